@@ -145,7 +145,7 @@ pub fn read_pieces(
     sink: &mut PieceSink<'_>,
 ) -> Result<ReadSummary, Failure> {
     match read_with_progress(&mut input, reading, sink) {
-        Err(LogError::UnknownFormat { .. } | LogError::UnsupportedFormat { .. })
+        Err(LogError::UnknownFormat { .. } | LogError::EmptyFile { .. } | LogError::UnsupportedFormat { .. })
             if trace_input::may_be_trace(&input.head()) =>
         {
             // a trace has one file per processor, in the same folder

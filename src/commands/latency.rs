@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diskwright_base::latency::step_edges;
+use diskwright_base::latency::bucket_edges;
 use diskwright_base::latency_series::{histogram_from_steps, parse_step_series};
 use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation, LogPiece};
 use diskwright_blocktrace::HeatMap;
@@ -76,7 +76,7 @@ impl LatencyWindow {
                 let middle = tick.time_ns - i64::try_from(tick.elapsed_ns / 2).unwrap_or(0) - from;
                 for (step, count) in steps {
                     let done = u64::try_from(middle).unwrap_or(0);
-                    recorded.heat.add_requests(done, heat_row(step_edges(step).0), count);
+                    recorded.heat.add_requests(done, heat_row(bucket_edges(step).0), count);
                 }
             }
         }
@@ -120,8 +120,8 @@ impl LatencyWindow {
                 object["operation"] = operation.name().into();
                 object["steps"] = recorded
                     .all
-                    .steps()
-                    .map(|(step, count)| json!([step_edges(step).0, count]))
+                    .nonempty_buckets()
+                    .map(|(step, count)| json!([bucket_edges(step).0, count]))
                     .collect::<Vec<Value>>()
                     .into();
                 object

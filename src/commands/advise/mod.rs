@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use diskwright_advise::{
-    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostLoad, HostLoadReader, HostPlatform, HostScene, HostTree,
+    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostFacts, HostLoad, HostLoadReader, HostPlatform, HostTree,
     ServerRole, advise,
 };
 use diskwright_base::{Ceiling, LogPiece, Note, Topology};
@@ -92,7 +92,7 @@ impl fmt::Display for FactOrigin {
 
 /// A host, and the origin of its facts.
 pub struct AdvisedHost {
-    scene: HostScene,
+    facts: HostFacts,
     origin: FactOrigin,
     /// Remarks on missing facts.
     remarks: Vec<String>,
@@ -138,14 +138,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return changes::print_settings_diff(&folder?, arguments.json);
     }
     let mut host = load_host(arguments, role)?;
-    let mut advice = advise(&host.scene);
+    let mut advice = advise(&host.facts);
     if let Some(id) = &arguments.apply {
         if !matches!(host.origin, FactOrigin::ThisHost) {
             return Err(Failure::Usage(format!("--apply changes this host, and {} is of another one", host.origin)));
         }
         return changes::apply_items(id, &advice, &folder?, arguments.json);
     }
-    if host.scene.is_container() {
+    if host.facts.is_container() {
         host.remarks
             .push("this is a container: the kernel, disks and most settings are the host's; run commands there".into());
     }
@@ -194,9 +194,9 @@ fn advice_document(
     json!({
         "schema": "diskwright.advice/1",
         "from": host.origin.to_string(),
-        "role": host.scene.role.name(),
-        "role_from": host.scene.role_program,
-        "machine": HostPlatform::from_tree(host.scene.tree()),
+        "role": host.facts.role.name(),
+        "role_from": host.facts.role_program,
+        "machine": HostPlatform::from_tree(host.facts.tree()),
         "items": advice.items,
         "unknown": advice.unknown,
         "well": advice.well,
@@ -237,29 +237,29 @@ fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedH
         let remarks = vec![
             "no log was given, so what matters under load is unknown; give one, or record one with `record`".into(),
         ];
-        return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), origin, remarks });
+        return Ok(AdvisedHost { facts: HostFacts::read(root, role).with_load(None, known), origin, remarks });
     }
     let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
     let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
-    let (scene, origin, remarks) = match (&arguments.root, recorded.tree) {
+    let (facts, origin, remarks) = match (&arguments.root, recorded.tree) {
         // settings are judged as they are now, with the load that the log shows
         (None, _) if arguments.apply.is_some() && is_this_host(&recorded.topology) => {
-            (HostScene::read(Path::new("/"), role), FactOrigin::ThisHost, Vec::new())
+            (HostFacts::read(Path::new("/"), role), FactOrigin::ThisHost, Vec::new())
         }
-        (Some(root), _) => (HostScene::read(root, role), FactOrigin::Folder(root.clone()), Vec::new()),
-        (None, Some(tree)) => (HostScene::from_facts(tree, recorded.topology, role), FactOrigin::Log, Vec::new()),
+        (Some(root), _) => (HostFacts::read(root, role), FactOrigin::Folder(root.clone()), Vec::new()),
+        (None, Some(tree)) => (HostFacts::from_facts(tree, recorded.topology, role), FactOrigin::Log, Vec::new()),
         (None, None) if is_this_host(&recorded.topology) => {
             let remark = "the log has no facts about the host; it is a log of this host, so its present settings were \
                           read"
                 .to_owned();
-            (HostScene::read(Path::new("/"), role), FactOrigin::ThisHost, vec![remark])
+            (HostFacts::read(Path::new("/"), role), FactOrigin::ThisHost, vec![remark])
         }
         (None, None) => {
             let remark = "the log has no facts about the host; only its devices are known".to_owned();
-            (HostScene::from_facts(HostTree::default(), recorded.topology, role), FactOrigin::Log, vec![remark])
+            (HostFacts::from_facts(HostTree::default(), recorded.topology, role), FactOrigin::Log, vec![remark])
         }
     };
-    Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), origin, remarks })
+    Ok(AdvisedHost { facts: facts.with_load(recorded.load, ceilings), origin, remarks })
 }
 
 /// True if a log's host is this one: name, kernel, memory and at least one disk are the same.

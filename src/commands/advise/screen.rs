@@ -46,10 +46,10 @@ pub fn draw_advice(
 }
 
 fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -> String {
-    let scene = &host.scene;
-    let role = match &scene.role_program {
-        Some(program) => format!("{} ({} runs)", scene.role.name(), style.clean_text(program)),
-        None => scene.role.name().to_owned(),
+    let facts = &host.facts;
+    let role = match &facts.role_program {
+        Some(program) => format!("{} ({} runs)", facts.role.name(), style.clean_text(program)),
+        None => facts.role.name().to_owned(),
     };
     let count = match groups {
         0 => "Nothing is worth changing".to_owned(),
@@ -59,7 +59,7 @@ fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Sty
     let passed = format_count(advice.well as u64, "check", "checks");
     let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean_text(&host.origin.to_string()));
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
-    let platform = HostPlatform::from_tree(scene.tree());
+    let platform = HostPlatform::from_tree(facts.tree());
     if let Some(words) = platform.describe_platform() {
         out += &indent_text("machine: ", &style.clean_text(&words), style);
     }

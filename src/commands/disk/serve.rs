@@ -150,7 +150,7 @@ fn listen_address(arguments: &ServeArguments) -> Result<ListenAddress, Failure> 
 fn content_backing(arguments: &ServeArguments) -> ContentBacking {
     match &arguments.backing {
         BackingArgument::Memory => {
-            ContentBacking::Memory { most_bytes: arguments.memory.or_else(half_available_memory) }
+            ContentBacking::Memory { max_bytes: arguments.memory.or_else(half_available_memory) }
         }
         BackingArgument::File(path) => ContentBacking::File(path.clone()),
     }

@@ -90,14 +90,14 @@ impl Logs {
 
     /// Opens logs that were already found.
     pub fn open_given(logs: Vec<GivenLog>, window: &LogWindow) -> Result<Logs, Failure> {
-        let described = window.arrays.describe_machine()?;
+        let described = window.topology.describe_machine()?;
         let mut sources = Vec::new();
         let mut skips = BundleSkips::default();
         let open = |log: &GivenLog, options: &ForeignOptions| match log.is_ours() {
             true => open_ours(log).map(|source| (source, ReadSummary::default())),
             false => open_foreign(log, options),
         };
-        for (log, source, summary) in merge::read_each_log(&logs, &window.reading, || false, open)? {
+        for (log, source, summary) in merge::read_each_log(&logs, &window.foreign, || false, open)? {
             skips.add_summary(log, &summary);
             sources.push(source);
         }
@@ -111,7 +111,7 @@ impl Logs {
 
     /// Opens the one log that a store was read into; its window was fixed there.
     pub fn open_fetched(made: temporary::TemporaryFolder, window: &LogWindow) -> Result<Logs, Failure> {
-        let described = window.arrays.describe_machine()?;
+        let described = window.topology.describe_machine()?;
         let none = || Failure::Failed("the store returned no ticks".into());
         let range = LogReader::open(made.log_path())?.time_range()?.ok_or_else(none)?;
         let (path, name) = (made.log_path().to_owned(), "the store".to_owned());

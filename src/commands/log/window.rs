@@ -16,9 +16,9 @@ pub struct LogWindow {
     #[arg(long, visible_alias = "until", allow_hyphen_values = true, value_name = "TIME")]
     to: Option<String>,
     #[command(flatten)]
-    pub(super) reading: ForeignOptions,
+    pub(super) foreign: ForeignOptions,
     #[command(flatten)]
-    pub(super) arrays: TopologyOptions,
+    pub(super) topology: TopologyOptions,
     /// Names of the options for the two ends, if they are not --from and --to.
     #[arg(skip)]
     option_names: Option<[&'static str; 2]>,
@@ -30,8 +30,8 @@ impl LogWindow {
         LogWindow { from, to, ..self.clone() }
     }
 
-    /// The given start.
-    pub fn start_text(&self) -> Option<&String> {
+    /// The start as given.
+    pub fn from_text(&self) -> Option<&String> {
         self.from.as_ref()
     }
 
@@ -40,24 +40,26 @@ impl LogWindow {
         self.from.is_none() && self.to.is_none()
     }
 
-    /// Returns the options for reading another tool's log, if all of it is wanted unchanged.
+    /// Returns the options for reading another tool's log, if the whole log is used, with no facts
+    /// added about the machine.
     pub fn options_for_whole_log(&self) -> Result<Option<&ForeignOptions>, Failure> {
-        let is_plain = self.is_whole() && self.arrays.describe_machine()?.is_empty();
-        Ok(is_plain.then_some(&self.reading))
+        let is_plain = self.is_whole() && self.topology.describe_machine()?.is_empty();
+        Ok(is_plain.then_some(&self.foreign))
     }
 
     /// Refuses options for reading a log if there is none: they would have no effect, and `why --host db1` would judge
     /// this machine.
     pub fn refuse_log_options(&self) -> Result<(), Failure> {
-        let Some(option) = self.reading.first_given_option().or_else(|| self.arrays.first_given_option()) else {
+        let Some(option) = self.foreign.first_given_option().or_else(|| self.topology.first_given_option()) else {
             return Ok(());
         };
-        Err(Failure::Usage(format!("{option} needs a log: it says how a log is read, or what a log lacks")))
+        Err(Failure::Usage(format!("{option} needs a log: it applies only to reading one")))
     }
 
-    /// Refuses them if one machine of a store is read; facts about the machine are still allowed.
+    /// Refuses options for reading a foreign log if one machine of a store is read; facts about the machine are still
+    /// allowed.
     pub fn refuse_reading_options(&self) -> Result<(), Failure> {
-        let Some(option) = self.reading.first_given_option() else { return Ok(()) };
+        let Some(option) = self.foreign.first_given_option() else { return Ok(()) };
         Err(Failure::Usage(format!("{option} needs a log; --match selects the machine of a store")))
     }
 
@@ -80,15 +82,15 @@ impl LogWindow {
     pub fn for_reading(
         from: Option<String>,
         to: Option<String>,
-        reading: ForeignOptions,
-        arrays: TopologyOptions,
+        foreign: ForeignOptions,
+        topology: TopologyOptions,
     ) -> LogWindow {
-        LogWindow { from, to, reading, arrays, option_names: None }
+        LogWindow { from, to, foreign, topology, option_names: None }
     }
 
     /// Returns a window of logs that were already read, with the given facts about the machine.
-    pub fn for_described_machine(from: Option<String>, to: Option<String>, arrays: TopologyOptions) -> LogWindow {
-        LogWindow { from, to, arrays, ..LogWindow::default() }
+    pub fn for_described_machine(from: Option<String>, to: Option<String>, topology: TopologyOptions) -> LogWindow {
+        LogWindow { from, to, topology, ..LogWindow::default() }
     }
 
     /// Returns the given ends, nanoseconds since 1970 UTC; `-10m` counts back from `end_ns`.
@@ -99,7 +101,7 @@ impl LogWindow {
         Ok((from, to))
     }
 
-    /// Refuses ends that leave no time between them, whatever the log has.
+    /// Refuses an empty range.
     pub fn check_ends(&self, ends: Option<(i64, i64)>) -> Result<(), Failure> {
         let [from, to] = self.end_option_names();
         match ends {

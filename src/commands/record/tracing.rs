@@ -433,13 +433,13 @@ impl AttachedColumns for TraceColumns {
 #[cfg(test)]
 mod tests {
     use diskwright_base::{Catalogue, LatencyColumns, LatencyOperation, Schema};
-    use diskwright_blocktrace::latency::{STEP_COUNT, step_index};
+    use diskwright_blocktrace::latency::{BUCKET_COUNT, bucket_index};
 
     use super::*;
 
     fn interval(reads: u64, single: bool) -> DeviceInterval {
-        let mut steps = vec![0; STEP_COUNT].into_boxed_slice();
-        steps[step_index(5_000_000)] = reads;
+        let mut steps = vec![0; BUCKET_COUNT].into_boxed_slice();
+        steps[bucket_index(5_000_000)] = reads;
         DeviceInterval {
             steps: HashMap::from([(LatencyOperation::Read, steps)]),
             requests: reads,

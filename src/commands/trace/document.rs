@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use diskwright_blocktrace::dirty_pages::{DirtyingThread, assess_certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
-use diskwright_blocktrace::latency::step_edges;
+use diskwright_blocktrace::latency::bucket_edges;
 use diskwright_blocktrace::pairing::TracedRequest;
 use diskwright_blocktrace::summary::{HEAT_ROWS, OperationSummary, RequesterSummary, SIZE_CLASSES};
 use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceMethod, TraceSession, TracedOperation};
@@ -124,8 +124,8 @@ fn figures_json(operation: TracedOperation, sum: &OperationSummary, heat: Option
             "scheduler": latency_json(&sum.scheduler),
             "device": latency_json(&sum.device),
         },
-        "histogram": sum.latency.steps().map(|(step, count)| {
-            let (from, to) = step_edges(step);
+        "histogram": sum.latency.nonempty_buckets().map(|(step, count)| {
+            let (from, to) = bucket_edges(step);
             json!({ "from_s": from as f64 / 1e9, "to_s": to as f64 / 1e9, "count": count })
         }).collect::<Vec<_>>(),
         "sizes": sizes.collect::<Vec<_>>(),

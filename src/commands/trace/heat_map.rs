@@ -3,7 +3,7 @@
 
 use diskwright_base::units;
 use diskwright_blocktrace::HeatMap;
-use diskwright_blocktrace::latency::FIRST_BITS;
+use diskwright_blocktrace::latency::MIN_LATENCY_BITS;
 use diskwright_blocktrace::summary::HEAT_ROWS;
 use diskwright_report::{Ink, Style};
 
@@ -64,7 +64,7 @@ pub fn row_label(row: usize) -> String {
     if row == 0 {
         return "below 1 us".into();
     }
-    units::format_value((1u64 << (row as u32 - 1 + FIRST_BITS)) as f64 * 1e-9, "s")
+    units::format_value((1u64 << (row as u32 - 1 + MIN_LATENCY_BITS)) as f64 * 1e-9, "s")
 }
 
 #[cfg(test)]

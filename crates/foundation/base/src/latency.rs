@@ -1,50 +1,50 @@
-//! Latencies in log-linear steps, as the program in the kernel counts them.
+//! Latencies in log-linear buckets, as the program in the kernel counts them.
 //!
-//! Each doubling from 1.024 us (2^10 ns) to 68.7 s (2^36 ns) is cut into 16 equal steps,
-//! so that a step is at most 1/16 of its lower edge wide (5.9 % of its upper one), and the
-//! middle of a step is at most 3.1 % off. Shorter latencies share one step, and so do longer ones.
+//! Each doubling from 1.024 us (2^10 ns) to 68.7 s (2^36 ns) is cut into 16 equal buckets,
+//! so that a bucket is at most 1/16 of its lower edge wide (5.9 % of its upper one), and the
+//! middle of a bucket is at most 3.1 % off. Shorter latencies share one bucket, and so do longer ones.
 
 use crate::Histogram;
 
 /// log2 of the shortest latency that is resolved, nanoseconds.
-pub const FIRST_BITS: u32 = 10;
+pub const MIN_LATENCY_BITS: u32 = 10;
 /// log2 of the longest latency that is resolved, nanoseconds.
-pub const LAST_BITS: u32 = 36;
-/// log2 of the steps in a doubling.
-pub const STEP_BITS: u32 = 4;
-/// Number of steps, with one for shorter and one for longer latencies.
-pub const STEP_COUNT: usize = (((LAST_BITS - FIRST_BITS) as usize) << STEP_BITS) + 2;
+pub const MAX_LATENCY_BITS: u32 = 36;
+/// log2 of the buckets in a doubling.
+pub const BUCKET_BITS: u32 = 4;
+/// Number of buckets, with one for shorter and one for longer latencies.
+pub const BUCKET_COUNT: usize = (((MAX_LATENCY_BITS - MIN_LATENCY_BITS) as usize) << BUCKET_BITS) + 2;
 /// Fewest values that must lie above a percentile for it to be reported.
 const MIN_VALUES_ABOVE: f64 = 10.0;
 
-/// Index of the step that a latency falls into.
+/// Index of the bucket that a latency falls into.
 #[inline]
-pub fn step_index(ns: u64) -> usize {
-    if ns < 1 << FIRST_BITS {
+pub fn bucket_index(ns: u64) -> usize {
+    if ns < 1 << MIN_LATENCY_BITS {
         return 0;
     }
     let bits = 63 - ns.leading_zeros();
-    if bits >= LAST_BITS {
-        return STEP_COUNT - 1;
+    if bits >= MAX_LATENCY_BITS {
+        return BUCKET_COUNT - 1;
     }
     // the bits behind the leading one
-    let within = (ns >> (bits - STEP_BITS)) & ((1 << STEP_BITS) - 1);
-    let step = (((bits - FIRST_BITS) as usize) << STEP_BITS) + within as usize + 1;
-    debug_assert!(step < STEP_COUNT - 1, "step {step} of {STEP_COUNT} is that of {ns} ns");
-    step
+    let within = (ns >> (bits - BUCKET_BITS)) & ((1 << BUCKET_BITS) - 1);
+    let bucket = (((bits - MIN_LATENCY_BITS) as usize) << BUCKET_BITS) + within as usize + 1;
+    debug_assert!(bucket < BUCKET_COUNT - 1, "bucket {bucket} of {BUCKET_COUNT} is that of {ns} ns");
+    bucket
 }
 
-/// Lower edge (included) and upper edge (excluded) of a step, nanoseconds; the last step has no end.
-pub fn step_edges(step: usize) -> (u64, u64) {
-    if step == 0 {
-        return (0, 1 << FIRST_BITS);
+/// Lower edge (included) and upper edge (excluded) of a bucket, nanoseconds; the last bucket has no end.
+pub fn bucket_edges(bucket: usize) -> (u64, u64) {
+    if bucket == 0 {
+        return (0, 1 << MIN_LATENCY_BITS);
     }
-    if step >= STEP_COUNT - 1 {
-        return (1 << LAST_BITS, u64::MAX);
+    if bucket >= BUCKET_COUNT - 1 {
+        return (1 << MAX_LATENCY_BITS, u64::MAX);
     }
-    let (octave, within) = ((step - 1) >> STEP_BITS, ((step - 1) & ((1 << STEP_BITS) - 1)) as u64);
-    let width = 1u64 << (octave as u32 + FIRST_BITS - STEP_BITS);
-    let from = (1u64 << (octave as u32 + FIRST_BITS)) + within * width;
+    let (octave, within) = ((bucket - 1) >> BUCKET_BITS, ((bucket - 1) & ((1 << BUCKET_BITS) - 1)) as u64);
+    let width = 1u64 << (octave as u32 + MIN_LATENCY_BITS - BUCKET_BITS);
+    let from = (1u64 << (octave as u32 + MIN_LATENCY_BITS)) + within * width;
     (from, from + width)
 }
 
@@ -60,17 +60,18 @@ pub struct LatencyHistogram {
 
 impl Default for LatencyHistogram {
     fn default() -> LatencyHistogram {
-        LatencyHistogram { counts: vec![0; STEP_COUNT].into_boxed_slice(), count: 0, sum_ns: 0, longest_ns: 0 }
+        LatencyHistogram { counts: vec![0; BUCKET_COUNT].into_boxed_slice(), count: 0, sum_ns: 0, longest_ns: 0 }
     }
 }
 
 impl LatencyHistogram {
-    /// Converts a [`Histogram`] of nanoseconds with exact counts: each of its finer steps lies within one step here.
+    /// Converts a [`Histogram`] of nanoseconds with exact counts: each of its finer buckets lies within one bucket
+    /// here.
     pub fn from_histogram(histogram: &Histogram) -> LatencyHistogram {
         let mut found = LatencyHistogram::default();
         for (from, to, count) in histogram.buckets() {
-            assert_eq!(step_index(from), step_index(to), "steps of one lie within those of the other");
-            found.counts[step_index(from)] += count;
+            assert_eq!(bucket_index(from), bucket_index(to), "buckets of one lie within those of the other");
+            found.counts[bucket_index(from)] += count;
         }
         found.count = histogram.count();
         found.sum_ns = histogram.sum();
@@ -81,16 +82,16 @@ impl LatencyHistogram {
     /// Counts a latency.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.counts[step_index(ns)] += 1;
+        self.counts[bucket_index(ns)] += 1;
         self.count += 1;
         self.sum_ns += u128::from(ns);
         self.longest_ns = self.longest_ns.max(ns);
     }
 
-    /// Adds steps that were counted elsewhere, with their sum and the longest latency.
-    pub fn add_steps(&mut self, counts: impl Iterator<Item = (usize, u64)>, sum_ns: u64, longest_ns: u64) {
-        for (step, count) in counts.filter(|(_, count)| *count > 0) {
-            self.counts[step.min(STEP_COUNT - 1)] += count;
+    /// Adds buckets that were counted elsewhere, with their sum and the longest latency.
+    pub fn add_buckets(&mut self, counts: impl Iterator<Item = (usize, u64)>, sum_ns: u64, longest_ns: u64) {
+        for (bucket, count) in counts.filter(|(_, count)| *count > 0) {
+            self.counts[bucket.min(BUCKET_COUNT - 1)] += count;
             self.count += count;
         }
         self.sum_ns += u128::from(sum_ns);
@@ -99,16 +100,16 @@ impl LatencyHistogram {
 
     /// Adds the latencies of another histogram.
     pub fn merge(&mut self, other: &LatencyHistogram) {
-        self.add_steps(other.counts.iter().copied().enumerate(), 0, other.longest_ns);
+        self.add_buckets(other.counts.iter().copied().enumerate(), 0, other.longest_ns);
         self.sum_ns += other.sum_ns;
     }
 
     /// Returns the latencies counted since `before`, an earlier state of this histogram. The longest is exact if it
-    /// was recorded since then, else it is the upper edge of the highest step.
+    /// was recorded since then, else it is the upper edge of the highest bucket.
     pub fn difference_since(&self, before: &LatencyHistogram) -> LatencyHistogram {
         let counts: Box<[u64]> =
             self.counts.iter().zip(&before.counts).map(|(now, old)| now.saturating_sub(*old)).collect();
-        let top = counts.iter().rposition(|count| *count > 0).map_or(0, |step| step_edges(step).1 - 1);
+        let top = counts.iter().rposition(|count| *count > 0).map_or(0, |bucket| bucket_edges(bucket).1 - 1);
         LatencyHistogram {
             count: counts.iter().sum(),
             sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
@@ -132,21 +133,21 @@ impl LatencyHistogram {
         (self.count > 0).then_some(self.longest_ns)
     }
 
-    /// Returns the latency that a fraction `share` of all do not exceed, nanoseconds: the middle of its step.
+    /// Returns the latency that a fraction `share` of all do not exceed, nanoseconds: the middle of its bucket.
     /// `None` unless ten latencies lie above it, as everywhere in this program.
     pub fn percentile_ns(&self, share: f64) -> Option<f64> {
-        // 1 - 0.99 is a little less than 0.01
+        // 1.0 - share may round below the exact tail: 1.0 - 0.9 is less than 0.1
         if (1.0 - share) * (self.count as f64) < MIN_VALUES_ABOVE - 1e-6 {
             return None;
         }
-        debug_assert_eq!(self.counts.iter().sum::<u64>(), self.count, "each latency is in one step");
+        debug_assert_eq!(self.counts.iter().sum::<u64>(), self.count, "each latency is in one bucket");
         let rank = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut below = 0;
-        for (step, count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.counts.iter().enumerate() {
             below += count;
             if below >= rank {
-                let (from, to) = step_edges(step);
-                // the last step is unbounded: the longest latency serves as its upper edge
+                let (from, to) = bucket_edges(bucket);
+                // the last bucket is unbounded: the longest latency serves as its upper edge
                 let to = to.min(self.longest_ns.saturating_add(1)).max(from);
                 return Some((from as f64 + to as f64) / 2.0);
             }
@@ -154,8 +155,8 @@ impl LatencyHistogram {
         None
     }
 
-    /// The nonempty steps, as (step, count).
-    pub fn steps(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+    /// The nonempty buckets, as (bucket, count).
+    pub fn nonempty_buckets(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts.iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }
 }
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finer_histogram_falls_into_the_same_steps() {
+    fn a_finer_histogram_falls_into_the_same_buckets() {
         let (mut fine, mut own) = (Histogram::new(), LatencyHistogram::default());
         let mut ns = 1;
         while ns < 1 << 40 {
@@ -180,21 +181,21 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_adjacent_and_narrow() {
-        for step in 1..STEP_COUNT - 1 {
-            let (from, to) = step_edges(step);
-            assert_eq!(step_edges(step - 1).1, from, "{step}");
-            assert_eq!((step_index(from), step_index(to - 1), step_index(to)), (step, step, step + 1));
-            assert!((to - from) as f64 / to as f64 <= 0.0589, "{step}: {from} to {to}");
+    fn buckets_are_adjacent_and_narrow() {
+        for bucket in 1..BUCKET_COUNT - 1 {
+            let (from, to) = bucket_edges(bucket);
+            assert_eq!(bucket_edges(bucket - 1).1, from, "{bucket}");
+            assert_eq!((bucket_index(from), bucket_index(to - 1), bucket_index(to)), (bucket, bucket, bucket + 1));
+            assert!((to - from) as f64 / to as f64 <= 0.0589, "{bucket}: {from} to {to}");
         }
-        assert_eq!(STEP_COUNT, 418);
-        assert_eq!((step_index(0), step_index(1023), step_index(u64::MAX)), (0, 0, STEP_COUNT - 1));
-        assert_eq!((step_edges(1), step_edges(STEP_COUNT - 1)), ((1024, 1088), (1 << 36, u64::MAX)));
+        assert_eq!(BUCKET_COUNT, 418);
+        assert_eq!((bucket_index(0), bucket_index(1023), bucket_index(u64::MAX)), (0, 0, BUCKET_COUNT - 1));
+        assert_eq!((bucket_edges(1), bucket_edges(BUCKET_COUNT - 1)), ((1024, 1088), (1 << 36, u64::MAX)));
     }
 
     /// 1 to 10,000 in steps of 10 us: the median is 50 ms, the 99th percentile 99 ms.
     #[test]
-    fn percentiles_are_within_a_step_and_only_where_enough_lie_above() {
+    fn percentiles_are_within_a_bucket_and_only_where_enough_lie_above() {
         let mut histogram = LatencyHistogram::default();
         (1..=10_000u64).for_each(|n| histogram.record(n * 10_000));
         for share in [0.01, 0.5, 0.9, 0.99, 0.999] {
@@ -227,6 +228,6 @@ mod tests {
         }
         one.merge(&two);
         assert_eq!(one, both);
-        assert_eq!(both.steps().map(|(_, count)| count).sum::<u64>(), 2000);
+        assert_eq!(both.nonempty_buckets().map(|(_, count)| count).sum::<u64>(), 2000);
     }
 }

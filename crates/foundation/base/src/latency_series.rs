@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::counter_ids::request_latency;
 use crate::frame::{Frame, Schema, Series};
-use crate::latency::{LatencyHistogram, STEP_BITS, STEP_COUNT, step_edges, step_index};
+use crate::latency::{BUCKET_BITS, BUCKET_COUNT, LatencyHistogram, bucket_edges, bucket_index};
 
 /// Kind of request whose latency is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,8 +79,8 @@ pub fn parse_step_series(series: &Series) -> Option<(LatencyOperation, &str, usi
     let operation = LatencyOperation::ALL.into_iter().find(|o| o.counter_id() == series.counter)?;
     let (device, edge) = series.instance.rsplit_once('@')?;
     let edge: u64 = edge.parse().ok()?;
-    let step = step_index(edge);
-    (step_edges(step).0 == edge).then_some((operation, device, step))
+    let step = bucket_index(edge);
+    (bucket_edges(step).0 == edge).then_some((operation, device, step))
 }
 
 /// The columns of one operation on one device.
@@ -137,27 +137,27 @@ impl LatencyGroup {
 /// Builds a distribution of which only the step counts are known.
 pub fn histogram_from_steps(steps: &[(usize, u64)]) -> LatencyHistogram {
     let sum = steps.iter().map(|(step, count)| step_middle_ns(*step) * *count as f64).sum::<f64>();
-    let longest = steps.iter().map(|(step, _)| *step).max().map_or(0, |step| step_edges(step).1.saturating_sub(1));
+    let longest = steps.iter().map(|(step, _)| *step).max().map_or(0, |step| bucket_edges(step).1.saturating_sub(1));
     let mut histogram = LatencyHistogram::default();
-    histogram.add_steps(steps.iter().copied(), sum as u64, longest);
+    histogram.add_buckets(steps.iter().copied(), sum as u64, longest);
     histogram
 }
 
 /// Middle of a step, nanoseconds; the last step is unbounded and counts with its lower edge.
 pub fn step_middle_ns(step: usize) -> f64 {
-    let (from, to) = step_edges(step);
-    if step >= STEP_COUNT - 1 { from as f64 } else { (from + to) as f64 / 2.0 }
+    let (from, to) = bucket_edges(step);
+    if step >= BUCKET_COUNT - 1 { from as f64 } else { (from + to) as f64 / 2.0 }
 }
 
 /// Number of doublings, with one for shorter and one for longer latencies.
-const DOUBLING_COUNT: usize = ((STEP_COUNT - 2) >> STEP_BITS) + 2;
+const DOUBLING_COUNT: usize = ((BUCKET_COUNT - 2) >> BUCKET_BITS) + 2;
 /// Ticks without a request after which a doubling may be dropped.
 const IDLE_TICKS: u32 = 600;
 
 /// Doubling that a step is in: the first step and the last have one of their own.
 fn doubling_of_step(step: usize) -> usize {
-    debug_assert!(step < STEP_COUNT, "step {step} of {STEP_COUNT}");
-    if step == 0 { 0 } else { ((step - 1) >> STEP_BITS) + 1 }
+    debug_assert!(step < BUCKET_COUNT, "step {step} of {BUCKET_COUNT}");
+    if step == 0 { 0 } else { ((step - 1) >> BUCKET_BITS) + 1 }
 }
 
 #[derive(Debug)]
@@ -186,7 +186,7 @@ impl LatencyTable {
         if steps.peek().is_none() {
             return;
         }
-        let fresh = || LatencyRow { counts: vec![0; STEP_COUNT], idle: [None; DOUBLING_COUNT] };
+        let fresh = || LatencyRow { counts: vec![0; BUCKET_COUNT], idle: [None; DOUBLING_COUNT] };
         let row = self.rows.entry((device.to_owned(), operation)).or_insert_with(fresh);
         for (step, count) in steps {
             row.counts[step] += count;
@@ -210,7 +210,7 @@ impl LatencyTable {
         let steps_of_row = |(key, row): (_, &'_ LatencyRow)| {
             let counts = row.counts.clone();
             let idle = row.idle;
-            (0..STEP_COUNT)
+            (0..BUCKET_COUNT)
                 .filter(move |step| idle[doubling_of_step(*step)].is_some())
                 .map(move |step| (key, step, counts[step]))
         };
@@ -221,7 +221,7 @@ impl LatencyTable {
     pub fn append_series(&self, out: &mut Vec<Series>) {
         out.extend(self.shown_steps().map(|((device, operation), step, _)| Series {
             counter: operation.counter_id().to_owned(),
-            instance: format!("{device}@{}", step_edges(step).0),
+            instance: format!("{device}@{}", bucket_edges(step).0),
             scale: 1.0,
         }));
     }
@@ -272,18 +272,18 @@ mod tests {
         let mut table = LatencyTable::default();
         let mut truth = LatencyHistogram::default();
         (0..5000u64).for_each(|n| truth.record(n * n * 40));
-        table.add_requests("sd@a", LatencyOperation::Read, truth.steps());
-        table.add_requests("sd@a", LatencyOperation::Flush, [(step_index(5_000_000), 3)].into_iter());
+        table.add_requests("sd@a", LatencyOperation::Read, truth.nonempty_buckets());
+        table.add_requests("sd@a", LatencyOperation::Flush, [(bucket_index(5_000_000), 3)].into_iter());
         assert!(table.take_changed() && !table.take_changed());
         let frame = frame_of(&mut table);
         let found = LatencyColumns::from_schema(frame.schema());
         let names: Vec<_> = found.groups.iter().map(|g| (g.device.as_str(), g.operation)).collect();
         assert_eq!(names, [("sd@a", LatencyOperation::Read), ("sd@a", LatencyOperation::Flush)]);
         let read = found.groups[0].histogram(&frame, 0..1);
-        assert_eq!(read.steps().collect::<Vec<_>>(), truth.steps().collect::<Vec<_>>());
+        assert_eq!(read.nonempty_buckets().collect::<Vec<_>>(), truth.nonempty_buckets().collect::<Vec<_>>());
         assert!((read.mean_ns().unwrap() / truth.mean_ns().unwrap() - 1.0).abs() < 0.01);
         // 3 flushes in the step of 5 ms: 4.98 to 5.24 ms
-        assert_eq!(found.groups[1].sum_steps(&frame, 0..1), [(step_index(5_000_000), 3)]);
+        assert_eq!(found.groups[1].sum_steps(&frame, 0..1), [(bucket_index(5_000_000), 3)]);
         // the next tick begins at zero, with the same series
         let next = frame_of(&mut table);
         assert!(!table.take_changed() && next.schema() == frame.schema());
@@ -301,13 +301,13 @@ mod tests {
         table.add_requests(
             "a",
             LatencyOperation::Read,
-            [(step_index(3000), 1), (step_index(9_000_000), 1)].into_iter(),
+            [(bucket_index(3000), 1), (bucket_index(9_000_000), 1)].into_iter(),
         );
-        table.add_requests("b", LatencyOperation::Write, [(0, 1), (STEP_COUNT - 1, 1)].into_iter());
+        table.add_requests("b", LatencyOperation::Write, [(0, 1), (BUCKET_COUNT - 1, 1)].into_iter());
         assert_eq!(width(&table), 16 + 16 + 1 + 1);
         table.take_changed();
         for _ in 0..IDLE_TICKS + 2 {
-            table.add_requests("a", LatencyOperation::Read, [(step_index(3000), 1)].into_iter());
+            table.add_requests("a", LatencyOperation::Read, [(bucket_index(3000), 1)].into_iter());
             table.drain_cells(&mut Vec::new());
         }
         assert!(table.take_changed());

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::frame::{Frame, Schema, Series};
-use crate::latency::{LatencyHistogram, STEP_COUNT};
+use crate::latency::{BUCKET_COUNT, LatencyHistogram};
 use crate::latency_series::{
     LatencyColumns, LatencyGroup, LatencyOperation, histogram_from_steps, is_latency_step, step_middle_ns,
 };
@@ -55,7 +55,7 @@ struct MinuteWindow {
 
 impl MinuteWindow {
     fn new() -> MinuteWindow {
-        MinuteWindow { ticks: VecDeque::new(), elapsed_ns: 0, counts: vec![0; STEP_COUNT], count: 0 }
+        MinuteWindow { ticks: VecDeque::new(), elapsed_ns: 0, counts: vec![0; BUCKET_COUNT], count: 0 }
     }
 
     fn push(&mut self, elapsed_ns: u64, steps: Vec<(usize, u64)>) {
@@ -109,7 +109,7 @@ pub struct LatencyTail {
 pub fn latency_tail(all: &LatencyHistogram) -> Option<LatencyTail> {
     let median = all.percentile_ns(0.5).filter(|_| all.count() >= MIN_REQUESTS)?;
     let (mut slow, mut slow_ns, mut all_ns) = (0, 0.0, 0.0);
-    for (step, count) in all.steps() {
+    for (step, count) in all.nonempty_buckets() {
         let ns = step_middle_ns(step) * count as f64;
         all_ns += ns;
         if step_middle_ns(step) >= TAIL_RATIO * median {
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
     use crate::frame::Tick;
-    use crate::latency::step_index;
+    use crate::latency::bucket_index;
     use crate::latency_series::LatencyTable;
 
     const MS: u64 = 1_000_000;
@@ -250,15 +250,15 @@ mod tests {
 
     fn ratio_of(values: impl Iterator<Item = u64>) -> Option<f64> {
         let all = histogram(values);
-        let mut counts = vec![0; STEP_COUNT];
-        all.steps().for_each(|(step, count)| counts[step] = count);
+        let mut counts = vec![0; BUCKET_COUNT];
+        all.nonempty_buckets().for_each(|(step, count)| counts[step] = count);
         mode_ratio(&counts, all.count())
     }
 
     /// A frame of one tick with a request in one step, and a plain counter.
     fn with_step(ns: u64) -> Frame {
         let (mut table, mut series, mut cells) = (LatencyTable::default(), vec![], vec![]);
-        table.add_requests("sda", LatencyOperation::Read, [(step_index(ns), 1)].into_iter());
+        table.add_requests("sda", LatencyOperation::Read, [(bucket_index(ns), 1)].into_iter());
         table.append_series(&mut series);
         series.push(Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 });
         table.drain_cells(&mut cells);
@@ -330,7 +330,7 @@ mod tests {
             table.add_requests(
                 "sda",
                 LatencyOperation::SyncWrite,
-                [(step_index(ns), if tick < 2 { 900 } else { 100 })].into_iter(),
+                [(bucket_index(ns), if tick < 2 { 900 } else { 100 })].into_iter(),
             );
             let (mut series, mut cells) = (vec![], vec![]);
             table.append_series(&mut series);

@@ -1,5 +1,5 @@
-//! The machine's storage stack: devices, the devices below them, filesystems and swap areas, and the
-//! cost of load on an array for its members.
+//! The machine's storage stack: devices, the devices below them, filesystems and swap areas, and what a
+//! write to an array costs its members.
 
 use serde::{Deserialize, Serialize};
 
@@ -209,9 +209,9 @@ pub struct Device {
     pub scheduler: Option<String>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
-    /// Most requests that the block layer queues.
+    /// Maximum number of requests that the block layer queues.
     pub queue_requests: Option<u32>,
-    /// Most requests that the device itself accepts at once: its queue depth.
+    /// Maximum number of requests that the device itself accepts at once: its queue depth.
     pub device_depth: Option<u32>,
     /// Largest request in bytes before the block layer splits it.
     pub max_request_bytes: Option<u64>,
@@ -243,7 +243,8 @@ impl Topology {
     }
 
     /// Returns true if no visible device lies below this one. Unknown names are
-    /// leaves: a foreign log shows no topology at all. A partition is never a leaf.
+    /// leaves: a foreign log shows no topology at all. A partition always has its disk
+    /// below it.
     pub fn is_leaf(&self, name: &str) -> bool {
         self.find_device(name).is_none_or(|d| d.below.is_empty())
     }
@@ -259,7 +260,7 @@ impl Topology {
         self.end_devices(name, true)
     }
 
-    /// Returns true if `lower` is a leaf or a disk under `upper`, or is `upper` itself and stands on nothing.
+    /// Returns true if `lower` is a leaf or a disk under `upper`, or is `upper` itself with nothing below it.
     pub fn stands_on(&self, upper: &str, lower: &str) -> bool {
         self.leaves_under(upper).contains(&lower) || self.disks_under(upper).contains(&lower)
     }
@@ -285,8 +286,8 @@ impl Topology {
     }
 
     /// Number of spindles (or flash devices) that share the device's load, for
-    /// the documents' limit of "two outstanding requests a disk". The
-    /// hidden members of hardware arrays count.
+    /// the rule of two outstanding requests per disk. The hidden members
+    /// of hardware arrays count.
     pub fn spindle_count(&self, name: &str) -> usize {
         let hidden = |leaf: &&str| self.find_device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
         self.disks_under(name).iter().map(hidden).sum::<usize>().max(1)

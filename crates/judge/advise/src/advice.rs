@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::check::{AdviceSeverity, CHECKS, ChangeRisk, CheckLimit, CheckObject, CheckOutcome, HostCheck, Proposal};
 use crate::gain::ExpectedGain;
-use crate::host_scene::{HostScene, sysfs_name};
+use crate::host_facts::{HostFacts, sysfs_name};
 use crate::judges;
 
 /// A setting to be written.
@@ -92,26 +92,26 @@ pub struct HostAdvice {
 
 /// Runs all checks on a host.
 #[must_use]
-pub fn advise(scene: &HostScene) -> HostAdvice {
+pub fn advise(host: &HostFacts) -> HostAdvice {
     let mut advice = HostAdvice::default();
     for check in CHECKS.iter() {
-        if !check.roles.is_empty() && !check.roles.contains(&scene.role) {
+        if !check.roles.is_empty() && !check.roles.contains(&host.role) {
             continue;
         }
-        for instance in scene.check_instances(check.object) {
+        for instance in host.check_instances(check.object) {
             let id = if instance.is_empty() { check.id.clone() } else { format!("{}@{instance}", check.id) };
-            match evaluate_check(check, scene, &instance) {
+            match evaluate_check(check, host, &instance) {
                 CheckOutcome::Absent => {}
                 CheckOutcome::Good => advice.well += 1,
                 CheckOutcome::Unknown(because) => {
                     advice.unknown.push(UnknownCheck { id, because, reach: check.reach.clone() });
                 }
-                CheckOutcome::Proposed(proposal) => advice.items.push(new_item(check, scene, &instance, id, *proposal)),
+                CheckOutcome::Proposed(proposal) => advice.items.push(new_item(check, host, &instance, id, *proposal)),
             }
         }
     }
-    if scene.has_facts && scene.check_instances(CheckObject::Disk).is_empty() {
-        let because = scene.tree.lacking.get("sys/block").cloned().unwrap_or_else(|| "it shows no disk".into());
+    if host.has_facts && host.check_instances(CheckObject::Disk).is_empty() {
+        let because = host.tree.lacking.get("sys/block").cloned().unwrap_or_else(|| "it shows no disk".into());
         let reach = "If the host has disks, run `advise` on it, outside of containers, as root.".into();
         advice.unknown.push(UnknownCheck { id: "disks".into(), because: format!("/sys/block: {because}"), reach });
     }
@@ -121,31 +121,25 @@ pub fn advise(scene: &HostScene) -> HostAdvice {
 }
 
 /// Runs one check on one instance.
-pub(crate) fn evaluate_check(check: &HostCheck, scene: &HostScene, instance: &str) -> CheckOutcome {
+pub(crate) fn evaluate_check(check: &HostCheck, host: &HostFacts, instance: &str) -> CheckOutcome {
     match (&check.file, &check.limit) {
-        (Some(file), Some(limit)) => evaluate_limit(check, scene, instance, file, limit),
-        _ => judges::find_judge(&check.id)(scene, instance),
+        (Some(file), Some(limit)) => evaluate_limit(check, host, instance, file, limit),
+        _ => judges::find_judge(&check.id)(host, instance),
     }
 }
 
-fn evaluate_limit(
-    check: &HostCheck,
-    scene: &HostScene,
-    instance: &str,
-    file: &str,
-    limit: &CheckLimit,
-) -> CheckOutcome {
+fn evaluate_limit(check: &HostCheck, host: &HostFacts, instance: &str, file: &str, limit: &CheckLimit) -> CheckOutcome {
     let path = fill_instance(file, instance);
     // a host without any facts cannot be judged; one that only lacks this file lacks the checked feature
-    let Some(text) = scene.tree.get(&path).map(active_choice) else { return judges::absent_or_unknown(scene, &path) };
+    let Some(text) = host.tree.get(&path).map(active_choice) else { return judges::absent_or_unknown(host, &path) };
     match limit.is_met_by(text, &check.others) {
         Some(true) => CheckOutcome::Good,
-        None => judges::unknown_fact(scene, &path),
+        None => judges::unknown_fact(host, &path),
         Some(false) => {
             let mut proposal =
                 Proposal::new(format!("{} is {}", strip_leading_slash(&path), judges::shorten_text(text)));
             proposal.value = check.value.clone();
-            judges::add_limit_evidence(&check.id, scene, instance, proposal)
+            judges::add_limit_evidence(&check.id, host, instance, proposal)
         }
     }
 }
@@ -194,8 +188,8 @@ fn write_commands<'a>(writes: &'a [SettingWrite], value: impl Fn(&'a SettingWrit
     writes.iter().map(command).collect::<Vec<_>>().join("; ")
 }
 
-fn new_item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, proposal: Proposal) -> AdviceItem {
-    let writes = setting_writes(check, scene, instance, &proposal);
+fn new_item(check: &HostCheck, host: &HostFacts, instance: &str, id: String, proposal: Proposal) -> AdviceItem {
+    let writes = setting_writes(check, host, instance, &proposal);
     let words = |template: &String| template.replace("{instance}", &quote_for_shell(instance));
     let of_table = |own: Option<String>, table: &Option<String>| own.or_else(|| table.as_ref().map(words));
     // the previous content of some settings is unknown
@@ -210,8 +204,7 @@ fn new_item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, pr
             (write_commands(&there, |write| &write.after), write_commands(&back, |write| &write.before));
         (proposal.apply.unwrap_or(apply), proposal.undo.or(Some(undo).filter(|_| is_undone)))
     };
-    let lasting =
-        (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting_instructions(scene, &writes)));
+    let lasting = (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting_instructions(host, &writes)));
     let (evidence, evidence_share) = proposal.evidence.unzip();
     AdviceItem {
         id,
@@ -237,9 +230,9 @@ fn new_item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, pr
     }
 }
 
-fn setting_writes(check: &HostCheck, scene: &HostScene, instance: &str, proposal: &Proposal) -> Vec<SettingWrite> {
+fn setting_writes(check: &HostCheck, host: &HostFacts, instance: &str, proposal: &Proposal) -> Vec<SettingWrite> {
     let write = |path: &str, after: &str| {
-        let before = active_choice(scene.tree.get(path).unwrap_or_default()).to_owned();
+        let before = active_choice(host.tree.get(path).unwrap_or_default()).to_owned();
         SettingWrite { path: format!("/{path}"), before, after: after.to_owned() }
     };
     if !proposal.writes.is_empty() {
@@ -268,7 +261,7 @@ pub(crate) fn undo_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
 }
 
 /// Describes how to make a setting permanent.
-fn lasting_instructions(scene: &HostScene, writes: &[SettingWrite]) -> String {
+fn lasting_instructions(host: &HostFacts, writes: &[SettingWrite]) -> String {
     let sysctl = |write: &SettingWrite| {
         let name = write.path.strip_prefix("/proc/sys/")?.replace('/', ".");
         Some(format!("{name} = {}", write.after))
@@ -277,7 +270,7 @@ fn lasting_instructions(scene: &HostScene, writes: &[SettingWrite]) -> String {
     if !lines.is_empty() {
         return format!("/etc/sysctl.d/90-advice.conf: {}", join_instructions(&lines));
     }
-    if !scene.may_have_systemd() {
+    if !host.may_have_systemd() {
         return format!(
             "at each start, for example in /etc/rc.local: {}",
             write_commands(writes, |write| &write.after)
@@ -359,20 +352,20 @@ mod tests {
 
     fn item_that_writes(id: &str, after: &str, severity: AdviceSeverity) -> AdviceItem {
         let check = CHECKS.iter().find(|check| check.id == id).expect("a check");
-        let scene =
-            HostScene::from_facts(crate::host_tree::HostTree::default(), diskwright_base::Topology::default(), None);
+        let host =
+            HostFacts::from_facts(crate::host_tree::HostTree::default(), diskwright_base::Topology::default(), None);
         let mut proposal = Proposal::new("made up").with_severity(severity);
         proposal.writes = vec![("sys/block/sda/queue/read_ahead_kb".into(), after.into())];
-        new_item(check, &scene, "sda", format!("{id}@sda"), proposal)
+        new_item(check, &host, "sda", format!("{id}@sda"), proposal)
     }
 
     /// sysfs writes an exclamation mark for the slash, and udev's name contains the slash (systemd, sd-device.c).
     #[test]
     fn udev_rule_names_the_device_with_its_slash() {
-        let scene =
-            HostScene::from_facts(crate::host_tree::HostTree::default(), diskwright_base::Topology::default(), None);
+        let host =
+            HostFacts::from_facts(crate::host_tree::HostTree::default(), diskwright_base::Topology::default(), None);
         let path = "/sys/block/cciss!c0d0/queue/iostats".into();
-        let rule = lasting_instructions(&scene, &[SettingWrite { path, before: "0".into(), after: "1".into() }]);
+        let rule = lasting_instructions(&host, &[SettingWrite { path, before: "0".into(), after: "1".into() }]);
         assert!(rule.contains("KERNEL==\"cciss/c0d0\", ATTR{queue/iostats}=\"1\""), "{rule}");
     }
 

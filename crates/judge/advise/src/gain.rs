@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::host_load::SequentialReads;
+
 /// Predicted gain of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedGain {
@@ -50,10 +52,10 @@ impl ReadAheadModel {
         })
     }
 
-    /// Fits the model to reads of several sizes (number, bytes, seconds): the least-squares line of response over size.
+    /// Fits the model to reads of several sizes: the least-squares line of response over size.
     #[must_use]
-    pub fn fit_to_reads(points: &[[f64; 3]], read_bytes: f64, reached: f64) -> Option<ReadAheadModel> {
-        let points = points.iter().filter(|p| p[0] > 0.0).map(|p| (p[0], p[1] / p[0], p[2] / p[0]));
+    pub fn fit_to_reads(points: &[SequentialReads], read_bytes: f64, reached: f64) -> Option<ReadAheadModel> {
+        let points = points.iter().filter(|p| p.reads > 0.0).map(|p| (p.reads, p.bytes_per_read(), p.read_s / p.reads));
         let points: Vec<(f64, f64, f64)> = points.collect();
         let smallest = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
         let largest = points.iter().map(|p| p.1).fold(0.0, f64::max);
@@ -151,14 +153,21 @@ mod tests {
 
     #[test]
     fn fits_latency_and_rate_to_reads_of_several_sizes() {
-        let point = |reads: f64, bytes: f64| [reads, reads * bytes, reads * (0.002 + bytes / 50e6)];
+        let point_in = |reads: f64, bytes: f64, read_s: f64| SequentialReads {
+            reads,
+            bytes: reads * bytes,
+            read_s: reads * read_s,
+            busy_s: reads * read_s,
+        };
+        let point = |reads: f64, bytes: f64| point_in(reads, bytes, 0.002 + bytes / 50e6);
         let points = [point(10.0, 4096.0), point(20.0, 131_072.0), point(5.0, 65_536.0), point(9.0, 131_072.0)];
         let model = ReadAheadModel::fit_to_reads(&points, 131_072.0, 20e6).unwrap();
         assert!((model.latency_s - 0.002).abs() < 1e-9 && (model.bytes_per_s - 50e6).abs() < 1.0);
         let one_size = [point(10.0, 131_072.0); 5];
         assert_eq!(ReadAheadModel::fit_to_reads(&one_size, 131_072.0, 20e6), None);
         // not a line: the time does not grow with the size
-        let noise = [[1.0, 4096.0, 0.01], [1.0, 8192.0, 0.001], [1.0, 65_536.0, 0.02], [1.0, 131_072.0, 0.002]];
+        let noise = [(4096.0, 0.01), (8192.0, 0.001), (65_536.0, 0.02), (131_072.0, 0.002)]
+            .map(|(bytes, read_s)| point_in(1.0, bytes, read_s));
         assert_eq!(ReadAheadModel::fit_to_reads(&noise, 131_072.0, 20e6), None);
     }
 

@@ -9,6 +9,27 @@ use diskwright_base::{Catalogue, Frame, Schema};
 
 use crate::drive_health::{HealthLoad, HealthReader};
 
+/// Sums over a tick with almost only reads and few requests in flight, in which readers waited for each read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SequentialReads {
+    /// Reads.
+    pub reads: f64,
+    /// Bytes read.
+    pub bytes: f64,
+    /// Time of the reads added up, s.
+    pub read_s: f64,
+    /// Seconds with a request in flight.
+    pub busy_s: f64,
+}
+
+impl SequentialReads {
+    /// Mean bytes of a read.
+    #[must_use]
+    pub fn bytes_per_read(&self) -> f64 {
+        self.bytes / self.reads
+    }
+}
+
 /// Sums over a log for one disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DiskLoad {
@@ -30,10 +51,7 @@ pub struct DiskLoad {
     pub busy_s: f64,
     /// Of those, seconds with one request in flight on average.
     pub single_request_s: f64,
-    /// Ticks with almost only reads and few requests in flight: reads, bytes, time of the reads.
-    lone_reads: Vec<[f64; 3]>,
-    /// Busy seconds of the same ticks.
-    lone_busy: Vec<f64>,
+    sequential_reads: Vec<SequentialReads>,
     /// Ticks with many writes in flight and no pause: seconds, bytes written, bytes in flight times seconds.
     queued_writes: [f64; 3],
 }
@@ -216,8 +234,12 @@ impl DiskLoad {
         }
         let nearly_only_reads = reads > 0.0 && known(write_bytes) < 0.02 * known(read_bytes);
         if nearly_only_reads && read_queue.is_finite() && read_queue <= 4.0 {
-            self.lone_reads.push([reads * seconds, read_bytes * seconds, read_queue * seconds]);
-            self.lone_busy.push(known(busy) * seconds);
+            self.sequential_reads.push(SequentialReads {
+                reads: reads * seconds,
+                bytes: read_bytes * seconds,
+                read_s: read_queue * seconds,
+                busy_s: known(busy) * seconds,
+            });
         }
         let has_pauses = busy < SATURATED_SHARE;
         if write_queue >= MIN_QUEUED_WRITES && !has_pauses && writes > 0.0 && write_bytes.is_finite() {
@@ -253,15 +275,9 @@ impl DiskLoad {
         (self.writes > 0.0).then(|| self.write_bytes / self.writes)
     }
 
-    /// Ticks in which readers waited for each read: reads, bytes and seconds of each.
-    pub(crate) fn lone_reads(&self) -> &[[f64; 3]] {
-        &self.lone_reads
-    }
-
-    /// Busy seconds of those ticks whose reads have at least this many bytes on average.
-    pub(crate) fn lone_busy_s(&self, min_bytes: f64) -> f64 {
-        let of_size = self.lone_reads.iter().zip(&self.lone_busy).filter(|(read, _)| read[1] / read[0] >= min_bytes);
-        of_size.map(|(_, busy)| busy).sum()
+    /// Ticks in which readers waited for each read.
+    pub(crate) fn sequential_reads(&self) -> &[SequentialReads] {
+        &self.sequential_reads
     }
 
     /// Time in which writes queued: its length, bytes per second, bytes in flight.

@@ -2,7 +2,7 @@
 //!
 //! - `host_tree`: the host's facts, which are files of `/proc` and `/sys` and a few texts in
 //!   the same form. A folder, a live host and a note of a log all become one [`HostTree`].
-//! - `host_scene`: the facts prepared for checks: devices, mounts, the role, the load.
+//! - `host_facts`: the facts prepared for checks: devices, mounts, the role, the load.
 //! - `check`: the table of checks (`data/*.toml`), and `judges/`: functions for those that a limit cannot express.
 //! - `advice`: the findings of the checks, in order.
 //! - `setting_change`: writing settings and reverting them; `baseline`: changes since a saved state.
@@ -15,8 +15,8 @@ mod check;
 mod drive_health;
 mod filesystem_space;
 mod gain;
+mod host_facts;
 mod host_load;
-mod host_scene;
 mod host_tree;
 mod judges;
 mod platform;
@@ -27,8 +27,8 @@ pub use advice::{AdviceItem, HostAdvice, SettingWrite, UnknownCheck, advise};
 pub use check::{AdviceSeverity, CHECKS, ChangeRisk, HostCheck};
 pub use drive_health::HealthLoad;
 pub use gain::{ExpectedGain, QueuedWrites, ReadAheadModel};
-pub use host_load::{DiskLoad, HostLoad, HostLoadReader};
-pub use host_scene::HostScene;
+pub use host_facts::HostFacts;
+pub use host_load::{DiskLoad, HostLoad, HostLoadReader, SequentialReads};
 pub use host_tree::{HostTree, TreeGap};
 pub use platform::HostPlatform;
 pub use role::ServerRole;

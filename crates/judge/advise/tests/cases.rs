@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use diskwright_advise::{CHECKS, HostAdvice, HostLoad, HostLoadReader, HostScene, HostTree, ServerRole, advise};
+use diskwright_advise::{CHECKS, HostAdvice, HostFacts, HostLoad, HostLoadReader, HostTree, ServerRole, advise};
 use diskwright_base::{Ceiling, Frame, Schema, Series, Tick};
 use diskwright_counters::live::fake::FakeMachine;
 use diskwright_counters::live::sources::topology;
@@ -182,11 +182,11 @@ fn judged(case: &Case, bench: &HostBench) -> HostAdvice {
         ..Ceiling::default()
     });
     let ceilings: Vec<Ceiling> = ceiling.into_iter().collect();
-    let scene = match bench.host.without_facts {
-        true => HostScene::from_facts(HostTree::default(), topology::read_topology(&machine.roots()), role),
-        false => HostScene::read(machine.folder(), role),
+    let host = match bench.host.without_facts {
+        true => HostFacts::from_facts(HostTree::default(), topology::read_topology(&machine.roots()), role),
+        false => HostFacts::read(machine.folder(), role),
     };
-    advise(&scene.with_load(load(case), &ceilings))
+    advise(&host.with_load(load(case), &ceilings))
 }
 
 fn id(case: &Case) -> String {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_advise::{CHECKS, HostAdvice, HostScene, HostTree, advise};
+use diskwright_advise::{CHECKS, HostAdvice, HostFacts, HostTree, advise};
 use diskwright_base::Topology;
 use diskwright_counters::live::sources::topology;
 
@@ -28,7 +28,7 @@ const LISTS: &[&str] = &[
 ];
 
 fn judged(tree: HostTree, topology: &Topology) -> HostAdvice {
-    advise(&HostScene::from_facts(tree, topology.clone(), None))
+    advise(&HostFacts::from_facts(tree, topology.clone(), None))
 }
 
 fn ids(advice: &HostAdvice) -> BTreeSet<String> {

@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
-use diskwright_advise::{HostAdvice, HostScene, HostTree, ServerRole, advise};
+use diskwright_advise::{HostAdvice, HostFacts, HostTree, ServerRole, advise};
 use diskwright_counters::live::sources::topology;
 
 use crate::cases::{HostBench, load_of};
 
 /// All that a page says.
-fn page(scene: &HostScene) -> String {
-    let advice: HostAdvice = advise(scene);
-    let mut text = format!("role: {}\n", scene.role.name());
-    if scene.is_container() {
+fn page(host: &HostFacts) -> String {
+    let advice: HostAdvice = advise(host);
+    let mut text = format!("role: {}\n", host.role.name());
+    if host.is_container() {
         text += "a container\n";
     }
     for item in &advice.items {
@@ -67,12 +67,12 @@ fn pages_match_the_reviewed_ones() {
     let mut wrong = Vec::new();
     for role in [ServerRole::Unknown, ServerRole::Database] {
         let bench = HostBench::new("server");
-        let found = page(&HostScene::read(bench.machine.folder(), Some(role)));
+        let found = page(&HostFacts::read(bench.machine.folder(), Some(role)));
         is_as_kept(&format!("server-{}", role.name()), &found, &mut wrong);
     }
     for name in HOSTS {
         let bench = HostBench::new(name);
-        is_as_kept(name, &page(&HostScene::read(bench.machine.folder(), None)), &mut wrong);
+        is_as_kept(name, &page(&HostFacts::read(bench.machine.folder(), None)), &mut wrong);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -100,8 +100,8 @@ fn page_of_a_log_matches_the_reviewed_one() {
         ("paging.swap_in_pages_per_s", &[0.0]),
         ("paging.allocation_stalls_per_s", &[3.0]),
     ]);
-    let scene = HostScene::from_facts(tree, topology::read_topology(&bench.machine.roots()), None).with_load(load, &[]);
+    let host = HostFacts::from_facts(tree, topology::read_topology(&bench.machine.roots()), None).with_load(load, &[]);
     let mut wrong = Vec::new();
-    is_as_kept("log", &page(&scene), &mut wrong);
+    is_as_kept("log", &page(&host), &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

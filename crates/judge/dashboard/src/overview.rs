@@ -1,6 +1,6 @@
-//! All quantities of the panels over a stretch of any length, reduced to points with minimum, mean and maximum: a whole
-//! log, kept in memory so that a zoom need not read the log; or a short stretch, tick by tick. Means are weighted as
-//! each counter's kind requires.
+//! All quantities of the panels over a time range of any length, reduced to points with minimum, mean and maximum: a
+//! whole log, kept in memory so that a zoom need not read the log; or a short range, tick by tick. Means are weighted
+//! as each counter's kind requires.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ pub struct PanelSeries {
     pub instance: String,
 }
 
-/// One quantity over a stretch; `null` where there is no value.
+/// One quantity over a time range; `null` where there is no value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReducedLine {
     /// Counter id.
     pub counter: String,
     /// Its instance; empty for the machine.
     pub instance: String,
-    /// Smallest value of a tick in each part.
+    /// Smallest value of a tick in each point.
     #[serde(rename = "least")]
     pub min: Vec<Option<f32>>,
     /// Weighted means.
     pub mean: Vec<Option<f32>>,
-    /// Largest value of a tick in each part.
+    /// Largest value of a tick in each point.
     #[serde(rename = "most")]
     pub max: Vec<Option<f32>>,
 }
@@ -41,12 +41,13 @@ pub struct ReducedLine {
 /// Largest memory of the points of a whole log, bytes.
 const MAX_BYTES: usize = 96 << 20;
 /// Smallest and largest number of points of a whole log, whatever memory they take.
-const POINT_RANGE: (usize, usize) = (2048, 32_768);
-/// A smaller part of a tick and of a point does not count for minimum and maximum: ticks are not exact to the
-/// microsecond.
-const MIN_PART_SHARE: f64 = 0.1;
+const MIN_POINTS: usize = 2048;
+const MAX_POINTS: usize = 32_768;
+/// Overlaps of a tick and a point that are smaller than this share of both are ignored for minimum and maximum: ticks
+/// are not exact to the microsecond.
+const MIN_OVERLAP_SHARE: f64 = 0.1;
 
-/// Kind of the notes of an alert that is raised, lasts or has ended.
+/// Kind of the notes about an alert's state.
 const ALERT: &str = "alert";
 
 /// Sums of one point of a line.
@@ -70,14 +71,14 @@ impl ReducedCell {
 }
 
 struct SeriesCells {
-    series: PanelSeries,
+    id: PanelSeries,
     plan: Option<CounterPlan>,
     cells: Vec<ReducedCell>,
 }
 
-/// The part of a tick that lies in a cell.
+/// The overlap of a tick and a cell.
 #[derive(Clone, Copy)]
-struct TickPart {
+struct TickOverlap {
     tick: usize,
     cell: usize,
     share: f32,
@@ -95,9 +96,9 @@ pub struct SeriesReducer {
     count: Option<usize>,
     schema: Option<Arc<Schema>>,
     topology: Option<Topology>,
-    all: Vec<SeriesCells>,
-    /// Reused buffer of the parts of a frame's ticks.
-    parts: Vec<TickPart>,
+    series: Vec<SeriesCells>,
+    /// Reused buffer of the overlaps of a frame's ticks with cells.
+    overlaps: Vec<TickOverlap>,
 }
 
 impl SeriesReducer {
@@ -107,7 +108,7 @@ impl SeriesReducer {
         SeriesReducer::with_width(panels, Vec::new(), (from_ns, tick_ns.max(1_000_000)), None)
     }
 
-    /// Creates a reducer for a stretch in this number of points, for the named counters only.
+    /// Creates a reducer for a time range in this number of points, for the named counters only.
     pub fn for_window(panels: Panels, only: Vec<String>, (from_ns, to_ns): (i64, i64), count: usize) -> SeriesReducer {
         let count = count.max(1);
         let width_ns = (to_ns.saturating_sub(from_ns) / count as i64).max(1);
@@ -120,8 +121,8 @@ impl SeriesReducer {
         (from_ns, width_ns): (i64, i64),
         count: Option<usize>,
     ) -> SeriesReducer {
-        let (schema, topology, all, parts) = (None, None, Vec::new(), Vec::new());
-        SeriesReducer { panels, only, from_ns, width_ns, count, schema, topology, all, parts }
+        let (schema, topology, series, overlaps) = (None, None, Vec::new(), Vec::new());
+        SeriesReducer { panels, only, from_ns, width_ns, count, schema, topology, series, overlaps }
     }
 
     /// Time that a point covers, nanoseconds.
@@ -131,7 +132,7 @@ impl SeriesReducer {
 
     /// The series so far.
     pub fn series(&self) -> impl Iterator<Item = &PanelSeries> {
-        self.all.iter().map(|one| &one.series)
+        self.series.iter().map(|series| &series.id)
     }
 
     /// Adds a note; only the topology matters, which shows the disks.
@@ -152,22 +153,22 @@ impl SeriesReducer {
         self.place_ticks(ticks);
         let seconds: Vec<f64> = ticks.iter().map(tick_seconds).collect();
         let (mut values, mut weights) = (vec![0.0; ticks.len()], vec![0.0; ticks.len()]);
-        let cells = self.parts.iter().map(|part| part.cell + 1).max().unwrap_or(0);
-        for one in &mut self.all {
-            let Some(plan) = &one.plan else { continue };
+        let cells = self.overlaps.iter().map(|overlap| overlap.cell + 1).max().unwrap_or(0);
+        for series in &mut self.series {
+            let Some(plan) = &series.plan else { continue };
             plan.compute_weighted_values(frame, 0..ticks.len(), &seconds, &mut values, &mut weights);
-            if one.cells.len() < cells {
-                one.cells.resize(cells, ReducedCell::NONE);
+            if series.cells.len() < cells {
+                series.cells.resize(cells, ReducedCell::NONE);
             }
-            for part in &self.parts {
-                let (value, weight) = (values[part.tick] as f32, weights[part.tick] as f32 * part.share);
+            for overlap in &self.overlaps {
+                let (value, weight) = (values[overlap.tick] as f32, weights[overlap.tick] as f32 * overlap.share);
                 // a gap, or no event to average
                 if value.is_nan() || weight.is_nan() || weight <= 0.0 {
                     continue;
                 }
                 let (min_value, max_value) =
-                    if part.is_sliver { (f32::INFINITY, f32::NEG_INFINITY) } else { (value, value) };
-                one.cells[part.cell].add_cell(&ReducedCell {
+                    if overlap.is_sliver { (f32::INFINITY, f32::NEG_INFINITY) } else { (value, value) };
+                series.cells[overlap.cell].add_cell(&ReducedCell {
                     sum: value * weight,
                     weight,
                     min: min_value,
@@ -182,15 +183,15 @@ impl SeriesReducer {
         if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
         }
-        self.all.iter_mut().for_each(|one| one.plan = None);
-        for series in shown_series(&self.panels, schema, self.topology.as_ref()) {
-            if !self.only.is_empty() && !self.only.contains(&series.counter) {
+        self.series.iter_mut().for_each(|series| series.plan = None);
+        for id in shown_series(&self.panels, schema, self.topology.as_ref()) {
+            if !self.only.is_empty() && !self.only.contains(&id.counter) {
                 continue;
             }
-            let plan = devices::resolve_counter(schema, &series.counter, &series.instance);
-            match self.all.iter_mut().find(|one| one.series == series) {
+            let plan = devices::resolve_counter(schema, &id.counter, &id.instance);
+            match self.series.iter_mut().find(|series| series.id == id) {
                 Some(known) => known.plan = plan,
-                None if plan.is_some() => self.all.push(SeriesCells { series, plan, cells: Vec::new() }),
+                None if plan.is_some() => self.series.push(SeriesCells { id, plan, cells: Vec::new() }),
                 None => {}
             }
         }
@@ -198,27 +199,27 @@ impl SeriesReducer {
     }
 
     fn exceeds_limit(&self, tick: &Tick) -> bool {
-        let room = MAX_BYTES / (size_of::<ReducedCell>() * self.all.len().max(1));
-        let max_points = room.clamp(POINT_RANGE.0, POINT_RANGE.1) as i64;
+        let points_in_memory = MAX_BYTES / (size_of::<ReducedCell>() * self.series.len().max(1));
+        let max_points = points_in_memory.clamp(MIN_POINTS, MAX_POINTS) as i64;
         (tick.time_ns - self.from_ns) / self.width_ns >= max_points
     }
 
     /// Joins cells in pairs, in all series.
     fn join_cells(&mut self) {
         self.width_ns *= 2;
-        for one in &mut self.all {
-            let joined = one.cells.chunks(2).map(|pair| {
+        for series in &mut self.series {
+            let joined = series.cells.chunks(2).map(|pair| {
                 let mut cell = pair[0];
                 pair[1..].iter().for_each(|other| cell.add_cell(other));
                 cell
             });
-            one.cells = joined.collect();
+            series.cells = joined.collect();
         }
     }
 
     /// Finds the cells that each tick covers.
     fn place_ticks(&mut self, ticks: &[Tick]) {
-        self.parts.clear();
+        self.overlaps.clear();
         for (index, tick) in ticks.iter().enumerate() {
             let width = self.width_ns as f64;
             let end = (tick.time_ns - self.from_ns) as f64 / width;
@@ -234,22 +235,22 @@ impl SeriesReducer {
                 if share < 1e-9 {
                     continue;
                 }
-                let is_sliver = share < MIN_PART_SHARE && inside < MIN_PART_SHARE;
-                self.parts.push(TickPart { tick: index, cell, share: share as f32, is_sliver });
+                let is_sliver = share < MIN_OVERLAP_SHARE && inside < MIN_OVERLAP_SHARE;
+                self.overlaps.push(TickOverlap { tick: index, cell, share: share as f32, is_sliver });
             }
         }
     }
 
-    /// Lines of some counters over a stretch, in this number of points.
+    /// Lines of some counters over a time range, in this number of points.
     pub fn reduced_lines(&self, only: &[String], (from_ns, to_ns): (i64, i64), count: usize) -> Vec<ReducedLine> {
-        let wanted = self.all.iter().filter(|one| only.is_empty() || only.contains(&one.series.counter));
-        wanted.map(|one| self.reduce_line(one, (from_ns, to_ns), count.max(1))).collect()
+        let wanted = self.series.iter().filter(|series| only.is_empty() || only.contains(&series.id.counter));
+        wanted.map(|series| self.reduce_line(series, (from_ns, to_ns), count.max(1))).collect()
     }
 
-    fn reduce_line(&self, one: &SeriesCells, (from_ns, to_ns): (i64, i64), count: usize) -> ReducedLine {
+    fn reduce_line(&self, series: &SeriesCells, (from_ns, to_ns): (i64, i64), count: usize) -> ReducedLine {
         let mut points = vec![ReducedCell::NONE; count];
         let width = (to_ns - from_ns).max(1) as f64 / count as f64;
-        for (index, cell) in one.cells.iter().enumerate() {
+        for (index, cell) in series.cells.iter().enumerate() {
             let middle = self.from_ns + index as i64 * self.width_ns + self.width_ns / 2;
             let point = (middle - from_ns) as f64 / width;
             if point >= 0.0 && point < count as f64 {
@@ -259,24 +260,25 @@ impl SeriesReducer {
         let rounded = |value: f32| value.is_finite().then(|| round_value(value));
         let mean = |cell: &ReducedCell| (cell.weight > 0.0).then(|| rounded(cell.sum / cell.weight)).flatten();
         ReducedLine {
-            counter: one.series.counter.clone(),
-            instance: one.series.instance.clone(),
-            // where a point has only tiny parts of ticks, the mean stands for minimum and maximum
+            counter: series.id.counter.clone(),
+            instance: series.id.instance.clone(),
+            // where a point has only tiny overlaps with ticks, the mean stands for minimum and maximum
             min: points.iter().map(|cell| rounded(cell.min).or_else(|| mean(cell))).collect(),
             mean: points.iter().map(mean).collect(),
             max: points.iter().map(|cell| rounded(cell.max).or_else(|| mean(cell))).collect(),
         }
     }
 
-    /// The values of each tick of a frame, in the order of [`Self::series`]; after [`Self::push`] of it.
+    /// The values of each tick of a frame, in the order of [`Self::series`]. Call [`Self::push`] with it
+    /// first.
     pub fn tick_values(&self, frame: &Frame) -> Vec<(i64, Vec<Option<f32>>)> {
         let ticks = frame.ticks();
         let seconds: Vec<f64> = ticks.iter().map(tick_seconds).collect();
         let (mut values, mut weights) = (vec![0.0; ticks.len()], vec![0.0; ticks.len()]);
         let mut found: Vec<(i64, Vec<Option<f32>>)> =
-            ticks.iter().map(|tick| (tick.time_ns, Vec::with_capacity(self.all.len()))).collect();
-        for one in &self.all {
-            match &one.plan {
+            ticks.iter().map(|tick| (tick.time_ns, Vec::with_capacity(self.series.len()))).collect();
+        for series in &self.series {
+            match &series.plan {
                 Some(plan) => plan.compute_weighted_values(frame, 0..ticks.len(), &seconds, &mut values, &mut weights),
                 None => values.fill(f64::NAN),
             }
@@ -303,10 +305,10 @@ fn round_value(value: f32) -> f32 {
 
 /// Series of a machine that the panels show.
 fn shown_series(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<PanelSeries> {
-    let of = |counter: &str, instance: &str| PanelSeries { counter: counter.into(), instance: instance.into() };
+    let series_of = |counter: &str, instance: &str| PanelSeries { counter: counter.into(), instance: instance.into() };
     let machine = panels.timeline.iter().chain(panels.strips.iter().flat_map(|strip| &strip.values));
     let mut found: Vec<PanelSeries> = Vec::new();
-    for value in machine.map(|value| of(&value.counter, "")) {
+    for value in machine.map(|value| series_of(&value.counter, "")) {
         if !found.contains(&value) {
             found.push(value);
         }
@@ -320,7 +322,7 @@ fn shown_series(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -
         }
     });
     for name in devices::device_names(panel, schema, topology, false) {
-        found.extend(counters.iter().map(|counter| of(counter, &name)));
+        found.extend(counters.iter().map(|counter| series_of(counter, &name)));
     }
     found
 }

@@ -47,7 +47,7 @@ const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
 
 /// Reads a mapped device's table, one line per target: start, length, kind, parameters of the kind.
 /// `None` if the driver does not show it to us.
-#[allow(unsafe_code, reason = "the device mapper is asked by an ioctl that no crate has as a safe call")]
+#[allow(unsafe_code, reason = "the device mapper is queried by an ioctl that no crate has as a safe call")]
 pub(crate) fn read_table(roots: &Roots, number: DeviceNumber) -> Option<String> {
     // a fake machine has no driver
     let control = (roots.root == Path::new("/")).then(|| File::open("/dev/mapper/control").ok())??;
@@ -68,7 +68,7 @@ pub(crate) fn read_table(roots: &Roots, number: DeviceNumber) -> Option<String> 
     };
     let mut request = Box::new(TableRequest { head, buffer: [0; TABLE_BUFFER_BYTES] });
     // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which
-    // `TableRequest` has the room; all of it are plain integers.
+    // `TableRequest` has room; all fields are plain integers.
     unsafe { ioctl(control, Updater::<DM_TABLE_STATUS, TableRequest>::new(&mut request)) }.ok()?;
     if request.head.flags & DM_BUFFER_FULL_FLAG != 0 || request.head.data_start as usize != size {
         return None;
@@ -95,8 +95,8 @@ fn parse_targets(room: &[u8], count: u32) -> Option<String> {
     Some(text)
 }
 
-/// Returns the slices on which a table lies. Devices of kinds that spread their data are used as a
-/// whole.
+/// Returns the slices on which a table lies. Striped targets, and kinds that are not known here,
+/// count as using the whole device.
 pub(crate) fn parse_table(table: &str) -> Vec<Slice> {
     table.lines().filter_map(parse_target_line).flatten().collect()
 }

@@ -1,7 +1,7 @@
 //! Result of a run, as stored in a result file (`diskwright.probe/1`).
 
 use diskwright_base::arithmetic::transfer_time_s;
-use diskwright_base::latency::step_edges;
+use diskwright_base::latency::bucket_edges;
 use diskwright_base::{Histogram, LatencyHistogram};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -63,10 +63,10 @@ pub struct LatencyStep {
 /// Returns the steps of a histogram of nanoseconds that contain requests.
 pub fn latency_steps(histogram: &Histogram) -> Vec<LatencyStep> {
     let step = |(step, count)| {
-        let (from, to) = step_edges(step);
+        let (from, to) = bucket_edges(step);
         LatencyStep { from_s: from as f64 / 1e9, to_s: to as f64 / 1e9, count }
     };
-    LatencyHistogram::from_histogram(histogram).steps().map(step).collect()
+    LatencyHistogram::from_histogram(histogram).nonempty_buckets().map(step).collect()
 }
 
 /// Result of the reads or the writes of a run.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::analysis::StorageDesign;
 use crate::answer::{HorizonFigures, PlannedDesign, PricePeriod};
 use crate::arithmetic::{usable_members, write_cost};
+use crate::controller_path::PathPart;
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
 
@@ -87,37 +88,62 @@ fn load_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Dema
 /// arithmetic.
 fn path_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
     let Some(path) = &design.path else { return Vec::new() };
-    let of = |prefix: &str| {
-        planned.utilization.iter().find(|part| part.part.starts_with(prefix)).map(|part| part.utilization)
+    let channels = PathStep {
+        kind: PathPart::Channels,
+        figure: "channels",
+        formula: "member I/Os per second x their bytes x share of the fullest channel / its rate, or that of the \
+                  drives' interface if slower; without overheads",
+        rate: path.channel_rate(&design.part.device),
+        parts: path.channel_count(),
     };
+    let host_links = path.offer.link_mb_s.map(|mb_s| PathStep {
+        kind: PathPart::HostLinks,
+        figure: "host links",
+        formula: "member I/Os per second x their bytes x share of the fullest controller / rate of its link",
+        rate: mb_s * 1e6,
+        parts: path.controllers,
+    });
+    let bus = path.offer.bus.as_ref().map(|bus| PathStep {
+        kind: PathPart::Bus,
+        figure: "bus",
+        formula: "member I/Os per second x their bytes / rate of the bus",
+        rate: bus.mb_s * 1e6,
+        parts: 1,
+    });
+    let is_in_answer = |step: &PathStep| {
+        let name = path.name_of_part(step.kind);
+        planned.utilization.iter().any(|part| Some(&part.part) == name.as_ref())
+    };
+    let member_ios = planned.member_load_per_s * f64::from(design.count);
     let bytes = member_bytes_per_s(design, demand);
-    // dealt out in turn, the fullest has this share
-    let share = |parts: u16| f64::from(design.count.div_ceil(parts)) / f64::from(design.count);
-    let size = bytes / (planned.member_load_per_s * f64::from(design.count));
-    let ios = format_number(planned.member_load_per_s * f64::from(design.count));
-    let row = |figure, formula, rate: f64, parts: u16, found: Option<f64>| {
-        let numbers =
-            format!("{ios} x {} x {} / {}", format_number(size), format_number(share(parts)), format_number(rate));
-        found.map(|_| new_step(figure, formula, numbers, bytes * share(parts) / rate))
-    };
-    let channel = (path.channel_rate(&design.part.device), path.channel_count());
-    let link = path.offer.link_mb_s.unwrap_or(f64::NAN) * 1e6;
-    let bus = path.offer.bus.as_ref().map_or(f64::NAN, |bus| bus.mb_s * 1e6);
-    let bus_name = path.offer.bus.as_ref().map_or("", |bus| bus.name.as_str());
-    let formulas = [
-        "member I/Os per second x their bytes x share of the fullest channel / its rate, or that of the drives' \
-         interface if slower; without overheads",
-        "member I/Os per second x their bytes x share of the fullest controller / rate of its link",
-        "member I/Os per second x their bytes / rate of the bus",
-    ];
-    [
-        row("channels", formulas[0], channel.0, channel.1, of("channels")),
-        row("host links", formulas[1], link, path.controllers, of("host links")),
-        row("bus", formulas[2], bus, 1, of(bus_name).filter(|_| !bus_name.is_empty())),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let steps = std::iter::once(channels).chain(host_links).chain(bus).filter(is_in_answer);
+    steps.map(|step| step.into_arithmetic(design.count, member_ios, bytes)).collect()
+}
+
+/// Load of the busiest part of one kind in a path.
+struct PathStep {
+    kind: PathPart,
+    figure: &'static str,
+    formula: &'static str,
+    /// Capacity of a part, bytes per second.
+    rate: f64,
+    /// Number of parts of this kind.
+    parts: u16,
+}
+
+impl PathStep {
+    fn into_arithmetic(self, members: u16, member_ios: f64, bytes: f64) -> ArithmeticStep {
+        // members are assigned round-robin; share of the busiest
+        let share = f64::from(members.div_ceil(self.parts)) / f64::from(members);
+        let numbers = format!(
+            "{} x {} x {} / {}",
+            format_number(member_ios),
+            format_number(bytes / member_ios),
+            format_number(share),
+            format_number(self.rate)
+        );
+        new_step(self.figure, self.formula, numbers, bytes * share / self.rate)
+    }
 }
 
 /// Bytes per second of all member I/Os: for small writes, each I/O moves the write's bytes.
@@ -133,13 +159,13 @@ fn capacity_steps(
     limits: &PlanLimits,
 ) -> Vec<ArithmeticStep> {
     let members = usable_members(design.level, design.count);
-    let room = new_step(
+    let usable_step = new_step(
         "usable_bytes",
         "data members x capacity of one",
         format!("{} x {}", format_number(members), format_number(design.part.capacity_bytes)),
         planned.usable_bytes,
     );
-    let mut all = vec![room];
+    let mut all = vec![usable_step];
     if let (Some(seconds), Some(rate)) = (planned.rebuild_s, design.part.stream_bytes_per_s) {
         let rate = rate.min(crate::reliability::MD_CEILING_BYTES_PER_S);
         let numbers = format!("{} / {}", format_number(design.part.capacity_bytes), format_number(rate));
@@ -184,7 +210,7 @@ fn price_steps(planned: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticSt
         };
         let numbers =
             if planned.bought.is_empty() { "0".into() } else { join_numbers(planned.bought.iter().map(item)) };
-        all.push(new_step("price", "pieces bought x price of one, for each kind", numbers, price));
+        all.push(new_step("price", "quantity x unit price, summed", numbers, price));
         if let (Some(cost), PricePeriod::Month) = (planned.cost, planned.price_period) {
             let numbers = format!("{} x 12 x {}", format_number(price), format_number(limits.years));
             all.push(new_step("cost", "price per month x 12 x years", numbers, cost));
@@ -198,7 +224,7 @@ fn price_steps(planned: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticSt
         if let Some((count, each)) = boards {
             numbers += &format!(" + {count} x {}", format_number(each));
         }
-        all.push(new_step("watts", "pieces x active power of one", numbers, watts));
+        all.push(new_step("watts", "quantity x active power of one, summed", numbers, watts));
     }
     all
 }

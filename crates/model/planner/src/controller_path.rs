@@ -93,6 +93,19 @@ impl ControllerOffer {
     }
 }
 
+/// Kind of a part of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathPart {
+    /// Channels between controllers and drives.
+    Channels,
+    /// Links between controllers and host.
+    HostLinks,
+    /// Processors of the controllers.
+    Processors,
+    /// The bus that all controllers share.
+    Bus,
+}
+
 /// Several controllers in front of a design.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DesignPath<'a> {
@@ -253,12 +266,22 @@ impl DesignPath<'_> {
 
     /// Name of a part of the system in an answer; `None` if it is not part of the path.
     pub(crate) fn part_name(&self, name: &str) -> Option<String> {
-        let of = |kind: &str| Some(format!("{kind} of {}", self.offer.id));
-        match name {
-            name if name.starts_with("channel") => of("channels"),
-            name if name.starts_with("controller") && name.ends_with(" port") => of("host links"),
-            name if name.starts_with("controller") => of("processors"),
-            _ => None,
+        let kind = match name {
+            name if name.starts_with("channel") => PathPart::Channels,
+            name if name.starts_with("controller") && name.ends_with(" port") => PathPart::HostLinks,
+            name if name.starts_with("controller") => PathPart::Processors,
+            _ => return None,
+        };
+        self.name_of_part(kind)
+    }
+
+    /// Name of a kind of part in an answer; `None` if the path has none.
+    pub(crate) fn name_of_part(&self, kind: PathPart) -> Option<String> {
+        match kind {
+            PathPart::Channels => Some(format!("channels of {}", self.offer.id)),
+            PathPart::HostLinks => Some(format!("host links of {}", self.offer.id)),
+            PathPart::Processors => Some(format!("processors of {}", self.offer.id)),
+            PathPart::Bus => self.offer.bus.as_ref().map(|bus| bus.name.clone()),
         }
     }
 }

@@ -109,7 +109,7 @@ fn print_line(
 ) {
     let backing = match file {
         Some(path) => ContentBacking::File(path.clone()),
-        None => ContentBacking::Memory { most_bytes: None },
+        None => ContentBacking::Memory { max_bytes: None },
     };
     let mut content = Content::new(&system(level, members, scale), &backing).expect("content");
     let target = if members > 1 { WorkloadTarget::Array(0) } else { WorkloadTarget::Drive(0) };

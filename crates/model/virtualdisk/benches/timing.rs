@@ -6,11 +6,11 @@
 //!     cargo bench ... -- --awake          a server that never sleeps either
 //!
 //! The response times of the models are known: devices that always take the same time and serve any
-//! number of requests at once. A model that costs nothing shows the cost of the way there and back,
+//! number of requests at once. A model that costs nothing shows the round-trip overhead,
 //! including the client's own wake-up; a client that never sleeps (`awake`) shows how much of it is
 //! the client's. The first row shows the limit of the machine itself: how late a thread on each
-//! processor sees the same moments, with no server and no socket; the server sleeps until shortly
-//! before a moment, so that this row is also the server's limit. Reads are of 4 KB; the server has
+//! processor wakes for the same deadlines, with no server and no socket; the server sleeps until
+//! shortly before a deadline, so that this row is also the server's limit. Reads are of 4 KB; the server has
 //! processor 0 for itself, the client 1, if there are two.
 //!
 //! With `--tiny`, and when `cargo test` runs it, it does only a little, to check that it works; the
@@ -41,9 +41,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use served::{Running, plain_drives, serve_as};
 
 const NS_PER_US: f64 = 1e3;
-const BYTES: usize = 4096;
+const REQUEST_BYTES: usize = 4096;
 /// Size of a reply: its header and the data.
-const REPLY_BYTES: usize = 16 + BYTES;
+const REPLY_BYTES: usize = 16 + REQUEST_BYTES;
 const DISK_BYTES: u64 = 1 << 30;
 
 /// The kernel throttles a real-time thread that never sleeps, so it works in stints with pauses.
@@ -53,9 +53,9 @@ const PAUSE_DURATION: Duration = Duration::from_millis(300);
 /// Arrival of requests.
 #[derive(Clone, Copy)]
 enum Pace {
-    /// So many per second, regardless of replies.
+    /// Requests per second, regardless of replies.
     Open(f64),
-    /// So many are always in flight.
+    /// Requests that are always in flight.
     Closed(usize),
 }
 
@@ -71,8 +71,8 @@ fn main() {
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
     let seconds = arguments.iter().skip_while(|a| *a != "--seconds").nth(1).and_then(|text| text.parse().ok());
-    let lasts = Duration::from_secs_f64(if tiny { 0.02 } else { seconds.unwrap_or(5.0) });
-    println!("# us; error: what the client saw less what the model says; {lasts:?} each");
+    let duration = Duration::from_secs_f64(if tiny { 0.02 } else { seconds.unwrap_or(5.0) });
+    println!("# us; error: what the client saw less what the model says; {duration:?} each");
     println!(
         "# {:44} {:6} {:>9} {:>9}  {:>8} {:>8} {:>8} {:>8} {:>8}",
         "", "client", "requests", "model", "mean", "p50", "p99", "p99.9", "max"
@@ -80,26 +80,26 @@ fn main() {
     pin_to_processor(1);
     // as the server does for itself, so that neither waits for other programs
     let _ = rustix::process::setpriority_process(None, -15);
-    for waits in [WaitMethod::Asleep, WaitMethod::Awake] {
+    for wait_method in [WaitMethod::Asleep, WaitMethod::Awake] {
         for processor in [0, 1] {
             pin_to_processor(processor);
             print_line(
                 &format!("the machine's own, processor {processor}"),
-                waits,
+                wait_method,
                 0.0,
-                measure_own_lateness(waits, lasts),
+                measure_own_lateness(wait_method, duration),
             );
         }
-        measure_fixed_device(0, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
-        measure_fixed_device(500, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
+        measure_fixed_device(0, wait_method, duration, &[Pace::Open(1000.0), Pace::Closed(1)]);
+        measure_fixed_device(500, wait_method, duration, &[Pace::Open(1000.0), Pace::Closed(1)]);
         measure_fixed_device(
             8000,
-            waits,
-            lasts,
+            wait_method,
+            duration,
             &[Pace::Open(1000.0), Pace::Closed(1), Pace::Closed(8), Pace::Closed(64)],
         );
-        measure_fixed_device(64_000, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(64)]);
-        measure_real_drive(waits, lasts * 2);
+        measure_fixed_device(64_000, wait_method, duration, &[Pace::Open(1000.0), Pace::Closed(64)]);
+        measure_real_drive(wait_method, duration * 2);
     }
 }
 
@@ -111,16 +111,16 @@ fn pin_to_processor(processor: usize) {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Measures how late, us, this thread sees 1,000 moments per second that it waits for with nothing
-/// else to do.
-fn measure_own_lateness(waits: WaitMethod, lasts: Duration) -> Vec<f64> {
+/// Measures how late, us, this thread wakes for 1,000 deadlines per second while it does nothing
+/// else.
+fn measure_own_lateness(wait_method: WaitMethod, duration: Duration) -> Vec<f64> {
     let mut errors = Vec::new();
-    run_in_stints(waits, lasts, |stint| {
+    run_in_stints(wait_method, duration, |stint| {
         let end = Instant::now() + stint;
         let mut next = Instant::now();
         while next < end {
             next += Duration::from_secs_f64(random_factor(errors.len()) / 1000.0);
-            if waits == WaitMethod::Asleep {
+            if wait_method == WaitMethod::Asleep {
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
             while Instant::now() < next {}
@@ -130,17 +130,17 @@ fn measure_own_lateness(waits: WaitMethod, lasts: Duration) -> Vec<f64> {
     errors
 }
 
-/// Returns a factor of about 1, so that moments are not equidistant.
+/// Returns a factor of about 1, so that deadlines are not equidistant.
 fn random_factor(number: usize) -> f64 {
     0.5 + number.wrapping_mul(0x9E37_79B9) as u32 as f64 / f64::from(u32::MAX)
 }
 
 /// Runs work in stints, with pauses where the kernel would throttle it.
-fn run_in_stints(waits: WaitMethod, lasts: Duration, mut work: impl FnMut(Duration)) {
+fn run_in_stints(wait_method: WaitMethod, duration: Duration, mut work: impl FnMut(Duration)) {
     let begin = Instant::now();
-    while begin.elapsed() < lasts {
-        work(lasts.min(STINT_DURATION));
-        if waits == WaitMethod::Awake && lasts > STINT_DURATION {
+    while begin.elapsed() < duration {
+        work(duration.min(STINT_DURATION));
+        if wait_method == WaitMethod::Awake && duration > STINT_DURATION {
             std::thread::sleep(PAUSE_DURATION);
         }
     }
@@ -152,7 +152,7 @@ fn apply_arguments(options: &mut ServeOptions) {
 }
 
 /// Measures devices that always take `service` us.
-fn measure_fixed_device(service: u64, waits: WaitMethod, lasts: Duration, paces: &[Pace]) {
+fn measure_fixed_device(service: u64, wait_method: WaitMethod, duration: Duration, paces: &[Pace]) {
     let running = serve_as(
         plain_drives(1, DISK_BYTES / 512, 256, service * 1000),
         apply_arguments,
@@ -164,16 +164,16 @@ fn measure_fixed_device(service: u64, waits: WaitMethod, lasts: Duration, paces:
             Pace::Open(rate) => format!("{service} us, open, {rate} a second"),
             Pace::Closed(depth) => format!("{service} us, {depth} outstanding"),
         };
-        let responses = measure_responses(&running, *pace, waits, lasts);
+        let responses = measure_responses(&running, *pace, wait_method, duration);
         let errors = responses.iter().map(|ns| *ns as f64 / NS_PER_US - service as f64).collect();
-        print_line(&name, waits, service as f64, errors);
+        print_line(&name, wait_method, service as f64, errors);
     }
     print_server_lateness(&running);
 }
 
 /// Measures a real drive: means are compared, as the client does not learn the model's time of each
 /// request.
-fn measure_real_drive(waits: WaitMethod, lasts: Duration) {
+fn measure_real_drive(wait_method: WaitMethod, duration: Duration) {
     let name = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/tests/drives/disk7200.diskspecs");
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
     let text = load(name).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -192,7 +192,7 @@ fn measure_real_drive(waits: WaitMethod, lasts: Duration) {
             }
         };
         let running = serve_as(system, apply_arguments, || pin_to_processor(0), tick);
-        let responses = measure_responses(&running, Pace::Closed(depth), waits, lasts);
+        let responses = measure_responses(&running, Pace::Closed(depth), wait_method, duration);
         running.end().expect("served");
         let (sum, requests) = *sums.lock().expect("nobody panics");
         let model = sum / requests.max(1) as f64 / NS_PER_US;
@@ -200,7 +200,7 @@ fn measure_real_drive(waits: WaitMethod, lasts: Duration) {
         println!(
             "{:46} {} {:9} {model:9.1}  {:8.1}",
             format!("7200 rpm, {depth} outstanding"),
-            waits.name(),
+            wait_method.name(),
             responses.len(),
             seen - model
         );
@@ -213,13 +213,17 @@ impl WaitMethod {
     }
 }
 
-fn print_line(name: &str, waits: WaitMethod, model: f64, mut errors: Vec<f64>) {
+fn print_line(name: &str, wait_method: WaitMethod, model: f64, mut errors: Vec<f64>) {
+    if errors.is_empty() {
+        println!("{name:46} {} {:9} {model:9.1}  no reply was measured", wait_method.name(), 0);
+        return;
+    }
     errors.sort_by(f64::total_cmp);
     let quantile = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
     println!(
         "{name:46} {} {:9} {model:9.1}  {mean:8.1} {:8.1} {:8.1} {:8.1} {:8.1}",
-        waits.name(),
+        wait_method.name(),
         errors.len(),
         quantile(0.5),
         quantile(0.99),
@@ -228,26 +232,31 @@ fn print_line(name: &str, waits: WaitMethod, model: f64, mut errors: Vec<f64>) {
     );
 }
 
-/// Returns the lateness that the server itself reports.
+/// Prints the lateness that the server itself reports.
 fn print_server_lateness(running: &Running) {
     let status = running.send_command(&DiskCommand::Status).expect("a status");
     let of = |key: &str| status["late_s"][key].as_f64().unwrap_or(f64::NAN) * 1e6;
-    println!("    given to the kernel late by: mean {:.1}, 99 % {:.1}, most {:.1}", of("mean"), of("p99"), of("max"));
+    println!(
+        "    the server sent replies late by: mean {:.1}, 99 % {:.1}, most {:.1}",
+        of("mean"),
+        of("p99"),
+        of("max")
+    );
 }
 
-/// Response times, ns, in order of arrival.
-fn measure_responses(running: &Running, pace: Pace, waits: WaitMethod, lasts: Duration) -> Vec<u64> {
+/// Returns response times, ns, in order of arrival.
+fn measure_responses(running: &Running, pace: Pace, wait_method: WaitMethod, duration: Duration) -> Vec<u64> {
     let client = running.open("", ClientOptions { structured: false, block_status: false });
     let mut meter = Meter {
         stream: client.stream().try_clone().expect("a second handle"),
         input: vec![0; 256 << 10],
         filled: 0,
         sent: Vec::new(),
-        came: Vec::new(),
+        latencies_ns: Vec::new(),
     };
     meter.stream.set_nonblocking(true).expect("nonblocking");
-    run_in_stints(waits, lasts, |stint| meter.run(pace, waits, stint));
-    meter.came
+    run_in_stints(wait_method, duration, |stint| meter.run(pace, wait_method, stint));
+    meter.latencies_ns
 }
 
 struct Meter {
@@ -256,13 +265,13 @@ struct Meter {
     filled: usize,
     /// Send times by cookie.
     sent: Vec<Instant>,
-    came: Vec<u64>,
+    latencies_ns: Vec<u64>,
 }
 
 impl Meter {
-    fn run(&mut self, pace: Pace, waits: WaitMethod, lasts: Duration) {
+    fn run(&mut self, pace: Pace, wait_method: WaitMethod, duration: Duration) {
         let begin = Instant::now();
-        let end = begin + lasts;
+        let end = begin + duration;
         let mut next = begin;
         if let Pace::Closed(depth) = pace {
             (0..depth).for_each(|_| self.send());
@@ -270,7 +279,7 @@ impl Meter {
         loop {
             let now = Instant::now();
             let over = now >= end;
-            if over && self.came.len() == self.sent.len() {
+            if over && self.latencies_ns.len() == self.sent.len() {
                 return;
             }
             let mut wait = Duration::from_millis(100);
@@ -284,7 +293,7 @@ impl Meter {
                 }
                 wait = next.saturating_duration_since(Instant::now());
             }
-            if waits == WaitMethod::Asleep {
+            if wait_method == WaitMethod::Asleep {
                 self.sleep(wait);
             }
             let answered = self.receive();
@@ -303,9 +312,15 @@ impl Meter {
 
     fn send(&mut self) {
         let cookie = self.sent.len() as u64;
-        let offset = cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (DISK_BYTES / BYTES as u64) * BYTES as u64;
-        let request =
-            NbdRequest { flags: CommandFlags(0), command: NbdCommand::Read, cookie, offset, length: BYTES as u32 };
+        let offset =
+            cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (DISK_BYTES / REQUEST_BYTES as u64) * REQUEST_BYTES as u64;
+        let request = NbdRequest {
+            flags: CommandFlags(0),
+            command: NbdCommand::Read,
+            cookie,
+            offset,
+            length: REQUEST_BYTES as u32,
+        };
         self.sent.push(Instant::now());
         self.stream.write_all(&request.encode_header()).expect("room for a request");
     }
@@ -323,7 +338,7 @@ impl Meter {
         for answer in self.input[..self.filled].chunks_exact(REPLY_BYTES) {
             let head: [u8; 8] = answer[8..16].try_into().expect("eight bytes");
             assert_eq!(answer[4..8], [0; 4], "no error");
-            self.came.push((now - self.sent[u64::from_be_bytes(head) as usize]).as_nanos() as u64);
+            self.latencies_ns.push((now - self.sent[u64::from_be_bytes(head) as usize]).as_nanos() as u64);
         }
         self.input.copy_within(answers * REPLY_BYTES..self.filled, 0);
         self.filled -= answers * REPLY_BYTES;

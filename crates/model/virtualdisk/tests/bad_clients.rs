@@ -187,7 +187,7 @@ fn closes_clients_beyond_the_limit() {
 fn reports_a_full_backing_disk_and_loses_no_other_data() {
     let room = 64 * 4096 + (1 << 20);
     let running = serve(plain_drives(1, 256 * MIB / 512, 64, 0), |options| {
-        options.backing = ContentBacking::Memory { most_bytes: Some(room) };
+        options.backing = ContentBacking::Memory { max_bytes: Some(room) };
     });
     let mut client = running.connect();
     let mut written = Vec::new();

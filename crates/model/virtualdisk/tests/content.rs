@@ -15,7 +15,7 @@ use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, WorkloadTa
 use diskwright_virtualdisk::content::{AccessError, Content, ContentBacking, ContentError};
 
 const BLOCK: u64 = 512;
-const MEMORY: ContentBacking = ContentBacking::Memory { most_bytes: None };
+const MEMORY: ContentBacking = ContentBacking::Memory { max_bytes: None };
 
 fn drives(name: &str, count: u32, blocks: u64) -> DriveGroupSpec {
     let spec = PlainSpec {
@@ -208,7 +208,7 @@ fn full_memory_tears_no_write() {
     let mut refused = 0;
     for seed in 2000..2120 {
         let max_bytes = 40_000 + Rng::new(seed, 1).next_below(400_000);
-        let mut trial = Trial::new(seed, &ContentBacking::Memory { most_bytes: Some(max_bytes) });
+        let mut trial = Trial::new(seed, &ContentBacking::Memory { max_bytes: Some(max_bytes) });
         for _ in 0..60 {
             refused += u64::from(trial.write_or_accept_refusal());
             if trial.rng.next_bool(0.2)

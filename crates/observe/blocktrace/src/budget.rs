@@ -1,15 +1,17 @@
-//! Budget of a trace: it traces less when it costs too much, and more again when the load has gone.
+//! Budget of a trace: it traces less while it costs too much, and more again when the load has passed.
 
 use crate::trace_cost::TraceCost;
 
 /// Shortest window over which the cost is compared with the budget.
-const WINDOW_NS: u64 = 1_000_000_000;
+const MIN_WINDOW_NS: u64 = 1_000_000_000;
 /// Share of the budget below which a window is calm: then twice as much may be traced after enough calm windows.
 const CALM_SHARE: f64 = 1.0 / 3.0;
-/// Calm windows that are required at first, and the most; the number doubles each time that more turned out to be too
-/// much.
-const MIN_PATIENCE_WINDOWS: u32 = 30;
-const MAX_PATIENCE_WINDOWS: u32 = 3600;
+/// Share of the budget that the cost of events must exceed for fewer events to help.
+const MIN_EVENT_SHARE: f64 = 0.5;
+/// Initial and maximum number of calm windows before an increase. It doubles after each increase that exceeded the
+/// budget.
+const MIN_BACKOFF_WINDOWS: u32 = 30;
+const MAX_BACKOFF_WINDOWS: u32 = 3600;
 
 /// Advice for the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,30 +20,46 @@ pub(crate) enum BudgetAdvice {
     Less,
     /// Trace more events.
     More,
-    /// The excess does not come from events (starting, drawing); reported once.
-    NotByEvents,
+    /// Something other than events costs too much (starting, drawing); reported once.
+    OtherCost,
 }
 
 /// Compares the cost with the budget, window by window.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct BudgetKeeper {
     last_cost: TraceCost,
     calm_windows: u32,
-    patience_windows: u32,
+    /// Calm windows that are required before the next increase.
+    backoff_windows: u32,
     /// The last change was to trace more.
     has_grown: bool,
+    /// The trace cannot be reduced any further, and this was reported.
     is_spent: bool,
+}
+
+impl Default for BudgetKeeper {
+    fn default() -> BudgetKeeper {
+        BudgetKeeper {
+            last_cost: TraceCost::default(),
+            calm_windows: 0,
+            backoff_windows: MIN_BACKOFF_WINDOWS,
+            has_grown: false,
+            is_spent: false,
+        }
+    }
 }
 
 impl BudgetKeeper {
     /// Returns true if a window has ended.
     pub fn is_due(&self, elapsed_ns: u64) -> bool {
-        elapsed_ns.saturating_sub(self.last_cost.elapsed_ns) >= WINDOW_NS
+        elapsed_ns.saturating_sub(self.last_cost.elapsed_ns) >= MIN_WINDOW_NS
     }
 
-    /// Returns true the first time that the trace cannot be reduced any further.
-    pub fn is_first_spent(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_spent, true)
+    /// Notes that the trace cannot be reduced any further; returns true the first time.
+    pub fn mark_spent(&mut self) -> bool {
+        let is_first = !self.is_spent;
+        self.is_spent = true;
+        is_first
     }
 
     /// Returns the window that ends now and the advice for it; `None` if nothing should change. `reading_ns` is the
@@ -55,28 +73,41 @@ impl BudgetKeeper {
         let window = cost.difference_since(&self.last_cost);
         self.last_cost = cost;
         let share = window.processor_share()?;
-        if share > budget {
-            self.calm_windows = 0;
-            let of_events = window.kernel_ns + window.events as f64 * reading_ns;
-            if of_events <= 0.5 * window.elapsed_ns as f64 * window.processors as f64 * budget {
-                return self.is_first_spent().then_some((window, BudgetAdvice::NotByEvents));
-            }
-            if std::mem::take(&mut self.has_grown) {
-                self.patience_windows = self.patience_windows.saturating_mul(2).min(MAX_PATIENCE_WINDOWS);
-            }
-            return Some((window, BudgetAdvice::Less));
+        let advice = if share > budget {
+            self.advise_over_budget(&window, budget, reading_ns)
+        } else {
+            self.advise_within_budget(share < budget * CALM_SHARE)
+        };
+        advice.map(|advice| (window, advice))
+    }
+
+    fn advise_over_budget(&mut self, window: &TraceCost, budget: f64, reading_ns: f64) -> Option<BudgetAdvice> {
+        self.calm_windows = 0;
+        let events_ns = window.kernel_ns + window.events as f64 * reading_ns;
+        let budget_ns = window.elapsed_ns as f64 * window.processors as f64 * budget;
+        if events_ns <= MIN_EVENT_SHARE * budget_ns {
+            let is_first = self.mark_spent();
+            return is_first.then_some(BudgetAdvice::OtherCost);
         }
-        self.calm_windows = if share < budget * CALM_SHARE { self.calm_windows + 1 } else { 0 };
-        self.patience_windows = self.patience_windows.max(MIN_PATIENCE_WINDOWS);
-        if self.calm_windows < self.patience_windows {
+        if self.has_grown {
+            self.backoff_windows = self.backoff_windows.saturating_mul(2).min(MAX_BACKOFF_WINDOWS);
+        }
+        self.has_grown = false;
+        Some(BudgetAdvice::Less)
+    }
+
+    fn advise_within_budget(&mut self, is_calm: bool) -> Option<BudgetAdvice> {
+        self.calm_windows = if is_calm { self.calm_windows + 1 } else { 0 };
+        if self.calm_windows < self.backoff_windows {
             return None;
         }
-        if std::mem::replace(&mut self.has_grown, true) {
+        if self.has_grown {
             // the previous increase was not too much; a later burst has another cause
-            self.patience_windows = MIN_PATIENCE_WINDOWS;
+            self.backoff_windows = MIN_BACKOFF_WINDOWS;
         }
+        self.has_grown = true;
         self.calm_windows = 0;
-        Some((window, BudgetAdvice::More))
+        Some(BudgetAdvice::More)
     }
 }
 
@@ -112,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_burst_does_not_extend_the_patience() {
+    fn a_late_burst_does_not_extend_the_backoff() {
         let (mut keeper, mut cost) = (BudgetKeeper::default(), TraceCost { processors: 1, ..TraceCost::default() });
         for burst in 0..8 {
             assert_eq!(second(&mut keeper, &mut cost, 0.011), Some(BudgetAdvice::Less));
@@ -128,6 +159,6 @@ mod tests {
             (cost.elapsed_ns, cost.reader_ns) = (cost.elapsed_ns + SECOND, cost.reader_ns + SECOND / 50);
             keeper.advise_window(cost, 0.01, 0.0).map(|(_, advice)| advice)
         };
-        assert_eq!((busy(), busy()), (Some(BudgetAdvice::NotByEvents), None));
+        assert_eq!((busy(), busy()), (Some(BudgetAdvice::OtherCost), None));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use diskwright_base::LatencyOperation;
-use diskwright_base::latency::{STEP_COUNT, step_index};
+use diskwright_base::latency::{BUCKET_COUNT, bucket_index};
 
 use crate::event::TracedOperation;
 use crate::pairing::TracedRequest;
@@ -107,7 +107,7 @@ pub struct DeviceInterval {
 
 impl DeviceInterval {
     fn steps_mut(&mut self, operation: LatencyOperation) -> &mut [u64] {
-        self.steps.entry(operation).or_insert_with(|| vec![0; STEP_COUNT].into_boxed_slice())
+        self.steps.entry(operation).or_insert_with(|| vec![0; BUCKET_COUNT].into_boxed_slice())
     }
 
     /// Adds a later interval.
@@ -167,7 +167,7 @@ impl IntervalCollector {
         let device = self.devices.entry(request.device).or_default();
         let latency = request.latency_ns();
         let at_device = request.device_ns().unwrap_or(latency);
-        device.steps_mut(operation)[step_index(latency)] += 1;
+        device.steps_mut(operation)[bucket_index(latency)] += 1;
         device.requests += 1;
         device.device_ns += at_device;
         device.before_ns += latency.saturating_sub(at_device);

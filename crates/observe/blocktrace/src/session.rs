@@ -281,7 +281,7 @@ impl TraceSession {
                 let rest = format!("at {seconds:.0} s tracing took {share:.2} % of the processors");
                 self.extend_tracing(&rest, &window)
             }
-            BudgetAdvice::NotByEvents => {
+            BudgetAdvice::OtherCost => {
                 self.remarks.push(format!(
                     "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} \
                      %; fewer events would not help"
@@ -327,7 +327,7 @@ impl TraceSession {
         } else if self.sample_bits < MAX_SAMPLE_BITS {
             self.set_sample(self.sample_bits + 1)?;
             self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sample_divisor()));
-        } else if self.budget_keeper.is_first_spent() {
+        } else if self.budget_keeper.mark_spent() {
             self.remarks.push(format!("{over}: even the smallest sample is too much"));
         }
         Ok(())

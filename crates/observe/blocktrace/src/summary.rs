@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::event::TracedOperation;
-use crate::latency::{FIRST_BITS, LAST_BITS, LatencyHistogram, step_edges};
+use crate::latency::{LatencyHistogram, MAX_LATENCY_BITS, MIN_LATENCY_BITS, bucket_edges};
 use crate::pairing::TracedRequest;
 
 /// Most requests that are listed as the slowest.
@@ -12,7 +12,7 @@ const MAX_SLOWEST: usize = 20;
 /// Most threads that are distinguished; more are counted together.
 const MAX_REQUESTERS: usize = 4096;
 /// Rows of a heat map: one per doubling of latency, one below and one above.
-pub const HEAT_ROWS: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
+pub const HEAT_ROWS: usize = (MAX_LATENCY_BITS - MIN_LATENCY_BITS) as usize + 2;
 /// Most columns of a heat map; for a longer time columns get wider.
 const MAX_COLUMNS: usize = 512;
 /// Number of size classes: up to 512 B, 1 KiB, …, 1 GiB and more.
@@ -134,10 +134,10 @@ pub struct HeatMap {
 
 /// Returns the row of a latency: 0 is below 1.024 us, 1 up to 2.048 us, …
 pub fn heat_row(ns: u64) -> usize {
-    if ns < 1 << FIRST_BITS {
+    if ns < 1 << MIN_LATENCY_BITS {
         return 0;
     }
-    ((63 - ns.leading_zeros()).min(LAST_BITS) - FIRST_BITS + 1) as usize
+    ((63 - ns.leading_zeros()).min(MAX_LATENCY_BITS) - MIN_LATENCY_BITS + 1) as usize
 }
 
 impl HeatMap {
@@ -223,12 +223,12 @@ impl RequestSummary {
         sum.requests += requests;
         sum.bytes += counted.bytes;
         sum.errors += counted.errors;
-        sum.latency.add_steps(counted.latency.iter().copied(), counted.latency_ns, counted.longest_ns);
+        sum.latency.add_buckets(counted.latency.iter().copied(), counted.latency_ns, counted.longest_ns);
         let in_device = counted.device.iter().copied();
-        sum.device.add_steps(in_device, counted.device_ns, counted.longest_device_ns);
+        sum.device.add_buckets(in_device, counted.device_ns, counted.longest_device_ns);
         let map = self.heat_map((device, operation));
         for (step, count) in &counted.latency {
-            map.add_requests(at_ns, heat_row(step_edges(*step).0), *count);
+            map.add_requests(at_ns, heat_row(bucket_edges(*step).0), *count);
         }
     }
 

@@ -142,9 +142,9 @@ fn histograms_in_the_kernel_count_the_same() {
     // the sums and the steps are counted apart, and agree within the width of a step
     let by_steps: f64 = reads
         .latency
-        .steps()
+        .nonempty_buckets()
         .map(|(step, count)| {
-            let (from, to) = diskwright_blocktrace::latency::step_edges(step);
+            let (from, to) = diskwright_blocktrace::latency::bucket_edges(step);
             (from as f64 + to as f64) / 2.0 * count as f64
         })
         .sum::<f64>()

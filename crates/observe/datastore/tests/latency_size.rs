@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::latency::step_index;
+use diskwright_base::latency::bucket_index;
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::{LatencyOperation, Rng, Schema, Tick};
 use diskwright_datastore::{LogWriter, WriterOptions};
@@ -40,7 +40,7 @@ fn log_bytes(load: DeviceLoad) -> u64 {
                 let swing = 1.0 + 0.33 * (tick as f64 / 38.0).sin();
                 let count = (requests * swing + random.draw_normal() * (requests * swing).sqrt()).max(0.0) as u64;
                 let latency = |random: &mut Rng| (median_us * 1000.0 * (sigma * random.draw_normal()).exp()) as u64;
-                let steps: Vec<(usize, u64)> = (0..count).map(|_| (step_index(latency(&mut random)), 1)).collect();
+                let steps: Vec<(usize, u64)> = (0..count).map(|_| (bucket_index(latency(&mut random)), 1)).collect();
                 table.add_requests(&format!("sd{device}"), *operation, steps.into_iter());
             }
         }

@@ -21,6 +21,12 @@ pub enum LogError {
         /// Ids of the formats.
         known: String,
     },
+    /// The file has no bytes.
+    #[error("{file} is empty; give a log file")]
+    EmptyFile {
+        /// The file.
+        file: String,
+    },
     /// The kind of file is known, but nothing here reads it.
     #[error("{file}: {format_name}, which is not read here; {instead}")]
     UnsupportedFormat {

@@ -35,7 +35,7 @@ mod time_basis;
 mod tool;
 mod top;
 mod unix;
-mod unread_kinds;
+mod unsupported_formats;
 mod value_limits;
 mod watcher_file;
 mod xz;
@@ -191,7 +191,10 @@ pub fn recognise_format(input: &LogInput) -> Result<&'static LogFormat, LogError
     if let Some(format) = format_of_head(&head) {
         return Ok(format);
     }
-    if let Some((format_name, instead)) = unread_kinds::identify_unread(&head) {
+    if head.bytes.is_empty() {
+        return Err(LogError::EmptyFile { file: input.name().to_owned() });
+    }
+    if let Some((format_name, instead)) = unsupported_formats::identify_unsupported(&head) {
         return Err(LogError::UnsupportedFormat { file: input.name().to_owned(), format_name, instead });
     }
     Err(LogError::UnknownFormat {

@@ -136,10 +136,11 @@ fn pages_without_times_need_an_interval() {
     let interval = LogOptions { interval: Some(Duration::from_secs(15)), ..LogOptions::default() };
     let got = read_pages(&pages, &interval);
     got.assert_near("physical_disk.reads_per_s", "sda", 100.0);
-    let counted = |note: &&Note| note.kind == Note::WARNING && note.text().contains("counted with the given interval");
-    assert_eq!(got.notes.iter().filter(counted).count(), 1);
+    let assumed =
+        |note: &&Note| note.kind == Note::WARNING && note.text().contains("times are assumed from --interval");
+    assert_eq!(got.notes.iter().filter(assumed).count(), 1);
     assert_eq!(
-        read_pages(&[make_timed_page(0), make_timed_page(15)].concat(), &interval).notes.iter().filter(counted).count(),
+        read_pages(&[make_timed_page(0), make_timed_page(15)].concat(), &interval).notes.iter().filter(assumed).count(),
         0
     );
 }
@@ -162,7 +163,7 @@ fn skips_a_page_that_lost_its_time() {
             .collect();
         assert_eq!(all.len(), 3, "{lost}: {all:?}");
         assert!(all.iter().all(|(_, elapsed)| [0, 15, 30].map(|s| s * 1_000_000_000).contains(elapsed)), "{all:?}");
-        assert!(got.skip_lines().iter().any(|s| s.contains("a page without its time")), "{:?}", got.skip_lines());
+        assert!(got.skip_lines().iter().any(|s| s.contains("a page without a timestamp")), "{:?}", got.skip_lines());
     }
 }
 
@@ -284,6 +285,24 @@ fn joins_files_of_one_page_each() {
     assert!(skipped.ends_with("1.prom: line 28"), "{:?}", summary.skipped);
     assert!(!prometheus::are_pages(&named(&paths[..1])));
     assert!(!prometheus::are_pages(&named(&[paths[0].clone(), folder])));
+}
+
+/// Pages are numbered over all files, so that without the file's name nobody would find the page.
+#[test]
+fn a_restarted_counter_in_a_joined_log_names_its_file() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("restarted");
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = [1000, 1100, 50].into_iter().enumerate().map(|(number, reads)| {
+        let path = folder.join(format!("{number}.prom"));
+        let time = 1_700_000_000 + 10 * number;
+        let page = format!("node_disk_reads_completed_total{{device=\"sda\"}} {reads}\nnode_time_seconds {time}\n");
+        std::fs::write(&path, page).unwrap();
+        (path.clone(), path.display().to_string())
+    });
+    let mut input = prometheus::open_joined(files.collect()).unwrap();
+    let summary = read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let skip = &summary.skipped[0];
+    assert!(skip.reason.contains("restarted") && skip.context.ends_with("2.prom: page 3"), "{skip:?}");
 }
 
 #[test]

@@ -70,7 +70,12 @@ fn every_sample_is_read_or_refused_with_a_reason() {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             match read_mean(&path, "physical_disk.avg_queue_length", "vda") {
                 Ok((_, summary)) => assert!(summary.values > 0, "{name}: nothing read"),
-                Err(LogError::UnknownFormat { .. } | LogError::UnsupportedFormat { .. } | LogError::Tool { .. }) => {}
+                Err(
+                    LogError::UnknownFormat { .. }
+                    | LogError::EmptyFile { .. }
+                    | LogError::UnsupportedFormat { .. }
+                    | LogError::Tool { .. },
+                ) => {}
                 // a single report is of the time since boot
                 Err(LogError::NoSamples { because, .. }) if because.contains("since boot") => {}
                 Err(error) => {

@@ -1,7 +1,7 @@
 //! Latency distributions as classic histograms of Prometheus. Of a log's steps, only edges that are 1.024 us times a
 //! power of two are used, because each bucket is a separate series.
 
-use diskwright_base::latency::{FIRST_BITS, LAST_BITS};
+use diskwright_base::latency::{MAX_LATENCY_BITS, MIN_LATENCY_BITS};
 use diskwright_base::latency_series::{parse_step_series, step_middle_ns};
 use diskwright_base::{LatencyOperation, Schema};
 
@@ -11,7 +11,7 @@ use crate::feed::SeriesName;
 pub(crate) const FAMILY: &str = "diskwright_request_latency_seconds";
 const HELP: &str = "Latency of single requests that were traced, from the first one that the kernel reports.";
 /// Number of upper edges: 2^10 to 2^36 nanoseconds, and infinity.
-const EDGES: usize = (LAST_BITS - FIRST_BITS) as usize + 2;
+const EDGES: usize = (MAX_LATENCY_BITS - MIN_LATENCY_BITS) as usize + 2;
 
 /// Requests of one operation on one device since the feed began.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl LatencyFeed {
         };
         let edge = |index: usize| match index {
             index if index + 1 == EDGES => "+Inf".to_owned(),
-            index => format!("{}", (1u64 << (FIRST_BITS as usize + index)) as f64 / 1e9),
+            index => format!("{}", (1u64 << (MIN_LATENCY_BITS as usize + index)) as f64 / 1e9),
         };
         let buckets =
             self.totals.iter().flat_map(|t| (0..EDGES).map(move |index| named("_bucket", t, Some(edge(index)))));
@@ -103,7 +103,7 @@ mod tests {
     use std::sync::Arc;
 
     use diskwright_base::Tick;
-    use diskwright_base::latency::step_index;
+    use diskwright_base::latency::bucket_index;
     use diskwright_base::latency_series::LatencyTable;
 
     use crate::feed::{SeriesFeed, metrics_page};
@@ -118,7 +118,7 @@ mod tests {
             table.add_requests(
                 "sda",
                 LatencyOperation::Read,
-                [(step_index(5_000_000), 3), (step_index(u64::MAX), 1)].into_iter(),
+                [(bucket_index(5_000_000), 3), (bucket_index(u64::MAX), 1)].into_iter(),
             );
             let (mut series, mut row) = (Vec::new(), Vec::new());
             table.append_series(&mut series);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use diskwright_base::counter_ids::physical_disk;
-use diskwright_base::latency::{STEP_COUNT, step_index};
+use diskwright_base::latency::{BUCKET_COUNT, bucket_index};
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::topology::{Device, Topology};
 use diskwright_base::{LatencyOperation, Operation, Request, Schema, Series};
@@ -165,7 +165,7 @@ impl<'a> TickRows<'a> {
         if let Some(ns) = request.response_ns() {
             done.ns = done.ns.saturating_add(ns);
             let steps = tick.steps.entry(latency_operation(request.operation));
-            steps.or_insert_with(|| vec![0; STEP_COUNT].into_boxed_slice())[step_index(ns)] += 1;
+            steps.or_insert_with(|| vec![0; BUCKET_COUNT].into_boxed_slice())[bucket_index(ns)] += 1;
         }
         if let Some(done_ns) = done_ns {
             self.add_in_flight_time(device, begin, request.arrival_ns, done_ns);

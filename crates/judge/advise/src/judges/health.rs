@@ -5,16 +5,16 @@ use diskwright_base::DeviceClass;
 use super::{format_fill_level, format_percent};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::drive_health::HealthLoad;
-use crate::host_scene::HostScene;
+use crate::host_facts::HostFacts;
 
 /// Returns a drive's health in the log, or the outcome without it.
-fn drive_health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<CheckOutcome>> {
+fn drive_health<'a>(host: &'a HostFacts, disk: &str) -> Result<&'a HealthLoad, Box<CheckOutcome>> {
     // the device behind a virtual or remote disk is hidden
-    if matches!(scene.device_class(disk), DeviceClass::Virtual | DeviceClass::Network) {
+    if matches!(host.device_class(disk), DeviceClass::Virtual | DeviceClass::Network) {
         return Err(Box::new(CheckOutcome::Absent));
     }
     let unknown = |because: &str| Box::new(CheckOutcome::Unknown(because.to_owned()));
-    let Some(load) = &scene.load else { return Err(unknown("the health of drives is judged from a log")) };
+    let Some(load) = &host.load else { return Err(unknown("the health of drives is judged from a log")) };
     load.health.get(disk).ok_or_else(|| unknown("the log has nothing about the health of this drive"))
 }
 
@@ -33,8 +33,8 @@ fn format_count(count: f64, one: &str, many: &str) -> String {
 }
 
 /// Judges media errors and pending sectors.
-pub(super) fn judge_media(scene: &HostScene, disk: &str) -> CheckOutcome {
-    merge_outcomes(drive_health(scene, disk).and_then(|health| {
+pub(super) fn judge_media(host: &HostFacts, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(host, disk).and_then(|health| {
         if health.failing == Some(1.0) {
             let proposal = Proposal::new("the drive itself reports that it is failing");
             return Ok(proposal.with_severity(AdviceSeverity::Critical).into_outcome());
@@ -66,8 +66,8 @@ const OLD_SECTORS_ADVICE: &str = "Back up {instance}. Then check its array, or r
                            rewritten. Replace the disk if their number grows.";
 
 /// Judges transmission errors.
-pub(super) fn judge_link(scene: &HostScene, disk: &str) -> CheckOutcome {
-    merge_outcomes(drive_health(scene, disk).and_then(|health| {
+pub(super) fn judge_link(host: &HostFacts, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(host, disk).and_then(|health| {
         let errors = known_value(health.link_errors, "link errors")?;
         if errors == 0.0 {
             return Ok(CheckOutcome::Good);
@@ -82,8 +82,8 @@ const DAY_S: f64 = 86_400.0;
 const SOON_WORN_OUT_S: f64 = 182.0 * DAY_S;
 
 /// Judges the wear of flash.
-pub(super) fn judge_wear(scene: &HostScene, disk: &str) -> CheckOutcome {
-    merge_outcomes(drive_health(scene, disk).and_then(|health| {
+pub(super) fn judge_wear(host: &HostFacts, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(host, disk).and_then(|health| {
         let wear = known_value(health.wear, "its wear")?;
         // drives report whole percents: a rise of less than two gives no rate
         let rate = health.wear_rise.filter(|(_, rise)| *rise >= 0.0195).map(|(seconds, rise)| rise / seconds);
@@ -98,8 +98,8 @@ pub(super) fn judge_wear(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Judges the temperature.
-pub(super) fn judge_temperature(scene: &HostScene, disk: &str) -> CheckOutcome {
-    merge_outcomes(drive_health(scene, disk).and_then(|health| {
+pub(super) fn judge_temperature(host: &HostFacts, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(host, disk).and_then(|health| {
         let (hottest, limit) = known_value(health.max_temperature_and_limit, "a temperature and its limit")?;
         let share = health.hot_share.unwrap_or(0.0);
         if hottest < limit {

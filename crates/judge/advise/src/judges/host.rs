@@ -4,22 +4,22 @@ use super::{format_fill_level, unknown_fact};
 use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::filesystem_space::{self, FilesystemSpace};
-use crate::host_scene::{HostScene, sysfs_name};
+use crate::host_facts::{HostFacts, sysfs_name};
 use diskwright_base::byte_size::ByteSize;
 
 const GIB: f64 = 1_073_741_824.0;
-/// Free space that can be used up in a moment. Our choice.
+/// Free space that can be used up in a moment. Our own threshold.
 const LOW_SPACE_BYTES: f64 = 5.0 * GIB;
 
-fn filesystem_space<'a>(scene: &'a HostScene, point: &str) -> Result<&'a FilesystemSpace, String> {
-    let late = scene.tree.lacking.get(filesystem_space::SPACE_FILE);
-    let because = || late.cloned().unwrap_or_else(|| "its space was not recorded".into());
-    scene.space.iter().find(|s| s.mount == point && s.blocks > 0.0).ok_or_else(because)
+fn filesystem_space<'a>(host: &'a HostFacts, point: &str) -> Result<&'a FilesystemSpace, String> {
+    let refusal = host.tree.lacking.get(filesystem_space::SPACE_FILE);
+    let because = || refusal.cloned().unwrap_or_else(|| "its space was not recorded".into());
+    host.space.iter().find(|s| s.mount == point && s.blocks > 0.0).ok_or_else(because)
 }
 
 /// Judges free space.
-pub(super) fn judge_space(scene: &HostScene, point: &str) -> CheckOutcome {
-    let space = match filesystem_space(scene, point) {
+pub(super) fn judge_space(host: &HostFacts, point: &str) -> CheckOutcome {
+    let space = match filesystem_space(host, point) {
         Ok(space) => space,
         Err(because) => return CheckOutcome::Unknown(because),
     };
@@ -36,8 +36,8 @@ pub(super) fn judge_space(scene: &HostScene, point: &str) -> CheckOutcome {
 }
 
 /// Judges free inodes.
-pub(super) fn judge_inodes(scene: &HostScene, point: &str) -> CheckOutcome {
-    let space = match filesystem_space(scene, point) {
+pub(super) fn judge_inodes(host: &HostFacts, point: &str) -> CheckOutcome {
+    let space = match filesystem_space(host, point) {
         Ok(space) => space,
         Err(because) => return CheckOutcome::Unknown(because),
     };
@@ -50,13 +50,13 @@ pub(super) fn judge_inodes(scene: &HostScene, point: &str) -> CheckOutcome {
 }
 
 /// Judges write barriers.
-pub(super) fn judge_barriers(scene: &HostScene, point: &str) -> CheckOutcome {
-    let Some(mount) = scene.mount_at(point) else { return unknown_fact(scene, "proc/self/mountinfo") };
+pub(super) fn judge_barriers(host: &HostFacts, point: &str) -> CheckOutcome {
+    let Some(mount) = host.mount_at(point) else { return unknown_fact(host, "proc/self/mountinfo") };
     let off = mount.options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0"));
     let Some(option) = off else { return CheckOutcome::Good };
-    let device = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
-    let disks = device.map(|found| scene.topology.leaves_under(&found.device)).unwrap_or_default();
-    let is_safe = |disk: &&str| !super::queue::may_lose_writes(scene, disk);
+    let device = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+    let disks = device.map(|found| host.topology.leaves_under(&found.device)).unwrap_or_default();
+    let is_safe = |disk: &&str| !super::queue::may_lose_writes(host, disk);
     let proposal = Proposal::new(format!("{} is mounted with {option}", mount.kind));
     // without a volatile cache there is nothing to flush
     if !disks.is_empty() && disks.iter().all(is_safe) {
@@ -67,8 +67,8 @@ pub(super) fn judge_barriers(scene: &HostScene, point: &str) -> CheckOutcome {
 }
 
 /// Judges updates of access times.
-pub(super) fn judge_access_times(scene: &HostScene, point: &str) -> CheckOutcome {
-    let Some(mount) = scene.mount_at(point) else { return unknown_fact(scene, "proc/self/mountinfo") };
+pub(super) fn judge_access_times(host: &HostFacts, point: &str) -> CheckOutcome {
+    let Some(mount) = host.mount_at(point) else { return unknown_fact(host, "proc/self/mountinfo") };
     // a filesystem in memory writes nothing to a device
     if matches!(mount.kind.as_str(), "rootfs" | "ramfs" | "tmpfs") {
         return CheckOutcome::Absent;
@@ -87,33 +87,33 @@ pub(super) fn judge_access_times(scene: &HostScene, point: &str) -> CheckOutcome
     proposal.into_outcome()
 }
 
-/// The kernel sees only the table of an extended partition: a kibibyte, or a sector.
+/// Largest partition that holds nothing but a table: the kernel reports an extended partition as 1 KiB or one sector,
+/// of at most 8 x 512 bytes.
 const TABLE_SECTORS: f64 = 8.0;
-/// Unused space for a boot loader, or reserved by an installer. Our choice.
+/// Unused space for a boot loader, or reserved by an installer. Our own threshold.
 const RESERVED_SECTORS: f64 = 524_288.0;
 /// Maximum block size of a real disk, bytes; larger values are reported by bridges or arrays.
 const MAX_BLOCK_BYTES: f64 = 1_048_576.0;
 
 /// Judges the alignment of a partition.
-pub(super) fn judge_partition(scene: &HostScene, name: &str) -> CheckOutcome {
-    let disk = scene.find_device(name).and_then(|device| device.below.first());
+pub(super) fn judge_partition(host: &HostFacts, name: &str) -> CheckOutcome {
+    let disk = host.find_device(name).and_then(|device| device.below.first());
     let Some(disk) = disk else { return CheckOutcome::Absent };
     let of_partition = |file: &str| format!("sys/block/{}/{}/{file}", sysfs_name(disk), sysfs_name(name));
-    let Some(start) = scene.tree.number_in(&of_partition("start")) else {
-        return unknown_fact(scene, &of_partition("start"));
+    let Some(start) = host.tree.number_in(&of_partition("start")) else {
+        return unknown_fact(host, &of_partition("start"));
     };
     let of_disk = format!("sys/block/{}/queue/physical_block_size", sysfs_name(disk));
-    let Some(block) = scene.tree.number_in(&of_disk).filter(|bytes| *bytes <= MAX_BLOCK_BYTES) else {
-        return unknown_fact(scene, &of_disk);
+    let Some(block) = host.tree.number_in(&of_disk).filter(|bytes| *bytes <= MAX_BLOCK_BYTES) else {
+        return unknown_fact(host, &of_disk);
     };
     // the first block of some disks begins before the first sector
-    let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
+    let first = host.block_number(disk, "alignment_offset").unwrap_or(0.0);
     let offset = (start * 512.0 - first).rem_euclid(block.max(512.0));
-    let sectors =
-        scene.find_device(name).and_then(|device| device.bytes).map_or(f64::MAX, |bytes| bytes as f64 / 512.0);
-    let is_used = scene.topology.filesystems.iter().any(|filesystem| filesystem.device == name)
-        || scene.topology.swaps.iter().any(|swap| swap.device == name)
-        || scene.topology.devices.iter().any(|device| device.below.iter().any(|below| below == name));
+    let sectors = host.find_device(name).and_then(|device| device.bytes).map_or(f64::MAX, |bytes| bytes as f64 / 512.0);
+    let is_used = host.topology.filesystems.iter().any(|filesystem| filesystem.device == name)
+        || host.topology.swaps.iter().any(|swap| swap.device == name)
+        || host.topology.devices.iter().any(|device| device.below.iter().any(|below| below == name));
     if offset == 0.0 || sectors <= TABLE_SECTORS || !is_used && sectors <= RESERVED_SECTORS {
         return CheckOutcome::Good;
     }
@@ -136,26 +136,26 @@ const FAST_CLOCKS: &[&str] = &[
 ];
 
 /// Judges the clock source.
-pub(super) fn judge_clock(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_clock(host: &HostFacts, _: &str) -> CheckOutcome {
     let folder = "sys/devices/system/clocksource/clocksource0";
-    let Some(now) = scene.tree.get(&format!("{folder}/current_clocksource")) else {
-        return unknown_fact(scene, &format!("{folder}/current_clocksource"));
+    let Some(now) = host.tree.get(&format!("{folder}/current_clocksource")) else {
+        return unknown_fact(host, &format!("{folder}/current_clocksource"));
     };
-    let available = scene.tree.get(&format!("{folder}/available_clocksource")).unwrap_or_default();
-    // a clock of another architecture is not known to be slow
+    let available = host.tree.get(&format!("{folder}/available_clocksource")).unwrap_or_default();
+    // the slow clocks are listed: one that is not known here counts as good
     if !matches!(now, "hpet" | "acpi_pm" | "jiffies" | "xen" | "pit" | "refined-jiffies") {
         return CheckOutcome::Good;
     }
     let better = available.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
-    let flags = scene.tree.get("proc/cpuinfo").unwrap_or_default();
+    let flags = host.tree.get("proc/cpuinfo").unwrap_or_default();
     let has = |flag: &str| flags.split_whitespace().any(|word| word == flag);
     match better {
         // the kernel chooses Xen's own clock there
         Some(name) if now == "xen" => {
             let mut proposal = Proposal::new(format!("the clock is {now}, though {name} is available"));
             let file = format!("/{folder}/current_clocksource");
-            let lasting = "until the next restart; clocksource= on the kernel's command line keeps it";
-            proposal.apply = Some(format!("echo '{name}' > {file} # {lasting}"));
+            let persistence_hint = "until the next restart; clocksource= on the kernel's command line keeps it";
+            proposal.apply = Some(format!("echo '{name}' > {file} # {persistence_hint}"));
             proposal.undo = Some(format!("echo 'xen' > {file}"));
             proposal.into_outcome()
         }
@@ -163,7 +163,7 @@ pub(super) fn judge_clock(scene: &HostScene, _: &str) -> CheckOutcome {
         // a clock that the kernel found unstable is no longer available
         None if has("constant_tsc") && has("nonstop_tsc") => {
             let seen =
-                format!("the clock is {now}: the processors have a steady tsc, but the kernel does not offer it");
+                format!("the clock is {now}: the processors have an invariant TSC, but the kernel has rejected it");
             Proposal::new(seen).into_outcome()
         }
         None => CheckOutcome::Good,
@@ -171,29 +171,29 @@ pub(super) fn judge_clock(scene: &HostScene, _: &str) -> CheckOutcome {
 }
 
 /// Parses `8.0 GT/s PCIe` or `4`.
-fn link_number(scene: &HostScene, folder: &str, file: &str) -> Option<f64> {
-    scene.tree.number_in(&format!("{folder}/{file}")).filter(|number| *number > 0.0)
+fn link_number(host: &HostFacts, folder: &str, file: &str) -> Option<f64> {
+    host.tree.number_in(&format!("{folder}/{file}")).filter(|number| *number > 0.0)
 }
 
 /// Judges the PCIe link.
-pub(super) fn judge_pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_pcie(host: &HostFacts, disk: &str) -> CheckOutcome {
     if !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
     }
-    let place = scene.device_path(disk);
-    let Some(function) = place.and_then(|place| place.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
+    let sysfs_path = host.device_path(disk);
+    let Some(function) = sysfs_path.and_then(|path| path.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
         return CheckOutcome::Absent;
     };
     let Some((port, _)) = function.rsplit_once('/') else { return CheckOutcome::Absent };
     let mut below = Vec::new();
     for (property, unit) in [("speed", " GT/s"), ("width", "")] {
-        let Some(now) = link_number(scene, function, &format!("current_link_{property}")) else {
-            return unknown_fact(scene, &format!("{function}/current_link_{property}"));
+        let Some(now) = link_number(host, function, &format!("current_link_{property}")) else {
+            return unknown_fact(host, &format!("{function}/current_link_{property}"));
         };
-        let end = |folder: &str| link_number(scene, folder, &format!("max_link_{property}"));
+        let end = |folder: &str| link_number(host, folder, &format!("max_link_{property}"));
         // both ends must support it; a port that is not shown is assumed not to limit
         let Some(max_rate) = end(function).map(|own| end(port).map_or(own, |other| own.min(other))) else {
-            return unknown_fact(scene, &format!("{function}/max_link_{property}"));
+            return unknown_fact(host, &format!("{function}/max_link_{property}"));
         };
         if now < max_rate {
             below.push(format!("{now}{unit} of {max_rate}{}", if property == "width" { " lanes" } else { "" }));

@@ -6,17 +6,17 @@ use diskwright_base::{Device, DeviceClass, DeviceKind};
 
 use super::{absent_or_unknown, format_bytes, format_percent, shorten_text, unknown_fact};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::host_scene::{HostScene, sysfs_name};
+use crate::host_facts::{HostFacts, sysfs_name};
 use crate::host_tree::{TreeGap, first_number};
 
 /// Share of a limit from which it is close.
 const CLOSE_SHARE: f64 = 0.8;
 
 /// Judges the limit of asynchronous I/O.
-pub(super) fn judge_aio(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(used) = scene.sysctl_number("fs.aio-nr") else { return unknown_fact(scene, "proc/sys/fs/aio-nr") };
-    let Some(limit) = scene.sysctl_number("fs.aio-max-nr") else {
-        return unknown_fact(scene, "proc/sys/fs/aio-max-nr");
+pub(super) fn judge_aio(host: &HostFacts, _: &str) -> CheckOutcome {
+    let Some(used) = host.sysctl_number("fs.aio-nr") else { return unknown_fact(host, "proc/sys/fs/aio-nr") };
+    let Some(limit) = host.sysctl_number("fs.aio-max-nr") else {
+        return unknown_fact(host, "proc/sys/fs/aio-max-nr");
     };
     // a limit of zero disables it on purpose
     if used == 0.0 || used < CLOSE_SHARE * limit {
@@ -28,9 +28,9 @@ pub(super) fn judge_aio(scene: &HostScene, _: &str) -> CheckOutcome {
 }
 
 /// Judges the limit of open files.
-pub(super) fn judge_files(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(used) = scene.sysctl_number("fs.file-nr") else { return unknown_fact(scene, "proc/sys/fs/file-nr") };
-    let Some(limit) = scene.sysctl_number("fs.file-max") else { return unknown_fact(scene, "proc/sys/fs/file-max") };
+pub(super) fn judge_files(host: &HostFacts, _: &str) -> CheckOutcome {
+    let Some(used) = host.sysctl_number("fs.file-nr") else { return unknown_fact(host, "proc/sys/fs/file-nr") };
+    let Some(limit) = host.sysctl_number("fs.file-max") else { return unknown_fact(host, "proc/sys/fs/file-max") };
     if used < CLOSE_SHARE * limit {
         return CheckOutcome::Good;
     }
@@ -43,27 +43,27 @@ pub(super) fn judge_files(scene: &HostScene, _: &str) -> CheckOutcome {
 const PRESSURE_SINCE: (u32, u32) = (4, 18);
 
 /// Returns `3.10` of `3.10.0-1160.el7.x86_64`.
-fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
-    diskstats::kernel_version(scene.tree.get("proc/sys/kernel/osrelease")?)
+fn kernel_version(host: &HostFacts) -> Option<(u32, u32)> {
+    diskstats::kernel_version(host.tree.get("proc/sys/kernel/osrelease")?)
 }
 
 /// Judges whether pressure stall information is available.
-pub(super) fn judge_pressure(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_pressure(host: &HostFacts, _: &str) -> CheckOutcome {
     let path = "proc/pressure/io";
-    match scene.tree.text_of(path) {
+    match host.tree.text_of(path) {
         Ok(_) => return CheckOutcome::Good,
-        Err(TreeGap::Refused(_)) => return unknown_fact(scene, path),
+        Err(TreeGap::Refused(_)) => return unknown_fact(host, path),
         Err(TreeGap::Absent) => {}
     }
     // a few copied files do not show what the kernel lacks
-    if scene.tree.get("proc/cmdline").is_none() {
-        return unknown_fact(scene, path);
+    if host.tree.get("proc/cmdline").is_none() {
+        return unknown_fact(host, path);
     }
-    match kernel_version(scene) {
+    match kernel_version(host) {
         // no setting of such a kernel helps
         Some(version) if version < PRESSURE_SINCE => CheckOutcome::Absent,
         _ => {
-            let words = scene.tree.get("proc/cmdline").unwrap_or_default();
+            let words = host.tree.get("proc/cmdline").unwrap_or_default();
             let off = words.split_whitespace().find(|word| matches!(*word, "psi=0" | "psi=off" | "psi=n"));
             let mut proposal = Proposal::new("/proc/pressure/io is missing or turned off");
             proposal.apply = off.map(|word| format!("Remove {word} from the kernel's command line and restart."));
@@ -78,17 +78,17 @@ fn named_count(text: &str, name: &str) -> Option<f64> {
     text.lines().find_map(line)
 }
 
-fn missing_group_file(scene: &HostScene, group: &str, file: &str) -> CheckOutcome {
-    absent_or_unknown(scene, &format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
+fn missing_group_file(host: &HostFacts, group: &str, file: &str) -> CheckOutcome {
+    absent_or_unknown(host, &format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
 }
 
-fn group_file<'a>(scene: &'a HostScene, group: &str, file: &str) -> Option<&'a str> {
-    scene.tree.get(&format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
+fn group_file<'a>(host: &'a HostFacts, group: &str, file: &str) -> Option<&'a str> {
+    host.tree.get(&format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
 }
 
 /// Judges the processor limit of a cgroup.
-pub(super) fn judge_group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
-    let Some(text) = group_file(scene, group, "cpu.stat") else { return missing_group_file(scene, group, "cpu.stat") };
+pub(super) fn judge_group_processors(host: &HostFacts, group: &str) -> CheckOutcome {
+    let Some(text) = group_file(host, group, "cpu.stat") else { return missing_group_file(host, group, "cpu.stat") };
     let (Some(periods), Some(stopped)) = (named_count(text, "nr_periods"), named_count(text, "nr_throttled")) else {
         // its processors are not limited: the controller is off
         return CheckOutcome::Absent;
@@ -99,7 +99,7 @@ pub(super) fn judge_group_processors(scene: &HostScene, group: &str) -> CheckOut
     }
     let share = format_percent(stopped / periods);
     // version 1 has its quota in a separate file, negative if there is none
-    let named = |file: &'static str| Some((file, group_file(scene, group, file)?));
+    let named = |file: &'static str| Some((file, group_file(host, group, file)?));
     match named("cpu.max").or_else(|| named("cpu.cfs_quota_us")) {
         // the limit that throttled it has been removed
         Some((_, limit)) if limit.starts_with("max") || limit.starts_with('-') => CheckOutcome::Good,
@@ -113,15 +113,15 @@ pub(super) fn judge_group_processors(scene: &HostScene, group: &str) -> CheckOut
 }
 
 /// Judges the memory limit of a cgroup.
-pub(super) fn judge_group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
-    let Some(text) = group_file(scene, group, "memory.events") else {
-        return missing_group_file(scene, group, "memory.events");
+pub(super) fn judge_group_memory(host: &HostFacts, group: &str) -> CheckOutcome {
+    let Some(text) = group_file(host, group, "memory.events") else {
+        return missing_group_file(host, group, "memory.events");
     };
     let Some(at_most) = named_count(text, "max") else {
         return CheckOutcome::Unknown(format!("/sys/fs/cgroup{group}/memory.events has no line `max`"));
     };
     let killed = named_count(text, "oom_kill").unwrap_or(0.0);
-    let limit = group_file(scene, group, "memory.max");
+    let limit = group_file(host, group, "memory.max");
     // processes killed in child groups or by a host without memory count too: its own limit must have been reached
     if killed == 0.0 || at_most == 0.0 || limit == Some("max") {
         return CheckOutcome::Good;
@@ -135,18 +135,18 @@ pub(super) fn judge_group_memory(scene: &HostScene, group: &str) -> CheckOutcome
 }
 
 /// Block device of a mounted filesystem.
-fn mounted_device<'a>(scene: &'a HostScene, point: &str) -> Option<&'a str> {
-    let found = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+fn mounted_device<'a>(host: &'a HostFacts, point: &str) -> Option<&'a str> {
+    let found = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
     found.map(|filesystem| filesystem.device.as_str()).filter(|device| !device.is_empty())
 }
 
 /// Judges errors of an ext4 filesystem.
-pub(super) fn judge_ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
-    let is_ext4 = scene.mount_at(point).is_some_and(|mount| mount.kind == "ext4");
-    let Some(device) = mounted_device(scene, point).filter(|_| is_ext4) else { return CheckOutcome::Absent };
+pub(super) fn judge_ext4_errors(host: &HostFacts, point: &str) -> CheckOutcome {
+    let is_ext4 = host.mount_at(point).is_some_and(|mount| mount.kind == "ext4");
+    let Some(device) = mounted_device(host, point).filter(|_| is_ext4) else { return CheckOutcome::Absent };
     let path = format!("sys/fs/ext4/{}/errors_count", sysfs_name(device));
-    match scene.tree.number_in(&path) {
-        None => unknown_fact(scene, &path),
+    match host.tree.number_in(&path) {
+        None => unknown_fact(host, &path),
         Some(0.0) => CheckOutcome::Good,
         Some(errors) => {
             let errors = format_count(errors, "error", "errors");
@@ -156,13 +156,13 @@ pub(super) fn judge_ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome 
 }
 
 /// Judges errors of btrfs filesystems.
-pub(super) fn judge_btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_btrfs_errors(host: &HostFacts, _: &str) -> CheckOutcome {
     let folder = "sys/fs/btrfs";
-    let is_used = scene.mounts.iter().any(|mount| mount.kind == "btrfs");
+    let is_used = host.mounts.iter().any(|mount| mount.kind == "btrfs");
     let (mut seen, mut is_read) = (Vec::new(), false);
-    for volume in scene.tree.names_in(folder) {
-        for number in scene.tree.names_in(&format!("{folder}/{volume}/devinfo")) {
-            let text = scene.tree.get(&format!("{folder}/{volume}/devinfo/{number}/error_stats")).unwrap_or_default();
+    for volume in host.tree.names_in(folder) {
+        for number in host.tree.names_in(&format!("{folder}/{volume}/devinfo")) {
+            let text = host.tree.get(&format!("{folder}/{volume}/devinfo/{number}/error_stats")).unwrap_or_default();
             is_read |= !text.is_empty();
             let broken = |line: &&str| line.split_once(' ').and_then(|(_, n)| first_number(n)).is_some_and(|n| n > 0.0);
             let counts: Vec<&str> = text.lines().filter(broken).collect();
@@ -174,7 +174,7 @@ pub(super) fn judge_btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
     match (seen.is_empty(), is_read) {
         (false, _) => Proposal::new(seen.join("; ")).into_outcome(),
         (true, true) => CheckOutcome::Good,
-        (true, false) if is_used => unknown_fact(scene, &format!("{folder}/*/devinfo/*/error_stats")),
+        (true, false) if is_used => unknown_fact(host, &format!("{folder}/*/devinfo/*/error_stats")),
         (true, false) => CheckOutcome::Absent,
     }
 }
@@ -187,42 +187,42 @@ const TRIM_SCHEDULES: &[&str] = &[
     "usr/lib/systemd/system/timers.target.wants/fstrim.timer",
     "etc/cron.weekly/fstrim",
 ];
-fn has_schedule(scene: &HostScene, places: &[&str]) -> bool {
-    places.iter().any(|place| scene.tree.has_any_below(place))
+fn has_schedule(host: &HostFacts, places: &[&str]) -> bool {
+    places.iter().any(|place| host.tree.has_any_below(place))
 }
 
 /// Outcome if no schedule is seen, which is only meaningful if its folder is visible.
-fn schedule_unknown(scene: &HostScene) -> Option<CheckOutcome> {
-    if scene.is_container() {
+fn schedule_unknown(host: &HostFacts) -> Option<CheckOutcome> {
+    if host.is_container() {
         return Some(CheckOutcome::Unknown("a container does not show the schedules of its host".into()));
     }
-    let is_seen = scene.tree.has_any_below("etc");
+    let is_seen = host.tree.has_any_below("etc");
     (!is_seen).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
 }
 
 /// Maximum size of a trim for a device, bytes; 0 if it supports none.
-fn max_discard_bytes(scene: &HostScene, device: &str) -> Option<f64> {
-    scene.queue_number(device, "discard_max_bytes")
+fn max_discard_bytes(host: &HostFacts, device: &str) -> Option<f64> {
+    host.queue_number(device, "discard_max_bytes")
 }
 
-fn are_all_flash(scene: &HostScene, disks: &[&str]) -> bool {
-    let is_flash = |disk: &&str| matches!(scene.device_class(disk), DeviceClass::Flash | DeviceClass::Nvme);
+fn are_all_flash(host: &HostFacts, disks: &[&str]) -> bool {
+    let is_flash = |disk: &&str| matches!(host.device_class(disk), DeviceClass::Flash | DeviceClass::Nvme);
     !disks.is_empty() && disks.iter().all(is_flash)
 }
 
 /// Judges trims to a device whose disks are all flash.
-fn judge_passed_discards(scene: &HostScene, device: &str) -> CheckOutcome {
-    let mut disks = scene.topology.leaves_under(device);
+fn judge_passed_discards(host: &HostFacts, device: &str) -> CheckOutcome {
+    let mut disks = host.topology.leaves_under(device);
     disks.sort_unstable();
-    if !are_all_flash(scene, &disks) {
+    if !are_all_flash(host, &disks) {
         return CheckOutcome::Absent;
     }
     for name in std::iter::once(device).chain(disks.iter().copied()) {
-        if max_discard_bytes(scene, name).is_none() {
-            return unknown_fact(scene, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(name)));
+        if max_discard_bytes(host, name).is_none() {
+            return unknown_fact(host, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(name)));
         }
     }
-    let takes = |name: &str| max_discard_bytes(scene, name).is_some_and(|max_bytes| max_bytes > 0.0);
+    let takes = |name: &str| max_discard_bytes(host, name).is_some_and(|max_bytes| max_bytes > 0.0);
     match (takes(device), disks.iter().all(|disk| takes(disk))) {
         (true, _) => CheckOutcome::Good,
         (false, false) => CheckOutcome::Absent,
@@ -236,21 +236,21 @@ fn judge_passed_discards(scene: &HostScene, device: &str) -> CheckOutcome {
 }
 
 /// Judges whether an array passes trims to its members.
-pub(super) fn judge_array_discard(scene: &HostScene, array: &str) -> CheckOutcome {
-    match scene.block_file(array, "md/level") {
-        None => unknown_fact(scene, &format!("sys/block/{array}/md/level")),
+pub(super) fn judge_array_discard(host: &HostFacts, array: &str) -> CheckOutcome {
+    match host.block_file(array, "md/level") {
+        None => unknown_fact(host, &format!("sys/block/{array}/md/level")),
         // other levels pass on what their members support
-        Some("raid4" | "raid5" | "raid6") => judge_passed_discards(scene, array),
+        Some("raid4" | "raid5" | "raid6") => judge_passed_discards(host, array),
         Some(_) => CheckOutcome::Absent,
     }
 }
 
 /// Judges whether a mapped device passes trims on.
-pub(super) fn judge_mapped_discard(scene: &HostScene, device: &str) -> CheckOutcome {
-    match scene.block_file(device, "dm/uuid") {
-        None => unknown_fact(scene, &format!("sys/block/{device}/dm/uuid")),
+pub(super) fn judge_mapped_discard(host: &HostFacts, device: &str) -> CheckOutcome {
+    match host.block_file(device, "dm/uuid") {
+        None => unknown_fact(host, &format!("sys/block/{device}/dm/uuid")),
         // encryption hides free blocks on purpose; parts of a volume are not used directly
-        Some(uuid) if uuid.starts_with("LVM-") && !is_lvm_part(uuid) => judge_passed_discards(scene, device),
+        Some(uuid) if uuid.starts_with("LVM-") && !is_lvm_part(uuid) => judge_passed_discards(host, device),
         Some(_) => CheckOutcome::Absent,
     }
 }
@@ -262,27 +262,27 @@ fn is_lvm_part(uuid: &str) -> bool {
 }
 
 /// Judges whether a filesystem on flash is trimmed.
-pub(super) fn judge_trim(scene: &HostScene, point: &str) -> CheckOutcome {
-    let Some(mount) = scene.mount_at(point).filter(|mount| TRIMMING_FILESYSTEMS.contains(&mount.kind.as_str())) else {
+pub(super) fn judge_trim(host: &HostFacts, point: &str) -> CheckOutcome {
+    let Some(mount) = host.mount_at(point).filter(|mount| TRIMMING_FILESYSTEMS.contains(&mount.kind.as_str())) else {
         return CheckOutcome::Absent;
     };
-    let Some(device) = mounted_device(scene, point) else { return CheckOutcome::Absent };
-    let leaves = scene.topology.leaves_under(device);
-    if !are_all_flash(scene, &leaves) || mount.flags.split(',').any(|f| f == "ro") {
+    let Some(device) = mounted_device(host, point) else { return CheckOutcome::Absent };
+    let leaves = host.topology.leaves_under(device);
+    if !are_all_flash(host, &leaves) || mount.flags.split(',').any(|f| f == "ro") {
         return CheckOutcome::Absent;
     }
     // an array or a mapped device may block trims; a partition has no queue
     let is_partition = |found: &&Device| found.kind == DeviceKind::Partition;
-    let whole_device = scene.find_device(device).filter(is_partition).and_then(|found| found.below.first());
+    let whole_device = host.find_device(device).filter(is_partition).and_then(|found| found.below.first());
     let whole_device = whole_device.map_or(device, String::as_str);
-    let Some(max_bytes) = max_discard_bytes(scene, whole_device) else {
-        return unknown_fact(scene, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(whole_device)));
+    let Some(max_bytes) = max_discard_bytes(host, whole_device) else {
+        return unknown_fact(host, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(whole_device)));
     };
     let by_mount = mount.options.split(',').any(|option| option == "discard" || option.starts_with("discard="));
-    if max_bytes == 0.0 || by_mount || has_schedule(scene, TRIM_SCHEDULES) {
+    if max_bytes == 0.0 || by_mount || has_schedule(host, TRIM_SCHEDULES) {
         return CheckOutcome::Good;
     }
-    if let Some(outcome) = schedule_unknown(scene) {
+    if let Some(outcome) = schedule_unknown(host) {
         return outcome;
     }
     let disks = leaves.join(", ");
@@ -290,7 +290,7 @@ pub(super) fn judge_trim(scene: &HostScene, point: &str) -> CheckOutcome {
         1 => format!("{disks} supports trimming, but no known schedule trims it"),
         _ => format!("{disks} support trimming, but no known schedule trims them"),
     });
-    if !scene.may_have_systemd() {
+    if !host.may_have_systemd() {
         proposal.apply = Some("Run `fstrim --all` once a week, for example from cron.".into());
         proposal.undo = Some("Remove that line again.".into());
     }
@@ -308,17 +308,17 @@ const SCRUB_SCHEDULES: &[&str] = &[
 ];
 
 /// Judges whether an array is checked regularly.
-pub(super) fn judge_scrub(scene: &HostScene, array: &str) -> CheckOutcome {
-    let Some(level) = scene.block_file(array, "md/level") else {
-        return unknown_fact(scene, &format!("sys/block/{array}/md/level"));
+pub(super) fn judge_scrub(host: &HostFacts, array: &str) -> CheckOutcome {
+    let Some(level) = host.block_file(array, "md/level") else {
+        return unknown_fact(host, &format!("sys/block/{array}/md/level"));
     };
     if !matches!(level, "raid1" | "raid4" | "raid5" | "raid6" | "raid10") {
         return CheckOutcome::Absent;
     }
-    if has_schedule(scene, SCRUB_SCHEDULES) {
+    if has_schedule(host, SCRUB_SCHEDULES) {
         return CheckOutcome::Good;
     }
-    schedule_unknown(scene)
+    schedule_unknown(host)
         .unwrap_or_else(|| Proposal::new("none of the usual schedules checks the array").into_outcome())
 }
 
@@ -327,19 +327,19 @@ const SINGLE_PATH_ADVICE: &str = "If {instance} is a disk inside this host, excl
                            out why it has no second path (zones, cables, ports).";
 
 /// Judges the number of paths of a multipath device.
-pub(super) fn judge_paths(scene: &HostScene, device: &str) -> CheckOutcome {
-    let Some(uuid) = scene.block_file(device, "dm/uuid") else {
-        return unknown_fact(scene, &format!("sys/block/{device}/dm/uuid"));
+pub(super) fn judge_paths(host: &HostFacts, device: &str) -> CheckOutcome {
+    let Some(uuid) = host.block_file(device, "dm/uuid") else {
+        return unknown_fact(host, &format!("sys/block/{device}/dm/uuid"));
     };
     if !uuid.starts_with("mpath-") {
         return CheckOutcome::Absent;
     }
-    let paths = scene.tree.names_in(&format!("sys/block/{}/slaves", sysfs_name(device)));
+    let paths = host.tree.names_in(&format!("sys/block/{}/slaves", sysfs_name(device)));
     if paths.is_empty() {
-        return unknown_fact(scene, &format!("sys/block/{device}/slaves"));
+        return unknown_fact(host, &format!("sys/block/{device}/slaves"));
     }
     let works =
-        |path: &&&str| scene.block_file(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
+        |path: &&&str| host.block_file(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
     match (paths.iter().filter(works).count(), paths.len()) {
         (working, _) if working >= 2 => CheckOutcome::Good,
         // a disk in this host that the multipath daemon took over by mistake has no second path
@@ -353,18 +353,18 @@ pub(super) fn judge_paths(scene: &HostScene, device: &str) -> CheckOutcome {
 }
 
 /// Judges the number of an array's stripe threads.
-pub(super) fn judge_threads(scene: &HostScene, array: &str) -> CheckOutcome {
-    if !scene.block_file(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
+pub(super) fn judge_threads(host: &HostFacts, array: &str) -> CheckOutcome {
+    if !host.block_file(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
         return CheckOutcome::Absent;
     }
-    let Some(threads) = scene.block_number(array, "md/group_thread_cnt") else {
-        return unknown_fact(scene, &format!("sys/block/{array}/md/group_thread_cnt"));
+    let Some(threads) = host.block_number(array, "md/group_thread_cnt") else {
+        return unknown_fact(host, &format!("sys/block/{array}/md/group_thread_cnt"));
     };
     // one thread suffices for rotating disks
-    if threads > 0.0 || !matches!(scene.device_class(array), DeviceClass::Flash | DeviceClass::Nvme) {
+    if threads > 0.0 || !matches!(host.device_class(array), DeviceClass::Flash | DeviceClass::Nvme) {
         return CheckOutcome::Good;
     }
-    let load = scene.disk_load(array).filter(|load| load.busy_share() > 0.05 && load.writes > 0.0);
+    let load = host.disk_load(array).filter(|load| load.busy_share() > 0.05 && load.writes > 0.0);
     let evidence = load.map(|load| {
         (format!("the array was busy {} of the time", format_percent(load.busy_share())), load.busy_share())
     });

@@ -5,11 +5,11 @@ use diskwright_base::DeviceClass;
 use super::{absent_or_unknown, format_percent, unknown_fact};
 use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::host_scene::HostScene;
+use crate::host_facts::HostFacts;
 
 /// Folder of an ATA port and its host's number: `…/ata1` and `host0`.
-fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> {
-    let place = scene.device_path(disk)?;
+fn ata_port<'a>(host: &'a HostFacts, disk: &str) -> Option<(&'a str, &'a str)> {
+    let place = host.device_path(disk)?;
     let (port, rest) = place.split_once("/host")?;
     let number = rest.split('/').next()?;
     let is_port = port.rsplit('/').next()?.strip_prefix("ata").is_some_and(|n| n.parse::<u32>().is_ok());
@@ -17,9 +17,9 @@ fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> 
 }
 
 /// Judges the speed of a SATA link.
-pub(super) fn judge_sata(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some((port, _)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
-    let links: Vec<&str> = scene.tree.names_in(port).into_iter().filter(|name| name.starts_with("link")).collect();
+pub(super) fn judge_sata(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some((port, _)) = ata_port(host, disk) else { return CheckOutcome::Absent };
+    let links: Vec<&str> = host.tree.names_in(port).into_iter().filter(|name| name.starts_with("link")).collect();
     let [link] = links.as_slice() else {
         return CheckOutcome::Unknown(format!(
             "/{port} shows {} links, so it is unclear which is the disk's",
@@ -27,9 +27,9 @@ pub(super) fn judge_sata(scene: &HostScene, disk: &str) -> CheckOutcome {
         ));
     };
     let folder = format!("{port}/{link}/ata_link/{link}");
-    let speed = |file: &str| scene.tree.number_in(&format!("{folder}/{file}"));
+    let speed = |file: &str| host.tree.number_in(&format!("{folder}/{file}"));
     // `<unknown>` if the link is down or nothing limits it
-    let Some(now) = speed("sata_spd") else { return unknown_fact(scene, &format!("{folder}/sata_spd")) };
+    let Some(now) = speed("sata_spd") else { return unknown_fact(host, &format!("{folder}/sata_spd")) };
     let (max_rate, limit) = (speed("hw_sata_spd_limit"), speed("sata_spd_limit"));
     if let Some(limit) = limit.filter(|limit| max_rate.is_none_or(|max_rate| *limit < max_rate)) {
         let seen = format!("the link runs at {now} Gbit/s; the kernel or its command line limits it to {limit}");
@@ -40,7 +40,7 @@ pub(super) fn judge_sata(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
     // a rotating disk is slower than 3 Gbit/s, and an old one supports no more
     match max_rate {
-        Some(max_rate) if now < max_rate && scene.device_class(disk) == DeviceClass::Flash => {
+        Some(max_rate) if now < max_rate && host.device_class(disk) == DeviceClass::Flash => {
             Proposal::new(format!("the link runs at {now} Gbit/s of the port's {max_rate}")).into_outcome()
         }
         _ => CheckOutcome::Good,
@@ -48,22 +48,22 @@ pub(super) fn judge_sata(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Judges the speed of a USB connection.
-pub(super) fn judge_usb(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(place) = scene.device_path(disk) else { return CheckOutcome::Absent };
+pub(super) fn judge_usb(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(place) = host.device_path(disk) else { return CheckOutcome::Absent };
     if !place.contains("/usb") {
         return CheckOutcome::Absent;
     }
     // the nearest folder with a speed is the device's, those above are hubs
     let mut folder = place;
     let speed = loop {
-        let Some((above, _)) = folder.rsplit_once('/') else { return unknown_fact(scene, &format!("{place}/speed")) };
+        let Some((above, _)) = folder.rsplit_once('/') else { return unknown_fact(host, &format!("{place}/speed")) };
         folder = above;
-        if let Some(speed) = scene.tree.number_in(&format!("{folder}/speed")) {
+        if let Some(speed) = host.tree.number_in(&format!("{folder}/speed")) {
             break speed;
         }
     };
-    let Some(version) = scene.tree.number_in(&format!("{folder}/version")) else {
-        return unknown_fact(scene, &format!("{folder}/version"));
+    let Some(version) = host.tree.number_in(&format!("{folder}/version")) else {
+        return unknown_fact(host, &format!("{folder}/version"));
     };
     // a USB 3 device reports 2.10 while it runs at USB 2 speed (USB 3.2, 9.6.1)
     if speed > 480.0 || version < 2.1 {
@@ -73,14 +73,14 @@ pub(super) fn judge_usb(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Judges power saving of a link.
-pub(super) fn judge_power(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some((_, number)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
+pub(super) fn judge_power(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some((_, number)) = ata_port(host, disk) else { return CheckOutcome::Absent };
     let path = format!("sys/class/scsi_host/host{number}/link_power_management_policy");
-    let Some(policy) = scene.tree.get(&path) else { return unknown_fact(scene, &path) };
+    let Some(policy) = host.tree.get(&path) else { return unknown_fact(host, &path) };
     if !matches!(policy, "min_power" | "min_power_with_partial" | "med_power_with_dipm" | "medium_power") {
         return CheckOutcome::Good;
     }
-    let load = scene.disk_load(disk).filter(|load| load.busy_share() > 0.01);
+    let load = host.disk_load(disk).filter(|load| load.busy_share() > 0.01);
     let evidence = load.map(|load| {
         (format!("the disk was busy {} of the time", format_percent(load.busy_share())), load.busy_share())
     });
@@ -93,22 +93,22 @@ pub(super) fn judge_power(scene: &HostScene, disk: &str) -> CheckOutcome {
 const SELF_GOVERNING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
 /// Judges the frequency governors of the processors.
-pub(super) fn judge_governor(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_governor(host: &HostFacts, _: &str) -> CheckOutcome {
     let folder = "sys/devices/system/cpu/cpufreq";
     let policies: Vec<&str> =
-        scene.tree.names_in(folder).into_iter().filter(|name| name.starts_with("policy")).collect();
+        host.tree.names_in(folder).into_iter().filter(|name| name.starts_with("policy")).collect();
     if policies.is_empty() {
-        return absent_or_unknown(scene, folder);
+        return absent_or_unknown(host, folder);
     }
     let (mut writes, mut seen, all) = (Vec::new(), "", policies.len());
     for policy in policies {
         let file = |name: &str| format!("{folder}/{policy}/{name}");
         let (governor, preference) = (file("scaling_governor"), file("energy_performance_preference"));
-        let Some(now) = scene.tree.get(&governor) else { return unknown_fact(scene, &governor) };
-        let Some(driver) = scene.tree.get(&file("scaling_driver")) else {
-            return unknown_fact(scene, &file("scaling_driver"));
+        let Some(now) = host.tree.get(&governor) else { return unknown_fact(host, &governor) };
+        let Some(driver) = host.tree.get(&file("scaling_driver")) else {
+            return unknown_fact(host, &file("scaling_driver"));
         };
-        let wish = scene.tree.get(&preference).unwrap_or_default();
+        let wish = host.tree.get(&preference).unwrap_or_default();
         if now == "powersave" && !SELF_GOVERNING_DRIVERS.contains(&driver) {
             seen = "the governor is powersave, which keeps the processors at their lowest frequency";
             writes.push((governor, "performance".into()));
@@ -124,7 +124,7 @@ pub(super) fn judge_governor(scene: &HostScene, _: &str) -> CheckOutcome {
     // one line instead of a hundred
     let file = |write: &(String, String)| write.0.rsplit('/').next().map(str::to_owned);
     let is_one = writes.iter().all(|write| file(write) == file(&writes[0]));
-    let before: Vec<&str> = writes.iter().filter_map(|(path, _)| scene.tree.get(path)).collect();
+    let before: Vec<&str> = writes.iter().filter_map(|(path, _)| host.tree.get(path)).collect();
     if let Some(file) = file(&writes[0])
         && is_one
         && writes.len() == all
@@ -134,7 +134,7 @@ pub(super) fn judge_governor(scene: &HostScene, _: &str) -> CheckOutcome {
         let command = |value: &str| format!("echo {} | tee /{folder}/policy*/{file}", quote_for_shell(value));
         (proposal.apply, proposal.undo) = (Some(command(&writes[0].1)), Some(command(before[0])));
         let line = format!("/etc/tmpfiles.d/advice.conf: w /{folder}/policy*/{file} - - - - {}", writes[0].1);
-        proposal.lasting = scene.may_have_systemd().then_some(line);
+        proposal.lasting = host.may_have_systemd().then_some(line);
     }
     Proposal { writes, ..proposal }.into_outcome()
 }

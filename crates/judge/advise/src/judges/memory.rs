@@ -7,8 +7,8 @@ use super::{absent_or_unknown, format_bytes, format_percent, format_rate, lower_
 use crate::advice::active_choice;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
+use crate::host_facts::HostFacts;
 use crate::host_load::DiskLoad;
-use crate::host_scene::HostScene;
 use crate::role::ServerRole;
 
 const MIB: f64 = 1_048_576.0;
@@ -22,13 +22,13 @@ const NOTABLE_WAIT_S: f64 = 0.1;
 const MIN_LIMIT_BYTES: f64 = 16.0 * MIB;
 
 /// Current limits in bytes: upper and background.
-fn dirty_limit_bytes(scene: &HostScene) -> Option<(f64, f64)> {
+fn dirty_limit_bytes(host: &HostFacts) -> Option<(f64, f64)> {
     // a share is relative to the machine's memory
-    let memory = scene.memory_bytes().filter(|_| !scene.shows_container_memory());
+    let memory = host.memory_bytes().filter(|_| !host.shows_container_memory());
     let one = |bytes: &str, ratio: &str| -> Option<f64> {
-        let fixed = scene.sysctl_number(bytes)?;
+        let fixed = host.sysctl_number(bytes)?;
         // the share is relative to dirtyable memory, which never exceeds the memory
-        Some(if fixed > 0.0 { fixed } else { scene.sysctl_number(ratio)? / 100.0 * memory? })
+        Some(if fixed > 0.0 { fixed } else { host.sysctl_number(ratio)? / 100.0 * memory? })
     };
     Some((one("vm.dirty_bytes", "vm.dirty_ratio")?, one("vm.dirty_background_bytes", "vm.dirty_background_ratio")?))
 }
@@ -42,23 +42,23 @@ struct BulkWriter {
 }
 
 /// Finds the disk with the most written bytes, if its write rate is known.
-fn find_bulk_writer(scene: &HostScene) -> Option<BulkWriter> {
-    let load = scene.load.as_ref()?;
-    let own = scene.check_instances(crate::check::CheckObject::Disk);
+fn find_bulk_writer(host: &HostFacts) -> Option<BulkWriter> {
+    let load = host.load.as_ref()?;
+    let own = host.check_instances(crate::check::CheckObject::Disk);
     // a limit of the whole host is not set because of a copy to a USB stick
-    let has_fixed = own.iter().any(|disk| !scene.is_usb(disk));
-    let is_meant = |disk: &str| !(has_fixed && scene.is_usb(disk));
-    let known = |disk: &String| own.contains(disk) || scene.find_device(disk).is_none_or(is_leaf_device);
+    let has_fixed = own.iter().any(|disk| !host.is_usb(disk));
+    let is_meant = |disk: &str| !(has_fixed && host.is_usb(disk));
+    let known = |disk: &String| own.contains(disk) || host.find_device(disk).is_none_or(is_leaf_device);
     let disks = load.disks.iter().filter(|(disk, _)| known(disk) && is_meant(disk));
     let (disk, busiest_load) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
     let queued = busiest_load.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
-    let ceiling = scene.ceilings.iter().find(|c| c.device == *disk).and_then(|c| c.write_bytes_per_s);
+    let ceiling = host.ceilings.iter().find(|c| c.device == *disk).and_then(|c| c.write_bytes_per_s);
     let speed = match (queued, ceiling) {
         (Some((_, rate, _)), _) => rate,
         (None, Some(rate)) => rate,
         (None, None) => return None,
     };
-    let batch = batch_bytes(scene, disk, busiest_load);
+    let batch = batch_bytes(host, disk, busiest_load);
     let queued = queued.map(|(seconds, bytes_per_s, in_flight)| {
         (seconds / busiest_load.seconds, QueuedWrites { bytes_per_s, in_flight_bytes: in_flight, batch_bytes: batch })
     });
@@ -69,9 +69,9 @@ fn find_bulk_writer(scene: &HostScene) -> Option<BulkWriter> {
 const DEFAULT_FIFO_BATCH: f64 = 16.0;
 
 /// Bytes that the disk's scheduler sends before it considers a commit.
-fn batch_bytes(scene: &HostScene, disk: &str, load: &DiskLoad) -> Option<f64> {
-    let scheduler = scene.queue_file(disk, "scheduler").map(active_choice);
-    let requests = scene.queue_number(disk, "iosched/fifo_batch").unwrap_or(DEFAULT_FIFO_BATCH);
+fn batch_bytes(host: &HostFacts, disk: &str, load: &DiskLoad) -> Option<f64> {
+    let scheduler = host.queue_file(disk, "scheduler").map(active_choice);
+    let requests = host.queue_number(disk, "iosched/fifo_batch").unwrap_or(DEFAULT_FIFO_BATCH);
     (scheduler == Some("mq-deadline")).then(|| load.bytes_per_write().map(|bytes| requests * bytes))?
 }
 
@@ -80,18 +80,18 @@ fn is_leaf_device(device: &diskwright_base::Device) -> bool {
     device.below.is_empty() && device.class != DeviceClass::Memory
 }
 
-fn unknown_dirty_limits(scene: &HostScene) -> CheckOutcome {
-    if !scene.shows_container_memory() {
-        return unknown_fact(scene, "proc/sys/vm/dirty_ratio");
+fn unknown_dirty_limits(host: &HostFacts) -> CheckOutcome {
+    if !host.shows_container_memory() {
+        return unknown_fact(host, "proc/sys/vm/dirty_ratio");
     }
     let because = "the limits are shares of the machine's memory, but this container shows only its own";
     CheckOutcome::Unknown(because.into())
 }
 
 /// Judges the limits of dirty pages.
-pub(super) fn judge_dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some((limit, background)) = dirty_limit_bytes(scene) else { return unknown_dirty_limits(scene) };
-    let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = find_bulk_writer(scene) else {
+pub(super) fn judge_dirty_limits(host: &HostFacts, _: &str) -> CheckOutcome {
+    let Some((limit, background)) = dirty_limit_bytes(host) else { return unknown_dirty_limits(host) };
+    let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = find_bulk_writer(host) else {
         let because = "the disks' write rate is unknown: no log shows writes that queue at a busy disk, and no \
                        probe result is saved";
         return CheckOutcome::Unknown(because.into());
@@ -151,18 +151,18 @@ pub(super) fn judge_dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
 const NOTABLE_SWAP_INS_PER_S: f64 = 10.0;
 
 /// Judges swappiness.
-pub(super) fn judge_swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(now) = scene.sysctl_number("vm.swappiness") else { return unknown_fact(scene, "proc/sys/vm/swappiness") };
-    if scene.topology.swaps.is_empty() {
+pub(super) fn judge_swappiness(host: &HostFacts, _: &str) -> CheckOutcome {
+    let Some(now) = host.sysctl_number("vm.swappiness") else { return unknown_fact(host, "proc/sys/vm/swappiness") };
+    if host.topology.swaps.is_empty() {
         return CheckOutcome::Absent;
     }
     // swapping to compressed memory uses no disk; areas on disks beside it take its overflow
-    let in_memory = scene.topology.swaps.iter().any(|swap| scene.device_class(&swap.device) == DeviceClass::Memory);
-    let Some(load) = &scene.load else {
+    let in_memory = host.topology.swaps.iter().any(|swap| host.device_class(&swap.device) == DeviceClass::Memory);
+    let Some(load) = &host.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
     let swapped = load.mean_of(paging::SWAP_IN_PAGES_PER_S, "").unwrap_or(0.0);
-    let good = if scene.role == ServerRole::Database { 10.0 } else { 30.0 };
+    let good = if host.role == ServerRole::Database { 10.0 } else { 30.0 };
     if in_memory || swapped < NOTABLE_SWAP_INS_PER_S || now <= good {
         return CheckOutcome::Good;
     }
@@ -179,28 +179,28 @@ const MAX_SAFE_RATIO_PERCENT: f64 = 10.0;
 
 /// Judges a USB stick or card that is written to: as long as the host is below its dirty limit, writers fill it with
 /// pages for the slowest disk, and all others then wait for that one.
-pub(super) fn judge_removable(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let is_removable = scene.block_number(disk, "removable") == Some(1.0);
-    if !is_removable || !scene.is_usb(disk) {
+pub(super) fn judge_removable(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let is_removable = host.block_number(disk, "removable") == Some(1.0);
+    if !is_removable || !host.is_usb(disk) {
         return CheckOutcome::Absent;
     }
-    let is_on_it = |device: &str| !device.is_empty() && scene.topology.leaves_under(device).contains(&disk);
+    let is_on_it = |device: &str| !device.is_empty() && host.topology.leaves_under(device).contains(&disk);
     let written =
-        scene.topology.filesystems.iter().filter(|filesystem| is_on_it(&filesystem.device)).find(|filesystem| {
-            scene.mount_at(&filesystem.mount).is_some_and(|mount| !mount.flags.split(',').any(|flag| flag == "ro"))
+        host.topology.filesystems.iter().filter(|filesystem| is_on_it(&filesystem.device)).find(|filesystem| {
+            host.mount_at(&filesystem.mount).is_some_and(|mount| !mount.flags.split(',').any(|flag| flag == "ro"))
         });
     if written.is_none() {
         return CheckOutcome::Absent;
     }
-    let Some(number) = scene.block_file(disk, "dev") else {
-        return unknown_fact(scene, &format!("sys/block/{disk}/dev"));
+    let Some(number) = host.block_file(disk, "dev") else {
+        return unknown_fact(host, &format!("sys/block/{disk}/dev"));
     };
     let file = |name: &str| format!("sys/class/bdi/{}/{name}", number.trim());
     // kernels before 6.2 do not have it
-    let Some(strict) = scene.tree.number_in(&file("strict_limit")) else {
-        return absent_or_unknown(scene, &file("strict_limit"));
+    let Some(strict) = host.tree.number_in(&file("strict_limit")) else {
+        return absent_or_unknown(host, &file("strict_limit"));
     };
-    let Some(ratio) = scene.tree.number_in(&file("max_ratio")) else { return unknown_fact(scene, &file("max_ratio")) };
+    let Some(ratio) = host.tree.number_in(&file("max_ratio")) else { return unknown_fact(host, &file("max_ratio")) };
     if strict == 1.0 && ratio <= MAX_SAFE_RATIO_PERCENT {
         return CheckOutcome::Good;
     }
@@ -212,24 +212,24 @@ pub(super) fn judge_removable(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Judges the disks of swap areas.
-pub(super) fn judge_swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
-    if !scene.has_facts {
-        return unknown_fact(scene, "proc/swaps");
+pub(super) fn judge_swap_placement(host: &HostFacts, _: &str) -> CheckOutcome {
+    if !host.has_facts {
+        return unknown_fact(host, "proc/swaps");
     }
-    let on_disks: Vec<_> = scene
+    let on_disks: Vec<_> = host
         .topology
         .swaps
         .iter()
-        .filter(|swap| scene.device_class(&swap.device) != DeviceClass::Memory && !swap.device.is_empty())
+        .filter(|swap| host.device_class(&swap.device) != DeviceClass::Memory && !swap.device.is_empty())
         .collect();
-    let leaves = |device: &str| scene.topology.leaves_under(device).iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+    let leaves = |device: &str| host.topology.leaves_under(device).iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
     let data = |disk: &String| {
-        let filesystems = scene.topology.filesystems.iter();
+        let filesystems = host.topology.filesystems.iter();
         filesystems.clone().any(|f| !f.device.is_empty() && leaves(&f.device).contains(disk))
     };
     let shared: Vec<String> = on_disks.iter().flat_map(|swap| leaves(&swap.device)).filter(|disk| data(disk)).collect();
     let Some(disk) = shared.first() else { return CheckOutcome::Good };
-    let Some(load) = &scene.load else {
+    let Some(load) = &host.load else {
         return CheckOutcome::Unknown("only a log shows whether the swap area is used".into());
     };
     let pages = |counter: &str| load.mean_of(counter, "").unwrap_or(0.0);
@@ -238,26 +238,26 @@ pub(super) fn judge_swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let evidence = format!("{swapped:.0} pages per second moved to and from swap");
-    let share = scene.disk_load(disk).map_or(0.2, crate::host_load::DiskLoad::busy_share);
+    let share = host.disk_load(disk).map_or(0.2, crate::host_load::DiskLoad::busy_share);
     Proposal::new(format!("swap is on {disk}, which also holds filesystems"))
         .with_evidence(Some((evidence, share)))
         .into_outcome()
 }
 
 /// Judges transparent huge pages.
-pub(super) fn judge_huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_huge_pages(host: &HostFacts, _: &str) -> CheckOutcome {
     let file = "sys/kernel/mm/transparent_hugepage/enabled";
-    let Some(text) = scene.tree.get(file) else { return absent_or_unknown(scene, file) };
+    let Some(text) = host.tree.get(file) else { return absent_or_unknown(host, file) };
     if active_choice(text) != "always" {
         return CheckOutcome::Good;
     }
     // MongoDB needs them off before version 8.0, and on from there
-    if scene.role_program.as_deref().is_some_and(|program| program.starts_with("mongod")) {
+    if host.role_program.as_deref().is_some_and(|program| program.starts_with("mongod")) {
         return CheckOutcome::Unknown(
             "what is right depends on MongoDB's version: `never` before 8.0, then `always`".into(),
         );
     }
-    let stalls = scene.load.as_ref().and_then(|load| load.mean_of(paging::COMPACT_STALLS_PER_S, ""));
+    let stalls = host.load.as_ref().and_then(|load| load.mean_of(paging::COMPACT_STALLS_PER_S, ""));
     let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {
         (format!("programs waited {stalls:.1} times per second for memory to be compacted"), (stalls / 10.0).min(1.0))
     });
@@ -266,11 +266,11 @@ pub(super) fn judge_huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
 }
 
 /// Judges the reserve of free memory.
-pub(super) fn judge_reserve(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(now) = scene.sysctl_number("vm.watermark_scale_factor") else {
-        return unknown_fact(scene, "proc/sys/vm/watermark_scale_factor");
+pub(super) fn judge_reserve(host: &HostFacts, _: &str) -> CheckOutcome {
+    let Some(now) = host.sysctl_number("vm.watermark_scale_factor") else {
+        return unknown_fact(host, "proc/sys/vm/watermark_scale_factor");
     };
-    let Some(load) = &scene.load else {
+    let Some(load) = &host.load else {
         return CheckOutcome::Unknown("only a log shows whether programs wait for free memory".into());
     };
     let Some(stalls) = load.mean_of(paging::ALLOCATION_STALLS_PER_S, "") else {

@@ -10,20 +10,21 @@ mod memory;
 mod paths;
 mod processors;
 mod queue;
+mod read_ahead;
 mod stack;
 
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::host_scene::HostScene;
+use crate::host_facts::HostFacts;
 use crate::host_tree::TreeGap;
 use diskwright_base::counter_ids::processor;
 
 /// Judges one instance.
-pub(crate) type CheckJudge = fn(&HostScene, &str) -> CheckOutcome;
+pub(crate) type CheckJudge = fn(&HostFacts, &str) -> CheckOutcome;
 
 /// The functions, by check id.
 pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("queue.scheduler", queue::judge_scheduler),
-    ("queue.read-ahead", queue::judge_read_ahead),
+    ("queue.read-ahead", read_ahead::judge_read_ahead),
     ("queue.requests", queue::judge_requests),
     ("queue.request-size", queue::judge_request_size),
     ("queue.write-throttling", queue::judge_write_throttling),
@@ -88,20 +89,20 @@ pub(crate) fn find_judge(id: &str) -> CheckJudge {
 }
 
 /// Adds evidence from a log to a limit that is not met.
-pub(crate) fn add_limit_evidence(id: &str, scene: &HostScene, instance: &str, proposal: Proposal) -> CheckOutcome {
+pub(crate) fn add_limit_evidence(id: &str, host: &HostFacts, instance: &str, proposal: Proposal) -> CheckOutcome {
     match id {
-        "queue.nomerges" => queue::judge_nomerges(scene, instance, proposal),
-        "queue.iostats" => queue::judge_iostats(scene, instance, proposal),
+        "queue.nomerges" => queue::judge_nomerges(host, instance, proposal),
+        "queue.iostats" => queue::judge_iostats(host, instance, proposal),
         _ => proposal.into_outcome(),
     }
 }
 
 /// Outcome for a file that is missing or not understood: in a log without facts, or on a kernel without it.
-pub(crate) fn unknown_fact(scene: &HostScene, path: &str) -> CheckOutcome {
-    if !scene.has_facts {
+pub(crate) fn unknown_fact(host: &HostFacts, path: &str) -> CheckOutcome {
+    if !host.has_facts {
         return CheckOutcome::Unknown("the log has no facts about the host".into());
     }
-    CheckOutcome::Unknown(match scene.tree.text_of(path) {
+    CheckOutcome::Unknown(match host.tree.text_of(path) {
         Err(TreeGap::Refused(because)) => format!("/{path}: {because}"),
         Err(TreeGap::Absent) => format!("/{path} is missing or unreadable"),
         Ok("") => format!("/{path} is empty"),
@@ -110,10 +111,10 @@ pub(crate) fn unknown_fact(scene: &HostScene, path: &str) -> CheckOutcome {
 }
 
 /// Outcome for a file that not every host has: without it there is nothing to judge.
-pub(crate) fn absent_or_unknown(scene: &HostScene, path: &str) -> CheckOutcome {
-    match scene.tree.text_of(path) {
-        Err(TreeGap::Absent) if scene.has_facts => CheckOutcome::Absent,
-        _ => unknown_fact(scene, path),
+pub(crate) fn absent_or_unknown(host: &HostFacts, path: &str) -> CheckOutcome {
+    match host.tree.text_of(path) {
+        Err(TreeGap::Absent) if host.has_facts => CheckOutcome::Absent,
+        _ => unknown_fact(host, path),
     }
 }
 

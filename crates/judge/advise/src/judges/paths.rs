@@ -5,7 +5,7 @@ use diskwright_base::diskstats::parse_nvme_path;
 
 use super::{format_percent, unknown_fact};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::host_scene::HostScene;
+use crate::host_facts::HostFacts;
 
 /// Folder on the path to a disk whose name has this prefix: `port-6:0`.
 fn folder_with_prefix<'a>(place: &'a str, start: &str) -> Option<&'a str> {
@@ -13,20 +13,20 @@ fn folder_with_prefix<'a>(place: &'a str, start: &str) -> Option<&'a str> {
 }
 
 /// Judges the driver of a USB disk.
-pub(super) fn judge_usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(place) = scene.device_path(disk).filter(|place| place.contains("/usb")) else {
+pub(super) fn judge_usb_driver(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(place) = host.device_path(disk).filter(|place| place.contains("/usb")) else {
         return CheckOutcome::Absent;
     };
-    let Some(host) = folder_with_prefix(place, "host") else { return CheckOutcome::Absent };
-    let path = format!("sys/class/scsi_host/{host}/proc_name");
+    let Some(adapter) = folder_with_prefix(place, "host") else { return CheckOutcome::Absent };
+    let path = format!("sys/class/scsi_host/{adapter}/proc_name");
     // uas names none, which the kernel writes as (null)
-    let Some(driver) = scene.tree.get(&path) else { return unknown_fact(scene, &path) };
+    let Some(driver) = host.tree.get(&path) else { return unknown_fact(host, &path) };
     let speed =
-        place.match_indices('/').rev().find_map(|(end, _)| scene.tree.number_in(&format!("{}/speed", &place[..end])));
+        place.match_indices('/').rev().find_map(|(end, _)| host.tree.number_in(&format!("{}/speed", &place[..end])));
     if driver != "usb-storage" || speed.is_none_or(|speed| speed <= 480.0) {
         return CheckOutcome::Good;
     }
-    let load = scene.disk_load(disk).filter(|load| load.busy_share() > 0.01);
+    let load = host.disk_load(disk).filter(|load| load.busy_share() > 0.01);
     let evidence = load.map(|load| {
         (format!("the disk was busy {} of the time", format_percent(load.busy_share())), load.busy_share())
     });
@@ -35,52 +35,52 @@ pub(super) fn judge_usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Phys of a disk's SAS port.
-fn phys_of_disk<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
-    let port = scene
+fn phys_of_disk<'a>(host: &'a HostFacts, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
+    let port = host
         .device_path(disk)
         .filter(|place| place.contains("/end_device-"))
         .and_then(|place| folder_with_prefix(place, "port-"));
     let Some(port) = port else { return Err(Box::new(CheckOutcome::Absent)) };
     let is_of_port = |phy: &&str| {
-        let place = scene.tree.link_target(&format!("sys/class/sas_phy/{phy}/device/port"));
+        let place = host.tree.link_target(&format!("sys/class/sas_phy/{phy}/device/port"));
         place.and_then(|place| place.rsplit('/').next()) == Some(port)
     };
-    let phys: Vec<&str> = scene.tree.names_in("sys/class/sas_phy").into_iter().filter(is_of_port).collect();
+    let phys: Vec<&str> = host.tree.names_in("sys/class/sas_phy").into_iter().filter(is_of_port).collect();
     if phys.is_empty() {
-        return Err(Box::new(unknown_fact(scene, &format!("sys/class/sas_phy/*/device/port of {port}"))));
+        return Err(Box::new(unknown_fact(host, &format!("sys/class/sas_phy/*/device/port of {port}"))));
     }
     Ok(phys)
 }
 
 /// Parses `12.0 Gbit`; `None` for `Unknown` and `Phy disabled`.
-fn phy_rate(scene: &HostScene, phy: &str, file: &str) -> Option<f64> {
-    scene.tree.number_in(&format!("sys/class/sas_phy/{phy}/{file}"))
+fn phy_rate(host: &HostFacts, phy: &str, file: &str) -> Option<f64> {
+    host.tree.number_in(&format!("sys/class/sas_phy/{phy}/{file}"))
 }
 
 /// Rate of a disk's slowest phy.
-fn slowest_phy_rate(scene: &HostScene, disk: &str) -> Option<f64> {
-    let phys = phys_of_disk(scene, disk).ok()?;
-    phys.iter().filter_map(|phy| phy_rate(scene, phy, "negotiated_linkrate")).reduce(f64::min)
+fn slowest_phy_rate(host: &HostFacts, disk: &str) -> Option<f64> {
+    let phys = phys_of_disk(host, disk).ok()?;
+    phys.iter().filter_map(|phy| phy_rate(host, phy, "negotiated_linkrate")).reduce(f64::min)
 }
 
 /// Judges the rate of a SAS link.
-pub(super) fn judge_sas(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let phys = match phys_of_disk(scene, disk) {
+pub(super) fn judge_sas(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let phys = match phys_of_disk(host, disk) {
         Ok(phys) => phys,
         Err(outcome) => return *outcome,
     };
     for phy in &phys {
-        let Some(now) = phy_rate(scene, phy, "negotiated_linkrate") else {
-            return unknown_fact(scene, &format!("sys/class/sas_phy/{phy}/negotiated_linkrate"));
+        let Some(now) = phy_rate(host, phy, "negotiated_linkrate") else {
+            return unknown_fact(host, &format!("sys/class/sas_phy/{phy}/negotiated_linkrate"));
         };
-        let (limit, own) = (phy_rate(scene, phy, "maximum_linkrate"), phy_rate(scene, phy, "maximum_linkrate_hw"));
+        let (limit, own) = (phy_rate(host, phy, "maximum_linkrate"), phy_rate(host, phy, "maximum_linkrate_hw"));
         if let Some((_, own)) = limit.zip(own).filter(|(limit, own)| limit < own && now >= *limit) {
             let seen = format!("{phy} runs at {now} Gbit/s, as fast as it is allowed to; it could run at {own}");
             return Proposal::new(seen).into_outcome();
         }
         // the disk's maximum is not shown; a faster disk of the same model reveals it
         let faster =
-            same_model_disks(scene, disk).into_iter().filter_map(|twin| Some((slowest_phy_rate(scene, twin)?, twin)));
+            same_model_disks(host, disk).into_iter().filter_map(|twin| Some((slowest_phy_rate(host, twin)?, twin)));
         let fastest = faster.reduce(|a, b| if b.0 > a.0 { b } else { a });
         let max_rate = limit.or(own);
         if let Some((rate, twin)) = fastest.filter(|(rate, _)| *rate > now && max_rate.is_none_or(|max| *rate <= max)) {
@@ -92,10 +92,10 @@ pub(super) fn judge_sas(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Other disks of the same model.
-fn same_model_disks<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
-    let model = scene.block_file(disk, "device/model");
-    let is_twin = |name: &&str| *name != disk && model.is_some() && scene.block_file(name, "device/model") == model;
-    scene.topology.devices.iter().map(|device| device.name.as_str()).filter(is_twin).collect()
+fn same_model_disks<'a>(host: &'a HostFacts, disk: &str) -> Vec<&'a str> {
+    let model = host.block_file(disk, "device/model");
+    let is_twin = |name: &&str| *name != disk && model.is_some() && host.block_file(name, "device/model") == model;
+    host.topology.devices.iter().map(|device| device.name.as_str()).filter(is_twin).collect()
 }
 
 /// Error counts of a phy that a bad cable or connector increases.
@@ -105,8 +105,8 @@ const PHY_ERRORS: [&str; 4] =
 const NOTABLE_ERROR_COUNT: f64 = 100.0;
 
 /// Judges errors of a SAS link.
-pub(super) fn judge_sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let phys = match phys_of_disk(scene, disk) {
+pub(super) fn judge_sas_errors(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let phys = match phys_of_disk(host, disk) {
         Ok(phys) => phys,
         Err(outcome) => return *outcome,
     };
@@ -115,7 +115,7 @@ pub(super) fn judge_sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
         let mut errors = 0.0;
         for file in PHY_ERRORS {
             let path = format!("sys/class/sas_phy/{phy}/{file}");
-            let Some(count) = scene.tree.number_in(&path) else { return unknown_fact(scene, &path) };
+            let Some(count) = host.tree.number_in(&path) else { return unknown_fact(host, &path) };
             errors += count;
         }
         if errors > NOTABLE_ERROR_COUNT {
@@ -134,27 +134,27 @@ struct NvmePath<'a> {
 }
 
 /// Names of the hidden paths to an NVMe disk: `nvme0c1n1` of `nvme0n1`.
-pub(super) fn hidden_nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
+pub(super) fn hidden_nvme_paths<'a>(host: &'a HostFacts, disk: &str) -> Vec<&'a str> {
     let leads_to = |name: &&str| parse_nvme_path(name).is_some_and(|(head, _)| head == disk);
-    scene.tree.names_in("sys/block").into_iter().filter(leads_to).collect()
+    host.tree.names_in("sys/block").into_iter().filter(leads_to).collect()
 }
 
 /// The hidden paths with their state.
-fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>, String> {
+fn nvme_paths<'a>(host: &'a HostFacts, disk: &str) -> Result<Vec<NvmePath<'a>>, String> {
     let (subsystem, space) = disk.strip_prefix("nvme").and_then(|rest| rest.split_once('n')).unwrap_or_default();
     let (before, after) = (format!("nvme{subsystem}c"), format!("n{space}"));
     let mut paths = Vec::new();
-    for name in scene.tree.names_in("sys/block") {
+    for name in host.tree.names_in("sys/block") {
         let number = name.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
         let Some(number) = number.filter(|n| !space.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) else {
             continue;
         };
         let file = |file: &str| format!("sys/class/nvme/nvme{number}/{file}");
-        let Some(state) = scene.tree.get(&file("state")) else { return Err(file("state")) };
+        let Some(state) = host.tree.get(&file("state")) else { return Err(file("state")) };
         // without asymmetric access every path is direct, and the kernel shows no state
-        let access = scene.block_file(name, "ana_state").unwrap_or("optimized");
+        let access = host.block_file(name, "ana_state").unwrap_or("optimized");
         let works = state == "live" && matches!(access, "optimized" | "non-optimized");
-        let is_local = scene.tree.get(&file("transport")).is_none_or(|transport| transport == "pcie");
+        let is_local = host.tree.get(&file("transport")).is_none_or(|transport| transport == "pcie");
         paths.push(NvmePath {
             controller: number,
             is_working: works,
@@ -166,13 +166,13 @@ fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>,
 }
 
 /// Judges the paths of an NVMe disk.
-pub(super) fn judge_nvme(scene: &HostScene, disk: &str) -> CheckOutcome {
-    if scene.device_class(disk) != DeviceClass::Nvme && !disk.starts_with("nvme") {
+pub(super) fn judge_nvme(host: &HostFacts, disk: &str) -> CheckOutcome {
+    if host.device_class(disk) != DeviceClass::Nvme && !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
     }
-    let paths = match nvme_paths(scene, disk) {
+    let paths = match nvme_paths(host, disk) {
         Ok(paths) => paths,
-        Err(path) => return unknown_fact(scene, &path),
+        Err(path) => return unknown_fact(host, &path),
     };
     // a disk in a slot has one path, and needs no more
     if paths.len() < 2 && paths.iter().all(|path| path.is_local) {

@@ -7,8 +7,8 @@ use diskwright_base::counter_ids::processor;
 
 use super::{format_percent, unknown_fact};
 use crate::check::{CheckOutcome, Proposal};
+use crate::host_facts::HostFacts;
 use crate::host_load::DiskLoad;
-use crate::host_scene::HostScene;
 
 /// Share of a request's time from which waking up is reported. Our choice.
 const NOTABLE_WAKE_SHARE: f64 = 0.25;
@@ -21,15 +21,15 @@ struct IdleState<'a> {
 }
 
 /// Returns the states in use, or the missing file.
-fn idle_states(scene: &HostScene) -> Result<Vec<IdleState<'_>>, String> {
+fn idle_states(host: &HostFacts) -> Result<Vec<IdleState<'_>>, String> {
     let above = "sys/devices/system/cpu/cpu0/cpuidle";
     let mut found = Vec::new();
-    for folder in scene.tree.names_in(above).into_iter().filter(|name| name.starts_with("state")) {
+    for folder in host.tree.names_in(above).into_iter().filter(|name| name.starts_with("state")) {
         let file = |file: &str| format!("{above}/{folder}/{file}");
-        let Some(disabled) = scene.tree.get(&file("disable")) else { return Err(file("disable")) };
-        let Some(latency_us) = scene.tree.number_in(&file("latency")) else { return Err(file("latency")) };
+        let Some(disabled) = host.tree.get(&file("disable")) else { return Err(file("disable")) };
+        let Some(latency_us) = host.tree.number_in(&file("latency")) else { return Err(file("latency")) };
         if disabled == "0" {
-            found.push(IdleState { folder, name: scene.tree.get(&file("name")).unwrap_or(folder), latency_us });
+            found.push(IdleState { folder, name: host.tree.get(&file("name")).unwrap_or(folder), latency_us });
         }
     }
     Ok(found)
@@ -42,24 +42,24 @@ fn lone_response_s(load: &DiskLoad) -> Option<f64> {
 }
 
 /// Judges sleep states of the processors.
-pub(super) fn judge_idle(scene: &HostScene, _: &str) -> CheckOutcome {
-    let states = match idle_states(scene) {
+pub(super) fn judge_idle(host: &HostFacts, _: &str) -> CheckOutcome {
+    let states = match idle_states(host) {
         Ok(states) => states,
-        Err(path) => return unknown_fact(scene, &path),
+        Err(path) => return unknown_fact(host, &path),
     };
     let Some(deepest) = states.iter().max_by(|a, b| a.latency_us.total_cmp(&b.latency_us)) else {
         // in most virtual machines the hypervisor decides
-        return if scene.has_facts {
+        return if host.has_facts {
             CheckOutcome::Absent
         } else {
-            unknown_fact(scene, "sys/devices/system/cpu/cpu0/cpuidle")
+            unknown_fact(host, "sys/devices/system/cpu/cpu0/cpuidle")
         };
     };
     // a busy processor does not sleep
     let is_calm =
-        scene.load.as_ref().is_some_and(|load| load.mean_of(processor::BUSY, "").is_none_or(|busy| busy < 0.5));
-    let is_quick = |name: &str| matches!(scene.device_class(name), DeviceClass::Nvme | DeviceClass::Flash);
-    let disks = scene.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| is_calm && is_quick(name));
+        host.load.as_ref().is_some_and(|load| load.mean_of(processor::BUSY, "").is_none_or(|busy| busy < 0.5));
+    let is_quick = |name: &str| matches!(host.device_class(name), DeviceClass::Nvme | DeviceClass::Flash);
+    let disks = host.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| is_calm && is_quick(name));
     let felt = |response: f64| deepest.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response;
     let lone = disks.filter_map(|(name, load)| Some((name, load, lone_response_s(load).filter(|s| felt(*s))?)));
     let Some((name, load, response)) = lone.max_by(|a, b| a.1.single_request_s.total_cmp(&b.1.single_request_s)) else {
@@ -124,10 +124,10 @@ const NOTABLE_INTERRUPTS_PER_S: f64 = 1000.0;
 const ONE_PROCESSOR_SHARE: f64 = 0.8;
 
 /// Judges the distribution of interrupts.
-pub(super) fn judge_interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(text) = scene.tree.get("proc/interrupts") else { return unknown_fact(scene, "proc/interrupts") };
-    let Some(uptime_s) = scene.tree.number_in("proc/uptime").filter(|s| *s > 0.0) else {
-        return unknown_fact(scene, "proc/uptime");
+pub(super) fn judge_interrupts(host: &HostFacts, _: &str) -> CheckOutcome {
+    let Some(text) = host.tree.get("proc/interrupts") else { return unknown_fact(host, "proc/interrupts") };
+    let Some(uptime_s) = host.tree.number_in("proc/uptime").filter(|s| *s > 0.0) else {
+        return unknown_fact(host, "proc/uptime");
     };
     let (mut seen, mut are_bound) = (Vec::new(), true);
     for ((device, place), found) in queue_interrupts(text) {

@@ -6,24 +6,23 @@ use diskwright_base::{DeviceClass, DeviceKind};
 use super::{absent_or_unknown, format_bytes, format_percent, lower_to_info, unknown_fact};
 use crate::advice::active_choice;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::gain::{ExpectedGain, ReadAheadModel};
+use crate::host_facts::{HostFacts, sysfs_name};
 use crate::host_load::DiskLoad;
-use crate::host_scene::{HostScene, sysfs_name};
 use crate::role::ServerRole;
 
 const KIB: f64 = 1024.0;
 
-fn queue_path(disk: &str, file: &str) -> String {
+pub(super) fn queue_path(disk: &str, file: &str) -> String {
     format!("sys/block/{}/queue/{file}", sysfs_name(disk))
 }
 
 /// Outcome for a disk whose file is needed and missing.
-fn missing_queue_file(scene: &HostScene, disk: &str, file: &str) -> CheckOutcome {
-    unknown_fact(scene, &queue_path(disk, file))
+pub(super) fn missing_queue_file(host: &HostFacts, disk: &str, file: &str) -> CheckOutcome {
+    unknown_fact(host, &queue_path(disk, file))
 }
 
 /// Formats `37 % of the busy time with one request in flight`.
-fn single_request_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
+pub(super) fn single_request_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     let load = load.filter(|load| load.busy_share() > 0.01)?;
     let share = load.single_request_share()?;
     let text = format!(
@@ -39,25 +38,25 @@ fn single_request_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
 const NOTABLE_REQUESTS_PER_S: f64 = 50_000.0;
 
 /// Judges the I/O scheduler.
-pub(super) fn judge_scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(text) = scene.queue_file(disk, "scheduler") else { return missing_queue_file(scene, disk, "scheduler") };
+pub(super) fn judge_scheduler(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(text) = host.queue_file(disk, "scheduler") else { return missing_queue_file(host, disk, "scheduler") };
     let now = active_choice(text);
     // a driver without a scheduler, or with only one choice
     if !text.contains(' ') {
         return CheckOutcome::Absent;
     }
     let has = |name: &str| text.split([' ', '[', ']']).any(|word| word == name);
-    let load = scene.disk_load(disk);
+    let load = host.disk_load(disk);
     let requests = load.map(|load| (load.reads + load.writes) / load.seconds);
     let proposal = Proposal::new(format!("the scheduler is {now}"));
-    match scene.device_class(disk) {
-        DeviceClass::Rotational if now == "none" && has("mq-deadline") && is_single_disk(scene, disk) => lower_to_info(
+    match host.device_class(disk) {
+        DeviceClass::Rotational if now == "none" && has("mq-deadline") && is_single_disk(host, disk) => lower_to_info(
             proposal.with_good("mq-deadline").with_value("mq-deadline").with_evidence(queue_evidence(load)),
         )
         .into_outcome(),
         // bfq is made for slow flash: cards and sticks
         DeviceClass::Nvme | DeviceClass::Flash
-            if now == "bfq" && scene.role != ServerRole::Desktop && has("none") && !is_slow_flash(scene, disk) =>
+            if now == "bfq" && host.role != ServerRole::Desktop && has("none") && !is_slow_flash(host, disk) =>
         {
             lower_to_info(proposal.with_good("none").with_value("none").with_evidence(busy_evidence(load)))
                 .into_outcome()
@@ -71,24 +70,25 @@ pub(super) fn judge_scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
 }
 
-fn is_slow_flash(scene: &HostScene, disk: &str) -> bool {
-    scene.is_usb(disk) || disk.starts_with("mmcblk")
+fn is_slow_flash(host: &HostFacts, disk: &str) -> bool {
+    host.is_usb(disk) || disk.starts_with("mmcblk")
 }
 
 /// Driver of the adapter of a SCSI disk.
-fn scsi_driver<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
-    let place = scene.device_path(disk)?;
-    let host = place.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
-    scene.tree.get(&format!("sys/class/scsi_host/{host}/proc_name"))
+fn scsi_driver<'a>(host: &'a HostFacts, disk: &str) -> Option<&'a str> {
+    let sysfs_path = host.device_path(disk)?;
+    let adapter =
+        sysfs_path.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
+    host.tree.get(&format!("sys/class/scsi_host/{adapter}/proc_name"))
 }
 
 /// True for a single disk. A hardware controller's array also claims to rotate, but orders requests itself.
-fn is_single_disk(scene: &HostScene, disk: &str) -> bool {
-    let model = scene.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
+fn is_single_disk(host: &HostFacts, disk: &str) -> bool {
+    let model = host.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
     let arrays = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
     !arrays.iter().any(|word| model.contains(word))
-        && !scsi_driver(scene, disk).is_some_and(diskwright_health::access::is_raid_driver)
-        && scene.find_device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
+        && !scsi_driver(host, disk).is_some_and(diskwright_health::access::is_raid_driver)
+        && host.find_device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
 }
 
 fn busy_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
@@ -103,195 +103,38 @@ fn queue_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     (share > 0.05).then_some((text, share))
 }
 
-/// Window that hides most of a sequential reader's waiting time, KiB.
-const PROPOSED_WINDOW_KIB: f64 = 4096.0;
-/// Share of the largest possible read from which reads are assumed to be read-ahead.
-const READ_AHEAD_SIZE_SHARE: f64 = 0.7;
-
-/// Judges the read-ahead window.
-pub(super) fn judge_read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let readers = match read_ahead_devices(scene, disk) {
-        Some(readers) => readers,
-        None => return CheckOutcome::Absent,
-    };
-    let windows = readers.iter().map(|reader| scene.queue_number(reader, "read_ahead_kb").ok_or(reader));
-    let window = match windows.collect::<Result<Vec<f64>, _>>() {
-        Ok(windows) => windows.into_iter().fold(0.0, f64::max),
-        Err(reader) => return missing_queue_file(scene, reader, "read_ahead_kb"),
-    };
-    let max_request_kib = scene.queue_number(disk, "max_sectors_kb").unwrap_or(1280.0);
-    let load = scene.disk_load(disk).filter(|load| load.reads > 0.0);
-    let of = if readers == [disk] { String::new() } else { format!(" of {}", readers.join(" and ")) };
-    let mut proposal = Proposal::new(format!("read_ahead_kb{of} is {window:.0}"));
-    let write = |value: &str| {
-        let path = |reader: &String| (queue_path(reader, "read_ahead_kb"), value.to_owned());
-        readers.iter().map(path).collect::<Vec<_>>()
-    };
-    if let Some(wider) = load.and_then(|load| find_wider_window(scene, disk, load, window, max_request_kib)) {
-        (proposal.writes, proposal.gain) = (write(&wider.value), wider.gain);
-        return proposal.with_good(wider.value).with_evidence(Some((wider.evidence, wider.share))).into_outcome();
-    }
-    let small = load.and_then(DiskLoad::bytes_per_read).filter(|mean| *mean < 32.0 * KIB);
-    match (load, small) {
-        (Some(load), Some(mean))
-            if window >= 1024.0
-                && scene.role == ServerRole::Database
-                && is_rotating(scene, disk)
-                && load.busy_share() > 0.1 =>
-        {
-            let text = format!(
-                "reads are {} on average, and the disk was busy {}",
-                format_bytes(mean),
-                format_percent(load.busy_share())
-            );
-            proposal.writes = write("128");
-            proposal.with_good("128").with_evidence(Some((text, load.busy_share()))).into_outcome()
-        }
-        // a database may have reduced it for its random reads
-        _ if window < 64.0 && scene.role != ServerRole::Database => {
-            proposal.writes = write("128");
-            lower_to_info(proposal.with_good("128 or more").with_evidence(single_request_evidence(load))).into_outcome()
-        }
-        _ => CheckOutcome::Good,
-    }
-}
-
-/// Filesystems with their own read-ahead (`/sys/class/bdi`): the disk's value does not apply to them.
-const OWN_READ_AHEAD_FILESYSTEMS: &[&str] = &["bcachefs", "btrfs", "zfs"];
-
-/// Devices whose read-ahead applies to readers of a disk: those that its filesystems lie on, which may be volumes above
-/// it. `None` if that is not part of this disk: an array, which spreads a window over its members.
-fn read_ahead_devices(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
-    let topology = &scene.topology;
-    let of_disk = topology
-        .filesystems
-        .iter()
-        .filter(|f| !f.device.is_empty() && topology.leaves_under(&f.device).contains(&disk));
-    let (own, others): (Vec<_>, Vec<_>) = of_disk.partition(|f| OWN_READ_AHEAD_FILESYSTEMS.contains(&f.kind.as_str()));
-    if others.is_empty() {
-        return own.is_empty().then(|| vec![disk.to_owned()]);
-    }
-    let mut readers: Vec<String> = Vec::new();
-    for filesystem in others {
-        let device = topology.find_device(&filesystem.device)?;
-        let whole_device = match device.kind {
-            DeviceKind::Partition => device.below.first()?,
-            _ => &device.name,
-        };
-        let is_path = topology.find_device(whole_device).is_some_and(|device| device.kind == DeviceKind::Multipath);
-        if topology.leaves_under(whole_device).len() > 1 && !is_path {
-            return None;
-        }
-        if !readers.contains(whole_device) {
-            readers.push(whole_device.clone());
-        }
-    }
-    readers.sort_unstable();
-    Some(readers)
-}
-
-fn is_rotating(scene: &HostScene, disk: &str) -> bool {
-    scene.device_class(disk) == DeviceClass::Rotational
-}
-
-/// A wider window, and its gain.
-struct WiderWindow {
-    value: String,
-    evidence: String,
-    share: f64,
-    gain: Option<ExpectedGain>,
-}
-
-/// Finds a wider window for sequential readers that wait for each window.
-fn find_wider_window(
-    scene: &HostScene,
-    disk: &str,
-    load: &DiskLoad,
-    window: f64,
-    max_request_kib: f64,
-) -> Option<WiderWindow> {
-    let points = load.lone_reads();
-    // ticks with reads as large as read-ahead makes them
-    let largest = window.min(max_request_kib) * KIB;
-    let full: Vec<&[f64; 3]> = points.iter().filter(|p| p[1] / p[0] >= READ_AHEAD_SIZE_SHARE * largest).collect();
-    let sum = |of: usize| full.iter().map(|point| point[of]).sum::<f64>();
-    let (reads, read_bytes, read_s) = (sum(0), sum(1), sum(2));
-    if window >= PROPOSED_WINDOW_KIB || reads < 100.0 {
-        return None;
-    }
-    let (mean, response) = (read_bytes / reads, read_s / reads);
-    // one or two windows are in flight; with more, the device itself is the limit or there are many readers
-    let busy_s = load.lone_busy_s(READ_AHEAD_SIZE_SHARE * largest);
-    let share = busy_s / load.seconds;
-    if share < 0.1 || busy_s <= 0.0 {
-        return None;
-    }
-    let reached = read_bytes / busy_s;
-    let ceiling = scene.ceilings.iter().find(|ceiling| ceiling.device == disk);
-    let rate = ceiling.and_then(|ceiling| ceiling.read_bytes_per_s.or(ceiling.bytes_per_s));
-    let model = match rate {
-        Some(rate) => ReadAheadModel::with_rate(rate, mean, response, reached),
-        None => ReadAheadModel::fit_to_reads(points, mean, reached),
-    };
-    // a program that requests more than the window at once gets it, up to the largest request (mm/readahead.c,
-    // ondemand_readahead), so that its reads are larger than the window
-    let window = if mean > 1.5 * largest { mean / KIB } else { window };
-    // the smallest window with nearly the whole gain
-    let options =
-        [256.0, 512.0, 1024.0, 2048.0, PROPOSED_WINDOW_KIB].into_iter().filter(|option| *option >= 2.0 * window);
-    let factor = |model: &ReadAheadModel, option: f64| model.speedup(window * KIB, option * KIB, max_request_kib * KIB);
-    let best = |model: &ReadAheadModel| {
-        let top = factor(model, PROPOSED_WINDOW_KIB);
-        options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(PROPOSED_WINDOW_KIB)
-    };
-    let smallest = options.clone().next()?;
-    let target = model.as_ref().map_or_else(|| (2.0 * smallest).min(PROPOSED_WINDOW_KIB), best);
-    if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
-        return None;
-    }
-    let from = if rate.is_some() { "the rate measured by a probe" } else { "reads of several sizes in the log" };
-    let gain = model.map(|model| ExpectedGain {
-        factor: factor(&model, target),
-        text: format!("sequential readers get {:.1} times as fast", factor(&model, target)),
-        basis: format!("read-ahead windows in flight divided by their response time, from {from}"),
-    });
-    let evidence = format!(
-        "{} of the time, a reader waited for reads of {}, the size of the read-ahead window, {:.1} ms each",
-        format_percent(share),
-        format_bytes(mean),
-        response * 1e3
-    );
-    Some(WiderWindow { value: format!("{target:.0}"), evidence, share, gain })
+pub(super) fn is_rotating(host: &HostFacts, disk: &str) -> bool {
+    host.device_class(disk) == DeviceClass::Rotational
 }
 
 /// Number that the kernel chooses for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
 const MAX_REQUESTS: f64 = 256.0;
 
 /// Judges the number of requests in the queue.
-pub(super) fn judge_requests(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(requests) = scene.queue_number(disk, "nr_requests") else {
-        return missing_queue_file(scene, disk, "nr_requests");
+pub(super) fn judge_requests(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(requests) = host.queue_number(disk, "nr_requests") else {
+        return missing_queue_file(host, disk, "nr_requests");
     };
-    let scheduler = scene.queue_file(disk, "scheduler").map(active_choice);
+    let scheduler = host.queue_file(disk, "scheduler").map(active_choice);
     // without a scheduler, requests are the hardware's tags, which cannot be increased; before blk-mq, each direction
     // had as many
     if scheduler.is_none_or(|name| matches!(name, "none" | "noop" | "deadline" | "cfq")) {
         return CheckOutcome::Good;
     }
-    let depth = scene.find_device(disk).and_then(|device| device.device_depth).map(f64::from);
-    let depth = depth.or_else(|| scene.block_number(disk, "device/queue_depth"));
+    let depth = host.find_device(disk).and_then(|device| device.device_depth).map(f64::from);
+    let depth = depth.or_else(|| host.block_number(disk, "device/queue_depth"));
     let min_requests = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(MAX_REQUESTS);
     if requests >= min_requests {
         return CheckOutcome::Good;
     }
-    let of = depth.map_or_else(String::new, |depth| format!(" and the device's queue depth is {depth:.0}"));
+    let depth_text = depth.map_or_else(String::new, |depth| format!(" and the device's queue depth is {depth:.0}"));
     let value = format!("{min_requests:.0}");
-    let proposal = Proposal::new(format!("nr_requests is {requests:.0}{of}"));
+    let proposal = Proposal::new(format!("nr_requests is {requests:.0}{depth_text}"));
     lower_to_info(
         proposal
             .with_good(format!("{value} or more"))
             .with_value(value)
-            .with_evidence(queue_evidence(scene.disk_load(disk))),
+            .with_evidence(queue_evidence(host.disk_load(disk))),
     )
     .into_outcome()
 }
@@ -299,15 +142,18 @@ pub(super) fn judge_requests(scene: &HostScene, disk: &str) -> CheckOutcome {
 /// Kernel default (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
 const DEFAULT_REQUEST_KIB: f64 = 1280.0;
 
+/// Share of the maximum size from which the mean request is assumed to be limited by it.
+const LIMITED_SIZE_SHARE: f64 = 0.7;
+
 /// Judges the maximum size of requests.
-pub(super) fn judge_request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(now) = scene.queue_number(disk, "max_sectors_kb") else {
-        return missing_queue_file(scene, disk, "max_sectors_kb");
+pub(super) fn judge_request_size(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(now) = host.queue_number(disk, "max_sectors_kb") else {
+        return missing_queue_file(host, disk, "max_sectors_kb");
     };
-    let Some(hardware) = scene.queue_number(disk, "max_hw_sectors_kb") else {
-        return missing_queue_file(scene, disk, "max_hw_sectors_kb");
+    let Some(hardware) = host.queue_number(disk, "max_hw_sectors_kb") else {
+        return missing_queue_file(host, disk, "max_hw_sectors_kb");
     };
-    let optimal = scene.queue_number(disk, "optimal_io_size").unwrap_or(0.0) / KIB;
+    let optimal = host.queue_number(disk, "optimal_io_size").unwrap_or(0.0) / KIB;
     // an absurd optimal size is a bridge's error
     let stripe = if optimal > 0.0 && optimal <= 16_384.0 { optimal } else { 0.0 };
     let usual = if stripe > 0.0 && stripe < 512.0 { stripe } else { 512.0 };
@@ -316,30 +162,31 @@ pub(super) fn judge_request_size(scene: &HostScene, disk: &str) -> CheckOutcome 
         return CheckOutcome::Good;
     }
     let value = DEFAULT_REQUEST_KIB.max(stripe).min(hardware);
-    let load = scene.disk_load(disk);
+    let load = host.disk_load(disk);
     let mean = load.and_then(|load| {
         let requests = load.reads + load.writes;
         (requests > 0.0).then(|| ((load.read_bytes + load.write_bytes) / requests, load.busy_share()))
     });
-    let full = mean.filter(|(mean, busy)| *mean >= 0.7 * now * KIB && *busy > 0.05);
+    let full = mean.filter(|(mean, busy)| *mean >= LIMITED_SIZE_SHARE * now * KIB && *busy > 0.05);
     let evidence = full.map(|(mean, busy)| {
         (
             format!(
-                "requests are {} on average, the largest size allowed, {} busy",
+                "requests are {} on average, the largest size allowed; the disk was busy {} of the time",
                 format_bytes(mean),
                 format_percent(busy)
             ),
             busy,
         )
     });
-    let of = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
-    let mut proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
+    let stripe_text = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
+    let mut proposal =
+        Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{stripe_text}"));
     // a volume on the disk has split requests before they reach the disk
-    let above = scene.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
+    let above = host.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
     let above =
-        above.filter(|device| scene.topology.leaves_under(&device.name) == [disk]).map(|device| device.name.as_str());
+        above.filter(|device| host.topology.leaves_under(&device.name) == [disk]).map(|device| device.name.as_str());
     let splits = |device: &&str| {
-        let number = |file: &str| scene.queue_number(device, file);
+        let number = |file: &str| host.queue_number(device, file);
         number("max_sectors_kb").is_some_and(|now| now < value)
             && number("max_hw_sectors_kb").is_some_and(|hardware| hardware >= value)
     };
@@ -349,28 +196,28 @@ pub(super) fn judge_request_size(scene: &HostScene, disk: &str) -> CheckOutcome 
 }
 
 /// Judges write-back throttling.
-pub(super) fn judge_write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let scheduler = scene.queue_file(disk, "scheduler").map(active_choice);
+pub(super) fn judge_write_throttling(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let scheduler = host.queue_file(disk, "scheduler").map(active_choice);
     // bfq has its own; a database orders its writes itself
-    if scheduler == Some("bfq") || scene.role == ServerRole::Database {
+    if scheduler == Some("bfq") || host.role == ServerRole::Database {
         return CheckOutcome::Absent;
     }
-    let Some(target) = scene.queue_number(disk, "wbt_lat_usec") else {
-        return absent_or_unknown(scene, &queue_path(disk, "wbt_lat_usec"));
+    let Some(target) = host.queue_number(disk, "wbt_lat_usec") else {
+        return absent_or_unknown(host, &queue_path(disk, "wbt_lat_usec"));
     };
     if target > 0.0 {
         return CheckOutcome::Good;
     }
-    let Some(load) = scene.disk_load(disk) else {
+    let Some(load) = host.disk_load(disk) else {
         return CheckOutcome::Unknown("only a log shows whether reads wait behind writes".into());
     };
     let Some((queued_s, _, in_flight)) = load.queued_writes() else { return CheckOutcome::Good };
     let (share, read_s) = (queued_s / load.seconds, load.read_s / load.reads.max(1.0));
-    let slow = if is_rotating(scene, disk) { 0.05 } else { 0.005 };
+    let slow = if is_rotating(host, disk) { 0.05 } else { 0.005 };
     if share < 0.05 || load.reads < 100.0 || read_s < slow {
         return CheckOutcome::Good;
     }
-    let value = if is_rotating(scene, disk) { "75000" } else { "2000" };
+    let value = if is_rotating(host, disk) { "75000" } else { "2000" };
     let evidence = format!(
         "{} of the time, {} of writes were in flight, and a read took {:.0} ms on average",
         format_percent(share),
@@ -385,11 +232,11 @@ pub(super) fn judge_write_throttling(scene: &HostScene, disk: &str) -> CheckOutc
 }
 
 /// Judges the setting of the write cache.
-pub(super) fn judge_write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(now) = scene.queue_file(disk, "write_cache") else {
-        return missing_queue_file(scene, disk, "write_cache");
+pub(super) fn judge_write_cache(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(now) = host.queue_file(disk, "write_cache") else {
+        return missing_queue_file(host, disk, "write_cache");
     };
-    let device = scsi_disk_path(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
+    let device = scsi_disk_path(host, disk).and_then(|folder| host.tree.get(&format!("{folder}/cache_type")));
     match device {
         Some(device) if device.starts_with("write back") && now == "write through" => {
             let seen = format!(
@@ -401,26 +248,26 @@ pub(super) fn judge_write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
 }
 
-/// True if the disk has a cache that a power cut empties, or does not report. The disk's report has precedence over the
-/// kernel's setting, which may have been changed.
-pub(super) fn may_lose_writes(scene: &HostScene, disk: &str) -> bool {
-    let device = scsi_disk_path(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
-    device.or_else(|| scene.queue_file(disk, "write_cache")).is_none_or(|cache| !cache.starts_with("write through"))
+/// True if the disk has a cache that a power cut empties, or if it does not report whether it has one. The disk's
+/// report has precedence over the kernel's setting, which may have been changed.
+pub(super) fn may_lose_writes(host: &HostFacts, disk: &str) -> bool {
+    let device = scsi_disk_path(host, disk).and_then(|folder| host.tree.get(&format!("{folder}/cache_type")));
+    device.or_else(|| host.queue_file(disk, "write_cache")).is_none_or(|cache| !cache.starts_with("write through"))
 }
 
 /// Path `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its device path.
-pub(super) fn scsi_disk_path(scene: &HostScene, disk: &str) -> Option<String> {
-    let place = scene.device_path(disk)?;
+pub(super) fn scsi_disk_path(host: &HostFacts, disk: &str) -> Option<String> {
+    let sysfs_path = host.device_path(disk)?;
     let is_address =
         |part: &&str| part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
-    let address = place.split('/').rev().find(is_address)?;
+    let address = sysfs_path.split('/').rev().find(is_address)?;
     Some(format!("sys/class/scsi_disk/{address}"))
 }
 
 /// Judges the rotational flag.
-pub(super) fn judge_rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(now) = scene.queue_file(disk, "rotational") else { return missing_queue_file(scene, disk, "rotational") };
-    let model = scene.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
+pub(super) fn judge_rotational(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(now) = host.queue_file(disk, "rotational") else { return missing_queue_file(host, disk, "rotational") };
+    let model = host.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
     let words = model.to_uppercase();
     let has = |name: &str| words.split([' ', '_', '-']).any(|word| word == name);
     // a dock for both kinds is inconclusive
@@ -433,39 +280,39 @@ pub(super) fn judge_rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
 }
 
 /// Judges disabled merging of requests.
-pub(super) fn judge_nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
-    let requests = scene.disk_load(disk).map(|load| (load.reads + load.writes) / load.seconds);
+pub(super) fn judge_nomerges(host: &HostFacts, disk: &str, proposal: Proposal) -> CheckOutcome {
+    let requests = host.disk_load(disk).map(|load| (load.reads + load.writes) / load.seconds);
     // at a million requests per second, looking for neighbours costs more than it saves
     if requests.is_some_and(|rate| rate > 1e6) {
         return CheckOutcome::Good;
     }
-    lower_to_info(proposal.with_evidence(busy_evidence(scene.disk_load(disk)))).into_outcome()
+    lower_to_info(proposal.with_evidence(busy_evidence(host.disk_load(disk)))).into_outcome()
 }
 
 /// Judges disabled I/O statistics. Before Linux 6.4, an NVMe disk with several paths has statistics only on its paths.
-pub(super) fn judge_iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
-    let paths = super::paths::hidden_nvme_paths(scene, disk);
-    let is_old = scene.tree.get("proc/sys/kernel/osrelease").and_then(nvme_disk_counts_paths) == Some(false);
-    if is_old && !paths.is_empty() && paths.iter().all(|path| scene.queue_file(path, "iostats") == Some("1")) {
+pub(super) fn judge_iostats(host: &HostFacts, disk: &str, proposal: Proposal) -> CheckOutcome {
+    let paths = super::paths::hidden_nvme_paths(host, disk);
+    let is_old = host.tree.get("proc/sys/kernel/osrelease").and_then(nvme_disk_counts_paths) == Some(false);
+    if is_old && !paths.is_empty() && paths.iter().all(|path| host.queue_file(path, "iostats") == Some("1")) {
         return CheckOutcome::Good;
     }
     proposal.into_outcome()
 }
 
 /// Judges the queue depth of the device.
-pub(super) fn judge_depth(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(depth) = scene.block_number(disk, "device/queue_depth") else {
-        return absent_or_unknown(scene, &format!("sys/block/{}/device/queue_depth", sysfs_name(disk)));
+pub(super) fn judge_depth(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let Some(depth) = host.block_number(disk, "device/queue_depth") else {
+        return absent_or_unknown(host, &format!("sys/block/{}/device/queue_depth", sysfs_name(disk)));
     };
     // a bridge without UASP takes one at a time; link.usb-driver reports that
     if depth > 1.0
-        || scene.is_usb(disk)
-        || !matches!(scene.device_class(disk), DeviceClass::Rotational | DeviceClass::Flash)
+        || host.is_usb(disk)
+        || !matches!(host.device_class(disk), DeviceClass::Rotational | DeviceClass::Flash)
     {
         return CheckOutcome::Good;
     }
     lower_to_info(
-        Proposal::new(format!("queue_depth is {depth:.0}")).with_evidence(queue_evidence(scene.disk_load(disk))),
+        Proposal::new(format!("queue_depth is {depth:.0}")).with_evidence(queue_evidence(host.disk_load(disk))),
     )
     .into_outcome()
 }
@@ -474,17 +321,17 @@ pub(super) fn judge_depth(scene: &HostScene, disk: &str) -> CheckOutcome {
 const LONG_RECOVERY_S: f64 = 180.0;
 
 /// Judges the timeout of requests.
-pub(super) fn judge_timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_timeout(host: &HostFacts, disk: &str) -> CheckOutcome {
     let in_array = || {
-        let over = scene.topology.arrays_over(disk);
+        let over = host.topology.arrays_over(disk);
         over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(is_redundant))
     };
     // for NVMe this is the cloud's advice: a stalled volume recovers, a timed out one fails
     let is_cloud =
-        scene.block_file(disk, "device/model").is_some_and(|model| model.trim() == "Amazon Elastic Block Store");
+        host.block_file(disk, "device/model").is_some_and(|model| model.trim() == "Amazon Elastic Block Store");
     if is_cloud && disk.starts_with("nvme") {
-        let Some(milliseconds) = scene.queue_number(disk, "io_timeout") else {
-            return missing_queue_file(scene, disk, "io_timeout");
+        let Some(milliseconds) = host.queue_number(disk, "io_timeout") else {
+            return missing_queue_file(host, disk, "io_timeout");
         };
         if milliseconds > 30_000.0 {
             return CheckOutcome::Good;
@@ -496,11 +343,11 @@ pub(super) fn judge_timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
             .with_good("4294967295 (the longest)")
             .into_outcome();
     }
-    if scene.device_class(disk) != DeviceClass::Rotational || !in_array() {
+    if host.device_class(disk) != DeviceClass::Rotational || !in_array() {
         return CheckOutcome::Absent;
     }
-    let Some(seconds) = scene.block_number(disk, "device/timeout") else {
-        return unknown_fact(scene, &format!("sys/block/{}/device/timeout", sysfs_name(disk)));
+    let Some(seconds) = host.block_number(disk, "device/timeout") else {
+        return unknown_fact(host, &format!("sys/block/{}/device/timeout", sysfs_name(disk)));
     };
     if seconds >= LONG_RECOVERY_S {
         return CheckOutcome::Good;
@@ -515,21 +362,21 @@ fn is_redundant(level: diskwright_base::RaidLevel) -> bool {
 }
 
 /// Judges the number of queues for the processors.
-pub(super) fn judge_processors(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_processors(host: &HostFacts, disk: &str) -> CheckOutcome {
     // other disks have one queue, and need no more
-    if scene.device_class(disk) != DeviceClass::Nvme && !disk.starts_with("vd") {
+    if host.device_class(disk) != DeviceClass::Nvme && !disk.starts_with("vd") {
         return CheckOutcome::Absent;
     }
     let folder = format!("sys/block/{}/mq", sysfs_name(disk));
-    let queues = scene.tree.names_in(&folder);
+    let queues = host.tree.names_in(&folder);
     // the shared device over several NVMe paths has no queues
     if queues.is_empty() {
-        return if scene.has_facts { CheckOutcome::Absent } else { unknown_fact(scene, &folder) };
+        return if host.has_facts { CheckOutcome::Absent } else { unknown_fact(host, &folder) };
     }
     let mut processors = 0;
     for queue in &queues {
         let path = format!("{folder}/{queue}/cpu_list");
-        let Some(list) = scene.tree.get(&path) else { return unknown_fact(scene, &path) };
+        let Some(list) = host.tree.get(&path) else { return unknown_fact(host, &path) };
         processors += list.split(',').filter(|word| !word.trim().is_empty()).count();
     }
     if queues.len() > 1 || processors < 4 {
@@ -537,7 +384,7 @@ pub(super) fn judge_processors(scene: &HostScene, disk: &str) -> CheckOutcome {
     }
     lower_to_info(
         Proposal::new(format!("one queue for {processors} processors"))
-            .with_evidence(busy_evidence(scene.disk_load(disk))),
+            .with_evidence(busy_evidence(host.disk_load(disk))),
     )
     .into_outcome()
 }
@@ -546,30 +393,30 @@ pub(super) fn judge_processors(scene: &HostScene, disk: &str) -> CheckOutcome {
 const ZONED_FILESYSTEMS: &[&str] = &["btrfs", "f2fs", "zonefs"];
 
 /// Judges the use of a zoned disk.
-pub(super) fn judge_zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
-    match scene.queue_file(disk, "zoned") {
-        None => absent_or_unknown(scene, &queue_path(disk, "zoned")),
+pub(super) fn judge_zoned(host: &HostFacts, disk: &str) -> CheckOutcome {
+    match host.queue_file(disk, "zoned") {
+        None => absent_or_unknown(host, &queue_path(disk, "zoned")),
         Some("none") => CheckOutcome::Good,
         Some(kind @ ("host-aware" | "host-managed")) => {
-            let tracks = if is_rotating(scene, disk) { "its tracks overlap and" } else { "its zones" };
+            let tracks = if is_rotating(host, disk) { "its tracks overlap and" } else { "its zones" };
             let of_disk =
-                scene.topology.filesystems.iter().filter(|f| scene.topology.leaves_under(&f.device).contains(&disk));
+                host.topology.filesystems.iter().filter(|f| host.topology.leaves_under(&f.device).contains(&disk));
             let kinds: Vec<&str> = of_disk.map(|filesystem| filesystem.kind.as_str()).collect();
             // these write zone by zone themselves
             if !kinds.is_empty() && kinds.iter().all(|kind| ZONED_FILESYSTEMS.contains(kind)) {
                 return CheckOutcome::Good;
             }
-            Proposal::new(format!("the disk is {kind}: {tracks} are written sequentially")).into_outcome()
+            Proposal::new(format!("the disk is {kind}: {tracks} must be written sequentially")).into_outcome()
         }
-        Some(_) => unknown_fact(scene, &queue_path(disk, "zoned")),
+        Some(_) => unknown_fact(host, &queue_path(disk, "zoned")),
     }
 }
 
 /// Judges the use of a disk with several actuators.
-pub(super) fn judge_actuators(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let ranges = scene.tree.names_in(&queue_path(disk, "independent_access_ranges")).len();
+pub(super) fn judge_actuators(host: &HostFacts, disk: &str) -> CheckOutcome {
+    let ranges = host.tree.names_in(&queue_path(disk, "independent_access_ranges")).len();
     match ranges {
-        _ if !scene.has_facts => missing_queue_file(scene, disk, "independent_access_ranges"),
+        _ if !host.has_facts => missing_queue_file(host, disk, "independent_access_ranges"),
         0 | 1 => CheckOutcome::Good,
         _ => {
             Proposal::new(format!("the disk has {ranges} actuators, each with its own range of sectors")).into_outcome()

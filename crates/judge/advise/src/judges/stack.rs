@@ -5,40 +5,40 @@ use diskwright_base::DeviceKind;
 
 use super::{absent_or_unknown, format_bytes, unknown_fact};
 use crate::check::{CheckOutcome, Proposal};
-use crate::host_scene::{HostScene, sysfs_name};
+use crate::host_facts::{HostFacts, sysfs_name};
 
 /// Start of a device on its disk, in sectors, and the disk.
-fn start_sector<'a>(scene: &'a HostScene, device: &'a str) -> Result<(f64, &'a str), String> {
-    let Some(disk) = scene.find_device(device).filter(|found| found.kind == DeviceKind::Partition) else {
+fn start_sector<'a>(host: &'a HostFacts, device: &'a str) -> Result<(f64, &'a str), String> {
+    let Some(disk) = host.find_device(device).filter(|found| found.kind == DeviceKind::Partition) else {
         return Ok((0.0, device));
     };
     let Some(disk) = disk.below.first() else { return Ok((0.0, device)) };
     let path = format!("sys/block/{}/{}/start", sysfs_name(disk), sysfs_name(device));
-    scene.tree.number_in(&path).map(|start| (start, disk.as_str())).ok_or(path)
+    host.tree.number_in(&path).map(|start| (start, disk.as_str())).ok_or(path)
 }
 
 /// Judges the alignment of an array's members.
-pub(super) fn judge_array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
+pub(super) fn judge_array_alignment(host: &HostFacts, array: &str) -> CheckOutcome {
     let folder = format!("sys/block/{}/md", sysfs_name(array));
     let members: Vec<&str> =
-        scene.tree.names_in(&folder).into_iter().filter_map(|name| name.strip_prefix("dev-")).collect();
+        host.tree.names_in(&folder).into_iter().filter_map(|name| name.strip_prefix("dev-")).collect();
     if members.is_empty() {
-        return unknown_fact(scene, &format!("{folder}/dev-*/offset"));
+        return unknown_fact(host, &format!("{folder}/dev-*/offset"));
     }
     let mut seen = Vec::new();
     for member in members {
         let path = format!("{folder}/dev-{member}/offset");
-        let Some(offset) = scene.tree.number_in(&path) else { return unknown_fact(scene, &path) };
+        let Some(offset) = host.tree.number_in(&path) else { return unknown_fact(host, &path) };
         let name = member.replace('!', "/");
-        let (start, disk) = match start_sector(scene, &name) {
+        let (start, disk) = match start_sector(host, &name) {
             Ok(found) => found,
-            Err(path) => return unknown_fact(scene, &path),
+            Err(path) => return unknown_fact(host, &path),
         };
-        let Some(block) = scene.queue_number(disk, "physical_block_size") else {
-            return unknown_fact(scene, &format!("sys/block/{}/queue/physical_block_size", sysfs_name(disk)));
+        let Some(block) = host.queue_number(disk, "physical_block_size") else {
+            return unknown_fact(host, &format!("sys/block/{}/queue/physical_block_size", sysfs_name(disk)));
         };
         // the first block of some disks begins before the first sector
-        let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
+        let first = host.block_number(disk, "alignment_offset").unwrap_or(0.0);
         let beyond = ((start + offset) * 512.0 - first).rem_euclid(block.max(512.0));
         if beyond != 0.0 {
             seen.push(format!("data on {name} starts {beyond:.0} bytes into a block of {block:.0} bytes of {disk}"));
@@ -48,34 +48,34 @@ pub(super) fn judge_array_alignment(scene: &HostScene, array: &str) -> CheckOutc
 }
 
 /// Judges the alignment of a mapped device.
-pub(super) fn judge_mapped_alignment(scene: &HostScene, device: &str) -> CheckOutcome {
+pub(super) fn judge_mapped_alignment(host: &HostFacts, device: &str) -> CheckOutcome {
     let path = format!("sys/block/{}/alignment_offset", sysfs_name(device));
-    match scene.tree.get(&path) {
-        None => absent_or_unknown(scene, &path),
+    match host.tree.get(&path) {
+        None => absent_or_unknown(host, &path),
         Some("0") => CheckOutcome::Good,
         // the kernel's word for blocks that fit nowhere
         Some("-1") => {
             Proposal::new("its blocks do not fit those of the disks below it (alignment_offset is -1)").into_outcome()
         }
-        Some(_) => match scene.tree.number_in(&path) {
+        Some(_) => match host.tree.number_in(&path) {
             Some(bytes) => Proposal::new(format!("alignment_offset is {bytes:.0}")).into_outcome(),
-            None => unknown_fact(scene, &path),
+            None => unknown_fact(host, &path),
         },
     }
 }
 
-fn uuid<'a>(scene: &'a HostScene, device: &str) -> Result<&'a str, Box<CheckOutcome>> {
+fn uuid<'a>(host: &'a HostFacts, device: &str) -> Result<&'a str, Box<CheckOutcome>> {
     let path = format!("sys/block/{}/dm/uuid", sysfs_name(device));
-    scene.tree.get(&path).ok_or_else(|| Box::new(unknown_fact(scene, &path)))
+    host.tree.get(&path).ok_or_else(|| Box::new(unknown_fact(host, &path)))
 }
 
 /// Judges a snapshot of a mapped device.
-pub(super) fn judge_snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
-    match uuid(scene, device) {
+pub(super) fn judge_snapshot(host: &HostFacts, device: &str) -> CheckOutcome {
+    match uuid(host, device) {
         Err(outcome) => *outcome,
         // LVM names the space for copied blocks so; snapshots of thin volumes have none
         Ok(uuid) if uuid.starts_with("LVM-") && uuid.ends_with("-cow") => {
-            let name = scene.block_file(device, "dm/name").unwrap_or(device);
+            let name = host.block_file(device, "dm/name").unwrap_or(device);
             Proposal::new(format!("{name} keeps the copied blocks of a snapshot")).into_outcome()
         }
         Ok(_) => CheckOutcome::Good,
@@ -83,9 +83,9 @@ pub(super) fn judge_snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
 }
 
 /// Judges the sector size of encryption.
-pub(super) fn judge_crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
+pub(super) fn judge_crypt_sectors(host: &HostFacts, device: &str) -> CheckOutcome {
     // only LUKS can encrypt anew; the first version has sectors of 512 bytes alone
-    let version = match uuid(scene, device) {
+    let version = match uuid(host, device) {
         Err(outcome) => return *outcome,
         Ok(uuid) if uuid.starts_with("CRYPT-LUKS2-") => 2,
         Ok(uuid) if uuid.starts_with("CRYPT-LUKS1-") => 1,
@@ -93,13 +93,13 @@ pub(super) fn judge_crypt_sectors(scene: &HostScene, device: &str) -> CheckOutco
     };
     let size = |file: &str| {
         let path = format!("sys/block/{}/queue/{file}", sysfs_name(device));
-        scene.tree.number_in(&path).ok_or_else(|| Box::new(unknown_fact(scene, &path)))
+        host.tree.number_in(&path).ok_or_else(|| Box::new(unknown_fact(host, &path)))
     };
     // dm-crypt passes its own sectors on as logical blocks
     match (size("logical_block_size"), size("physical_block_size")) {
         (Err(outcome), _) | (_, Err(outcome)) => *outcome,
         (Ok(logical), Ok(physical)) if logical < 4096.0 && physical >= 4096.0 => {
-            let load = scene.disk_load(device).filter(|load| load.busy_share() > 0.01);
+            let load = host.disk_load(device).filter(|load| load.busy_share() > 0.01);
             let evidence = load.map(|load| {
                 (
                     format!("the device was busy {} of the time", super::format_percent(load.busy_share())),
@@ -125,20 +125,19 @@ const DEFAULT_STRIPES: f64 = 256.0;
 const MAX_STRIPES: f64 = 32_768.0;
 
 /// Judges the stripe cache of an array.
-pub(super) fn judge_stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
-    if !scene.block_file(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
+pub(super) fn judge_stripe_cache(host: &HostFacts, array: &str) -> CheckOutcome {
+    if !host.block_file(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
         return CheckOutcome::Absent;
     }
     let path = |file: &str| format!("sys/block/{}/md/{file}", sysfs_name(array));
-    let number =
-        |file: &str| scene.tree.number_in(&path(file)).ok_or_else(|| Box::new(unknown_fact(scene, &path(file))));
+    let number = |file: &str| host.tree.number_in(&path(file)).ok_or_else(|| Box::new(unknown_fact(host, &path(file))));
     let (stripes, active, disks) =
         match (number("stripe_cache_size"), number("stripe_cache_active"), number("raid_disks")) {
             (Ok(stripes), Ok(active), Ok(disks)) => (stripes, active, disks),
             (Err(outcome), ..) | (_, Err(outcome), _) | (.., Err(outcome)) => return *outcome,
         };
     let memory = |stripes: f64| stripes * disks * 4096.0;
-    if scene.memory_bytes().is_some_and(|all| memory(stripes) > 0.05 * all) {
+    if host.memory_bytes().is_some_and(|all| memory(stripes) > 0.05 * all) {
         let seen = format!("{stripes:.0} stripes of {disks:.0} pages reserve {}", format_bytes(memory(stripes)));
         return Proposal::new(seen).with_good("at most a twentieth of memory").with_value("256").into_outcome();
     }
@@ -146,7 +145,7 @@ pub(super) fn judge_stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome
         return Proposal::new(format!("{stripes:.0} stripes")).with_value("256").into_outcome();
     }
     let more = (4.0 * stripes).min(MAX_STRIPES);
-    let is_affordable = scene.memory_bytes().is_some_and(|all| memory(more) <= 0.01 * all);
+    let is_affordable = host.memory_bytes().is_some_and(|all| memory(more) <= 0.01 * all);
     if active < 0.9 * stripes || more <= stripes || !is_affordable {
         return CheckOutcome::Good;
     }
@@ -156,17 +155,17 @@ pub(super) fn judge_stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome
 }
 
 /// Judges whether an XFS filesystem fails pending writes when it is unmounted (`fail_at_unmount`).
-pub(super) fn judge_xfs_unmount(scene: &HostScene, point: &str) -> CheckOutcome {
-    if scene.mount_at(point).is_none_or(|mount| mount.kind != "xfs") {
+pub(super) fn judge_xfs_unmount(host: &HostFacts, point: &str) -> CheckOutcome {
+    if host.mount_at(point).is_none_or(|mount| mount.kind != "xfs") {
         return CheckOutcome::Absent;
     }
-    let found = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+    let found = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
     let Some(device) = found.map(|found| found.device.as_str()).filter(|device| !device.is_empty()) else {
         return CheckOutcome::Unknown(format!("the device of {point} is not known"));
     };
     let path = format!("sys/fs/xfs/{}/error/fail_at_unmount", sysfs_name(device));
-    match scene.tree.get(&path) {
-        None => unknown_fact(scene, &path),
+    match host.tree.get(&path) {
+        None => unknown_fact(host, &path),
         Some("0") => {
             let mut proposal = Proposal::new(format!("fail_at_unmount of {device} is 0"));
             proposal.writes = vec![(path, "1".into())];

@@ -2,6 +2,7 @@
 
 use diskwright_base::Catalogue;
 
+use super::tables::DeviceColumn;
 use crate::view::DashboardView;
 
 /// Keys and their actions.
@@ -30,12 +31,13 @@ pub(super) const KEYS: [(&str, &str); 21] = [
 ];
 
 /// Explanation of a column of the devices: title, counter, and text with its pitfalls.
-pub(super) fn explain_column(view: &DashboardView, column: usize) -> (String, String, String) {
-    let Some(shown) = view.columns.get(column) else {
+pub(super) fn explain_column(view: &DashboardView, position: usize) -> (String, String, String) {
+    let DeviceColumn::Panel(index) = DeviceColumn::at_position(view, position) else {
         let text = "Load as a share of the device's measured maximum, by requests or by bytes, whichever is larger. \
                     Measure the maximum with `diskwright probe`; without a measurement, the column shows a dash.";
         return ("of max".into(), "ceiling.used".into(), text.into());
     };
+    let shown = &view.columns[index];
     let counter = Catalogue::builtin().get(&shown.counter);
     let text =
         counter.map_or_else(String::new, |counter| format!("{} {}", counter.explain.trim(), counter.trap.trim()));

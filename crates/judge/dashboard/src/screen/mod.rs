@@ -416,8 +416,7 @@ impl WatchScreen {
         let span = view.span;
         let in_table = (self.table.top..=self.table.top + self.table.rows).contains(&row);
         if in_table {
-            let place =
-                usize::from(column).checked_sub(tables::NAME_COLUMNS).map(|right| right / tables::VALUE_COLUMNS);
+            let place = usize::from(column).checked_sub(tables::NAME_WIDTH).map(|right| right / tables::VALUE_WIDTH);
             if row > self.table.top {
                 self.select_device(self.table.first + usize::from(row - self.table.top - 1), view);
             }

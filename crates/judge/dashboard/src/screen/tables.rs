@@ -12,26 +12,70 @@ use crate::devices::DeviceRow;
 use crate::process_means::ProcessSummary;
 use crate::view::DashboardView;
 
-/// Columns of a value: one more than its widest figure, as a separator.
-pub(super) const VALUE_COLUMNS: usize = figures::MAX_WIDTH + 1;
-/// Columns of a device's name, with the sign before it.
-pub(super) const NAME_COLUMNS: usize = 10;
-/// Columns of a process's value.
-const PROCESS_VALUE_COLUMNS: usize = 8;
+/// Width of a value in cells: one more than its widest figure, as a separator.
+pub(super) const VALUE_WIDTH: usize = figures::MAX_WIDTH + 1;
+/// Width of a device's name in cells, with the sign before it.
+pub(super) const NAME_WIDTH: usize = 10;
+/// Width of a process's name in cells, with a space after it.
+const PROCESS_NAME_WIDTH: usize = 18;
+/// Width of a process's number in cells.
+const PROCESS_ID_WIDTH: usize = 8;
+/// Width of a process's value in cells, with a space before it.
+const PROCESS_VALUE_WIDTH: usize = 9;
+/// Width of the screen in cells above which the cgroups of processes are shown.
+const MAX_WIDTH_WITHOUT_CGROUPS: u16 = 120;
+
+/// A column of the table of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeviceColumn {
+    /// A column of the panel, by its index.
+    Panel(usize),
+    /// The share of the device's ceiling in use, which follows the panel's columns.
+    Ceiling,
+}
+
+impl DeviceColumn {
+    /// Returns the column at a position.
+    pub(super) fn at_position(view: &DashboardView, position: usize) -> DeviceColumn {
+        if position < view.columns.len() { DeviceColumn::Panel(position) } else { DeviceColumn::Ceiling }
+    }
+
+    fn title(self, view: &DashboardView) -> &str {
+        match self {
+            DeviceColumn::Panel(index) => &view.columns[index].title,
+            DeviceColumn::Ceiling => "of max",
+        }
+    }
+
+    fn unit(self, view: &DashboardView) -> &str {
+        match self {
+            DeviceColumn::Panel(index) => display_unit(&view.columns[index].counter, &view.columns[index].unit),
+            DeviceColumn::Ceiling => "fraction",
+        }
+    }
+
+    fn value(self, row: &DeviceRow) -> Option<f64> {
+        match self {
+            DeviceColumn::Panel(index) => row.values.get(index).copied().flatten(),
+            DeviceColumn::Ceiling => row.ceiling_used,
+        }
+    }
+}
 
 /// Number of devices that match the filter.
 pub(super) fn device_count(screen: &WatchScreen, view: &DashboardView) -> usize {
     view.devices.iter().filter(|row| row.name.contains(&screen.filter)).count()
 }
 
-/// Devices that match the filter, in the chosen order. Without one, and where not all fit, the blamed device comes
-/// first and busy devices come before idle ones.
-pub(super) fn visible_devices<'v>(screen: &WatchScreen, view: &'v DashboardView, room: u16) -> Vec<&'v DeviceRow> {
+/// Devices that match the filter, in the chosen order. Where no order is chosen and not all fit, the blamed device
+/// comes first and busy devices come before idle ones.
+pub(super) fn visible_devices<'v>(screen: &WatchScreen, view: &'v DashboardView, max_rows: u16) -> Vec<&'v DeviceRow> {
     let mut rows: Vec<&DeviceRow> = view.devices.iter().filter(|row| row.name.contains(&screen.filter)).collect();
     // values are compared coarsely, so that rows of similar values do not keep changing places
-    if let Some(column) = screen.sorted {
-        rows.sort_by_key(|row| std::cmp::Reverse(sort_level(device_value(row, column).unwrap_or(0.0))));
-    } else if rows.len() > usize::from(room) {
+    if let Some(position) = screen.sorted {
+        let column = DeviceColumn::at_position(view, position);
+        rows.sort_by_key(|row| std::cmp::Reverse(sort_level(column.value(row).unwrap_or(0.0))));
+    } else if rows.len() > usize::from(max_rows) {
         let busiest = |row: &DeviceRow| row.history.iter().flatten().copied().fold(0.0, f64::max);
         rows.sort_by_key(|row| std::cmp::Reverse((is_blamed(row, view), sort_level(busiest(row)))));
     }
@@ -42,11 +86,6 @@ pub(super) fn visible_devices<'v>(screen: &WatchScreen, view: &'v DashboardView,
 fn is_blamed(row: &DeviceRow, view: &DashboardView) -> bool {
     let blamed = view.verdict.as_ref().map(|verdict| verdict.instance.as_str()).unwrap_or_default();
     !blamed.is_empty() && row.name == blamed
-}
-
-/// Value of a device in a column; the column after the panel's is the share of the ceiling.
-pub(super) fn device_value(row: &DeviceRow, column: usize) -> Option<f64> {
-    row.values.get(column).copied().unwrap_or(row.ceiling_used)
 }
 
 /// Coarse logarithmic level of a value: values that differ by less than a quarter usually share one.
@@ -62,27 +101,19 @@ pub(super) fn visible_processes<'v>(screen: &WatchScreen, view: &'v DashboardVie
     rows
 }
 
-/// Columns that fit, scrolled so that the selected one is visible. The share of the ceiling is always last; where no
-/// ceiling is known, it is shown only if there is room.
+/// Positions of the columns that fit, scrolled so that the selected one is visible. The share of the ceiling is always
+/// last; where no ceiling is known, it is shown only if there is room.
 fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<usize> {
     let count = view.columns.len();
-    let room = usize::from(width).saturating_sub(NAME_COLUMNS) / VALUE_COLUMNS;
+    let max_columns = usize::from(width).saturating_sub(NAME_WIDTH) / VALUE_WIDTH;
     if !view.devices.iter().any(|row| row.ceiling_known) {
-        let fit = room.min(count + 1);
+        let fit = max_columns.min(count + 1);
         let first = (screen.column.min(count) + 1).saturating_sub(fit);
         return (first..first + fit).collect();
     }
-    let fit = room.saturating_sub(1).min(count);
+    let fit = max_columns.saturating_sub(1).min(count);
     let first = if screen.column < count { (screen.column + 1).saturating_sub(fit) } else { 0 };
     (first..first + fit).chain([count]).collect()
-}
-
-fn column_title(view: &DashboardView, column: usize) -> &str {
-    view.columns.get(column).map_or("of max", |column| &column.title)
-}
-
-fn column_unit(view: &DashboardView, column: usize) -> &str {
-    view.columns.get(column).map_or("fraction", |column| display_unit(&column.counter, &column.unit))
 }
 
 /// Draws the heading and the rows of devices around the selected one.
@@ -101,36 +132,35 @@ pub(super) fn draw_devices(
     let below = rows.len().saturating_sub(first + shown);
     let name = if below > 0 { format!("dev +{below}") } else { "device".to_owned() };
     let is_moved = columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len());
-    let name = if is_moved { format!("{} <", cut_text(&name, NAME_COLUMNS - 3, "")) } else { name };
+    let name = if is_moved { format!("{} <", cut_text(&name, NAME_WIDTH - 3, "")) } else { name };
     pen.write_text(
         (0, layout.devices),
         width,
-        &pad_right(&cut_text(&name, NAME_COLUMNS - 1, ""), NAME_COLUMNS),
+        &pad_right(&cut_text(&name, NAME_WIDTH - 1, ""), NAME_WIDTH),
         Tone::Strong,
     );
-    for (place, column) in columns.iter().enumerate() {
-        let sorted = if screen.sorted == Some(*column) { "*" } else { "" };
-        let text = pad_left(
-            &cut_text(&pen.clean_text(&format!("{sorted}{}", column_title(view, *column))), VALUE_COLUMNS - 1, ""),
-            VALUE_COLUMNS,
-        );
-        let tone = if *column == screen.column { Tone::Inverse } else { Tone::Strong };
-        // the space before the title is no part of it
-        let column = u16::try_from(NAME_COLUMNS + place * VALUE_COLUMNS + 1).unwrap_or(u16::MAX);
-        pen.write_text((column, layout.devices), width, text.get(1..).unwrap_or_default(), tone);
+    for (place, position) in columns.iter().enumerate() {
+        let sorted = if screen.sorted == Some(*position) { "*" } else { "" };
+        let title = format!("{sorted}{}", DeviceColumn::at_position(view, *position).title(view));
+        let text = pad_left(&cut_text(&pen.clean_text(&title), VALUE_WIDTH - 1, ""), VALUE_WIDTH - 1);
+        let tone = if *position == screen.column { Tone::Inverse } else { Tone::Strong };
+        // after the space that separates the columns, which is not highlighted
+        let left = u16::try_from(NAME_WIDTH + place * VALUE_WIDTH + 1).unwrap_or(u16::MAX);
+        pen.write_text((left, layout.devices), width, &text, tone);
     }
     screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
     if rows.is_empty() {
         let text = match screen.filter.is_empty() {
             true => "no disk was recorded in this time".to_owned(),
-            false => format!("no disk has `{}` in its name; / changes that", screen.filter),
+            false => format!("no disk matches `{}`; press / to change the filter", screen.filter),
         };
         pen.write_text((0, layout.devices + 1), width, &text, Tone::Dim);
         return;
     }
     let visible = rows.iter().enumerate().skip(first).take(shown);
     for ((index, row), line) in visible.zip(layout.devices + 1..) {
-        draw_device(pen, screen, view, (index, row), (line, &screen.table.columns, rows.len()));
+        let is_selected = index == screen.selected && rows.len() > 1;
+        draw_device(pen, screen, view, row, line, is_selected);
     }
 }
 
@@ -138,21 +168,23 @@ fn draw_device(
     pen: &mut Pen<'_>,
     screen: &WatchScreen,
     view: &DashboardView,
-    (index, row): (usize, &DeviceRow),
-    (line, columns, count): (u16, &[usize], usize),
+    row: &DeviceRow,
+    line: u16,
+    is_selected: bool,
 ) {
     let is_blamed = is_blamed(row, view);
-    // state is shown by a sign first, and by a colour where there are colours
+    // a sign shows the state, and a colour does, too, on a screen that has colours
     let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean_text(&row.name));
-    let cells: String = columns.iter().fold(String::new(), |text, column| {
-        text + &pad_left(&format_figure(device_value(row, *column), column_unit(view, *column)), VALUE_COLUMNS)
+    let cells: String = screen.table.columns.iter().fold(String::new(), |text, position| {
+        let column = DeviceColumn::at_position(view, *position);
+        text + &pad_left(&format_figure(column.value(row), column.unit(view)), VALUE_WIDTH)
     });
-    let tone = match (index == screen.selected && count > 1, is_blamed) {
+    let tone = match (is_selected, is_blamed) {
         (true, _) => Tone::Inverse,
         (false, true) => Tone::Bad,
         _ => Tone::Plain,
     };
-    let text = format!("{}{cells}", pad_right(&cut_text(&name, NAME_COLUMNS - 1, "~"), NAME_COLUMNS));
+    let text = format!("{}{cells}", pad_right(&cut_text(&name, NAME_WIDTH - 1, "~"), NAME_WIDTH));
     let used = pen.write_text((0, line), pen.area.width, &text, tone);
     draw_history(pen, row, (used + 1, line));
 }
@@ -175,10 +207,14 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
     let width = pen.area.width;
     let titles: String = ["CPU", "rd B/s", "wr B/s", "I/O wait", "faults/s", "memory"]
         .iter()
-        .map(|title| pad_left(title, PROCESS_VALUE_COLUMNS + 1))
+        .map(|title| pad_left(title, PROCESS_VALUE_WIDTH))
         .collect();
     let by = format!("process, by {}", screen.order.title());
-    let heading = format!("{}{}{titles}", pad_right(&cut_text(&by, 18, ""), 18), pad_left("pid", 8));
+    let heading = format!(
+        "{}{}{titles}",
+        pad_right(&cut_text(&by, PROCESS_NAME_WIDTH, ""), PROCESS_NAME_WIDTH),
+        pad_left("pid", PROCESS_ID_WIDTH)
+    );
     pen.write_text((0, layout.processes), width, &heading, Tone::Strong);
     for (row, line) in rows.iter().zip(layout.processes + 1..=layout.processes + layout.process_rows) {
         let values = [
@@ -191,11 +227,12 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         ];
         let cells: String = values
             .into_iter()
-            .map(|(value, unit)| pad_left(&format_figure(value, unit), PROCESS_VALUE_COLUMNS + 1))
+            .map(|(value, unit)| pad_left(&format_figure(value, unit), PROCESS_VALUE_WIDTH))
             .collect();
-        let group = if width > 120 { format!("  {}", row.cgroup) } else { String::new() };
-        let name = cut_text(&pen.clean_text(&row.name), 17, "~");
-        let text = format!("{}{}{cells}{group}", pad_right(&name, 18), pad_left(&row.pid.to_string(), 8));
+        let group = if width > MAX_WIDTH_WITHOUT_CGROUPS { format!("  {}", row.cgroup) } else { String::new() };
+        let name = cut_text(&pen.clean_text(&row.name), PROCESS_NAME_WIDTH - 1, "~");
+        let pid = pad_left(&row.pid.to_string(), PROCESS_ID_WIDTH);
+        let text = format!("{}{pid}{cells}{group}", pad_right(&name, PROCESS_NAME_WIDTH));
         pen.write_text((0, line), width, &text, Tone::Plain);
     }
 }

@@ -20,12 +20,18 @@ use crate::answer::sentences::{Approach, describe_approach, one_thread_sentence,
 use crate::answer::verdict::*;
 use crate::compile::split_cgroup_device;
 use crate::culprits::BlamedDisk;
-use crate::rules::{Advice, Bottleneck, LoadFacts, MissingCounters, Pack, Rule};
+use crate::rules::{Advice, Bottleneck, Comparator, LoadFacts, MissingCounters, Pack, Rule};
 use crate::run::{Judge, NoteCount, Observation};
 use crate::trends::{Trend, find_trends};
 
 /// Largest number of rules named when a bottleneck is ruled out.
 const MAX_REASONS: usize = 3;
+/// Objects of rules and findings that the verdict treats in their own ways.
+const PHYSICAL_DISK: &str = "physical_disk";
+const CGROUP: &str = "cgroup";
+const MACHINE: &str = "machine";
+/// Levels of a score between 0 and 1 within which findings count as equally strong.
+const SCORE_LEVELS: f64 = 50.0;
 /// Counter of the processor share of the busiest thread.
 const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
 
@@ -49,11 +55,11 @@ struct PackAnswer<'a> {
     outcomes: Vec<RuleOutcome<'a>>,
     /// Those that held and that nothing else explains; those of the bottleneck first, then the strongest.
     findings: Vec<Finding>,
-    set_aside: Vec<SetAsideFinding>,
+    explained: Vec<SetAsideFinding>,
     ranking: Vec<Rank>,
     unjudged: Vec<UnjudgedRule>,
     /// Memory is short only in cgroups that do not use the blamed disk.
-    is_memory_apart: bool,
+    is_memory_unrelated: bool,
     bottleneck: Bottleneck,
 }
 
@@ -64,14 +70,14 @@ impl<'a> PackAnswer<'a> {
         let (held, explained) = separate_explained(observed, &outcomes);
         let mut findings: Vec<Finding> = held.iter().filter_map(|o| build_finding(observed, o)).collect();
         sort_findings(&mut findings);
-        let set_aside = explained.iter().map(|(outcome, by)| set_aside_finding(outcome, by)).collect();
+        let explained = explained.iter().map(|(outcome, by)| set_aside_finding(outcome, by)).collect();
         let is_elsewhere =
             |memory: &RuleOutcome<'_>, disk: &RuleOutcome<'_>| is_unrelated_to_disk(observed, memory, disk);
-        let is_memory_apart = is_memory_unrelated_to_disk(held.iter().copied(), is_elsewhere);
+        let is_memory_unrelated = is_memory_unrelated_to_disk(held.iter().copied(), is_elsewhere);
         let scores = findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), rule_score(f.weight, f.share)));
         let ranking = rank_bottlenecks(scores);
         let unjudged = unjudged_rules(observed, pack_index, &outcomes);
-        let mut bottleneck = choose_bottleneck(&ranking, is_memory_apart);
+        let mut bottleneck = choose_bottleneck(&ranking, is_memory_unrelated);
         if bottleneck == Bottleneck::None && is_inconclusive(observed, pack_index, &findings, &unjudged) {
             bottleneck = Bottleneck::Unknown;
         }
@@ -83,10 +89,10 @@ impl<'a> PackAnswer<'a> {
             pack,
             outcomes,
             findings,
-            set_aside,
+            explained,
             ranking,
             unjudged,
-            is_memory_apart,
+            is_memory_unrelated,
             bottleneck,
         }
     }
@@ -124,7 +130,7 @@ impl<'a> PackAnswer<'a> {
             trend_questions,
             window: watch_window(observed),
             findings: self.findings,
-            set_aside: self.set_aside,
+            set_aside: self.explained,
             unjudged: self.unjudged,
             ranking: self.ranking,
         }
@@ -212,7 +218,7 @@ impl<'a> PackAnswer<'a> {
     /// Programs that sent requests to the blamed disk, by operation; empty without a trace of requests.
     fn requesters(&self) -> Vec<OperationRequesters> {
         let observed = self.observed;
-        let disk = self.leading_finding().filter(|finding| finding.object == "physical_disk");
+        let disk = self.leading_finding().filter(|finding| finding.object == PHYSICAL_DISK);
         let Some(finding) = disk else { return Vec::new() };
         let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&finding.instance));
         let node = device.filter(|device| device.kind == DeviceKind::Multipath);
@@ -226,15 +232,15 @@ impl<'a> PackAnswer<'a> {
         if first.is_some_and(|f| f.counter == BUSIEST_THREAD_COUNTER) {
             return self.observed.culprits.with_busiest_threads();
         }
-        let cgroup = first.filter(|f| f.object == "cgroup").map(|f| cgroup_path(&f.instance));
-        let disk = first.filter(|f| f.object == "physical_disk" && self.bottleneck != Bottleneck::Memory);
+        let cgroup = first.filter(|f| f.object == CGROUP).map(|f| cgroup_path(&f.instance));
+        let disk = first.filter(|f| f.object == PHYSICAL_DISK && self.bottleneck != Bottleneck::Memory);
         let blamed = disk.and_then(|finding| self.blamed_disk(finding));
         // a quota of processor time holds back processes that compute, not those that use disks
-        let matter = match first {
+        let culprit_bottleneck = match first {
             Some(first) if first.counter.starts_with(CPU_QUOTA_PREFIX) => Bottleneck::Cpu,
             _ => self.bottleneck,
         };
-        self.observed.culprits.for_bottleneck(matter, cgroup, blamed.as_ref())
+        self.observed.culprits.for_bottleneck(culprit_bottleneck, cgroup, blamed.as_ref())
     }
 
     /// The disk of a finding with its rates; `None` where it is the only one.
@@ -254,7 +260,7 @@ impl<'a> PackAnswer<'a> {
     fn exclusions(&self) -> Vec<Exclusion> {
         let mut list = Vec::new();
         for bottleneck in Bottleneck::ALL.into_iter().filter(|b| *b != self.bottleneck && b.blames()) {
-            if !self.is_kept_open(bottleneck)
+            if !self.cannot_exclude(bottleneck)
                 && let Some(because) = self.exclusion_reason(bottleneck)
             {
                 list.push(Exclusion { bottleneck, because });
@@ -263,10 +269,10 @@ impl<'a> PackAnswer<'a> {
         list
     }
 
-    /// True for bottlenecks of disks where the queue on a disk is unexplained: that rules none of them out.
-    fn is_kept_open(&self, bottleneck: Bottleneck) -> bool {
+    /// True for bottlenecks of disks while the queue on a disk is unexplained: each of them may be its cause.
+    fn cannot_exclude(&self, bottleneck: Bottleneck) -> bool {
         let is_unexplained =
-            |o: &RuleOutcome<'_>| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != "machine";
+            |o: &RuleOutcome<'_>| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != MACHINE;
         let of_disks = matches!(
             bottleneck,
             Bottleneck::Disk
@@ -286,12 +292,12 @@ impl<'a> PackAnswer<'a> {
         if judged.is_empty() {
             return None;
         }
-        if let Some(aside) = self.set_aside.iter().find(|s| s.bottleneck == bottleneck) {
+        if let Some(aside) = self.explained.iter().find(|s| s.bottleneck == bottleneck) {
             let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
             return Some(format!("{place}{}, but {}", aside.title, aside.because));
         }
         Some(match self.ranking.iter().find(|r| r.bottleneck == bottleneck) {
-            Some(rank) => weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_apart),
+            Some(rank) => weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_unrelated),
             None => nearest_rules_text(self.observed, &judged),
         })
     }
@@ -355,17 +361,19 @@ fn cgroup_path(instance: &str) -> &str {
     split_cgroup_device(instance).map_or(instance, |(path, _)| path)
 }
 
-/// Sort key: how far a finding's value is beyond its limit. Zero of a quantity that must not be low is furthest.
+/// Sort key: how far a finding's value is beyond its limit. A quantity that must not be low and is zero
+/// is furthest beyond it.
 fn limit_excess(finding: &Finding) -> f64 {
     excess_ratio(finding.compare, finding.value, finding.limit)
 }
 
 fn excess_ratio(compare: &str, value: f64, limit: f64) -> f64 {
-    let ratio = match compare {
-        "above" | "at_least" => value / limit,
+    let has_upper_limit = compare == Comparator::Above.name() || compare == Comparator::AtLeast.name();
+    let ratio = match has_upper_limit {
+        true => value / limit,
         // a trend below a negative limit: the steeper fall is further beyond
-        _ if limit < 0.0 => value / limit,
-        _ => limit / value,
+        false if limit < 0.0 => value / limit,
+        false => limit / value,
     };
     if ratio.is_nan() { 0.0 } else { ratio }
 }
@@ -373,10 +381,10 @@ fn excess_ratio(compare: &str, value: f64, limit: f64) -> f64 {
 /// Sorts findings, strongest first; of one rule the instance furthest beyond the limit, and a cgroup before its
 /// parents, whose figures include it.
 fn sort_findings(findings: &mut [Finding]) {
-    let rough = |f: &Finding| (rule_score(f.weight, f.share) * 50.0).round() as i64;
-    let depth = |f: &Finding| if f.object == "cgroup" { cgroup_path(&f.instance).matches('/').count() } else { 0 };
+    let score_level = |f: &Finding| (rule_score(f.weight, f.share) * SCORE_LEVELS).round() as i64;
+    let depth = |f: &Finding| if f.object == CGROUP { cgroup_path(&f.instance).matches('/').count() } else { 0 };
     findings.sort_by(|a, b| {
-        let by_score = rough(b).cmp(&rough(a));
+        let by_score = score_level(b).cmp(&score_level(a));
         let by_rule = || a.bottleneck.cmp(&b.bottleneck).then_with(|| a.rule.cmp(&b.rule));
         let by_place = || depth(b).cmp(&depth(a)).then_with(|| limit_excess(b).total_cmp(&limit_excess(a)));
         by_score.then_with(by_rule).then_with(by_place).then_with(|| a.instance.cmp(&b.instance))
@@ -396,9 +404,10 @@ fn set_aside_finding(outcome: &RuleOutcome<'_>, by: &str) -> SetAsideFinding {
 /// The disks that the verdict is about, or nearly is.
 fn disks_near_limits<'a>(outcomes: &'a [RuleOutcome<'_>]) -> Vec<&'a str> {
     let near = |o: &&RuleOutcome<'_>| {
-        let blames = matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
-        let half = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
-        o.rule.object == "physical_disk" && blames && half
+        let blames_disk =
+            matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
+        let is_half_sustained = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
+        o.rule.object == PHYSICAL_DISK && blames_disk && is_half_sustained
     };
     let names = outcomes.iter().filter(near).map(|o| o.stream.instance.as_str());
     let mut disks: Vec<&str> = names.filter(|instance| !instance.is_empty()).collect();
@@ -429,7 +438,7 @@ fn unjudged_rules(observed: &Observation, pack: usize, all: &[RuleOutcome<'_>]) 
     list
 }
 
-fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, apart: bool) -> String {
+fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, is_memory_unrelated: bool) -> String {
     let rules = rank.findings.join(", ");
     // not always the best score: memory is chosen before a stronger disk, and of equal scores the first suspect
     let own = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
@@ -437,11 +446,11 @@ fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, apart: bool)
         Bottleneck::None | Bottleneck::Unknown => {
             format!("too weak to blame: {rules} ({:.2}, at least {MIN_SCORE} needed)", rank.score)
         }
-        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk && apart => {
-            format!("a bottleneck of its own, on a disk that the cgroup short of memory hardly uses: {rules}")
+        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk && is_memory_unrelated => {
+            format!("a separate bottleneck: the memory-starved cgroup hardly uses this disk: {rules}")
         }
         Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
-            format!("paging looks like this: {rules} held too, but memory is judged first")
+            format!("paging causes the same symptoms: {rules} held too, but memory is judged first")
         }
         _ if rank.score >= own => {
             format!("{} is judged first: {rules} held too ({:.2} against {own:.2})", chosen.name(), rank.score)
@@ -471,7 +480,7 @@ fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> St
         }
     }
     let texts: Vec<String> = chosen.into_iter().map(|t| t.text).collect();
-    if texts.is_empty() { "no sign of it".into() } else { texts.join("; ") }
+    if texts.is_empty() { "no rule came near it".into() } else { texts.join("; ") }
 }
 
 fn log_remarks(observed: &Observation) -> Vec<LogRemark> {

@@ -11,19 +11,27 @@ use super::{KernelCounts, RunOutcome};
 /// Interval of progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Processor time of this process, and when it was read.
+#[derive(Clone, Copy)]
+struct CpuReading {
+    time: Instant,
+    cpu_time: Duration,
+}
+
 /// Records processor time and the kernel's counts when measuring begins and ends.
 pub(super) struct RunWatch {
     sampler: Sampler,
-    started: Option<(Instant, Duration)>,
-    ended: Option<(Instant, Duration)>,
+    started: Option<CpuReading>,
+    ended: Option<CpuReading>,
     kernel: KernelCounts,
 }
 
-/// Returns the time, and the processor time of all threads of this process so far, including those
-/// that the kernel keeps for its rings (`iou-wrk`).
-fn processor_time() -> (Instant, Duration) {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    (Instant::now(), Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32))
+/// Reads the processor time of all threads of this process so far, including those that the kernel
+/// keeps for its rings (`iou-wrk`).
+fn read_cpu_time() -> CpuReading {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    let cpu_time = Duration::new(spent.tv_sec.max(0) as u64, spent.tv_nsec.max(0) as u32);
+    CpuReading { time: Instant::now(), cpu_time }
 }
 
 impl RunWatch {
@@ -47,7 +55,7 @@ impl RunWatch {
     pub(super) fn update_boundaries(&mut self, now: Duration, measure_from: Duration, measure_until: Duration) {
         if self.started.is_none() && now >= measure_from {
             self.sampler.tick();
-            self.started = Some(processor_time());
+            self.started = Some(read_cpu_time());
         }
         if self.started.is_some() && self.ended.is_none() && now >= measure_until {
             self.record_end();
@@ -55,19 +63,21 @@ impl RunWatch {
     }
 
     fn record_end(&mut self) {
-        self.ended = Some(processor_time());
+        self.ended = Some(read_cpu_time());
         self.sampler.tick();
         let (schema, row) = (self.sampler.schema(), self.sampler.row());
-        let of = |counter: &str| {
+        let increase_of = |counter: &str| {
             let column = schema.column(counter, "")?;
             Some(row[column] * schema.series[column].scale).filter(|v| v.is_finite())
         };
-        let disk = || Some(of(interrupts::TOTAL)? - of(interrupts::CLOCK)? - of(interrupts::NETWORK)?);
+        let other_interrupts = || {
+            Some(increase_of(interrupts::TOTAL)? - increase_of(interrupts::CLOCK)? - increase_of(interrupts::NETWORK)?)
+        };
         self.kernel = KernelCounts {
             seconds: self.sampler.tick_stamp().elapsed_ns as f64 * 1e-9,
-            interrupts: disk(),
-            all_interrupts: of(interrupts::TOTAL),
-            context_switches: of(system::CONTEXT_SWITCHES),
+            interrupts: other_interrupts(),
+            all_interrupts: increase_of(interrupts::TOTAL),
+            context_switches: increase_of(system::CONTEXT_SWITCHES),
         };
     }
 
@@ -78,9 +88,9 @@ impl RunWatch {
         outcome.cpu_s = match (self.started, self.ended) {
             // the readings may be a little apart from the run: the difference between them is
             // treated as a rate
-            (Some((from, begun)), Some((until, ended))) if until > from => {
-                let share = outcome.seconds / until.duration_since(from).as_secs_f64();
-                ended.saturating_sub(begun).as_secs_f64() * share
+            (Some(start), Some(end)) if end.time > start.time => {
+                let share = outcome.seconds / end.time.duration_since(start.time).as_secs_f64();
+                end.cpu_time.saturating_sub(start.cpu_time).as_secs_f64() * share
             }
             _ => f64::NAN,
         };

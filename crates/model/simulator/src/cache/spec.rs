@@ -12,9 +12,9 @@ pub(super) const MAX_LINE_PAGES: u64 = 64;
 /// Description of a block cache: the host's file cache or a controller's.
 ///
 /// A page is the unit of validity and dirtiness: requests are rounded out to whole pages, except a write-through, which
-/// goes below as requested. Replacement is least recently used. It is exact up to 2^18 pages; a larger cache keeps 2 to
-/// 64 neighbouring pages in one entry that is evicted as a whole, up to 2^20 entries, and one of more than 2^24 pages
-/// uses larger pages: so it never needs more than about 100 MB.
+/// goes to the backing device as requested. Replacement is least recently used. It is exact up to 2^18 pages; a larger
+/// cache keeps 2 to 64 neighbouring pages in one entry that is evicted as a whole, up to 2^20 entries, and one of more
+/// than 2^24 pages uses larger pages: so it never needs more than about 100 MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockCacheSpec {
     /// Size, bytes.
@@ -28,12 +28,12 @@ pub struct BlockCacheSpec {
     /// True if the next run begins when the reader enters the last one; false if it begins when the reader has reached
     /// its end, and waits.
     pub starts_early: bool,
-    /// Largest read of missing blocks: of a longer request each such piece is read when the previous one has arrived,
-    /// as a kernel does that copies from its file cache and faults. None: all at once.
+    /// Largest read of missing blocks: longer requests are read piece by piece, each when the previous one has arrived,
+    /// as by a kernel that copies from its file cache and faults. None: all at once.
     pub fault_blocks: Option<u32>,
     /// Completion of writes.
     pub write: WritePolicy,
-    /// Share of the pages reserved for writes not yet below.
+    /// Share of the pages reserved for writes that are not yet on the backing device.
     pub reserve_for_writes: f64,
     /// True if blocks written through stay in the cache. Posted ones always stay.
     pub allocate_on_write: bool,
@@ -65,7 +65,7 @@ pub enum CacheReadAhead {
 /// Completion of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WritePolicy {
-    /// Write-through: complete when it is complete below.
+    /// Write-through: complete when it is complete on the backing device.
     Through,
     /// Write-back: complete when it is in the cache (posted); flushed later.
     Back(WriteBackPolicy),
@@ -128,7 +128,7 @@ impl WriteBackPolicy {
     }
 
     /// Policy of a controller's battery-backed memory: all of it accepts writes, which are flushed at once (as arrays
-    /// of such controllers are described; no age needs to be waited for if a power loss does no harm).
+    /// of such controllers are described; where a power loss does no harm, a page need not reach an age first).
     pub fn battery_backed() -> WriteBackPolicy {
         WriteBackPolicy {
             dirty_limit: 1.0,

@@ -2,7 +2,7 @@
 //! simulated server has the same distributions as a real one. Kept only where samples are taken.
 
 use diskwright_base::LatencyOperation;
-use diskwright_base::latency::{STEP_COUNT, step_index};
+use diskwright_base::latency::{BUCKET_COUNT, bucket_index};
 
 use crate::Ns;
 
@@ -38,9 +38,9 @@ impl ResponseSteps {
     fn count_response(&mut self, operation: LatencyOperation, response: Ns) {
         let counts = &mut self.counts[operation as usize];
         if counts.is_empty() {
-            counts.resize(STEP_COUNT, 0);
+            counts.resize(BUCKET_COUNT, 0);
         }
-        counts[step_index(response)] += 1;
+        counts[bucket_index(response)] += 1;
     }
 
     /// Sets all counts to 0.

@@ -1,8 +1,8 @@
 //! Array metadata of a backing file, after the drives: geometry, member states, and the last write
 //! in progress. A file of standalone drives has none: it is a plain image.
 //!
-//! A killed server leaves at most one write half done (writes are made one after another). A note
-//! about it is written before; the next server makes copies and parity agree there again, or marks
+//! A killed server leaves at most one write half done (writes are made one after another). It is
+//! recorded first, as the write intent; the next server makes copies and parity agree there again, or marks
 //! the rows as torn if members are lost. A crash of the whole machine is worse: data that the
 //! kernel had not written yet are lost, as on any disk without a flush.
 
@@ -15,10 +15,12 @@ use serde::{Deserialize, Serialize};
 
 const SCHEMA: &str = "diskwright.content/1";
 
-/// Size of the note of the last write, which precedes the rest, bytes.
-pub(super) const NOTE_BYTES: u64 = 4096;
+/// Size of the write intent, which precedes the rest, bytes.
+pub(super) const INTENT_BYTES: u64 = 4096;
+/// The used beginning of the write intent while no write is in progress.
+pub(super) const NO_INTENT: [u8; 32] = [0; 32];
 
-const NOTE_MAGIC: u64 = u64::from_le_bytes(*b"dwrnote1");
+const INTENT_MAGIC: u64 = u64::from_le_bytes(*b"dwrnote1");
 
 /// Largest number of torn rows saved for each array.
 const MAX_TORN_ROWS: usize = 512;
@@ -114,13 +116,13 @@ impl ArrayLedger {
         ArrayLedger { schema: SCHEMA.to_owned(), arrays }
     }
 
-    /// Returns the bytes that these sets need, with the note; 0 without sets.
+    /// Returns the bytes that these sets need, with the write intent; 0 without sets.
     pub fn required_bytes(sets: &[ArraySpec]) -> u64 {
         if sets.is_empty() {
             return 0;
         }
         let room = |set: &ArraySpec| ARRAY_ENTRY_BYTES + MEMBER_ENTRY_BYTES * set.members.len() as u64;
-        NOTE_BYTES + sets.iter().map(room).sum::<u64>().next_multiple_of(4096)
+        INTENT_BYTES + sets.iter().map(room).sum::<u64>().next_multiple_of(4096)
     }
 
     /// Returns the ledger as text padded to `bytes` bytes. `None` if they do not suffice.
@@ -170,22 +172,22 @@ impl ArrayShape {
     }
 }
 
-/// Encodes a note that these bytes of an array are being written.
-pub(super) fn encode_note(array: usize, bytes: Range<u64>) -> [u8; 32] {
-    let mut note = [0; 32];
-    let words = [NOTE_MAGIC, array as u64, bytes.start, bytes.end];
-    for (place, word) in note.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+/// Encodes the intent to write these bytes of an array.
+pub(super) fn encode_intent(array: usize, bytes: Range<u64>) -> [u8; 32] {
+    let mut intent = NO_INTENT;
+    let words = [INTENT_MAGIC, array as u64, bytes.start, bytes.end];
+    for (place, word) in intent.as_chunks_mut::<8>().0.iter_mut().zip(words) {
         *place = word.to_le_bytes();
     }
-    note
+    intent
 }
 
-/// Decodes a note; `None` if there is none.
-pub(super) fn decode_note(note: &[u8; 32]) -> Option<(usize, Range<u64>)> {
-    let words = note.as_chunks::<8>().0;
+/// Decodes a write intent; `None` if no write was in progress.
+pub(super) fn decode_intent(intent: &[u8; 32]) -> Option<(usize, Range<u64>)> {
+    let words = intent.as_chunks::<8>().0;
     let [magic, array, from, to] =
         [0, 1, 2, 3].map(|index| words.get(index).map_or(0, |word| u64::from_le_bytes(*word)));
-    (magic == NOTE_MAGIC && from < to).then_some((usize::try_from(array).ok()?, from..to))
+    (magic == INTENT_MAGIC && from < to).then_some((usize::try_from(array).ok()?, from..to))
 }
 
 #[cfg(test)]
@@ -205,9 +207,9 @@ mod tests {
         assert_eq!(text.len(), 8192);
         assert_eq!(ArrayLedger::read(&text, &[shape()]), Ok(ledger.clone()));
         assert!(ledger.to_padded_json(20).is_none());
-        let note = encode_note(3, 10..20);
-        assert_eq!(decode_note(&note), Some((3, 10..20)));
-        assert_eq!(decode_note(&[0; 32]), None);
+        let intent = encode_intent(3, 10..20);
+        assert_eq!(decode_intent(&intent), Some((3, 10..20)));
+        assert_eq!(decode_intent(&NO_INTENT), None);
     }
 
     #[test]
@@ -226,7 +228,7 @@ mod tests {
             all_torn: false,
         };
         let ledger = ArrayLedger::new(vec![LedgerEntry { shape: ArrayShape::from_set(&set), state }]);
-        assert!(ledger.to_padded_json(ArrayLedger::required_bytes(&[set]) - NOTE_BYTES).is_some());
+        assert!(ledger.to_padded_json(ArrayLedger::required_bytes(&[set]) - INTENT_BYTES).is_some());
         assert_eq!(ArrayLedger::required_bytes(&[]), 0);
     }
 

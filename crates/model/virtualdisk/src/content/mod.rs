@@ -27,7 +27,7 @@ use rustix::io::Errno;
 
 use array::ArrayContent;
 pub use error::{AccessError, ContentError};
-use ledger::{ArrayLedger, ArrayShape, LedgerEntry, NOTE_BYTES};
+use ledger::{ArrayLedger, ArrayShape, INTENT_BYTES, LedgerEntry, NO_INTENT};
 pub use store::ContentExtent;
 use store::{FileStore, MemoryStore, Stores, WriteSource, ZeroPolicy};
 
@@ -37,7 +37,7 @@ pub enum ContentBacking {
     /// In memory, allocated as it is written; lost when the program exits.
     Memory {
         /// Largest memory, bytes; no limit if `None`.
-        most_bytes: Option<u64>,
+        max_bytes: Option<u64>,
     },
     /// In a sparse file, created if missing.
     File(PathBuf),
@@ -106,7 +106,7 @@ impl Content {
         }
         let (ledger, mut existed) = (ArrayLedger::required_bytes(&system.arrays), false);
         let stores = match backing {
-            ContentBacking::Memory { most_bytes } => Stores::Memory(MemoryStore::new(&sizes, *most_bytes)?),
+            ContentBacking::Memory { max_bytes } => Stores::Memory(MemoryStore::new(&sizes, *max_bytes)?),
             ContentBacking::File(path) => {
                 ownership::check_backing_file(path, ledger > 0)?;
                 let (file, found) = FileStore::open(path, &sizes, ledger)?;
@@ -127,8 +127,8 @@ impl Content {
             }
         }
         if let ContentBacking::File(path) = backing {
-            match content.save_states(false).and_then(|()| content.write_note(&[0; NOTE_BYTES as usize])) {
-                // the existing ledger is as good: the next server settles the note once more
+            match content.save_states().and_then(|()| content.write_intent(&[0; INTENT_BYTES as usize])) {
+                // keep the existing ledger: the next start repairs the write in progress once more
                 Err(why) if existed && error::is_full(&why) => {}
                 kept => kept.map_err(|why| {
                     let operation = "the array metadata cannot be written";
@@ -148,48 +148,60 @@ impl Content {
         let error =
             |why| ContentError::File { path: path.to_owned(), operation: "the array metadata cannot be read", why };
         file.replay_journal().map_err(error)?;
-        let (mut note, mut text) = ([0; 32], vec![0; (self.ledger_bytes - NOTE_BYTES) as usize]);
-        file.read_ledger(0, &mut note).map_err(error)?;
-        file.read_ledger(NOTE_BYTES, &mut text).map_err(error)?;
+        let (mut intent, mut text) = (NO_INTENT, vec![0; (self.ledger_bytes - INTENT_BYTES) as usize]);
+        file.read_ledger(0, &mut intent).map_err(error)?;
+        file.read_ledger(INTENT_BYTES, &mut text).map_err(error)?;
         let other = |difference| ContentError::OtherArrays { path: path.to_owned(), difference };
         let ledger = ArrayLedger::read(&text, &self.shapes).map_err(other)?;
         for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
             array.set_member_states(&entry.state);
         }
-        if let Some((index, bytes)) = ledger::decode_note(&note)
+        if let Some((index, bytes)) = ledger::decode_intent(&intent)
             && let Some(array) = self.arrays.get_mut(index)
         {
-            let repaired = array.settle_interrupted_write(&mut self.stores, bytes);
+            let repaired = array.repair_interrupted_write(&mut self.stores, bytes);
             repaired.map_err(|why| ContentError::InitialState { array: system.arrays[index].name.clone(), why })?;
         }
         Ok(())
     }
 
-    /// Writes the note of the write in progress, in a file with arrays.
-    fn write_note(&self, note: &[u8]) -> io::Result<()> {
+    /// Records the write in progress, or that there is none, in a file with arrays.
+    fn write_intent(&self, intent: &[u8]) -> io::Result<()> {
         match &self.stores {
-            Stores::File(file) if self.ledger_bytes > 0 => file.write_ledger(0, note),
+            Stores::File(file) if self.ledger_bytes > 0 => file.write_ledger(0, intent),
             _ => Ok(()),
         }
     }
 
-    /// Writes the arrays' state to a file; atomically if `whole` is set, for states that must never
-    /// be half written.
-    fn save_states(&mut self, sync: bool) -> io::Result<()> {
-        let Stores::File(file) = &mut self.stores else { return Ok(()) };
-        if self.ledger_bytes == 0 {
-            return Ok(());
+    /// Writes the arrays' states to a file when it is opened; a crash may leave them half written.
+    fn save_states(&mut self) -> io::Result<()> {
+        let text = self.encode_states()?;
+        match &mut self.stores {
+            Stores::File(file) if self.ledger_bytes > 0 => file.write_ledger(INTENT_BYTES, &text),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the arrays' states to a file so that a crash leaves the old or the new ones, never a mixture.
+    fn save_states_atomically(&mut self) -> io::Result<()> {
+        let text = self.encode_states()?;
+        match &mut self.stores {
+            Stores::File(file) if self.ledger_bytes > 0 => file.write_ledger_whole(INTENT_BYTES, &text),
+            _ => Ok(()),
+        }
+    }
+
+    /// Encodes the arrays' states in the size of the ledger; empty without one.
+    fn encode_states(&self) -> io::Result<Vec<u8>> {
+        if !matches!(self.stores, Stores::File(_)) || self.ledger_bytes == 0 {
+            return Ok(Vec::new());
         }
         let entry = |(shape, array): (&ArrayShape, &ArrayContent)| LedgerEntry {
             shape: shape.clone(),
             state: array.member_states(),
         };
         let ledger = ArrayLedger::new(self.shapes.iter().zip(&self.arrays).map(entry).collect());
-        let text = ledger.to_padded_json(self.ledger_bytes - NOTE_BYTES).ok_or(io::ErrorKind::FileTooLarge)?;
-        match sync {
-            true => file.write_ledger_whole(NOTE_BYTES, &text),
-            false => file.write_ledger(NOTE_BYTES, &text),
-        }
+        Ok(ledger.to_padded_json(self.ledger_bytes - INTENT_BYTES).ok_or(io::ErrorKind::FileTooLarge)?)
     }
 
     /// Returns the size of an array or a drive, bytes; 0 if it cannot be used by itself.
@@ -261,18 +273,20 @@ impl Content {
 
     fn write_array(&mut self, index: usize, from: u64, source: WriteSource<'_>) -> Result<(), AccessError> {
         // with a member lost, parities and data are journaled row by row: nothing must be repaired
-        let promised = self.arrays[index].journals_writes();
-        if !promised {
-            self.write_note(&ledger::encode_note(index, from..from + source.byte_count()))?;
+        let is_journaled = self.arrays[index].journals_writes();
+        if !is_journaled {
+            self.write_intent(&ledger::encode_intent(index, from..from + source.byte_count()))?;
         }
         let array = &mut self.arrays[index];
         let written = array.write(&mut self.stores, from, source);
-        let well = array.has_all_members_good();
+        let all_members_good = array.has_all_members_good();
         if written.is_err() {
-            self.save_states(true)?;
+            self.save_states_atomically()?;
         }
-        if !well && !promised {
-            self.write_note(&[0; 32])?;
+        // with all members good a stale intent may stay: its repair would change nothing, and the next write replaces
+        // it. With a member of a mirror lost, that repair could take back what has been rebuilt meanwhile
+        if !all_members_good && !is_journaled {
+            self.write_intent(&NO_INTENT)?;
         }
         written
     }
@@ -302,7 +316,7 @@ impl Content {
     }
 
     /// Replaces a member by an empty drive, to be rebuilt by [`Content::rebuild_up_to`]; a good
-    /// member fails by that. [`AccessError::LostData`] if nothing can be rebuilt.
+    /// member is failed first. [`AccessError::LostData`] if nothing can be rebuilt.
     pub fn replace_member(&mut self, array: usize, member: u16) -> Result<(), AccessError> {
         let members = self.array_and_stores(array)?.0.affected_members(member)?;
         self.array_and_stores(array)?.0.replace_members(members)?;
@@ -312,9 +326,9 @@ impl Content {
     /// Records first that the members' bytes are lost, so that they never count as good, then drops
     /// them.
     fn drop_bytes(&mut self, array: usize, members: MemberSet) -> Result<(), AccessError> {
-        // the last write is complete: it tears no row
-        self.write_note(&[0; 32])?;
-        self.save_states(true)?;
+        // the last write is complete, so no row is torn
+        self.write_intent(&NO_INTENT)?;
+        self.save_states_atomically()?;
         let (array, stores) = self.array_and_stores(array)?;
         array.clear_members(stores, members)
     }
@@ -325,7 +339,7 @@ impl Content {
     pub fn rebuild_up_to(&mut self, array: usize, good_below: u64) -> Result<(), AccessError> {
         let (content, stores) = self.array_and_stores(array)?;
         let result = content.rebuild_up_to(stores, good_below);
-        self.save_states(true)?;
+        self.save_states_atomically()?;
         result
     }
 
@@ -334,7 +348,7 @@ impl Content {
         let (content, stores) = self.array_and_stores(array)?;
         let result = content.finish_rebuild(stores);
         // this also clears the journal: nothing is journaled from now on
-        self.save_states(true)?;
+        self.save_states_atomically()?;
         result
     }
 

@@ -388,7 +388,7 @@ mod tests {
         let served = crate::server::exports::list_exports(&system);
         let targets: Vec<WorkloadTarget> = served.iter().map(|export| export.target).collect();
         let simulation = Simulation::with_external_targets(&system, &targets).expect("valid");
-        let content = Content::new(&system, &ContentBacking::Memory { most_bytes: None }).expect("memory");
+        let content = Content::new(&system, &ContentBacking::Memory { max_bytes: None }).expect("memory");
         DiskEngine::new(simulation, content, served, (drives, 1), None)
     }
 

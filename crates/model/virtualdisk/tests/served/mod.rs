@@ -38,7 +38,7 @@ pub fn options(place: ListenAddress) -> ServeOptions {
     ServeOptions {
         address: place,
         default_export_bytes: None,
-        backing: ContentBacking::Memory { most_bytes: None },
+        backing: ContentBacking::Memory { max_bytes: None },
         speed: 1.0,
         never_sleep: false,
         sample_interval: Duration::from_millis(200),

@@ -16,7 +16,7 @@
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, Register, STACK, Width};
 use crate::event::TracedOperation;
-use crate::latency::{FIRST_BITS, LAST_BITS, STEP_BITS, STEP_COUNT};
+use crate::latency::{BUCKET_BITS, BUCKET_COUNT, MAX_LATENCY_BITS, MIN_LATENCY_BITS};
 
 /// Most devices that one program distinguishes.
 pub(super) const MAX_DEVICES: usize = 64;
@@ -114,9 +114,9 @@ impl CountWords {
     pub(super) fn pair_offsets(self, region: usize, pair: usize) -> (usize, usize) {
         let from = REGIONS_START + region * region_words(self.positions);
         let steps = from + self.positions * OPERATION_COUNT * SUM_WORDS;
-        let (own_sums, own_steps) = (from + pair * SUM_WORDS, steps + pair * 2 * STEP_COUNT);
+        let (own_sums, own_steps) = (from + pair * SUM_WORDS, steps + pair * 2 * BUCKET_COUNT);
         assert!(
-            own_sums + SUM_WORDS <= steps && own_steps + 2 * STEP_COUNT <= self.word_count(),
+            own_sums + SUM_WORDS <= steps && own_steps + 2 * BUCKET_COUNT <= self.word_count(),
             "region {region} of {self:?} has the device and operation {pair}"
         );
         (own_sums, own_steps)
@@ -204,7 +204,7 @@ impl CountWords {
         let done = a.new_label();
         a.load(Width::Long, 1, STACK, ISSUE);
         a.jump_if(JumpCondition::Equal, 1, 0, done);
-        self.emit_step(a, ISSUE, STEP_COUNT)?;
+        self.emit_step(a, ISSUE, BUCKET_COUNT)?;
         a.place_label(done);
         Some(())
     }
@@ -253,7 +253,7 @@ impl CountWords {
         Some(())
     }
 
-    /// Emits the count of the time since the one on the stack in its step, as [`crate::latency::step_index`] does.
+    /// Emits the count of the time since the one on the stack in its step, as [`crate::latency::bucket_index`] does.
     fn emit_step(self, a: &mut Assembler, from: i16, behind: usize) -> Option<()> {
         let (forward, short, bounded) = (a.new_label(), a.new_label(), a.new_label());
         a.load(Width::Long, 1, STACK, from);
@@ -264,7 +264,7 @@ impl CountWords {
         a.place_label(forward);
         // the step's number in register 5
         a.op_immediate(Arithmetic::Move, 5, 0);
-        a.jump_if(JumpCondition::Below, 2, 1 << FIRST_BITS, short);
+        a.jump_if(JumpCondition::Below, 2, 1 << MIN_LATENCY_BITS, short);
         // the highest bit in register 3
         a.op_immediate(Arithmetic::Move, 3, 0);
         a.op_register(Arithmetic::Move, 4, 2);
@@ -277,24 +277,24 @@ impl CountWords {
             a.op_immediate(Arithmetic::Add, 3, bits);
             a.place_label(lower);
         }
-        a.op_immediate(Arithmetic::Move, 5, STEP_COUNT as i32 - 1);
-        a.jump_if(JumpCondition::AtLeast, 3, LAST_BITS as i32, short);
+        a.op_immediate(Arithmetic::Move, 5, BUCKET_COUNT as i32 - 1);
+        a.jump_if(JumpCondition::AtLeast, 3, MAX_LATENCY_BITS as i32, short);
         a.op_register(Arithmetic::Move, 5, 3);
-        a.op_immediate(Arithmetic::Add, 3, -(STEP_BITS as i32));
+        a.op_immediate(Arithmetic::Add, 3, -(BUCKET_BITS as i32));
         // the verifier refuses a shift that could exceed 63 bits, and does not know the range of the octaves
         a.op_immediate(Arithmetic::And, 3, 63);
         a.op_register(Arithmetic::ShiftRight, 2, 3);
-        a.op_immediate(Arithmetic::And, 2, (1 << STEP_BITS) - 1);
-        a.op_immediate(Arithmetic::Add, 5, -(FIRST_BITS as i32));
-        a.op_immediate(Arithmetic::ShiftLeft, 5, STEP_BITS as i32);
+        a.op_immediate(Arithmetic::And, 2, (1 << BUCKET_BITS) - 1);
+        a.op_immediate(Arithmetic::Add, 5, -(MIN_LATENCY_BITS as i32));
+        a.op_immediate(Arithmetic::ShiftLeft, 5, BUCKET_BITS as i32);
         a.op_register(Arithmetic::Add, 5, 2);
         a.op_immediate(Arithmetic::Add, 5, 1);
         a.place_label(short);
-        a.jump_if(JumpCondition::Below, 5, STEP_COUNT as i32, bounded);
-        a.op_immediate(Arithmetic::Move, 5, STEP_COUNT as i32 - 1);
+        a.jump_if(JumpCondition::Below, 5, BUCKET_COUNT as i32, bounded);
+        a.op_immediate(Arithmetic::Move, 5, BUCKET_COUNT as i32 - 1);
         a.place_label(bounded);
         a.op_register(Arithmetic::Move, 1, DEVICE);
-        a.op_immediate(Arithmetic::Mul, 1, (2 * STEP_COUNT * 8) as i32);
+        a.op_immediate(Arithmetic::Mul, 1, (2 * BUCKET_COUNT * 8) as i32);
         a.op_immediate(Arithmetic::Mul, 5, 8);
         a.op_register(Arithmetic::Add, 1, 5);
         let steps = (REGIONS_START + self.positions * OPERATION_COUNT * SUM_WORDS + behind) * 8;
@@ -309,7 +309,7 @@ impl CountWords {
 
 /// Number of words of a region.
 fn region_words(positions: usize) -> usize {
-    positions * OPERATION_COUNT * (SUM_WORDS + 2 * STEP_COUNT)
+    positions * OPERATION_COUNT * (SUM_WORDS + 2 * BUCKET_COUNT)
 }
 
 #[cfg(test)]
@@ -326,7 +326,7 @@ mod tests {
             assert!(words.regions.is_power_of_two() && words.word_count() * 8 <= MAX_VALUE_BYTES, "{words:?}");
             assert_eq!(words.is_exclusive, words.regions >= processors, "{words:?}");
             let (_, last) = words.pair_offsets(words.regions - 1, positions * OPERATION_COUNT - 1);
-            assert_eq!(last + 2 * STEP_COUNT, words.word_count(), "{words:?}");
+            assert_eq!(last + 2 * BUCKET_COUNT, words.word_count(), "{words:?}");
         }
     }
 }

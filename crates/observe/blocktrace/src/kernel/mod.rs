@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::devices::BlockDeviceNames;
 use crate::event::{BlockEventKind, EventTable, TracedOperation};
-use crate::latency::{STEP_COUNT, step_edges};
+use crate::latency::{BUCKET_COUNT, bucket_edges};
 use crate::summary::CountedRequests;
 use crate::trace_cost;
 use assembler::Assembler;
@@ -289,7 +289,7 @@ impl KernelCounter {
 
     fn read_pair(&mut self, pair: usize) -> CountedRequests {
         let mut all = CountedRequests::default();
-        let (mut latency, mut device) = ([0; STEP_COUNT], [0; STEP_COUNT]);
+        let (mut latency, mut device) = ([0; BUCKET_COUNT], [0; BUCKET_COUNT]);
         for region in 0..self.words.regions {
             let (sums, steps) = self.words.pair_offsets(region, pair);
             // every request adds to the sum of latencies
@@ -297,7 +297,7 @@ impl KernelCounter {
             if is_unchanged || self.read_steps(steps, &mut latency) == 0 {
                 continue;
             }
-            self.read_steps(steps + STEP_COUNT, &mut device);
+            self.read_steps(steps + BUCKET_COUNT, &mut device);
             all.latency_ns += self.take_increase(sums + LATENCY_WORD);
             all.device_ns += self.take_increase(sums + DEVICE_WORD);
             all.longest_ns = all.longest_ns.max(self.shared.get(sums + LONGEST_WORD));
@@ -306,17 +306,17 @@ impl KernelCounter {
             all.errors += self.take_increase(sums + ERRORS_WORD);
         }
         let counted =
-            |steps: [u64; STEP_COUNT]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
+            |steps: [u64; BUCKET_COUNT]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
         (all.latency, all.device) = (counted(latency), counted(device));
         // the longest may have been overwritten by one that ended in the same instant; its step count was not
-        let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| step_edges(*step).0);
+        let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| bucket_edges(*step).0);
         all.longest_ns = all.longest_ns.max(top(&all.latency));
         all.longest_device_ns = all.longest_device_ns.max(top(&all.device));
         all
     }
 
     /// Adds the increases of these steps; returns the number of requests.
-    fn read_steps(&mut self, from: usize, into: &mut [u64; STEP_COUNT]) -> u64 {
+    fn read_steps(&mut self, from: usize, into: &mut [u64; BUCKET_COUNT]) -> u64 {
         let mut sum = 0;
         for (step, count) in into.iter_mut().enumerate() {
             let more = self.take_increase(from + step);

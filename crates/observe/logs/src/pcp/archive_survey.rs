@@ -53,15 +53,7 @@ pub(super) fn survey_archive<R: Read>(
     found.topology.host.clone_from(&label.host);
     let wanted: HashMap<u32, &Metric> =
         metrics.iter().filter(|m| SURVEY_METRICS.contains(&m.name.as_str())).map(|m| (m.pmid, m)).collect();
-    let mut devices: HashMap<u32, &str> = HashMap::new();
-    for metric in metrics {
-        for prefix in ["disk.dev.", "disk.md.", "disk.dm."] {
-            if metric.name.starts_with(prefix) {
-                devices.insert(metric.indom, prefix);
-            }
-        }
-    }
-    let mut seen: HashMap<u32, (Option<i64>, Vec<i64>, usize)> = HashMap::new();
+    let mut seen: HashMap<u32, SeenMetric> = HashMap::new();
     // faults are reported when the archive is read
     let mut ignored_skips = Skips::default();
     let mut sets = Vec::new();
@@ -71,15 +63,14 @@ pub(super) fn survey_archive<R: Read>(
         let Some(time_ns) = values::read_sets(body, label.version, &mut sets) else { continue };
         found.first_ns.get_or_insert(time_ns);
         if sets.is_empty() {
-            seen.values_mut().for_each(|(last, ..)| *last = None);
+            seen.values_mut().for_each(|metric| metric.last_ns = None);
         }
         indoms.advance(time_ns, &mut ignored_skips);
         for set in &sets {
-            if let Ok(values @ 1..) = usize::try_from(set.count) {
-                let (last, intervals, max_values) = seen.entry(set.pmid).or_insert((None, Vec::new(), 0));
-                let since = last.replace(time_ns).map(|before: i64| time_ns.saturating_sub(before));
-                intervals.extend(since.filter(|s| *s > 0));
-                *max_values = values.max(*max_values);
+            // a negative count is an error code
+            let count = usize::try_from(set.count).unwrap_or(0);
+            if count > 0 {
+                seen.entry(set.pmid).or_default().add_values(time_ns, count);
             }
             if let Some(metric) = wanted.get(&set.pmid) {
                 found.add_values(metric, set, body, indoms);
@@ -89,11 +80,42 @@ pub(super) fn survey_archive<R: Read>(
             break;
         }
     }
-    found.paces =
-        seen.into_iter().map(|(id, (_, all, values))| (id, MetricPace::from_intervals(all, values))).collect();
-    found.add_devices(&devices, indoms);
+    let pace = |metric: SeenMetric| MetricPace::from_intervals(metric.intervals_ns, metric.max_values);
+    found.paces = seen.into_iter().map(|(id, metric)| (id, pace(metric))).collect();
+    found.add_devices(&device_domains(metrics), indoms);
     found
 }
+
+/// What the survey has seen of a metric.
+#[derive(Default)]
+struct SeenMetric {
+    /// Time of the last values; `None` after a gap.
+    last_ns: Option<i64>,
+    intervals_ns: Vec<i64>,
+    /// Largest number of values at a time.
+    max_values: usize,
+}
+
+impl SeenMetric {
+    fn add_values(&mut self, time_ns: i64, count: usize) {
+        let interval_ns = self.last_ns.map(|last_ns| time_ns.saturating_sub(last_ns));
+        self.intervals_ns.extend(interval_ns.filter(|interval| *interval > 0));
+        self.last_ns = Some(time_ns);
+        self.max_values = self.max_values.max(count);
+    }
+}
+
+/// Instance domains of devices, with the kind that their metrics are about.
+fn device_domains(metrics: &[Metric]) -> HashMap<u32, DeviceKind> {
+    let prefixes = [("disk.dev.", DeviceKind::Disk), ("disk.md.", DeviceKind::Md), ("disk.dm.", DeviceKind::Dm)];
+    let kind_of =
+        |metric: &Metric| prefixes.iter().find(|(prefix, _)| metric.name.starts_with(prefix)).map(|(_, kind)| *kind);
+    metrics.iter().filter_map(|metric| Some((metric.indom, kind_of(metric)?))).collect()
+}
+
+/// Name in `below` of a stacked device that stands for disks that the archive does not describe. It is the name of no
+/// device.
+const UNDESCRIBED_DISKS: &str = "disks that the archive does not describe";
 
 impl ArchiveSurvey {
     fn add_values<R: Read>(&mut self, metric: &Metric, set: &ValueSet, body: &[u8], indoms: &InstanceDomains<R>) {
@@ -137,28 +159,32 @@ impl ArchiveSurvey {
     }
 
     /// Adds disks, md and dm devices. An archive does not say which devices a stacked one consists of: where there is a
-    /// single disk it is that one; else a placeholder, which names no device, marks it as stacked.
-    fn add_devices<R: Read>(&mut self, by_domain: &HashMap<u32, &str>, indoms: &InstanceDomains<R>) {
-        let mut found: Vec<(&str, String)> = Vec::new();
-        for (&indom, &prefix) in by_domain.iter().filter(|(indom, _)| **indom != SINGLE_VALUE_INDOM) {
-            found.extend(indoms.instance_names(indom).into_iter().map(|name| (prefix, name)));
+    /// single disk it is that one; else [`UNDESCRIBED_DISKS`] marks it as stacked.
+    fn add_devices<R: Read>(&mut self, by_domain: &HashMap<u32, DeviceKind>, indoms: &InstanceDomains<R>) {
+        let mut found: Vec<(DeviceKind, String)> = Vec::new();
+        for (&indom, &kind) in by_domain.iter().filter(|(indom, _)| **indom != SINGLE_VALUE_INDOM) {
+            found.extend(indoms.instance_names(indom).into_iter().map(|name| (kind, name)));
         }
-        found.sort_unstable();
+        // disks, then dm, then md: the order of the devices in the topology
+        let order =
+            |kind: DeviceKind| [DeviceKind::Disk, DeviceKind::Dm, DeviceKind::Md].iter().position(|k| *k == kind);
+        found.sort_unstable_by(|a, b| order(a.0).cmp(&order(b.0)).then_with(|| a.1.cmp(&b.1)));
         found.dedup();
-        let disks: Vec<String> =
-            found.iter().filter(|(p, n)| *p == "disk.dev." && is_disk(n)).map(|(_, n)| n.clone()).collect();
-        for (prefix, name) in found {
-            let kind = match prefix {
-                "disk.md." => DeviceKind::Md,
-                "disk.dm." => DeviceKind::Dm,
-                _ if name.starts_with("loop") => DeviceKind::Loop,
-                _ if name.starts_with("zram") => DeviceKind::Zram,
-                _ => DeviceKind::Disk,
+        let disks: Vec<String> = found
+            .iter()
+            .filter(|(kind, name)| *kind == DeviceKind::Disk && is_disk(name))
+            .map(|(_, name)| name.clone())
+            .collect();
+        for (kind, name) in found {
+            let kind = match kind {
+                DeviceKind::Disk if name.starts_with("loop") => DeviceKind::Loop,
+                DeviceKind::Disk if name.starts_with("zram") => DeviceKind::Zram,
+                known => known,
             };
             let below = match (kind, disks.as_slice()) {
                 (DeviceKind::Disk | DeviceKind::Zram, _) => Vec::new(),
                 (_, [only]) => vec![only.clone()],
-                _ => vec!["disks that the archive does not describe".to_owned()],
+                _ => vec![UNDESCRIBED_DISKS.to_owned()],
             };
             let class = match &name {
                 n if n.starts_with("nvme") => DeviceClass::Nvme,

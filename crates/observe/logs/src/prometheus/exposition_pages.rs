@@ -57,10 +57,12 @@ fn modified_ns(input: &LogInput) -> Option<i64> {
 
 /// Largest number of series that are followed.
 const MAX_SERIES: usize = 50_000;
-const COUNTED_TIMES_NOTE: &str = "the pages do not show when they were scraped: they are counted with the given \
-                       interval; \
-                       durations are right, times of day are not";
-const LACKS_TIME: &str = "a page without its time, which other pages have";
+const ASSUMED_TIMES_NOTE: &str = "the pages do not show when they were scraped: their times are assumed from \
+                                  --interval, so only durations are reliable";
+const LACKS_TIME: &str = "a page without a timestamp, unlike other pages";
+/// Number by which the pages go on after one without a time: the gap in the numbers prevents a rate between the pages
+/// before and after it.
+const RATE_GAP_PAGES: u64 = 2;
 /// Longest line that is read, bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
@@ -94,19 +96,19 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             continue;
         }
         if line.len() == MAX_LINE_BYTES && line.last() != Some(&b'\n') {
-            pages.batch.add_skip(format!("{}line {number}", pages.file_prefix), "a line longer than 1 MiB");
+            pages.batch.add_skip(pages.line_place(number), "a line longer than 1 MiB");
             skip_line(&mut reader).map_err(|e| LogError::io(&file, e))?;
             continue;
         }
         let is_unfinished = line.last() != Some(&b'\n') && !line.trim_ascii_start().starts_with(b"#");
         if is_unfinished && !line.trim_ascii().is_empty() {
-            pages.batch.add_skip(format!("{}line {number}", pages.file_prefix), StreamWindow::UNFINISHED_LINE);
+            pages.batch.add_skip(pages.line_place(number), StreamWindow::UNFINISHED_LINE);
             break;
         }
         match std::str::from_utf8(&line) {
             Ok(text) if text.contains('\u{1b}') => pages.read_line(number, &plain_text::clean_line(&line))?,
             Ok(text) => pages.read_line(number, text)?,
-            Err(_) => pages.batch.add_skip(format!("{}line {number}", pages.file_prefix), "no UTF-8"),
+            Err(_) => pages.batch.add_skip(pages.line_place(number), "not valid UTF-8"),
         }
         if pages.batch.is_stopped() {
             return Ok(());
@@ -148,6 +150,19 @@ struct SeriesCell {
     is_positive_only: bool,
 }
 
+/// Source of the pages' times, as far as the pages read so far show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PageTimes {
+    /// No page was read.
+    Unknown,
+    /// The first page has no time; that of its file stands for it until another page shows more.
+    FileTime,
+    /// Times are assumed from the option's interval; this was reported.
+    Assumed,
+    /// Pages have times. One without is skipped.
+    Stamped,
+}
+
 /// State of reading pages.
 struct ExpositionPages<'b, 'a> {
     file: String,
@@ -171,12 +186,7 @@ struct ExpositionPages<'b, 'a> {
     timestamp_ns: Option<i64>,
     clock_ns: Option<i64>,
     last_ns: Option<i64>,
-    /// Set where pages give their time.
-    has_times: bool,
-    /// Set where they do not, and the times are counted with the option's interval; this was reported.
-    is_counted: bool,
-    /// Set where the first page gave no time.
-    is_first_guessed: bool,
+    page_times: PageTimes,
     /// Tick of the first page, held until it is known whether there is a second.
     first_tick: Option<(i64, Vec<f64>)>,
 }
@@ -206,9 +216,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             timestamp_ns: None,
             clock_ns: None,
             last_ns: None,
-            has_times: false,
-            is_counted: false,
-            is_first_guessed: false,
+            page_times: PageTimes::Unknown,
             first_tick: None,
         }
     }
@@ -225,6 +233,16 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         Ok(true)
     }
 
+    /// Position of a line, for messages.
+    fn line_place(&self, number: u64) -> String {
+        format!("{}line {number}", self.file_prefix)
+    }
+
+    /// Position of the current page, for messages.
+    fn page_place(&self) -> String {
+        format!("{}page {}", self.file_prefix, self.page_number)
+    }
+
     fn read_line(&mut self, number: u64, text: &str) -> Result<(), LogError> {
         match exposition_line::parse_line(text) {
             Ok(ExpositionLine::Nothing) => Ok(()),
@@ -237,7 +255,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             }
             Ok(ExpositionLine::Sample(sample)) => self.read_sample(number, &sample),
             Err(because) => {
-                self.batch.add_skip(format!("{}line {number}", self.file_prefix), because);
+                self.batch.add_skip(self.line_place(number), because);
                 Ok(())
             }
         }
@@ -247,35 +265,38 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         let index = match self.by_key.get(sample.key) {
             Some(&known) => known,
             None if self.series_states.len() >= MAX_SERIES => {
-                self.batch.add_skip(format!("{}line {number}", self.file_prefix), "more series than the limit (50000)");
+                self.batch.add_skip(self.line_place(number), format!("more series than the limit ({MAX_SERIES})"));
                 return Ok(());
             }
             None => match self.add_series(sample) {
                 Ok(added) => added,
                 Err(because) => {
-                    self.batch.add_skip(format!("{}line {number}", self.file_prefix), because);
+                    self.batch.add_skip(self.line_place(number), because);
                     return Ok(());
                 }
             },
         };
-        if self.series_states.len() == 2 && sample.time_ns.is_some_and(|time| Some(time) <= self.last_ns) {
+        // an answer of a query lists all times of the first series before the second series begins, so that the second
+        // series is the first whose time goes back
+        let is_second_series = self.series_states.len() == 2;
+        if is_second_series && sample.time_ns.is_some_and(|time| Some(time) <= self.last_ns) {
             let because = "the samples are ordered by series; only pages are read, each with all series of one time";
-            return Err(LogError::broken(&self.file, format!("{}line {number}", self.file_prefix), because));
+            return Err(LogError::broken(&self.file, self.line_place(number), because));
         }
         if self.series_states[index].last_page == self.page_number {
             // the page's first series is repeated: the next page begins
             if self.first_series != Some(index) {
-                self.batch.add_skip(format!("{}line {number}", self.file_prefix), "a series twice in one page");
+                self.batch.add_skip(self.line_place(number), "a series twice in one page");
                 return Ok(());
             }
             self.finish_page()?;
         }
         self.first_series.get_or_insert(index);
-        let raw = &mut self.series_states[index];
-        (raw.previous, raw.previous_page) = (raw.value, raw.last_page);
-        (raw.value, raw.last_page) = (sample.value, self.page_number);
+        let series = &mut self.series_states[index];
+        (series.previous, series.previous_page) = (series.value, series.last_page);
+        (series.value, series.last_page) = (sample.value, self.page_number);
         if sample.value.is_infinite() {
-            self.batch.add_skip(format!("{}line {number}", self.file_prefix), "an infinite value");
+            self.batch.add_skip(self.line_place(number), "an infinite value");
             self.series_states[index].value = f64::NAN;
         }
         self.timestamp_ns = self.timestamp_ns.max(sample.time_ns);
@@ -333,17 +354,11 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             return Ok(());
         }
         let Some(time_ns) = self.page_time()? else {
-            self.batch.add_skip(format!("{}page {}", self.file_prefix, self.page_number), LACKS_TIME);
-            // no rate can be computed between this page and the next
-            self.page_number += 2;
+            self.batch.add_skip(self.page_place(), LACKS_TIME);
+            self.page_number += RATE_GAP_PAGES;
             (self.is_first_page_of_file, self.first_series) = (false, None);
             return Ok(());
         };
-        if self.has_times && std::mem::take(&mut self.is_first_guessed) {
-            self.batch.add_skip("page 1", LACKS_TIME);
-            (self.first_tick, self.last_ns) = (None, None);
-            self.series_states.iter_mut().for_each(|raw| raw.previous_page = 0);
-        }
         if self.last_ns.is_some_and(|last| time_ns <= last) {
             self.drop_page(time_ns);
             return Ok(());
@@ -380,10 +395,10 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
     fn drop_page(&mut self, time_ns: i64) {
         let is_same = self.last_ns == Some(time_ns);
         let because = if is_same { "a second page with the same time" } else { "time goes backwards" };
-        self.batch.add_skip(format!("{}page {}", self.file_prefix, self.page_number), because);
+        self.batch.add_skip(self.page_place(), because);
         let page = self.page_number;
-        for raw in self.series_states.iter_mut().filter(|raw| raw.last_page == page) {
-            (raw.value, raw.last_page) = (raw.previous, raw.previous_page);
+        for series in self.series_states.iter_mut().filter(|series| series.last_page == page) {
+            (series.value, series.last_page) = (series.previous, series.previous_page);
         }
         self.is_first_page_of_file = false;
         (self.first_series, self.timestamp_ns, self.clock_ns) = (None, None, None);
@@ -399,20 +414,18 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
     /// single page, the file's own time. `None` where it is not known, because the page was cut before its time.
     fn page_time(&mut self) -> Result<Option<i64>, LogError> {
         if let Some(time) = self.timestamp_ns.or(self.clock_ns) {
-            self.has_times = true;
+            self.drop_untimed_first_page();
+            self.page_times = PageTimes::Stamped;
             return Ok(Some(time));
         }
         match (self.last_ns, self.interval_ns) {
-            _ if self.has_times => Ok(None),
+            _ if self.page_times == PageTimes::Stamped => Ok(None),
             (Some(last), Some(interval)) => {
-                if !std::mem::replace(&mut self.is_counted, true) {
-                    self.batch.push_note(Note::new(last, Note::WARNING, COUNTED_TIMES_NOTE));
-                    self.batch.note_time_basis(TimeBasis::Counted);
-                }
+                self.note_assumed_times(last);
                 Ok(Some(last.saturating_add(interval)))
             }
             (None, _) => {
-                self.is_first_guessed = true;
+                self.page_times = PageTimes::FileTime;
                 Ok(Some(self.modified_ns.unwrap_or(0)))
             }
             // one page per file: the files' own times distinguish them
@@ -427,22 +440,40 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         }
     }
 
+    /// Drops the first page, which had no time, when a later page has one.
+    fn drop_untimed_first_page(&mut self) {
+        if !matches!(self.page_times, PageTimes::FileTime | PageTimes::Assumed) {
+            return;
+        }
+        self.batch.add_skip("page 1", LACKS_TIME);
+        (self.first_tick, self.last_ns) = (None, None);
+        self.series_states.iter_mut().for_each(|series| series.previous_page = 0);
+    }
+
+    fn note_assumed_times(&mut self, time_ns: i64) {
+        if self.page_times != PageTimes::Assumed {
+            self.page_times = PageTimes::Assumed;
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, ASSUMED_TIMES_NOTE));
+            self.batch.note_time_basis(TimeBasis::Counted);
+        }
+    }
+
     fn build_row(&mut self, seconds: f64) -> Vec<f64> {
         let mut row = vec![f64::NAN; self.schema.series.len()];
         let mut backwards = 0_u64;
-        for raw in &self.series_states {
-            if raw.last_page != self.page_number || raw.value.is_nan() {
+        for series in &self.series_states {
+            if series.last_page != self.page_number || series.value.is_nan() {
                 continue;
             }
-            let added = if raw.previous_page + 1 == self.page_number && self.page_number > 1 {
-                raw.value - raw.previous
+            let added = if series.previous_page + 1 == self.page_number && self.page_number > 1 {
+                series.value - series.previous
             } else {
                 f64::NAN
             };
             let has_restarted = added < 0.0;
-            for cell in &raw.cells {
+            for cell in &series.cells {
                 let mut value = match cell.conversion {
-                    MetricConversion::Level => raw.value,
+                    MetricConversion::Level => series.value,
                     MetricConversion::Added | MetricConversion::Rate if has_restarted => f64::NAN,
                     MetricConversion::Added => added,
                     MetricConversion::Rate if seconds > 0.0 => added / seconds,
@@ -466,7 +497,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             }
         }
         for _ in 0..backwards {
-            self.batch.add_skip(format!("page {}", self.page_number), "a counter restarted; this tick is a gap");
+            self.batch.add_skip(self.page_place(), "a counter restarted; this tick is a gap");
         }
         self.targets.fill_stalls(&mut row);
         row

@@ -13,6 +13,12 @@ pub(super) struct ZeroRun {
     to: u64,
 }
 
+impl ZeroRun {
+    fn write_zeros(self, stores: &mut Stores, drive: usize, policy: ZeroPolicy) -> Result<(), AccessError> {
+        stores.write_zeros(drive, self.from, self.to - self.from, policy)
+    }
+}
+
 impl ArrayContent {
     /// Reads a piece from a good copy that is not to be avoided.
     pub(super) fn read_copy(
@@ -117,14 +123,21 @@ impl ArrayContent {
                 self.invalidate_from(piece);
             }
         }
-        // after `done` the old bytes are still on the copy that failed; before it, on the next
-        let old_after = pieces.iter().find(|(copy, _)| *copy == failed).map(|(_, piece)| *piece);
+        // copies before:       new new new new
+        // copy `failed`:       new new|old old      `done` is at the bar
+        // copies after it:     old old old old
+        //
+        // up to `done` the next copy has the old bytes; without one, all copies have the new bytes there. After `done`
+        // the failed copy itself has the old bytes
         let old_before = pieces.iter().find(|(copy, _)| *copy > failed).map(|(_, piece)| *piece);
-        for (old, from, to) in [(old_before, 0, done), (old_after, done, bytes)] {
-            let others = pieces.iter().filter(|(copy, _)| *copy <= failed).map(|(_, piece)| *piece);
-            if let Some(old) = old {
-                self.copy_to_others(stores, old, &others.collect::<Vec<_>>(), from, to);
-            }
+        let old_after = pieces.iter().find(|(copy, _)| *copy == failed).map(|(_, piece)| *piece);
+        let written: Vec<BytePiece> =
+            pieces.iter().filter(|(copy, _)| *copy <= failed).map(|(_, piece)| *piece).collect();
+        if let Some(old) = old_before {
+            self.copy_to_others(stores, old, &written, 0, done);
+        }
+        if let Some(old) = old_after {
+            self.copy_to_others(stores, old, &written, done, bytes);
         }
     }
 
@@ -154,16 +167,19 @@ impl ArrayContent {
             };
             let bytes = if extent.is_hole { extent.bytes } else { extent.bytes.min(CHUNK_BYTES) };
             data.resize(if extent.is_hole { 0 } else { bytes as usize }, 0);
-            let read = stores.read(drive(&source_piece), source_piece.from + offset, &mut data);
-            for piece in targets.iter().filter(|_| read.is_ok()) {
+            if stores.read(drive(&source_piece), source_piece.from + offset, &mut data).is_err() {
+                // what cannot be read cannot be copied; the rest of the range still can
+                offset += bytes;
+                continue;
+            }
+            for piece in targets {
                 let write = if extent.is_hole {
                     WriteSource::Zeros(bytes, ZeroPolicy::Deallocate)
                 } else {
                     WriteSource::Data(&data)
                 };
-                let again = write_source(stores, drive(piece), piece.from + offset, write);
                 // if that fails nothing more can be done: reads use the first copy as before
-                drop(again);
+                let _ = write_source(stores, drive(piece), piece.from + offset, write);
             }
             offset += bytes;
         }
@@ -178,20 +194,20 @@ impl ArrayContent {
                 let BytePiece { member, from, bytes } = self.copy_piece(offset, end - offset, copy)?;
                 offset += bytes;
                 let member = usize::from(member);
-                match &mut runs[member] {
-                    Some(run) if run.to == from => run.to += bytes,
-                    run => {
-                        let before = run.replace(ZeroRun { from, to: from + bytes });
-                        if let Some(ZeroRun { from, to }) = before {
-                            stores.write_zeros(self.drives[member], from, to - from, policy)?;
-                        }
-                    }
+                if let Some(run) = &mut runs[member]
+                    && run.to == from
+                {
+                    run.to += bytes;
+                    continue;
+                }
+                if let Some(finished) = runs[member].replace(ZeroRun { from, to: from + bytes }) {
+                    finished.write_zeros(stores, self.drives[member], policy)?;
                 }
             }
         }
         for (member, run) in runs.into_iter().enumerate() {
-            if let Some(ZeroRun { from, to }) = run {
-                stores.write_zeros(self.drives[member], from, to - from, policy)?;
+            if let Some(run) = run {
+                run.write_zeros(stores, self.drives[member], policy)?;
             }
         }
         Ok(())

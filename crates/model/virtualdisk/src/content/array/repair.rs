@@ -155,7 +155,7 @@ impl ArrayContent {
 
     /// Makes copies and parity agree after a write that was in progress when its server ended; rows
     /// with lost data become torn.
-    pub fn settle_interrupted_write(&mut self, stores: &mut Stores, bytes: Range<u64>) -> Result<(), AccessError> {
+    pub fn repair_interrupted_write(&mut self, stores: &mut Stores, bytes: Range<u64>) -> Result<(), AccessError> {
         let end = bytes.end.min(self.user_bytes());
         if bytes.start >= end {
             return Ok(());

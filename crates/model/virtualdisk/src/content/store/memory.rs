@@ -137,6 +137,7 @@ impl MemoryStore {
         };
         table.pages[page] = Some(fresh);
         table.present += 1;
+        assert!(table.present <= LEAF_PAGES, "{} pages in a leaf of {LEAF_PAGES}", table.present);
         self.used_bytes = used;
         Some(())
     }

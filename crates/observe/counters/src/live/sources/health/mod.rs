@@ -14,9 +14,7 @@ use diskwright_base::counter_ids::physical_disk;
 use diskwright_health::volume::VolumeHistogram;
 use diskwright_health::{DriveAccess, DriveHealth, HealthReport, VolumeLimits, access, ata, nvme, scsi, volume};
 
-use crate::live::counter_table::{
-    ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column,
-};
+use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
 use crate::live::tick_context::TickContext;
 use crate::live::watched_read::{list_folder, watch_read};
 use crate::live::{Roots, SamplerOptions};
@@ -43,37 +41,92 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(HealthSource::new(diskwright_health::query_health))),
 };
 
-const COLUMNS: [TableColumn; 28] = [
-    level_column(physical_disk::FAILING, 1.0),
-    level_column(physical_disk::WEAR_USED, 0.01),
-    level_column(physical_disk::SPARE_LEFT, 0.01),
-    level_column(physical_disk::SPARE_LIMIT, 0.01),
-    level_column(physical_disk::TEMPERATURE, 1.0),
-    level_column(physical_disk::TEMPERATURE_LIMIT, 1.0),
-    total_column(physical_disk::HOT_S, 1.0),
-    total_column(physical_disk::THERMAL_THROTTLES, 1.0),
-    total_column(physical_disk::MEDIA_ERRORS, 1.0),
-    level_column(physical_disk::MEDIA_ERRORS_EVER, 1.0),
-    total_column(physical_disk::LINK_ERRORS, 1.0),
-    level_column(physical_disk::LINK_ERRORS_EVER, 1.0),
-    level_column(physical_disk::REALLOCATED_SECTORS, 1.0),
-    level_column(physical_disk::PENDING_SECTORS, 1.0),
-    level_column(physical_disk::SELF_TEST_FAILED, 1.0),
-    level_column(physical_disk::SELF_TEST_AGE_S, 3600.0),
-    level_column(physical_disk::POWER_ON_S, 3600.0),
-    total_column(physical_disk::UNSAFE_SHUTDOWNS, 1.0),
-    total_column(physical_disk::LOAD_CYCLES, 1.0),
-    level_column(physical_disk::LIFETIME_WRITTEN_BYTES, 1.0),
-    level_column(physical_disk::LIFETIME_READ_BYTES, 1.0),
-    level_column(physical_disk::VOLUME_IOPS_LIMITED, 1e-6),
-    level_column(physical_disk::VOLUME_THROUGHPUT_LIMITED, 1e-6),
-    level_column(physical_disk::INSTANCE_IOPS_LIMITED, 1e-6),
-    level_column(physical_disk::INSTANCE_THROUGHPUT_LIMITED, 1e-6),
-    level_column(physical_disk::VOLUME_QUEUE_LENGTH, 1.0),
-    level_column(physical_disk::VOLUME_READ_P99_S, 1e-6),
-    level_column(physical_disk::VOLUME_WRITE_P99_S, 1e-6),
+/// A column and the field of a drive's health that it shows.
+type HealthColumn = (TableColumn, fn(&DriveHealth) -> Option<u64>);
+
+/// Columns of a drive's health. An error count stands in two columns: its increase, and its value.
+const HEALTH_COLUMNS: [HealthColumn; 21] = [
+    (level_column(physical_disk::FAILING, 1.0), |health| health.failing.map(u64::from)),
+    (level_column(physical_disk::WEAR_USED, 0.01), |health| health.wear_percent),
+    (level_column(physical_disk::SPARE_LEFT, 0.01), |health| health.spare_percent),
+    (level_column(physical_disk::SPARE_LIMIT, 0.01), |health| health.spare_limit_percent),
+    (level_column(physical_disk::TEMPERATURE, 1.0), |health| health.temperature_c),
+    (level_column(physical_disk::TEMPERATURE_LIMIT, 1.0), |health| health.temperature_limit_c),
+    (total_column(physical_disk::HOT_S, 1.0), |health| health.hot_s),
+    (total_column(physical_disk::THERMAL_THROTTLES, 1.0), |health| health.thermal_throttles),
+    (total_column(physical_disk::MEDIA_ERRORS, 1.0), |health| health.media_errors),
+    (level_column(physical_disk::MEDIA_ERRORS_EVER, 1.0), |health| health.media_errors),
+    (total_column(physical_disk::LINK_ERRORS, 1.0), |health| health.link_errors),
+    (level_column(physical_disk::LINK_ERRORS_EVER, 1.0), |health| health.link_errors),
+    (level_column(physical_disk::REALLOCATED_SECTORS, 1.0), |health| health.reallocated),
+    (level_column(physical_disk::PENDING_SECTORS, 1.0), |health| health.pending),
+    (level_column(physical_disk::SELF_TEST_FAILED, 1.0), |health| health.self_test_failed.map(u64::from)),
+    (level_column(physical_disk::SELF_TEST_AGE_S, 3600.0), |health| health.self_test_age_h),
+    (level_column(physical_disk::POWER_ON_S, 3600.0), |health| health.power_on_h),
+    (total_column(physical_disk::UNSAFE_SHUTDOWNS, 1.0), |health| health.unsafe_shutdowns),
+    (total_column(physical_disk::LOAD_CYCLES, 1.0), |health| health.load_cycles),
+    (level_column(physical_disk::LIFETIME_WRITTEN_BYTES, 1.0), |health| health.written_bytes),
+    (level_column(physical_disk::LIFETIME_READ_BYTES, 1.0), |health| health.read_bytes),
 ];
-const VOLUME_COLUMNS: usize = column_index(&COLUMNS, "physical_disk.volume_iops_limited");
+
+/// A column and the quantity of a cloud volume that it shows.
+type VolumeColumn = (TableColumn, fn(&VolumeInterval<'_>) -> Option<u64>);
+
+/// Columns of a cloud volume's limits.
+const VOLUME_COLUMNS: [VolumeColumn; 7] = [
+    (level_column(physical_disk::VOLUME_IOPS_LIMITED, 1e-6), |interval| {
+        interval.limited_millionths(|limits| limits.volume_iops_us)
+    }),
+    (level_column(physical_disk::VOLUME_THROUGHPUT_LIMITED, 1e-6), |interval| {
+        interval.limited_millionths(|limits| limits.volume_throughput_us)
+    }),
+    (level_column(physical_disk::INSTANCE_IOPS_LIMITED, 1e-6), |interval| {
+        interval.limited_millionths(|limits| limits.instance_iops_us)
+    }),
+    (level_column(physical_disk::INSTANCE_THROUGHPUT_LIMITED, 1e-6), |interval| {
+        interval.limited_millionths(|limits| limits.instance_throughput_us)
+    }),
+    (level_column(physical_disk::VOLUME_QUEUE_LENGTH, 1.0), |interval| Some(interval.now.queue_length)),
+    (level_column(physical_disk::VOLUME_READ_P99_S, 1e-6), |interval| interval.p99_us(|limits| &limits.reads)),
+    (level_column(physical_disk::VOLUME_WRITE_P99_S, 1e-6), |interval| interval.p99_us(|limits| &limits.writes)),
+];
+
+/// The table's columns: health, then limits.
+const COLUMNS: [TableColumn; HEALTH_COLUMNS.len() + VOLUME_COLUMNS.len()] = {
+    let mut columns = [HEALTH_COLUMNS[0].0; HEALTH_COLUMNS.len() + VOLUME_COLUMNS.len()];
+    let mut index = 0;
+    while index < columns.len() {
+        columns[index] = match index.checked_sub(HEALTH_COLUMNS.len()) {
+            None => HEALTH_COLUMNS[index].0,
+            Some(of_volume) => VOLUME_COLUMNS[of_volume].0,
+        };
+        index += 1;
+    }
+    columns
+};
+
+/// A volume's statistics and those of the report before it, between which its limits are judged.
+struct VolumeInterval<'a> {
+    now: &'a VolumeLimits,
+    /// `None` for the first report.
+    before: Option<&'a VolumeLimits>,
+    elapsed_us: u64,
+}
+
+impl VolumeInterval<'_> {
+    /// Millionths of the time since the previous report during which a limit was exceeded, from its total.
+    fn limited_millionths(&self, total_us: fn(&VolumeLimits) -> u64) -> Option<u64> {
+        let limited_us = total_us(self.now).checked_sub(total_us(self.before?))?;
+        let millionths = (u128::from(limited_us) * 1_000_000).checked_div(u128::from(self.elapsed_us))?;
+        u64::try_from(millionths).ok().map(|share| share.min(1_000_000))
+    }
+
+    /// 99th percentile of the latencies since the previous report, microseconds.
+    fn p99_us(&self, histogram: fn(&VolumeLimits) -> &VolumeHistogram) -> Option<u64> {
+        let before = self.before.filter(|_| self.elapsed_us > 0)?;
+        histogram(self.now).difference_since(histogram(before)).percentile_us(0.99)
+    }
+}
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -199,14 +252,19 @@ impl DriveRecord {
     fn record_report(&mut self, answer: HealthReport, context: &mut TickContext) {
         self.answered_ns = context.running_ns;
         self.values = [ABSENT; COLUMNS.len()];
+        let (health_values, volume_values) = self.values.split_at_mut(HEALTH_COLUMNS.len());
         if let Some(health) = &answer.health {
-            self.values[..VOLUME_COLUMNS].copy_from_slice(&health_values(health));
+            for (value, (_, field)) in health_values.iter_mut().zip(HEALTH_COLUMNS) {
+                *value = field(health).unwrap_or(ABSENT);
+            }
         }
         if let Some(now) = answer.volume {
             let before = self.limits.as_ref();
             let elapsed_us = before.map_or(0, |(then_ns, _)| self.answered_ns.saturating_sub(*then_ns) / 1000);
-            let values = volume_values(&now, before.map(|(_, limits)| limits), elapsed_us);
-            self.values[VOLUME_COLUMNS..].copy_from_slice(&values);
+            let interval = VolumeInterval { now: &now, before: before.map(|(_, limits)| limits), elapsed_us };
+            for (value, (_, quantity)) in volume_values.iter_mut().zip(VOLUME_COLUMNS) {
+                *value = quantity(&interval).unwrap_or(ABSENT);
+            }
             self.limits = Some((self.answered_ns, now));
         }
         if let Some(trouble) = answer.error.filter(|trouble| *trouble != self.noted_error) {
@@ -222,57 +280,6 @@ impl DriveRecord {
         let fresh = now_ns.saturating_sub(self.answered_ns) <= 3 * query_interval_ns(&self.access);
         (fresh && self.values.iter().any(|value| *value != ABSENT)).then_some(&self.values)
     }
-}
-
-fn health_values(health: &DriveHealth) -> [u64; VOLUME_COLUMNS] {
-    let bit = |known: Option<bool>| known.map(u64::from);
-    [
-        bit(health.failing),
-        health.wear_percent,
-        health.spare_percent,
-        health.spare_limit_percent,
-        health.temperature_c,
-        health.temperature_limit_c,
-        health.hot_s,
-        health.thermal_throttles,
-        health.media_errors,
-        health.media_errors,
-        health.link_errors,
-        health.link_errors,
-        health.reallocated,
-        health.pending,
-        bit(health.self_test_failed),
-        health.self_test_age_h,
-        health.power_on_h,
-        health.unsafe_shutdowns,
-        health.load_cycles,
-        health.written_bytes,
-        health.read_bytes,
-    ]
-    .map(|value| value.unwrap_or(ABSENT))
-}
-
-/// Millionths of the time since the previous report during which each limit was exceeded; queue; percentiles.
-fn volume_values(now: &VolumeLimits, before: Option<&VolumeLimits>, elapsed_us: u64) -> [u64; 7] {
-    let mut values = [ABSENT; 7];
-    values[4] = now.queue_length;
-    let Some(before) = before.filter(|_| elapsed_us > 0) else { return values };
-    let share = |now: u64, before: u64| {
-        let limited = now.checked_sub(before)?;
-        u64::try_from(u128::from(limited) * 1_000_000 / u128::from(elapsed_us)).ok().map(|share| share.min(1_000_000))
-    };
-    for (value, share) in values.iter_mut().zip([
-        share(now.volume_iops_us, before.volume_iops_us),
-        share(now.volume_throughput_us, before.volume_throughput_us),
-        share(now.instance_iops_us, before.instance_iops_us),
-        share(now.instance_throughput_us, before.instance_throughput_us),
-    ]) {
-        *value = share.unwrap_or(ABSENT);
-    }
-    let p99 = |now: &VolumeHistogram, before: &VolumeHistogram| now.difference_since(before).percentile_us(0.99);
-    values[5] = p99(&now.reads, &before.reads).unwrap_or(ABSENT);
-    values[6] = p99(&now.writes, &before.writes).unwrap_or(ABSENT);
-    values
 }
 
 impl CounterSource for HealthSource {

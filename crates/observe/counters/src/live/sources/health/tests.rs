@@ -82,6 +82,91 @@ fn health_is_a_level_and_its_errors_are_an_increase() {
     assert_eq!(bench.value("media_errors"), 0.0);
 }
 
+/// Each field has its own number, so that two columns that were exchanged would show.
+#[test]
+fn each_column_shows_its_own_field() {
+    let health = DriveHealth {
+        failing: Some(true),
+        wear_percent: Some(11),
+        spare_percent: Some(12),
+        spare_limit_percent: Some(13),
+        temperature_c: Some(14),
+        temperature_limit_c: Some(15),
+        hot_s: Some(16),
+        thermal_throttles: Some(17),
+        media_errors: Some(18),
+        link_errors: Some(19),
+        reallocated: Some(20),
+        pending: Some(21),
+        self_test_failed: Some(false),
+        self_test_age_h: Some(22),
+        power_on_h: Some(23),
+        unsafe_shutdowns: Some(24),
+        load_cycles: Some(25),
+        written_bytes: Some(26),
+        read_bytes: Some(27),
+    };
+    let expected = [
+        (physical_disk::FAILING, 1),
+        (physical_disk::WEAR_USED, 11),
+        (physical_disk::SPARE_LEFT, 12),
+        (physical_disk::SPARE_LIMIT, 13),
+        (physical_disk::TEMPERATURE, 14),
+        (physical_disk::TEMPERATURE_LIMIT, 15),
+        (physical_disk::HOT_S, 16),
+        (physical_disk::THERMAL_THROTTLES, 17),
+        (physical_disk::MEDIA_ERRORS, 18),
+        (physical_disk::MEDIA_ERRORS_EVER, 18),
+        (physical_disk::LINK_ERRORS, 19),
+        (physical_disk::LINK_ERRORS_EVER, 19),
+        (physical_disk::REALLOCATED_SECTORS, 20),
+        (physical_disk::PENDING_SECTORS, 21),
+        (physical_disk::SELF_TEST_FAILED, 0),
+        (physical_disk::SELF_TEST_AGE_S, 22),
+        (physical_disk::POWER_ON_S, 23),
+        (physical_disk::UNSAFE_SHUTDOWNS, 24),
+        (physical_disk::LOAD_CYCLES, 25),
+        (physical_disk::LIFETIME_WRITTEN_BYTES, 26),
+        (physical_disk::LIFETIME_READ_BYTES, 27),
+    ];
+    for (counter, value) in expected {
+        let (_, field) = HEALTH_COLUMNS.iter().find(|(column, _)| column.counter == counter).expect(counter);
+        assert_eq!(field(&health), Some(value), "{counter}");
+    }
+    assert_eq!(HEALTH_COLUMNS.len(), expected.len(), "a new column needs its line here");
+}
+
+/// As above, for a volume's limits: each grew by a different time in the ten seconds between two reports.
+#[test]
+fn each_column_of_a_volume_shows_its_own_quantity() {
+    let histogram = |us: u64| VolumeHistogram { bins: vec![(us, 1000)] };
+    let before = VolumeLimits::default();
+    let now = VolumeLimits {
+        volume_iops_us: 1_000_000,
+        volume_throughput_us: 2_000_000,
+        instance_iops_us: 3_000_000,
+        instance_throughput_us: 4_000_000,
+        queue_length: 5,
+        reads: histogram(600),
+        writes: histogram(700),
+    };
+    let interval = VolumeInterval { now: &now, before: Some(&before), elapsed_us: 10_000_000 };
+    let expected = [
+        (physical_disk::VOLUME_IOPS_LIMITED, 100_000),
+        (physical_disk::VOLUME_THROUGHPUT_LIMITED, 200_000),
+        (physical_disk::INSTANCE_IOPS_LIMITED, 300_000),
+        (physical_disk::INSTANCE_THROUGHPUT_LIMITED, 400_000),
+        (physical_disk::VOLUME_QUEUE_LENGTH, 5),
+        (physical_disk::VOLUME_READ_P99_S, 600),
+        (physical_disk::VOLUME_WRITE_P99_S, 700),
+    ];
+    for (counter, value) in expected {
+        let (_, quantity) = VOLUME_COLUMNS.iter().find(|(column, _)| column.counter == counter).expect(counter);
+        assert_eq!(quantity(&interval), Some(value), "{counter}");
+    }
+    assert_eq!(VOLUME_COLUMNS.len(), expected.len(), "a new column needs its line here");
+}
+
 /// 3 errors of one drive, and 57 of the one that was put in its place, are no increase of 54.
 #[test]
 fn a_replaced_drive_starts_from_its_own_totals() {

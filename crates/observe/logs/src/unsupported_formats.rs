@@ -1,5 +1,5 @@
-//! Kinds of files that are known but not read, so that the error can say what a file is and what reads it. All of it is
-//! data (`kinds.toml`).
+//! Formats that are recognised but not supported, so that the error can say what a file is and what to do with it. All
+//! of them are data (`kinds.toml`).
 
 use std::sync::OnceLock;
 
@@ -11,15 +11,18 @@ use crate::InputHead;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KindsFile {
-    kind: Vec<UnreadKind>,
+    #[serde(rename = "kind")]
+    formats: Vec<UnsupportedFormat>,
 }
 
-/// A kind of file that is not read.
+/// A format that is not supported.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UnreadKind {
-    what: String,
-    instead: String,
+struct UnsupportedFormat {
+    #[serde(rename = "what")]
+    name: String,
+    #[serde(rename = "instead")]
+    suggestion: String,
     #[serde(default)]
     magic: Vec<MagicBytes>,
     #[serde(default)]
@@ -44,23 +47,20 @@ struct VersionPlace {
     line: Option<String>,
 }
 
-fn unread_kinds() -> &'static [UnreadKind] {
-    static BUILTIN: OnceLock<Vec<UnreadKind>> = OnceLock::new();
-    BUILTIN.get_or_init(|| toml_reader::read_built_in::<KindsFile>("kinds.toml", include_str!("kinds.toml")).kind)
+fn unsupported_formats() -> &'static [UnsupportedFormat] {
+    static BUILTIN: OnceLock<Vec<UnsupportedFormat>> = OnceLock::new();
+    BUILTIN.get_or_init(|| toml_reader::read_built_in::<KindsFile>("kinds.toml", include_str!("kinds.toml")).formats)
 }
 
-/// Identifies a file that no reader accepts; returns its kind, and what to do with it.
-pub(crate) fn identify_unread(head: &InputHead<'_>) -> Option<(String, &'static str)> {
-    if head.bytes.is_empty() {
-        return Some(("an empty file".to_owned(), "name a log"));
-    }
-    let kind = unread_kinds().iter().find(|kind| kind.matches_head(head))?;
-    let version = kind.version.as_ref().and_then(|place| place.read_version(head));
-    let name = version.map_or_else(|| kind.what.clone(), |version| format!("{} (version {version})", kind.what));
-    Some((name, &kind.instead))
+/// Identifies a file that no reader accepts; returns what it is, and what to do with it.
+pub(crate) fn identify_unsupported(head: &InputHead<'_>) -> Option<(String, &'static str)> {
+    let format = unsupported_formats().iter().find(|format| format.matches_head(head))?;
+    let version = format.version.as_ref().and_then(|place| place.read_version(head));
+    let name = version.map_or_else(|| format.name.clone(), |version| format!("{} (version {version})", format.name));
+    Some((name, &format.suggestion))
 }
 
-impl UnreadKind {
+impl UnsupportedFormat {
     fn matches_head(&self, head: &InputHead<'_>) -> bool {
         let has_magic = self.magic.iter().any(|magic| {
             let bytes = magic.to_bytes();
@@ -109,23 +109,23 @@ mod tests {
     use crate::LogInput;
 
     fn identified_name(bytes: &[u8]) -> Option<String> {
-        identify_unread(&InputHead { name: "x", bytes }).map(|(name, _)| name)
+        identify_unsupported(&InputHead { name: "x", bytes }).map(|(name, _)| name)
     }
 
     #[test]
-    fn recognises_every_kind_by_its_own_signs() {
-        assert!(unread_kinds().len() >= 20);
-        for kind in unread_kinds() {
-            assert!(!kind.magic.is_empty() || !kind.lines.is_empty(), "{}: nothing tells it", kind.what);
-            for magic in &kind.magic {
+    fn recognises_every_format_by_its_own_signs() {
+        assert!(unsupported_formats().len() >= 20);
+        for format in unsupported_formats() {
+            assert!(!format.magic.is_empty() || !format.lines.is_empty(), "{}: no signature", format.name);
+            for magic in &format.magic {
                 let bytes = magic.to_bytes();
-                assert_eq!(bytes.len() * 2, magic.bytes.len(), "{}: {}", kind.what, magic.bytes);
+                assert_eq!(bytes.len() * 2, magic.bytes.len(), "{}: {}", format.name, magic.bytes);
                 let found = identified_name(&[&vec![1; magic.offset], &bytes[..], &[1; 300]].concat());
-                assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{}: {found:?}", kind.what);
+                assert!(found.as_ref().is_some_and(|f| f.starts_with(&format.name)), "{}: {found:?}", format.name);
             }
-            for line in &kind.lines {
+            for line in &format.lines {
                 let found = identified_name(format!("\n{line}\n").as_bytes());
-                assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{line}: {found:?}");
+                assert!(found.as_ref().is_some_and(|f| f.starts_with(&format.name)), "{line}: {found:?}");
             }
         }
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn identifies_no_kind_in_other_files() {
+    fn identifies_no_format_in_other_files() {
         for bytes in [&b"hello\n"[..], b"SEPARATOR\nRESETTING\n", b"\x7fEL", b"topmost - 1\n", b"PK", &[0; 600]] {
             assert_eq!(identified_name(bytes), None, "{bytes:?}");
         }
@@ -157,6 +157,6 @@ mod tests {
             "x: a PDF document, which is not read here; ask for the log that it was made of"
         );
         assert!(refusal(b"hello\n").contains("not a log of a known format"));
-        assert_eq!(refusal(b""), "x: an empty file, which is not read here; name a log");
+        assert_eq!(refusal(b""), "x is empty; give a log file");
     }
 }

@@ -12,9 +12,9 @@ use crate::host_load::{DiskLoad, HostLoad};
 use crate::host_tree::{HostTree, first_number};
 use crate::role::ServerRole;
 
-/// A host that is judged.
+/// The facts about a host by which it is judged.
 #[derive(Debug)]
-pub struct HostScene {
+pub struct HostFacts {
     pub(crate) tree: HostTree,
     pub(crate) topology: Topology,
     pub(crate) mounts: Vec<Mount>,
@@ -42,27 +42,27 @@ const CONTAINER_FILES: &[&str] = &["/etc/hostname", "/etc/hosts", "/etc/resolv.c
 /// Distributions without systemd: no timers, no tmpfiles.d, and some without udev.
 const WITHOUT_SYSTEMD: &[&str] = &["alpine", "artix", "devuan", "gentoo", "postmarketos", "slackware", "void"];
 
-impl HostScene {
-    /// Reads the host below a root.
+impl HostFacts {
+    /// Reads the facts of the host below a root.
     #[must_use]
-    pub fn read(root: &Path, role: Option<ServerRole>) -> HostScene {
+    pub fn read(root: &Path, role: Option<ServerRole>) -> HostFacts {
         let roots = if root == Path::new("/") { Roots::default() } else { Roots::from_root(root) };
         let is_present = root == Path::new("/");
-        HostScene {
+        HostFacts {
             is_current: is_present,
-            ..HostScene::from_facts(HostTree::read(root), topology::read_topology(&roots), role)
+            ..HostFacts::from_facts(HostTree::read(root), topology::read_topology(&roots), role)
         }
     }
 
-    /// Builds a host from known facts and devices.
+    /// Builds them from files and devices that are known already.
     #[must_use]
-    pub fn from_facts(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostScene {
+    pub fn from_facts(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostFacts {
         let mounts = mountinfo::parse_mounts(tree.get("proc/self/mountinfo").unwrap_or_default().as_bytes());
         let space = filesystem_space::parse_space(tree.get(filesystem_space::SPACE_FILE).unwrap_or_default());
         let found = ServerRole::infer_from(&tree);
         let (role, role_from) = role.map_or(found, |role| (role, None));
         let has_facts = !tree.files.is_empty();
-        HostScene {
+        HostFacts {
             tree,
             topology,
             mounts,
@@ -79,7 +79,7 @@ impl HostScene {
 
     /// Adds the load in a log, and the measured ceilings of the disks.
     #[must_use]
-    pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostScene {
+    pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostFacts {
         self.ceilings = diskwright_base::ceiling::ceilings_for_topology(Some(&self.topology), ceilings);
         if let Some(load) = load.as_ref().filter(|_| !self.is_current) {
             let known: Vec<String> = self.space.iter().map(|space| space.mount.clone()).collect();
