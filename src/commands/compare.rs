@@ -140,7 +140,7 @@ fn window_pair(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure>
         if arguments.logs.len() > 1 {
             return Err(Failure::Usage("--at splits one log; two logs are compared whole".into()));
         }
-        let from = arguments.window.from_text().cloned();
+        let from = arguments.window.start_text().cloned();
         let first = arguments.window.with_ends(from, Some(time.clone())).with_option_names("--from", "--at");
         let second = against(&Some(time.clone()), &arguments.against_to).with_option_names("--at", "--against-to");
         return Ok((first, second));

@@ -31,7 +31,7 @@ impl LogWindow {
     }
 
     /// The start as given.
-    pub fn from_text(&self) -> Option<&String> {
+    pub fn start_text(&self) -> Option<&String> {
         self.from.as_ref()
     }
 
