@@ -275,13 +275,13 @@ impl SourceReader {
     /// Leaves the thread behind, which hangs in this slot, and lets another continue behind it. Returns false if the
     /// rest is read already.
     fn replace_thread(&mut self, slot: u32, times: TickTimes) -> bool {
+        let index = slot as usize;
         let Some(thread) = self.thread.take() else { return false };
-        if !self.shared.position.replace_thread(self.generation, slot) {
-            // it has just moved on
+        if index >= self.slots.len() || !self.shared.position.replace_thread(self.generation, slot) {
+            // it has not begun, has just moved on, or is done
             self.thread = Some(thread);
             return true;
         }
-        let index = slot as usize;
         thread_priority::lower_priority(thread.tid.load(Ordering::Relaxed));
         let file = thread.watch.current_read().filter(|_| self.hanging.len() < MAX_HANGING_THREADS);
         let is_refused = file.is_some();
