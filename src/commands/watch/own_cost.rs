@@ -38,32 +38,31 @@ impl OwnCostMeter {
 fn processor_s() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let own_s = time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9;
-    own_s + child_processes().filter_map(child_processor_s).sum::<f64>()
+    own_s + child_processes().into_iter().map(child_processor_s).sum::<f64>()
 }
 
-/// Processor time of another process, seconds.
-fn child_processor_s(pid: u32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    let main_thread_ns: f64 = text.split_whitespace().next()?.parse().ok()?;
-    let stat = diskwright_counters::live::sources::processes::parse_stat(&fs::read(format!("/proc/{pid}/stat")).ok()?)?;
-    // the first thread alone is known to the nanosecond
-    let all_s = (stat.user_ticks + stat.system_ticks) as f64 * 0.01;
-    Some(all_s.max(main_thread_ns * 1e-9))
+/// Processor time of the threads of another process that have not ended, seconds.
+fn child_processor_s(pid: u32) -> f64 {
+    let thread_ns = |account: String| account.split_whitespace().next()?.parse::<f64>().ok();
+    read_thread_files(&pid.to_string(), "schedstat").into_iter().filter_map(thread_ns).sum::<f64>() * 1e-9
 }
 
 /// Ids of the processes that this one has started and that run.
-fn child_processes() -> impl Iterator<Item = u32> {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let ids: Vec<u32> =
-        lists.flat_map(|list| list.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect();
-    ids.into_iter()
+fn child_processes() -> Vec<u32> {
+    let lists = read_thread_files("self", "children");
+    lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|id| id.parse().ok()).collect()
+}
+
+/// Reads a file of each thread of a process.
+fn read_thread_files(process: &str, name: &str) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| fs::read_to_string(thread.path().join(name)).ok()).collect()
 }
 
 /// Resident memory of both processes.
 fn resident_bytes() -> Option<f64> {
     let own = resident_pages("self")?;
-    let pages = own + child_processes().filter_map(|pid| resident_pages(&pid.to_string())).sum::<f64>();
+    let pages = own + child_processes().iter().filter_map(|pid| resident_pages(&pid.to_string())).sum::<f64>();
     Some(pages * rustix::param::page_size() as f64)
 }
 

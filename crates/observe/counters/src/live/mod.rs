@@ -86,6 +86,8 @@ pub struct SamplerOptions {
     pub max_cgroups: usize,
     /// Schedule the thread that reads before others, as far as it is allowed.
     pub raises_priority: bool,
+    /// The process for which this one reads: its threads wait for each other, and are not listed as sleepers either.
+    pub sampling_process: Option<u32>,
 }
 
 impl Default for SamplerOptions {
@@ -97,6 +99,7 @@ impl Default for SamplerOptions {
             cgroups: true,
             max_cgroups: 200,
             raises_priority: false,
+            sampling_process: None,
         }
     }
 }

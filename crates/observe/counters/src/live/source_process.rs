@@ -82,7 +82,11 @@ impl SourceProcess {
                 return Ok(false);
             }
             Err(error) => {
-                let text = format!("the process that reads this machine's counters is started again: {error}");
+                let reason = match error.kind() {
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => "it ended".to_owned(),
+                    _ => error.to_string(),
+                };
+                let text = format!("the process that reads this machine's counters is started again: {reason}");
                 self.notes.push(Note::new(times.time_ns, Note::GAP, text));
                 self.running = None;
                 self.reply.cells.fill(f64::NAN);

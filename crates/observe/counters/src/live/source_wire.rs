@@ -54,6 +54,7 @@ pub(crate) fn write_options(output: &mut impl Write, roots: &Roots, options: &Sa
         "slow_interval_ns": u64::try_from(options.slow_interval.as_nanos()).unwrap_or(u64::MAX),
         "processes": options.processes, "filesystems": options.filesystems, "cgroups": options.cgroups,
         "max_cgroups": options.max_cgroups, "raises_priority": options.raises_priority,
+        "sampling_process": std::process::id(),
     });
     write_part(output, document.to_string().as_bytes())
 }
@@ -72,6 +73,7 @@ pub(crate) fn read_options(input: &mut impl Read) -> io::Result<(Roots, SamplerO
         cgroups: flag("cgroups"),
         max_cgroups: number("max_cgroups")? as usize,
         raises_priority: flag("raises_priority"),
+        sampling_process: Some(number("sampling_process")? as u32),
     };
     Ok((roots, options))
 }
@@ -204,7 +206,12 @@ mod tests {
 
     #[test]
     fn options_travel_unchanged() {
-        let options = SamplerOptions { max_cgroups: 7, raises_priority: true, ..SamplerOptions::default() };
+        let options = SamplerOptions {
+            max_cgroups: 7,
+            raises_priority: true,
+            sampling_process: Some(std::process::id()),
+            ..SamplerOptions::default()
+        };
         let mut bytes = Vec::new();
         write_options(&mut bytes, &Roots::default(), &options).unwrap();
         assert_eq!(read_options(&mut bytes.as_slice()).unwrap(), (Roots::default(), options));

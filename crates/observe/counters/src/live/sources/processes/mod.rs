@@ -188,7 +188,8 @@ impl CounterSource for ProcessSource {
             let mut rows = process_rows::busiest_rows(context.roots, &spans, elapsed_s, self.counts_delays);
             rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
             let sleepers = if self.is_sleeper_scan_due(context) {
-                sleeping_threads::sleep_rows(&context.roots.proc, &mut self.known, &mut self.text)
+                let sampler = context.options.sampling_process;
+                sleeping_threads::sleep_rows(&context.roots.proc, sampler, &mut self.known, &mut self.text)
             } else {
                 Vec::new()
             };

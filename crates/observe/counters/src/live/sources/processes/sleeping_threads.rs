@@ -26,11 +26,17 @@ pub(super) struct SleepPlace {
 }
 
 /// Returns sleeping threads by program and function; processes that were active in this scan are examined first.
-/// `text` is a buffer for reading.
-pub(super) fn sleep_rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, text: &mut [u8]) -> Vec<SleepRow> {
+/// `sampling_process` is the one for which this process reads; `text` is a buffer for reading.
+pub(super) fn sleep_rows(
+    proc: &Path,
+    sampling_process: Option<u32>,
+    known: &mut HashMap<u32, ProcessState>,
+    text: &mut [u8],
+) -> Vec<SleepRow> {
     // the threads of this process wait for each other, which is not a property of the machine
-    let own = std::process::id();
-    let examined = known.iter_mut().filter(|(pid, state)| !state.stat.is_kernel_thread() && **pid != own);
+    let own = [Some(std::process::id()), sampling_process];
+    let examined =
+        known.iter_mut().filter(|(pid, state)| !state.stat.is_kernel_thread() && !own.contains(&Some(**pid)));
     let mut examined: Vec<(u32, &mut ProcessState)> = examined.map(|(pid, state)| (*pid, state)).collect();
     examined.sort_by_key(|(pid, state)| (std::cmp::Reverse(state.used_ticks), *pid));
     let mut counts: HashMap<(&[u8], Box<str>), u32> = HashMap::new();
