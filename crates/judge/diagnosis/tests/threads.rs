@@ -73,6 +73,22 @@ fn one_thread_among_several_processors_is_named_with_its_process() {
 }
 
 #[test]
+fn real_time_tasks_that_take_the_processors_are_the_condition_and_named_first() {
+    let recording = quiet_disk(machine(2, 1.0, 1.0)).with("system.realtime_processors", "", |_| 1.9);
+    let hog = ProcessRow { realtime_priority: Some(50), ..row(4711, "hog", 1.9) };
+    // the recorder's own class, and an ordinary program that starves
+    let rows = vec![ProcessRow { realtime_priority: Some(1), ..row(7, "clock", 0.001) }, row(8, "server", 0.1), hog];
+    let verdict = recording.with_tables(&[table(rows, &[])]);
+    says("real-time tasks", &verdict, Bottleneck::Cpu);
+    assert_eq!(verdict.findings[0].rule, "cpu.realtime");
+    assert!(verdict.sentence.contains("real-time tasks take the processors"), "{}", verdict.sentence);
+    let named: Vec<&str> = verdict.culprits.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(named, ["hog"]);
+    assert!(verdict.culprits[0].description.contains("real-time priority 50"), "{}", verdict.culprits[0].description);
+    assert_eq!(verdict.advice[0].id, "cpu.realtime-lower");
+}
+
+#[test]
 fn a_quota_of_processor_time_names_who_computes() {
     let recording = quiet_disk(machine(4, 0.2, 0.4))
         .with("cgroup.cpu_periods", "/web", |_| 10.0)

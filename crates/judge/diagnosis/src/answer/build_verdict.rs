@@ -34,6 +34,8 @@ const MACHINE: &str = "machine";
 const SCORE_LEVELS: f64 = 50.0;
 /// Counter of the processor share of the busiest thread.
 const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
+/// Counter of the processors that real-time tasks use.
+const REALTIME_COUNTER: &str = "system.realtime_processors";
 
 impl Judge {
     /// Verdicts on the ticks so far, one for each pack, in the packs' order.
@@ -229,8 +231,10 @@ impl<'a> PackAnswer<'a> {
     /// Culprits of the verdict; for a blamed disk those that use it, as far as the log shows.
     fn culprits(&self) -> Vec<Culprit> {
         let first = self.leading_finding();
-        if first.is_some_and(|f| f.counter == BUSIEST_THREAD_COUNTER) {
-            return self.observed.culprits.with_busiest_threads();
+        match first.map(|finding| finding.counter.as_str()) {
+            Some(BUSIEST_THREAD_COUNTER) => return self.observed.culprits.with_busiest_threads(),
+            Some(REALTIME_COUNTER) => return self.observed.culprits.of_realtime_class(),
+            _ => {}
         }
         let cgroup = first.filter(|f| f.object == CGROUP).map(|f| cgroup_path(&f.instance));
         let disk = first.filter(|f| f.object == PHYSICAL_DISK && self.bottleneck != Bottleneck::Memory);

@@ -162,6 +162,10 @@ impl ProcessTotals {
     }
 
     /// Processor time of that thread.
+    fn realtime_processor_s(&self) -> f64 {
+        if self.realtime_priority.is_some() { self.processor_s } else { 0.0 }
+    }
+
     fn busiest_thread_s(&self) -> f64 {
         self.busiest_thread().map_or(0.0, |(thread, seconds)| thread.processor * seconds)
     }
@@ -271,6 +275,7 @@ const MEMORY_QUANTITIES: &[BlameQuantity] = &[
 ];
 const PROCESSOR_QUANTITIES: &[BlameQuantity] = &[(|s| s.processor_s, 1.0)];
 const THREAD_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::busiest_thread_s, 1.0)];
+const REALTIME_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::realtime_processor_s, 1.0)];
 const CALL_QUANTITIES: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
 
 impl Culprits {
@@ -326,6 +331,13 @@ impl Culprits {
     /// Processes with the busiest single threads.
     pub fn with_busiest_threads(&self) -> Vec<Culprit> {
         self.rank_processes(THREAD_QUANTITIES, Bottleneck::Cpu, None, None)
+    }
+
+    /// Processes of a real-time class by their processor time; all processes where the class is that of threads.
+    pub fn of_realtime_class(&self) -> Vec<Culprit> {
+        let has_any = self.processes.values().any(|totals| totals.realtime_processor_s() > 0.0);
+        let quantities = if has_any { REALTIME_QUANTITIES } else { PROCESSOR_QUANTITIES };
+        self.rank_processes(quantities, Bottleneck::Cpu, None, None)
     }
 
     /// Activity and waits of the programs, for verdicts that blame nothing.

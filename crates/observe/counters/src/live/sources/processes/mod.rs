@@ -24,10 +24,11 @@ use std::path::{Path, PathBuf};
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, ProcessTable};
 
+use crate::live::blocked_process::BlockedProcess;
 use crate::live::counter_table::CounterTable;
 use crate::live::open_file::read_text;
 use crate::live::tick_context::TickContext;
-use crate::live::watched_read::watch_read;
+use crate::live::watched_read::{blocked_processes, watch_read};
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -35,6 +36,7 @@ use super::{CounterSource, SourceInfo};
 use run_accounts::RunAccount;
 use sleeping_threads::SleepPlace;
 
+pub(crate) use open_files::open_file_rows;
 pub use parse::{ProcessIo, ProcessStat, parse_cgroup, parse_io, parse_stat, parse_swapped_bytes};
 
 /// This source.
@@ -187,6 +189,7 @@ impl CounterSource for ProcessSource {
             let mut busiest = self.threads.choose_processes(context, &spans, elapsed_s, !self.known.is_empty());
             let mut rows = process_rows::busiest_rows(context.roots, &spans, elapsed_s, self.counts_delays);
             rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
+            rows.extend(blocked_processes().iter().map(BlockedProcess::to_row));
             let sleepers = if self.is_sleeper_scan_due(context) {
                 let sampler = context.options.sampling_process;
                 sleeping_threads::sleep_rows(&context.roots.proc, sampler, &mut self.known, &mut self.text)

@@ -32,6 +32,11 @@ pub struct ProcessStat {
 }
 
 impl ProcessStat {
+    /// Returns true for a task of a real-time class, which runs before all ordinary ones.
+    pub fn has_realtime_priority(&self) -> bool {
+        (1..=99).contains(&self.realtime_priority)
+    }
+
     /// Returns true for a kernel thread, which has no I/O account.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags & 0x0020_0000 != 0

@@ -99,7 +99,7 @@ fn process_row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessR
         waits_in: None,
         resident_bytes: now.resident_pages as f64 * rustix::param::page_size() as f64,
         swapped_bytes: None,
-        realtime_priority: u32::try_from(now.realtime_priority).ok().filter(|priority| (1..=99).contains(priority)),
+        realtime_priority: now.has_realtime_priority().then_some(now.realtime_priority as u32),
         busiest_thread: None,
         files: Vec::new(),
         more_files: 0,

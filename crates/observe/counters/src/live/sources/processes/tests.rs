@@ -14,18 +14,28 @@ struct Made {
     start: u64,
     flags: u64,
     threads: u64,
+    priority: u64,
 }
 
-const MADE: Made =
-    Made { name: "worker", state: 'S', user: 10, faults: 0, delay: 0, start: 50, flags: 0x40_0000, threads: 1 };
+const MADE: Made = Made {
+    name: "worker",
+    state: 'S',
+    user: 10,
+    faults: 0,
+    delay: 0,
+    start: 50,
+    flags: 0x40_0000,
+    threads: 1,
+    priority: 0,
+};
 
 fn put(machine: &FakeMachine, pid: u32, made: &Made) {
     machine.put_file(&format!("proc/{pid}/stat"), stat_line(pid, made));
 }
 
 fn stat_line(pid: u32, made: &Made) -> String {
-    let Made { name, state, user, faults, delay, start, flags, threads } = made;
-    let rest = "0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0";
+    let Made { name, state, user, faults, delay, start, flags, threads, priority } = made;
+    let rest = format!("0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 {priority} 0");
     format!(
         "{pid} ({name}) {state} 1 1 1 0 -1 {flags} 0 0 {faults} 0 {user} 0 0 0 20 0 \
          {threads} 0 {start} 0 7 {rest} {delay}\n"
@@ -344,6 +354,42 @@ fn where_no_process_is_near_a_processor_the_busiest_bounds_its_threads() {
     put(&machine, 7, &Made { user: 110, ..MADE });
     watch.tick_after(5.0).tick_after(1.0);
     assert!((watch.value("system.busiest_thread", "") - 0.2).abs() < 1e-9);
+}
+
+#[test]
+fn processors_of_real_time_processes_are_counted_up_to_the_last_scan() {
+    let machine = ordinary();
+    put(&machine, 7, &Made { priority: 50, ..MADE });
+    put(&machine, 8, &MADE);
+    let mut watch = machine.watch_default();
+    watch.tick();
+    assert!(watch.find_value("system.realtime_processors", "").is_none(), "one look tells nothing");
+    put(&machine, 7, &Made { user: 485, priority: 50, ..MADE });
+    put(&machine, 8, &Made { user: 500, ..MADE });
+    watch.tick_after(5.0).tick_after(1.0);
+    assert!((watch.value("system.realtime_processors", "") - 0.95).abs() < 1e-9);
+    // it has become an ordinary one
+    put(&machine, 7, &Made { user: 980, ..MADE });
+    watch.tick_after(5.0).tick_after(1.0);
+    assert_eq!(watch.value("system.realtime_processors", ""), 0.0);
+}
+
+#[test]
+fn real_time_threads_of_an_ordinary_process_count() {
+    let machine = ordinary();
+    let put_ticks = |first: u64, second: u64| {
+        put_two_threads(&machine, first, second);
+        let thread = Made { user: second, name: "audio", priority: 99, threads: 2, ..MADE };
+        machine.put_file("proc/7/task/9/stat", stat_line(9, &thread));
+    };
+    put_ticks(0, 0);
+    let mut watch = machine.watch_default();
+    watch.tick();
+    put_ticks(100, 500);
+    watch.tick_after(5.0);
+    put_ticks(120, 600);
+    watch.tick_after(1.0);
+    assert!((watch.value("system.realtime_processors", "") - 1.0).abs() < 1e-9);
 }
 
 #[test]

@@ -34,7 +34,8 @@ const MAX_FOLLOWED_PER_PROCESS: usize = 2;
 /// Factor from the counter's cell to a fraction.
 const CELL_SCALE: f64 = 1e-4;
 
-const COLUMNS: [TableColumn; 1] = [level_column(system::BUSIEST_THREAD, CELL_SCALE)];
+const COLUMNS: [TableColumn; 2] =
+    [level_column(system::BUSIEST_THREAD, CELL_SCALE), level_column(system::REALTIME_PROCESSORS, CELL_SCALE)];
 
 /// A thread that is read at every tick.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ struct TrackedThread {
 struct ThreadSurvey {
     pid: u32,
     running_ns: u64,
+    /// Its first thread has a real-time priority; then all of its time counts as that of real-time tasks.
+    is_realtime: bool,
     threads: HashMap<u32, (u64, u64)>,
 }
 
@@ -65,6 +68,10 @@ pub(super) struct ThreadTracker {
     surveys: Vec<ThreadSurvey>,
     /// Share of the busiest process at the last scan, if below [`MIN_PROCESS_SHARE`]: no thread is busier.
     upper_bound: Option<f64>,
+    /// Processors that real-time processes used up to the last scan.
+    realtime_processes: Option<f64>,
+    /// Processors that the real-time threads of other processes used.
+    realtime_threads: f64,
     pub tables: [CounterTable; 1],
 }
 
@@ -94,6 +101,8 @@ impl ThreadTracker {
             followed: Vec::new(),
             surveys: Vec::new(),
             upper_bound: None,
+            realtime_processes: None,
+            realtime_threads: 0.0,
             tables: [CounterTable::single_row(&COLUMNS)],
         }
     }
@@ -115,9 +124,12 @@ impl ThreadTracker {
         }
         // where only a bound is known it is the busiest process's share
         let busiest = busiest.or(self.upper_bound);
+        let realtime = self.realtime_processes.map(|processes| processes + self.realtime_threads);
         let [table] = &mut self.tables;
         table.begin_tick();
-        table.row_mut(0)[0] = busiest.map_or(ABSENT, |share| (share / CELL_SCALE).round() as u64);
+        for (cell, value) in table.row_mut(0).iter_mut().zip([busiest, realtime]) {
+            *cell = value.map_or(ABSENT, |value| (value / CELL_SCALE).round() as u64);
+        }
         table.compute_cells(context);
     }
 
@@ -133,9 +145,13 @@ impl ThreadTracker {
             let Some(before) = before else { continue };
             let name = String::from_utf8_lossy(&now.name).into_owned();
             let since = (before, survey.running_ns);
+            let share = processor_share(ticks.saturating_sub(before), elapsed_ns);
+            if !survey.is_realtime && now.has_realtime_priority() {
+                self.realtime_threads += share;
+            }
             let thread =
                 TrackedThread { pid: survey.pid, tid, name, file, start: now.start_ticks, used_ticks: ticks, since };
-            threads.push((processor_share(ticks.saturating_sub(before), elapsed_ns), thread));
+            threads.push((share, thread));
         }
         threads.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.tid.cmp(&b.1.tid)));
         let max_share = threads.first().map(|(share, _)| *share);
@@ -161,13 +177,16 @@ impl ThreadTracker {
         let mut candidates: Vec<(f64, &ProcessInterval)> = spans.iter().map(|s| (busy(s), s)).collect();
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.pid.cmp(&b.1.pid)));
         let max_share = candidates.first().map_or(0.0, |(share, _)| *share);
+        let realtime = candidates.iter().filter(|(_, s)| s.now.has_realtime_priority()).map(|(share, _)| share).sum();
+        self.realtime_processes = (elapsed_s > 0.0 && seen).then_some(realtime);
+        self.realtime_threads = 0.0;
         candidates.retain(|(share, _)| *share >= MIN_PROCESS_SHARE);
         candidates.truncate(MAX_PROCESSES);
         // if no process is visible nothing is known of threads
         self.upper_bound = (elapsed_s > 0.0 && candidates.is_empty() && seen).then_some(max_share);
         self.followed.retain(|thread| candidates.iter().any(|(_, span)| span.pid == thread.pid));
         let busiest = self.report_busiest(context.running_ns);
-        self.surveys = candidates.iter().map(|(_, span)| survey_threads(context, span.pid)).collect();
+        self.surveys = candidates.iter().map(|(_, span)| survey_threads(context, span)).collect();
         busiest
     }
 
@@ -190,12 +209,14 @@ impl ThreadTracker {
     }
 }
 
-fn survey_threads(context: &TickContext, pid: u32) -> ThreadSurvey {
+fn survey_threads(context: &TickContext, process: &ProcessInterval) -> ThreadSurvey {
+    let pid = process.pid;
     let times =
         |(tid, file): (u32, PathBuf)| read_stat(&file).map(|now| (tid, (now.start_ticks, processor_ticks(&now))));
     ThreadSurvey {
         pid,
         running_ns: context.running_ns,
+        is_realtime: process.now.has_realtime_priority(),
         threads: thread_stat_files(&context.roots.proc, pid).into_iter().filter_map(times).collect(),
     }
 }
