@@ -3,7 +3,8 @@
 //!
 //!     cargo bench -p diskwright-counters --bench tick
 //!
-//! With `--slow`, only the cost that the slow sources add.
+//! With `--slow`, only the cost that the slow sources add. With `--sources`,
+//! the cost of each source, as a recorder reads it ten times a second.
 //!
 //! With `--tiny`, and when `cargo test` runs it, it does a few rounds only, to
 //! see that it works; then the numbers mean nothing.
@@ -22,6 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use diskwright_counters::live::fake::FakeMachine;
+use diskwright_counters::live::sources::SOURCES;
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -55,6 +57,9 @@ fn main() {
     println!("# cost of a tick: Linux {}, {rounds} rounds of {ticks} ticks", machine.trim());
     if has("--slow") {
         return slow_share(if tiny { 60 } else { 1800 });
+    }
+    if has("--sources") {
+        return each_source(if tiny { 3 } else { 600 });
     }
     let quiet = SamplerOptions {
         slow_interval: Duration::from_secs(3600),
@@ -211,6 +216,30 @@ fn slow_share(ticks: u32) {
     println!("{:<52} {:>9} us", "  of that the processes", one(all - slow));
     let share = 100.0 * (slow - never) / all;
     println!("{:<52} {:>9} us   {:.1} % (at most 10)", "  of that all other slow sources", one(slow - never), share);
+}
+
+/// Cost of each source with the default options, beside that of a tick that reads none.
+fn each_source(ticks: u32) {
+    let clock = FakeMachine::new().clock.clone();
+    let cost = |id: &str| {
+        let mut sampler =
+            Sampler::for_one_source(id, Roots::default(), Box::new(clock.clone()), SamplerOptions::default());
+        sampler.tick();
+        each_us(ticks, || {
+            clock.advance(0.1);
+            sampler.tick();
+            sampler.take_notes();
+        })
+    };
+    let nothing = (0..3).map(|_| cost("")).fold(f64::MAX, f64::min);
+    println!("{:<52} {:>9} us", "a tick that reads nothing", one(nothing));
+    let mut costs: Vec<(f64, &str)> = SOURCES.iter().map(|source| (cost(source.id) - nothing, source.id)).collect();
+    costs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (us, id) in &costs {
+        println!("  {id:<50} {:>9} us", one(*us));
+    }
+    let sum = nothing + costs.iter().map(|cost| cost.0).sum::<f64>();
+    println!("{:<52} {:>9} us", "together", one(sum));
 }
 
 /// sadc's processor time a sample: that of many samples less that of few, so

@@ -10,6 +10,7 @@
 //! never an error: a recorder that stops because a file is missing is of no
 //! use on a machine in trouble.
 
+mod blocked_process;
 mod clock;
 mod counter_table;
 mod device_events;

@@ -9,6 +9,7 @@ use super::clock::{Clock, ClockReading, compare_readings};
 use super::note_collector::NoteCollector;
 use super::source_process::SourceProcess;
 use super::source_reader::SourceReader;
+use super::sources::SOURCES;
 use super::tick_context::TickTimes;
 use super::{Roots, SamplerOptions};
 
@@ -104,6 +105,14 @@ impl Sampler {
     /// becomes a note at the first tick.
     pub fn new(roots: Roots, clock: Box<dyn Clock>, options: SamplerOptions) -> Sampler {
         let reader = RowReader::Threads(Box::new(SourceReader::for_all_sources(roots, options.clone())));
+        Sampler::with_reader(reader, clock, options)
+    }
+
+    /// Creates a sampler that reads the source of this id in [`SOURCES`] only, to measure it; none if there is no such
+    /// source.
+    pub fn for_one_source(id: &str, roots: Roots, clock: Box<dyn Clock>, options: SamplerOptions) -> Sampler {
+        let openers = SOURCES.iter().filter(|source| source.id == id).map(|source| source.open);
+        let reader = RowReader::Threads(Box::new(SourceReader::new(roots, options.clone(), openers)));
         Sampler::with_reader(reader, clock, options)
     }
 

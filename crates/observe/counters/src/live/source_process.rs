@@ -26,6 +26,8 @@ const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const MAX_REPLY_TIME: Duration = Duration::from_secs(15);
 /// Shortest time between two starts of the process, so that one that ends at once does not take the processor.
 const MIN_START_INTERVAL: Duration = Duration::from_secs(1);
+/// Time for a killed process to end before it counts as hanging.
+const MAX_END_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The process, and what it answered last.
 pub(crate) struct SourceProcess {
@@ -33,6 +35,8 @@ pub(crate) struct SourceProcess {
     roots: Roots,
     options: SamplerOptions,
     running: Option<RunningProcess>,
+    /// Processes that hang, to be waited for.
+    hanging: Vec<Child>,
     started: Option<Instant>,
     reply: TickReply,
     notes: Vec<Note>,
@@ -44,11 +48,21 @@ struct RunningProcess {
     replies: ChildStdout,
 }
 
-impl Drop for RunningProcess {
-    fn drop(&mut self) {
-        // it ends with its input as well, but not while it reads; one that hangs is left to the kernel
+impl RunningProcess {
+    /// Ends the process. Returns it if it hangs in the kernel, which ends it when its read returns.
+    fn end(mut self) -> Option<Child> {
+        // it ends with its input as well, but not while it reads; one that has ended already is no error
         let _ = self.child.kill();
-        let _ = self.child.try_wait();
+        // it closes its end of the pipe when its last thread ends
+        let mut polled = [PollFd::new(&self.replies, PollFlags::empty())];
+        let has_ended = poll(&mut polled, Some(&MAX_END_TIME)).is_ok_and(|count| count > 0);
+        if has_ended && self.child.wait().is_ok() { None } else { Some(self.child) }
+    }
+}
+
+impl Drop for SourceProcess {
+    fn drop(&mut self) {
+        self.end_process();
     }
 }
 
@@ -60,6 +74,7 @@ impl SourceProcess {
             roots,
             options,
             running: None,
+            hanging: Vec::new(),
             started: None,
             reply: TickReply::default(),
             notes: Vec::new(),
@@ -78,7 +93,7 @@ impl SourceProcess {
         match running.request_tick(times, goes_on, &mut self.reply) {
             Ok(true) => self.notes.append(&mut self.reply.notes),
             Ok(false) => {
-                self.running = None;
+                self.end_process();
                 return Ok(false);
             }
             Err(error) => {
@@ -88,7 +103,7 @@ impl SourceProcess {
                 };
                 let text = format!("the process that reads this machine's counters is started again: {reason}");
                 self.notes.push(Note::new(times.time_ns, Note::GAP, text));
-                self.running = None;
+                self.end_process();
                 self.reply.cells.fill(f64::NAN);
             }
         }
@@ -100,11 +115,17 @@ impl SourceProcess {
         SourceReader::for_all_sources(self.roots.clone(), self.options.clone())
     }
 
+    fn end_process(&mut self) {
+        self.hanging.extend(self.running.take().and_then(RunningProcess::end));
+    }
+
     fn start_process(&mut self) -> io::Result<()> {
         if self.started.is_some_and(|started| started.elapsed() < MIN_START_INTERVAL) {
             return Ok(());
         }
         self.started = Some(Instant::now());
+        // those that have ended since leave nothing behind
+        self.hanging.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         let mut command = (self.program)();
         // a copy of standard error that a hanging process keeps open would keep its reader waiting
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;

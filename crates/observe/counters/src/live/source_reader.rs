@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use diskwright_base::Note;
+use diskwright_base::{FileRow, Note};
 
+use super::blocked_process::{BlockedProcess, process_number};
 use super::counter_table::CounterTable;
 use super::device_events::DeviceEvents;
 use super::note_collector::NoteCollector;
@@ -171,7 +172,8 @@ impl SourceReader {
         SourceReader::new(roots, options, openers)
     }
 
-    fn new(roots: Roots, options: SamplerOptions, openers: impl Iterator<Item = SourceOpener>) -> SourceReader {
+    /// Opens the sources of these openers.
+    pub fn new(roots: Roots, options: SamplerOptions, openers: impl Iterator<Item = SourceOpener>) -> SourceReader {
         let opened = openers.filter_map(|opener| Some((opener, opener(&roots, &options)?)));
         let (openers, slots) = opened.map(|(opener, source)| (opener, Some(new_slot(opener, Some(source))))).unzip();
         // each thread has at most one report on its way
@@ -288,8 +290,10 @@ impl SourceReader {
         let what = match file {
             Some((number, path)) => {
                 let refused = refused_path(&self.shared.roots, &path);
-                let text = describe_blocked_file(&path, &refused);
-                thread.watch.refuse_until_return(number, refused);
+                let pid = process_number(&refused).filter(|_| refused != path);
+                let process = pid.map(|pid| BlockedProcess::survey(&self.shared.roots, pid));
+                let text = describe_blocked_file(&path, process.as_ref());
+                thread.watch.refuse_until_return(number, refused, process);
                 text
             }
             None => "a source of counters does not return from the kernel; it is left out until it does".to_owned(),
@@ -384,24 +388,31 @@ fn serve_requests(
 /// Returns the path that others may not read while this file blocks: all files of a process depend on the same locks.
 fn refused_path(roots: &Roots, file: &Path) -> PathBuf {
     let folder = file.strip_prefix(&roots.proc).ok().and_then(|path| path.components().next());
-    let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-    match folder.and_then(|folder| folder.as_os_str().to_str()).filter(|name| is_process(name)) {
-        Some(process) => roots.proc.join(process),
+    match folder.and_then(|folder| process_number(folder.as_ref())) {
+        Some(process) => roots.proc.join(process.to_string()),
         None => file.to_owned(),
     }
 }
 
-fn describe_blocked_file(file: &Path, refused: &Path) -> String {
+fn describe_blocked_file(file: &Path, process: Option<&BlockedProcess>) -> String {
     let file_name = file.display();
     let time_s = MAX_READ_TIME.as_secs_f64();
-    match refused.file_name().filter(|_| refused != file) {
-        Some(process) => format!(
-            "process {} waits in the kernel: {file_name} did not answer for {time_s} s; the process is left out until \
-             it does",
-            process.display()
-        ),
+    match process {
+        Some(BlockedProcess { pid, name, files, .. }) => {
+            let name = if name.is_empty() { String::new() } else { format!(" ({name})") };
+            let open: Vec<String> = files.iter().map(describe_open_file).collect();
+            let open = if open.is_empty() { String::new() } else { format!(", with {} open", open.join(", ")) };
+            format!(
+                "process {pid}{name} waits in the kernel{open}: {file_name} did not answer for {time_s} s; the process \
+                 is left out until it does"
+            )
+        }
         None => format!("{file_name}: did not answer for {time_s} s; it is left out until it does"),
     }
+}
+
+fn describe_open_file(file: &FileRow) -> String {
+    if file.disks.is_empty() { file.path.clone() } else { format!("{} (on {})", file.path, file.disks.join(", ")) }
 }
 
 /// Returns true if a thread of this process sleeps in a system call. One that is ready to run, or waits for a page of

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::blocked_process::BlockedProcess;
+
 thread_local! {
     static WATCH: RefCell<Option<Arc<ReadWatch>>> = const { RefCell::new(None) };
 }
@@ -20,15 +22,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub(crate) struct BlockedFiles {
     count: AtomicUsize,
-    paths: Mutex<Vec<PathBuf>>,
+    paths: Mutex<Vec<BlockedPath>>,
+}
+
+#[derive(Debug)]
+struct BlockedPath {
+    path: PathBuf,
+    /// The process that the folder belongs to.
+    process: Option<BlockedProcess>,
 }
 
 impl BlockedFiles {
     /// Refuses a file, or all files of a folder.
-    pub fn add_path(&self, path: PathBuf) {
+    pub fn add_path(&self, path: PathBuf, process: Option<BlockedProcess>) {
         let mut paths = lock(&self.paths);
-        if !paths.contains(&path) {
-            paths.push(path);
+        if !paths.iter().any(|known| known.path == path) {
+            paths.push(BlockedPath { path, process });
         }
         self.count.store(paths.len(), Ordering::Relaxed);
     }
@@ -36,13 +45,13 @@ impl BlockedFiles {
     /// Allows a path again.
     fn remove_path(&self, path: &Path) {
         let mut paths = lock(&self.paths);
-        paths.retain(|known| known != path);
+        paths.retain(|known| known.path != path);
         self.count.store(paths.len(), Ordering::Relaxed);
     }
 
     /// Returns true for a blocked file, and for files in a blocked folder.
     pub fn contains(&self, path: &Path) -> bool {
-        self.count.load(Ordering::Relaxed) > 0 && lock(&self.paths).iter().any(|known| path.starts_with(known))
+        self.count.load(Ordering::Relaxed) > 0 && lock(&self.paths).iter().any(|known| path.starts_with(&known.path))
     }
 }
 
@@ -82,10 +91,10 @@ impl ReadWatch {
 
     /// Refuses a path to other threads, unless this read has returned meanwhile. The path is allowed again when it
     /// returns.
-    pub fn refuse_until_return(&self, read_number: u64, path: PathBuf) {
+    pub fn refuse_until_return(&self, read_number: u64, path: PathBuf, process: Option<BlockedProcess>) {
         let mut current = lock(&self.current);
         if current.is_reading && current.number == read_number {
-            self.blocked.add_path(path.clone());
+            self.blocked.add_path(path.clone(), process);
             current.refused = Some(path);
         }
     }
@@ -119,6 +128,14 @@ pub(crate) fn watch_read<T>(path: &Path, read: impl FnOnce() -> io::Result<T>) -
         let result = read();
         watch.end_read();
         result
+    })
+}
+
+/// Returns the processes whose files block, as far as the thread's watch knows.
+pub(crate) fn blocked_processes() -> Vec<BlockedProcess> {
+    WATCH.with_borrow(|watch| {
+        let Some(watch) = watch else { return Vec::new() };
+        lock(&watch.blocked.paths).iter().filter_map(|known| known.process.clone()).collect()
     })
 }
 
@@ -159,16 +176,19 @@ mod tests {
             has_begun.recv().unwrap();
             let (number, path) = watch.current_read().unwrap();
             assert_eq!(path, Path::new("/proc/7/stat"));
-            watch.refuse_until_return(number, "/proc/7".into());
+            let process = BlockedProcess { pid: 7, name: "reader".into(), ..BlockedProcess::default() };
+            watch.refuse_until_return(number, "/proc/7".into(), Some(process.clone()));
             Arc::new(ReadWatch::new(Arc::clone(&blocked))).watch_this_thread();
             let error = watch_read(Path::new("/proc/7/io"), || Ok(())).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
             assert!(watch_read(Path::new("/proc/77/io"), || Ok(())).is_ok());
+            assert_eq!(blocked_processes(), [process]);
             release.send(()).unwrap();
             assert!(read.join().unwrap().is_ok());
         });
         assert!(watch_read(Path::new("/proc/7/io"), || Ok(())).is_ok());
         assert!(watch.current_read().is_none());
+        assert_eq!(blocked_processes(), []);
     }
 
     #[test]
@@ -178,7 +198,7 @@ mod tests {
         watch.begin_read(Path::new("/a"));
         watch.end_read();
         watch.begin_read(Path::new("/b"));
-        watch.refuse_until_return(1, "/a".into());
+        watch.refuse_until_return(1, "/a".into(), None);
         assert!(!blocked.contains(Path::new("/a")));
     }
 }
