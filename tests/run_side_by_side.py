@@ -44,8 +44,19 @@ def test_program(message):
     return -os.path.getsize(message["executable"]), name, command, folder
 
 
-def run(name, command, folder):
-    """Runs one as `cargo test` would; its name, exit code, output, seconds, and those of processors."""
+def restore_priority(pid):
+    """Takes back the `nice` of a program's threads: beside compilers of others it would crawl for as long as it runs."""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            os.setpriority(os.PRIO_PROCESS, int(thread), 0)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        # it has ended, or only root may raise a priority
+        pass
+
+
+def run(name, command, folder, running=None):
+    """Runs one as `cargo test` would; its name, exit code, output, seconds, and those of processors. Its process's
+    number stands in `running` meanwhile."""
     threads = THREADS_OF_PROGRAM if name == "tests/all.rs" else THREADS
     environment = {"RUST_TEST_THREADS": str(threads), **os.environ, "CARGO_MANIFEST_DIR": folder}
     began = time.monotonic()
@@ -53,35 +64,41 @@ def run(name, command, folder):
         # no `with`: it is waited for by its number, which tells the processor time of all that it started
         process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT)
+        if running is not None:
+            running.add(process.pid)
         _, status, used = os.wait4(process.pid, 0)
+        if running is not None:
+            running.discard(process.pid)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         text = output.read().decode(errors="replace")
     return name, process.returncode, text, time.monotonic() - began, used.ru_utime + used.ru_stime
 
 
-def work(programs, building, finished):
+def work(programs, building, running, finished):
     while (program := programs.get()) != LAST:
         _, name, command, folder = program
         if building.is_set():
             command = ["nice", "-n", "10", *command]
-        finished.append(run(name, command, folder))
+        finished.append(run(name, command, folder, running))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--beside", action="append", default=[], metavar="COMMAND")
     options = parser.parse_args()
-    programs, building, finished = queue.PriorityQueue(), threading.Event(), []
+    programs, building, running, finished = queue.PriorityQueue(), threading.Event(), set(), []
     building.set()
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(PROGRAMS + len(options.beside)) as pool:
-        workers = [pool.submit(work, programs, building, finished) for _ in range(PROGRAMS)]
+        workers = [pool.submit(work, programs, building, running, finished) for _ in range(PROGRAMS)]
         of_program = []
         with subprocess.Popen(BUILD, cwd=ROOT, stdout=subprocess.PIPE, text=True) as built:
             for program in filter(None, map(test_program, built.stdout)):
                 of_program.append(program) if program[3] == ROOT else programs.put(program)
         building.clear()
+        for pid in tuple(running):
+            restore_priority(pid)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = used.ru_utime + used.ru_stime - sum(program[4] for program in finished)
         finished.append(("the build", built.returncode, "", time.monotonic() - began, used))

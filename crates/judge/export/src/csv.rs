@@ -40,6 +40,7 @@ pub(crate) struct CsvWideSink {
 }
 
 impl CsvWideSink {
+    /// Writes the heading: the time, then a field for each column.
     pub fn new(columns: &[ExportColumn], mut out: CountingWriter) -> Result<CsvWideSink, ExportError> {
         out.buffer.extend_from_slice(b"time");
         for column in columns {
@@ -87,6 +88,7 @@ pub(crate) struct CsvLongSink {
 }
 
 impl CsvLongSink {
+    /// Writes the heading of rows that each hold one value.
     pub fn new(columns: &[ExportColumn], mut out: CountingWriter) -> Result<CsvLongSink, ExportError> {
         out.buffer.extend_from_slice(b"time,counter,instance,unit,value\r\n");
         let middle = |column: &ExportColumn| {

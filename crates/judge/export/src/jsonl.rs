@@ -17,6 +17,7 @@ pub(crate) struct JsonLines {
 }
 
 impl JsonLines {
+    /// Creates the sink; each line of it names the columns that have a value.
     pub fn new(columns: &[ExportColumn], out: CountingWriter) -> JsonLines {
         let name = |column: &ExportColumn| serde_json::Value::from(column.name()).to_string();
         let key =

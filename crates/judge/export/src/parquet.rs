@@ -112,6 +112,7 @@ pub(crate) struct ParquetLongSink {
 }
 
 impl ParquetLongSink {
+    /// Writes the schema of rows that each hold one value with its counter, instance and unit.
     pub fn new(columns: &[ExportColumn], out: CountingWriter) -> Result<ParquetLongSink, ExportError> {
         let mut fields = vec![time_type()?];
         for name in ["counter", "instance", "unit"] {
@@ -193,6 +194,7 @@ pub(crate) struct ParquetWideSink {
 }
 
 impl ParquetWideSink {
+    /// Writes the schema: the time, then one column for each of ours.
     pub fn new(columns: &[ExportColumn], out: CountingWriter) -> Result<ParquetWideSink, ExportError> {
         let mut fields = vec![time_type()?];
         for column in columns {

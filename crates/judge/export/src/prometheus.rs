@@ -50,6 +50,7 @@ struct MetricState {
 }
 
 impl ExpositionSink {
+    /// Orders the columns by metric family, which the text format keeps together; `ticks` is the length of the log.
     pub fn new(columns: Vec<ExportColumn>, ticks: u64, out: CountingWriter) -> ExpositionSink {
         let mut series: Vec<MetricSeries> =
             columns.iter().enumerate().map(|(index, column)| metric_series(index, column)).collect();

@@ -214,10 +214,12 @@ pub struct Pattern {
 mod seconds {
     use super::*;
 
+    /// Writes a duration in seconds.
     pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(duration.as_secs_f64())
     }
 
+    /// Reads seconds; negative ones, infinities and NaN are errors.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
@@ -233,10 +235,12 @@ mod sizes {
         weight: f64,
     }
 
+    /// Writes each size, bytes, with its weight.
     pub fn serialize<S: Serializer>(sizes: &[(u32, f64)], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(sizes.iter().map(|&(bytes, weight)| WeightedSize { bytes, weight }))
     }
 
+    /// Reads sizes with their weights; whether the weights make sense is checked with the whole pattern.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, f64)>, D::Error> {
         Ok(Vec::<WeightedSize>::deserialize(deserializer)?.into_iter().map(|s| (s.bytes, s.weight)).collect())
     }

@@ -36,6 +36,7 @@ pub(super) struct WorkloadRequest {
 }
 
 impl WorkloadRequest {
+    /// A request of nobody for nothing, to fill in.
     pub const EMPTY: WorkloadRequest = WorkloadRequest {
         chain: 0,
         share: 0.0,

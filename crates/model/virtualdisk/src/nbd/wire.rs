@@ -124,7 +124,10 @@ macro_rules! flags {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $flag:ident = $bit:literal;)* }) => {
         $(#[$about])*
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-        pub struct $name(pub u16);
+        pub struct $name(
+            /// The flags as one number.
+            pub u16,
+        );
 
         impl $name {
             $($(#[$what])* pub const $flag: Self = Self(1 << $bit);)*

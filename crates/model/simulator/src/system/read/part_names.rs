@@ -43,18 +43,22 @@ impl NameList {
         name
     }
 
+    /// Returns the number of parts.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
+    /// Returns the name at a position, or nothing behind the last.
     pub fn name(&self, index: usize) -> &str {
         self.names.get(index).map_or("", String::as_str)
     }
 
+    /// Returns the position of a name.
     pub fn find_index(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|n| n == name)
     }
 
+    /// Iterates over the names in the order of the description.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
