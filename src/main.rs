@@ -23,9 +23,9 @@ fn main() -> ExitCode {
 fn report_usage_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         // clap removes part of what a terminal would act on, so the arguments are escaped here
-        let words = std::env::args_os().map(|word| output::escape_name(word.to_string_lossy()));
-        let shown = commands::CommandLine::try_parse_from(words).err();
-        output::print_to_stderr(&shown.as_ref().unwrap_or(error).render().to_string());
+        let arguments = std::env::args_os().map(|word| output::escape_name(word.to_string_lossy()));
+        let escaped_error = commands::CommandLine::try_parse_from(arguments).err();
+        output::print_to_stderr(&escaped_error.as_ref().unwrap_or(error).render().to_string());
     } else {
         // a closed pipe is not an error
         let _ = error.print();

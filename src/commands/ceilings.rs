@@ -25,7 +25,7 @@ const NOTABLE_DROP_FACTOR: f64 = 0.8;
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: CeilingsSubcommand,
+    subcommand: CeilingsSubcommand,
 }
 
 #[derive(Subcommand)]
@@ -42,15 +42,15 @@ enum CeilingsSubcommand {
 
 /// Runs `ceilings`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let CeilingsSubcommand::Forget { device, json } = &arguments.what;
+    let CeilingsSubcommand::Forget { device, json } = &arguments.subcommand;
     forget_profile(device, *json)
 }
 
-fn forget_profile(typed: &str, as_json: bool) -> Result<(), Failure> {
-    let (all, damaged) = load_profiles();
+fn forget_profile(device: &str, as_json: bool) -> Result<(), Failure> {
+    let (profiles, damaged) = load_profiles();
     damaged.iter().for_each(warn_unreadable_profile);
-    let here = topology::read_topology(&Roots::default());
-    let chosen = find_profiles(&all, typed, &here).map_err(Failure::Failed)?;
+    let this_machine = topology::read_topology(&Roots::default());
+    let chosen = find_profiles(&profiles, device, &this_machine).map_err(Failure::Failed)?;
     let mut forgotten = Vec::new();
     for stored in chosen {
         let (path, profile) = (&stored.path, &stored.profile);
@@ -75,27 +75,31 @@ fn forget_profile(typed: &str, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds the profiles that a word names: by key, by the current name of the device, or by its name when it was
-/// measured, as long as the name is unambiguous.
-fn find_profiles<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<Vec<&'a ProfileEntry>, String> {
-    let name = typed.strip_prefix("/dev/").unwrap_or(typed);
-    let now = ceiling::device_keys(here).get(name).cloned();
-    let of_key = |key: &str| all.iter().filter(|s| s.profile.key == key).collect::<Vec<_>>();
-    let found = [of_key(typed), now.as_deref().map(of_key).unwrap_or_default()];
-    if let Some(found) = found.into_iter().find(|found| !found.is_empty()) {
-        return Ok(found);
+/// Finds the profiles of a device: by its key, by its current name, or by its name when it was measured, as long as
+/// that name is unambiguous.
+fn find_profiles<'a>(
+    profiles: &'a [ProfileEntry],
+    device: &str,
+    this_machine: &Topology,
+) -> Result<Vec<&'a ProfileEntry>, String> {
+    let name = device.strip_prefix("/dev/").unwrap_or(device);
+    let current_key = ceiling::device_keys(this_machine).get(name).cloned();
+    let with_key = |key: &str| profiles.iter().filter(|s| s.profile.key == key).collect::<Vec<_>>();
+    let matches = [with_key(device), current_key.as_deref().map(with_key).unwrap_or_default()];
+    if let Some(matches) = matches.into_iter().find(|matches| !matches.is_empty()) {
+        return Ok(matches);
     }
-    let named: Vec<&ProfileEntry> = all.iter().filter(|s| s.profile.device == name).collect();
+    let named: Vec<&ProfileEntry> = profiles.iter().filter(|s| s.profile.device == name).collect();
     let mut keys: Vec<&str> = named.iter().map(|s| s.profile.key.as_str()).collect();
     keys.dedup();
     match keys.len() {
         1 => Ok(named),
         0 => {
-            let names = all.iter().flat_map(|s| [s.profile.device.as_str(), s.profile.key.as_str()]);
-            let near = name_search::suggestion_hint(name, names);
-            Err(format!("there is no saved profile of `{typed}`{near}; `diskwright list ceilings` shows all"))
+            let names = profiles.iter().flat_map(|s| [s.profile.device.as_str(), s.profile.key.as_str()]);
+            let suggestion = name_search::suggestion_hint(name, names);
+            Err(format!("there is no saved profile of `{device}`{suggestion}; `diskwright list ceilings` shows all"))
         }
-        _ => Err(format!("{} devices were called `{typed}`; give one by its key: {}", keys.len(), keys.join(", "))),
+        _ => Err(format!("{} devices were called `{device}`; give one by its key: {}", keys.len(), keys.join(", "))),
     }
 }
 
@@ -121,41 +125,41 @@ pub fn state_folder() -> Option<PathBuf> {
 pub fn state_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = state_folder().into_iter().collect();
     let machine = PathBuf::from(SYSTEM_STATE_FOLDER);
-    let alone = std::env::var_os("DISKWRIGHT_STATE").is_some_and(|v| !v.is_empty());
-    if !alone && !folders.contains(&machine) {
+    let is_overridden = std::env::var_os("DISKWRIGHT_STATE").is_some_and(|v| !v.is_empty());
+    if !is_overridden && !folders.contains(&machine) {
         folders.push(machine);
     }
     folders
 }
 
 fn load_profiles() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
-    let (mut all, mut damaged) = (Vec::new(), Vec::new());
+    let (mut profiles, mut unreadable) = (Vec::new(), Vec::new());
     for folder in state_folders() {
-        let (mut found, mut wrong) = profile::load_profiles(&folder.join("profiles"));
-        all.append(&mut found);
-        damaged.append(&mut wrong);
+        let (mut readable, mut damaged) = profile::load_profiles(&folder.join("profiles"));
+        profiles.append(&mut readable);
+        unreadable.append(&mut damaged);
     }
-    (all, damaged)
+    (profiles, unreadable)
 }
 
 /// Returns the ceilings of all profiles, which are read once. Damaged files are reported on standard error.
 pub fn known_ceilings() -> &'static [Ceiling] {
     static KNOWN: OnceLock<Vec<Ceiling>> = OnceLock::new();
     KNOWN.get_or_init(|| {
-        let (all, damaged) = load_profiles();
+        let (profiles, damaged) = load_profiles();
         damaged.iter().for_each(warn_unreadable_profile);
-        all.iter().map(|s| s.profile.ceiling()).collect()
+        profiles.iter().map(|s| s.profile.ceiling()).collect()
     })
 }
 
 /// Returns a note with the ceilings of the devices in a topology note, so that a log can be judged on another machine.
-/// `None` if there are none.
+/// `None` if no ceiling of these devices is known.
 pub fn ceilings_note(topology: &Note) -> Option<Note> {
-    let shown = topology.read_topology().ok()?;
-    let keys = ceiling::device_keys(&shown);
-    let is_here = |c: &&Ceiling| keys.values().any(|key| *key == c.key);
-    let here: Vec<Ceiling> = known_ceilings().iter().filter(is_here).cloned().collect();
-    (!here.is_empty()).then(|| Note::ceilings(topology.time_ns, here))
+    let recorded = topology.read_topology().ok()?;
+    let keys = ceiling::device_keys(&recorded);
+    let is_recorded = |c: &&Ceiling| keys.values().any(|key| *key == c.key);
+    let ceilings: Vec<Ceiling> = known_ceilings().iter().filter(is_recorded).cloned().collect();
+    (!ceilings.is_empty()).then(|| Note::ceilings(topology.time_ns, ceilings))
 }
 
 fn warn_unreadable_profile(damaged: &UnreadableProfile) {
@@ -181,34 +185,35 @@ pub fn measurement_context(target: &ProbeTarget) -> MeasurementContext {
 pub fn save_profile(
     facts: &DeviceFacts,
     runs: &[RunResult],
-    occasion: &MeasurementContext,
+    context: &MeasurementContext,
     replace: bool,
 ) -> ProfileUpdate {
-    let because = |text: String| ProfileUpdate { file: None, remarks: vec![text] };
-    if let Some(useless) = occasion.reason_to_discard(facts) {
-        return because(useless.to_owned());
+    let not_saved = |text: String| ProfileUpdate { file: None, remarks: vec![text] };
+    if let Some(reason) = context.reason_to_discard(facts) {
+        return not_saved(reason.to_owned());
     }
-    let profile = Profile::from_runs(facts, runs, occasion);
+    let profile = Profile::from_runs(facts, runs, context);
     if profile.figures.is_empty() {
-        return because("the result contains no ceiling of the device".into());
+        return not_saved("the result contains no ceiling of the device".into());
     }
     let Some(folder) = own_profile_folder() else {
-        return because("no folder to save it in: set DISKWRIGHT_STATE or HOME".into());
+        return not_saved("no folder to save it in: set DISKWRIGHT_STATE or HOME".into());
     };
     // with --replace-profile nothing is kept, and the old figures are printed
-    let lower = replace.then(|| {
+    let replaced_figures = replace.then(|| {
         let before = profile::load_profiles(&folder).0.into_iter().find(|s| s.profile.key == profile.key);
         before.map_or_else(Vec::new, |before| describe_replaced_figures(&profile, &before.profile))
     });
     match profile::save_profile(&folder, profile.clone(), replace) {
         Ok(stored) => {
-            let why = profile.ceiling().at_least;
-            let mut because = lower.unwrap_or_else(|| dropped_figures(&profile, &stored.profile, &why));
-            because.extend((!why.is_empty()).then(|| format!("lower bound: {}", why.join("; "))));
-            ProfileUpdate { file: Some(stored.path.display().to_string()), remarks: because }
+            let bound_reasons = profile.ceiling().at_least;
+            let mut remarks =
+                replaced_figures.unwrap_or_else(|| dropped_figures(&profile, &stored.profile, &bound_reasons));
+            remarks.extend((!bound_reasons.is_empty()).then(|| format!("lower bound: {}", bound_reasons.join("; "))));
+            ProfileUpdate { file: Some(stored.path.display().to_string()), remarks }
         }
         // a profile that cannot be saved must not cost the result
-        Err(error) => because(format!("it could not be saved in {}: {error}", folder.display())),
+        Err(error) => not_saved(format!("it could not be saved in {}: {error}", folder.display())),
     }
 }
 
@@ -223,30 +228,31 @@ fn format_figure(figure: &profile::ProfileFigure) -> String {
     format!("{name} {} of {day}", diskwright_base::units::format_value(figure.value, &figure.unit))
 }
 
-/// Describes figures that dropped, and figures that are too weak to replace the saved ones. The reason why the whole
-/// measurement is a lower bound, `all`, is reported elsewhere.
-fn dropped_figures(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
+/// Describes figures that dropped, and figures that are too weak to replace the saved ones. The reasons why the whole
+/// measurement is a lower bound, `common_reasons`, are reported elsewhere.
+fn dropped_figures(now: &Profile, kept: &Profile, common_reasons: &[String]) -> Vec<String> {
     let mut are_kept = false;
-    let mut tell = |f: &profile::ProfileFigure| {
+    let mut describe = |f: &profile::ProfileFigure| {
         let name = f.figure.trim_end_matches("_per_s").replace('_', " ");
-        let own: Vec<&str> = f.at_least.iter().filter(|why| !all.contains(why)).map(String::as_str).collect();
-        let own = if own.is_empty() { String::new() } else { format!(": {}", own.join("; ")) };
+        let reasons: Vec<&str> =
+            f.at_least.iter().filter(|reason| !common_reasons.contains(reason)).map(String::as_str).collect();
+        let reasons = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
         match kept.figure(&f.figure) {
-            None => Some(format!("{name} not added: only a lower bound{own}, and the profile has firm figures")),
+            None => Some(format!("{name} not added: only a lower bound{reasons}, and the profile has firm figures")),
             Some(k) if f.value < NOTABLE_DROP_FACTOR * k.value => {
                 are_kept = true;
                 let (share, day) = (100.0 * f.value / k.value, k.measured.get(..10).unwrap_or(&k.measured));
-                let only = if f.at_least.is_empty() { "" } else { ", and only a lower bound" };
-                Some(format!("{name}: {share:.0} % of the figure of {day}, which is kept{only}{own}"))
+                let bound_remark = if f.at_least.is_empty() { "" } else { ", and only a lower bound" };
+                Some(format!("{name}: {share:.0} % of the figure of {day}, which is kept{bound_remark}{reasons}"))
             }
             Some(k) if !f.at_least.is_empty() && k.at_least.is_empty() => {
                 are_kept = true;
-                Some(format!("{} are kept: this measurement gives only a lower bound{own}", format_figure(k)))
+                Some(format!("{} are kept: this measurement gives only a lower bound{reasons}", format_figure(k)))
             }
             Some(_) => None,
         }
     };
-    let mut messages: Vec<String> = rate_figures(now).filter_map(&mut tell).collect();
+    let mut messages: Vec<String> = rate_figures(now).filter_map(&mut describe).collect();
     if are_kept {
         messages.push("--replace-profile replaces what is kept".into());
     }
@@ -255,7 +261,7 @@ fn dropped_figures(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String>
 
 /// Describes figures that `--replace-profile` removed or replaced by lower or weaker ones.
 fn describe_replaced_figures(now: &Profile, before: &Profile) -> Vec<String> {
-    let tell = |old: &profile::ProfileFigure| match now.figure(&old.figure) {
+    let describe = |old: &profile::ProfileFigure| match now.figure(&old.figure) {
         None => Some(format!("{} are deleted: not measured this time", format_figure(old))),
         Some(new)
             if new.value < NOTABLE_DROP_FACTOR * old.value || old.at_least.is_empty() && !new.at_least.is_empty() =>
@@ -264,12 +270,12 @@ fn describe_replaced_figures(now: &Profile, before: &Profile) -> Vec<String> {
         }
         Some(_) => None,
     };
-    rate_figures(before).filter_map(tell).collect()
+    rate_figures(before).filter_map(describe).collect()
 }
 
-/// Registry for `list ceilings`.
+/// Returns name, JSON entries and table for `list ceilings`.
 pub fn list_ceilings() -> (&'static str, Vec<Value>, TextTable) {
-    let (all, damaged) = load_profiles();
+    let (profiles, damaged) = load_profiles();
     damaged.iter().for_each(warn_unreadable_profile);
     let mut table = TextTable::new()
         .with_text_column("device")
@@ -278,16 +284,17 @@ pub fn list_ceilings() -> (&'static str, Vec<Value>, TextTable) {
         .with_text_column("maximum")
         .with_text_column("remark");
     let mut entries = Vec::new();
-    for ProfileEntry { path, profile } in &all {
+    for ProfileEntry { path, profile } in &profiles {
         let ceiling = profile.ceiling();
         let figure = |f: &profile::ProfileFigure| {
             let name = f.figure.trim_end_matches("_per_s").trim_end_matches("_s").replace('_', " ");
             format!("{name} {}", diskwright_base::units::format_value(f.value, &f.unit))
         };
         let figure_list = profile.figures.iter().map(figure).collect::<Vec<_>>().join(", ");
-        let but = if ceiling.is_firm() { String::new() } else { format!("at least: {}", ceiling.at_least.join("; ")) };
+        let remark =
+            if ceiling.is_firm() { String::new() } else { format!("at least: {}", ceiling.at_least.join("; ")) };
         let day = ceiling.measured.get(..10).unwrap_or(&ceiling.measured).to_owned();
-        table.add_row([profile.device.clone(), profile.key.clone(), day, figure_list, but]);
+        table.add_row([profile.device.clone(), profile.key.clone(), day, figure_list, remark]);
         let mut entry = json!(profile);
         if let Value::Object(fields) = &mut entry {
             fields.insert("file".into(), path.display().to_string().into());

@@ -59,12 +59,13 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Rows of the table unless --all is given.
+/// Maximum number of rows of the table unless --all is given.
 const MAX_TABLE_ROWS: usize = 25;
 /// Maximum number of charts on the page.
 const MAX_CHARTS: usize = 16;
 /// Maximum number of points per line of a chart.
 const MAX_CHART_POINTS: usize = 120;
+
 /// One window and its verdict.
 struct CompareSide {
     counters: CounterWindow,
@@ -135,21 +136,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Returns the two windows; a single log needs two of them.
 fn window_pair(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
-    let against = |from: &Option<String>, to: &Option<String>| arguments.window.with_ends(from.clone(), to.clone());
+    let second_window =
+        |from: &Option<String>, to: &Option<String>| arguments.window.with_ends(from.clone(), to.clone());
     if let Some(time) = &arguments.at {
         if arguments.logs.len() > 1 {
             return Err(Failure::Usage("--at splits one log; two logs are compared whole".into()));
         }
         let from = arguments.window.start_text().cloned();
         let first = arguments.window.with_ends(from, Some(time.clone())).with_option_names("--from", "--at");
-        let second = against(&Some(time.clone()), &arguments.against_to).with_option_names("--at", "--against-to");
+        let second =
+            second_window(&Some(time.clone()), &arguments.against_to).with_option_names("--at", "--against-to");
         return Ok((first, second));
     }
-    let second =
-        against(&arguments.against_from, &arguments.against_to).with_option_names("--against-from", "--against-to");
+    let second = second_window(&arguments.against_from, &arguments.against_to)
+        .with_option_names("--against-from", "--against-to");
     if arguments.logs.len() == 1 && second.is_whole() {
-        let ways = "write --at TIME, or --from, --to, --against-from and --against-to";
-        return Err(Failure::Usage(format!("to compare one log with itself, give two windows: {ways}")));
+        let example = "write --at TIME, or --from, --to, --against-from and --against-to";
+        return Err(Failure::Usage(format!("to compare one log with itself, give two windows: {example}")));
     }
     Ok((arguments.window.clone(), second))
 }
@@ -187,8 +190,8 @@ fn compare_probe_results(arguments: &Arguments) -> Result<(), Failure> {
         (before, after @ [_, ..]) => (before, after),
         ([first, second], []) => (std::slice::from_ref(first), std::slice::from_ref(second)),
         _ => {
-            let ways = "give two, or several per side: A1 A2 -- B1 B2";
-            return Err(Failure::Usage(format!("results of `probe` can only be compared with results: {ways}")));
+            let example = "give two, or several per side: A1 A2 -- B1 B2";
+            return Err(Failure::Usage(format!("results of `probe` can only be compared with results: {example}")));
         }
     };
     let options = compare_results::CompareOptions {
@@ -203,23 +206,23 @@ fn compare_probe_results(arguments: &Arguments) -> Result<(), Failure> {
 /// Reads a window once, for both verdict and counters.
 fn read_side(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<CompareSide, Failure> {
     let mut judge = judging.new_judge(packs.to_vec(), Some(logs.range_ns));
-    let mut watch = CounterWindow::new(logs.range_ns);
+    let mut counters = CounterWindow::new(logs.range_ns);
     logs.read(|piece| {
         match piece {
             LogPiece::Frame(frame) => {
                 judge.add_frame(frame);
-                watch.add_frame(frame);
+                counters.add_frame(frame);
             }
             LogPiece::Note(note) => {
                 judge.add_note(&note);
-                watch.add_note(&note);
+                counters.add_note(&note);
             }
         }
         Ok(())
     })?;
     let verdict = judge.finish().into_iter().next();
     let verdict = verdict.ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))?;
-    Ok(CompareSide { counters: watch, verdict, range: logs.range_ns })
+    Ok(CompareSide { counters, verdict, range: logs.range_ns })
 }
 
 /// Reads a file of figures that an application measured at the same time.
@@ -240,16 +243,16 @@ fn write_page(
     [first, second]: [&CompareSide; 2],
     beside: BesideDocument,
 ) -> Result<(), Failure> {
-    let length = |side: &CompareSide| side.range.1.saturating_sub(side.range.0);
-    let longer = length(first).max(length(second)).max(1);
+    let length_ns = |side: &CompareSide| side.range.1.saturating_sub(side.range.0);
+    let longest_ns = length_ns(first).max(length_ns(second)).max(1);
     let points = |side: &CompareSide, row: &ComparisonRow| {
-        let window = (side.range.0, side.range.0.saturating_add(longer));
+        let window = (side.range.0, side.range.0.saturating_add(longest_ns));
         side.counters.part_means(&row.counter, &row.instance, window, MAX_CHART_POINTS).unwrap_or_default()
     };
     let ranked = drawn::rank_rows(comparison);
-    let main =
+    let whole_machine_row =
         |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole_machine(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = drawn::MAIN_COUNTERS.iter().filter_map(main).collect();
+    let mut rows: Vec<&ComparisonRow> = drawn::MAIN_COUNTERS.iter().filter_map(whole_machine_row).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < MAX_CHARTS && !rows.iter().any(|r| r.counter == row.counter) {
             rows.push(row);
@@ -257,7 +260,7 @@ fn write_page(
     }
     // rounded to seconds, so that marks stand at round times
     let start = second.range.0 - second.range.0.rem_euclid(1_000_000_000);
-    let span = (start, start.saturating_add(longer));
+    let span = (start, start.saturating_add(longest_ns));
     let chart = |row: &&ComparisonRow| drawn::comparison_chart(row, span, &points(first, row), &points(second, row));
     let charts: Vec<Chart> = rows.iter().filter_map(chart).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();

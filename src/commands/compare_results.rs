@@ -25,7 +25,7 @@ pub struct CompareOptions<'a> {
 /// True for a file marked as a result of `probe`, of any version.
 pub fn is_probe_result(path: &Path) -> bool {
     let mut head = Vec::new();
-    // bytes read from a pipe would be lost to the reader of a log in it; a folder cannot be read, and is a log
+    // only a file is opened: the bytes read from a pipe would be missing for its next reader, and a folder is a log
     if let Some(file) = path.is_file().then(|| File::open(path).ok()).flatten() {
         let _ = file.take(4096).read_to_end(&mut head);
     }
@@ -36,40 +36,38 @@ pub fn is_probe_result(path: &Path) -> bool {
 pub fn short_names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |p: &PathBuf| p.file_stem().unwrap_or(p.as_os_str()).to_string_lossy().into_owned();
     let stems: Vec<String> = paths.iter().map(stem).collect();
-    let is_double = |name: &String| stems.iter().filter(|s| *s == name).count() > 1;
+    let is_ambiguous = |name: &String| stems.iter().filter(|s| *s == name).count() > 1;
     let name = |(path, stem): (&PathBuf, &String)| {
-        if is_double(stem) { path.display().to_string() } else { stem.clone() }
+        if is_ambiguous(stem) { path.display().to_string() } else { stem.clone() }
     };
     paths.iter().zip(&stems).map(name).collect()
 }
 
 /// Reads result files.
 pub fn read_results(paths: &[PathBuf]) -> Result<Vec<ProbeDocument>, Failure> {
-    let one = |path: &PathBuf| {
+    let read_result = |path: &PathBuf| {
         if !is_probe_result(path) && path.exists() {
             let name = path.display();
-            return Err(Failure::Failed(format!(
-                "{name}: not a result of `probe`; results can only be compared with \
-                                                results"
-            )));
+            let reason = "not a result of `probe`; results can only be compared with results";
+            return Err(Failure::Failed(format!("{name}: {reason}")));
         }
         Ok(ProbeDocument::read(path)?)
     };
-    paths.iter().map(one).collect()
+    paths.iter().map(read_result).collect()
 }
 
 /// Compares two sets of result files.
 pub fn run(before: &[PathBuf], after: &[PathBuf], options: &CompareOptions<'_>) -> Result<(), Failure> {
-    let all: Vec<PathBuf> = before.iter().chain(after).cloned().collect();
-    let (documents, names) = (read_results(&all)?, short_names(&all));
-    let files: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
-    let filed: Vec<ResultFile<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
-    let (first, second) = filed.split_at(before.len());
+    let paths: Vec<PathBuf> = before.iter().chain(after).cloned().collect();
+    let (documents, names) = (read_results(&paths)?, short_names(&paths));
+    let files: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    let results: Vec<ResultFile<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
+    let (first, second) = results.split_at(before.len());
     let comparison = compare_results(first, second);
     if let Some(file) = options.page {
-        let named: Vec<NamedResult<'_>> =
+        let named_results: Vec<NamedResult<'_>> =
             names.iter().zip(&documents).map(|(name, document)| NamedResult { name, document }).collect();
-        let html = drawn::render_page(&comparison, &named, env!("CARGO_PKG_VERSION"));
+        let html = drawn::render_page(&comparison, &named_results, env!("CARGO_PKG_VERSION"));
         output_file::write_file(file, html.as_bytes())?;
     }
     if options.page.is_some_and(output_file::is_stdout) {

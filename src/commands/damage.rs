@@ -16,9 +16,11 @@ const MAX_PLACES: usize = 1000;
 #[derive(Default)]
 pub struct Losses {
     places: Vec<Damage>,
-    /// Number of further places, and the ticks lost there.
+    /// Number of further places.
     extra_places: u64,
+    /// Number of ticks lost at further places, as far as it is known.
     extra_ticks: u64,
+    /// True once the damage has been reported.
     is_reported: bool,
 }
 
@@ -54,11 +56,11 @@ impl Losses {
         }
     }
 
-    /// Formats `12 ticks are lost`; says if that is not all.
+    /// Formats `12 ticks are lost`; with "at least" if an unknown number was lost at some place.
     fn format_sum(&self) -> String {
         let ticks: u64 = self.places.iter().filter_map(|damage| damage.ticks).sum::<u64>() + self.extra_ticks;
-        let unknown = self.places.iter().any(|damage| damage.ticks.is_none());
-        match (ticks, unknown) {
+        let has_unknown = self.places.iter().any(|damage| damage.ticks.is_none());
+        match (ticks, has_unknown) {
             (0, true) => "an unknown number of ticks is lost".to_owned(),
             (ticks, true) => format!("at least {}", format_count(ticks, "tick is lost", "ticks are lost")),
             (ticks, false) => format_count(ticks, "tick is lost", "ticks are lost"),
@@ -76,7 +78,7 @@ impl Losses {
 
     /// Returns `damage[]` of an answer.
     pub fn to_json_entries(&self) -> Vec<Value> {
-        let one = |damage: &Damage| {
+        let to_json = |damage: &Damage| {
             json!({
                 "where": damage.describe_place(),
                 "ticks_lost": damage.ticks,
@@ -85,10 +87,10 @@ impl Losses {
                 "to": damage.before_ns.map(time_argument::rfc3339),
             })
         };
-        let mut list: Vec<Value> = self.places.iter().map(one).collect();
+        let mut entries: Vec<Value> = self.places.iter().map(to_json).collect();
         if self.extra_places > 0 {
             let place = format!("{} further places", self.extra_places);
-            list.push(json!({
+            entries.push(json!({
                 "where": place,
                 "ticks_lost": self.extra_ticks,
                 "because": "too many to list",
@@ -96,7 +98,7 @@ impl Losses {
                 "to": null,
             }));
         }
-        list
+        entries
     }
 }
 

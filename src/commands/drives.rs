@@ -16,7 +16,7 @@ const SIMULATED_REQUESTS: u32 = 20_000;
 /// Random writes to an SSD: its buffer must fill many times before the flash behind it shows.
 const SIMULATED_SSD_WRITES: u32 = 300_000;
 
-/// Registry for `list drives`.
+/// Returns name, JSON entries and table for `list drives`.
 pub fn list_drives() -> (&'static str, Vec<Value>, TextTable) {
     let mut table = TextTable::new()
         .with_text_column("drive")
@@ -65,26 +65,27 @@ struct DriveFigure {
 
 /// Measures the same patterns on each drive: at queue depth 1, and with a queue.
 fn measure_figures(device: &DeviceModel) -> Vec<DriveFigure> {
-    let deep = device.slot_count().clamp(1, if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 32 });
-    let mut all = Vec::new();
-    for ask in DrivePattern::ALL {
-        let kb = if matches!(ask, DrivePattern::RandomRead | DrivePattern::RandomWrite) { 4 } else { 128 };
-        for depth in if deep > 1 { vec![1, deep] } else { vec![1] } {
-            let found = measure_pattern(device, ask, kb * 2, depth, request_count(device, ask));
-            all.push(DriveFigure { pattern: ask, size_kb: kb, queue_depth: depth, measurement: found });
+    let max_depth = device.slot_count().clamp(1, if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 32 });
+    let mut figures = Vec::new();
+    for pattern in DrivePattern::ALL {
+        let kb = if matches!(pattern, DrivePattern::RandomRead | DrivePattern::RandomWrite) { 4 } else { 128 };
+        for depth in if max_depth > 1 { vec![1, max_depth] } else { vec![1] } {
+            let measurement = measure_pattern(device, pattern, kb * 2, depth, request_count(device, pattern));
+            figures.push(DriveFigure { pattern, size_kb: kb, queue_depth: depth, measurement });
         }
     }
-    all
+    figures
 }
 
-fn request_count(device: &DeviceModel, ask: DrivePattern) -> u32 {
+fn request_count(device: &DeviceModel, pattern: DrivePattern) -> u32 {
     match device {
-        DeviceModel::Flash(_) if ask == DrivePattern::RandomWrite => SIMULATED_SSD_WRITES,
+        DeviceModel::Flash(_) if pattern == DrivePattern::RandomWrite => SIMULATED_SSD_WRITES,
         DeviceModel::Volume(_) => 5 * SIMULATED_REQUESTS,
         _ => SIMULATED_REQUESTS,
     }
 }
 
+/// Simulates what a data sheet states; returns the simulated value, and whether it is close enough.
 fn evaluate_check(device: &DeviceModel, check: &DatasheetCheck) -> (f64, bool) {
     check.run(device, request_count(device, check.pattern))
 }
@@ -104,11 +105,11 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
         .checks
         .iter()
         .map(|c| {
-            let (found, holds) = evaluate_check(&device, c);
+            let (simulated, holds) = evaluate_check(&device, c);
             let unit = if c.iops.is_some() { "requests/s" } else { "MB/s" };
             json!({ "ask": c.pattern, "size_bytes": c.kb * 1024.0, "depth": c.depth, "unit": unit,
                 "printed": c.published,
-                "bounds": c.iops.or(c.mb_s), "simulated": found, "holds": holds })
+                "bounds": c.iops.or(c.mb_s), "simulated": simulated, "holds": holds })
         })
         .collect();
     let mut document = catalogue_entry_json(entry);
@@ -119,7 +120,7 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
     Ok(document)
 }
 
-/// Draws a drive for people.
+/// Draws a drive as text.
 pub fn drive_page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
     let device = entry.build_device().map_err(Failure::Failed)?;
     let mut fields: Vec<(&str, String)> = vec![
@@ -129,7 +130,7 @@ pub fn drive_page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failu
     ];
     for figure in measure_figures(&device) {
         let DriveMeasurement { iops, bytes_per_s, mean_s } = figure.measurement;
-        let many =
+        let depth_text =
             if figure.queue_depth == 1 { "one at a time".into() } else { format!("{} at a time", figure.queue_depth) };
         let rate = format!(
             "{}/s, {}, {} each",
@@ -137,17 +138,22 @@ pub fn drive_page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failu
             format_value(bytes_per_s, "bytes_per_s"),
             format_value(mean_s, "s")
         );
-        fields.push(("simulated", format!("{} of {} KiB, {many}: {rate}", figure.pattern.name(), figure.size_kb)));
+        fields
+            .push(("simulated", format!("{} of {} KiB, {depth_text}: {rate}", figure.pattern.name(), figure.size_kb)));
     }
-    for one in &entry.checks {
-        let (found, holds) = evaluate_check(&device, one);
-        let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
-        let word = if holds { "near enough" } else { "not close enough" };
+    for check in &entry.checks {
+        let (simulated, holds) = evaluate_check(&device, check);
+        let unit = if check.iops.is_some() { "/s" } else { " MB/s" };
+        let remark = if holds { "near enough" } else { "not close enough" };
         let pattern_text =
-            format!("{} of {} KiB, {} at a time", one.pattern.name(), format_significant(one.kb), one.depth);
+            format!("{} of {} KiB, {} at a time", check.pattern.name(), format_significant(check.kb), check.depth);
         fields.push((
             "print says",
-            format!("{} ({pattern_text}); simulated {}{unit}, {word}", one.published, format_significant(found)),
+            format!(
+                "{} ({pattern_text}); simulated {}{unit}, {remark}",
+                check.published,
+                format_significant(simulated)
+            ),
         ));
     }
     let mut by_source: Vec<(&str, Vec<&str>)> = Vec::new();

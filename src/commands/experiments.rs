@@ -32,7 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(doc) = &arguments.fit {
         return fit_parameters(&documents, doc);
     }
-    let wanted = |document: &ExperimentDocument, row: &PublishedRow| {
+    let is_selected = |document: &ExperimentDocument, row: &PublishedRow| {
         arguments.ids.is_empty() || arguments.ids.iter().any(|id| *id == document.doc || row.matches_id(id))
     };
     if let Some(id) = arguments
@@ -41,14 +41,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .find(|id| !documents.iter().any(|d| d.doc == **id || d.rows.iter().any(|row| row.matches_id(id))))
     {
         let known = documents.iter().flat_map(|d| &d.rows).map(|row| row.id.as_str());
-        let near = name_search::suggestion_hint(id, known);
-        let all = "`diskwright list experiments` shows all";
-        return Err(Failure::Usage(format!("there is no experiment `{id}`{near}; {all}")));
+        let suggestion = name_search::suggestion_hint(id, known);
+        let hint = "`diskwright list experiments` shows all";
+        return Err(Failure::Usage(format!("there is no experiment `{id}`{suggestion}; {hint}")));
     }
-    let bench = simulate::built_in_runner(thread_count());
+    let runner = simulate::built_in_runner(thread_count());
     let mut outcomes: Vec<RowOutcome> = Vec::new();
     for document in &documents {
-        outcomes.extend(run::simulate_document(&bench, document, |row| wanted(document, row)));
+        outcomes.extend(run::simulate_document(&runner, document, |row| is_selected(document, row)));
     }
     if arguments.json {
         return output::print_json(&answer_json(&documents, &outcomes));
@@ -77,14 +77,14 @@ fn fit_parameters(documents: &[ExperimentDocument], doc: &str) -> Result<(), Fai
     let Some(document) = documents.iter().find(|document| document.doc == doc) else {
         return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
     };
-    let (found, error) = run::search_parameters(&simulate::built_in_runner(thread_count()), document, MAX_TRIALS)?;
+    let (parameters, error) = run::search_parameters(&simulate::built_in_runner(thread_count()), document, MAX_TRIALS)?;
     let mut table =
         TextTable::new().with_text_column("parameter").with_column("was", Align::Right).with_column("is", Align::Right);
-    for parameter in &found {
+    for parameter in &parameters {
         table.add_row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);
     }
-    let last = format!("\nroot mean square error of the rows that set them: {:.2} %\n", error * 100.0);
-    output::print_text(&(table.render(&output::wide_table_style()) + &last))
+    let summary = format!("\nroot mean square error of the rows that set them: {:.2} %\n", error * 100.0);
+    output::print_text(&(table.render(&output::wide_table_style()) + &summary))
 }
 
 /// Joins every outcome with its document and row.
@@ -103,10 +103,11 @@ fn pair_with_rows<'a>(
 fn summarize_documents(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
     let mut docs: Vec<&str> = outcomes.iter().map(|o| o.doc.as_str()).collect();
     docs.dedup();
-    let of = |doc: &str| -> Vec<&RowOutcome> { outcomes.iter().filter(|o| doc.is_empty() || o.doc == doc).collect() };
+    let outcomes_of =
+        |doc: &str| -> Vec<&RowOutcome> { outcomes.iter().filter(|o| doc.is_empty() || o.doc == doc).collect() };
     docs.into_iter()
         .chain([""])
-        .map(|doc| DocumentSummary::from_outcomes(doc, &of(doc)))
+        .map(|doc| DocumentSummary::from_outcomes(doc, &outcomes_of(doc)))
         .filter(|s| s.all.rows > 0)
         .collect()
 }
@@ -146,8 +147,9 @@ fn outcome_json(document: &ExperimentDocument, row: &PublishedRow, outcome: &Row
 
 fn holds_json(row: &PublishedRow, outcome: &RowOutcome) -> Value {
     match outcome.holds {
-        Some((held, all)) => {
-            json!({ "held": held, "of": all, "tests": row.holds.iter().map(ToString::to_string).collect::<Vec<_>>() })
+        Some((holding, tests)) => {
+            let texts: Vec<String> = row.holds.iter().map(ToString::to_string).collect();
+            json!({ "held": holding, "of": tests, "tests": texts })
         }
         None => Value::Null,
     }
@@ -156,8 +158,8 @@ fn holds_json(row: &PublishedRow, outcome: &RowOutcome) -> Value {
 /// Remarks on a row: why it has no value, and the row's own note.
 fn outcome_reason(row: &PublishedRow, outcome: &RowOutcome) -> String {
     match &outcome.failure {
-        Some(failed) if row.because != *failed && row.measure.is_some() => {
-            [failed.as_str(), row.because.as_str()].join("; ").trim_end_matches("; ").to_owned()
+        Some(failure) if row.because != *failure && row.measure.is_some() => {
+            [failure.as_str(), row.because.as_str()].join("; ").trim_end_matches("; ").to_owned()
         }
         _ => row.because.clone(),
     }
@@ -172,7 +174,7 @@ fn describe_baseline(baseline: &diskwright_experiments::document::NaivePredictio
 }
 
 fn runs_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
-    let one = |name: &str| {
+    let run_json = |name: &str| {
         let run = document.runs.get(name);
         let set = run.map(|run| {
             run.set
@@ -183,26 +185,26 @@ fn runs_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
                 .collect()
         });
         let set: serde_json::Map<String, Value> = set.unwrap_or_default();
-        let because = run.map(|run| run.because.as_str()).filter(|words| !words.is_empty());
+        let because = run.map(|run| run.because.as_str()).filter(|reason| !reason.is_empty());
         json!({ "run": name, "system": run.map(|run| run.system.as_str()), "set": set, "because": because })
     };
-    row.run_names().into_iter().map(one).collect()
+    row.run_names().into_iter().map(run_json).collect()
 }
 
 /// Fitted parameters of the systems in a row's runs.
 fn fitted_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
-    let of = |name: &str| document.runs.get(name).map(|run| run.system.as_str());
-    let systems: Vec<&str> = row.run_names().into_iter().filter_map(of).collect();
-    let stands = |key: &String| systems.iter().any(|s| key.split(':').next() == Some(s));
-    let used = document.fits.iter().filter(|fitted| fitted.keys.iter().any(stands));
-    let tell = |fitted: &diskwright_experiments::document::FitParameter| {
-        let written = if fitted.value_format.is_empty() { "{}" } else { &fitted.value_format };
+    let system_of = |name: &str| document.runs.get(name).map(|run| run.system.as_str());
+    let systems: Vec<&str> = row.run_names().into_iter().filter_map(system_of).collect();
+    let is_of_system = |key: &String| systems.iter().any(|s| key.split(':').next() == Some(s));
+    let used = document.fits.iter().filter(|parameter| parameter.keys.iter().any(is_of_system));
+    let parameter_json = |parameter: &diskwright_experiments::document::FitParameter| {
+        let value_format = if parameter.value_format.is_empty() { "{}" } else { &parameter.value_format };
         json!({
-            "name": fitted.name, "value": written.replace("{}", &fitted.value.to_string()), "rows": fitted.rows,
-            "keys": fitted.keys, "because": fitted.because,
+            "name": parameter.name, "value": value_format.replace("{}", &parameter.value.to_string()),
+            "rows": parameter.rows, "keys": parameter.keys, "because": parameter.because,
         })
     };
-    used.map(tell).collect()
+    used.map(parameter_json).collect()
 }
 
 fn mean_json(mean: &RowMeans) -> Value {
@@ -242,8 +244,8 @@ fn draw_screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], detail
     let mut text = String::new();
     let rows = pair_with_rows(documents, outcomes);
     for document in documents {
-        let here: Vec<_> = rows.iter().filter(|(d, ..)| d.doc == document.doc).collect();
-        if here.is_empty() {
+        let document_rows: Vec<_> = rows.iter().filter(|(d, ..)| d.doc == document.doc).collect();
+        if document_rows.is_empty() {
             continue;
         }
         let mut table = TextTable::new()
@@ -254,7 +256,7 @@ fn draw_screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], detail
             table = table.with_column(title, Align::Right);
         }
         table = table.with_column("use", Align::Left);
-        for (_, row, outcome) in &here {
+        for (_, row, outcome) in &document_rows {
             table.add_row(table_cells(row, outcome));
         }
         text += &format!("{} {}\n\n{}\n", document.doc, document.title, table.render(&style));
@@ -274,23 +276,23 @@ fn draw_screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], detail
 
 fn table_cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
     let simulated = match (outcome.simulated, outcome.holds) {
-        (None, Some((held, all))) => format!("{held} of {all} hold"),
+        (None, Some((holding, tests))) => format!("{holding} of {tests} hold"),
         (value, _) => format_number(value),
     };
-    let printed = match row.bound {
+    let published = match row.bound {
         Some(Bound::AtLeast) => format!("over {}", format_number(row.published)),
         Some(Bound::Within) => format!("within {}", format_number(row.published)),
         None => format_published(row),
     };
-    let counts = row.usage != RowUse::None;
+    let is_judged = row.usage != RowUse::None;
     [
         row.id.clone(),
         row.quantity.clone(),
         row.unit.clone(),
-        printed,
+        published,
         simulated,
         format_number(outcome.baseline),
-        format_error(outcome.error.filter(|_| counts), row.gain),
+        format_error(outcome.error.filter(|_| is_judged), row.gain),
         format_error(outcome.baseline_error, row.gain),
         row.usage.name().to_owned(),
     ]
@@ -298,29 +300,32 @@ fn table_cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
 
 fn draw_details(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> String {
     let mut text = format!("{}  {}\n", row.id, row.quantity);
-    let mut line = |name: &str, words: String| {
-        if !words.is_empty() {
-            text += &format!("  {name:<10} {words}\n");
+    let mut add_line = |name: &str, value: String| {
+        if !value.is_empty() {
+            text += &format!("  {name:<10} {value}\n");
         }
     };
-    line("measure", row.measure.as_ref().map(ToString::to_string).unwrap_or_default());
+    add_line("measure", row.measure.as_ref().map(ToString::to_string).unwrap_or_default());
     for test in &row.holds {
-        line("holds if", test.to_string());
+        add_line("holds if", test.to_string());
     }
     for run in runs_json(document, row) {
         let set: Vec<String> =
             run["set"].as_object().into_iter().flatten().map(|(k, v)| format!("{k} = {v}")).collect();
         let set = if set.is_empty() { String::new() } else { format!(", with {}", set.join(", ")) };
-        let because = run["because"].as_str().map(|words| format!(" ({words})")).unwrap_or_default();
-        line("run", format!("{}: {}{set}{because}", run["run"], run["system"]));
+        let because = run["because"].as_str().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        add_line("run", format!("{}: {}{set}{because}", run["run"], run["system"]));
     }
     for fitted in fitted_json(document, row) {
         let rows: Vec<&str> = fitted["rows"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let words = |key: &str| fitted[key].as_str().unwrap_or_default().to_owned();
-        line("fitted", format!("{} = {} on {}: {}", words("name"), words("value"), rows.join(", "), words("because")));
+        let text_of = |key: &str| fitted[key].as_str().unwrap_or_default().to_owned();
+        add_line(
+            "fitted",
+            format!("{} = {} on {}: {}", text_of("name"), text_of("value"), rows.join(", "), text_of("because")),
+        );
     }
-    line("naive", row.baseline.as_ref().map(describe_baseline).unwrap_or_default());
-    line("because", outcome_reason(row, outcome));
+    add_line("naive", row.baseline.as_ref().map(describe_baseline).unwrap_or_default());
+    add_line("because", outcome_reason(row, outcome));
     text + "\n"
 }
 
@@ -332,7 +337,7 @@ fn means_table(summaries: &[DocumentSummary]) -> TextTable {
     for title in ["naive's", "others", "error", "naive's", "all", "error", "naive's", "shapes"] {
         table = table.with_column(title, Align::Right);
     }
-    let words = |value: f64, scale: f64, unit: &str| match value.is_nan() {
+    let format_mean = |value: f64, scale: f64, unit: &str| match value.is_nan() {
         true => "-".to_owned(),
         false => format!("{:.1} {unit}", value * scale),
     };
@@ -347,8 +352,8 @@ fn means_table(summaries: &[DocumentSummary]) -> TextTable {
             [(&summary.gains, 1.0, "pp"), (&summary.others, 100.0, "%"), (&summary.all, 100.0, "%")]
         {
             cells.push(format!("{} of {}", mean.simulated, mean.rows));
-            cells.push(words(mean.error, scale, unit));
-            cells.push(words(mean.baseline_error, scale, unit));
+            cells.push(format_mean(mean.error, scale, unit));
+            cells.push(format_mean(mean.baseline_error, scale, unit));
         }
         cells.push(format!("{} of {}", summary.shapes.0, summary.shapes.1));
         table.add_row(cells);
@@ -356,12 +361,12 @@ fn means_table(summaries: &[DocumentSummary]) -> TextTable {
     table
 }
 
-/// The published value; in brackets if it was derived from published ones and is not printed itself.
+/// Formats the published value: in brackets if it was derived from published values and not published itself.
 fn format_published(row: &PublishedRow) -> String {
     if row.derived.is_some() { format!("({})", format_number(row.published)) } else { format_number(row.published) }
 }
 
-/// All rows as published, for `list experiments`.
+/// Returns name, JSON entries and table for `list experiments`: all rows as published.
 pub fn list_experiments() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
     let mut table =
         TextTable::new().with_column("id", Align::Left).with_column("doc", Align::Left).with_text_column("quantity");

@@ -47,16 +47,16 @@ struct NameMatches<'a> {
 }
 
 impl<'a> NameMatches<'a> {
-    fn find_matches(name: &str, all: &'a [Pack]) -> NameMatches<'a> {
-        let of_pack = |p: &Pack, r: &Rule| r.id == name || format!("{}/{}", p.id, r.id) == name;
-        let is = |t: &&GlossaryTerm| t.names.iter().chain([&t.id]).any(|n| n.eq_ignore_ascii_case(name));
-        let rules = all.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r)));
+    fn find_matches(name: &str, packs: &'a [Pack]) -> NameMatches<'a> {
+        let is_named = |p: &Pack, r: &Rule| r.id == name || format!("{}/{}", p.id, r.id) == name;
+        let is_term = |t: &&GlossaryTerm| t.names.iter().chain([&t.id]).any(|n| n.eq_ignore_ascii_case(name));
+        let rules = packs.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r)));
         let is_level = |l: &ArrayLevel| name.chars().any(char::is_alphabetic) && ArrayLevel::parse(name) == Some(*l);
         NameMatches {
-            terms: glossary::builtin_terms().iter().filter(is).collect(),
+            terms: glossary::builtin_terms().iter().filter(is_term).collect(),
             counters: Catalogue::builtin().find_by_exact_name(name),
-            rules: rules.filter(|(p, r)| of_pack(p, r)).collect(),
-            packs: all.iter().filter(|p| p.id == name).collect(),
+            rules: rules.filter(|(p, r)| is_named(p, r)).collect(),
+            packs: packs.iter().filter(|p| p.id == name).collect(),
             suites: find_suite(name).into_iter().collect(),
             drives: diskwright_simulator::catalogue::find_entry(name).into_iter().collect(),
             levels: ArrayLevel::ALL.into_iter().filter(is_level).collect(),
@@ -64,8 +64,8 @@ impl<'a> NameMatches<'a> {
     }
 
     fn match_count(&self) -> usize {
-        let few = self.terms.len() + self.counters.len() + self.rules.len() + self.packs.len();
-        few + self.suites.len() + self.drives.len() + self.levels.len()
+        let count = self.terms.len() + self.counters.len() + self.rules.len() + self.packs.len();
+        count + self.suites.len() + self.drives.len() + self.levels.len()
     }
 
     /// True if there are only counters, and none by its own id.
@@ -91,28 +91,32 @@ impl<'a> NameMatches<'a> {
 /// Runs `explain`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.join(" ");
-    let all = packs::builtin_packs()?;
-    let named = NameMatches::find_matches(&name, &all);
-    let entries = name_search::all_entries(&all);
-    let found = name_search::find_matching(&entries, &name);
-    if named.match_count() == 0 && found.is_empty() {
+    let packs = packs::builtin_packs()?;
+    let exact = NameMatches::find_matches(&name, &packs);
+    let entries = name_search::all_entries(&packs);
+    let matches = name_search::find_matching(&entries, &name);
+    if exact.match_count() == 0 && matches.is_empty() {
         return Err(unknown_name_failure(&name, &entries));
     }
     if arguments.json {
-        return output::print_json(&answer_document(&name, &named, &found)?);
+        return output::print_json(&answer_document(&name, &exact, &matches)?);
     }
     let style = output::stdout_style();
-    let others = found.iter().filter(|(fit, _)| *fit >= MatchQuality::Part).count().saturating_sub(named.match_count());
+    let other_matches = matches
+        .iter()
+        .filter(|(quality, _)| *quality >= MatchQuality::Part)
+        .count()
+        .saturating_sub(exact.match_count());
     // `disk` is the last word of a counter's name, and part of many others
-    let vague = named.is_by_part(&name) && others > MAX_LISTED;
-    if named.match_count() == 0 || named.match_count() > MAX_PAGES || vague || arguments.all {
-        return output::print_text(&format_listing(&name, &found, arguments.all));
+    let is_vague = exact.is_by_part(&name) && other_matches > MAX_LISTED;
+    if exact.match_count() == 0 || exact.match_count() > MAX_PAGES || is_vague || arguments.all {
+        return output::print_text(&format_listing(&name, &matches, arguments.all));
     }
-    let mut text = named.draw_pages(&style)?.join("\n");
-    if others > 0 {
+    let mut text = exact.draw_pages(&style)?.join("\n");
+    if other_matches > 0 {
         text.push_str(&format!(
             "\n{} this name: diskwright explain --all {}\n",
-            units::format_count(others, "more contains", "more contain"),
+            units::format_count(other_matches, "more contains", "more contain"),
             quote_name(&name)
         ));
     }
@@ -120,58 +124,61 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn quote_name(name: &str) -> String {
-    let plain = name.chars().all(|c| c.is_alphanumeric() || "._-/%".contains(c));
-    if plain { name.to_owned() } else { format!("\"{name}\"") }
+    let is_plain = name.chars().all(|c| c.is_alphanumeric() || "._-/%".contains(c));
+    if is_plain { name.to_owned() } else { format!("\"{name}\"") }
 }
 
 /// Failure for a name that nothing has.
 fn unknown_name_failure(name: &str, entries: &[ExplainEntry]) -> Failure {
-    let near: Vec<String> =
+    let similar: Vec<String> =
         name_search::find_similar(entries, name).iter().map(|e| format!("`{}` ({})", e.name, e.kind)).collect();
-    let hint = match near.as_slice() {
+    let hint = match similar.as_slice() {
         [] => "`diskwright list counters`, `list rules`, `list suites` and `list drives` print all names".to_owned(),
-        near => format!("did you mean {}?", near.join(" or ")),
+        similar => format!("did you mean {}?", similar.join(" or ")),
     };
     Failure::Failed(format!("unknown name `{name}`: no term, counter, rule, pack, suite, drive or RAID level; {hint}"))
 }
 
 /// Formats matches, one per line.
-fn format_listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], show_all: bool) -> String {
+fn format_listing(name: &str, matches: &[(MatchQuality, &ExplainEntry)], show_all: bool) -> String {
     let max_entries = if show_all { usize::MAX } else { MAX_LISTED };
     let mut table = TextTable::new().with_text_column("name").with_text_column("is a").with_text_column("what it is");
-    for (_, entry) in found.iter().take(max_entries) {
+    for (_, entry) in matches.iter().take(max_entries) {
         table.add_row([entry.name.clone(), entry.kind.to_owned(), entry.title.clone()]);
     }
     let mut text = table.render(&output::wide_table_style());
-    let left = found.len().saturating_sub(max_entries);
-    let more =
-        if left > 0 { format!("{left} more: diskwright explain --all {}. ", quote_name(name)) } else { String::new() };
+    let unlisted = matches.len().saturating_sub(max_entries);
+    let more = if unlisted > 0 {
+        format!("{unlisted} more: diskwright explain --all {}. ", quote_name(name))
+    } else {
+        String::new()
+    };
     text.push_str(&format!("\n{more}`diskwright explain NAME` explains one of them.\n"));
     text
 }
 
 fn answer_document(
     name: &str,
-    named: &NameMatches<'_>,
-    found: &[(MatchQuality, &ExplainEntry)],
+    exact: &NameMatches<'_>,
+    matches: &[(MatchQuality, &ExplainEntry)],
 ) -> Result<Value, Failure> {
     // also counters by parts of their names, as long as nothing else matches
     let counters = Catalogue::builtin().find_by_name(name);
     Ok(json!({
         "schema": "diskwright.explain/1",
         "name": name,
-        "terms": named.terms,
+        "terms": exact.terms,
         "counters": counters.iter().map(|c| counter_json(c)).collect::<Vec<_>>(),
-        "rules": named.rules.iter().map(|(p, r)| rule_json(p, r)).collect::<Vec<_>>(),
-        "packs": named.packs.iter().map(|p| pack_json(p)).collect::<Vec<_>>(),
-        "suites": named.suites.iter().map(|s| suite_json(s)).collect::<Vec<_>>(),
-        "drives": named.drives.iter().map(|d| drives::drive_json(d)).collect::<Result<Vec<_>, _>>()?,
-        "levels": named.levels.iter().map(|l| list::level_json(*l)).collect::<Vec<_>>(),
-        "matches": found.iter().map(|(_, e)| e.summary_json()).collect::<Vec<_>>(),
+        "rules": exact.rules.iter().map(|(p, r)| rule_json(p, r)).collect::<Vec<_>>(),
+        "packs": exact.packs.iter().map(|p| pack_json(p)).collect::<Vec<_>>(),
+        "suites": exact.suites.iter().map(|s| suite_json(s)).collect::<Vec<_>>(),
+        "drives": exact.drives.iter().map(|d| drives::drive_json(d)).collect::<Result<Vec<_>, _>>()?,
+        "levels": exact.levels.iter().map(|l| list::level_json(*l)).collect::<Vec<_>>(),
+        "matches": matches.iter().map(|(_, e)| e.summary_json()).collect::<Vec<_>>(),
     }))
 }
 
-/// Draws a RAID level for people.
+/// Draws a RAID level as text.
 fn level_page(level: ArrayLevel, style: &Style) -> String {
     let fields = list::level_json(level);
     let text = |key: &str| fields[key].as_str().unwrap_or_default().to_owned();
@@ -191,7 +198,7 @@ fn level_page(level: ArrayLevel, style: &Style) -> String {
     )
 }
 
-/// Draws a suite of `probe` for people.
+/// Draws a suite of `probe` as text.
 fn suite_page(suite: &Suite, style: &Style) -> String {
     let plan = default_plan(suite);
     let writes = match suite.writes {

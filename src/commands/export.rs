@@ -72,15 +72,15 @@ enum ExportForm {
 
 impl Arguments {
     fn output_format(&self) -> Result<(ExportFormat, &'static str), Failure> {
-        let only = |form: &str, option: &str| Err(Failure::Usage(format!("{form} has no {option} form")));
+        let refuse_form = |form: &str, option: &str| Err(Failure::Usage(format!("{form} has no {option} form")));
         match self.form {
             ExportForm::Csv if self.long => Ok((ExportFormat::CsvLong, "csv")),
             ExportForm::Csv => Ok((ExportFormat::Csv, "csv")),
             ExportForm::Parquet if self.wide => Ok((ExportFormat::ParquetWide, "parquet")),
             ExportForm::Parquet => Ok((ExportFormat::Parquet, "parquet")),
-            ExportForm::Jsonl if self.long => only("jsonl", "--long"),
+            ExportForm::Jsonl if self.long => refuse_form("jsonl", "--long"),
             ExportForm::Jsonl => Ok((ExportFormat::JsonLines, "jsonl")),
-            ExportForm::Prometheus if self.long || self.wide => only("prometheus", "--long or --wide"),
+            ExportForm::Prometheus if self.long || self.wide => refuse_form("prometheus", "--long or --wide"),
             ExportForm::Prometheus => Ok((ExportFormat::Prometheus, "prometheus")),
         }
     }
@@ -104,17 +104,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     process_series::report_left_out(&logs);
     let survey = export_columns::survey_columns(&logs, &arguments.counter, &arguments.instance, arguments.raw)?;
     let ColumnSurvey { columns, ticks } = survey;
-    let shown = output_file::is_stdout(path) && io::stdout().is_terminal();
-    let named = name_columns(&columns, format, arguments.cells, shown);
+    let on_terminal = output_file::is_stdout(path) && io::stdout().is_terminal();
+    let named_columns = name_columns(&columns, format, arguments.cells, on_terminal);
     let tally = output_file::write_in_pieces(path, |out| {
-        write_columns(&logs, &columns, &named, ticks, format, CountingWriter::new(out))
+        write_columns(&logs, &columns, &named_columns, ticks, format, CountingWriter::new(out))
     })?;
     if tally.skipped_samples > 0 {
         let count = format_count(tally.skipped_samples, "sample was", "samples were");
-        output::print_warning(format_args!(
-            "{count} left out: their time repeats or goes back within their \
-                                   series"
-        ));
+        output::print_warning(format_args!("{count} left out: their time repeats or goes back within their series"));
     }
     if arguments.json {
         summary_document(arguments, &logs, name, columns.len(), &tally)?;
@@ -168,35 +165,35 @@ fn name_columns(
     named
 }
 
-/// Writes the columns under the names in `named`, one for each of them.
+/// Writes the columns under the names in `named_columns`, which has one entry for each column.
 fn write_columns(
     logs: &Logs,
     columns: &[ExportColumn],
-    named: &[ExportColumn],
+    named_columns: &[ExportColumn],
     ticks: u64,
     format: ExportFormat,
     out: CountingWriter,
 ) -> Result<ExportTally, Failure> {
-    let mut sink = create_sink(format, named.to_vec(), ticks, out).map_err(export_failure)?;
+    let mut sink = create_sink(format, named_columns.to_vec(), ticks, out).map_err(export_failure)?;
     let bar = tick_bar(ticks * sink.pass_count() as u64);
     let only_processes = columns.iter().all(|column| process_series::is_process_counter(&column.counter));
     for pass in 0..sink.pass_count() {
-        let wanted: Vec<&ExportColumn> =
+        let selected: Vec<&ExportColumn> =
             sink.wanted_columns(pass).into_iter().filter_map(|index| columns.get(index)).collect();
-        let mut known: Option<(Arc<Schema>, Vec<Option<ColumnSource>>)> = None;
-        let mut room = vec![Vec::new(); wanted.len()];
+        let mut current: Option<(Arc<Schema>, Vec<Option<ColumnSource>>)> = None;
+        let mut buffers = vec![Vec::new(); selected.len()];
         logs.read(|piece| {
             if let LogPiece::Frame(frame) = piece {
-                if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
-                    known =
-                        Some((Arc::clone(frame.schema()), export_columns::resolve_sources(&wanted, frame.schema())));
+                if current.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
+                    current =
+                        Some((Arc::clone(frame.schema()), export_columns::resolve_sources(&selected, frame.schema())));
                 }
-                let sources = known.as_ref().map(|(_, sources)| sources.as_slice()).unwrap_or_default();
+                let sources = current.as_ref().map(|(_, sources)| sources.as_slice()).unwrap_or_default();
                 bar.inc(frame.ticks().len() as u64);
                 if only_processes && sources.iter().all(Option::is_none) {
                     return Ok(());
                 }
-                write_frame(sink.as_mut(), frame, sources, &mut room)?;
+                write_frame(sink.as_mut(), frame, sources, &mut buffers)?;
             }
             Ok(())
         })?;
@@ -206,16 +203,16 @@ fn write_columns(
     sink.finish().map_err(export_failure)
 }
 
-/// Passes the wanted values of a frame to the sink.
+/// Passes the values of a frame to the sink: one list for each column, `None` for a column that the frame lacks.
 fn write_frame(
     sink: &mut dyn ExportSink,
     frame: &Frame,
     sources: &[Option<ColumnSource>],
-    room: &mut [Vec<f64>],
+    buffers: &mut [Vec<f64>],
 ) -> Result<(), Failure> {
     let mut values = Vec::with_capacity(sources.len());
-    for (source, room) in sources.iter().zip(room) {
-        values.push(source.as_ref().map(|source| source.read_values(frame, room)));
+    for (source, buffer) in sources.iter().zip(buffers) {
+        values.push(source.as_ref().map(|source| source.read_values(frame, buffer)));
     }
     sink.write(&ExportBatch { ticks: frame.ticks(), values: &values }).map_err(export_failure)
 }

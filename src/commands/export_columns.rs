@@ -15,7 +15,7 @@ use super::log::Logs;
 
 /// Result of the first pass over the logs.
 pub struct ColumnSurvey {
-    /// The wanted columns: in the catalogue's order, then foreign ones in the order of appearance.
+    /// The selected columns: in the catalogue's order, then foreign ones in the order of appearance.
     pub columns: Vec<ExportColumn>,
     /// Ticks in the window.
     pub ticks: u64,
@@ -30,17 +30,17 @@ pub enum ColumnSource {
 }
 
 impl ColumnSource {
-    /// Returns one value per tick; `room` holds them if they had to be computed.
-    pub fn read_values<'a>(&self, frame: &'a Frame, room: &'a mut Vec<f64>) -> &'a [f64] {
+    /// Returns one value per tick; `buffer` holds the values if they had to be computed.
+    pub fn read_values<'a>(&self, frame: &'a Frame, buffer: &'a mut Vec<f64>) -> &'a [f64] {
         match self {
             ColumnSource::Stored(column, 1.0) => return frame.column(*column),
             ColumnSource::Stored(column, scale) => {
-                room.clear();
-                room.extend(frame.column(*column).iter().map(|cell| cell * scale));
+                buffer.clear();
+                buffer.extend(frame.column(*column).iter().map(|cell| cell * scale));
             }
-            ColumnSource::Computed(plan) => plan.compute_values(frame, room),
+            ColumnSource::Computed(plan) => plan.compute_values(frame, buffer),
         }
-        room
+        buffer
     }
 }
 
@@ -60,9 +60,9 @@ impl<'a> ColumnSelection<'a> {
     }
 
     fn wants_counter(&self, id: &str) -> bool {
-        let mut wishes = self.counters.iter().zip(&self.named);
+        let mut entries = self.counters.iter().zip(&self.named);
         self.counters.is_empty()
-            || wishes.any(|(pattern, named)| matches_counter_id(pattern, id) || named.contains(&id))
+            || entries.any(|(pattern, named)| matches_counter_id(pattern, id) || named.contains(&id))
     }
 
     fn wants_instance(&self, instance: &str) -> bool {
@@ -77,34 +77,34 @@ pub fn survey_columns(
     instances: &[String],
     raw: bool,
 ) -> Result<ColumnSurvey, Failure> {
-    let wish = ColumnSelection::new(counters, instances, raw);
-    let mut found = SeriesPairs::default();
+    let selection = ColumnSelection::new(counters, instances, raw);
+    let mut series = SeriesPairs::default();
     let mut ticks = 0;
-    let mut last: Option<Arc<Schema>> = None;
+    let mut last_schema: Option<Arc<Schema>> = None;
     logs.read(|piece| {
         if let LogPiece::Frame(frame) = piece {
             ticks += frame.ticks().len() as u64;
-            if last.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
-                found.add_schema(frame.schema(), &wish);
-                last = Some(Arc::clone(frame.schema()));
+            if last_schema.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
+                series.add_schema(frame.schema(), &selection);
+                last_schema = Some(Arc::clone(frame.schema()));
             }
         }
         Ok(())
     })?;
     // an unknown name is an error even if others were found; other tools' counters may lack the instance
-    let is_found = |name: &str| found.pairs.iter().any(|(counter, _)| matches_counter_id(name, counter));
-    let may_lack = |name: &str| !found.pairs.is_empty() && name.to_ascii_lowercase().starts_with("foreign.");
+    let is_found = |name: &str| series.pairs.iter().any(|(counter, _)| matches_counter_id(name, counter));
+    let may_lack = |name: &str| !series.pairs.is_empty() && name.to_ascii_lowercase().starts_with("foreign.");
     let unknown = counters
         .iter()
-        .zip(&wish.named)
+        .zip(&selection.named)
         .find(|(name, ids)| !name.contains('*') && ids.is_empty() && !is_found(name) && !may_lack(name));
     if let Some((name, _)) = unknown {
         return Err(unknown_counter_failure(name));
     }
-    if let Some(failure) = found.missing_series_failure(instances) {
+    if let Some(failure) = series.missing_series_failure(instances) {
         return Err(failure);
     }
-    Ok(ColumnSurvey { columns: found.into_columns(raw), ticks })
+    Ok(ColumnSurvey { columns: series.into_columns(raw), ticks })
 }
 
 /// Pairs of counter and instance, in order of appearance.
@@ -112,8 +112,8 @@ pub fn survey_columns(
 struct SeriesPairs {
     pairs: Vec<(String, String)>,
     known: HashSet<(String, String)>,
-    /// Instances of the wanted counters that were not selected.
-    others: BTreeSet<String>,
+    /// Instances that were not selected, of the selected counters.
+    unselected: BTreeSet<String>,
 }
 
 impl SeriesPairs {
@@ -124,30 +124,30 @@ impl SeriesPairs {
         }
     }
 
-    fn add_schema(&mut self, schema: &Schema, wish: &ColumnSelection<'_>) {
+    fn add_schema(&mut self, schema: &Schema, selection: &ColumnSelection<'_>) {
         let index = index_series(schema);
         for series in &schema.series {
-            if !wish.wants_counter(&series.counter) {
+            if !selection.wants_counter(&series.counter) {
                 continue;
             }
-            if wish.wants_instance(&series.instance) {
+            if selection.wants_instance(&series.instance) {
                 self.push_pair(&series.counter, &series.instance);
-            } else if !self.others.contains(&series.instance) {
-                self.others.insert(series.instance.clone());
+            } else if !self.unselected.contains(&series.instance) {
+                self.unselected.insert(series.instance.clone());
             }
         }
-        if wish.raw {
+        if selection.raw {
             return;
         }
         let computed = Catalogue::builtin().counters().iter().filter(|c| !c.derive.is_empty());
         let mut instances: HashMap<&str, Vec<&str>> = HashMap::new();
-        for counter in computed.filter(|c| wish.wants_counter(&c.id)) {
+        for counter in computed.filter(|c| selection.wants_counter(&c.id)) {
             let all = instances.entry(counter.object_name()).or_insert_with(|| schema.instances(counter.object_name()));
             for instance in all.iter().filter(|i| counter.derive.iter().any(|derive| has_inputs(derive, i, &index))) {
-                if wish.wants_instance(instance) {
+                if selection.wants_instance(instance) {
                     self.push_pair(&counter.id, instance);
-                } else if !self.others.contains(*instance) {
-                    self.others.insert((*instance).to_owned());
+                } else if !self.unselected.contains(*instance) {
+                    self.unselected.insert((*instance).to_owned());
                 }
             }
         }
@@ -155,21 +155,21 @@ impl SeriesPairs {
 
     /// Returns the failure if nothing was found or a given instance does not exist.
     fn missing_series_failure(&self, instances: &[String]) -> Option<Failure> {
-        let others: BTreeSet<&str> = self.others.iter().map(String::as_str).collect();
+        let unselected: BTreeSet<&str> = self.unselected.iter().map(String::as_str).collect();
         if self.pairs.is_empty() {
             let none = || Failure::Failed("the log contains none of these counters and instances".into());
-            return Some(unknown_instance_failure(instances, &others).unwrap_or_else(none));
+            return Some(unknown_instance_failure(instances, &unselected).unwrap_or_else(none));
         }
-        missing_instance_failure(instances, &distinct_instances(&self.pairs), &others)
+        missing_instance_failure(instances, &distinct_instances(&self.pairs), &unselected)
     }
 
     fn into_columns(self, raw: bool) -> Vec<ExportColumn> {
         let catalogue = Catalogue::builtin();
-        let places: HashMap<&str, usize> =
+        let positions: HashMap<&str, usize> =
             catalogue.counters().iter().enumerate().map(|(number, counter)| (counter.id.as_str(), number)).collect();
         let mut columns: Vec<ExportColumn> = self.pairs.into_iter().map(export_column).collect();
         if !raw {
-            columns.sort_by_key(|column| places.get(column.counter.as_str()).copied().unwrap_or(usize::MAX));
+            columns.sort_by_key(|column| positions.get(column.counter.as_str()).copied().unwrap_or(usize::MAX));
         }
         columns
     }
@@ -189,11 +189,11 @@ fn index_series(schema: &Schema) -> SeriesIndex<'_> {
 /// True if the schema has all inputs of a formula.
 fn has_inputs(derive: &Formula, instance: &str, index: &SeriesIndex<'_>) -> bool {
     let has = |id: &String| index.contains_key(&(id.as_str(), instance));
-    let per = match &derive.per {
+    let has_divisor = match &derive.per {
         FormulaDivisor::Counters(ids) => ids.iter().any(has),
         _ => true,
     };
-    per && derive.sum.iter().all(has) && derive.minus.iter().all(has)
+    has_divisor && derive.sum.iter().all(has) && derive.minus.iter().all(has)
 }
 
 fn export_column((counter, instance): (String, String)) -> ExportColumn {

@@ -21,8 +21,9 @@ pub struct FileFingerprint {
     file: String,
     /// Its size on disk.
     bytes: u64,
-    /// FNV-1a of its first and last bytes.
+    /// FNV-1a hash of its first [`FINGERPRINT_BYTES`].
     head: u64,
+    /// FNV-1a hash of its last [`FINGERPRINT_BYTES`].
     tail: u64,
 }
 
@@ -32,9 +33,9 @@ impl FileFingerprint {
         // opening a named pipe would consume data that the import needs
         path.metadata().ok().filter(Metadata::is_file)?;
         let file = File::open(path).ok()?;
-        let found = file.metadata().ok().filter(|found| found.is_file() && found.len() > 0)?;
-        let (head, tail) = hash_ends(&file, found.len())?;
-        Some(FileFingerprint { file: name, bytes: found.len(), head, tail })
+        let metadata = file.metadata().ok().filter(|metadata| metadata.is_file() && metadata.len() > 0)?;
+        let (head, tail) = hash_ends(&file, metadata.len())?;
+        Some(FileFingerprint { file: name, bytes: metadata.len(), head, tail })
     }
 
     /// Returns the note that an import leaves.
@@ -42,18 +43,18 @@ impl FileFingerprint {
         Ok(Note::new(time_ns, Note::IMPORT, serde_json::to_string(self)?))
     }
 
-    /// True if a file begins with everything that was imported then.
+    /// True if a file of this size begins with the bytes that were imported.
     fn matches_start_of(&self, file: &File, bytes: u64) -> bool {
         bytes >= self.bytes && hash_ends(file, self.bytes) == Some((self.head, self.tail))
     }
 }
 
 /// Fails if the log in `to` already has the file, or a shorter version of it.
-pub fn refuse_repeated_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<(), Failure> {
-    let Some(earlier) = find_earlier_import(to, path, now)? else { return Ok(()) };
-    let (file, to) = (&now.file, to.display());
-    let finding = match earlier.bytes == now.bytes {
-        true if earlier.file == now.file => format!("{file} is already in {to}"),
+pub fn refuse_repeated_import(to: &Path, path: &Path, fingerprint: &FileFingerprint) -> Result<(), Failure> {
+    let Some(earlier) = find_earlier_import(to, path, fingerprint)? else { return Ok(()) };
+    let (file, to) = (&fingerprint.file, to.display());
+    let finding = match earlier.bytes == fingerprint.bytes {
+        true if earlier.file == fingerprint.file => format!("{file} is already in {to}"),
         true => format!("{file} is already in {to}: it was imported as {}", earlier.file),
         false => format!(
             "{file} has grown since it was imported into {to}: importing it again would duplicate its earlier content"
@@ -62,7 +63,11 @@ pub fn refuse_repeated_import(to: &Path, path: &Path, now: &FileFingerprint) -> 
     Err(Failure::Failed(format!("{finding}; import it into a new folder, or use --again")))
 }
 
-fn find_earlier_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<Option<FileFingerprint>, Failure> {
+fn find_earlier_import(
+    to: &Path,
+    path: &Path,
+    fingerprint: &FileFingerprint,
+) -> Result<Option<FileFingerprint>, Failure> {
     if !to.is_dir() || !is_log(to) {
         return Ok(None);
     }
@@ -74,8 +79,8 @@ fn find_earlier_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<
         if note.kind != Note::IMPORT {
             continue;
         }
-        let read = serde_json::from_str::<FileFingerprint>(note.text()).ok();
-        if let Some(earlier) = read.filter(|earlier| earlier.matches_start_of(&file, now.bytes)) {
+        let imported = serde_json::from_str::<FileFingerprint>(note.text()).ok();
+        if let Some(earlier) = imported.filter(|earlier| earlier.matches_start_of(&file, fingerprint.bytes)) {
             return Ok(Some(earlier));
         }
     }
@@ -84,12 +89,13 @@ fn find_earlier_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<
 
 /// Hashes the beginning and the end of the first `bytes` of a file.
 fn hash_ends(file: &File, bytes: u64) -> Option<(u64, u64)> {
-    let piece = |from: u64, to: u64| {
+    let hash_range = |from: u64, to: u64| {
         let mut piece = vec![0; usize::try_from(to - from).ok()?];
         file.read_exact_at(&mut piece, from).ok()?;
         Some(fnv1a_hash(&piece))
     };
-    Some((piece(0, bytes.min(FINGERPRINT_BYTES))?, piece(bytes.saturating_sub(FINGERPRINT_BYTES), bytes)?))
+    let head = hash_range(0, bytes.min(FINGERPRINT_BYTES))?;
+    Some((head, hash_range(bytes.saturating_sub(FINGERPRINT_BYTES), bytes)?))
 }
 
 fn fnv1a_hash(bytes: &[u8]) -> u64 {

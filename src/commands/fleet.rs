@@ -1,12 +1,12 @@
 //! `why --prometheus URL --fleet`: ranks all machines of a store, worst first.
 
-use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
-use diskwright_base::counter_ids::{memory, physical_disk, processor, system};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
+use diskwright_base::counter_ids::{memory, physical_disk, processor, system};
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_base::{Catalogue, Note};
 use diskwright_diagnosis::{Bottleneck, Pack, Verdict};
@@ -36,19 +36,19 @@ struct FleetRank {
 }
 
 impl FleetRank {
-    /// Sort key: whether a bottleneck was found, the weight of its evidence, and the length of the longest conspicuous
-    /// stretch without a verdict.
+    /// Sort key: whether a bottleneck was found, the weight of its evidence, and the share of the window that the
+    /// longest episode lasted.
     fn severity_key(&self) -> (bool, f64, f64) {
         let Ok(verdict) = &self.verdict else { return (false, -1.0, 0.0) };
-        let held = verdict.bottleneck.blames();
+        let has_bottleneck = verdict.bottleneck.blames();
         let score = verdict.ranking.iter().find(|r| r.bottleneck == verdict.bottleneck).map_or(0.0, |r| r.score);
-        (held, score, verdict.episodes.iter().map(|e| e.share).fold(0.0, f64::max))
+        (has_bottleneck, score, verdict.episodes.iter().map(|e| e.share).fold(0.0, f64::max))
     }
 }
 
 /// Ranks the machines of a store.
 pub fn run(
-    asking: &StoreArguments,
+    store_arguments: &StoreArguments,
     window: &LogWindow,
     judging: &JudgingArguments,
     as_json: bool,
@@ -56,17 +56,17 @@ pub fn run(
     let started = Instant::now();
     window.refuse_log_options()?;
     let packs = judging.load_packs(false)?;
-    let store = asking.open_store()?;
-    let wanted = asking.host_query(window, DEFAULT_WINDOW)?;
-    let fleet = Fleet::discover_hosts(&store, wanted, &counters_of_packs(&packs))?;
-    let places = rank_members(&store, &fleet, judging, &packs)?;
+    let store = store_arguments.open_store()?;
+    let query = store_arguments.host_query(window, DEFAULT_WINDOW)?;
+    let fleet = Fleet::discover_hosts(&store, query, &counters_of_packs(&packs))?;
+    let ranks = rank_members(&store, &fleet, judging, &packs)?;
     metric_store::report_warnings(&store);
-    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), query_cost: store.request_statistics() };
+    let cost = FleetCost { seconds: started.elapsed().as_secs_f64(), query_cost: store.request_statistics() };
     if as_json {
-        return output::print_json(&ranking_document(&places, &store, &fleet, &took));
+        return output::print_json(&ranking_document(&ranks, &store, &fleet, &cost));
     }
-    output::print_text(&ranking_table(&places).render(&output::wide_table_style()))?;
-    output::print_warning(summary_line(&places, &fleet, &took));
+    output::print_text(&ranking_table(&ranks).render(&output::wide_table_style()))?;
+    output::print_warning(summary_line(&ranks, &fleet, &cost));
     Ok(())
 }
 
@@ -75,17 +75,18 @@ pub type RankedHost = (String, Result<Verdict, String>);
 
 /// Judges the machines of a store, worst first.
 pub fn rank_hosts(
-    asking: &StoreArguments,
+    store_arguments: &StoreArguments,
     window: &LogWindow,
     judging: &JudgingArguments,
 ) -> Result<Vec<RankedHost>, Failure> {
     window.refuse_reading_options()?;
     let packs = judging.load_packs(false)?;
-    let store = asking.open_store()?;
-    let fleet = Fleet::discover_hosts(&store, asking.host_query(window, DEFAULT_WINDOW)?, &counters_of_packs(&packs))?;
-    let places = rank_members(&store, &fleet, judging, &packs)?;
+    let store = store_arguments.open_store()?;
+    let fleet =
+        Fleet::discover_hosts(&store, store_arguments.host_query(window, DEFAULT_WINDOW)?, &counters_of_packs(&packs))?;
+    let ranks = rank_members(&store, &fleet, judging, &packs)?;
     metric_store::report_warnings(&store);
-    Ok(places.into_iter().map(|place| (place.host, place.verdict)).collect())
+    Ok(ranks.into_iter().map(|rank| (rank.host, rank.verdict)).collect())
 }
 
 /// Judges all machines, worst first; those that cannot be judged have the reason.
@@ -95,47 +96,46 @@ fn rank_members(
     judging: &JudgingArguments,
     packs: &[Pack],
 ) -> Result<Vec<FleetRank>, Failure> {
-    let mut places = judge_all(store, fleet, judging, packs)?;
-    let others = fleet.other_hosts.iter().map(|host| FleetRank {
+    let mut ranks = judge_all(store, fleet, judging, packs)?;
+    let unknown_hosts = fleet.other_hosts.iter().map(|host| FleetRank {
         host: host.clone(),
         verdict: Err("no metrics of node_exporter or windows_exporter".into()),
         left_out: 0,
     });
-    places.extend(others);
-    places.sort_by(|a, b| {
-        let (a_bad, b_bad) = (a.severity_key(), b.severity_key());
-        let by_badness = b_bad.partial_cmp(&a_bad).unwrap_or(std::cmp::Ordering::Equal);
-        by_badness.then_with(|| a.host.cmp(&b.host))
+    ranks.extend(unknown_hosts);
+    ranks.sort_by(|a, b| {
+        let (a_key, b_key) = (a.severity_key(), b.severity_key());
+        let by_severity = b_key.partial_cmp(&a_key).unwrap_or(std::cmp::Ordering::Equal);
+        by_severity.then_with(|| a.host.cmp(&b.host))
     });
-    Ok(places)
+    Ok(ranks)
 }
 
 /// Stored counters that the packs' rules need.
 fn counters_of_packs(packs: &[Pack]) -> BTreeSet<String> {
-    let mut named: Vec<String> = Vec::new();
+    let mut ids: Vec<String> = Vec::new();
     for pack in packs {
         for rule in &pack.rules {
             visit_strings(&json!(rule), &mut |text| {
-                named.push(text.to_owned());
-                named.push(format!("{}.{text}", rule.object));
+                ids.push(text.to_owned());
+                ids.push(format!("{}.{text}", rule.object));
             });
         }
     }
     // inputs of pseudo counters (spindles, ceilings, light load) and of the machine's size
-    named.extend([physical_disk::AVG_S_PER_TRANSFER, physical_disk::BYTES_PER_S, physical_disk::BUSY].map(Into::into));
-    named
-        .extend([physical_disk::CURRENT_QUEUE_LENGTH, physical_disk::FLUSHES, physical_disk::DISCARDS].map(Into::into));
-    named.extend([memory::TOTAL_BYTES, system::PROCESSORS, processor::BUSY].map(Into::into));
-    let known = named.iter().map(String::as_str).filter(|id| Catalogue::builtin().get(id).is_some());
+    ids.extend([physical_disk::AVG_S_PER_TRANSFER, physical_disk::BYTES_PER_S, physical_disk::BUSY].map(Into::into));
+    ids.extend([physical_disk::CURRENT_QUEUE_LENGTH, physical_disk::FLUSHES, physical_disk::DISCARDS].map(Into::into));
+    ids.extend([memory::TOTAL_BYTES, system::PROCESSORS, processor::BUSY].map(Into::into));
+    let known = ids.iter().map(String::as_str).filter(|id| Catalogue::builtin().get(id).is_some());
     stored_counters_for(known)
 }
 
 /// Visits every string of a document.
-fn visit_strings(value: &Value, each: &mut impl FnMut(&str)) {
+fn visit_strings(value: &Value, visit: &mut impl FnMut(&str)) {
     match value {
-        Value::String(text) => each(text),
-        Value::Array(list) => list.iter().for_each(|v| visit_strings(v, each)),
-        Value::Object(fields) => fields.values().for_each(|v| visit_strings(v, each)),
+        Value::String(text) => visit(text),
+        Value::Array(list) => list.iter().for_each(|v| visit_strings(v, visit)),
+        Value::Object(fields) => fields.values().for_each(|v| visit_strings(v, visit)),
         _ => {}
     }
 }
@@ -148,8 +148,8 @@ fn judge_all(
 ) -> Result<Vec<FleetRank>, Failure> {
     let chunks = fleet.host_chunks();
     let next = AtomicUsize::new(0);
-    let places = Mutex::new(Vec::new());
-    let failed: Mutex<Option<RemoteError>> = Mutex::new(None);
+    let ranks = Mutex::new(Vec::new());
+    let failure: Mutex<Option<RemoteError>> = Mutex::new(None);
     let bar = pacer::watch_progress_bar(None, format_count(fleet.hosts.len() as u64, "machine", "machines"));
     let poisoned = || Failure::Failed("a worker panicked".into());
     std::thread::scope(|scope| {
@@ -160,16 +160,16 @@ fn judge_all(
                         Ok(members) => {
                             let judged: Vec<FleetRank> =
                                 members.into_iter().map(|m| judge_member(m, judging, packs)).collect();
-                            if let Ok(mut places) = places.lock() {
-                                places.extend(judged);
-                                bar.set_message(format!("{} of {} machines", places.len(), fleet.hosts.len()));
+                            if let Ok(mut ranks) = ranks.lock() {
+                                ranks.extend(judged);
+                                bar.set_message(format!("{} of {} machines", ranks.len(), fleet.hosts.len()));
                             }
                         }
                         Err(error) => {
                             // the other workers stop too
                             next.store(chunks.len(), Ordering::Relaxed);
-                            if let Ok(mut failed) = failed.lock() {
-                                failed.get_or_insert(error);
+                            if let Ok(mut failure) = failure.lock() {
+                                failure.get_or_insert(error);
                             }
                         }
                     }
@@ -178,15 +178,15 @@ fn judge_all(
         }
     });
     bar.finish_and_clear();
-    match failed.into_inner().map_err(|_| poisoned())? {
+    match failure.into_inner().map_err(|_| poisoned())? {
         Some(error) => Err(error.into()),
-        None => places.into_inner().map_err(|_| poisoned()),
+        None => ranks.into_inner().map_err(|_| poisoned()),
     }
 }
 
 fn judge_member(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> FleetRank {
     let left_out = member.samples.as_ref().map_or(0, |samples| samples.invalid_values);
-    let judged = member.samples.and_then(|samples| {
+    let verdict = member.samples.and_then(|samples| {
         let ticks = samples.frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
         let mut judge = judging.new_judge(packs.to_vec(), Some((first.start_ns(), last.time_ns)));
@@ -195,7 +195,7 @@ fn judge_member(member: FleetMember, judging: &JudgingArguments, packs: &[Pack])
         judge.add_frame(&samples.frame);
         judge.finish().into_iter().next().ok_or_else(|| "no rule pack gave a verdict".to_owned())
     });
-    FleetRank { host: member.host, verdict: judged, left_out }
+    FleetRank { host: member.host, verdict, left_out }
 }
 
 /// Cost of a ranking.
@@ -205,27 +205,27 @@ struct FleetCost {
     query_cost: (u64, f64, u64),
 }
 
-fn summary_line(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
-    let count = |of: fn(&FleetRank) -> bool| places.iter().filter(|p| of(p)).count();
-    let held = count(|p| p.severity_key().0);
+fn summary_line(ranks: &[FleetRank], fleet: &Fleet, cost: &FleetCost) -> String {
+    let count = |is_counted: fn(&FleetRank) -> bool| ranks.iter().filter(|p| is_counted(p)).count();
+    let with_bottleneck = count(|p| p.severity_key().0);
     let unjudged = count(|p| p.verdict.is_err());
-    let (queries, seconds, bytes) = took.query_cost;
-    let left_out = match places.iter().map(|p| p.left_out).sum::<u64>() {
+    let (queries, seconds, bytes) = cost.query_cost;
+    let left_out = match ranks.iter().map(|p| p.left_out).sum::<u64>() {
         0 => String::new(),
         values => format!("; {} left out", format_count(values, "impossible value was", "impossible values were")),
     };
     format!(
-        "{}, {held} with a bottleneck, {unjudged} not judged; {} of {} s; {:.1} s in total; {queries} \
+        "{}, {with_bottleneck} with a bottleneck, {unjudged} not judged; {} of {} s; {:.1} s in total; {queries} \
          queries to the store took {seconds:.1} s (two at a time) and returned {}{left_out}",
-        format_count(places.len() as u64, "machine", "machines"),
+        format_count(ranks.len() as u64, "machine", "machines"),
         format_count(fleet.grid.count as u64, "tick", "ticks"),
         fleet.grid.step_ms as f64 / 1e3,
-        took.seconds,
+        cost.seconds,
         ByteSize::capacity(bytes as f64),
     )
 }
 
-fn ranking_table(places: &[FleetRank]) -> TextTable {
+fn ranking_table(ranks: &[FleetRank]) -> TextTable {
     let mut table = TextTable::new()
         .with_text_column("host")
         .with_text_column("bottleneck")
@@ -233,13 +233,13 @@ fn ranking_table(places: &[FleetRank]) -> TextTable {
         .with_column("confidence", diskwright_report::Align::Right)
         .with_text_column("leading finding")
         .with_column("of the window", diskwright_report::Align::Right);
-    for place in places {
-        match &place.verdict {
-            Err(because) => table.add_row([place.host.as_str(), "not judged", "", "", because, ""]),
+    for rank in ranks {
+        match &rank.verdict {
+            Err(reason) => table.add_row([rank.host.as_str(), "not judged", "", "", reason, ""]),
             Ok(verdict) => {
                 let (finding, share) = leading_evidence(verdict);
                 let confidence = format!("{:.0} %", verdict.confidence * 100.0);
-                let cells = [&place.host, verdict.bottleneck.name(), &verdict.instance, &confidence, &finding, &share];
+                let cells = [&rank.host, verdict.bottleneck.name(), &verdict.instance, &confidence, &finding, &share];
                 table.add_row(cells);
             }
         }
@@ -247,9 +247,9 @@ fn ranking_table(places: &[FleetRank]) -> TextTable {
     table
 }
 
-/// Returns the strongest finding of the verdict, or the longest stretch beside it.
+/// Returns the strongest finding of the verdict, or its first episode if it has no bottleneck; and the share of the
+/// window.
 fn leading_evidence(verdict: &Verdict) -> (String, String) {
-    // less than a minute in a day is negligible
     let percent = |share: f64| format_value(share, "fraction");
     if verdict.bottleneck == Bottleneck::None {
         return match verdict.episodes.first() {
@@ -272,16 +272,16 @@ fn leading_evidence(verdict: &Verdict) -> (String, String) {
     }
 }
 
-fn ranking_document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &FleetCost) -> Value {
+fn ranking_document(ranks: &[FleetRank], store: &MetricStore, fleet: &Fleet, cost: &FleetCost) -> Value {
     let hosts: Vec<Value> =
-        places.iter().filter_map(|p| Some(host_json(&p.host, p.verdict.as_ref().ok()?, p.severity_key().1))).collect();
+        ranks.iter().filter_map(|p| Some(host_json(&p.host, p.verdict.as_ref().ok()?, p.severity_key().1))).collect();
     let unjudged: Vec<Value> =
-        places.iter().filter_map(|p| Some(json!({ "host": p.host, "because": p.verdict.as_ref().err()? }))).collect();
-    let (queries, seconds, bytes) = took.query_cost;
+        ranks.iter().filter_map(|p| Some(json!({ "host": p.host, "because": p.verdict.as_ref().err()? }))).collect();
+    let (queries, seconds, bytes) = cost.query_cost;
     json!({
         "schema": "diskwright.fleet/1",
         "store": store.shown_address(),
-        "pack": places.iter().find_map(|p| Some(p.verdict.as_ref().ok()?.pack.clone())),
+        "pack": ranks.iter().find_map(|p| Some(p.verdict.as_ref().ok()?.pack.clone())),
         "window": {
             "from": time_argument::rfc3339((fleet.grid.first_ms - fleet.grid.step_ms) * 1_000_000),
             "to": time_argument::rfc3339(fleet.grid.last_ms() * 1_000_000),
@@ -292,9 +292,9 @@ fn ranking_document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, to
         "metrics": fleet.metrics(),
         "hosts": hosts,
         "unjudged": unjudged,
-        "left_out": places.iter().map(|p| p.left_out).sum::<u64>(),
+        "left_out": ranks.iter().map(|p| p.left_out).sum::<u64>(),
         "warnings": store.warnings(),
-        "elapsed_s": took.seconds,
+        "elapsed_s": cost.seconds,
         "store_queries": queries,
         "store_s": seconds,
         "store_bytes": bytes,

@@ -65,30 +65,30 @@ impl ForeignOptions {
 /// Parses seconds of `+02:00`, `-3:30`, `+5`, `Z`, of `+0530` as `date +%z` prints it, or of a bare number of minutes
 /// from 15 on (`-330`).
 fn parse_utc_offset(text: &str) -> Result<i32, String> {
-    let wrong = || format!("`{text}` is not a UTC offset; write +02:00 or -05:30 (east of Greenwich is +)");
+    let error = || format!("`{text}` is not a UTC offset; write +02:00 or -05:30 (east of Greenwich is +)");
     if matches!(text, "Z" | "z" | "0") {
         return Ok(0);
     }
-    let (sign, rest) = match (text.strip_prefix('-'), text.strip_prefix('+')) {
-        (Some(rest), _) => (-1, rest),
-        (_, Some(rest)) => (1, rest),
+    let (sign, digits) = match (text.strip_prefix('-'), text.strip_prefix('+')) {
+        (Some(digits), _) => (-1, digits),
+        (_, Some(digits)) => (1, digits),
         _ => (1, text),
     };
     let number = |part: &str| part.parse::<i32>().ok().filter(|_| part.bytes().all(|b| b.is_ascii_digit()));
-    let minutes = match rest.split_once(':') {
+    let minutes = match digits.split_once(':') {
         Some((hours, minutes)) => {
-            let minutes = number(minutes).filter(|m| *m < 60).ok_or_else(wrong)?;
-            number(hours).filter(|h| *h <= 14).ok_or_else(wrong)? * 60 + minutes
+            let minutes = number(minutes).filter(|m| *m < 60).ok_or_else(error)?;
+            number(hours).filter(|h| *h <= 14).ok_or_else(error)? * 60 + minutes
         }
-        None => match number(rest).ok_or_else(wrong)? {
+        None => match number(digits).ok_or_else(error)? {
             // four digits are hours and minutes: read as minutes, +0530 would be nearly nine hours
-            clock if rest.len() == 4 && clock % 100 < 60 => clock / 100 * 60 + clock % 100,
-            _ if rest.len() == 4 => return Err(wrong()),
+            clock if digits.len() == 4 && clock % 100 < 60 => clock / 100 * 60 + clock % 100,
+            _ if digits.len() == 4 => return Err(error()),
             hours @ 0..15 => hours * 60,
             minutes => minutes,
         },
     };
-    if minutes > 14 * 60 { Err(wrong()) } else { Ok(sign * minutes * 60) }
+    if minutes > 14 * 60 { Err(error()) } else { Ok(sign * minutes * 60) }
 }
 
 /// Destination of an imported log.
@@ -109,27 +109,27 @@ pub fn import_log(
     file: &Path,
     input: LogInput,
     reading: &ForeignOptions,
-    into: &ImportTarget<'_>,
+    target: &ImportTarget<'_>,
 ) -> Result<ReadSummary, Failure> {
-    let mut store = ImportWriter::open(into.log_folder)?;
-    let mut no_room = None;
+    let mut store = ImportWriter::open(target.log_folder)?;
+    let mut space_failure = None;
     let mut sink = |piece: LogPiece<'_>| {
-        if let Some(Err(because)) = into.temporary_folder.map(TemporaryFolder::check_free_space) {
-            no_room = Some(because);
+        if let Some(Err(reason)) = target.temporary_folder.map(TemporaryFolder::check_free_space) {
+            space_failure = Some(reason);
             return ControlFlow::Break(());
         }
-        if into.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.write_piece(piece) }
+        if target.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.write_piece(piece) }
     };
     let read = read_pieces(file, input, reading, &mut sink);
-    if let Some(because) = no_room {
-        return Err(Failure::Failed(format!("{}: {because}", file.display())));
+    if let Some(reason) = space_failure {
+        return Err(Failure::Failed(format!("{}: {reason}", file.display())));
     }
-    if into.stop.load(Ordering::Relaxed) {
-        let (file, to) = (file.display(), into.log_folder.display());
+    if target.stop.load(Ordering::Relaxed) {
+        let (file, to) = (file.display(), target.log_folder.display());
         return Err(Failure::Failed(format!("{file}: interrupted; {to} contains the part that was read")));
     }
     if let Ok(ReadSummary { range: Some((_, last_ns)), .. }) = &read {
-        for file in into.files {
+        for file in target.files {
             let _ = store.write_piece(LogPiece::Note(file.to_import_note(*last_ns)?));
         }
     }
@@ -164,9 +164,9 @@ fn read_with_progress(
     sink: &mut PieceSink<'_>,
 ) -> Result<ReadSummary, LogError> {
     let bar = bytes_bar(input);
-    let taken = input.consumed_bytes();
+    let consumed_bytes = input.consumed_bytes();
     let mut sink = |piece: LogPiece<'_>| {
-        bar.set_position(taken.load(Ordering::Relaxed));
+        bar.set_position(consumed_bytes.load(Ordering::Relaxed));
         sink(piece)
     };
     let read = diskwright_logs::salvage(input, &reading.log_options(), &mut sink);
@@ -208,11 +208,11 @@ impl ImportWriter {
         if self.failure.is_some() {
             return ControlFlow::Break(());
         }
-        let done = match piece {
+        let result = match piece {
             LogPiece::Note(note) => self.writer.add_note(&note).map(drop),
             LogPiece::Frame(frame) => self.writer.push_frame(frame),
         };
-        match done {
+        match result {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
                 self.failure = Some(error);
@@ -232,8 +232,8 @@ impl ImportWriter {
 /// Progress bar of the bytes read, on a terminal.
 fn bytes_bar(input: &LogInput) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(input.size_bytes(), ProgressDrawTarget::stderr());
-    let form = "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}";
-    if let (Some(_), Ok(style)) = (input.size_bytes(), ProgressStyle::with_template(form)) {
+    let template = "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}";
+    if let (Some(_), Ok(style)) = (input.size_bytes(), ProgressStyle::with_template(template)) {
         bar.set_style(style);
     }
     bar.set_prefix(text::printable_line(&format!("reading {}", input.name())).into_owned());

@@ -32,8 +32,9 @@ pub fn has_predictable_advice(verdict: &Verdict) -> bool {
 
 /// Predicts gains, in the order of the advice.
 pub fn predict_gains(verdict: &Verdict, series: &LoadSeries) -> Vec<PredictedGain> {
-    let known = verdict.advice.iter().filter_map(|advice| PREDICTABLE_ADVICE.iter().find(|(id, _)| advice.id == *id));
-    known.filter_map(|(advice, change)| predict_gain(verdict, series, advice, change)).collect()
+    let predictable =
+        verdict.advice.iter().filter_map(|advice| PREDICTABLE_ADVICE.iter().find(|(id, _)| advice.id == *id));
+    predictable.filter_map(|(advice, change)| predict_gain(verdict, series, advice, change)).collect()
 }
 
 fn predict_gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &str) -> Option<PredictedGain> {
@@ -43,14 +44,14 @@ fn predict_gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, ch
         ("memory.add", _) => return None,
         _ => change.to_owned(),
     };
-    let found = predict_change(series, &change, DEFAULT_PERCENTILE, None, &PriceList::default()).ok()?;
-    // about the blamed disk, if there is one
+    let prediction = predict_change(series, &change, DEFAULT_PERCENTILE, None, &PriceList::default()).ok()?;
+    // the prediction must be about the blamed disk, if there is one
     let name = &verdict.instance;
-    let front = series.fronts.iter().find(|front| front.name == found.device);
-    let below = front.is_some_and(|front| front.leaves.iter().any(|leaf| leaf == name));
-    let blamed = name.is_empty() || found.device == *name || below;
+    let front = series.fronts.iter().find(|front| front.name == prediction.device);
+    let has_leaf = front.is_some_and(|front| front.leaves.iter().any(|leaf| leaf == name));
+    let is_of_blamed_disk = name.is_empty() || prediction.device == *name || has_leaf;
     let is_memory = advice.starts_with("memory.");
-    (found.trusted && (blamed || is_memory)).then_some(PredictedGain { advice, prediction: found })
+    (prediction.trusted && (is_of_blamed_disk || is_memory)).then_some(PredictedGain { advice, prediction })
 }
 
 /// Adds `gain` to each remedy of a verdict: null if no model can predict it.

@@ -34,7 +34,7 @@ pub struct Arguments {
     #[command(flatten)]
     reading: ForeignOptions,
     #[command(flatten)]
-    asking: StoreArguments,
+    store: StoreArguments,
     /// Start of the window: 2026-11-21T22:15:00Z, or -10m (before the end); for a store, by default one hour ago
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     from: Option<String>,
@@ -53,52 +53,59 @@ pub struct Arguments {
 
 /// Runs `import`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (mut summaries, mut joined) = (Vec::new(), None);
-    let store = PathBuf::from("the store");
-    if arguments.asking.is_given()? {
+    let (mut summaries, mut joined_ticks) = (Vec::new(), None);
+    let store_name = PathBuf::from("the store");
+    if arguments.store.is_given()? {
         LogWindow::for_reading(None, None, arguments.reading.clone(), arguments.arrays.clone()).refuse_log_options()?;
         let window = LogWindow::for_store(arguments.from.clone(), arguments.until.clone())
             .with_option_names("--from", "--until");
-        let summary = metric_store::fetch_log(&arguments.asking, &window, &arguments.to)?;
+        let summary = metric_store::fetch_log(&arguments.store, &window, &arguments.to)?;
         if !arguments.json {
-            output::print_text(&summary_line(&store, &summary))?;
+            output::print_text(&summary_line(&store_name, &summary))?;
         }
-        summaries.push((store, summary));
+        summaries.push((store_name, summary));
     }
     let stop = install_stop_flag()?;
     let logs = bundle::expand_paths(&arguments.file)?;
-    let held = tick_range(&arguments.to);
-    // true if less is kept than there is, or facts about the machine are given
+    let existing_range = tick_range(&arguments.to);
+    // true if only a part of the ticks is kept, or facts about the machine are added
     let is_changed =
         arguments.from.is_some() || arguments.until.is_some() || !arguments.arrays.describe_machine()?.is_empty();
     match logs.as_slice() {
         [] => {}
-        [log] if !is_changed && (held.is_none() || log.is_pages()) => {
-            let known = fingerprint_new_files(arguments, log)?;
-            let into =
-                foreign::ImportTarget { log_folder: &arguments.to, stop: &stop, temporary_folder: None, files: &known };
+        [log] if !is_changed && (existing_range.is_none() || log.has_several_files()) => {
+            let fingerprints = fingerprint_new_files(arguments, log)?;
+            let target = foreign::ImportTarget {
+                log_folder: &arguments.to,
+                stop: &stop,
+                temporary_folder: None,
+                files: &fingerprints,
+            };
             let name = PathBuf::from(&log.name);
-            let summary = foreign::import_log(&name, log.open()?, &arguments.reading, &into)?;
+            let summary = foreign::import_log(&name, log.open()?, &arguments.reading, &target)?;
             report_import(arguments, &name, &summary)?;
             summaries.push((name, summary));
         }
-        // the time basis must be known before they are written
-        several => joined = Some(import_several(arguments, several, &stop, (held, is_changed), &mut summaries)?),
+        // the time basis of each log must be known before any is written
+        several => {
+            joined_ticks =
+                Some(import_several(arguments, several, &stop, (existing_range, is_changed), &mut summaries)?)
+        }
     }
     diskwright_datastore::sync_log(&arguments.to)?;
     if !arguments.json {
         return Ok(());
     }
-    output::print_json(&import_document(&summaries, joined))
+    output::print_json(&import_document(&summaries, joined_ticks))
 }
 
-/// Imports logs of one machine and joins those that overlap in time; each is read separately first. `changed` is true
-/// if less is kept than there is, or facts about the machine are given. Returns the number of ticks written.
+/// Imports logs of one machine and joins those that overlap in time; each is read separately first. `is_changed` is
+/// true if only a part of the ticks is kept, or facts about the machine are added. Returns the number of ticks written.
 fn import_several(
     arguments: &Arguments,
     logs: &[GivenLog],
     stop: &AtomicBool,
-    (held, changed): (Option<(i64, i64)>, bool),
+    (existing_range, is_changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
 ) -> Result<u64, Failure> {
     // a file that the log already has ends the import, also one of a bundle
@@ -109,38 +116,38 @@ fn import_several(
     })?;
     let (mut members, mut folders) = (Vec::new(), Vec::new());
     let mut skips = BundleSkips::default();
-    for (log, made, summary) in read {
+    for (log, folder, summary) in read {
         let name = PathBuf::from(&log.name);
         if !arguments.json {
             skips.add_summary(log, &summary);
             output::print_text(&summary_line(&name, &summary))?;
         }
         if let Some(range) = summary.range {
-            let (name, path) = (log.name.clone(), made.log_path().to_owned());
+            let (name, path) = (log.name.clone(), folder.log_path().to_owned());
             let (times, format, bundled) = (summary.time_basis, summary.format, log.is_bundled);
             members.push(MergeMember { name, path, range_ns: range, time_basis: times, format, is_bundled: bundled });
         }
-        folders.push(made);
+        folders.push(folder);
         summaries.push((name, summary));
     }
     skips.report_skips();
-    let mut left = merge::find_left_out(&members)?.into_iter();
-    members.retain(|_| !left.next().unwrap_or(false));
+    let mut is_left_out = merge::find_left_out(&members)?.into_iter();
+    members.retain(|_| !is_left_out.next().unwrap_or(false));
     members.sort_by_key(|member| member.range_ns);
     merge::check_same_host(&members)?;
-    if let Some(held) = held {
-        members.iter().try_for_each(|member| refuse_other_clock(member, &arguments.to, held))?;
-        members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, held));
+    if let Some(existing_range) = existing_range {
+        members.iter().try_for_each(|member| refuse_other_clock(member, &arguments.to, existing_range))?;
+        members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, existing_range));
     }
-    if changed {
+    if is_changed {
         return keep_window(arguments, &members);
     }
     let mut writer = foreign::open_writer(&arguments.to)?;
-    let before = writer.tick_count();
+    let ticks_before = writer.tick_count();
     for group in merge::group_overlapping(members) {
         merge::join_group(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
-    let ticks = writer.tick_count() - before;
+    let ticks = writer.tick_count() - ticks_before;
     writer.close()?;
     Ok(ticks)
 }
@@ -152,12 +159,16 @@ fn read_into_temporary(
     stop: &AtomicBool,
     reading: &ForeignOptions,
 ) -> Result<(temporary::TemporaryFolder, ReadSummary), Failure> {
-    let known = fingerprint_new_files(arguments, log)?;
-    let made = temporary::TemporaryFolder::new()?;
-    let into =
-        foreign::ImportTarget { log_folder: made.log_path(), stop, temporary_folder: Some(&made), files: &known };
-    let summary = foreign::import_log(Path::new(&log.name), log.open()?, reading, &into)?;
-    Ok((made, summary))
+    let fingerprints = fingerprint_new_files(arguments, log)?;
+    let folder = temporary::TemporaryFolder::new()?;
+    let target = foreign::ImportTarget {
+        log_folder: folder.log_path(),
+        stop,
+        temporary_folder: Some(&folder),
+        files: &fingerprints,
+    };
+    let summary = foreign::import_log(Path::new(&log.name), log.open()?, reading, &target)?;
+    Ok((folder, summary))
 }
 
 /// Writes the ticks in the window, with the given facts about the machine.
@@ -168,12 +179,12 @@ fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Fa
         LogWindow::for_described_machine(from, until, arguments.arrays.clone()).with_option_names("--from", "--until");
     let logs = Logs::open(&paths, &window)?;
     let mut writer = foreign::open_writer(&arguments.to)?;
-    let before = writer.tick_count();
+    let ticks_before = writer.tick_count();
     logs.read(|piece| match piece {
         LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
         LogPiece::Note(note) => Ok(writer.add_note(&note).map(drop)?),
     })?;
-    let ticks = writer.tick_count() - before;
+    let ticks = writer.tick_count() - ticks_before;
     writer.close()?;
     Ok(ticks)
 }
@@ -184,26 +195,30 @@ fn tick_range(to: &Path) -> Option<(i64, i64)> {
 }
 
 /// Refuses to append a log without dates to one with dates, and vice versa.
-fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Result<(), Failure> {
+fn refuse_other_clock(member: &MergeMember, to: &Path, existing_range: (i64, i64)) -> Result<(), Failure> {
     let is_dated = |times: TimeBasis| times < TimeBasis::NoDate;
-    if is_dated(member.time_basis) == is_dated(TimeBasis::default().with_end(held.1)) {
+    if is_dated(member.time_basis) == is_dated(TimeBasis::default().with_end(existing_range.1)) {
         return Ok(());
     }
     let (name, to) = (&member.name, to.display());
     let (without, with) =
         if is_dated(member.time_basis) { (to.to_string(), name) } else { (name.clone(), &to.to_string()) };
-    let because =
+    let message =
         format!("the times of {without} have no date, but those of {with} have one; import them into two folders");
-    Err(Failure::Failed(because))
+    Err(Failure::Failed(message))
 }
 
 /// Warns that ticks which overlap the existing log are not joined with it.
-fn warn_of_overlap(member: &MergeMember, to: &Path, held: (i64, i64)) {
-    if member.range_ns.0 >= held.1 || member.range_ns.1 <= held.0 {
+fn warn_of_overlap(member: &MergeMember, to: &Path, existing_range: (i64, i64)) {
+    if member.range_ns.0 >= existing_range.1 || member.range_ns.1 <= existing_range.0 {
         return;
     }
-    let (from, until, to, name) =
-        (time_argument::rfc3339(held.0), time_argument::rfc3339(held.1), to.display(), &member.name);
+    let (from, until, to, name) = (
+        time_argument::rfc3339(existing_range.0),
+        time_argument::rfc3339(existing_range.1),
+        to.display(),
+        &member.name,
+    );
     output::print_warning(format_args!(
         "{to} already covers {from} to {until}, and {name} overlaps with it, so shared ticks are judged twice; \
          import all files of that time together into a new folder"
@@ -221,15 +236,15 @@ fn report_import(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> R
 
 /// Returns the fingerprints of the files; refuses those that the log already has.
 fn fingerprint_new_files(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, Failure> {
-    let mut known = Vec::new();
+    let mut fingerprints = Vec::new();
     for (path, name) in log.input_files() {
-        let Some(now) = FileFingerprint::from_file(&path, name) else { continue };
+        let Some(fingerprint) = FileFingerprint::from_file(&path, name) else { continue };
         if !arguments.again {
-            file_fingerprint::refuse_repeated_import(&arguments.to, &path, &now)?;
+            file_fingerprint::refuse_repeated_import(&arguments.to, &path, &fingerprint)?;
         }
-        known.push(now);
+        fingerprints.push(fingerprint);
     }
-    Ok(known)
+    Ok(fingerprints)
 }
 
 /// Returns a flag set by the first signal, so that a half-made log is removed; the second signal kills.
@@ -246,19 +261,20 @@ fn summary_line(file: &Path, summary: &ReadSummary) -> String {
     let ReadSummary { format, series, foreign, ticks, values, gaps, .. } = summary;
     let (from, to) = summary.range.unwrap_or_default();
     let span = format!("{} to {}", time_argument::rfc3339(from), time_argument::rfc3339(to));
-    let known = if *foreign == 0 { String::new() } else { format!(" ({foreign} of counters not in the catalogue)") };
+    let foreign_text =
+        if *foreign == 0 { String::new() } else { format!(" ({foreign} of counters not in the catalogue)") };
     let file = output::escape_name(file.display());
     let [ticks, values, gaps] = [
         format_count(*ticks, "tick", "ticks"),
         format_count(*values, "value", "values"),
         format_count(*gaps, "gap", "gaps"),
     ];
-    format!("{file}: {format}, {ticks}, {series} series{known}, {values}, {gaps}, {span}\n")
+    format!("{file}: {format}, {ticks}, {series} series{foreign_text}, {values}, {gaps}, {span}\n")
 }
 
-/// Answer for all files; `files` describes each. `joined`: ticks that were written by joining logs.
-fn import_document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value {
-    let sum = |of: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
+/// Returns the answer for all files. `joined_ticks` is the number of ticks that joining logs wrote, if any were joined.
+fn import_document(summaries: &[(PathBuf, ReadSummary)], joined_ticks: Option<u64>) -> Value {
+    let sum = |field: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| field(s)).sum::<u64>();
     let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();
     formats.dedup();
     let ranges = || summaries.iter().filter_map(|(_, s)| s.range);
@@ -273,7 +289,7 @@ fn import_document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) ->
         "format": formats.join(", "),
         "series": summaries.iter().map(|(_, s)| s.series).max(),
         "foreign_series": summaries.iter().map(|(_, s)| s.foreign).max(),
-        "ticks": joined.unwrap_or_else(|| sum(|s| s.ticks)),
+        "ticks": joined_ticks.unwrap_or_else(|| sum(|s| s.ticks)),
         "values": sum(|s| s.values),
         "gaps": sum(|s| s.gaps),
         "skipped": skipped,
@@ -284,9 +300,9 @@ fn import_document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) ->
 }
 
 fn skipped_json(file: &Path, summary: &ReadSummary) -> Vec<Value> {
-    let one = |skipped: &Skip| {
+    let to_json = |skipped: &Skip| {
         let place = format!("{}: {}", file.display(), skipped.context);
         json!({ "where": place, "because": skipped.reason, "times": skipped.count })
     };
-    summary.skipped.iter().map(one).collect()
+    summary.skipped.iter().map(to_json).collect()
 }

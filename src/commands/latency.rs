@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::latency::bucket_edges;
 use diskwright_base::latency_series::{histogram_from_steps, parse_step_series};
+use diskwright_base::units;
 use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation, LogPiece};
 use diskwright_blocktrace::HeatMap;
 use diskwright_blocktrace::summary::heat_row;
@@ -15,7 +16,6 @@ use super::Failure;
 use super::instance_patterns::{matches_pattern, missing_instance_failure, unknown_instance_failure};
 use super::log::Logs;
 use super::trace::heat_map;
-use diskwright_base::units;
 
 /// Maximum number of columns of a heat map.
 const MAX_HEAT_COLUMNS: i64 = 240;
@@ -33,7 +33,7 @@ pub struct RecordedLatency {
 pub struct LatencyWindow {
     range: (i64, i64),
     groups: BTreeMap<(String, LatencyOperation), RecordedLatency>,
-    /// All traced devices, wanted or not.
+    /// All traced devices, selected or not.
     devices: BTreeSet<String>,
 }
 
@@ -53,7 +53,7 @@ impl LatencyWindow {
     }
 
     fn add_frame(&mut self, frame: &Frame, instances: &[String]) {
-        let wanted = |device: &str| instances.is_empty() || instances.iter().any(|p| matches_pattern(p, device));
+        let is_selected = |device: &str| instances.is_empty() || instances.iter().any(|p| matches_pattern(p, device));
         let (from, to) = self.range;
         // one column per second, or wider ones for a longer window
         let column_ns = ((to - from) / MAX_HEAT_COLUMNS).max(1_000_000_000) as u64;
@@ -61,7 +61,7 @@ impl LatencyWindow {
             if !self.devices.contains(&group.device) {
                 self.devices.insert(group.device.clone());
             }
-            if !wanted(&group.device) {
+            if !is_selected(&group.device) {
                 continue;
             }
             let key = (group.device.clone(), group.operation);
@@ -70,13 +70,14 @@ impl LatencyWindow {
                 if steps.is_empty() {
                     continue;
                 }
-                let fresh = || RecordedLatency { all: LatencyHistogram::default(), heat: HeatMap::new(0, column_ns) };
-                let recorded = self.groups.entry(key.clone()).or_insert_with(fresh);
+                let new_latency =
+                    || RecordedLatency { all: LatencyHistogram::default(), heat: HeatMap::new(0, column_ns) };
+                let recorded = self.groups.entry(key.clone()).or_insert_with(new_latency);
                 recorded.all.merge(&histogram_from_steps(&steps));
-                let middle = tick.time_ns - i64::try_from(tick.elapsed_ns / 2).unwrap_or(0) - from;
+                let middle_ns = tick.time_ns - i64::try_from(tick.elapsed_ns / 2).unwrap_or(0) - from;
                 for (step, count) in steps {
-                    let done = u64::try_from(middle).unwrap_or(0);
-                    recorded.heat.add_requests(done, heat_row(bucket_edges(step).0), count);
+                    let completion_ns = u64::try_from(middle_ns).unwrap_or(0);
+                    recorded.heat.add_requests(completion_ns, heat_row(bucket_edges(step).0), count);
                 }
             }
         }
@@ -88,16 +89,16 @@ impl LatencyWindow {
     }
 
     /// Returns the failure if a given device was not traced and others were.
-    pub fn missing_device_failure(&self, typed: &[String]) -> Option<Failure> {
-        let is_typed = |device: &&str| typed.iter().any(|pattern| matches_pattern(pattern, device));
+    pub fn missing_device_failure(&self, patterns: &[String]) -> Option<Failure> {
+        let is_selected = |device: &&str| patterns.iter().any(|pattern| matches_pattern(pattern, device));
         let (found, others): (BTreeSet<&str>, BTreeSet<&str>) =
-            self.devices.iter().map(String::as_str).partition(is_typed);
-        if typed.is_empty() {
+            self.devices.iter().map(String::as_str).partition(is_selected);
+        if patterns.is_empty() {
             None
         } else if found.is_empty() {
-            unknown_instance_failure(typed, &others)
+            unknown_instance_failure(patterns, &others)
         } else {
-            missing_instance_failure(typed, &found, &others)
+            missing_instance_failure(patterns, &found, &others)
         }
     }
 
@@ -129,7 +130,7 @@ impl LatencyWindow {
             .collect()
     }
 
-    /// Draws a table and maps for people.
+    /// Draws a table and maps as text.
     pub fn draw_text(&self, style: &Style) -> String {
         let mut table = TextTable::new()
             .with_text_column("device")
@@ -213,10 +214,10 @@ pub fn compare_as_text(before: &LatencyWindow, after: &LatencyWindow, style: &St
         table = table.with_column(title, Align::Right);
     }
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns / 1e9, "s"));
-    let mut any = false;
+    let mut has_rows = false;
     for (device, operation, first) in before.groups() {
         let Some(second) = after.group(device, operation) else { continue };
-        any = true;
+        has_rows = true;
         let mut row = vec![format!("{}, {}", style.clean_text(device), operation.title())];
         for all in [&first.all, &second.all] {
             row.push(all.count().to_string());
@@ -225,5 +226,5 @@ pub fn compare_as_text(before: &LatencyWindow, after: &LatencyWindow, style: &St
         }
         table.add_row(row);
     }
-    if any { format!("\n{}", table.render(style)) } else { String::new() }
+    if has_rows { format!("\n{}", table.render(style)) } else { String::new() }
 }

@@ -59,8 +59,7 @@ const COMPRESSIONS: &[(&str, &str)] = &[
     ("zstd", "compression: Zstandard (.zst)"),
 ];
 const COMPRESSION_NOTE: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than \
-                        256 MiB \
-                        and to 500 times its size is refused.";
+                        256 MiB and to 500 times its size is refused.";
 
 /// Runs `list`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -86,19 +85,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 type Listing = (&'static str, Vec<Value>, TextTable);
 
 fn list_counters() -> Listing {
-    let all = Catalogue::builtin().counters();
+    let counters = Catalogue::builtin().counters();
     let mut table = TextTable::new()
         .with_text_column("counter")
         .with_text_column("unit")
         .with_text_column("kind")
         .with_text_column("also known as");
-    for counter in all {
+    for counter in counters {
         let kind = json!(counter.kind).as_str().unwrap_or_default().replace('_', " ");
         let names = &counter.names;
-        let known = names.nt.first().or(names.sysstat.first()).or(names.linux.first()).cloned().unwrap_or_default();
-        table.add_row([counter.id.clone(), counter.unit.clone(), kind, known]);
+        let other_name =
+            names.nt.first().or(names.sysstat.first()).or(names.linux.first()).cloned().unwrap_or_default();
+        table.add_row([counter.id.clone(), counter.unit.clone(), kind, other_name]);
     }
-    ("counters", all.iter().map(counter_json).collect(), table)
+    ("counters", counters.iter().map(counter_json).collect(), table)
 }
 
 fn list_rules() -> Result<Listing, Failure> {
@@ -111,9 +111,15 @@ fn list_rules() -> Result<Listing, Failure> {
     let mut entries = Vec::new();
     for pack in packs::builtin_packs()? {
         for rule in &pack.rules {
-            let word = |v: Value| v.as_str().unwrap_or_default().to_owned();
-            let says = word(json!(rule.bottleneck));
-            table.add_row([pack.id.clone(), rule.id.clone(), says, word(json!(rule.severity)), rule.source.clone()]);
+            let json_text = |v: Value| v.as_str().unwrap_or_default().to_owned();
+            let bottleneck = json_text(json!(rule.bottleneck));
+            table.add_row([
+                pack.id.clone(),
+                rule.id.clone(),
+                bottleneck,
+                json_text(json!(rule.severity)),
+                rule.source.clone(),
+            ]);
             entries.push(rule_json(&pack, rule));
         }
     }
@@ -121,12 +127,12 @@ fn list_rules() -> Result<Listing, Failure> {
 }
 
 fn list_packs() -> Result<Listing, Failure> {
-    let all = packs::builtin_packs()?;
+    let packs = packs::builtin_packs()?;
     let mut table = TextTable::new().with_text_column("pack").with_text_column("rules").with_text_column("title");
-    for pack in &all {
+    for pack in &packs {
         table.add_row([pack.id.clone(), pack.rules.len().to_string(), pack.title.clone()]);
     }
-    Ok(("packs", all.iter().map(pack_json).collect(), table))
+    Ok(("packs", packs.iter().map(pack_json).collect(), table))
 }
 
 fn list_sources() -> Listing {
@@ -166,7 +172,7 @@ fn list_suites() -> Listing {
         table.add_row([suite.id.to_owned(), time, suite.title.to_owned(), suite.good.to_owned()]);
         entries.push(suite_document);
     }
-    // shown to people only: these take a folder, and their output is not a result of `probe`
+    // these are only in the table: they take a folder, and their output is not a result of `probe`
     for suite in super::probe::sort_suites::SORT_SUITES {
         table.add_row([suite.id, "by --size", suite.title, suite.good]);
     }
@@ -194,8 +200,8 @@ fn list_levels() -> Listing {
         let text = |key: &str| level_document[key].as_str().unwrap_or_default().to_owned();
         let min_members = format!("at least {}", info.min_members);
         let (capacity, survives) = (info.capacity.clone(), info.survives.clone());
-        let (small, rows) = (text("small_write_operations"), text("full_stripe_factor"));
-        table.add_row([level.name().to_owned(), min_members, capacity, survives, small, rows]);
+        let (small_write, full_stripe) = (text("small_write_operations"), text("full_stripe_factor"));
+        table.add_row([level.name().to_owned(), min_members, capacity, survives, small_write, full_stripe]);
         entries.push(level_document);
     }
     ("levels", entries, table)
@@ -205,16 +211,17 @@ fn list_levels() -> Listing {
 pub fn level_json(level: ArrayLevel) -> Value {
     let info = level.info();
     let [members, _] = info.example;
-    let each = matches!(level, ArrayLevel::Raid1 | ArrayLevel::Raid3);
-    let small = if each { "one a member".into() } else { level.small_write_factor(members).to_string() };
-    let rows = match info.form {
+    let writes_all_members = matches!(level, ArrayLevel::Raid1 | ArrayLevel::Raid3);
+    let small_write =
+        if writes_all_members { "one a member".into() } else { level.small_write_factor(members).to_string() };
+    let full_stripe = match info.form {
         LevelForm::Parity => format!("N / (N - {})", info.parities),
-        _ => small.clone(),
+        _ => small_write.clone(),
     };
     let layouts: Vec<&str> = info.layouts.iter().map(|l| l.name()).collect();
     json!({
         "id": level.name(), "also": info.aliases, "members_least": info.min_members,
-        "capacity": info.capacity, "survives": info.survives, "small_write_operations": small,
-        "full_stripe_factor": rows, "layouts": layouts, "explain": info.explain.trim(), "source": info.source,
+        "capacity": info.capacity, "survives": info.survives, "small_write_operations": small_write,
+        "full_stripe_factor": full_stripe, "layouts": layouts, "explain": info.explain.trim(), "source": info.source,
     })
 }

@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
-    self_protection::give_back();
+    self_protection::return_freed_memory();
     if arguments.protect {
         self_protection::protect_process();
     }

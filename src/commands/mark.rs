@@ -53,11 +53,9 @@ pub fn write_note(dir: &Path, note: &Note) -> Result<(), Failure> {
     std::thread::Builder::new().name("mark".into()).spawn(writes)?;
     match answer.recv_timeout(WRITE_TIMEOUT) {
         Ok(written) => Ok(written?),
-        Err(RecvTimeoutError::Disconnected) => Err(Failure::Failed(
-            "the process that writes the bookmark ended \
-                                                                    early"
-                .into(),
-        )),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(Failure::Failed("the process that writes the bookmark ended early".into()))
+        }
         Err(RecvTimeoutError::Timeout) => Err(Failure::Failed(format!(
             "{}: its disk does not respond; the bookmark is not written (the kernel may keep this process until the \
              disk responds)",

@@ -118,9 +118,9 @@ impl Feeds {
         let Some(writer) = &mut self.writer else { return (None, Ok(())) };
         let result = writer.finish();
         let (sent, lost, retries) = (result.sent, result.lost, result.retries);
-        let for_good = if log.is_some_and(|(_, lost_ticks)| lost_ticks == 0) { 0 } else { lost };
+        let permanently_lost = if log.is_some_and(|(_, lost_ticks)| lost_ticks == 0) { 0 } else { lost };
         let document = json!({
-            "samples_sent": sent, "samples_lost": lost, "retries": retries, "samples_lost_for_good": for_good,
+            "samples_sent": sent, "samples_lost": lost, "retries": retries, "samples_lost_for_good": permanently_lost,
         });
         if lost == 0 {
             return (Some(document), Ok(()));
@@ -128,7 +128,7 @@ impl Feeds {
         let trouble = writer.current_trouble().map_or_else(String::new, |text| format!(" ({text})"));
         let sent = format_count(sent, "sample", "samples");
         let summary = format!("--remote-write: {sent} sent, {lost} rejected or not delivered{trouble}");
-        let done = match log {
+        let outcome = match log {
             Some((dir, 0)) => {
                 output::print_warning(format_args!("{summary}; {}", resend_hint(dir)));
                 Ok(())
@@ -141,7 +141,7 @@ impl Feeds {
                 "{summary}: permanently lost, because there is no log; use `record DIR --remote-write …` to keep one"
             ))),
         };
-        (Some(document), done)
+        (Some(document), outcome)
     }
 }
 
@@ -190,9 +190,9 @@ fn start_metrics_server(address: &str, last: &LastTick) -> Result<MetricsServer,
     };
     let server = MetricsServer::start(address, last.clone(), ServerLimits::default()).map_err(failed)?;
     let address = server.address();
-    let whom =
+    let audience =
         if address.ip().is_loopback() { "" } else { ", without a password, to everyone who can reach this machine" };
-    output::print_warning(format_args!("serving http://{address}/metrics{whom}"));
+    output::print_warning(format_args!("serving http://{address}/metrics{audience}"));
     Ok(server)
 }
 

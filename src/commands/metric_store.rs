@@ -1,10 +1,10 @@
 //! `--prometheus URL`: a metric store instead of a log.
 
-use diskwright_base::byte_size::ByteSize;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::parse_duration;
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_logs::ReadSummary;
@@ -65,11 +65,11 @@ impl StoreArguments {
 
     /// Returns the arguments narrowed to one machine.
     pub fn for_host(&self, host: &str) -> Result<StoreArguments, Failure> {
-        let known = self.matching.as_deref().unwrap_or_default().trim();
-        let inside = known.trim_start_matches('{').trim_end_matches('}').trim().trim_end_matches(',');
+        let given = self.matching.as_deref().unwrap_or_default().trim();
+        let matchers = given.trim_start_matches('{').trim_end_matches('}').trim().trim_end_matches(',');
         let value = host.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let separator = if inside.is_empty() { "" } else { "," };
-        let matching = format!("{{{inside}{separator}{}=\"{value}\"}}", self.by);
+        let separator = if matchers.is_empty() { "" } else { "," };
+        let matching = format!("{{{matchers}{separator}{}=\"{value}\"}}", self.by);
         Selector::parse(&matching).map_err(|e| Failure::Usage(e.to_string()))?;
         Ok(StoreArguments { matching: Some(matching), ..self.clone() })
     }
@@ -79,8 +79,8 @@ impl StoreArguments {
         let now_ns = SystemClock.read_clocks().wall_ns;
         let (from, to) = window.parse_ends(now_ns)?;
         let to_ns = to.unwrap_or(now_ns);
-        let usual_ns = i64::try_from(default_window.as_nanos()).unwrap_or(i64::MAX);
-        let from_ns = from.unwrap_or(to_ns.saturating_sub(usual_ns));
+        let default_ns = i64::try_from(default_window.as_nanos()).unwrap_or(i64::MAX);
+        let from_ns = from.unwrap_or(to_ns.saturating_sub(default_ns));
         window.check_ends(Some((from_ns, to_ns)))?;
         let selector = Selector::parse(self.matching.as_deref().unwrap_or_default());
         Ok(HostQuery {
@@ -94,10 +94,10 @@ impl StoreArguments {
 }
 
 /// Reads one machine of a store into a Diskwright log.
-pub fn fetch_log(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Result<ReadSummary, Failure> {
-    let store = asking.open_store()?;
-    let wanted = asking.host_query(window, Duration::from_secs(3600))?;
-    let summary = foreign::write_log(to, |sink| host::read(&store, &wanted, sink))?;
+pub fn fetch_log(store_arguments: &StoreArguments, window: &LogWindow, to: &Path) -> Result<ReadSummary, Failure> {
+    let store = store_arguments.open_store()?;
+    let query = store_arguments.host_query(window, Duration::from_secs(3600))?;
+    let summary = foreign::write_log(to, |sink| host::read(&store, &query, sink))?;
     foreign::report_skipped(Path::new(store.shown_address()), &summary);
     report_warnings(&store);
     let (queries, seconds, bytes) = store.request_statistics();
@@ -106,7 +106,7 @@ pub fn fetch_log(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Resu
     Ok(summary)
 }
 
-/// Reports the store's warnings: machines of a part that did not respond are missing in its lists.
+/// Reports the store's warnings: if a part of the store did not respond, its machines are missing.
 pub fn report_warnings(store: &MetricStore) {
     for warning in store.warnings() {
         output::print_warning(format_args!("{}: {}", store.shown_address(), output::escape_name(warning)));
@@ -114,9 +114,9 @@ pub fn report_warnings(store: &MetricStore) {
 }
 
 /// Reads one machine of a store as a log, which is removed with the value.
-pub fn fetch_as_logs(asking: &StoreArguments, window: &LogWindow) -> Result<Logs, Failure> {
+pub fn fetch_as_logs(store_arguments: &StoreArguments, window: &LogWindow) -> Result<Logs, Failure> {
     window.refuse_reading_options()?;
-    let made = temporary::TemporaryFolder::new()?;
-    fetch_log(asking, window, made.log_path())?;
-    Logs::open_fetched(made, window)
+    let folder = temporary::TemporaryFolder::new()?;
+    fetch_log(store_arguments, window, folder.log_path())?;
+    Logs::open_fetched(folder, window)
 }

@@ -221,7 +221,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// Returns the first option that was given; each comes with whether it was.
+/// Returns the first option that was given; each option is paired with whether it was given.
 fn first_given_option<'a>(options: &[(&'a str, bool)]) -> Option<&'a str> {
     options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
 }

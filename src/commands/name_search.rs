@@ -26,7 +26,7 @@ pub struct ExplainEntry {
 /// Quality of a match, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MatchQuality {
-    /// Its text has all words.
+    /// Its title or text has all of the words.
     Text,
     /// A name contains the text.
     Part,
@@ -42,35 +42,35 @@ fn new_entry(kind: &'static str, name: &str, title: &str, names: Vec<String>, te
 
 /// All entries.
 pub fn all_entries(packs: &[Pack]) -> Vec<ExplainEntry> {
-    let mut all = Vec::new();
+    let mut entries = Vec::new();
     for term in glossary::builtin_terms() {
-        all.push(new_entry("term", &term.id, &term.title, term.names.clone(), &term.explain));
+        entries.push(new_entry("term", &term.id, &term.title, term.names.clone(), &term.explain));
     }
     for counter in Catalogue::builtin().counters() {
         let names = counter.names.iter().map(str::to_owned).collect();
-        all.push(new_entry("counter", &counter.id, &counter_label(counter), names, &counter.explain));
+        entries.push(new_entry("counter", &counter.id, &counter_label(counter), names, &counter.explain));
     }
     for pack in packs {
-        all.push(new_entry("pack", &pack.id, &pack.title, Vec::new(), &pack.explain));
+        entries.push(new_entry("pack", &pack.id, &pack.title, Vec::new(), &pack.explain));
         for rule in &pack.rules {
             let name = format!("{}/{}", pack.id, rule.id);
-            all.push(new_entry("rule", &name, &rule.title, vec![rule.id.clone()], &rule.explain));
+            entries.push(new_entry("rule", &name, &rule.title, vec![rule.id.clone()], &rule.explain));
         }
     }
     for suite in diskwright_probe::SUITES {
-        all.push(new_entry("suite", suite.id, suite.title, Vec::new(), suite.explain));
+        entries.push(new_entry("suite", suite.id, suite.title, Vec::new(), suite.explain));
     }
     for drive in diskwright_simulator::catalogue::built_in_entries() {
-        all.push(new_entry("drive", &drive.id, &drive.name, vec![drive.class.name().to_owned()], &drive.vendor));
+        entries.push(new_entry("drive", &drive.id, &drive.name, vec![drive.class.name().to_owned()], &drive.vendor));
     }
     for level in ArrayLevel::ALL {
         let info = level.info();
         let title = format!("RAID level: {}", first_sentence(&info.explain));
-        let also = info.aliases.iter().filter(|n| n.chars().any(char::is_alphabetic)).cloned();
-        let names = also.chain(info.aliases.iter().map(|n| format!("raid {n}"))).collect();
-        all.push(new_entry("level", level.name(), &title, names, &info.explain));
+        let aliases = info.aliases.iter().filter(|n| n.chars().any(char::is_alphabetic)).cloned();
+        let names = aliases.chain(info.aliases.iter().map(|n| format!("raid {n}"))).collect();
+        entries.push(new_entry("level", level.name(), &title, names, &info.explain));
     }
-    all
+    entries
 }
 
 fn first_sentence(text: &str) -> &str {
@@ -93,22 +93,22 @@ fn split_words(text: &str) -> Vec<String> {
 impl ExplainEntry {
     /// Returns how well the entry matches the typed text; `None` if it does not.
     pub fn match_quality(&self, typed: &str) -> Option<MatchQuality> {
-        let (wanted, typed_words) = (normalize_letters(typed), split_words(typed));
-        if wanted.is_empty() {
+        let (normalized, typed_words) = (normalize_letters(typed), split_words(typed));
+        if normalized.is_empty() {
             return None;
         }
         let names = || self.names.iter().chain([&self.name]);
         let has_all = |text: &str| {
-            let there = split_words(text);
-            typed_words.iter().all(|word| there.contains(word))
+            let words = split_words(text);
+            typed_words.iter().all(|word| words.contains(word))
         };
-        if names().any(|name| normalize_letters(name) == wanted) {
+        if names().any(|name| normalize_letters(name) == normalized) {
             return Some(MatchQuality::Exact);
         }
         if names().any(|name| has_all(name)) {
             return Some(MatchQuality::Words);
         }
-        if wanted.len() >= MIN_PART_LETTERS && names().any(|name| normalize_letters(name).contains(&wanted)) {
+        if normalized.len() >= MIN_PART_LETTERS && names().any(|name| normalize_letters(name).contains(&normalized)) {
             return Some(MatchQuality::Part);
         }
         (has_all(&self.title) || has_all(&self.text)).then_some(MatchQuality::Text)
@@ -121,39 +121,41 @@ impl ExplainEntry {
 }
 
 /// Finds matching entries, best first.
-pub fn find_matching<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<(MatchQuality, &'a ExplainEntry)> {
-    let mut found: Vec<(MatchQuality, &ExplainEntry)> =
-        all.iter().filter_map(|e| Some((e.match_quality(typed)?, e))).collect();
+pub fn find_matching<'a>(entries: &'a [ExplainEntry], typed: &str) -> Vec<(MatchQuality, &'a ExplainEntry)> {
+    let mut matches: Vec<(MatchQuality, &ExplainEntry)> =
+        entries.iter().filter_map(|e| Some((e.match_quality(typed)?, e))).collect();
     // short names first: they are more general
-    found.sort_by_key(|(fit, e)| (std::cmp::Reverse(*fit), e.name.len()));
-    found
+    matches.sort_by_key(|(quality, e)| (std::cmp::Reverse(*quality), e.name.len()));
+    matches
 }
 
 /// Finds names similar to a mistyped one.
-pub fn find_similar<'a>(all: &'a [ExplainEntry], typed: &str) -> Vec<&'a ExplainEntry> {
-    let wanted = typed.to_lowercase();
-    let mut left: Vec<(String, &ExplainEntry)> = Vec::new();
-    for entry in all {
-        let own = entry.name.rsplit(['/', '.']).next().unwrap_or_default();
-        let names = entry.names.iter().map(String::as_str).chain([entry.name.as_str(), own]);
-        left.extend(names.map(|n| (n.to_lowercase(), entry)));
+pub fn find_similar<'a>(entries: &'a [ExplainEntry], typed: &str) -> Vec<&'a ExplainEntry> {
+    let lowercase = typed.to_lowercase();
+    let mut candidates: Vec<(String, &ExplainEntry)> = Vec::new();
+    for entry in entries {
+        let last_part = entry.name.rsplit(['/', '.']).next().unwrap_or_default();
+        let names = entry.names.iter().map(String::as_str).chain([entry.name.as_str(), last_part]);
+        candidates.extend(names.map(|n| (n.to_lowercase(), entry)));
     }
-    let mut found: Vec<&ExplainEntry> = Vec::new();
-    while found.len() < 3 {
-        let Some(name) = nearest_word(&wanted, left.iter().map(|(n, _)| n.as_str())).map(str::to_owned) else { break };
-        for (_, entry) in left.iter().filter(|(n, _)| *n == name) {
-            if found.len() < 3 && !found.contains(entry) {
-                found.push(entry);
+    let mut similar: Vec<&ExplainEntry> = Vec::new();
+    while similar.len() < 3 {
+        let Some(name) = nearest_word(&lowercase, candidates.iter().map(|(n, _)| n.as_str())).map(str::to_owned) else {
+            break;
+        };
+        for (_, entry) in candidates.iter().filter(|(n, _)| *n == name) {
+            if similar.len() < 3 && !similar.contains(entry) {
+                similar.push(entry);
             }
         }
-        left.retain(|(n, _)| *n != name);
+        candidates.retain(|(n, _)| *n != name);
     }
-    found
+    similar
 }
 
 /// Formats ` (did you mean `x`?)`, or nothing.
 pub fn suggestion_hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest_word(typed, known).map_or(String::new(), |near| format!(" (did you mean `{near}`?)"))
+    nearest_word(typed, known).map_or(String::new(), |nearest| format!(" (did you mean `{nearest}`?)"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! All output for people: standard output and standard error. All text passes [`diskwright_base::text`] here, so that
+//! All output on standard output and standard error. All text passes [`diskwright_base::text`] here, so that
 //! no name, cell or answer from outside can control a terminal. A closed pipe is success.
 
 use std::env;
@@ -14,12 +14,12 @@ use serde::Serialize;
 
 use super::Failure;
 
-/// Writes text for people to standard output.
+/// Writes text to standard output.
 pub fn print_text(text: &str) -> Result<(), Failure> {
     write_all_bytes(&mut io::stdout().lock(), disarm::sanitize_screen(text, io::stdout().is_terminal()).as_bytes())
 }
 
-/// Standard output for messages to another process of this program, which are no text.
+/// Locks standard output for binary messages to another process of this program.
 pub fn lock_stdout() -> impl std::io::Write {
     std::io::stdout().lock()
 }
@@ -51,7 +51,7 @@ pub fn open_data_stream() -> Box<dyn Write + Send> {
     if out.is_terminal() { Box::new(TerminalWriter { inner: out, incomplete_char: Vec::new() }) } else { Box::new(out) }
 }
 
-/// Escapes a name from outside as part of a line for people, so that it cannot begin another line.
+/// Escapes a name from outside as part of a line of text, so that it cannot begin another line.
 pub fn escape_name(name: impl Display) -> String {
     disarm::printable_line(&name.to_string()).into_owned()
 }
@@ -65,14 +65,16 @@ pub fn print_warning(message: impl Display) {
 /// them could pass for a further line of the message, which may have several.
 pub fn print_failure(failure: impl Display) {
     let arguments = env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    print_warning(arguments.fold(failure.to_string(), |message, typed| collapse_typed_lines(&message, &typed)));
+    print_warning(
+        arguments.fold(failure.to_string(), |message, argument| collapse_argument_lines(&message, &argument)),
+    );
 }
 
 /// Puts an argument, or a name or value from it, on one line of a message.
-fn collapse_typed_lines(message: &str, typed: &str) -> String {
-    let parts = std::iter::once(typed).chain(typed.split([',', '=', ':']));
-    let each = parts.flat_map(|part| [part, part.trim()]).filter(|part| part.contains(['\n', '\r']));
-    each.fold(message.to_owned(), |message, part| message.replace(part, &escape_name(part)))
+fn collapse_argument_lines(message: &str, argument: &str) -> String {
+    let parts = std::iter::once(argument).chain(argument.split([',', '=', ':']));
+    let broken = parts.flat_map(|part| [part, part.trim()]).filter(|part| part.contains(['\n', '\r']));
+    broken.fold(message.to_owned(), |message, part| message.replace(part, &escape_name(part)))
 }
 
 /// Prints useful information on standard error.
@@ -155,7 +157,7 @@ pub fn install_panic_hook() {
     }));
 }
 
-/// Standard output for data, if it is a terminal.
+/// Writes data to a terminal: control characters are replaced.
 struct TerminalWriter<W> {
     inner: W,
     /// Beginning of a character whose remaining bytes have not arrived yet.
@@ -184,9 +186,9 @@ impl<W: Write> Write for TerminalWriter<W> {
 
 /// Number of bytes at the end that may be the beginning of a character.
 fn incomplete_suffix_bytes(bytes: &[u8]) -> usize {
-    let begins = |length: &usize| bytes[bytes.len() - length] >= 0xc0;
+    let is_first_byte = |length: &usize| bytes[bytes.len() - length] >= 0xc0;
     (1..=bytes.len().min(3))
-        .find(begins)
+        .find(is_first_byte)
         .filter(|&length| std::str::from_utf8(&bytes[bytes.len() - length..]).is_err())
         .unwrap_or(0)
 }
@@ -198,7 +200,7 @@ fn write_failure(error: io::Error) -> Failure {
     }
 }
 
-/// Capabilities of standard output: its width, colours only on a terminal and without `NO_COLOR`, block characters only
+/// Capabilities of standard output: its width, colors only on a terminal and without `NO_COLOR`, block characters only
 /// in a UTF-8 locale.
 pub fn stdout_style() -> Style {
     let terminal = io::stdout().is_terminal();

@@ -16,7 +16,7 @@ pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|name| path == Path::new(name))
 }
 
-/// True if one of these files is standard output: nothing else is printed there then.
+/// True if one of these files is standard output, so that nothing else may be printed there.
 pub fn is_any_stdout<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> bool {
     paths.into_iter().any(|path| is_stdout(path))
 }
@@ -29,18 +29,18 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
     Ok(diskwright_guard::check_output(path)?)
 }
 
-/// Checks several files, which must differ: of two equal ones only the last would survive, and standard output would
-/// get both.
+/// Checks several files, which must differ: of two outputs to one file only the last would remain, and standard output
+/// would get both.
 pub fn check_all_writable<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let mut known: Vec<&Path> = Vec::new();
     for path in paths {
         check_writable(path)?;
-        let place = if is_stdout(path) { Path::new("-") } else { path.as_path() };
-        if known.contains(&place) && place != Path::new("/dev/null") {
+        let target = if is_stdout(path) { Path::new("-") } else { path.as_path() };
+        if known.contains(&target) && target != Path::new("/dev/null") {
             let name = output::escape_name(path.display());
             return Err(Failure::Usage(format!("two options write to {name}; name two files")));
         }
-        known.push(place);
+        known.push(target);
     }
     Ok(())
 }
@@ -63,19 +63,19 @@ pub fn write_in_pieces<T>(
     }
     let wrap = |e| path_failure(path, e);
     let before = fs::metadata(path).ok();
-    if before.as_ref().is_some_and(|found| !found.is_file()) {
+    if before.as_ref().is_some_and(|metadata| !metadata.is_file()) {
         // a pipe gets the bytes as they come
         return write(Box::new(File::options().write(true).open(path).map_err(wrap)?));
     }
-    let (made, _registered) = create_sibling_file(path).map_err(wrap)?;
-    let file = made.as_file().try_clone().map_err(wrap)?;
-    let done = write(Box::new(file))?;
+    let (new_file, _registered) = create_sibling_file(path).map_err(wrap)?;
+    let file = new_file.as_file().try_clone().map_err(wrap)?;
+    let result = write(Box::new(file))?;
     if let Some(before) = before {
-        copy_mode_and_owner(made.as_file(), &before).map_err(wrap)?;
+        copy_mode_and_owner(new_file.as_file(), &before).map_err(wrap)?;
     }
-    made.as_file().sync_all().map_err(wrap)?;
-    made.persist(path).map_err(|e| wrap(e.error))?;
-    Ok(done)
+    new_file.as_file().sync_all().map_err(wrap)?;
+    new_file.persist(path).map_err(|e| wrap(e.error))?;
+    Ok(result)
 }
 
 /// Creates a file in the same folder, with the mode of any new file. It is removed with the command unless it replaces
@@ -89,15 +89,15 @@ fn create_sibling_file(path: &Path) -> io::Result<(NamedTempFile, TemporaryPath)
         // the kernel applies the user's umask
         File::options().read(true).write(true).create_new(true).mode(0o666).open(path)
     };
-    let made = tempfile::Builder::new().prefix(".diskwright-").make_in(folder, make)?;
+    let new_file = tempfile::Builder::new().prefix(".diskwright-").make_in(folder, make)?;
     let registered = registered.ok_or(ErrorKind::Other)?;
-    Ok((made, registered))
+    Ok((new_file, registered))
 }
 
 /// Copies the mode of the previous file and, if possible, its owner.
 fn copy_mode_and_owner(file: &File, before: &Metadata) -> io::Result<()> {
-    let made = file.metadata()?;
-    if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
+    let current = file.metadata()?;
+    if (current.uid(), current.gid()) != (before.uid(), before.gid()) {
         // only root may change the owner
         let _ = fchown(file, Some(before.uid()), Some(before.gid()));
     }

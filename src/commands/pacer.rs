@@ -26,9 +26,9 @@ pub struct Pacer {
     stop: Arc<AtomicBool>,
     /// Set by SIGCONT: this process had been stopped.
     continued: Arc<AtomicBool>,
-    /// Largest oversleeping of a nap since the last tick.
+    /// Largest time since the last tick by which a nap lasted longer than requested.
     overslept: Duration,
-    /// The previous tick was interrupted by a stop, so this one has no valid beginning.
+    /// True if the process was stopped during the previous tick, so the next one has no valid beginning.
     is_torn: bool,
 }
 
@@ -44,8 +44,8 @@ const STOPPED_PROCESS_DELAY: Duration = Duration::from_secs(5);
 const REPORTED_DELAY: Duration = Duration::from_secs(10);
 
 impl Pacer {
-    /// Creates a pacer that has not ticked yet; `lasts` is `None` to run for ever.
-    pub fn new(every: Duration, lasts: Option<Duration>) -> Result<Pacer, Failure> {
+    /// Creates a pacer that has not ticked yet; `duration` is `None` to run for ever.
+    pub fn new(interval: Duration, duration: Option<Duration>) -> Result<Pacer, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -54,9 +54,9 @@ impl Pacer {
         signal_hook::flag::register(SIGCONT, Arc::clone(&continued))?;
         let (start, overslept) = (Instant::now(), Duration::ZERO);
         Ok(Pacer {
-            interval: every,
+            interval,
             start,
-            duration: lasts,
+            duration,
             ticks: 0,
             late_ticks: 0,
             missed_ticks: 0,
@@ -101,11 +101,11 @@ impl Pacer {
 
     /// Sleeps until the next tick is due; false if there is none. A missed tick (a stopped process, a sleeping machine)
     /// is skipped, not made up for.
-    pub fn wait_for_tick(&mut self, mut meanwhile: impl FnMut(Duration)) -> bool {
-        let before = self.interval * self.ticks;
+    pub fn wait_for_tick(&mut self, mut on_wake: impl FnMut(Duration)) -> bool {
+        let previous_due = self.interval * self.ticks;
         let due = self.next_due();
-        let until = |ends| due_within_limit(ends, self.interval, (before, due), self.elapsed());
-        let Some(due) = self.duration.map_or(Some(due), until) else { return false };
+        let limited = |end| due_within_limit(end, self.interval, (previous_due, due), self.elapsed());
+        let Some(due) = self.duration.map_or(Some(due), limited) else { return false };
         loop {
             let now = self.elapsed();
             if self.is_stopped() {
@@ -121,7 +121,7 @@ impl Pacer {
                 let _ = nanosleep(&nap);
             }
             self.overslept = self.overslept.max((self.elapsed() - now).saturating_sub(nap));
-            meanwhile(self.elapsed());
+            on_wake(self.elapsed());
         }
     }
 
@@ -140,28 +140,27 @@ impl Pacer {
             return false;
         }
         let took = self.elapsed() - before;
-        let stopped = self.continued.swap(false, Ordering::Relaxed)
+        let was_stopped = self.continued.swap(false, Ordering::Relaxed)
             || std::mem::take(&mut self.overslept) >= STOPPED_PROCESS_DELAY.max(self.interval * 5);
         let stamp = sampler.tick_stamp();
-        let covers = Duration::from_nanos(stamp.elapsed_ns);
-        let is_long = covers >= self.interval * 2;
+        let covered = Duration::from_nanos(stamp.elapsed_ns);
+        let is_long = covered >= self.interval * 2;
         self.late_ticks += u64::from(is_long);
         // stopped while sampling: some cells of this tick are from before, some from after
-        let is_torn = stopped && took >= self.interval;
+        let is_torn = was_stopped && took >= self.interval;
         let was_torn = std::mem::replace(&mut self.is_torn, is_torn);
-        let blank = stopped && is_long || is_torn || was_torn;
-        if !blank && covers < REPORTED_DELAY.max(self.interval * 10) {
+        let is_gap = was_stopped && is_long || is_torn || was_torn;
+        if !is_gap && covered < REPORTED_DELAY.max(self.interval * 10) {
             return true;
         }
         let (begin, end) = (time_argument::rfc3339(stamp.start_ns()), time_argument::rfc3339(stamp.time_ns));
-        let seconds = covers.as_secs_f64();
-        let why = if blank {
+        let seconds = covered.as_secs_f64();
+        let reason = if is_gap {
             "this process was stopped"
         } else {
-            "this process was delayed; the values are means over that \
-                        time"
+            "this process was delayed; the values are means over that time"
         };
-        sampler.mark_gap(format!("no sample from {begin} to {end} ({seconds:.1} s): {why}"), blank);
+        sampler.mark_gap(format!("no sample from {begin} to {end} ({seconds:.1} s): {reason}"), is_gap);
         true
     }
 
@@ -169,7 +168,7 @@ impl Pacer {
         // the clock of `elapsed` stands still while the machine sleeps
         let passed = count_intervals(self.elapsed(), self.interval);
         let next = self.ticks.saturating_add(1);
-        self.missed_ticks += missed_ticks(next, passed, self.duration.map(|ends| count_intervals(ends, self.interval)));
+        self.missed_ticks += missed_ticks(next, passed, self.duration.map(|end| count_intervals(end, self.interval)));
         self.ticks = next.max(passed);
         self.interval * self.ticks
     }
@@ -186,23 +185,23 @@ fn missed_ticks(next: u32, passed: u32, last: Option<u32>) -> u64 {
     u64::from(end.saturating_sub(next))
 }
 
-/// Time of the tick that would be due at `due`, after one that was due at `before`; `None` if the time is up. The
+/// Time of the tick that would be due at `due`, after one that was due at `previous_due`; `None` if the time is up. The
 /// remainder of a time that is not a multiple of the interval is a shorter tick, unless it is too short to be useful.
 fn due_within_limit(
-    ends: Duration,
-    every: Duration,
-    (before, due): (Duration, Duration),
+    end: Duration,
+    interval: Duration,
+    (previous_due, due): (Duration, Duration),
     now: Duration,
 ) -> Option<Duration> {
-    if due <= ends {
+    if due <= end {
         return Some(due);
     }
-    let left = ends.saturating_sub(before);
-    (now < ends && !left.is_zero() && left >= every / 10).then_some(ends)
+    let remainder = end.saturating_sub(previous_due);
+    (now < end && !remainder.is_zero() && remainder >= interval / 10).then_some(end)
 }
 
-/// Refuses options for watching this machine if a log or a store is read, where they would have no effect. Each comes
-/// with whether it was given.
+/// Refuses options for watching this machine if a log or a store is read, where they would have no effect. Each option
+/// is paired with whether it was given.
 pub fn refuse_live_options(options: &[(&str, bool)]) -> Result<(), Failure> {
     let Some(option) = first_given_option(options) else { return Ok(()) };
     Err(Failure::Usage(format!(
@@ -211,9 +210,9 @@ pub fn refuse_live_options(options: &[(&str, bool)]) -> Result<(), Failure> {
 }
 
 /// Progress bar on standard error while watching; hidden if that is not a terminal.
-pub fn watch_progress_bar(lasts: Option<Duration>, message: String) -> ProgressBar {
-    let (bar, template) = match lasts {
-        Some(lasts) => (ProgressBar::new(lasts.as_secs().max(1)), "{msg} {wide_bar} {pos}/{len} s"),
+pub fn watch_progress_bar(duration: Option<Duration>, message: String) -> ProgressBar {
+    let (bar, template) = match duration {
+        Some(duration) => (ProgressBar::new(duration.as_secs().max(1)), "{msg} {wide_bar} {pos}/{len} s"),
         None => (ProgressBar::no_length(), "{spinner} {msg} {elapsed}"),
     };
     // the draw target hides itself if standard error is not a terminal

@@ -41,22 +41,22 @@ const PROCESS_COUNTERS: [(&str, RowValue); 13] = [
 pub struct ProcessSeries {
     schema: Arc<Schema>,
     series_index: HashMap<(u32, String), usize>,
-    /// Processes that were seen and have no columns.
+    /// Number of processes that were seen and have no columns.
     pub left_out: usize,
 }
 
 /// True if one of these patterns selects processes.
 pub fn are_processes_wanted(patterns: &[String]) -> bool {
-    let all = |pattern: &str| is_process_counter(pattern) || pattern == "process*";
+    let is_process = |pattern: &str| is_process_counter(pattern) || pattern == "process*";
     // a name that disks and processes share keeps its meaning without processes
-    let named = |pattern: &str| {
-        let found = Catalogue::builtin().find_by_exact_name(pattern);
-        !found.is_empty() && found.iter().all(|counter| all(&counter.id))
+    let names_process_counters = |pattern: &str| {
+        let counters = Catalogue::builtin().find_by_exact_name(pattern);
+        !counters.is_empty() && counters.iter().all(|counter| is_process(&counter.id))
     };
-    patterns.iter().any(|pattern| all(&pattern.to_ascii_lowercase()) || named(pattern))
+    patterns.iter().any(|pattern| is_process(&pattern.to_ascii_lowercase()) || names_process_counters(pattern))
 }
 
-/// True for a counter of a process. If only such counters are wanted, ticks between two process tables would be rows
+/// True for a counter of a process. If only such counters are selected, ticks between two process tables would be rows
 /// without any value.
 pub fn is_process_counter(id: &str) -> bool {
     id.starts_with("process.")
@@ -83,9 +83,9 @@ fn process_key(row: &ProcessRow) -> (u32, String) {
 /// Sort key for how busy a process was: processors in use, waiting, and 100 MB/s counted as one processor.
 fn busyness(row: &ProcessRow) -> f64 {
     let bytes = |own: Option<f64>, requested: Option<f64>| own.or(requested).unwrap_or(0.0);
-    let moved = bytes(row.read_bytes_per_s, row.requested_read_bytes_per_s)
+    let transferred = bytes(row.read_bytes_per_s, row.requested_read_bytes_per_s)
         + bytes(row.write_bytes_per_s, row.requested_write_bytes_per_s);
-    row.processor + row.blocked_share.max(row.block_delay.unwrap_or(0.0)) + moved / 1e8
+    row.processor + row.blocked_share.max(row.block_delay.unwrap_or(0.0)) + transferred / 1e8
 }
 
 impl ProcessSeries {
@@ -107,14 +107,14 @@ impl ProcessSeries {
         if has_counters || weights.is_empty() {
             return Ok(None);
         }
-        let mut found: Vec<((u32, String), f64)> = weights.into_iter().collect();
-        found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        let left_out = found.len().saturating_sub(MAX_PROCESSES);
-        found.truncate(MAX_PROCESSES);
-        Ok(Some(ProcessSeries::from_processes(found.into_iter().map(|(process, _)| process).collect(), left_out)))
+        let mut processes: Vec<((u32, String), f64)> = weights.into_iter().collect();
+        processes.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let left_out = processes.len().saturating_sub(MAX_PROCESSES);
+        processes.truncate(MAX_PROCESSES);
+        Ok(Some(ProcessSeries::from_processes(processes.into_iter().map(|(process, _)| process).collect(), left_out)))
     }
 
-    fn from_processes(found: Vec<(u32, String)>, left_out: usize) -> ProcessSeries {
+    fn from_processes(processes: Vec<(u32, String)>, left_out: usize) -> ProcessSeries {
         let series = |(pid, name): &(u32, String)| {
             let instance = format!("{name} ({pid})");
             PROCESS_COUNTERS.map(|(counter, _)| Series {
@@ -123,9 +123,9 @@ impl ProcessSeries {
                 scale: 1.0,
             })
         };
-        let schema = Arc::new(Schema::new(found.iter().flat_map(series).collect()));
-        let places = found.into_iter().enumerate().map(|(place, process)| (process, place)).collect();
-        ProcessSeries { schema, series_index: places, left_out }
+        let schema = Arc::new(Schema::new(processes.iter().flat_map(series).collect()));
+        let series_index = processes.into_iter().enumerate().map(|(index, process)| (process, index)).collect();
+        ProcessSeries { schema, series_index, left_out }
     }
 
     /// Turns a table into a tick.
@@ -133,9 +133,9 @@ impl ProcessSeries {
         let table = process_table(note)?;
         let mut cells = vec![f64::NAN; self.schema.series.len()];
         for row in &table.rows {
-            let Some(place) = self.series_index.get(&process_key(row)) else { continue };
-            let own = &mut cells[place * PROCESS_COUNTERS.len()..][..PROCESS_COUNTERS.len()];
-            for (cell, (_, value)) in own.iter_mut().zip(PROCESS_COUNTERS) {
+            let Some(index) = self.series_index.get(&process_key(row)) else { continue };
+            let process_cells = &mut cells[index * PROCESS_COUNTERS.len()..][..PROCESS_COUNTERS.len()];
+            for (cell, (_, value)) in process_cells.iter_mut().zip(PROCESS_COUNTERS) {
                 *cell = value(row).unwrap_or(f64::NAN);
             }
         }

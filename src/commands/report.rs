@@ -57,11 +57,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 pub fn log_page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failure> {
     let logs = logs.with_processes(true)?;
     let (schemas, notes) = counter_selection::scan_schemas_and_notes(&logs)?;
-    let traced = logs.has_latency();
+    let has_latency = logs.has_latency();
     let first = verdicts.first().ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))?;
     let charts = draw_charts(&logs, first, &schemas)?;
-    let logs = logs.with_steps(traced);
-    let heat = if traced { LatencyWindow::read(&logs, &[])?.heat_charts() } else { Vec::new() };
+    let logs = logs.with_steps(has_latency);
+    let heat = if has_latency { LatencyWindow::read(&logs, &[])?.heat_charts() } else { Vec::new() };
     let newest = notes.iter().rev().find(|n| n.kind == Note::TOPOLOGY);
     let topology = newest.map(Note::read_topology).transpose()?.map(Arc::unwrap_or_clone);
     let notes: Vec<Note> = notes.into_iter().filter(|n| n.kind != Note::TOPOLOGY).collect();
@@ -86,7 +86,7 @@ fn probe_results_page(arguments: &Arguments) -> Result<String, Failure> {
 
 /// Writes the page, and reports it.
 fn write_page(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(), Failure> {
-    let place = arguments.output.display();
+    let file = arguments.output.display();
     output_file::write_file(&arguments.output, page.as_bytes())?;
     if output_file::is_stdout(&arguments.output) {
         return Ok(());
@@ -94,14 +94,14 @@ fn write_page(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<
     if arguments.json {
         let answer = serde_json::json!({
             "schema": "diskwright.report/1",
-            "file": place.to_string(),
+            "file": file.to_string(),
             "bytes": page.len(),
             "damage": logs.map(|logs| logs.losses().to_json_entries()).unwrap_or_default(),
         });
         return output::print_json(&answer);
     }
-    let place = output::escape_name(&place);
-    output::print_text(&format!("wrote {place} ({} kB)\n", page.len().div_ceil(1000)))
+    let file = output::escape_name(&file);
+    output::print_text(&format!("wrote {file} ({} kB)\n", page.len().div_ceil(1000)))
 }
 
 /// Second pass: charts of the first verdict's findings and of the main counters.

@@ -149,8 +149,8 @@ fn show_latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
         return Err(failure);
     }
     if window.is_empty() {
-        let how = "`diskwright record DIR --trace` keeps them";
-        return Err(Failure::Failed(format!("this log has no latencies of single requests; {how}")));
+        let hint = "`diskwright record DIR --trace` keeps them";
+        return Err(Failure::Failed(format!("this log has no latencies of single requests; {hint}")));
     }
     if arguments.json {
         let (from, to) = (time_argument::rfc3339(logs.range_ns.0), time_argument::rfc3339(logs.range_ns.1));
@@ -211,17 +211,17 @@ fn show_request_trace(arguments: &Arguments) -> Result<(), Failure> {
 /// Removes disks and links that moved nothing from the overview: a machine can have hundreds. If a log lacks the bytes,
 /// none is removed.
 fn drop_idle_devices(lines: Vec<(String, ChartLine)>) -> (Vec<(String, ChartLine)>, usize) {
-    let mut moved: HashMap<(String, String), bool> = HashMap::new();
+    let mut has_moved: HashMap<(String, String), bool> = HashMap::new();
     for (counter, line) in lines.iter().filter(|(counter, _)| counter.ends_with("bytes_per_s")) {
         if let Some((_, _, max)) = line.summary() {
-            *moved.entry((counter_object(counter).to_owned(), line.instance.clone())).or_default() |= max > 0.0;
+            *has_moved.entry((counter_object(counter).to_owned(), line.instance.clone())).or_default() |= max > 0.0;
         }
     }
     let count = lines.len();
     let keep = |(counter, line): &(String, ChartLine)| {
         let object = counter_object(counter);
-        let of_instance = (object.to_owned(), line.instance.clone());
-        !matches!(object, "physical_disk" | "network") || moved.get(&of_instance).is_none_or(|moved| *moved)
+        let key = (object.to_owned(), line.instance.clone());
+        !matches!(object, "physical_disk" | "network") || has_moved.get(&key).is_none_or(|moved| *moved)
     };
     let kept: Vec<(String, ChartLine)> = lines.into_iter().filter(keep).collect();
     let left_out = count - kept.len();
@@ -248,8 +248,8 @@ fn counters_table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
         .with_column("over time", Align::Left);
     for (counter, line) in lines {
         let unit = displayed_unit(counter);
-        let show = |v: f64| units::format_value(v, &unit);
-        let cells = line.summary().map(|(min, mean, max)| [show(min), show(mean), show(max)]);
+        let format = |v: f64| units::format_value(v, &unit);
+        let cells = line.summary().map(|(min, mean, max)| [format(min), format(mean), format(max)]);
         let [min, mean, max] = cells.unwrap_or_else(|| ["".into(), "no data".into(), "".into()]);
         let means: Vec<f64> = line.buckets.iter().map(|b| b.mean).collect();
         let sparks = sparkline::sparkline(&means, None, 12, style.unicode);
@@ -268,10 +268,10 @@ fn print_charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &
         }
     }
     for (counter, group) in by_counter {
-        let drawn = Chart::new(&counter, range.0, range.1, group);
+        let chart = Chart::new(&counter, range.0, range.1, group);
         output::print_text(&format!(
             "{}\n",
-            terminal_chart::draw_chart(&drawn, bookmarks, &DisplayZone::local(), &style, 10)
+            terminal_chart::draw_chart(&chart, bookmarks, &DisplayZone::local(), &style, 10)
         ))?;
     }
     Ok(())
@@ -318,17 +318,17 @@ fn print_csv(logs: &Logs, wanted: &[(String, String)], cells: CsvCells) -> Resul
     }
     out.push(b'\n');
     let only_processes = wanted.iter().all(|(counter, _)| process_series::is_process_counter(counter));
-    let mut known: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
+    let mut current: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
     logs.read(|piece| {
         let LogPiece::Frame(frame) = piece else { return Ok(()) };
-        if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
+        if current.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
             let plan = |(c, i): &(String, String)| {
                 CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), c, i)
                     .or_else(|| CounterPlan::for_foreign_series(frame.schema(), c, i))
             };
-            known = Some((Arc::clone(frame.schema()), wanted.iter().map(plan).collect()));
+            current = Some((Arc::clone(frame.schema()), wanted.iter().map(plan).collect()));
         }
-        let plans = known.as_ref().map(|(_, plans)| plans.as_slice()).unwrap_or_default();
+        let plans = current.as_ref().map(|(_, plans)| plans.as_slice()).unwrap_or_default();
         if only_processes && plans.iter().all(Option::is_none) {
             return Ok(());
         }

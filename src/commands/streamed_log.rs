@@ -33,7 +33,8 @@ pub fn judge_while_reading(
     // no folder is needed, but this command reads a log, so leftovers are removed
     temporary::sweep_leftovers();
     let name = Path::new(&log.name);
-    let mut expected = if log.is_pages() { None } else { probable_range(&log.path, &log.name, &reading.log_options()) };
+    let mut expected =
+        if log.has_several_files() { None } else { probable_range(&log.path, &log.name, &reading.log_options()) };
     for _ in 0..MAX_READINGS {
         let mut stream = expected.map(|window| JudgeStream::new(judge(window), window));
         let mut sink = |piece: LogPiece<'_>| {
@@ -53,16 +54,16 @@ pub fn judge_while_reading(
     Ok(None)
 }
 
-/// Returns the load of such a log for predictions; the log is read once more.
+/// Returns the load of a log of another tool, for predictions; the log is read once more.
 pub fn read_load(log: &GivenLog, reading: &ForeignOptions) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::default();
-    let mut collected = Ok(());
+    let mut result = Ok(());
     let mut sink = |piece: LogPiece<'_>| {
-        collected = collect_piece(&mut collector, piece);
-        if collected.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        result = collect_piece(&mut collector, piece);
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     foreign::read_pieces(Path::new(&log.name), log.open()?, reading, &mut sink)?;
-    collected.map(|()| collector.finish())
+    result.map(|()| collector.finish())
 }
 
 /// A judge that is fed by a reader.
@@ -72,7 +73,7 @@ struct JudgeStream {
     window: (i64, i64),
     /// Notes leave a log before the frame of their time, oldest first.
     pending_notes: Vec<Note>,
-    /// A tick lies outside of the window, so the verdict would be about another one.
+    /// True if a tick lies outside the window, so the verdict would be about another window.
     is_outside_window: bool,
     has_ticks: bool,
 }
@@ -109,8 +110,8 @@ impl JudgeStream {
 
     fn release_notes(&mut self, until_ns: i64) {
         self.pending_notes.sort_by_key(|note| note.time_ns);
-        let due = self.pending_notes.partition_point(|note| note.time_ns <= until_ns);
-        self.pending_notes.drain(..due).for_each(|note| self.judge.add_note(&note));
+        let due_count = self.pending_notes.partition_point(|note| note.time_ns <= until_ns);
+        self.pending_notes.drain(..due_count).for_each(|note| self.judge.add_note(&note));
     }
 
     fn finish_verdicts(mut self) -> Vec<Verdict> {

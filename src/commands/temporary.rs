@@ -1,13 +1,13 @@
 //! Temporary folders and files that are removed with the command, also if a signal ends it. The lock in a folder shows
 //! whether its command still runs: folders of killed commands are removed when the next one is created.
 
-use diskwright_base::byte_size::ByteSize;
 use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_hostfiles::disk_space::DiskSpace;
 use diskwright_hostfiles::private_files;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -62,14 +62,14 @@ impl TemporaryFolder {
 
     /// Fails if the filesystem is down to its reserve.
     pub fn check_free_space(&self) -> Result<(), String> {
-        let room = File::open(&self.path)
+        let space = File::open(&self.path)
             .and_then(DiskSpace::for_file)
             .map_err(|e| format!("{}: {e}", self.path.display()))?;
-        if !room.is_reserve_used() {
+        if !space.is_reserve_used() {
             return Ok(());
         }
         let size = |bytes: u64| ByteSize::capacity(bytes as f64);
-        let (free, reserve, folder) = (size(room.free_bytes), size(room.reserve_bytes), std::env::temp_dir());
+        let (free, reserve, folder) = (size(space.free_bytes), size(space.reserve_bytes), std::env::temp_dir());
         let shortage = format!("{} has {free} free, of which {reserve} must stay free", folder.display());
         Err(format!("not enough space to read it into: {shortage}; set TMPDIR to another folder"))
     }
@@ -89,12 +89,12 @@ pub fn sweep_leftovers() {
 /// Removes folders of this user whose command has gone. Those that cannot be removed stay.
 fn sweep_folder(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
-    let ours = |entry: &DirEntry| {
+    let is_leftover = |entry: &DirEntry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(FOLDER_PREFIX))
             // metadata of the entry itself, not of a link's target
             && entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
     };
-    for entry in entries.flatten().filter(ours) {
+    for entry in entries.flatten().filter(is_leftover) {
         let Ok(lock) = private_files::open_for_reading(&entry.path().join(LOCK_FILE)) else { continue };
         if lock.try_lock().is_ok() {
             let _ = fs::remove_dir_all(entry.path());
@@ -112,7 +112,7 @@ impl TemporaryPath {
     /// Registers a path for removal.
     pub fn new(path: &Path) -> TemporaryPath {
         static WATCH: Once = Once::new();
-        // without the signal handler, destructors still remove it
+        // without the signal handler, destructors still remove the path
         WATCH.call_once(|| drop(install_signal_cleanup()));
         REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
         TemporaryPath(path.to_owned())
@@ -146,8 +146,8 @@ fn install_signal_cleanup() -> io::Result<()> {
 fn remove_path(path: &Path) {
     // another thread may add a file while the folder is removed
     for _ in 0..20 {
-        let done = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        if done.is_ok() || !path.exists() {
+        let result = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        if result.is_ok() || !path.exists() {
             return;
         }
     }

@@ -23,11 +23,11 @@ pub fn parse_time(text: &str, end_ns: i64) -> Result<i64, Failure> {
     let day = Timestamp::from_nanosecond(i128::from(end_ns)).map(|t| t.to_zoned(zone.clone()).date());
     let with_day = || day.ok().map(|d| format!("{d}T{text}"));
     let civil: Option<DateTime> = text.parse().ok().or_else(|| with_day()?.parse().ok());
-    let wrong = || {
+    let error = || {
         let forms = "write 2026-11-21T22:15:00Z, 2026-11-21 22:15, 22:15 or -10m";
         Failure::Usage(format!("`{text}` is not a time: {forms}"))
     };
-    let zoned = civil.ok_or_else(wrong)?.to_zoned(zone).map_err(|_| wrong())?;
+    let zoned = civil.ok_or_else(error)?.to_zoned(zone).map_err(|_| error())?;
     Ok(to_unix_ns(zoned.timestamp()))
 }
 

@@ -151,13 +151,13 @@ impl MachineDescription {
     /// Counters with a constant rate per second.
     fn constant_rates(&self) -> Vec<(&'static str, f64)> {
         let MachineOptions { clock, network_interrupts, .. } = &self.machine;
-        let all = [(interrupts::CLOCK_PER_S, clock), (interrupts::NETWORK_PER_S, network_interrupts)];
-        all.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
+        let rates = [(interrupts::CLOCK_PER_S, clock), (interrupts::NETWORK_PER_S, network_interrupts)];
+        rates.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
     }
 
-    /// Adds the given counters that a frame lacks; `None` if it has all of them. `before` caches the extended schema
-    /// for the next frame.
-    pub fn add_missing_counters(&self, frame: &Frame, before: &mut Option<Arc<Schema>>) -> Option<Frame> {
+    /// Adds the given counters that a frame lacks; `None` if it has all of them. `last_schema` caches the extended
+    /// schema for the next frame.
+    pub fn add_missing_counters(&self, frame: &Frame, last_schema: &mut Option<Arc<Schema>>) -> Option<Frame> {
         let has = |id: &str| {
             let stored = id.strip_suffix("_per_s").unwrap_or(id);
             frame.schema().series.iter().any(|s| s.counter == id || s.counter == stored)
@@ -167,14 +167,14 @@ impl MachineDescription {
             return None;
         }
         let mut series = frame.schema().series.clone();
-        let one = |(id, _): &(&str, f64)| Series { counter: (*id).into(), instance: String::new(), scale: 1.0 };
-        series.extend(rates.iter().map(one));
+        let new_series = |(id, _): &(&str, f64)| Series { counter: (*id).into(), instance: String::new(), scale: 1.0 };
+        series.extend(rates.iter().map(new_series));
         let mut row = Vec::new();
-        let schema = match before.take().filter(|schema| schema.series == series) {
+        let schema = match last_schema.take().filter(|schema| schema.series == series) {
             Some(schema) => schema,
             None => Arc::new(Schema::new(series)),
         };
-        *before = Some(Arc::clone(&schema));
+        *last_schema = Some(Arc::clone(&schema));
         let mut extended = Frame::new(schema, frame.ticks().len());
         for (index, tick) in frame.ticks().iter().enumerate() {
             row.clear();
@@ -200,18 +200,18 @@ impl MachineDescription {
 
 impl MachineOptions {
     fn check_values(&self) -> Result<(), Failure> {
-        let wrong = |option: &str, because: String| Err(Failure::Usage(format!("{option}: {because}")));
+        let usage_error = |option: &str, reason: String| Err(Failure::Usage(format!("{option}: {reason}")));
         match self.memory.as_deref().map(parse_memory_size) {
-            Some(Err(error)) => return wrong("--memory", error.to_string()),
-            Some(Ok(0)) => return wrong("--memory", "memory must be more than zero, such as 256MB".into()),
+            Some(Err(error)) => return usage_error("--memory", error.to_string()),
+            Some(Ok(0)) => return usage_error("--memory", "memory must be more than zero, such as 256MB".into()),
             _ => {}
         }
         if self.processors == Some(0) {
-            return wrong("processors", "there must be at least one processor".into());
+            return usage_error("processors", "there must be at least one processor".into());
         }
         for (name, rate) in [("--clock", self.clock), ("--network-interrupts", self.network_interrupts)] {
             if let Some(rate) = rate.filter(|rate| !(0.0..=1e9).contains(rate)) {
-                return wrong(name, format!("{rate} is not a number of interrupts per second"));
+                return usage_error(name, format!("{rate} is not a number of interrupts per second"));
             }
         }
         Ok(())
@@ -235,50 +235,51 @@ fn check_array_set(set: &SetDescription) -> Result<(), Failure> {
 
 /// Reads `DISK=LEVEL[:MEMBERS[:CLASS]]`.
 fn parse_disk_description(text: &str) -> Result<DiskDescription, Failure> {
-    let wrong = |because: &str| Failure::Usage(format!("--array `{text}`: {because}; write 'PhysicalDisk(0)=raid5:3'"));
-    let (disk, description) = text.rsplit_once('=').ok_or_else(|| wrong("no ="))?;
+    let usage_error =
+        |reason: &str| Failure::Usage(format!("--array `{text}`: {reason}; write 'PhysicalDisk(0)=raid5:3'"));
+    let (disk, description) = text.rsplit_once('=').ok_or_else(|| usage_error("no ="))?;
     let mut parts = description.split(':');
     let level = parts.next().unwrap_or_default();
-    let mut described =
+    let mut result =
         DiskDescription { disk: disk.trim().into(), level: Some(level.into()), members: 1, class: None, stripe: None };
     for part in parts {
         match (part.parse(), parse_device_class(part)) {
-            (Ok(members), _) => described.members = members,
-            (_, Some(class)) => described.class = Some(class),
-            _ => return Err(wrong(&format!("`{part}` is neither a number of members nor a class"))),
+            (Ok(members), _) => result.members = members,
+            (_, Some(class)) => result.class = Some(class),
+            _ => return Err(usage_error(&format!("`{part}` is neither a number of members nor a class"))),
         }
     }
-    Ok(described)
+    Ok(result)
 }
 
 fn parse_device_class(word: &str) -> Option<DeviceClass> {
     serde_json::from_value(serde_json::Value::String(word.to_lowercase())).ok()
 }
 
-fn check_disk_description(described: &DiskDescription) -> Result<(), Failure> {
-    let disk = &described.disk;
-    let wrong = |because: String| Err(Failure::Usage(format!("array `{disk}`: {because}")));
-    let level = described.level.as_deref().map(|l| (l, parse_raid_level(l)));
+fn check_disk_description(description: &DiskDescription) -> Result<(), Failure> {
+    let disk = &description.disk;
+    let usage_error = |reason: String| Err(Failure::Usage(format!("array `{disk}`: {reason}")));
+    let level = description.level.as_deref().map(|l| (l, parse_raid_level(l)));
     let min_members = match level {
         None => 1,
         Some((name, None)) => {
             let known = RaidLevel::ALL.map(RaidLevel::name).join(", ");
-            return wrong(format!("unknown level `{name}`; levels: single, {known}"));
+            return usage_error(format!("unknown level `{name}`; levels: single, {known}"));
         }
         Some((_, Some(RaidLevel::Linear | RaidLevel::Raid0))) => 1,
         Some((_, Some(RaidLevel::Raid1))) => 2,
         Some((_, Some(RaidLevel::Raid4 | RaidLevel::Raid5))) => 3,
         Some((_, Some(RaidLevel::Raid6 | RaidLevel::Raid10))) => 4,
     };
-    if described.members < min_members {
-        return wrong(format!(
+    if description.members < min_members {
+        return usage_error(format!(
             "needs at least {}, not {}",
             format_count(min_members, "member", "members"),
-            described.members
+            description.members
         ));
     }
-    if let Some(Err(error)) = described.stripe.as_deref().map(parse_memory_size) {
-        return wrong(format!("stripe: {error}"));
+    if let Some(Err(error)) = description.stripe.as_deref().map(parse_memory_size) {
+        return usage_error(format!("stripe: {error}"));
     }
     Ok(())
 }
@@ -347,14 +348,14 @@ fn matches_instance(word: &str, instance: &str) -> bool {
     inner == "*" || inner.eq_ignore_ascii_case(instance) || inner == first
 }
 
-fn device_from_description(described: &DiskDescription, name: &str) -> Device {
-    let level = described.level.as_deref().and_then(parse_raid_level).filter(|_| described.members > 1);
+fn device_from_description(description: &DiskDescription, name: &str) -> Device {
+    let level = description.level.as_deref().and_then(parse_raid_level).filter(|_| description.members > 1);
     Device {
         name: name.to_owned(),
-        class: described.class.unwrap_or_default(),
+        class: description.class.unwrap_or_default(),
         level,
-        members: Some(described.members),
-        stripe_bytes: described.stripe.as_deref().and_then(|s| parse_memory_size(s).ok()),
+        members: Some(description.members),
+        stripe_bytes: description.stripe.as_deref().and_then(|s| parse_memory_size(s).ok()),
         ..Device::default()
     }
 }

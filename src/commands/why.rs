@@ -34,14 +34,14 @@ pub struct Arguments {
     log: Vec<PathBuf>,
     /// How long to watch this machine; by default 30s
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Option<Duration>,
+    duration: Option<Duration>,
     /// Sampling interval of this machine; by default 1s
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     every: Option<Duration>,
     #[command(flatten)]
     window: LogWindow,
     #[command(flatten)]
-    asking: StoreArguments,
+    store: StoreArguments,
     /// Rank all machines of the store by the severity of their bottlenecks
     #[arg(long, requires = "prometheus", help_heading = "Metric stores")]
     fleet: bool,
@@ -75,18 +75,18 @@ impl JudgingArguments {
         self.all_packs
     }
 
-    /// Refuses options that a live view cannot honour: its verdicts use one pack, without a role.
+    /// Refuses options that a live view cannot honor: its verdicts use one pack, without a role.
     pub fn refuse_beyond_pack(&self) -> Result<(), Failure> {
         let given = [("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
         let Some(option) = first_given_option(&given) else { return Ok(()) };
-        let live = "`watch` and `serve` judge by one pack, without a role";
-        Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
+        let hint = "`watch` and `serve` judge by one pack, without a role";
+        Err(Failure::Usage(format!("{option} is for `why` and `report`; {hint}")))
     }
 
     /// Refuses options for judging logs if results of `probe` or `baseline` are read: they would have no effect.
     pub fn refuse_without_logs(&self) -> Result<(), Failure> {
-        let is_other = self.pack != DEFAULT_PACK;
-        let given = [("--pack", is_other), ("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
+        let is_other_pack = self.pack != DEFAULT_PACK;
+        let given = [("--pack", is_other_pack), ("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
         let Some(option) = first_given_option(&given) else { return Ok(()) };
         Err(Failure::Usage(format!("{option} is for logs; results of `probe` and `baseline` are judged by no pack")))
     }
@@ -103,8 +103,8 @@ impl JudgingArguments {
             None if Path::new(&self.pack).is_file() => load_pack_file(Path::new(&self.pack))?,
             None => {
                 let ids: Vec<&str> = known.iter().map(|p| p.id.as_str()).collect();
-                let (have, near) = (ids.join(", "), name_search::suggestion_hint(&self.pack, ids.iter().copied()));
-                let reason = format!("there is no pack or file `{}`{near}; packs: {have}", self.pack);
+                let suggestion = name_search::suggestion_hint(&self.pack, ids.iter().copied());
+                let reason = format!("there is no pack or file `{}`{suggestion}; packs: {}", self.pack, ids.join(", "));
                 return Err(Failure::Usage(reason));
             }
         };
@@ -126,8 +126,8 @@ impl JudgingArguments {
         if known.contains(&role.as_str()) {
             return Ok(());
         }
-        let near = name_search::suggestion_hint(role, known.iter().copied());
-        Err(Failure::Usage(format!("unknown role `{role}`{near}; roles: {}", known.join(", "))))
+        let suggestion = name_search::suggestion_hint(role, known.iter().copied());
+        Err(Failure::Usage(format!("unknown role `{role}`{suggestion}; roles: {}", known.join(", "))))
     }
 
     /// Creates a judge with these packs for a window, nanoseconds since 1970 UTC.
@@ -146,18 +146,18 @@ fn load_pack_file(path: &Path) -> Result<Pack, Failure> {
 
 /// Runs `why`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.asking.is_given()? || !arguments.log.is_empty() {
-        pacer::refuse_live_options(&[("--for", arguments.lasts.is_some()), ("--every", arguments.every.is_some())])?;
+    if arguments.store.is_given()? || !arguments.log.is_empty() {
+        pacer::refuse_live_options(&[("--for", arguments.duration.is_some()), ("--every", arguments.every.is_some())])?;
     }
     if arguments.fleet {
         if arguments.judging.all_packs() {
             return Err(Failure::Usage("--all-packs: a ranking uses one pack, given by --pack".into()));
         }
-        return fleet::run(&arguments.asking, &arguments.window, &arguments.judging, arguments.json);
+        return fleet::run(&arguments.store, &arguments.window, &arguments.judging, arguments.json);
     }
     let packs = arguments.judging.load_packs(false)?;
-    let logs = if arguments.asking.is_given()? {
-        metric_store::fetch_as_logs(&arguments.asking, &arguments.window)?
+    let logs = if arguments.store.is_given()? {
+        metric_store::fetch_as_logs(&arguments.store, &arguments.window)?
     } else if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
@@ -165,14 +165,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.window.refuse_log_options()?;
         return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments.json);
     } else {
-        let given = bundle::expand_paths(&arguments.log)?;
-        if let ([log], Some(reading)) = (given.as_slice(), arguments.window.options_for_whole_log()?) {
+        let given_logs = bundle::expand_paths(&arguments.log)?;
+        if let ([log], Some(reading)) = (given_logs.as_slice(), arguments.window.options_for_whole_log()?) {
             let judge = |window| arguments.judging.new_judge(packs.clone(), Some(window));
             if let Some(verdicts) = streamed_log::judge_while_reading(log, reading, &judge)? {
                 return print_answer(&verdicts, None, Some(&|| streamed_log::read_load(log, reading)), arguments.json);
             }
         }
-        Logs::open_given(given, &arguments.window)?
+        Logs::open_given(given_logs, &arguments.window)?
     };
     let verdicts = judge_logs(&logs, arguments.judging.new_judge(packs, Some(logs.range_ns)))?;
     print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments.json)
@@ -202,26 +202,26 @@ pub fn judge_logs(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure
 
 /// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.
 fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
-    let (lasts, every) = (
-        arguments.lasts.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.0),
+    let (duration, every) = (
+        arguments.duration.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.0),
         arguments.every.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.1),
     );
-    if lasts < every * 2 {
+    if duration < every * 2 {
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
-    let live = LiveOptions {
+    let options = LiveOptions {
         slow_interval: every.max(Duration::from_secs(2)),
         raises_priority: true,
         ..LiveOptions::default()
     };
-    let mut sampler = live_sampler(live);
-    let mut pacer = Pacer::new(every, Some(lasts))?;
-    let bar = pacer::watch_progress_bar(Some(lasts), "watching".into());
+    let mut sampler = live_sampler(options);
+    let mut pacer = Pacer::new(every, Some(duration))?;
+    let bar = pacer::watch_progress_bar(Some(duration), "watching".into());
     pacer.sample_first_tick(&mut sampler);
     let start = sampler.tick_stamp().time_ns;
-    let lasts = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);
-    let mut judge = arguments.judging.new_judge(packs, Some((start, start.saturating_add(lasts))));
+    let duration_ns = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+    let mut judge = arguments.judging.new_judge(packs, Some((start, start.saturating_add(duration_ns))));
     let mut frame = Frame::default();
     feed_judge(&mut sampler, &mut frame, &mut judge);
     while pacer.wait_for_tick(|elapsed| bar.set_position(elapsed.as_secs())) {
@@ -259,25 +259,25 @@ fn print_answer(
     };
     let mut first = first.clone();
     let machine = baseline::saved::add_to_verdict(&mut first);
-    let (first, predicted) = (&first, predict_first_gains(&first, load));
+    let (first, predicted_gains) = (&first, predict_first_gains(&first, load));
     if as_json {
         let mut document = serde_json::to_value(first)?;
-        gains::add_gains(&mut document, &predicted);
+        gains::add_gains(&mut document, &predicted_gains);
         if let Value::Object(fields) = &mut document {
             fields.insert("machine".into(), machine);
             fields.insert("packs".into(), verdicts.iter().map(verdict_summary).collect());
-            let lost = logs.map(|logs| logs.losses().to_json_entries()).unwrap_or_default();
-            fields.insert("damage".into(), lost.into());
+            let damage_entries = logs.map(|logs| logs.losses().to_json_entries()).unwrap_or_default();
+            fields.insert("damage".into(), damage_entries.into());
             fields.insert("trimmed".into(), damage::trimmed_json(logs.and_then(Logs::trim_summary)));
         }
         return output::print_json(&document);
     }
     let style = output::stdout_style();
     output::print_text(&screen::draw_screen(first, &DisplayZone::local(), &style))?;
-    if !predicted.is_empty() {
+    if !predicted_gains.is_empty() {
         let columns = style.width.saturating_sub(4);
         let wrapped = |gain| wrap(&style.clean_text(&gains::describe_gain(gain)), columns, 0).join("\n    ");
-        let lines = predicted.iter().map(|gain| format!("  {}\n", wrapped(gain)));
+        let lines = predicted_gains.iter().map(|gain| format!("  {}\n", wrapped(gain)));
         output::print_text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
     }
     if others.is_empty() { Ok(()) } else { output::print_text(&screen::other_packs_table(others, &style)) }

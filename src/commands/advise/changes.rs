@@ -14,21 +14,21 @@ fn current_time() -> String {
     time_argument::rfc3339(SystemClock.read_clocks().wall_ns)
 }
 
-/// Applies the item of this id, or of all instances of this check.
+/// Applies the item with this id, or the items of all instances of the check with this id.
 pub fn apply_items(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Result<(), Failure> {
     let items: Vec<&AdviceItem> = advice.items.iter().filter(|item| item.id == id || item.check == id).collect();
     if items.is_empty() {
-        let is_of = |known: &str| known == id || known.split('@').next() == Some(id);
-        if folder.is_dir() && ChangeBook::open(folder)?.changes().iter().any(|change| is_of(&change.id)) {
+        let is_meant = |known: &str| known == id || known.split('@').next() == Some(id);
+        if folder.is_dir() && ChangeBook::open(folder)?.changes().iter().any(|change| is_meant(&change.id)) {
             return Err(Failure::Failed(format!("`{id}` is already applied; undo it with --undo {id}")));
         }
-        let near = name_search::suggestion_hint(id, advice.items.iter().map(|item| item.id.as_str()));
-        return Err(Failure::Usage(format!("no listed item has the id `{id}`{near}")));
+        let suggestion = name_search::suggestion_hint(id, advice.items.iter().map(|item| item.id.as_str()));
+        return Err(Failure::Usage(format!("no listed item has the id `{id}`{suggestion}")));
     }
     if let Some(item) = items.iter().find(|item| !item.harmless) {
-        let because = format!("its risk is {}: {}", item.risk.name(), item.risk_text);
+        let reason = format!("its risk is {}: {}", item.risk.name(), item.risk_text);
         return Err(Failure::Failed(format!(
-            "this program does not apply {}; {because} Do it yourself: {}",
+            "this program does not apply {}; {reason} Do it yourself: {}",
             item.id, item.apply
         )));
     }
@@ -59,11 +59,12 @@ pub fn apply_items(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) 
     Ok(())
 }
 
-/// Undoes the change with this id, or of all instances of this check.
+/// Undoes the change with this id, or the changes of all instances of the check with this id.
 pub fn undo_changes(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
     let mut book = ChangeBook::open(folder)?;
-    let of_check = |known: &str| known.split('@').next() == Some(id);
-    let mut ids: Vec<String> = book.changes().iter().map(|c| c.id.clone()).filter(|k| k == id || of_check(k)).collect();
+    let is_of_check = |known: &str| known.split('@').next() == Some(id);
+    let mut ids: Vec<String> =
+        book.changes().iter().map(|c| c.id.clone()).filter(|k| k == id || is_of_check(k)).collect();
     if ids.is_empty() {
         ids.push(id.to_owned());
     }
@@ -122,11 +123,11 @@ pub fn print_settings_diff(folder: &Path, as_json: bool) -> Result<(), Failure> 
         .with_text_column("before")
         .with_text_column("now");
     for change in &changes {
-        let text = |text: &Option<String>| {
+        let first_line = |text: &Option<String>| {
             let text = text.as_deref().unwrap_or("not there");
             text.lines().next().unwrap_or_default().chars().take(60).collect::<String>()
         };
-        let row = [change.kind.to_owned(), change.what.clone(), text(&change.before), text(&change.now)];
+        let row = [change.kind.to_owned(), change.what.clone(), first_line(&change.before), first_line(&change.now)];
         table.add_row(row.map(|cell| style.clean_text(&cell)));
     }
     let head = format!("Changed since {}:\n", style.clean_text(&baseline.time));

@@ -1,5 +1,5 @@
 //! `advise [LOG]`: improvements for this host, or for a host recorded in a log, with the evidence. Nothing is changed
-//! unless `--apply` or `--undo` asks for it.
+//! unless `--apply` or `--undo` requests it.
 
 mod changes;
 mod screen;
@@ -65,9 +65,9 @@ pub struct Arguments {
 }
 
 fn parse_severity(text: &str) -> Result<AdviceSeverity, String> {
-    let all = [AdviceSeverity::Info, AdviceSeverity::Notice, AdviceSeverity::Warning, AdviceSeverity::Critical];
-    let named = all.into_iter().find(|severity| severity.name() == text);
-    named.ok_or_else(|| "expected info, notice, warning or critical".to_owned())
+    let severities = [AdviceSeverity::Info, AdviceSeverity::Notice, AdviceSeverity::Warning, AdviceSeverity::Critical];
+    let severity = severities.into_iter().find(|severity| severity.name() == text);
+    severity.ok_or_else(|| "expected info, notice, warning or critical".to_owned())
 }
 
 /// Origin of a host's facts.
@@ -98,26 +98,26 @@ pub struct AdvisedHost {
     remarks: Vec<String>,
 }
 
-/// Refuses options for the list of items if the command prints none.
+/// Refuses options for the list of items if an action replaces the list.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
-    let orders = [
+    let actions = [
         ("--apply", arguments.apply.is_some()),
         ("--undo", arguments.undo.is_some()),
         ("--save", arguments.save),
         ("--diff", arguments.diff),
     ];
-    let unused = [
+    let list_options = [
         ("--ignore", !arguments.ignore.is_empty()),
         ("--unignore", !arguments.unignore.is_empty()),
         ("--fail-on", arguments.fail_on.is_some()),
         ("--all", arguments.all),
     ];
-    if !arguments.log.is_empty() && arguments.apply.is_none() && first_given_option(&orders).is_some() {
+    if !arguments.log.is_empty() && arguments.apply.is_none() && first_given_option(&actions).is_some() {
         return Err(Failure::Usage("--undo, --save and --diff are about this host, not about a log".into()));
     }
-    match first_given_option(&orders).zip(first_given_option(&unused)) {
-        Some((order, option)) => {
-            Err(Failure::Usage(format!("{option} is for the list of items, which {order} does not print")))
+    match first_given_option(&actions).zip(first_given_option(&list_options)) {
+        Some((action, option)) => {
+            Err(Failure::Usage(format!("{option} is for the list of items, which {action} does not print")))
         }
         None => Ok(()),
     }
@@ -157,10 +157,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         ignored => ignored?,
     };
-    let before = advice.items.len();
+    let item_count = advice.items.len();
     advice.items.retain(|item| !ignored.iter().any(|id| *id == item.id || *id == item.check));
-    let left_out = before - advice.items.len();
-    // applied changes were applied to this host
+    let left_out = item_count - advice.items.len();
+    // the book of applied changes is about this host, not about one in a folder
     let folder = folder.ok().filter(|folder| arguments.root.is_none() && folder.is_dir());
     let applied = folder.map(|folder| ChangeBook::open(&folder));
     let applied = applied.transpose().unwrap_or_else(|error| {
@@ -180,9 +180,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             &output::stdout_style(),
         ))?;
     }
-    let bad =
+    let is_too_severe =
         arguments.fail_on.is_some_and(|min_severity| advice.items.iter().any(|item| item.severity >= min_severity));
-    if bad { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
+    if is_too_severe { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
 }
 
 fn advice_document(
@@ -210,8 +210,8 @@ fn advice_document(
 fn parse_role(text: &str) -> Result<ServerRole, Failure> {
     ServerRole::parse(text).ok_or_else(|| {
         let names = ServerRole::ALL.map(ServerRole::name);
-        let near = name_search::suggestion_hint(text, names.iter().copied());
-        Failure::Usage(format!("unknown role `{text}`{near}; roles: {}", names.join(", ")))
+        let suggestion = name_search::suggestion_hint(text, names.iter().copied());
+        Failure::Usage(format!("unknown role `{text}`{suggestion}; roles: {}", names.join(", ")))
     })
 }
 
@@ -223,7 +223,7 @@ fn advice_state_folder() -> Result<PathBuf, Failure> {
 
 /// Returns the host of the logs, of a folder, or this one.
 fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, Failure> {
-    let known = ceilings::known_ceilings();
+    let known_ceilings = ceilings::known_ceilings();
     if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
@@ -237,10 +237,10 @@ fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedH
         let remarks = vec![
             "no log was given, so what matters under load is unknown; give one, or record one with `record`".into(),
         ];
-        return Ok(AdvisedHost { facts: HostFacts::read(root, role).with_load(None, known), origin, remarks });
+        return Ok(AdvisedHost { facts: HostFacts::read(root, role).with_load(None, known_ceilings), origin, remarks });
     }
     let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
-    let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
+    let ceilings = if recorded.ceilings.is_empty() { known_ceilings } else { &recorded.ceilings };
     let (facts, origin, remarks) = match (&arguments.root, recorded.tree) {
         // settings are judged as they are now, with the load that the log shows
         (None, _) if arguments.apply.is_some() && is_this_host(&recorded.topology) => {
@@ -264,16 +264,19 @@ fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedH
 
 /// True if a log's host is this one: name, kernel, memory and at least one disk are the same.
 fn is_this_host(recorded: &Topology) -> bool {
-    let here =
+    let this_host =
         diskwright_counters::live::sources::topology::read_topology(&diskwright_counters::live::Roots::default());
-    let same = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
+    let identity = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
     // machines made from one image are alike, but their disks are not
     let serials = |topology: &Topology| -> BTreeSet<String> {
         topology.devices.iter().filter_map(|device| device.serial.clone()).collect()
     };
-    let (there, own) = (serials(recorded), serials(&here));
-    let is_other = !there.is_empty() && !own.is_empty() && there.is_disjoint(&own);
-    !recorded.host.is_empty() && !is_other && same == (&here.host, &here.kernel, here.memory_bytes)
+    let (recorded_serials, own_serials) = (serials(recorded), serials(&this_host));
+    let has_other_disks =
+        !recorded_serials.is_empty() && !own_serials.is_empty() && recorded_serials.is_disjoint(&own_serials);
+    !recorded.host.is_empty()
+        && !has_other_disks
+        && identity == (&this_host.host, &this_host.kernel, this_host.memory_bytes)
 }
 
 /// Facts about a host in a log.
@@ -314,16 +317,16 @@ impl RecordedHost {
 
 /// Returns the ids of ignored items, after the requested changes to them.
 fn update_ignored(arguments: &Arguments, folder: Option<&Path>) -> Result<Vec<String>, Failure> {
-    let changed = !arguments.ignore.is_empty() || !arguments.unignore.is_empty();
+    let has_changes = !arguments.ignore.is_empty() || !arguments.unignore.is_empty();
     for id in &arguments.ignore {
         let check = id.split('@').next().unwrap_or(id);
         if !CHECKS.iter().any(|known| known.id == check) {
-            let near = name_search::suggestion_hint(check, CHECKS.iter().map(|known| known.id.as_str()));
-            return Err(Failure::Usage(format!("--ignore `{id}`: there is no such check{near}")));
+            let suggestion = name_search::suggestion_hint(check, CHECKS.iter().map(|known| known.id.as_str()));
+            return Err(Failure::Usage(format!("--ignore `{id}`: there is no such check{suggestion}")));
         }
     }
     let Some(folder) = folder else {
-        return if changed { advice_state_folder().map(|_| Vec::new()) } else { Ok(Vec::new()) };
+        return if has_changes { advice_state_folder().map(|_| Vec::new()) } else { Ok(Vec::new()) };
     };
     Ok(diskwright_advise::baseline::update_ignored(folder, &arguments.ignore, &arguments.unignore)?)
 }

@@ -1,4 +1,4 @@
-//! Advice for people: the most worthwhile first, three items in full.
+//! Advice as text: the most worthwhile item first, three items in full.
 
 use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, HostPlatform, SettingChange};
 use diskwright_base::units::format_count;
@@ -16,6 +16,7 @@ const MAX_NAMES: usize = 3;
 struct AdviceGroup<'a> {
     /// The first item of the group.
     item: &'a AdviceItem,
+    /// All items of the group.
     items: Vec<&'a AdviceItem>,
 }
 
@@ -25,14 +26,14 @@ pub fn draw_advice(
     advice: &HostAdvice,
     ignored: usize,
     applied: &[SettingChange],
-    all: bool,
+    show_all: bool,
     style: &Style,
 ) -> String {
     let groups = group_items(&advice.items);
     let mut out = draw_head(host, advice, groups.len(), style);
-    let full = if all { groups.len() } else { MAX_FULL_ITEMS };
+    let full = if show_all { groups.len() } else { MAX_FULL_ITEMS };
     for (number, group) in groups.iter().take(full).enumerate() {
-        out += &draw_group(number + 1, group, all, style);
+        out += &draw_group(number + 1, group, show_all, style);
     }
     if groups.len() > full {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
@@ -41,7 +42,7 @@ pub fn draw_advice(
             out += &cut_line(&format!("  {text}"), style);
         }
     }
-    out += &draw_foot(advice, ignored, applied, all, style);
+    out += &draw_foot(advice, ignored, applied, show_all, style);
     out
 }
 
@@ -60,8 +61,8 @@ fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Sty
     let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean_text(&host.origin.to_string()));
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
     let platform = HostPlatform::from_tree(facts.tree());
-    if let Some(words) = platform.describe_platform() {
-        out += &indent_text("machine: ", &style.clean_text(&words), style);
+    if let Some(description) = platform.describe_platform() {
+        out += &indent_text("machine: ", &style.clean_text(&description), style);
     }
     for (disk, kind) in &platform.volumes {
         out += &indent_text(&format!("{}: ", style.clean_text(disk)), kind, style);
@@ -76,11 +77,14 @@ fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Sty
 fn group_items(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
     let mut groups: Vec<AdviceGroup<'_>> = Vec::new();
     for item in items {
-        let same = |group: &&mut AdviceGroup<'_>| {
-            let of = group.item;
-            of.check == item.check && of.seen == item.seen && of.good == item.good && of.evidence == item.evidence
+        let has_same_text = |group: &&mut AdviceGroup<'_>| {
+            let first = group.item;
+            first.check == item.check
+                && first.seen == item.seen
+                && first.good == item.good
+                && first.evidence == item.evidence
         };
-        match groups.iter_mut().find(same) {
+        match groups.iter_mut().find(has_same_text) {
             Some(group) => group.items.push(item),
             None => groups.push(AdviceGroup { item, items: vec![item] }),
         }
@@ -98,7 +102,7 @@ fn group_title(group: &AdviceGroup<'_>) -> String {
     }
 }
 
-fn draw_group(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> String {
+fn draw_group(number: usize, group: &AdviceGroup<'_>, show_all: bool, style: &Style) -> String {
     let item = group.item;
     let ink = match item.severity {
         AdviceSeverity::Critical => Ink::Bad,
@@ -108,49 +112,51 @@ fn draw_group(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) 
     let severity = style.paint(ink, item.severity.name());
     let mut out =
         format!("\n{number}. {} ({severity}, risk {})\n", style.clean_text(&group_title(group)), item.risk.name());
-    let mut say = |label: &str, text: &str| out += &indent_text(label, &style.clean_text(text), style);
-    say("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
+    let mut add_text = |label: &str, text: &str| out += &indent_text(label, &style.clean_text(text), style);
+    add_text("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
     match &item.evidence {
-        Some(evidence) => say("evidence: ", evidence),
-        None if item.severity >= AdviceSeverity::Warning => say("evidence: ", "none in a log"),
-        None => say("evidence: ", "none in a log, so this item ranks low"),
+        Some(evidence) => add_text("evidence: ", evidence),
+        None if item.severity >= AdviceSeverity::Warning => add_text("evidence: ", "none in a log"),
+        None => add_text("evidence: ", "none in a log, so this item ranks low"),
     }
     if let Some(gain) = &item.gain {
-        say("gain: ", &format!("{} (model: {})", gain.text, gain.basis));
+        add_text("gain: ", &format!("{} (model: {})", gain.text, gain.basis));
     }
-    if all {
-        say("why: ", &format!("{} [{}]", item.reason, item.source));
-        say("risk: ", &item.risk_text);
+    if show_all {
+        add_text("why: ", &format!("{} [{}]", item.reason, item.source));
+        add_text("risk: ", &item.risk_text);
     }
-    distinct_texts(group, |item| Some(item.apply.as_str())).iter().for_each(|apply| say("apply: ", apply));
-    distinct_texts(group, |item| item.undo.as_deref()).iter().for_each(|undo| say("undo: ", undo));
-    if all {
-        distinct_texts(group, |item| item.lasting.as_deref()).iter().for_each(|lasting| say("to keep it: ", lasting));
-        say("verify: ", &item.verify);
+    distinct_texts(group, |item| Some(item.apply.as_str())).iter().for_each(|apply| add_text("apply: ", apply));
+    distinct_texts(group, |item| item.undo.as_deref()).iter().for_each(|undo| add_text("undo: ", undo));
+    if show_all {
+        distinct_texts(group, |item| item.lasting.as_deref())
+            .iter()
+            .for_each(|lasting| add_text("to keep it: ", lasting));
+        add_text("verify: ", &item.verify);
     }
     out
 }
 
 /// Texts of a group's items, each once: a command names its own instance.
-fn distinct_texts(group: &AdviceGroup<'_>, of: fn(&AdviceItem) -> Option<&str>) -> Vec<String> {
-    let mut found: Vec<&str> = Vec::new();
-    for text in group.items.iter().filter_map(|item| of(item)) {
-        if !found.contains(&text) {
-            found.push(text);
+fn distinct_texts(group: &AdviceGroup<'_>, extract: fn(&AdviceItem) -> Option<&str>) -> Vec<String> {
+    let mut texts: Vec<&str> = Vec::new();
+    for text in group.items.iter().filter_map(|item| extract(item)) {
+        if !texts.contains(&text) {
+            texts.push(text);
         }
     }
-    let more = found.len().saturating_sub(MAX_NAMES);
-    let mut shown: Vec<String> = found.into_iter().take(MAX_NAMES).map(str::to_owned).collect();
+    let more = texts.len().saturating_sub(MAX_NAMES);
+    let mut shown: Vec<String> = texts.into_iter().take(MAX_NAMES).map(str::to_owned).collect();
     if more > 0 {
         shown.push(format!("the same for {more} more; --json has all commands"));
     }
     shown
 }
 
-fn draw_foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: bool, style: &Style) -> String {
+fn draw_foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], show_all: bool, style: &Style) -> String {
     let mut out = String::new();
     if !advice.unknown.is_empty() {
-        if all {
+        if show_all {
             out += &format!("\n{}\n", style.paint(Ink::Bold, "Could not be checked"));
             for unknown in &advice.unknown {
                 let text = format!("{}: {}. {}", unknown.id, unknown.because, unknown.reach);
@@ -172,7 +178,7 @@ fn draw_foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all
         out += &format!("{ignored} ignored; --unignore ID lists one again.\n");
     }
     let harmless = advice.items.iter().find(|item| item.harmless);
-    if let Some(item) = harmless.filter(|_| !all) {
+    if let Some(item) = harmless.filter(|_| !show_all) {
         let text = format!(
             "--all shows reasons, risks and how to verify. --apply {} applies the first low-risk item.",
             item.id

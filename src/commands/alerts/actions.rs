@@ -108,11 +108,12 @@ impl AlertActor {
         self.report_skipped();
     }
 
-    /// Applies the rate limit; skipped events are reported once it is over.
+    /// Returns true if actions may be performed now: within the rate limit, and not long after the end. Events that
+    /// were skipped are reported as soon as actions are performed again.
     fn may_act(&mut self, now: Instant) -> bool {
         self.recent_actions.retain(|done| now.duration_since(*done) < MINUTE);
-        let is_over = self.end_time.get().is_some_and(|ended| now.duration_since(*ended) >= END_GRACE);
-        if is_over || self.recent_actions.len() >= MAX_ACTIONS_PER_MINUTE {
+        let is_too_late = self.end_time.get().is_some_and(|ended| now.duration_since(*ended) >= END_GRACE);
+        if is_too_late || self.recent_actions.len() >= MAX_ACTIONS_PER_MINUTE {
             self.skipped_events += 1;
             return false;
         }
@@ -128,8 +129,7 @@ impl AlertActor {
             let grace = END_GRACE.as_secs();
             output::print_warning(format_args!(
                 "{skipped} skipped: --on-alert and --alert-webhook act at most {MAX_ACTIONS_PER_MINUTE} times per \
-                 minute, and \
-                 begin nothing {grace} s after the end"
+                 minute, and begin nothing {grace} s after the end"
             ));
         }
     }

@@ -13,7 +13,7 @@ use super::change_name;
 
 /// Time limit of a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval between checks whether it has ended.
+/// Interval between checks whether a command has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the command and waits; kills it and its children when the time is over.
@@ -24,7 +24,7 @@ pub fn run_command(text: &str, event: &AlertEvent, host: &str, json: &str) -> io
     run_with_timeout(text, (event, host), json, COMMAND_TIMEOUT)
 }
 
-fn run_with_timeout(text: &str, (event, host): (&AlertEvent, &str), json: &str, patience: Duration) -> io::Result<()> {
+fn run_with_timeout(text: &str, (event, host): (&AlertEvent, &str), json: &str, timeout: Duration) -> io::Result<()> {
     let alert = &event.alert;
     let culprit = alert.culprits.first().map_or("", |culprit| culprit.name.as_str());
     let value = alert.peak.value.map_or_else(String::new, |value| value.to_string());
@@ -45,14 +45,14 @@ fn run_with_timeout(text: &str, (event, host): (&AlertEvent, &str), json: &str, 
     let mut command = diskwright_hostfiles::programs::command_without_secrets("/bin/sh");
     command.arg("-c").arg(text).process_group(0);
     // a process name may contain a zero byte, a variable may not
-    let safe = |value: &str| value.replace('\0', "");
-    command.envs(variables.map(|(name, value)| (format!("DISKWRIGHT_ALERT_{name}"), safe(value))));
+    let remove_zeros = |value: &str| value.replace('\0', "");
+    command.envs(variables.map(|(name, value)| (format!("DISKWRIGHT_ALERT_{name}"), remove_zeros(value))));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let fed = write_stdin(&mut child, json);
-    let end = wait_for_exit(&mut child, patience);
+    let writer = write_stdin(&mut child, json);
+    let result = wait_for_exit(&mut child, timeout);
     // the writer ends with the child, whose end of the pipe is closed by then
-    let _ = fed.map(std::thread::JoinHandle::join);
-    end
+    let _ = writer.map(std::thread::JoinHandle::join);
+    result
 }
 
 /// Writes the alert in a thread: a command that does not read must not block this one.
@@ -65,7 +65,7 @@ fn write_stdin(child: &mut Child, json: &str) -> Option<std::thread::JoinHandle<
     std::thread::Builder::new().name("alert-input".into()).spawn(write).ok()
 }
 
-fn wait_for_exit(child: &mut Child, patience: Duration) -> io::Result<()> {
+fn wait_for_exit(child: &mut Child, timeout: Duration) -> io::Result<()> {
     let begin = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -75,11 +75,11 @@ fn wait_for_exit(child: &mut Child, patience: Duration) -> io::Result<()> {
                 Err(io::Error::other(format!("the command ended: {status}")))
             };
         }
-        if begin.elapsed() >= patience {
+        if begin.elapsed() >= timeout {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             group.map(|group| kill_process_group(group, Signal::KILL)).transpose()?;
             child.wait()?;
-            let seconds = patience.as_secs();
+            let seconds = timeout.as_secs();
             return Err(io::Error::other(format!("the command was killed: it took more than {seconds} s")));
         }
         crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL);
@@ -138,8 +138,8 @@ pub(super) mod tests {
     #[test]
     fn kills_a_hanging_command_with_its_children_and_reports_failures() {
         let begin = Instant::now();
-        let patience = Duration::from_millis(200);
-        let slow = run_with_timeout("sleep 60 & sleep 60; true", (&sample_event(), ""), "{}", patience).unwrap_err();
+        let timeout = Duration::from_millis(200);
+        let slow = run_with_timeout("sleep 60 & sleep 60; true", (&sample_event(), ""), "{}", timeout).unwrap_err();
         assert!(slow.to_string().contains("was killed") && begin.elapsed() < Duration::from_secs(10), "{slow}");
         let failed = run_command("exit 3", &sample_event(), "", "{}").unwrap_err();
         assert!(failed.to_string().contains("exit status: 3"), "{failed}");

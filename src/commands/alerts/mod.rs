@@ -44,8 +44,8 @@ pub struct AlertArguments {
 impl AlertArguments {
     /// Loads the rules that are watched.
     pub fn load_alert_pack(&self) -> Result<Pack, Failure> {
-        let own = self.alerts.clone().flatten().or_else(|| super::find_user_config_file("alerts.toml"));
-        let mut pack = match own {
+        let file = self.alerts.clone().flatten().or_else(|| super::find_user_config_file("alerts.toml"));
+        let mut pack = match file {
             Some(path) => {
                 let name = path.display().to_string();
                 let text = std::fs::read_to_string(&path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
@@ -74,8 +74,8 @@ pub struct AlertMonitor {
     actions: Option<AlertActions>,
     /// Alerts before this time have no actions.
     acts_from_ns: i64,
-    /// The existing part of the log has been read.
-    follows: bool,
+    /// True once the existing part of the log has been read.
+    is_following: bool,
     /// Time of the last tick.
     last_ns: Option<i64>,
     /// Name of the watched machine.
@@ -84,23 +84,23 @@ pub struct AlertMonitor {
 }
 
 impl AlertMonitor {
-    /// Creates a monitor that uses a pack to name culprits; with actions if any were requested.
-    pub fn new(arguments: &AlertArguments, judging: Pack) -> Result<AlertMonitor, Failure> {
-        let engine = AlertEngine::new(arguments.load_alert_pack()?, judging, ceilings::known_ceilings().to_vec());
+    /// Creates a monitor with the requested actions. `verdict_pack` judges the ticks, so that alerts can name culprits.
+    pub fn new(arguments: &AlertArguments, verdict_pack: Pack) -> Result<AlertMonitor, Failure> {
+        let engine = AlertEngine::new(arguments.load_alert_pack()?, verdict_pack, ceilings::known_ceilings().to_vec());
         let actions = arguments.has_actions().then(|| AlertActions::start(arguments)).transpose()?;
         Ok(AlertMonitor::from_engine(engine, actions))
     }
 
     /// Creates a monitor without actions.
     #[cfg(test)]
-    pub fn from_packs(pack: Pack, judging: Pack) -> AlertMonitor {
-        let engine = AlertEngine::new(pack, judging, Vec::new());
+    pub fn from_packs(pack: Pack, verdict_pack: Pack) -> AlertMonitor {
+        let engine = AlertEngine::new(pack, verdict_pack, Vec::new());
         AlertMonitor::from_engine(engine, None)
     }
 
     fn from_engine(engine: AlertEngine, actions: Option<AlertActions>) -> AlertMonitor {
         let (acts_from_ns, host) = (i64::MIN, local_host_name());
-        AlertMonitor { engine, actions, acts_from_ns, follows: false, last_ns: None, host, frame: None }
+        AlertMonitor { engine, actions, acts_from_ns, is_following: false, last_ns: None, host, frame: None }
     }
 
     /// Suppresses actions for alerts before a time, which are history.
@@ -111,7 +111,7 @@ impl AlertMonitor {
 
     /// Treats all further ticks as new: if the clock is set back, so is the time from which actions are performed.
     pub fn start_following(&mut self) {
-        self.follows = true;
+        self.is_following = true;
     }
 
     /// True if an event is new and its actions must be performed.
@@ -119,9 +119,9 @@ impl AlertMonitor {
         event.time_ns >= self.acts_from_ns
     }
 
-    fn track_host(&mut self, frame: &Frame) {
+    fn track_clock(&mut self, frame: &Frame) {
         for tick in frame.ticks() {
-            if self.follows && self.last_ns.is_some_and(|last| tick.time_ns < last) {
+            if self.is_following && self.last_ns.is_some_and(|last| tick.time_ns < last) {
                 self.acts_from_ns = self.acts_from_ns.min(tick.start_ns());
             }
             self.last_ns = Some(tick.time_ns);
@@ -163,7 +163,7 @@ impl AlertMonitor {
 
     /// Handles all ticks of a frame; returns changes of alerts.
     pub fn handle_frame(&mut self, frame: &Frame) -> Vec<AlertEvent> {
-        self.track_host(frame);
+        self.track_clock(frame);
         let mut events = Vec::new();
         self.engine.add_frame(frame, &mut |event| events.push(event));
         self.queue_actions(&events);
@@ -224,14 +224,16 @@ pub fn event_line(event: &AlertEvent) -> String {
         AlertChange::Still => "lasts",
         AlertChange::End => "ended",
     };
-    let place = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
+    let instance = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
     let culprits = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
-    let next = if alert.next_step.is_empty() { String::new() } else { format!(" Next: {}", alert.next_step) };
+    let next_step = if alert.next_step.is_empty() { String::new() } else { format!(" Next: {}", alert.next_step) };
     let event_text = match event.change {
         AlertChange::End => format!("it began at {}", alert.begin),
         AlertChange::Also => alert.also.last().cloned().unwrap_or_default(),
-        AlertChange::Worse => format!("{}: {}{culprits}{next}", alert.also.last().unwrap_or(&alert.id), alert.sentence),
-        AlertChange::Begin | AlertChange::Still => format!("{}{culprits}{next}", alert.sentence),
+        AlertChange::Worse => {
+            format!("{}: {}{culprits}{next_step}", alert.also.last().unwrap_or(&alert.id), alert.sentence)
+        }
+        AlertChange::Begin | AlertChange::Still => format!("{}{culprits}{next_step}", alert.sentence),
     };
-    output::escape_name(format!("alert {}{place} {change}: {event_text}", alert.id))
+    output::escape_name(format!("alert {}{instance} {change}: {event_text}", alert.id))
 }

@@ -28,7 +28,7 @@ fn write_event_to(path: &Path, event: &AlertEvent) -> io::Result<()> {
     socket.send_to(format_message(event).as_bytes(), path).map(drop)
 }
 
-/// Severity by RFC 3164 table 2: critical 2, warning 4, notice 5.
+/// Formats an event with its severity by RFC 3164, table 2: critical 2, warning 4, notice 5.
 fn format_message(event: &AlertEvent) -> String {
     let severity = match (event.change, event.alert.severity) {
         (AlertChange::End, _) | (_, Severity::Info) => 5,

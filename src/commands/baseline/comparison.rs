@@ -19,7 +19,7 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// True for a file marked as a baseline, of any version.
 pub fn is_baseline_file(path: &Path) -> bool {
     let mut head = Vec::new();
-    // bytes read from a pipe would be lost to the reader of a log in it; a folder cannot be read, and is a log
+    // only a file is opened: the bytes read from a pipe would be missing for its next reader, and a folder is a log
     if let Some(file) = path.is_file().then(|| File::open(path).ok()).flatten() {
         let _ = file.take(4096).read_to_end(&mut head);
     }
@@ -70,9 +70,10 @@ fn comparison_text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2
     for (name, side) in ["first", "second"].into_iter().zip(sides) {
         let day = side.measured.get(..10).unwrap_or(&side.measured);
         let model = side.machine.processor.as_deref().unwrap_or("processor unknown");
-        let suffered = saved::describe_disturbances(&side.circumstances);
-        let with = if suffered.is_empty() { String::new() } else { format!("; {}", suffered.join(", ")) };
-        let line = format!("{name}: {}, {model}, measured on {day}{with}", side.machine.host);
+        let disturbances = saved::describe_disturbances(&side.circumstances);
+        let disturbance_text =
+            if disturbances.is_empty() { String::new() } else { format!("; {}", disturbances.join(", ")) };
+        let line = format!("{name}: {}, {model}, measured on {day}{disturbance_text}", side.machine.host);
         out += &format!("{}\n", style.paint(Ink::Dim, &style.clean_text(&line)));
     }
     for line in &comparison.differences {
@@ -81,11 +82,11 @@ fn comparison_text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2
     let speed = |threads_text: &str, threads: ComparedThreads, speed: Option<f64>| {
         speed.map(|speed| format!("{} with {threads_text}", describe_total_speed(comparison, threads, speed)))
     };
-    let one = speed("one thread", ComparedThreads::ONE, comparison.speed_one_thread);
-    let all = speed("all threads", ComparedThreads::All, comparison.speed_all_threads);
-    let list: Vec<String> = [one, all].into_iter().flatten().collect();
-    if !list.is_empty() {
-        out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("The second is {}.", list.join("; "))));
+    let one_thread = speed("one thread", ComparedThreads::ONE, comparison.speed_one_thread);
+    let all_threads = speed("all threads", ComparedThreads::All, comparison.speed_all_threads);
+    let speeds: Vec<String> = [one_thread, all_threads].into_iter().flatten().collect();
+    if !speeds.is_empty() {
+        out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("The second is {}.", speeds.join("; "))));
     }
     let mut table = TextTable::new().with_text_column("figure");
     for title in ["threads", "first", "second", "speed", ""] {
@@ -134,9 +135,9 @@ pub fn describe_against_baseline(
 ) -> String {
     let day = before.measured.get(..10).unwrap_or(&before.measured);
     let mut out = match (saved::describe_slowdown(comparison, before, now), comparison.speed_one_thread) {
-        (Some(words), _) => {
-            let words = format!("{}{}.", words[..1].to_uppercase(), &words[1..]);
-            format!("{}\n", style.paint(Ink::Bad, &style.clean_text(&words)))
+        (Some(sentence), _) => {
+            let sentence = format!("{}{}.", sentence[..1].to_uppercase(), &sentence[1..]);
+            format!("{}\n", style.paint(Ink::Bad, &style.clean_text(&sentence)))
         }
         (None, Some(speed)) => {
             format!(

@@ -13,13 +13,13 @@ use crate::commands::{Failure, output};
 /// Refuses a target that can neither be measured nor created, before minutes of measuring.
 pub fn check_target(target: &Path) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let because = match std::fs::metadata(target) {
-        Ok(found) => reason_not_measurable(&found),
+    let reason = match std::fs::metadata(target) {
+        Ok(metadata) => reason_not_measurable(&metadata),
         Err(_) => (!folder.is_dir()).then_some("there is no such folder"),
     };
-    match because {
+    match reason {
         None => Ok(()),
-        Some(because) => Err(Failure::Usage(format!("--disk {}: {because}", output::escape_name(target.display())))),
+        Some(reason) => Err(Failure::Usage(format!("--disk {}: {reason}", output::escape_name(target.display())))),
     }
 }
 
@@ -32,12 +32,12 @@ pub fn measure_disk(target: &Path) -> Result<BaselineDisk, Failure> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
-    let answer = child.wait_with_output()?;
-    if !answer.status.success() {
+    let child_output = child.wait_with_output()?;
+    if !child_output.status.success() {
         let reason = format!("`probe quick {}` failed; nothing was saved", output::escape_name(target.display()));
         return Err(Failure::Failed(reason));
     }
-    let document: ProbeDocument = serde_json::from_slice(&answer.stdout)?;
+    let document: ProbeDocument = serde_json::from_slice(&child_output.stdout)?;
     let context = MeasurementContext {
         target_bytes: document.target_bytes,
         complete: document.complete,

@@ -1,5 +1,5 @@
-//! `baseline`: measures the speed of this machine and saves it, so that a later run can tell whether it has become
-//! slower.
+//! `baseline`: measures the speed of this machine and saves the result, so that a later run can show whether the
+//! machine has become slower.
 
 pub mod comparison;
 mod disk;
@@ -73,7 +73,7 @@ const MIN_SUSTAINED: Duration = Duration::from_secs(sustained_load::MIN_PARTS as
 /// Runs `baseline`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let figures = choose_figures(&arguments.only)?;
-    if arguments.sustained.is_some_and(|lasts| lasts < MIN_SUSTAINED) {
+    if arguments.sustained.is_some_and(|duration| duration < MIN_SUSTAINED) {
         return Err(Failure::Usage(format!("--sustained takes at least {} s", MIN_SUSTAINED.as_secs())));
     }
     output_file::check_all_writable(arguments.output.iter().chain(&arguments.svg))?;
@@ -90,12 +90,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output_file::write_file(path, output::format_json_document(&document)?.as_bytes())?;
     }
     if let Some(path) = &arguments.svg {
-        let picture =
+        let charts =
             diskwright_report::curves::render_svg_file("Speed of this machine", &screen::baseline_charts(&document));
-        output_file::write_file(path, picture.as_bytes())?;
+        output_file::write_file(path, charts.as_bytes())?;
     }
     if output_file::is_any_stdout(arguments.output.iter().chain(&arguments.svg)) {
-        // the requested result already exists
+        // the requested output has been written to standard output
     } else if arguments.json {
         output::print_json(&answer_json(&document, against.as_ref(), &update)?)?;
     } else {
@@ -109,19 +109,19 @@ fn choose_figures(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Fai
     if only.is_empty() {
         return Ok(FIGURES.iter().collect());
     }
-    let mut meant = Vec::new();
-    for word in only {
-        let found = figure::select_figures(word);
-        if found.is_empty() {
+    let mut figure_ids = Vec::new();
+    for name in only {
+        let figures = figure::select_figures(name);
+        if figures.is_empty() {
             let known = GROUPS.iter().map(|(group, _)| *group).chain(FIGURES.iter().map(|figure| figure.id));
-            let (near, groups) =
-                (name_search::suggestion_hint(word, known), GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
-            let reason = format!("there is no group or figure `{word}`{near}; groups: {}", groups.join(", "));
+            let (suggestion, groups) =
+                (name_search::suggestion_hint(name, known), GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
+            let reason = format!("there is no group or figure `{name}`{suggestion}; groups: {}", groups.join(", "));
             return Err(Failure::Usage(reason));
         }
-        meant.extend(found.into_iter().map(|figure| figure.id));
+        figure_ids.extend(figures.into_iter().map(|figure| figure.id));
     }
-    Ok(FIGURES.iter().filter(|figure| meant.contains(&figure.id)).collect())
+    Ok(FIGURES.iter().filter(|figure| figure_ids.contains(&figure.id)).collect())
 }
 
 fn measurement_bar(length: u64, message: &'static str) -> ProgressBar {
@@ -148,21 +148,21 @@ fn measure_machine(
         BaselinePlan::full_baseline(figures, machine.processors)
     };
     let mut watch = CircumstanceWatch::start(root);
-    let shown = measurement_bar(plan.step_count(), "measuring this machine");
-    let (figures, skipped) = measurement::measure_figures(&plan, &sizes, &mut watch, stop, &|more| shown.inc(more))?;
-    shown.finish_and_clear();
+    let bar = measurement_bar(plan.step_count(), "measuring this machine");
+    let (figures, skipped) = measurement::measure_figures(&plan, &sizes, &mut watch, stop, &|steps| bar.inc(steps))?;
+    bar.finish_and_clear();
     let circumstances = watch.finish();
     let has_arrays = figures.iter().any(|figure| ["memory.read", "memory.triad"].contains(&figure.id.as_str()));
     let mut remarks: Vec<String> = machine.small_array_remark(&sizes).into_iter().filter(|_| has_arrays).collect();
     remarks.extend(saved::low_figure_doubts(&circumstances));
     let sustained = match arguments.sustained {
         None => None,
-        Some(lasts) => {
-            let shown = measurement_bar(lasts.as_secs(), "sustained load");
-            let result = sustained_load::run_sustained_load(lasts, machine.processors, root, stop, &|seconds| {
-                shown.set_position(seconds)
+        Some(duration) => {
+            let bar = measurement_bar(duration.as_secs(), "sustained load");
+            let result = sustained_load::run_sustained_load(duration, machine.processors, root, stop, &|seconds| {
+                bar.set_position(seconds)
             })?;
-            shown.finish_and_clear();
+            bar.finish_and_clear();
             Some(result)
         }
     };
@@ -220,8 +220,9 @@ fn check_result(arguments: &Arguments, document: &BaselineDocument, against: Opt
     }
     let Some(allowed) = arguments.fail_if_slower else { return Ok(()) };
     let Some((comparison, before)) = against else {
-        let why = if arguments.replace { "--replace compares with no baseline" } else { "there is no saved baseline" };
-        return Err(Failure::Failed(format!("not compared: {why}")));
+        let reason =
+            if arguments.replace { "--replace compares with no baseline" } else { "there is no saved baseline" };
+        return Err(Failure::Failed(format!("not compared: {reason}")));
     };
     let Some(speed) = comparison.speed_one_thread else {
         let day = before.measured.get(..10).unwrap_or(&before.measured);

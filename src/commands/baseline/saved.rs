@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use super::Arguments;
 use crate::commands::{ceilings, output};
 
-/// Share of the processors used by other programs or machines from which a measurement is not saved as a baseline.
+/// A measurement is not saved as a baseline if other programs or machines used more than this share of the processors.
 const MAX_FOREIGN_USE: f64 = 0.10;
 /// Share of stolen time that is reported.
 const REPORTED_STEAL: f64 = 0.01;
 /// Slowdown from which a machine is called slower.
 const SLOWER_FROM: f64 = 0.05;
-/// Maximum distance of a measurement from a window for which it is used.
+/// Largest distance between a measurement and a verdict's window at which the measurement is used.
 const MAX_DISTANCE_NS: i64 = 7 * 24 * 3600 * 1_000_000_000;
 
 /// Result of saving a measurement.
@@ -42,7 +42,7 @@ fn baseline_folder() -> Option<PathBuf> {
 /// Loads the saved profile of a machine: this user's, or the common one.
 fn load_profile(host: &str) -> Option<MachineProfile> {
     let read = |folder: PathBuf| match profile_store::load_profile(&folder, host) {
-        Ok(found) => found,
+        Ok(profile) => profile,
         Err(error) => {
             output::print_warning(format_args!("a saved baseline is ignored: {error}"));
             None
@@ -56,24 +56,26 @@ pub fn load_baseline(host: &str) -> Option<BaselineDocument> {
     load_profile(host).map(|profile| profile.baseline)
 }
 
-/// Saves a result, or returns the reason why not.
+/// Saves a result. The update has the file, or the reason why nothing was saved.
 pub fn save_result(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdate {
-    let not = |because: &str| BaselineUpdate { because: Some(because.to_owned()), ..BaselineUpdate::default() };
+    let not_saved = |because: &str| BaselineUpdate { because: Some(because.to_owned()), ..BaselineUpdate::default() };
     let known = load_baseline(&document.machine.host);
     let is_baseline = !arguments.check && (arguments.replace || known.is_none());
-    let busy = foreign_use_doubt(&document.circumstances).filter(|_| is_baseline && !arguments.even_busy);
+    let foreign_use = foreign_use_doubt(&document.circumstances).filter(|_| is_baseline && !arguments.even_busy);
     match baseline_folder() {
-        _ if arguments.no_save => not("--no-save"),
-        _ if !arguments.only.is_empty() => not("--only measures a part"),
-        _ if document.figures.iter().all(|figure| figure.median.is_none()) => not("no figure is reliable"),
+        _ if arguments.no_save => not_saved("--no-save"),
+        _ if !arguments.only.is_empty() => not_saved("--only measures a part"),
+        _ if document.figures.iter().all(|figure| figure.median.is_none()) => not_saved("no figure is reliable"),
         _ if arguments.check && known.is_none() => {
-            not("there is no baseline of this machine yet; `diskwright baseline` makes one")
+            not_saved("there is no baseline of this machine yet; `diskwright baseline` makes one")
         }
-        _ if busy.is_some() => not(&format!("{}; --even-busy saves it nevertheless", busy.unwrap_or_default())),
-        None => not("no folder to save it in: set DISKWRIGHT_STATE or HOME"),
+        _ if foreign_use.is_some() => {
+            not_saved(&format!("{}; --even-busy saves it nevertheless", foreign_use.unwrap_or_default()))
+        }
+        None => not_saved("no folder to save it in: set DISKWRIGHT_STATE or HOME"),
         Some(folder) => match profile_store::save_measurement(&folder, document, known.as_ref(), arguments.replace) {
             Ok(file) => BaselineUpdate { file: Some(file.display().to_string()), is_baseline, because: None },
-            Err(error) => not(&error.to_string()),
+            Err(error) => not_saved(&error.to_string()),
         },
     }
 }
@@ -81,20 +83,20 @@ pub fn save_result(arguments: &Arguments, document: &BaselineDocument) -> Baseli
 /// Describes disturbances during a measurement, if they are large enough to report.
 pub fn describe_disturbances(circumstances: &BaselineCircumstances) -> Vec<String> {
     let share = |value: f64| units::format_value(value, "fraction");
-    let mut words = Vec::new();
+    let mut texts = Vec::new();
     if let Some(steal) = circumstances.steal_share.filter(|steal| *steal >= REPORTED_STEAL) {
-        words.push(format!("steal at {}", share(steal)));
+        texts.push(format!("steal at {}", share(steal)));
     }
     if let Some(others) = circumstances.others_share.filter(|others| *others >= REPORTED_STEAL) {
-        words.push(format!("other programs at {} of the processors", share(others)));
+        texts.push(format!("other programs at {} of the processors", share(others)));
     }
-    if let Some(held) = circumstances.throttled_s.filter(|held| *held > 0.0) {
-        words.push(format!("{} throttled by the cgroup's limit", units::format_value(held, "s")));
+    if let Some(throttled_s) = circumstances.throttled_s.filter(|seconds| *seconds > 0.0) {
+        texts.push(format!("{} throttled by the cgroup's limit", units::format_value(throttled_s, "s")));
     }
     if let Some(times) = circumstances.thermal_throttles.filter(|times| *times > 0) {
-        words.push(units::format_count(times, "slow-down because of heat", "slow-downs because of heat"));
+        texts.push(units::format_count(times, "slow-down because of heat", "slow-downs because of heat"));
     }
-    words
+    texts
 }
 
 /// Returns the share of the processors that others used, if it is large enough to lower the figures.
@@ -107,9 +109,9 @@ fn foreign_use_doubt(circumstances: &BaselineCircumstances) -> Option<String> {
     others.or_else(|| steal.map(|share| format!("the hypervisor gave {share} of the processors to others")))
 }
 
-/// Reasons why figures may be lower than the machine can do.
+/// Returns the reasons why figures may be lower than what the machine can do.
 pub fn low_figure_doubts(circumstances: &BaselineCircumstances) -> Vec<String> {
-    let doubt = |taken: String| format!("{taken} meanwhile: figures are lower than the machine's own");
+    let doubt = |foreign_use: String| format!("{foreign_use} meanwhile: figures are lower than the machine's own");
     foreign_use_doubt(circumstances).map(doubt).into_iter().collect()
 }
 
@@ -122,35 +124,37 @@ pub fn describe_slowdown(
     let differs = comparison.rows.iter().any(|row| row.threads == ComparedThreads::ONE && row.differs);
     let speed = comparison.speed_one_thread.filter(|speed| differs && 1.0 - speed > SLOWER_FROM)?;
     let day = before.measured.get(..10).unwrap_or(&before.measured);
-    let mut words = format!(
+    let mut sentence = format!(
         "this machine is {} slower than on the day of its baseline ({day}) with one thread",
         units::format_value(1.0 - speed, "fraction")
     );
-    for (index, more) in describe_disturbances(&now.circumstances).iter().enumerate() {
-        words += &format!("{}{more}", if index == 0 { ", with " } else { " and " });
+    for (index, disturbance) in describe_disturbances(&now.circumstances).iter().enumerate() {
+        sentence += &format!("{}{disturbance}", if index == 0 { ", with " } else { " and " });
     }
-    let slow = comparison.groups.iter().filter(|group| 1.0 - group.speed > SLOWER_FROM);
-    let parts: Vec<String> =
-        slow.map(|group| format!("{} {}", group.group, units::format_value(1.0 - group.speed, "fraction"))).collect();
-    if !parts.is_empty() {
-        words += &format!(": {}", parts.join(", "));
+    let slow_groups = comparison.groups.iter().filter(|group| 1.0 - group.speed > SLOWER_FROM);
+    let group_texts: Vec<String> = slow_groups
+        .map(|group| format!("{} {}", group.group, units::format_value(1.0 - group.speed, "fraction")))
+        .collect();
+    if !group_texts.is_empty() {
+        sentence += &format!(": {}", group_texts.join(", "));
     }
     let compared = comparison.rows.iter().filter(|row| row.threads == ComparedThreads::ONE).count();
-    let all = before.figures.iter().filter(|figure| figure.threads == 1 && figure.median.is_some()).count();
-    if 2 * compared < all {
-        words += &format!(" (judged by {compared} of {all} figures)");
+    let figures = before.figures.iter().filter(|figure| figure.threads == 1 && figure.median.is_some()).count();
+    if 2 * compared < figures {
+        sentence += &format!(" (judged by {compared} of {figures} figures)");
     }
-    Some(words)
+    Some(sentence)
 }
 
-/// Adds the baseline comparison of a verdict's machine near its window: `null` without a baseline and a later check.
+/// Adds to a verdict how its machine compares with the machine's baseline, and returns the comparison as JSON: `null`
+/// without a baseline and a later check near the verdict's window.
 pub fn add_to_verdict(verdict: &mut Verdict) -> Value {
     let Some(MachineProfile { baseline, latest: Some(latest), .. }) = load_profile(&verdict.host) else {
         return Value::Null;
     };
     let times = [&verdict.window.from, &verdict.window.to, &latest.measured].map(|time| timestamp::parse_rfc3339(time));
-    let [Some(from), Some(to), Some(looked)] = times else { return Value::Null };
-    if looked < from.saturating_sub(MAX_DISTANCE_NS) || looked > to.saturating_add(MAX_DISTANCE_NS) {
+    let [Some(from), Some(to), Some(measured)] = times else { return Value::Null };
+    if measured < from.saturating_sub(MAX_DISTANCE_NS) || measured > to.saturating_add(MAX_DISTANCE_NS) {
         return Value::Null;
     }
     let comparison = compare_baselines(&baseline, &latest);

@@ -1,4 +1,4 @@
-//! A baseline for people: a table, the scaling curve, disturbances, and the comparison with the saved one.
+//! A baseline as text: a table, the scaling curve, disturbances, and the comparison with the saved baseline.
 
 use std::fmt::Write as _;
 
@@ -62,28 +62,29 @@ fn format_digits(value: f64) -> String {
 
 /// One row per figure: one thread, all threads.
 fn figures_table(document: &BaselineDocument) -> TextTable {
-    let all = document.machine.processors;
-    let has_all = all > 1 && document.figures.iter().any(|figure| figure.threads == all);
+    let all_threads = document.machine.processors;
+    let has_all_threads = all_threads > 1 && document.figures.iter().any(|figure| figure.threads == all_threads);
     let mut table = TextTable::new()
         .with_text_column("figure")
         .with_column("1 thread", Align::Right)
         .with_column("spread", Align::Right);
-    if has_all {
-        let title = format!("{all} threads");
+    if has_all_threads {
+        let title = format!("{all_threads} threads");
         table = table
             .with_column(&title, Align::Right)
             .with_column("spread", Align::Right)
             .with_column("times", Align::Right);
     }
     for (group, _) in GROUPS {
-        let of_group = document.figures.iter().filter(|figure| figure.group_name() == *group && figure.threads == 1);
-        for one in of_group {
-            let mut cells = vec![format!("{group}: {}", one.title)];
-            cells.extend(figure_cells(one));
-            if let Some(many) = document.find_figure(&one.id, all).filter(|_| has_all) {
-                cells.extend(figure_cells(many));
-                let times = many.median.zip(one.median).filter(|_| one.better == "higher");
-                cells.push(times.map_or(String::new(), |(many, one)| format_digits(many / one)));
+        let group_figures =
+            document.figures.iter().filter(|figure| figure.group_name() == *group && figure.threads == 1);
+        for single in group_figures {
+            let mut cells = vec![format!("{group}: {}", single.title)];
+            cells.extend(figure_cells(single));
+            if let Some(parallel) = document.find_figure(&single.id, all_threads).filter(|_| has_all_threads) {
+                cells.extend(figure_cells(parallel));
+                let medians = parallel.median.zip(single.median).filter(|_| single.better == "higher");
+                cells.push(medians.map_or(String::new(), |(parallel, single)| format_digits(parallel / single)));
             }
             table.add_row(cells);
         }
@@ -97,43 +98,43 @@ fn figure_cells(figure: &FigureResult) -> [String; 2] {
 }
 
 fn sustained_text(document: &BaselineDocument) -> String {
-    let Some(long) = &document.sustained else { return String::new() };
+    let Some(load) = &document.sustained else { return String::new() };
     let rate = |value: f64| format_value(value, "per_s");
-    let change = if long.has_fallen {
+    let change = if load.has_fallen {
         let causes = "heat, credits, another limit, or other programs";
-        format!("fell by {}: {causes}", format_value(long.fell_by, "fraction"))
+        format!("fell by {}: {causes}", format_value(load.fell_by, "fraction"))
     } else {
         "did not fall".into()
     };
-    let heat = long.temperature_c.map_or_else(
+    let temperature = load.temperature_c.map_or_else(
         || "no temperature sensor".into(),
         |t| format!("{} to {}", format_value(t.low, "celsius"), format_value(t.high, "celsius")),
     );
     format!(
-        "\nWork of all processors for {}: {} at first, {} at the end; the rate {change} ({heat}).\n",
-        format_value(long.seconds, "s"),
-        rate(long.first),
-        rate(long.last)
+        "\nWork of all processors for {}: {} at first, {} at the end; the rate {change} ({temperature}).\n",
+        format_value(load.seconds, "s"),
+        rate(load.first),
+        rate(load.last)
     )
 }
 
-/// Remarks beside the figures.
+/// Returns the lines below the figures: circumstances, skipped figures and remarks.
 fn extra_notes(document: &BaselineDocument) -> Vec<String> {
-    let seen = &document.circumstances;
+    let circumstances = &document.circumstances;
     let mut lines = Vec::new();
-    let mut meanwhile = saved::describe_disturbances(seen);
-    if seen.steal_share.is_none() {
+    let mut meanwhile = saved::describe_disturbances(circumstances);
+    if circumstances.steal_share.is_none() {
         meanwhile.push("steal and other programs unknown".into());
     } else if meanwhile.is_empty() {
         meanwhile.push("steal and other programs below 1 %".into());
-        // known only in a control group; a limit that was never reached is still a limit
-        meanwhile.extend(seen.throttled_s.map(|_| "never throttled".to_owned()));
+        // throttling is known only in a cgroup; a limit that was never reached is still a limit
+        meanwhile.extend(circumstances.throttled_s.map(|_| "never throttled".to_owned()));
     }
-    if let Some(clock) = seen.frequency_hz.or(seen.clock_hz) {
+    if let Some(clock) = circumstances.frequency_hz.or(circumstances.clock_hz) {
         let hertz = |value: f64| format!("{:.2}", value / 1e9);
         meanwhile.push(format!("clock about {} to {} GHz", hertz(clock.low), hertz(clock.high)));
     }
-    if let Some(heat) = seen.temperature_c {
+    if let Some(heat) = circumstances.temperature_c {
         meanwhile.push(format!("up to {}", format_value(heat.high, "celsius")));
     }
     if let Some(processors) = document.machine.limited_processors() {
@@ -143,10 +144,11 @@ fn extra_notes(document: &BaselineDocument) -> Vec<String> {
     lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), format_value(document.seconds, "s")));
     let refused: Vec<&FigureResult> = document.figures.iter().filter(|figure| figure.refused.is_some()).collect();
     if !refused.is_empty() {
-        let widest = format_value(MAX_SPREAD, "fraction");
-        let (count, all) = (refused.len(), document.figures.len());
+        let max_spread = format_value(MAX_SPREAD, "fraction");
+        let (count, figures) = (refused.len(), document.figures.len());
         lines.push(format!(
-            "Too noisy: {count} of {all} figures; the middle half of their values spreads over more than {widest}."
+            "Too noisy: {count} of {figures} figures; the middle half of their values spreads over more than \
+             {max_spread}."
         ));
     }
     lines

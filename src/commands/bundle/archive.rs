@@ -1,7 +1,6 @@
 //! Contents of a tar or zip archive: logs are unpacked into a private temporary folder, other files are only counted.
 //! Names from an archive never lead out of that folder, and links in it are not created.
 
-use diskwright_base::byte_size::ByteSize;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Write};
@@ -9,13 +8,14 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::timestamp;
 use diskwright_datastore::is_log;
 use diskwright_hostfiles::private_files;
 use diskwright_logs::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar, spool_limit};
 
 use super::super::pacer;
-use super::{BundleContent, Failure, TemporaryFolder};
+use super::{BundleContent, Failure, FoundLog, TemporaryFolder};
 
 /// Maximum nesting of archives.
 const MAX_DEPTH: usize = 3;
@@ -43,7 +43,7 @@ fn is_packed(head: &[u8]) -> bool {
 /// Classifies one file of a bundle: a log, an archive, or neither.
 pub fn classify_file(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize) -> Result<(), Failure> {
     if path.is_dir() {
-        content.logs.push((path, name.to_owned(), OWN_FORMAT));
+        content.logs.push(FoundLog { path, name: name.to_owned(), format: OWN_FORMAT });
         return Ok(());
     }
     let input = match LogInput::open_named(&path, name) {
@@ -56,14 +56,14 @@ pub fn classify_file(path: PathBuf, name: &str, content: &mut BundleContent, dep
     let (tar, zip) = (is_tar(input.head().bytes), is_zip(input.head().bytes));
     if (tar || zip) && depth < MAX_DEPTH {
         let mut unpacking = ArchiveUnpacker::start_unpacking(name, content, depth)?;
-        let done = if tar { unpacking.unpack_tar(input) } else { unpacking.unpack_zip(input) };
-        if let Err(error) = done {
+        let result = if tar { unpacking.unpack_tar(input) } else { unpacking.unpack_zip(input) };
+        if let Err(error) = result {
             content.refused.push(format!("{name}: the archive is truncated or damaged: {error}"));
         }
         return Ok(());
     }
     match diskwright_logs::format_of_head(&input.head()) {
-        Some(format) => content.logs.push((path, name.to_owned(), format.id)),
+        Some(format) => content.logs.push(FoundLog { path, name: name.to_owned(), format: format.id }),
         None => content.other_files += 1,
     }
     Ok(())
@@ -89,9 +89,9 @@ impl<'a> ArchiveUnpacker<'a> {
             None => Rc::clone(content.unpacked.insert(Rc::new(TemporaryFolder::new()?))),
         };
         content.archives += 1;
-        let to = folder.log_path().join(format!("archive-{}", content.archives));
-        private_files::create_folder(&to)?;
-        Ok(ArchiveUnpacker { name, content, folder: to, depth })
+        let folder = folder.log_path().join(format!("archive-{}", content.archives));
+        private_files::create_folder(&folder)?;
+        Ok(ArchiveUnpacker { name, content, folder, depth })
     }
 
     fn unpack_tar(&mut self, input: LogInput) -> io::Result<()> {
@@ -113,7 +113,7 @@ impl<'a> ArchiveUnpacker<'a> {
         Ok(())
     }
 
-    /// Unpacks a zip archive. Its table of contents is at its end, so one that is compressed itself is copied first.
+    /// Unpacks a zip archive. Its table of contents is at its end, so the archive is first copied to a file.
     fn unpack_zip(&mut self, mut input: LogInput) -> io::Result<()> {
         // beside its folder, because entries in the archive may have any name
         let copy = self.folder.with_extension("zip");
@@ -157,26 +157,27 @@ impl<'a> ArchiveUnpacker<'a> {
             self.content.other_files += 1;
             return Ok(());
         }
-        let to = self.folder.join(safe_relative_path(inner));
-        let folder = to.parent().unwrap_or(&self.folder).to_owned();
+        let target = self.folder.join(safe_relative_path(inner));
+        let folder = target.parent().unwrap_or(&self.folder).to_owned();
         private_files::create_folder(&folder).map_err(io::Error::other)?;
-        let mut file = private_files::create(&to).map_err(io::Error::other)?;
+        let mut file = private_files::create(&target).map_err(io::Error::other)?;
         self.copy_limited(&mut Cursor::new(head).chain(stream), &mut file)?;
         file.set_modified(written)?;
         let name = format!("{}: {}", self.name, inner.display());
         if is_ours {
-            let of = inner.parent().unwrap_or(inner).display();
-            ours.insert((folder, format!("{}: {of}", self.name)));
+            let inner_folder = inner.parent().unwrap_or(inner).display();
+            ours.insert((folder, format!("{}: {inner_folder}", self.name)));
         } else if let Some(format) = format {
-            self.forget_replaced(&to, &name);
-            self.content.logs.push((to, name, format.id));
+            self.forget_replaced(&target, &name);
+            self.content.logs.push(FoundLog { path: target, name, format: format.id });
         } else {
-            self.forget_replaced(&to, &name);
-            let before = self.content.logs.len();
-            let taken = classify_file(to.clone(), &name, self.content, self.depth + 1);
-            taken.map_err(|failure| io::Error::other(failure.to_string()))?;
-            if self.content.logs.len() == before || self.content.logs[before].0 != to {
-                std::fs::remove_file(&to)?;
+            self.forget_replaced(&target, &name);
+            let index = self.content.logs.len();
+            let result = classify_file(target.clone(), &name, self.content, self.depth + 1);
+            result.map_err(|failure| io::Error::other(failure.to_string()))?;
+            // the packed file is needed only if it is itself a log
+            if self.content.logs.get(index).is_none_or(|log| log.path != target) {
+                std::fs::remove_file(&target)?;
             }
         }
         Ok(())
@@ -185,27 +186,28 @@ impl<'a> ArchiveUnpacker<'a> {
     /// Forgets a file that a later entry of the same name replaced, as unpacking by hand does (`tar -r`).
     fn forget_replaced(&mut self, path: &Path, name: &str) {
         // what a replaced archive contained is forgotten too
-        let within = format!("{name}: ");
-        self.content.logs.retain(|(_, known, _)| !known.starts_with(&within));
-        let Some(index) = self.content.logs.iter().position(|(known, ..)| known == path) else { return };
-        let (_, before, _) = self.content.logs.remove(index);
-        if before != name {
-            self.content.refused.push(format!("{before}: {name} has the same place and replaces it"));
+        let inner_prefix = format!("{name}: ");
+        self.content.logs.retain(|log| !log.name.starts_with(&inner_prefix));
+        let Some(index) = self.content.logs.iter().position(|log| log.path == path) else { return };
+        let replaced = self.content.logs.remove(index).name;
+        if replaced != name {
+            self.content.refused.push(format!("{replaced}: {name} has the same place and replaces it"));
         }
     }
 
     fn add_own_logs(&mut self, folders: BTreeSet<(PathBuf, String)>) {
         let logs = folders.into_iter().filter(|(folder, _)| is_log(folder));
-        self.content.logs.extend(logs.map(|(folder, name)| (folder, name, OWN_FORMAT)));
+        self.content.logs.extend(logs.map(|(path, name)| FoundLog { path, name, format: OWN_FORMAT }));
     }
 
     /// Copies within the limit of all unpacked bytes, and leaves the filesystem its reserve.
     fn copy_limited(&mut self, from: &mut dyn Read, to: &mut File) -> io::Result<()> {
-        const PIECE: u64 = 8 << 20;
+        const PIECE_BYTES: u64 = 8 << 20;
         let limit = spool_limit()?;
         loop {
-            let room = PIECE.min(limit - self.content.bytes.min(limit)) + 1;
-            let copied = io::copy(&mut Read::take(&mut *from, room), to)?;
+            // one byte more than the limit leaves, so that exceeding it is noticed
+            let max_bytes = PIECE_BYTES.min(limit - self.content.bytes.min(limit)) + 1;
+            let copied = io::copy(&mut Read::take(&mut *from, max_bytes), to)?;
             self.content.bytes += copied;
             if self.content.bytes > limit {
                 let limit = ByteSize::capacity(limit as f64);
@@ -213,11 +215,11 @@ impl<'a> ArchiveUnpacker<'a> {
                     "its logs unpack to more than {limit}; unpack it yourself, or set DISKWRIGHT_SPOOL_LIMIT"
                 )));
             }
-            if copied < room {
+            if copied < max_bytes {
                 return to.flush();
             }
-            if let Some(Err(because)) = self.content.unpacked.as_ref().map(|folder| folder.check_free_space()) {
-                return Err(io::Error::other(because));
+            if let Some(Err(reason)) = self.content.unpacked.as_ref().map(|folder| folder.check_free_space()) {
+                return Err(io::Error::other(reason));
             }
         }
     }
@@ -225,15 +227,15 @@ impl<'a> ArchiveUnpacker<'a> {
 
 /// Turns a name from an archive into a path below a folder, without parts that would lead out of it.
 fn safe_relative_path(name: &Path) -> PathBuf {
-    let plain = name.components().filter_map(|part| match part {
+    let names = name.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part),
         _ => None,
     });
-    let path: PathBuf = plain.collect();
+    let path: PathBuf = names.collect();
     if path.as_os_str().is_empty() { PathBuf::from("unnamed") } else { path }
 }
 
-/// Converts a tar archive's time. One before 1970 is negative there, which reads as a huge number.
+/// Converts a tar archive's time. A time before 1970 is stored as a negative number, which is read as a huge one.
 fn since_1970(seconds: u64) -> SystemTime {
     /// The year 9999.
     const LATEST: u64 = 253_402_300_799;

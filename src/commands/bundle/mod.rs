@@ -30,8 +30,9 @@ pub struct GivenLog {
     pub is_bundled: bool,
     /// Pages of metrics that are read as one log; empty for any other log.
     pages: Vec<(PathBuf, String)>,
-    /// Temporary folder of an unpacked bundle.
-    _unpacked: Option<Rc<TemporaryFolder>>,
+    /// Temporary folders of the unpacked bundles that its files are from. They are removed with the last log that
+    /// needs them.
+    unpacked: Vec<Rc<TemporaryFolder>>,
 }
 
 impl GivenLog {
@@ -41,7 +42,7 @@ impl GivenLog {
     }
 
     /// True for several files that are read as one log.
-    pub fn is_pages(&self) -> bool {
+    pub fn has_several_files(&self) -> bool {
         !self.pages.is_empty()
     }
 
@@ -59,17 +60,26 @@ impl GivenLog {
     }
 }
 
+/// A log that was found in a bundle.
+struct FoundLog {
+    path: PathBuf,
+    /// Its name in messages.
+    name: String,
+    /// Id of its format.
+    format: &'static str,
+}
+
 /// Contents of a bundle.
 #[derive(Default)]
 struct BundleContent {
-    /// Path and name of each log, with its format.
-    logs: Vec<(PathBuf, String, &'static str)>,
+    logs: Vec<FoundLog>,
     /// Number of files that are not logs.
     other_files: usize,
     /// Files that could not be examined, and why.
     refused: Vec<String>,
-    /// Archives that were unpacked, and the bytes written for them.
+    /// Number of archives that were unpacked.
     archives: usize,
+    /// Number of bytes written for all unpacked archives.
     bytes: u64,
     /// Temporary folder with the unpacked files.
     unpacked: Option<Rc<TemporaryFolder>>,
@@ -82,21 +92,29 @@ pub fn expand_paths(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
         match read_bundle(path)? {
             None => {
                 let name = path.display().to_string();
-                logs.push(GivenLog { path: path.clone(), name, is_bundled: false, pages: Vec::new(), _unpacked: None });
+                logs.push(GivenLog {
+                    path: path.clone(),
+                    name,
+                    is_bundled: false,
+                    pages: Vec::new(),
+                    unpacked: Vec::new(),
+                });
             }
             Some(content) => logs.extend(bundle_logs(path, content)?),
         }
     }
-    let all_pages = logs.len() > 1 && logs.iter().all(|log| log.pages.is_empty() && log.path.is_file());
+    let may_be_pages = logs.len() > 1 && logs.iter().all(|log| log.pages.is_empty() && log.path.is_file());
     let files: Vec<(PathBuf, String)> = logs.iter().map(|log| (log.path.clone(), log.name.clone())).collect();
-    if all_pages && prometheus::are_pages(&files) {
-        logs.truncate(1);
+    if may_be_pages && prometheus::are_pages(&files) {
+        // the first log reads the files of all others, so it keeps their folders
+        let folders: Vec<Rc<TemporaryFolder>> = logs.drain(1..).flat_map(|log| log.unpacked).collect();
+        logs[0].unpacked.extend(folders);
         logs[0].pages = files;
     }
     Ok(logs)
 }
 
-/// Reads the contents of a bundle; `None` for a log, or for anything to be refused as one.
+/// Reads the contents of a bundle; `None` for a log, and for a path that opening it as a log will refuse.
 fn read_bundle(path: &Path) -> Result<Option<BundleContent>, Failure> {
     if path.is_dir() {
         if is_log(path) {
@@ -120,54 +138,65 @@ fn read_bundle(path: &Path) -> Result<Option<BundleContent>, Failure> {
 
 fn bundle_logs(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure> {
     let bundle = path.display();
-    let BundleContent { mut logs, other_files: others, refused, unpacked, .. } = content;
-    if let (true, 0, Some(because)) = (logs.is_empty(), others, refused.first()) {
-        return Err(Failure::Failed(because.clone()));
+    let BundleContent { mut logs, other_files, refused, unpacked, .. } = content;
+    if let (true, 0, Some(reason)) = (logs.is_empty(), other_files, refused.first()) {
+        return Err(Failure::Failed(reason.clone()));
     }
-    logs.sort_by(|a, b| a.1.cmp(&b.1));
-    for because in refused.iter().take(5) {
-        output::print_warning(format_args!("{because}"));
-    }
+    logs.sort_by(|a, b| a.name.cmp(&b.name));
+    report_refused(&refused);
     if logs.is_empty() {
-        let files = match others {
+        let files = match other_files {
             0 => "it contains no files, and so no log".to_owned(),
             1 => "its only file is not a log".to_owned(),
-            _ => format!("none of its {others} files is a log"),
+            _ => format!("none of its {other_files} files is a log"),
         };
-        let ours = if path.is_dir() { ", and it is not a Diskwright log" } else { "" };
-        return Err(Failure::Failed(format!("{bundle}: {files} that can be read (see `list formats`){ours}")));
+        let remark = if path.is_dir() { ", and it is not a Diskwright log" } else { "" };
+        return Err(Failure::Failed(format!("{bundle}: {files} that can be read (see `list formats`){remark}")));
     }
+    // several files may be one log: only logs that are read count against the limit
+    let logs = drop_duplicates(logs);
     if logs.len() > MAX_LOGS {
         let count = logs.len();
         return Err(Failure::Failed(format!(
             "{bundle}: contains {count} logs; at most {MAX_LOGS} are read at once, so give a part of it"
         )));
     }
-    let given = |path: PathBuf, name: String| GivenLog {
+    let bundled_log = |path: PathBuf, name: String| GivenLog {
         path,
         name,
         is_bundled: true,
         pages: Vec::new(),
-        _unpacked: unpacked.clone(),
+        unpacked: unpacked.iter().cloned().collect(),
     };
-    let logs = drop_duplicates(logs);
-    report_contents(path, &logs, others);
-    let (pages, logs): (Vec<_>, Vec<_>) = logs.into_iter().partition(|(_, _, format)| *format == prometheus::TEXT.id);
-    let mut all: Vec<GivenLog> = logs.into_iter().map(|(path, name, _)| given(path, name)).collect();
-    let pages: Vec<(PathBuf, String)> = pages.into_iter().map(|(path, name, _)| (path, name)).collect();
+    report_contents(path, &logs, other_files);
+    let (pages, logs): (Vec<_>, Vec<_>) = logs.into_iter().partition(|log| log.format == prometheus::TEXT.id);
+    let mut bundled: Vec<GivenLog> = logs.into_iter().map(|log| bundled_log(log.path, log.name)).collect();
+    let pages: Vec<(PathBuf, String)> = pages.into_iter().map(|log| (log.path, log.name)).collect();
     if let Some((path, name)) = pages.first().cloned() {
         let pages = if pages.len() > 1 { pages } else { Vec::new() };
-        all.push(GivenLog { pages, ..given(path, name) });
+        bundled.push(GivenLog { pages, ..bundled_log(path, name) });
     }
-    Ok(all)
+    Ok(bundled)
+}
+
+/// Warns about files of a bundle that could not be examined.
+fn report_refused(refused: &[String]) {
+    const MAX_WARNINGS: usize = 5;
+    for reason in refused.iter().take(MAX_WARNINGS) {
+        output::print_warning(format_args!("{reason}"));
+    }
+    if refused.len() > MAX_WARNINGS {
+        let more = format_count(refused.len() - MAX_WARNINGS, "more file", "more files");
+        output::print_warning(format_args!("{more} could not be examined"));
+    }
 }
 
 /// Reports which files of a bundle are read.
-fn report_contents(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
+fn report_contents(path: &Path, logs: &[FoundLog], other_files: usize) {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    logs.iter().for_each(|(_, _, format)| *kinds.entry(*format).or_default() += 1);
+    logs.iter().for_each(|log| *kinds.entry(log.format).or_default() += 1);
     let kinds: Vec<String> = kinds.iter().map(|(format, count)| format!("{count} {format}")).collect();
-    let others = match others {
+    let others = match other_files {
         0 => String::new(),
         1 => "; 1 other file is not a log".to_owned(),
         count => format!("; {count} other files are not logs"),
@@ -175,32 +204,32 @@ fn report_contents(path: &Path, logs: &[(PathBuf, String, &str)], others: usize)
     output::print_note(format_args!("{}: reads {}{others}", path.display(), kinds.join(", ")));
 }
 
-/// Drops logs that are there twice: the other files of a PCP archive, and sar's daily text beside the data that it was
-/// made from.
-fn drop_duplicates(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String, &'static str)> {
+/// Drops logs that the bundle contains twice: the other files of a PCP archive, and sar's daily text beside the data
+/// that it was made from.
+fn drop_duplicates(logs: Vec<FoundLog>) -> Vec<FoundLog> {
     let mut archives = BTreeSet::new();
     let binary: BTreeSet<PathBuf> =
-        logs.iter().filter(|(_, _, format)| *format == "sa-binary").map(|(path, ..)| path.clone()).collect();
+        logs.iter().filter(|log| log.format == "sa-binary").map(|log| log.path.clone()).collect();
     let mut kept = Vec::new();
-    for (path, name, format) in logs {
-        let again = match format {
-            "pcp" => diskwright_logs::pcp::archive_base(&path).is_some_and(|archive| !archives.insert(archive)),
-            "sar-text" => sar_text_twin(&path).is_some_and(|twin| binary.contains(&twin)),
+    for log in logs {
+        let is_duplicate = match log.format {
+            "pcp" => diskwright_logs::pcp::archive_base(&log.path).is_some_and(|archive| !archives.insert(archive)),
+            "sar-text" => sar_text_twin(&log.path).is_some_and(|twin| binary.contains(&twin)),
             _ => false,
         };
-        if !again {
-            kept.push((path, name, format));
+        if !is_duplicate {
+            kept.push(log);
         }
     }
     kept
 }
 
-/// Reports that a log of a bundle could not be read; the others are.
-pub fn report_left_out(because: &str) {
-    output::print_warning(format_args!("{because} (left out)"));
+/// Reports that a log of a bundle could not be read; the others are read without it.
+pub fn report_left_out(reason: &str) {
+    output::print_warning(format_args!("{reason} (left out)"));
 }
 
-/// Skipped parts of a bundle's logs, each reason once: many logs of a tool have the same.
+/// Skipped parts of a bundle's logs. Each reason is reported once, because many logs of a tool have the same.
 #[derive(Default)]
 pub struct BundleSkips {
     /// The first log with each reason, and how often it occurred.
@@ -236,30 +265,31 @@ impl BundleSkips {
 }
 
 /// Marks logs of machines other than the one that is read: the machine of a log that was given directly, else the one
-/// with the longest logs. The others are named. Without a bundle, none is marked.
+/// with the longest logs. A warning names the other machines. Without a bundle, no log is marked.
 pub fn mark_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
-    let mut other = vec![false; members.len()];
+    let mut is_other_machine = vec![false; members.len()];
     if !members.iter().any(|member| member.is_bundled) {
-        return Ok(other);
+        return Ok(is_other_machine);
     }
     let hosts: Vec<Option<String>> =
         members.iter().map(|member| merge::find_host(&member.path)).collect::<Result<_, Failure>>()?;
     let length = |member: &MergeMember| member.range_ns.1.abs_diff(member.range_ns.0);
     let recorded = |host: &str| -> u64 {
-        let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| is_same_host(host, other));
-        members.iter().zip(&hosts).filter(|(_, other)| of_it(other)).map(|(member, _)| length(member)).sum()
+        let is_same = |name: &Option<String>| name.as_deref().is_some_and(|name| is_same_host(host, name));
+        members.iter().zip(&hosts).filter(|(_, name)| is_same(name)).map(|(member, _)| length(member)).sum()
     };
-    let by_itself = hosts.iter().zip(members).find_map(|(host, member)| host.as_deref().filter(|_| !member.is_bundled));
+    let host_given_directly =
+        hosts.iter().zip(members).find_map(|(host, member)| host.as_deref().filter(|_| !member.is_bundled));
     let longest = || hosts.iter().flatten().max_by_key(|host| recorded(host)).map(String::as_str);
-    let Some(chosen) = by_itself.or_else(longest) else { return Ok(other) };
-    let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let Some(chosen) = host_given_directly.or_else(longest) else { return Ok(is_other_machine) };
+    let mut left_out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (index, host) in hosts.iter().enumerate().filter_map(|(index, host)| Some((index, host.as_deref()?))) {
         if members[index].is_bundled && !is_same_host(chosen, host) {
-            other[index] = true;
-            left.entry(host).or_default().push(&members[index].name);
+            is_other_machine[index] = true;
+            left_out.entry(host).or_default().push(&members[index].name);
         }
     }
-    for (host, names) in left {
+    for (host, names) in left_out {
         let logs = if names.len() == 1 { "its log".to_owned() } else { format!("{} logs", names.len()) };
         output::print_warning(format_args!(
             "the logs are of several machines: {chosen} is read, {host} is not ({logs}, such as {}); to read it, use \
@@ -267,7 +297,7 @@ pub fn mark_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure
             names[0]
         ));
     }
-    Ok(other)
+    Ok(is_other_machine)
 }
 
 /// Path of `sa22` for `sar22`.
@@ -282,7 +312,7 @@ mod tests {
 
     #[test]
     fn reads_duplicated_logs_once() {
-        let log = |name: &str, format| (PathBuf::from(name), name.to_owned(), format);
+        let log = |name: &str, format| FoundLog { path: PathBuf::from(name), name: name.to_owned(), format };
         let logs = vec![
             log("p/20261121.0", "pcp"),
             log("p/20261121.index", "pcp"),
@@ -293,7 +323,38 @@ mod tests {
             log("sa/sar20", "sar-text"),
             log("sa/sarah", "sar-text"),
         ];
-        let kept: Vec<String> = drop_duplicates(logs).into_iter().map(|(_, name, _)| name).collect();
+        let kept: Vec<String> = drop_duplicates(logs).into_iter().map(|log| log.name).collect();
         assert_eq!(kept, ["p/20261121.0", "p/20261122.0", "sa/sa21", "sa/sar20", "sa/sarah"]);
+    }
+
+    #[test]
+    fn files_of_one_log_count_once_against_the_limit() {
+        let archives = MAX_LOGS / 3 + 1;
+        let parts = ["0", "index", "meta"];
+        let files = (0..archives).flat_map(|day| parts.map(|part| format!("p/{}.{part}", 20_260_000 + day)));
+        let log = |name: String| FoundLog { path: PathBuf::from(&name), name, format: "pcp" };
+        let content = BundleContent { logs: files.map(log).collect(), ..BundleContent::default() };
+        assert_eq!(bundle_logs(Path::new("p"), content).unwrap().len(), archives);
+    }
+
+    #[test]
+    fn pages_of_several_archives_keep_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack = |name: &str| {
+            let page = b"# TYPE node_load1 gauge\nnode_load1 0.5\n";
+            let mut header = tar::Header::new_gnu();
+            header.set_size(page.len() as u64);
+            header.set_mode(0o644);
+            header.set_cksum();
+            let mut archive = tar::Builder::new(Vec::new());
+            archive.append_data(&mut header, "metrics.prom", &page[..]).unwrap();
+            let path = folder.path().join(name);
+            std::fs::write(&path, archive.into_inner().unwrap()).unwrap();
+            path
+        };
+        let logs = expand_paths(&[pack("a.tar"), pack("b.tar")]).unwrap();
+        let files = logs[0].input_files();
+        assert_eq!((logs.len(), files.len()), (1, 2));
+        assert!(files.iter().all(|(path, _)| path.is_file()), "{files:?}");
     }
 }

@@ -16,24 +16,25 @@ use crate::commands::Failure;
 use crate::commands::log::{LogWindow, Logs};
 use crate::commands::plan::from_log;
 
-/// Cells of a result's closed loops, of which this many were run with credits left; unusable runs are reported.
-pub(super) fn closed_loop_cells(
+/// Returns the cells of a result's runs with closed arrivals. The first `with_credits` runs had credits left. Unusable
+/// runs are added to `unused`, with the reason.
+pub(super) fn closed_arrival_cells(
     document: &ProbeDocument,
     with_credits: usize,
     unused: &mut Vec<UnusedRun>,
 ) -> Vec<CalibrationCell> {
-    let of = |(number, run): (usize, &RunResult)| match run_to_cell(document, run) {
+    let to_cell = |(number, run): (usize, &RunResult)| match run_to_cell(document, run) {
         Ok(_) if number >= with_credits => {
             unused.push(UnusedRun { name: run.name.clone(), reason: "credits ran out during or before it".into() });
             None
         }
         Ok(cell) => Some(cell),
-        Err(because) => {
-            unused.push(UnusedRun { name: run.name.clone(), reason: because });
+        Err(reason) => {
+            unused.push(UnusedRun { name: run.name.clone(), reason });
             None
         }
     };
-    document.runs.iter().enumerate().filter_map(of).collect()
+    document.runs.iter().enumerate().filter_map(to_cell).collect()
 }
 
 /// Minimum number of responses per request in flight: with fewer, those cut off at both ends of a run weigh too much.
@@ -60,7 +61,7 @@ fn run_to_cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationC
         return Err("requests failed, moved less data than requested, or did not complete".into());
     }
     let Pace::Closed { depth } = pattern.pace else { return Err("its arrivals are not closed".into()) };
-    let sequential = match pattern.placement {
+    let is_sequential = match pattern.placement {
         Placement::Uniform => false,
         Placement::Sequential { streams: 1 } => true,
         _ => return Err("its addresses are neither uniformly random nor sequential".into()),
@@ -69,12 +70,12 @@ fn run_to_cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationC
         ([(size, _)], true) if u64::from(*size).is_multiple_of(BLOCK_BYTES) => *size,
         _ => return Err("its requests have several sizes or mixes".into()),
     };
-    let answers = run.requests_per_s * run.measured_s;
-    if depth > MAX_DEPTH || answers < MIN_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
-        return Err(format!("only {} completions with {depth} in flight: too few", answers.round()));
+    let completions = run.requests_per_s * run.measured_s;
+    if depth > MAX_DEPTH || completions < MIN_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
+        return Err(format!("only {} completions with {depth} in flight: too few", completions.round()));
     }
     let load = DriveLoad {
-        sequential,
+        sequential: is_sequential,
         read_share: pattern.read_share,
         blocks: size / BLOCK_BYTES as u32,
         depth,
@@ -86,38 +87,39 @@ fn run_to_cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationC
 /// Length of a run's intervals: tenths of a second.
 const INTERVAL_S: f64 = 0.1;
 
-/// Credits that ran out while suites were measured.
+/// Returns the credits that ran out while suites were measured.
 pub(super) fn spent_credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) -> SpentCredits {
-    let course = |run: &RunResult| RunTimeline {
+    let timeline = |run: &RunResult| RunTimeline {
         bytes: run.size_bytes,
         ramp_s: run.pattern.as_ref().map_or(0.0, |pattern| pattern.ramp.as_secs_f64()),
         step_s: INTERVAL_S,
         // the last interval is rarely complete
         per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / INTERVAL_S).collect(),
     };
-    let of = |document: &ProbeDocument| ResultTimeline {
+    let result_timeline = |document: &ProbeDocument| ResultTimeline {
         began_s: diskwright_base::timestamp::parse_rfc3339(&document.started).map(|ns| ns as f64 * 1e-9),
-        runs: document.runs.iter().map(course).collect(),
+        runs: document.runs.iter().map(timeline).collect(),
     };
-    burst::find_credits_in_results(&documents.map(of).collect::<Vec<ResultTimeline>>())
+    burst::find_credits_in_results(&documents.map(result_timeline).collect::<Vec<ResultTimeline>>())
 }
 
-/// Minimum requests and seconds of a load for it to count.
+/// Minimum number of requests of a load that is used.
 const MIN_REQUESTS: f64 = 200.0;
+/// Minimum duration of a load that is used, seconds.
 const MIN_SECONDS: f64 = 5.0;
 /// Maximum number of loads from each half of the log: those with the most requests.
 const MAX_LOADS: usize = 8;
 
-/// Loads of a device in a log, under its own name or the one that was `named`; of each load, every other run of ten
-/// ticks is kept aside.
+/// Returns the loads of a device in a log, where it has its own name or the name `log_device`. Of each load, every
+/// second run of ten ticks is kept aside.
 pub(super) fn cells_from_log(
     paths: &[std::path::PathBuf],
-    own: &str,
-    named: Option<&str>,
+    device: &str,
+    log_device: Option<&str>,
 ) -> Result<Vec<CalibrationCell>, Failure> {
     let logs = Logs::open(paths, &LogWindow::default())?.without_distributions();
     let series = from_log::load_from_logs(&logs, &[])?;
-    let front = find_front(&series.fronts, named.unwrap_or(own), named.is_some())?;
+    let front = find_front(&series.fronts, log_device.unwrap_or(device), log_device.is_some())?;
     let mut cells = Vec::new();
     for (half, sums) in front.curve.halves().into_iter().enumerate() {
         let mut loads: Vec<&FrontSums> = sums.iter().filter(|sums| is_significant(sums)).collect();
@@ -138,11 +140,11 @@ pub(super) fn cells_from_log(
 
 fn is_significant(sums: &FrontSums) -> bool {
     let bytes = sums.read_bytes + sums.write_bytes;
-    let known = bytes.is_finite() && bytes > 0.0 && sums.queue_s.is_finite() && sums.queue_s > 0.0;
-    known && sums.reads + sums.writes >= MIN_REQUESTS && sums.seconds >= MIN_SECONDS
+    let is_known = bytes.is_finite() && bytes > 0.0 && sums.queue_s.is_finite() && sums.queue_s > 0.0;
+    is_known && sums.reads + sums.writes >= MIN_REQUESTS && sums.seconds >= MIN_SECONDS
 }
 
-fn load_to_cell(sums: &FrontSums, aside: bool) -> CalibrationCell {
+fn load_to_cell(sums: &FrontSums, held_out: bool) -> CalibrationCell {
     let requests = sums.reads + sums.writes;
     let blocks = (sums.read_bytes + sums.write_bytes) / requests / BLOCK_BYTES as f64;
     let per_s = sums.requests_per_s();
@@ -157,7 +159,7 @@ fn load_to_cell(sums: &FrontSums, aside: bool) -> CalibrationCell {
         },
         per_s,
         response_s: Some(sums.response_s()),
-        held_out: aside,
+        held_out,
     }
 }
 
@@ -166,11 +168,11 @@ fn load_to_cell(sums: &FrontSums, aside: bool) -> CalibrationCell {
 fn find_front<'a>(fronts: &'a [FrontLoad], device: &str, is_named: bool) -> Result<&'a FrontLoad, Failure> {
     let name = Path::new(device).file_name().map_or(device.into(), |name| name.to_string_lossy());
     let names = || fronts.iter().map(|front| front.name.as_str()).collect::<Vec<&str>>().join(", ");
-    let found = fronts.iter().find(|front| front.name == name).or(match fronts {
-        [one] if !is_named => Some(one),
+    let front = fronts.iter().find(|front| front.name == name).or(match fronts {
+        [only] if !is_named => Some(only),
         _ => None,
     });
-    match found {
+    match front {
         Some(front) if front.level.is_some() => Err(Failure::Usage(format!(
             "`{}` of the log is an array, but a description is of a single device; name one with --log-device",
             front.name

@@ -60,7 +60,7 @@ impl CalibrateOptions {
     /// Calibrates a device and prints its description.
     pub fn run(&self, as_json: bool) -> Result<(), Failure> {
         // a fit takes long, so names that the description could not contain are refused first
-        check_id(&self.drive_id).map_err(|wrong| Failure::Usage(format!("--drive-id: {wrong}")))?;
+        check_id(&self.drive_id).map_err(|reason| Failure::Usage(format!("--drive-id: {reason}")))?;
         if let Some(path) = &self.description {
             output_file::check_writable(path)?;
         }
@@ -70,7 +70,7 @@ impl CalibrateOptions {
         let mut cells: Vec<CalibrationCell> = Vec::new();
         let spent = cells::spent_credits(documents.iter());
         for (document, with_credits) in documents.iter().zip(&spent.with_credits) {
-            cells.extend(cells::closed_loop_cells(document, *with_credits, &mut unused));
+            cells.extend(cells::closed_arrival_cells(document, *with_credits, &mut unused));
         }
         let device = calibrate_measured_device(&documents, &self.drive_id, spent.found)?;
         if self.against.is_empty() {
@@ -86,14 +86,14 @@ impl CalibrateOptions {
         // credits may also have run out between or after the results
         let spent = cells::spent_credits(documents.iter().chain(&against));
         for (document, with_credits) in against.iter().zip(&spent.with_credits[documents.len()..]) {
-            let aside = cells::closed_loop_cells(document, *with_credits, &mut unused);
-            cells.extend(aside.into_iter().map(|cell| CalibrationCell { held_out: true, ..cell }));
+            let test_cells = cells::closed_arrival_cells(document, *with_credits, &mut unused);
+            cells.extend(test_cells.into_iter().map(|cell| CalibrationCell { held_out: true, ..cell }));
         }
         if let (Some(document), false) = (documents.first(), self.log.is_empty()) {
-            let own = Some(&document.device.name).filter(|name| !name.is_empty()).unwrap_or(&document.target);
-            cells.extend(cells::cells_from_log(&self.log, own, self.log_device.as_deref())?);
+            let device_name = Some(&document.device.name).filter(|name| !name.is_empty()).unwrap_or(&document.target);
+            cells.extend(cells::cells_from_log(&self.log, device_name, self.log_device.as_deref())?);
         }
-        let found = calibrate_device(&cells, &device).map_err(|error| match error {
+        let drive = calibrate_device(&cells, &device).map_err(|error| match error {
             CalibrationError::Missing(missing) => Failure::Usage(format!(
                 "{missing}; measure it with `diskwright probe quick TARGET -o RESULT.json` (writes too, if it may \
                  write: with `--destroy-data-on`, or to a file that it creates){}",
@@ -102,15 +102,15 @@ impl CalibrateOptions {
             CalibrationError::Description(_) => Failure::Failed(error.to_string()),
         })?;
         if let Some(path) = &self.description {
-            output_file::write_file(path, found.toml.as_bytes())?;
+            output_file::write_file(path, drive.toml.as_bytes())?;
         }
         if output_file::is_any_stdout(&self.description) {
             return Ok(());
         }
         if as_json {
-            return output::print_json(&screen::calibration_document(&found, &unused));
+            return output::print_json(&screen::calibration_document(&drive, &unused));
         }
-        output::print_text(&screen::draw_calibration(&found, &unused, self.description.is_some()))
+        output::print_text(&screen::draw_calibration(&drive, &unused, self.description.is_some()))
     }
 }
 
@@ -132,9 +132,9 @@ fn calibrate_measured_device(
 ) -> Result<CalibratedDevice, Failure> {
     let Some(first) = documents.first() else { return Err(Failure::Usage("no result of `probe`".into())) };
     if let Some(other) = documents.iter().find(|d| !is_same_target(documents, d)) {
-        let (one, other) = (&first.target, &other.target);
+        let (first, other) = (&first.target, &other.target);
         return Err(Failure::Usage(format!(
-            "these are results of `{one}` and of `{other}`; calibrate one device at a time"
+            "these are results of `{first}` and of `{other}`; calibrate one device at a time"
         )));
     }
     let facts = &first.device;
@@ -142,12 +142,12 @@ fn calibrate_measured_device(
     let is_commit = |run: &&RunResult| run.pattern.as_ref().is_some_and(|p| p.durable == Durability::Fdatasync);
     let commit = documents.iter().flat_map(|d| &d.runs).find(is_commit).and_then(|run| run.latency_s.mean);
     let suites: Vec<&str> = documents.iter().map(|d| d.suite.as_str()).collect();
-    let plain = diskwright_base::text::truncate_text(&first.target, 60);
+    let target = diskwright_base::text::truncate_text(&first.target, 60);
     Ok(CalibratedDevice {
         id: id.to_owned(),
-        name: facts.model.clone().unwrap_or_else(|| plain.clone()),
+        name: facts.model.clone().unwrap_or_else(|| target.clone()),
         bytes,
-        source: format!("probe {} of {plain}, {}", suites.join(", "), first.started.get(..10).unwrap_or("")),
+        source: format!("probe {} of {target}, {}", suites.join(", "), first.started.get(..10).unwrap_or("")),
         year: first.started.get(..4).and_then(|year| year.parse().ok()).unwrap_or(2000),
         commit_s: commit,
         credits,

@@ -1,4 +1,4 @@
-//! A description and its errors, as JSON and for people.
+//! A description and its errors, as JSON and as text.
 
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_planner::what_if::MAX_TRUSTED_ERROR;
@@ -10,7 +10,7 @@ use super::UnusedRun;
 use crate::commands::output;
 use crate::commands::plan::screen::wrap_indented;
 
-/// Mean, worst and number of errors.
+/// Returns mean, largest and number of the errors; `None` without cells.
 fn summarize_errors<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 3]> {
     let errors: Vec<f64> = cells.map(|cell| cell.error.abs()).collect();
     let worst = errors.iter().copied().fold(0.0, f64::max);
@@ -18,39 +18,40 @@ fn summarize_errors<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Opti
     (count > 0.0).then(|| [errors.iter().sum::<f64>() / count, worst, count])
 }
 
-/// True if a description is good enough; `None` if nothing was kept aside.
-fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
-    summarize_errors(found.held_out.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
+/// True if the error of a description is small enough; `None` if nothing was kept aside to test it.
+fn is_trusted(drive: &CalibratedDrive) -> Option<bool> {
+    summarize_errors(drive.held_out.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
 }
 
 fn errors_json(cells: &[CellPrediction]) -> Value {
     let entries =
-        |found: Option<[f64; 3]>| found.map(|[mean, worst, n]| json!({ "mean": mean, "worst": worst, "runs": n }));
-    let mut all = entries(summarize_errors(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
+        |errors: Option<[f64; 3]>| errors.map(|[mean, worst, n]| json!({ "mean": mean, "worst": worst, "runs": n }));
+    let mut document =
+        entries(summarize_errors(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
     for property in TestedProperty::ALL {
-        let found = summarize_errors(cells.iter().filter(|cell| cell.tested == property));
-        all["by"][property.name()] = json!(entries(found));
+        let errors = summarize_errors(cells.iter().filter(|cell| cell.tested == property));
+        document["by"][property.name()] = json!(entries(errors));
     }
-    all
+    document
 }
 
 /// Returns the calibration as JSON.
-pub(super) fn calibration_document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
+pub(super) fn calibration_document(drive: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
     let unused: Vec<Value> = unused.iter().map(|run| json!({ "run": run.name, "because": run.reason })).collect();
     json!({
         "schema": "diskwright.calibration/1",
-        "kind": found.kind,
-        "tried": found.tried,
-        "errors_aside": errors_json(&found.held_out),
-        "trusted": is_trusted(found),
-        "repeats": found.noise,
-        "errors_fitted": errors_json(&found.fitted),
-        "aside": found.held_out,
-        "fitted": found.fitted,
+        "kind": drive.kind,
+        "tried": drive.tried,
+        "errors_aside": errors_json(&drive.held_out),
+        "trusted": is_trusted(drive),
+        "repeats": drive.noise,
+        "errors_fitted": errors_json(&drive.fitted),
+        "aside": drive.held_out,
+        "fitted": drive.fitted,
         "unused": unused,
-        "notes": found.notes,
-        "drive": found.entry.id,
-        "description": found.toml,
+        "notes": drive.notes,
+        "drive": drive.entry.id,
+        "description": drive.toml,
     })
 }
 
@@ -108,47 +109,48 @@ fn describe_noise(noise: Option<&MeasurementNoise>) -> String {
     text + " Errors here are against the medians of repeated settings."
 }
 
-/// Draws the calibration for people: its error comes first.
-pub(super) fn draw_calibration(found: &CalibratedDrive, unused: &[UnusedRun], written: bool) -> String {
+/// Draws the calibration as text: its error comes first.
+pub(super) fn draw_calibration(drive: &CalibratedDrive, unused: &[UnusedRun], is_written: bool) -> String {
     let style = output::wide_table_style();
-    let mut text = match (summarize_errors(found.held_out.iter()), found.tried.first()) {
-        (Some([mean, worst, count]), Some(taken)) => wrap_indented(
+    let mut text = match (summarize_errors(drive.held_out.iter()), drive.tried.first()) {
+        (Some([mean, worst, count]), Some(best)) => wrap_indented(
             &format!(
                 "Described as {}: average error {:.1} % over {} kept aside, at worst {:.1} %{}.",
-                taken.form,
+                best.form,
                 100.0 * mean,
                 format_count(count, "run", "runs"),
                 100.0 * worst,
-                if is_trusted(found) == Some(false) { "; the description is unreliable" } else { "" }
+                if is_trusted(drive) == Some(false) { "; the description is unreliable" } else { "" }
             ),
             0,
             &style,
         ),
-        (_, taken) => wrap_indented(
-            &format!("Described as {}; no runs were kept aside to test it.", taken.map_or("", |one| &one.form)),
+        (_, best) => wrap_indented(
+            &format!("Described as {}; no runs were kept aside to test it.", best.map_or("", |model| &model.form)),
             0,
             &style,
         ),
     };
-    text += &wrap_indented(&describe_noise(found.noise.as_ref()), 0, &style);
+    text += &wrap_indented(&describe_noise(drive.noise.as_ref()), 0, &style);
     for (title, cells) in
-        [("Kept aside for the test (not used in the fit)", &found.held_out), ("Fitted", &found.fitted)]
+        [("Kept aside for the test (not used in the fit)", &drive.held_out), ("Fitted", &drive.fitted)]
     {
         let Some([mean, _, count]) = summarize_errors(cells.iter()) else { continue };
-        let by = TestedProperty::ALL.iter().filter_map(|property| {
+        let errors_by_property = TestedProperty::ALL.iter().filter_map(|property| {
             let [mean, _, count] = summarize_errors(cells.iter().filter(|cell| cell.tested == *property))?;
             let name = property.name();
             Some(format!("{name} {:.1} % ({count})", 100.0 * mean))
         });
-        let by: Vec<String> = by.collect();
-        let line = format!("{title}: average error {:.1} % over {count}; {}", 100.0 * mean, by.join(", "));
+        let errors_by_property: Vec<String> = errors_by_property.collect();
+        let line =
+            format!("{title}: average error {:.1} % over {count}; {}", 100.0 * mean, errors_by_property.join(", "));
         text += &format!("\n{}{}", wrap_indented(&line, 0, &style), cells_table(cells).render(&style));
     }
     text += "\nCandidate models; the lowest criterion wins (error plus a penalty for each parameter, Schwarz 1978)\n";
-    for (index, tried) in found.tried.iter().enumerate() {
+    for (index, tried) in drive.tried.iter().enumerate() {
         let line = format!(
             "{}: {} ({} parameters, error of the fit {:.1} %, criterion {:.0})",
-            ["not taken", "taken"][usize::from(index == 0)],
+            if index == 0 { "taken" } else { "not taken" },
             tried.form,
             tried.parameters,
             100.0 * tried.mean_error,
@@ -157,11 +159,11 @@ pub(super) fn draw_calibration(found: &CalibratedDrive, unused: &[UnusedRun], wr
         text += &wrap_indented(&line, 3, &style);
     }
     let unused = unused.iter().map(|run| format!("Not used: {}, because {}", run.name, run.reason));
-    let notes = found.notes.iter().map(|note| format!("Note: {note}"));
+    let notes = drive.notes.iter().map(|note| format!("Note: {note}"));
     text += "\n";
     text.extend(unused.chain(notes).map(|line| wrap_indented(&line, 0, &style)));
-    if !written {
-        text += &format!("\n{}", found.toml);
+    if !is_written {
+        text += &format!("\n{}", drive.toml);
     }
     text
 }

@@ -169,16 +169,16 @@ pub fn attach_device(arguments: &AttachArguments) -> Result<(), Failure> {
     if arguments.json { output::print_json(&attached) } else { output::print_text(&format!("{}\n", attached.device)) }
 }
 
-/// Describes an attached device for people.
+/// Describes an attached device as text.
 fn describe_attachment(attached: &AttachReport) -> String {
-    let way = match attached.by {
+    let method = match attached.by {
         AttachMethod::Nbd => "the kernel's NBD client",
         AttachMethod::Ublk => "ublk",
         AttachMethod::Fuse => "FUSE and a loop device",
     };
     let access = if attached.read_only { "read-only, " } else { "" };
     let connections = format_count(attached.connections, "connection", "connections");
-    let mut text = format!("{} is {} by {way}, {access}{connections}\n", attached.device, attached.uri);
+    let mut text = format!("{} is {} by {method}, {access}{connections}\n", attached.device, attached.uri);
     for limit in &attached.limits {
         let _ = writeln!(text, "limit: {limit}");
     }
@@ -221,9 +221,9 @@ pub fn show_file(arguments: &FileArguments) -> Result<(), Failure> {
 /// Runs the keeper of a device, which detaches it at the end; `attach` starts it.
 pub fn keep_device(arguments: &KeepArguments) -> Result<(), Failure> {
     launcher::check_root()?;
-    let (stop, signalled) = UnixStream::pair()?;
+    let (stop, signal_writer) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
+        signal_hook::low_level::pipe::register(signal, signal_writer.try_clone()?)?;
     }
     let stop = OwnedFd::from(stop);
     keeper::run_keeper(&JournalEntry::from_folder(&arguments.entry), stop.as_fd(), |message| {

@@ -24,7 +24,7 @@ pub struct DiskSelector {
 #[derive(Args)]
 pub struct StatusArguments {
     #[command(flatten)]
-    which: DiskSelector,
+    disk: DiskSelector,
 }
 
 /// Arguments of commands about a member.
@@ -33,7 +33,7 @@ pub struct MemberArguments {
     /// A drive by its name in the description
     member: String,
     #[command(flatten)]
-    which: DiskSelector,
+    disk: DiskSelector,
 }
 
 /// Arguments of `disk slow`.
@@ -68,38 +68,38 @@ enum RequestKind {
 
 /// Prints the status of a disk.
 pub fn print_status(arguments: &StatusArguments) -> Result<(), Failure> {
-    send_command(&arguments.which, &DiskCommand::Status)
+    send_command(&arguments.disk, &DiskCommand::Status)
 }
 
 /// Stops the server of a disk.
 pub fn stop_server(arguments: &StatusArguments) -> Result<(), Failure> {
-    send_command(&arguments.which, &DiskCommand::Stop)
+    send_command(&arguments.disk, &DiskCommand::Stop)
 }
 
 /// Makes a member fail.
 pub fn fail_member(arguments: &MemberArguments) -> Result<(), Failure> {
-    send_command(&arguments.which, &DiskCommand::Fail { member: arguments.member.clone() })
+    send_command(&arguments.disk, &DiskCommand::Fail { member: arguments.member.clone() })
 }
 
 /// Replaces a failed member.
 pub fn replace_member(arguments: &MemberArguments) -> Result<(), Failure> {
-    send_command(&arguments.which, &DiskCommand::Replace { member: arguments.member.clone() })
+    send_command(&arguments.disk, &DiskCommand::Replace { member: arguments.member.clone() })
 }
 
 /// Makes a member hang.
 pub fn hang_member(arguments: &MemberArguments) -> Result<(), Failure> {
-    send_command(&arguments.which, &DiskCommand::Hang { member: arguments.member.clone() })
+    send_command(&arguments.disk, &DiskCommand::Hang { member: arguments.member.clone() })
 }
 
 /// Makes a hanging member respond again.
 pub fn release_member(arguments: &MemberArguments) -> Result<(), Failure> {
-    send_command(&arguments.which, &DiskCommand::Release { member: arguments.member.clone() })
+    send_command(&arguments.disk, &DiskCommand::Release { member: arguments.member.clone() })
 }
 
 /// Slows a member down.
 pub fn slow_member(arguments: &SlowArguments) -> Result<(), Failure> {
-    let order = DiskCommand::Slow { member: arguments.member.member.clone(), factor: arguments.factor };
-    send_command(&arguments.member.which, &order)
+    let command = DiskCommand::Slow { member: arguments.member.member.clone(), factor: arguments.factor };
+    send_command(&arguments.member.disk, &command)
 }
 
 /// Makes a share of a member's requests fail.
@@ -109,13 +109,13 @@ pub fn inject_errors(arguments: &ErrorArguments) -> Result<(), Failure> {
         RequestKind::Writes => FailureScope::Writes,
         RequestKind::All => FailureScope::All,
     };
-    let order = DiskCommand::Error { member: arguments.member.member.clone(), share: arguments.share, what: scope };
-    send_command(&arguments.member.which, &order)
+    let command = DiskCommand::Error { member: arguments.member.member.clone(), share: arguments.share, what: scope };
+    send_command(&arguments.member.disk, &command)
 }
 
-fn send_command(which: &DiskSelector, order: &DiskCommand) -> Result<(), Failure> {
-    let answer = server::send_command(&find_control_socket(which.socket.as_deref())?, order)?;
-    if which.json {
+fn send_command(disk: &DiskSelector, command: &DiskCommand) -> Result<(), Failure> {
+    let answer = server::send_command(&find_control_socket(disk.socket.as_deref())?, command)?;
+    if disk.json {
         return output::print_json(&answer);
     }
     output::print_text(&status::draw_status(&answer))
@@ -124,17 +124,16 @@ fn send_command(which: &DiskSelector, order: &DiskCommand) -> Result<(), Failure
 /// Finds the control socket of the selected disk.
 pub fn find_control_socket(socket: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(socket) = socket {
-        let (beside, named) = (control_beside(socket), socket.extension().is_some_and(|end| end == "control"));
+        let control_socket = control_beside(socket);
+        let is_named_control = socket.extension().is_some_and(|extension| extension == "control");
         // a disk's own socket may have this name
-        return Ok(if named && !beside.exists() { socket.to_owned() } else { beside });
+        return Ok(if is_named_control && !control_socket.exists() { socket.to_owned() } else { control_socket });
     }
     let running = server::running_servers()?;
     match running.as_slice() {
-        [one] => Ok(one.clone()),
+        [only] => Ok(only.clone()),
         [] => Err(Failure::Failed(
-            "this user serves no disk on this machine; for another user's disk, give \
-                                   --socket"
-                .into(),
+            "this user serves no disk on this machine; for another user's disk, give --socket".into(),
         )),
         several => {
             let names: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();

@@ -15,7 +15,7 @@ use super::Failure;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, arg_required_else_help = true)]
 pub struct Arguments {
     #[command(subcommand)]
-    order: Option<DiskSubcommand>,
+    subcommand: Option<DiskSubcommand>,
     #[command(flatten)]
     serve: serve::ServeArguments,
 }
@@ -52,7 +52,7 @@ enum DiskSubcommand {
 
 /// Runs `disk`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    match &arguments.order {
+    match &arguments.subcommand {
         Some(DiskSubcommand::Attach(arguments)) => attach::attach_device(arguments),
         Some(DiskSubcommand::Detach(arguments)) => attach::detach_devices(arguments),
         Some(DiskSubcommand::Keep(arguments)) => attach::keep_device(arguments),

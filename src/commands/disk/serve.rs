@@ -57,7 +57,7 @@ pub struct ServeArguments {
     every: Duration,
     /// Serve for this long; by default until Ctrl-C
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Option<Duration>,
+    duration: Option<Duration>,
     /// Also run the workloads of the description, beside the clients (their data is not kept)
     #[arg(long)]
     workloads: bool,
@@ -110,20 +110,20 @@ pub fn serve_system(arguments: &ServeArguments) -> Result<(), Failure> {
     }
     let mut server = DiskServer::new(system, &options)?;
     if options.address.is_public() {
-        let reached = server.address().uri("");
+        let uri = server.address().uri("");
         output::print_to_stderr(&format!(
-            "warning: NBD has no password: anyone who can reach {reached} can read and write\n"
+            "warning: NBD has no password: anyone who can reach {uri} can read and write\n"
         ));
     }
     let mut log = arguments.record.as_deref().map(|dir| open_log(dir, &server)).transpose()?;
     announce_server(&server, arguments.json)?;
-    let ends = arguments.lasts.map(|lasts| std::time::Instant::now() + lasts);
-    let served = server.run(&stop, ends, &mut |report| {
+    let end_time = arguments.duration.map(|duration| std::time::Instant::now() + duration);
+    let result = server.run(&stop, end_time, &mut |report| {
         log.as_mut().map_or(Ok(()), |log| log.add_interval(report).map_err(|failure| failure.to_string()))
     });
     let closed = log.map(SimulationLog::close_log).transpose();
     // possibly lost data of clients matters more than a log that could not be closed
-    served.map_err(Failure::from)?;
+    result.map_err(Failure::from)?;
     closed?;
     Ok(())
 }
@@ -141,7 +141,7 @@ fn open_log(dir: &Path, server: &DiskServer) -> Result<SimulationLog, Failure> {
 /// Returns the address to serve on: the requested one, or a socket of this process.
 fn listen_address(arguments: &ServeArguments) -> Result<ListenAddress, Failure> {
     match (&arguments.listen, &arguments.socket) {
-        (Some(place), _) => Ok(place.clone()),
+        (Some(address), _) => Ok(address.clone()),
         (None, Some(path)) => Ok(ListenAddress::Unix(path.clone())),
         (None, None) => Ok(ListenAddress::Unix(socket_folder()?.join(format!("{}.sock", std::process::id())))),
     }
@@ -164,7 +164,7 @@ fn half_available_memory() -> Option<u64> {
 /// Prints the address and the exports, once they can be used.
 fn announce_server(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     if as_json {
-        let one = |(export, bytes): (&DiskExport, u64)| {
+        let export_json = |(export, bytes): (&DiskExport, u64)| {
             json!({
                 "name": export.name,
                 "uri": server.address().uri(&export.name),
@@ -172,7 +172,7 @@ fn announce_server(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
                 "kind": export.kind,
             })
         };
-        let exports: Vec<Value> = server.exports().map(one).collect();
+        let exports: Vec<Value> = server.exports().map(export_json).collect();
         let control = server.control_address().path().map(|path| path.display().to_string());
         return output::print_json(&json!({
             "schema": "diskwright.disk/1",

@@ -1,4 +1,4 @@
-//! Status of a served disk, for people.
+//! Status of a served disk, as text.
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_value;
@@ -16,11 +16,11 @@ pub fn draw_status(status: &Value) -> String {
         let label = if clients == 1 { "1 client" } else { &format!("{clients} clients") };
         text += &format!(
             "  {} ({}, {}): {label}\n",
-            json_word(export, "name"),
-            json_word(export, "kind"),
+            json_text(export, "name"),
+            json_text(export, "kind"),
             json_size(export, "bytes")
         );
-        text += &format!("    {}\n", json_word(export, "uri"));
+        text += &format!("    {}\n", json_text(export, "uri"));
     }
     json_array(status, "arrays").iter().for_each(|array| text += &format_array(array));
     let changed = json_array(status, "members");
@@ -28,8 +28,9 @@ pub fn draw_status(status: &Value) -> String {
         text += "changed\n";
         changed.iter().for_each(|drive| text += &format_changed_drive(drive));
     }
-    let busy =
-        json_array(status, "components").iter().filter(|part| part["utilisation"].as_f64().is_some_and(|u| u > 0.0));
+    let busy = json_array(status, "components")
+        .iter()
+        .filter(|component| component["utilisation"].as_f64().is_some_and(|u| u > 0.0));
     let busy: Vec<String> = busy.map(format_component).collect();
     if !busy.is_empty() {
         text += &format!("in the last {}\n{}", json_seconds(status, "interval_s"), busy.concat());
@@ -43,16 +44,16 @@ pub fn draw_status(status: &Value) -> String {
 }
 
 fn format_array(array: &Value) -> String {
-    let mut text = format!("{} ({})\n", json_word(array, "name"), json_word(array, "level"));
+    let mut text = format!("{} ({})\n", json_text(array, "name"), json_text(array, "level"));
     for member in json_array(array, "members") {
-        text += &format!("  {} {}\n", pad_right(&json_word(member, "drive"), 12), json_word(member, "state"));
+        text += &format!("  {} {}\n", pad_right(&json_text(member, "drive"), 12), json_text(member, "state"));
     }
-    if let (Some(done), Some(all)) =
+    if let (Some(done_bytes), Some(all_bytes)) =
         (array["background"]["done_bytes"].as_f64(), array["background"]["all_bytes"].as_f64())
     {
-        let share = 100.0 * done / all;
-        let task = json_word(&array["background"], "task");
-        text += &format!("  {task}: {share:.1} % of {} per member\n", ByteSize::capacity(all));
+        let share = 100.0 * done_bytes / all_bytes;
+        let task = json_text(&array["background"], "task");
+        text += &format!("  {task}: {share:.1} % of {} per member\n", ByteSize::capacity(all_bytes));
     }
     if let Some(trouble) = array["trouble"].as_str() {
         text += &format!("  {}\n", output::escape_name(trouble));
@@ -64,27 +65,27 @@ fn format_array(array: &Value) -> String {
 }
 
 fn format_changed_drive(drive: &Value) -> String {
-    let mut how = Vec::new();
+    let mut changes = Vec::new();
     let number = |key: &str| drive[key].as_f64().unwrap_or(f64::NAN);
     if number("factor") != 1.0 {
-        how.push(format!("slowed down {} times", number("factor")));
+        changes.push(format!("slowed down {} times", number("factor")));
     }
     if drive["hangs"] == true {
-        how.push("hangs".to_owned());
+        changes.push("hangs".to_owned());
     }
     for (key, operations) in [("failing_reads", "reads"), ("failing_writes", "writes")] {
         if number(key) > 0.0 {
-            how.push(format!("{} of its {operations} fail", format_value(number(key), "fraction")));
+            changes.push(format!("{} of its {operations} fail", format_value(number(key), "fraction")));
         }
     }
-    format!("  {} {}\n", pad_right(&json_word(drive, "name"), 12), how.join(", "))
+    format!("  {} {}\n", pad_right(&json_text(drive, "name"), 12), changes.join(", "))
 }
 
-fn format_component(part: &Value) -> String {
-    let number = |key: &str| part[key].as_f64().unwrap_or(f64::NAN);
+fn format_component(component: &Value) -> String {
+    let number = |key: &str| component[key].as_f64().unwrap_or(f64::NAN);
     let busy = 100.0 * number("utilisation");
     let (rate, queue) = (number("requests_per_s"), number("queue"));
-    let name = pad_right(&json_word(part, "name"), 20);
+    let name = pad_right(&json_text(component, "name"), 20);
     format!("  {name} {busy:>5.1} % busy {rate:>9.1}/s  queue {queue:.2}\n")
 }
 
@@ -92,7 +93,7 @@ fn json_array<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn json_word(value: &Value, key: &str) -> String {
+fn json_text(value: &Value, key: &str) -> String {
     value.get(key).and_then(Value::as_str).map_or_else(|| "?".into(), output::escape_name)
 }
 

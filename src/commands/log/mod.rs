@@ -25,8 +25,9 @@ pub use window::LogWindow;
 /// Logs opened for reading, with the window in nanoseconds since 1970 UTC.
 pub struct Logs {
     sources: Vec<LogSource>,
-    /// Facts given about the machine, and the disks among them.
+    /// Facts given about the machine.
     machine: MachineDescription,
+    /// The disks among these facts.
     described_disks: Vec<Device>,
     /// Processes read as counters, if that was requested.
     processes: Option<ProcessSeries>,
@@ -64,7 +65,7 @@ struct LogSource {
     /// True for a log of a bundle.
     is_bundled: bool,
     /// Temporary folder of a converted log; removed with this value.
-    _temporary: Option<Arc<temporary::TemporaryFolder>>,
+    temporary_folder: Option<Arc<temporary::TemporaryFolder>>,
 }
 
 impl LogSource {
@@ -90,7 +91,7 @@ impl Logs {
 
     /// Opens logs that were already found.
     pub fn open_given(logs: Vec<GivenLog>, window: &LogWindow) -> Result<Logs, Failure> {
-        let described = window.topology.describe_machine()?;
+        let description = window.topology.describe_machine()?;
         let mut sources = Vec::new();
         let mut skips = BundleSkips::default();
         let open = |log: &GivenLog, options: &ForeignOptions| match log.is_ours() {
@@ -103,30 +104,29 @@ impl Logs {
         }
         skips.report_skips();
         let members: Vec<MergeMember> = sources.iter().map(LogSource::to_merge_member).collect();
-        let mut left = merge::find_left_out(&members)?.into_iter();
-        sources.retain(|_| !left.next().unwrap_or(false));
+        let mut is_left_out = merge::find_left_out(&members)?.into_iter();
+        sources.retain(|_| !is_left_out.next().unwrap_or(false));
         sources.sort_by_key(|s| s.range_ns);
-        Logs::from_sources(sources, window, described)
+        Logs::from_sources(sources, window, description)
     }
 
     /// Opens the one log that a store was read into; its window was fixed there.
-    pub fn open_fetched(made: temporary::TemporaryFolder, window: &LogWindow) -> Result<Logs, Failure> {
-        let described = window.topology.describe_machine()?;
-        let none = || Failure::Failed("the store returned no ticks".into());
-        let range = LogReader::open(made.log_path())?.time_range()?.ok_or_else(none)?;
-        let (path, name) = (made.log_path().to_owned(), "the store".to_owned());
-        let (times, format, made) = (TimeBasis::Utc, "", Some(Arc::new(made)));
+    pub fn open_fetched(folder: temporary::TemporaryFolder, window: &LogWindow) -> Result<Logs, Failure> {
+        let description = window.topology.describe_machine()?;
+        let no_ticks = || Failure::Failed("the store returned no ticks".into());
+        let range = LogReader::open(folder.log_path())?.time_range()?.ok_or_else(no_ticks)?;
+        let (path, name) = (folder.log_path().to_owned(), "the store".to_owned());
         let source = LogSource {
             path,
             name,
             range_ns: range,
-            time_basis: times,
-            format,
+            time_basis: TimeBasis::Utc,
+            format: "",
             trimmed: None,
             is_bundled: false,
-            _temporary: made,
+            temporary_folder: Some(Arc::new(folder)),
         };
-        Logs::from_sources(vec![source], &LogWindow::default(), described)
+        Logs::from_sources(vec![source], &LogWindow::default(), description)
     }
 
     fn from_sources(
@@ -142,25 +142,22 @@ impl Logs {
         let (from, to) = window.parse_ends(last)?;
         let range = (from.unwrap_or(first).max(first), to.unwrap_or(last).min(last));
         if range.0 > range.1 {
-            let held = format!("{} to {}", time_argument::rfc3339(first), time_argument::rfc3339(last));
+            let covered = format!("{} to {}", time_argument::rfc3339(first), time_argument::rfc3339(last));
             let [from, to] = window.end_option_names();
-            return Err(Failure::Usage(format!("the log has nothing between {from} and {to}; it covers {held}")));
+            return Err(Failure::Usage(format!("the log has nothing between {from} and {to}; it covers {covered}")));
         }
         let mut losses = Losses::default();
         let sources = join_sources(sources, range, &mut losses)?;
-        let (described, losses, has_latency) = (Vec::new(), RefCell::new(losses), Cell::new(false));
-        let distributions = LatencyReading::Percentiles;
-        let from_beginning = from.is_none();
         let mut logs = Logs {
-            starts_at_beginning: from_beginning,
+            starts_at_beginning: from.is_none(),
             end: find_log_end(&sources)?,
             sources,
             machine: description,
-            described_disks: described,
+            described_disks: Vec::new(),
             processes: None,
-            losses,
-            distributions,
-            has_latency,
+            losses: RefCell::new(losses),
+            distributions: LatencyReading::Percentiles,
+            has_latency: Cell::new(false),
             range_ns: range,
         };
         if logs.machine.names_disks() {
@@ -185,7 +182,7 @@ impl Logs {
         topology_options::resolve_devices(&self.machine, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
     }
 
-    /// Returns the same logs, or a part of them, for another reader.
+    /// Returns the same logs for another reader, limited to a range.
     pub fn for_range(&self, range: (i64, i64)) -> Logs {
         Logs {
             sources: self.sources.clone(),
@@ -213,7 +210,7 @@ impl Logs {
         self
     }
 
-    /// Leaves latency distributions out: their percentiles take longer than all the rest of a log.
+    /// Leaves latency distributions out: computing their percentiles takes longer than reading the rest of a log.
     pub fn without_distributions(self) -> Logs {
         Logs { distributions: LatencyReading::Omitted, ..self }
     }
@@ -229,8 +226,8 @@ impl Logs {
     }
 
     /// Reads everything in the window, log after log, oldest first.
-    pub fn read(&self, each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
-        self.read_into(self.range_ns, &self.losses, each)?;
+    pub fn read(&self, handle: impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+        self.read_into(self.range_ns, &self.losses, handle)?;
         self.losses.borrow_mut().report_losses();
         Ok(())
     }
@@ -239,24 +236,24 @@ impl Logs {
     pub fn read_between(
         &self,
         range: (i64, i64),
-        each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+        handle: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.read_into(range, &RefCell::default(), each)
+        self.read_into(range, &RefCell::default(), handle)
     }
 
     fn read_into(
         &self,
         range: (i64, i64),
         losses: &RefCell<Losses>,
-        mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+        mut handle: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if !self.machine.is_empty() {
             // a log without a topology has at least the given facts
-            each(LogPiece::Note(self.topology_note(range.0, Topology::default())))?;
+            handle(LogPiece::Note(self.topology_note(range.0, Topology::default())))?;
         }
         for source in &self.sources {
             if source.range_ns.0 <= range.1 && range.0 <= source.range_ns.1 {
-                self.read_one(LogReader::open(&source.path)?, range, losses, &mut each)?;
+                self.read_source(LogReader::open(&source.path)?, range, losses, &mut handle)?;
             }
         }
         Ok(())
@@ -269,7 +266,7 @@ impl Logs {
 
     /// True for a single Diskwright log that is read in place.
     pub fn can_grow(&self) -> bool {
-        matches!(self.sources.as_slice(), [source] if source._temporary.is_none())
+        matches!(self.sources.as_slice(), [source] if source.temporary_folder.is_none())
     }
 
     /// True if the window ends at the end of the log, so that a recorder that resumes makes it longer.
@@ -310,7 +307,7 @@ impl Logs {
     /// Extends the range to ticks recorded since the log was opened; true if there are more than before.
     pub fn refresh_end(&mut self) -> Result<bool, Failure> {
         let [source] = self.sources.as_mut_slice() else { return Ok(false) };
-        if source._temporary.is_some() {
+        if source.temporary_folder.is_some() {
             return Ok(false);
         }
         let reader = LogReader::open(&source.path)?;
@@ -330,16 +327,16 @@ impl Logs {
     pub fn read_new(
         &self,
         (position, from_ns): (LogPosition, i64),
-        mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+        mut handle: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<LogPosition, Failure> {
         let [source] = self.sources.as_slice() else {
-            return self.read_between((from_ns, self.range_ns.1), each).map(|()| position);
+            return self.read_between((from_ns, self.range_ns.1), handle).map(|()| position);
         };
         if !self.may_grow() {
-            return self.read_between((from_ns, self.range_ns.1), each).map(|()| position);
+            return self.read_between((from_ns, self.range_ns.1), handle).map(|()| position);
         }
         if !self.machine.is_empty() {
-            each(LogPiece::Note(self.topology_note(from_ns, Topology::default())))?;
+            handle(LogPiece::Note(self.topology_note(from_ns, Topology::default())))?;
         }
         let mut reader = LogReader::open(&source.path)?;
         let mut from_ns = from_ns;
@@ -347,7 +344,7 @@ impl Logs {
             reader.resume_from(position);
             from_ns = i64::MIN;
         }
-        self.read_one(reader, (from_ns, i64::MAX), &RefCell::default(), &mut each)
+        self.read_source(reader, (from_ns, i64::MAX), &RefCell::default(), &mut handle)
     }
 
     /// Reads the ticks of a range from a tick number on, with the notes of the range.
@@ -355,12 +352,12 @@ impl Logs {
         &self,
         tick: u64,
         range: (i64, i64),
-        mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+        mut handle: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         for source in &self.sources {
             let mut reader = LogReader::open(&source.path)?;
             reader.start_at_tick(tick);
-            self.read_one(reader, range, &RefCell::default(), &mut each)?;
+            self.read_source(reader, range, &RefCell::default(), &mut handle)?;
         }
         Ok(())
     }
@@ -370,7 +367,7 @@ impl Logs {
         self.end.next_tick
     }
 
-    /// Time of the last tick by its own clock: before the greatest time if the clock was set back.
+    /// Time of the last tick. If the clock was set back, it is before the latest time in the log.
     pub fn last_ns(&self) -> i64 {
         let last = self.end.time_ns.filter(|_| self.may_grow());
         last.map_or(self.range_ns.1, |last| last.min(self.range_ns.1).max(self.range_ns.0))
@@ -391,12 +388,12 @@ impl Logs {
         Note::topology(time_ns, topology)
     }
 
-    fn read_one(
+    fn read_source(
         &self,
         mut reader: LogReader,
         (from_ns, to_ns): (i64, i64),
         losses: &RefCell<Losses>,
-        each: &mut impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
+        handle: &mut impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<LogPosition, Failure> {
         reader.set_window(from_ns, to_ns);
         let mut frame = Frame::default();
@@ -413,20 +410,20 @@ impl Logs {
                     self.has_latency.set(self.has_latency.get() || viewed.is_some());
                     let frame = viewed.as_ref().unwrap_or(&frame);
                     let extended = self.machine.add_missing_counters(frame, &mut extended);
-                    each(LogPiece::Frame(extended.as_ref().unwrap_or(frame)))?;
+                    handle(LogPiece::Frame(extended.as_ref().unwrap_or(frame)))?;
                 }
                 LogItem::Note(note) if note.kind == Note::TOPOLOGY && !self.machine.is_empty() => {
                     let topology = Arc::unwrap_or_clone(note.read_topology()?);
-                    each(LogPiece::Note(self.topology_note(note.time_ns, topology)))?;
+                    handle(LogPiece::Note(self.topology_note(note.time_ns, topology)))?;
                 }
                 LogItem::Note(note) => {
                     let frame = self.processes.as_ref().and_then(|processes| processes.frame_from_note(&note));
-                    frame.map_or(Ok(()), |frame| each(LogPiece::Frame(&frame)))?;
-                    each(LogPiece::Note(note))?;
+                    frame.map_or(Ok(()), |frame| handle(LogPiece::Frame(&frame)))?;
+                    handle(LogPiece::Note(note))?;
                 }
                 LogItem::Damage(damage) => {
                     let note = losses.borrow_mut().record_damage(damage);
-                    note.map_or(Ok(()), |note| each(LogPiece::Note(note)))?;
+                    note.map_or(Ok(()), |note| handle(LogPiece::Note(note)))?;
                 }
             }
         }
@@ -437,19 +434,19 @@ impl Logs {
 /// Position of the end of a single Diskwright log; empty for others, which do not grow.
 fn find_log_end(sources: &[LogSource]) -> Result<LogEnd, Failure> {
     match sources {
-        [source] if source._temporary.is_none() => Ok(LogReader::open(&source.path)?.log_end(LogEnd::default())?),
+        [source] if source.temporary_folder.is_none() => Ok(LogReader::open(&source.path)?.log_end(LogEnd::default())?),
         _ => Ok(LogEnd::default()),
     }
 }
 
 fn sum_trims(sources: &[LogSource]) -> Option<TrimSummary> {
     let join = |a: TrimSummary, b: TrimSummary| {
-        let (one, two) = (a.range.or(b.range), b.range.or(a.range));
+        let (first, second) = (a.range.or(b.range), b.range.or(a.range));
         TrimSummary {
             segments: a.segments + b.segments,
             ticks: a.ticks + b.ticks,
             bytes: a.bytes + b.bytes,
-            range: one.zip(two).map(|(one, two)| (one.0.min(two.0), one.1.max(two.1))),
+            range: first.zip(second).map(|(first, second)| (first.0.min(second.0), first.1.max(second.1))),
         }
     };
     sources.iter().filter_map(|source| source.trimmed).reduce(join)
@@ -462,52 +459,48 @@ fn join_sources(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses
         return Ok(sources);
     }
     merge::check_same_host(&members)?;
-    let mut left = sources.into_iter();
-    let mut all = Vec::new();
+    let mut remaining = sources.into_iter();
+    let mut joined = Vec::new();
     for group in merge::group_overlapping(members) {
-        let of_group: Vec<LogSource> = left.by_ref().take(group.len()).collect();
-        if of_group.len() == 1 {
-            all.extend(of_group);
+        let group_sources: Vec<LogSource> = remaining.by_ref().take(group.len()).collect();
+        if group_sources.len() == 1 {
+            joined.extend(group_sources);
             continue;
         }
-        let made = temporary::TemporaryFolder::new()?;
-        let mut writer = foreign::open_writer(made.log_path())?;
-        merge::join_group(group, window, &mut writer, losses, Some(&made))?;
+        let folder = temporary::TemporaryFolder::new()?;
+        let mut writer = foreign::open_writer(folder.log_path())?;
+        merge::join_group(group, window, &mut writer, losses, Some(&folder))?;
         writer.close()?;
-        let Some(range) = LogReader::open(made.log_path())?.time_range()? else { continue };
-        let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
-        let trimmed = sum_trims(&of_group);
-        let (path, times, format) = (made.log_path().to_owned(), TimeBasis::Utc, "");
-        let made = Some(Arc::new(made));
-        all.push(LogSource {
-            path,
+        let Some(range) = LogReader::open(folder.log_path())?.time_range()? else { continue };
+        let name = group_sources.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
+        let trimmed = sum_trims(&group_sources);
+        joined.push(LogSource {
+            path: folder.log_path().to_owned(),
             name,
             range_ns: range,
-            time_basis: times,
-            format,
+            time_basis: TimeBasis::Utc,
+            format: "",
             trimmed,
             is_bundled: false,
-            _temporary: made,
+            temporary_folder: Some(Arc::new(folder)),
         });
     }
-    Ok(all)
+    Ok(joined)
 }
 
 /// Opens a Diskwright log; a folder can be nothing else, whatever is wrong with it.
 fn open_ours(log: &GivenLog) -> Result<LogSource, Failure> {
     let reader = LogReader::open(&log.path)?;
     let Some(range) = reader.time_range()? else { return Err(empty_log_failure(&log.path, reader)) };
-    let (path, name, trimmed) = (log.path.clone(), log.name.clone(), reader.trim_summary());
-    let (times, format) = (TimeBasis::default().with_end(range.1), "");
     Ok(LogSource {
-        path,
-        name,
+        path: log.path.clone(),
+        name: log.name.clone(),
         range_ns: range,
-        time_basis: times,
-        format,
-        trimmed,
+        time_basis: TimeBasis::default().with_end(range.1),
+        format: "",
+        trimmed: reader.trim_summary(),
         is_bundled: log.is_bundled,
-        _temporary: None,
+        temporary_folder: None,
     })
 }
 
@@ -527,31 +520,27 @@ fn empty_log_failure(path: &Path, mut reader: LogReader) -> Failure {
 /// Converts another tool's log to a Diskwright log.
 fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, ReadSummary), Failure> {
     let no_tick = || Failure::Failed(format!("{}: contains no ticks", log.name));
-    let made = temporary::TemporaryFolder::new()?;
+    let folder = temporary::TemporaryFolder::new()?;
     // a signal removes the folder and ends the command
-    let into = foreign::ImportTarget {
-        log_folder: made.log_path(),
+    let target = foreign::ImportTarget {
+        log_folder: folder.log_path(),
         stop: &AtomicBool::new(false),
-        temporary_folder: Some(&made),
+        temporary_folder: Some(&folder),
         files: &[],
     };
-    let summary = foreign::import_log(Path::new(&log.name), log.open()?, reading, &into)?;
-    let range = LogReader::open(made.log_path())?.time_range()?.ok_or_else(no_tick)?;
-    let (path, name, bundled) = (made.log_path().to_owned(), log.name.clone(), log.is_bundled);
-    let (times, format, made) = (summary.time_basis, summary.format, Some(Arc::new(made)));
-    Ok((
-        LogSource {
-            path,
-            name,
-            range_ns: range,
-            time_basis: times,
-            format,
-            trimmed: None,
-            is_bundled: bundled,
-            _temporary: made,
-        },
-        summary,
-    ))
+    let summary = foreign::import_log(Path::new(&log.name), log.open()?, reading, &target)?;
+    let range = LogReader::open(folder.log_path())?.time_range()?.ok_or_else(no_tick)?;
+    let source = LogSource {
+        path: folder.log_path().to_owned(),
+        name: log.name.clone(),
+        range_ns: range,
+        time_basis: summary.time_basis,
+        format: summary.format,
+        trimmed: None,
+        is_bundled: log.is_bundled,
+        temporary_folder: Some(Arc::new(folder)),
+    };
+    Ok((source, summary))
 }
 
 #[cfg(test)]

@@ -24,27 +24,28 @@ pub fn read_each_log<'l, T>(
     is_stopped: impl Fn() -> bool,
     mut read: impl FnMut(&GivenLog, &ForeignOptions) -> Result<(T, ReadSummary), Failure>,
 ) -> Result<Vec<(&'l GivenLog, T, ReadSummary)>, Failure> {
-    let mut all = Vec::new();
+    let mut read_logs = Vec::new();
     for log in logs {
         match read(log, options) {
-            Err(Failure::Failed(because)) if log.is_bundled && !is_stopped() => bundle::report_left_out(&because),
-            done => {
-                let (content, summary) = done?;
-                all.push((log, content, summary));
+            Err(Failure::Failed(reason)) if log.is_bundled && !is_stopped() => bundle::report_left_out(&reason),
+            result => {
+                let (content, summary) = result?;
+                read_logs.push((log, content, summary));
             }
         }
     }
-    if all.len() < 2 {
-        return Ok(all);
+    if read_logs.len() < 2 {
+        return Ok(read_logs);
     }
-    let offset_s = common_utc_offset(all.iter().map(|(_, _, summary)| summary));
+    let offset_s = common_utc_offset(read_logs.iter().map(|(_, _, summary)| summary));
     if let Some(options) = offset_s.map(|offset_s| options.with_offset(offset_s)) {
-        for (log, content, summary) in all.iter_mut().filter(|(_, _, summary)| summary.time_basis == TimeBasis::NoZone)
+        for (log, content, summary) in
+            read_logs.iter_mut().filter(|(_, _, summary)| summary.time_basis == TimeBasis::NoZone)
         {
             (*content, *summary) = read(log, &options)?;
         }
     }
-    Ok(all)
+    Ok(read_logs)
 }
 
 /// Maximum difference between local time and UTC.
@@ -52,10 +53,10 @@ const MAX_OFFSET_NS: i64 = 14 * 3600 * 1_000_000_000;
 
 /// Marks members as left out if their times cannot be placed relative to the others. A member that the user named is an
 /// error.
-pub fn mark_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), Failure> {
-    assert_eq!(members.len(), left.len(), "each log is left out or is not");
-    let mut order: Vec<usize> = (0..members.len()).filter(|index| !left[*index]).collect();
-    let surest = order.iter().map(|index| members[*index].time_basis).min().unwrap_or_default();
+pub fn mark_unplaced(members: &[MergeMember], is_left_out: &mut [bool]) -> Result<(), Failure> {
+    assert_eq!(members.len(), is_left_out.len(), "each log is left out or is not");
+    let mut order: Vec<usize> = (0..members.len()).filter(|index| !is_left_out[*index]).collect();
+    let best_basis = order.iter().map(|index| members[*index].time_basis).min().unwrap_or_default();
     if order.len() < 2 || order.iter().all(|index| members[*index].time_basis == TimeBasis::Utc) {
         return Ok(());
     }
@@ -68,77 +69,78 @@ pub fn mark_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), F
     let mut is_assumed = false;
     for index in order {
         let member = &members[index];
-        let counted = counter_names(member)?;
-        let conflict = placed.iter().find_map(|(other, others)| {
-            let same = counted.intersection(others).next().map(String::as_str);
-            describe_conflict(member, &members[*other], surest, same)
+        let counters = counter_names(member)?;
+        let conflict = placed.iter().find_map(|(other_index, other_counters)| {
+            let shared = counters.intersection(other_counters).next().map(String::as_str);
+            describe_conflict(member, &members[*other_index], best_basis, shared)
         });
         match conflict {
-            Some(because) if member.is_bundled => {
-                output::print_warning(format_args!("{because} (left out)"));
-                left[index] = true;
+            Some(reason) if member.is_bundled => {
+                output::print_warning(format_args!("{reason} (left out)"));
+                is_left_out[index] = true;
             }
-            Some(because) => return Err(Failure::Failed(because)),
+            Some(reason) => return Err(Failure::Failed(reason)),
             None => {
                 is_assumed |= member.time_basis > TimeBasis::NoZone && !placed.is_empty();
-                placed.push((index, counted));
+                placed.push((index, counters));
             }
         }
     }
     if is_assumed {
         let names = placed.iter().map(|(index, _)| members[*index].name.as_str()).collect::<Vec<_>>().join(", ");
-        let assumed = match surest {
+        let assumption = match best_basis {
             TimeBasis::Counted => "have no timestamps; they are read as if they began at the same moment",
             _ => "have times without a date; they are read as if they were from one day",
         };
-        output::print_warning(format_args!("{names} {assumed}"));
+        output::print_warning(format_args!("{names} {assumption}"));
     }
     Ok(())
 }
 
-/// Returns why a log cannot be placed beside another one; `same` is a counter that both have.
+/// Returns why a log cannot be placed relative to another log. `shared` is a counter that both have, `best_basis` the
+/// most exact time basis of all logs.
 fn describe_conflict(
     member: &MergeMember,
     other: &MergeMember,
-    surest: TimeBasis,
-    same: Option<&str>,
+    best_basis: TimeBasis,
+    shared: Option<&str>,
 ) -> Option<String> {
-    let (name, beside) = (&member.name, &other.name);
-    let alone = format!("judge it on its own: diskwright why {name}");
+    let (name, other_name) = (&member.name, &other.name);
+    let hint = format!("judge it on its own: diskwright why {name}");
     let (from, until) = (member.range_ns.0.max(other.range_ns.0), member.range_ns.1.min(other.range_ns.1));
-    // two tools may count the same at the same time, two recordings of one tool do not
-    let of_one_tool = same.filter(|_| member.format == other.format);
-    match (member.time_basis, same, of_one_tool) {
-        (TimeBasis::Counted, ..) if surest < TimeBasis::Counted => {
-            Some(format!("{name} has no timestamps, so its position relative to {beside} is unknown; {alone}"))
+    // two tools may record the same counter at the same time; two recordings of one tool are from different times
+    let shared_of_one_tool = shared.filter(|_| member.format == other.format);
+    match (member.time_basis, shared, shared_of_one_tool) {
+        (TimeBasis::Counted, ..) if best_basis < TimeBasis::Counted => {
+            Some(format!("{name} has no timestamps, so its position relative to {other_name} is unknown; {hint}"))
         }
-        (TimeBasis::NoDate, ..) if surest < TimeBasis::NoDate => {
-            Some(format!("{name} has times without a date, so its position relative to {beside} is unknown; {alone}"))
-        }
-        (TimeBasis::Counted, _, Some(same)) => Some(format!(
-            "{name} and {beside} have no timestamps, and both have {same}: they are two recordings whose order is \
-             unknown; {alone}"
+        (TimeBasis::NoDate, ..) if best_basis < TimeBasis::NoDate => Some(format!(
+            "{name} has times without a date, so its position relative to {other_name} is unknown; {hint}"
+        )),
+        (TimeBasis::Counted, _, Some(shared)) => Some(format!(
+            "{name} and {other_name} have no timestamps, and both have {shared}: they are two recordings whose order \
+             is unknown; {hint}"
         )),
         (TimeBasis::Counted, ..) if from >= until => Some(format!(
-            "{name} and {beside} have no timestamps and start on different days, so their order is unknown; {alone}"
+            "{name} and {other_name} have no timestamps and start on different days, so their order is unknown; {hint}"
         )),
-        (TimeBasis::NoDate, _, Some(same)) if from < until => Some(format!(
-            "{name} and {beside} have times without a date, and both have {same} at the same time of day: they may \
-             be from two days; {alone}"
+        (TimeBasis::NoDate, _, Some(shared)) if from < until => Some(format!(
+            "{name} and {other_name} have times without a date, and both have {shared} at the same time of day: they \
+             may be from two days; {hint}"
         )),
-        (TimeBasis::NoZone, Some(same), _)
+        (TimeBasis::NoZone, Some(shared), _)
             if other.time_basis == TimeBasis::Utc && from < until.saturating_add(MAX_OFFSET_NS) =>
         {
             Some(format!(
-                "{name} names no time zone, {beside} has times in UTC, and both have {same}: the same load could count \
-                 twice; give the offset of {name} with --utc-offset"
+                "{name} names no time zone, {other_name} has times in UTC, and both have {shared}: the same load could \
+                 count twice; give the offset of {name} with --utc-offset"
             ))
         }
         _ => None,
     }
 }
 
-/// Counters with their instances.
+/// Returns the counters of a log, with their instances.
 fn counter_names(member: &MergeMember) -> Result<BTreeSet<String>, Failure> {
     let outline = outline_member(&member.path, (i64::MIN, i64::MAX))?;
     let label = |(counter, instance): &(String, String)| match instance.as_str() {

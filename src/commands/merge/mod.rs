@@ -49,7 +49,7 @@ struct MergeTarget {
     column: usize,
     factor: f64,
     kind: Option<CounterKind>,
-    /// Ranges in which other members provide it: an index into [`MergeColumns::other_spans`].
+    /// Index into [`MergeColumns::other_spans`]: the ranges in which other members provide the counter.
     other_spans: usize,
 }
 
@@ -61,11 +61,11 @@ struct MergeSample {
 
 /// Facts about a member before its values are read.
 struct MemberOutline {
-    /// In order of time.
+    /// Spans of its ticks, in order of time.
     spans: Vec<TickSpan>,
     /// Number of ticks whose times occurred before, because the clock was set back. They are left out.
     repeated_ticks: usize,
-    /// Time of the first of them.
+    /// Time of the first repeated tick.
     set_back_ns: Option<i64>,
     series: BTreeSet<(String, String)>,
     topology: Option<Topology>,
@@ -74,9 +74,9 @@ struct MemberOutline {
 /// Finds members that are not joined with the others: those of other machines, and those whose times cannot be placed.
 /// The reason is reported. A member that the user named is an error.
 pub fn find_left_out(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
-    let mut left = bundle::mark_other_machines(members)?;
-    clock_check::mark_unplaced(members, &mut left)?;
-    Ok(left)
+    let mut is_left_out = bundle::mark_other_machines(members)?;
+    clock_check::mark_unplaced(members, &mut is_left_out)?;
+    Ok(is_left_out)
 }
 
 /// Groups members that overlap in time; ranges must be in order.
@@ -126,7 +126,7 @@ pub fn find_host(path: &Path) -> Result<Option<String>, Failure> {
                     return Ok(Some(host));
                 }
             }
-            // its note precedes the ticks that it describes
+            // a topology note precedes the ticks that it describes
             LogItem::Frame if frames > 1 => break,
             LogItem::Frame => frames += 1,
             _ => {}
@@ -138,14 +138,14 @@ pub fn find_host(path: &Path) -> Result<Option<String>, Failure> {
 /// Ticks between two checks of free space.
 const TICKS_PER_SPACE_CHECK: usize = 1000;
 
-/// Writes the members of one group, as far as they lie in a window. `room` is the folder written to if it is temporary:
-/// it leaves a reserve on its filesystem.
+/// Writes the members of one group, as far as they lie in a window. `folder` is the destination if it is temporary: it
+/// leaves a reserve on its filesystem.
 pub fn join_group(
     mut members: Vec<MergeMember>,
     window: (i64, i64),
     writer: &mut LogWriter,
     losses: &mut Losses,
-    room: Option<&TemporaryFolder>,
+    folder: Option<&TemporaryFolder>,
 ) -> Result<(), Failure> {
     if let [only] = &members[..] {
         return copy_log(&only.path, window, writer, losses);
@@ -154,19 +154,19 @@ pub fn join_group(
     for member in &members {
         outlines.insert(member.path.clone(), outline_member(&member.path, window)?);
     }
-    // the finest first: its ticks are the timeline, and counters that several members have are taken from it
+    // the shortest interval first: its ticks are the timeline, and shared counters are taken from it
     members.sort_by_key(|member| match timeline::median_length(&outlines[&member.path].spans) {
         0 => i64::MAX,
-        usual => usual,
+        length => length,
     });
     let outlines: Vec<MemberOutline> = members.iter().filter_map(|member| outlines.remove(&member.path)).collect();
     report_joining(&members, &outlines);
     report_set_back_clocks(&members, &outlines);
     let grid = TickGrid::new(&outlines[0].spans);
-    let mut line = outlines[0].spans.clone();
+    let mut spans = outlines[0].spans.clone();
     for outline in &outlines[1..] {
-        let placed: Vec<TickSpan> = outline.spans.iter().map(|span| grid.align_span(*span)).collect();
-        timeline::add_uncovered(&mut line, &placed);
+        let aligned: Vec<TickSpan> = outline.spans.iter().map(|span| grid.align_span(*span)).collect();
+        timeline::add_uncovered(&mut spans, &aligned);
     }
     let mut columns = MergeColumns::new(&outlines);
     let mut cursors = Vec::new();
@@ -174,9 +174,9 @@ pub fn join_group(
     for (rank, member) in members.iter().enumerate() {
         cursors.push(MergeCursor::open(rank, &member.path, window)?);
     }
-    for (number, span) in line.into_iter().enumerate() {
-        if let Some(folder) = room.filter(|_| number % TICKS_PER_SPACE_CHECK == 0) {
-            folder.check_free_space().map_err(Failure::Failed)?;
+    for (number, span) in spans.into_iter().enumerate() {
+        if let Some(temporary) = folder.filter(|_| number % TICKS_PER_SPACE_CHECK == 0) {
+            temporary.check_free_space().map_err(Failure::Failed)?;
         }
         topologies.write_merged(span.1, writer)?;
         columns.begin_row();
@@ -226,7 +226,7 @@ fn outline_member(path: &Path, window: (i64, i64)) -> Result<MemberOutline, Fail
     let mut reader = LogReader::open(path)?;
     reader.set_window(window.0, window.1);
     let mut frame = Frame::default();
-    let mut last: Option<Arc<Schema>> = None;
+    let mut last_schema: Option<Arc<Schema>> = None;
     while let Some(item) = reader.next(&mut frame)? {
         match item {
             LogItem::Frame => {
@@ -238,10 +238,10 @@ fn outline_member(path: &Path, window: (i64, i64)) -> Result<MemberOutline, Fail
                     }
                     outline.spans.push(tick_span(tick));
                 }
-                if last.as_ref() != Some(frame.schema()) {
+                if last_schema.as_ref() != Some(frame.schema()) {
                     let series = frame.schema().series.iter();
                     outline.series.extend(series.map(|s| (s.counter.clone(), s.instance.clone())));
-                    last = Some(Arc::clone(frame.schema()));
+                    last_schema = Some(Arc::clone(frame.schema()));
                 }
             }
             LogItem::Note(note) if note.kind == Note::TOPOLOGY && outline.topology.is_none() => {
@@ -292,23 +292,24 @@ const MAX_LINES: usize = 5;
 /// Reports on standard error which logs are joined, and whose counters are used if several have them at once.
 fn report_joining(members: &[MergeMember], outlines: &[MemberOutline]) {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    let few = names.iter().take(MAX_LINES).copied().collect::<Vec<_>>().join(", ");
+    let shown = names.iter().take(MAX_LINES).copied().collect::<Vec<_>>().join(", ");
     let more = if names.len() > MAX_LINES { format!(" and {} more", names.len() - MAX_LINES) } else { String::new() };
-    output::print_warning(format_args!("{few}{more} overlap in time; they are merged as one log of one machine"));
+    output::print_warning(format_args!("{shown}{more} overlap in time; they are merged as one log of one machine"));
     let mut owners: BTreeMap<&(String, String), Vec<usize>> = BTreeMap::new();
-    let mut doubled: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
+    let mut shared: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
     for (rank, outline) in outlines.iter().enumerate() {
         let Some(extent) = outline.total_span() else { continue };
         for series in &outline.series {
             let owners = owners.entry(series).or_default();
-            let at_once = |of: &&usize| outlines[**of].total_span().is_some_and(|other| spans_overlap(extent, other));
-            if let Some(first) = owners.iter().find(at_once) {
-                doubled.entry((*first, rank)).or_default().insert(&series.0);
+            let overlaps =
+                |rank: &&usize| outlines[**rank].total_span().is_some_and(|span| spans_overlap(extent, span));
+            if let Some(first) = owners.iter().find(overlaps) {
+                shared.entry((*first, rank)).or_default().insert(&series.0);
             }
             owners.push(rank);
         }
     }
-    for ((taken, left), counters) in doubled.iter().take(MAX_LINES) {
+    for ((used, unused), counters) in shared.iter().take(MAX_LINES) {
         const MAX_NAMED_COUNTERS: usize = 4;
         let shown: Vec<&str> = counters.iter().copied().take(MAX_NAMED_COUNTERS).collect();
         let more = if counters.len() > MAX_NAMED_COUNTERS {
@@ -316,11 +317,11 @@ fn report_joining(members: &[MergeMember], outlines: &[MemberOutline]) {
         } else {
             String::new()
         };
-        let (shown, from, not) = (shown.join(", "), names[*taken], names[*left]);
+        let (shown, from, not) = (shown.join(", "), names[*used], names[*unused]);
         output::print_warning(format_args!("{shown}{more}: taken from {from}, not from {not}"));
     }
-    if doubled.len() > MAX_LINES {
-        let more = format_count(doubled.len() - MAX_LINES, "more pair of logs has", "more pairs of logs have");
+    if shared.len() > MAX_LINES {
+        let more = format_count(shared.len() - MAX_LINES, "more pair of logs has", "more pairs of logs have");
         output::print_warning(format_args!("{more} counters in common; each is taken from one of them"));
     }
 }
@@ -360,8 +361,8 @@ impl MergeColumns {
                 owners.entry(series.clone()).or_default().push((rank, extent));
             }
         }
-        let (series, places, row, weights) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        MergeColumns { series, column_index: places, owners, other_spans: vec![Vec::new()], schema: None, row, weights }
+        let (series, column_index, row, weights) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
+        MergeColumns { series, column_index, owners, other_spans: vec![Vec::new()], schema: None, row, weights }
     }
 
     fn row_schema(&mut self) -> Arc<Schema> {
@@ -375,20 +376,20 @@ impl MergeColumns {
 
     /// Destinations of a member's series; `None` for one that it has twice.
     fn find_targets(&mut self, rank: usize, schema: &Schema) -> Vec<Option<MergeTarget>> {
-        let mut taken = BTreeSet::new();
+        let mut known = BTreeSet::new();
         let mut target = |series: &Series| {
             let key = (series.counter.clone(), series.instance.clone());
-            if !taken.insert(key.clone()) {
+            if !known.insert(key.clone()) {
                 return None;
             }
             let owners = self.owners.get(&key).map_or(&[][..], Vec::as_slice);
-            let own = owners.iter().find(|(of, _)| *of == rank).map(|(_, extent)| *extent)?;
-            let before = owners.iter().filter(|(of, extent)| *of < rank && spans_overlap(*extent, own));
-            let before: Vec<TickSpan> = before.map(|(_, extent)| *extent).collect();
-            let others = match before.is_empty() {
+            let own = owners.iter().find(|(owner, _)| *owner == rank).map(|(_, extent)| *extent)?;
+            let preferred = owners.iter().filter(|(owner, extent)| *owner < rank && spans_overlap(*extent, own));
+            let preferred: Vec<TickSpan> = preferred.map(|(_, extent)| *extent).collect();
+            let other_spans = match preferred.is_empty() {
                 true => 0,
                 false => {
-                    self.other_spans.push(before);
+                    self.other_spans.push(preferred);
                     self.other_spans.len() - 1
                 }
             };
@@ -400,7 +401,7 @@ impl MergeColumns {
                 self.series.len() - 1
             });
             let kind = Catalogue::builtin().get(&series.counter).map(|counter| counter.kind);
-            Some(MergeTarget { column, factor: series.scale / self.series[column].scale, kind, other_spans: others })
+            Some(MergeTarget { column, factor: series.scale / self.series[column].scale, kind, other_spans })
         };
         schema.series.iter().map(&mut target).collect()
     }
@@ -441,32 +442,32 @@ struct Topologies {
 
 impl Topologies {
     fn write_merged(&mut self, time_ns: i64, writer: &mut LogWriter) -> Result<(), Failure> {
-        let mut all = Topology::default();
-        for one in self.known.iter().flatten() {
-            let text = |all: &mut String, one: &String| {
-                if all.is_empty() {
-                    all.clone_from(one);
+        let mut merged = Topology::default();
+        for topology in self.known.iter().flatten() {
+            let fill_text = |target: &mut String, source: &String| {
+                if target.is_empty() {
+                    target.clone_from(source);
                 }
             };
-            text(&mut all.host, &one.host);
-            text(&mut all.kernel, &one.kernel);
-            all.processors = all.processors.max(one.processors);
-            all.memory_bytes = all.memory_bytes.max(one.memory_bytes);
-            let new = |d: &&diskwright_base::Device| !all.devices.iter().any(|known| known.name == d.name);
-            let devices: Vec<_> = one.devices.iter().filter(new).cloned().collect();
-            all.devices.extend(devices);
-            if all.filesystems.is_empty() {
-                all.filesystems.clone_from(&one.filesystems);
+            fill_text(&mut merged.host, &topology.host);
+            fill_text(&mut merged.kernel, &topology.kernel);
+            merged.processors = merged.processors.max(topology.processors);
+            merged.memory_bytes = merged.memory_bytes.max(topology.memory_bytes);
+            let is_new = |d: &&diskwright_base::Device| !merged.devices.iter().any(|known| known.name == d.name);
+            let devices: Vec<_> = topology.devices.iter().filter(is_new).cloned().collect();
+            merged.devices.extend(devices);
+            if merged.filesystems.is_empty() {
+                merged.filesystems.clone_from(&topology.filesystems);
             }
-            if all.swaps.is_empty() {
-                all.swaps.clone_from(&one.swaps);
+            if merged.swaps.is_empty() {
+                merged.swaps.clone_from(&topology.swaps);
             }
         }
-        if self.known.iter().all(Option::is_none) || self.written.as_ref() == Some(&all) {
+        if self.known.iter().all(Option::is_none) || self.written.as_ref() == Some(&merged) {
             return Ok(());
         }
-        writer.add_note(&Note::topology(time_ns, all.clone()))?;
-        self.written = Some(all);
+        writer.add_note(&Note::topology(time_ns, merged.clone()))?;
+        self.written = Some(merged);
         Ok(())
     }
 }
@@ -583,11 +584,11 @@ impl MergeCursor {
         let index = self.position;
         self.position += 1;
         let span = tick_span(&self.frame.ticks()[index]);
-        let given = |target: &MergeTarget| {
+        let is_provided = |target: &MergeTarget| {
             columns.other_spans[target.other_spans].iter().any(|other| spans_overlap(span, *other))
         };
         let value = |(column, target): (usize, &Option<MergeTarget>)| {
-            let target = (*target).filter(|target| !given(target))?;
+            let target = (*target).filter(|target| !is_provided(target))?;
             let value = self.frame.column(column)[index] * target.factor;
             (!value.is_nan()).then_some((target, value))
         };

@@ -23,17 +23,17 @@ impl TickGrid {
 
     fn snap_to_boundary(&self, moment: i64) -> i64 {
         let after = self.boundaries.partition_point(|b| *b < moment);
-        let near = self.boundaries[after.saturating_sub(1)..].iter().take(2);
-        let nearest = near.copied().min_by_key(|b| b.abs_diff(moment));
+        let neighbors = self.boundaries[after.saturating_sub(1)..].iter().take(2);
+        let nearest = neighbors.copied().min_by_key(|b| b.abs_diff(moment));
         nearest.filter(|b| b.abs_diff(moment) <= self.max_shift_ns.unsigned_abs()).unwrap_or(moment)
     }
 
     /// Aligns a tick of another log to this grid.
     pub fn align_span(&self, (from, to): TickSpan) -> TickSpan {
-        let placed = (self.snap_to_boundary(from), self.snap_to_boundary(to));
-        debug_assert!(from > to || placed.0 <= placed.1, "the ends of a tick changed places: {placed:?}");
+        let aligned = (self.snap_to_boundary(from), self.snap_to_boundary(to));
+        debug_assert!(from > to || aligned.0 <= aligned.1, "the ends of a tick changed places: {aligned:?}");
         // a tick shorter than the grid's is left unchanged
-        if placed.0 == placed.1 && from < to { (from, to) } else { placed }
+        if aligned.0 == aligned.1 && from < to { (from, to) } else { aligned }
     }
 }
 
@@ -44,13 +44,13 @@ pub fn median_length(spans: &[TickSpan]) -> i64 {
     lengths.get(lengths.len() / 2).copied().unwrap_or(0)
 }
 
-/// Adds the parts of other ticks that `line` does not cover. Both are in order.
-pub fn add_uncovered(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
+/// Adds the parts of other ticks that the timeline does not cover. Both lists are in order of time.
+pub fn add_uncovered(timeline: &mut Vec<TickSpan>, others: &[TickSpan]) {
     let mut added = Vec::new();
     // spans before this index end before the current tick begins
     let mut first_index = 0;
     for &(from, to) in others {
-        while line.get(first_index).is_some_and(|(_, end)| *end < from) {
+        while timeline.get(first_index).is_some_and(|(_, end)| *end < from) {
             first_index += 1;
         }
         let is_moment = from == to;
@@ -58,7 +58,7 @@ pub fn add_uncovered(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
         // everything before this time is covered, or was added
         let mut uncovered_from = from;
         let mut index = first_index;
-        while let Some(&(begin, end)) = line.get(index).filter(|(begin, _)| touches_tick(*begin)) {
+        while let Some(&(begin, end)) = timeline.get(index).filter(|(begin, _)| touches_tick(*begin)) {
             if uncovered_from < begin {
                 added.push((uncovered_from, begin));
             }
@@ -70,9 +70,9 @@ pub fn add_uncovered(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
             added.push((uncovered_from, to));
         }
     }
-    line.extend(added);
+    timeline.extend(added);
     // a tick without length stands before the tick that ends with it
-    line.sort_unstable_by_key(|(from, to)| (*to, std::cmp::Reverse(*from)));
+    timeline.sort_unstable_by_key(|(from, to)| (*to, std::cmp::Reverse(*from)));
 }
 
 #[cfg(test)]

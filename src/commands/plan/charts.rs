@@ -21,10 +21,10 @@ pub fn plan_charts(answer: &PlanAnswer) -> Vec<Curves> {
 
 /// Response of each listed design.
 fn response_chart(answer: &PlanAnswer) -> Option<Curves> {
-    let line = |name: &str, of: fn(&ResponseFigures) -> f64| {
+    let line = |name: &str, extract: fn(&ResponseFigures) -> f64| {
         let point = |design: &PlannedDesign| CurvePoint {
             x: f64::from(design.rank),
-            y: of(&design.response_s),
+            y: extract(&design.response_s),
             interval: None,
         };
         ChartCurve { name: name.into(), points: answer.designs.iter().map(point).collect() }
@@ -33,12 +33,12 @@ fn response_chart(answer: &PlanAnswer) -> Option<Curves> {
         title: "Response time of the designs in the list".into(),
         x: Axis { words: "Number in the list".into(), unit: "count".into(), scale: AxisScale::Linear },
         y: Axis { words: "Response".into(), unit: "s".into(), scale: AxisScale::Linear },
-        lines: vec![line("99 %", |all| all.p99), line("95 %", |all| all.p95), line("mean", |all| all.mean)],
+        lines: vec![line("99 %", |r| r.p99), line("95 %", |r| r.p95), line("mean", |r| r.mean)],
     };
     (!answer.designs.is_empty()).then(curves)
 }
 
-/// Cost against response of designs that no other beats in both.
+/// Cost against response of the designs that no other design beats in both.
 fn cost_chart(answer: &PlanAnswer) -> Option<Curves> {
     let line = |name: &str, meets: bool| {
         let points = answer.frontier.iter().filter(|point| point.meets == meets);
@@ -93,7 +93,7 @@ pub fn plan_sheet(answer: &PlanAnswer, limits: &PlanLimits) -> PageSheet {
         rows: answer.rejected.iter().map(rejected).collect(),
     };
     let section = |title: &str, section: SheetSection| SheetSection { title: title.into(), ..section };
-    let words: Vec<String> = answer.break_even.iter().map(|turn| turn.sentence.clone()).collect();
+    let words: Vec<String> = answer.break_even.iter().map(|point| point.sentence.clone()).collect();
     PageSheet {
         title: "Plan".into(),
         made: format!("Prices in {}, {}", limits.currency, limits.today),

@@ -1,11 +1,11 @@
 //! `plan --from LOG… --fleet`, `plan --prometheus URL --fleet`: each machine's demand and design, and one purchase list
 //! for all.
 
-use diskwright_base::byte_size::ByteSize;
-use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use diskwright_base::byte_size::ByteSize;
+use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
 use diskwright_base::units::format_value;
 use diskwright_planner::answer::PricePeriod;
 use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, MeasuredDemand, demand_from_series};
@@ -48,7 +48,7 @@ struct PlannedMachine {
 struct PurchaseRow {
     count: u64,
     machines: u64,
-    /// `None` if the price of any of them is unknown.
+    /// Sum of the prices; `None` if one of them is unknown.
     price: Option<f64>,
     monthly: bool,
 }
@@ -57,7 +57,7 @@ struct PurchaseRow {
 pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits) -> Result<(), Failure> {
     let limits = PlanLimits { list_length: 1, ..limits.clone() };
     let mut loads: Vec<(String, Result<LoadSeries, Failure>)> = Vec::new();
-    if arguments.from.asking.is_given()? {
+    if arguments.from.store.is_given()? {
         load_store_machines(arguments, &mut loads)?;
     } else {
         for path in &arguments.from.logs {
@@ -69,16 +69,16 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
     let planned: Vec<PlannedMachine> = loads
         .into_iter()
         .map(|(name, load)| {
-            let found = load.and_then(|series| plan_machine(arguments, series, options, &limits));
-            PlannedMachine { name, outcome: found }
+            let outcome = load.and_then(|series| plan_machine(arguments, series, options, &limits));
+            PlannedMachine { name, outcome }
         })
         .collect();
     if planned.iter().all(|machine| machine.outcome.is_err()) {
         let first = planned.into_iter().find_map(|machine| Some((machine.name, machine.outcome.err()?)));
         return Err(match first {
             // an unreadable log is not wrong usage, alone or among others
-            Some((name, Failure::Usage(because))) => Failure::Usage(format!("{name}: {because}")),
-            Some((name, because)) => Failure::Failed(format!("{name}: {because}")),
+            Some((name, Failure::Usage(failure))) => Failure::Usage(format!("{name}: {failure}")),
+            Some((name, failure)) => Failure::Failed(format!("{name}: {failure}")),
             None => Failure::Usage("there is no machine to plan for".into()),
         });
     }
@@ -110,11 +110,11 @@ fn load_store_machines(
     arguments: &Arguments,
     loads: &mut Vec<(String, Result<LoadSeries, Failure>)>,
 ) -> Result<(), Failure> {
-    let asking = &arguments.from.asking;
+    let store_arguments = &arguments.from.store;
     arguments.from.log_window().refuse_log_options()?;
-    let store = asking.open_store()?;
-    let wanted = asking.host_query(&arguments.from.log_window(), DEFAULT_WINDOW)?;
-    let fleet = Fleet::discover_hosts(&store, wanted, &stored_counters_for(DEMAND_COUNTERS))?;
+    let store = store_arguments.open_store()?;
+    let query = store_arguments.host_query(&arguments.from.log_window(), DEFAULT_WINDOW)?;
+    let fleet = Fleet::discover_hosts(&store, query, &stored_counters_for(DEMAND_COUNTERS))?;
     for hosts in fleet.host_chunks() {
         for FleetMember { host, samples } in fleet.fetch_members(&store, hosts)? {
             let load = samples.map(|samples| {
@@ -135,16 +135,16 @@ fn sum_purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
     let mut rows: BTreeMap<String, PurchaseRow> = BTreeMap::new();
     for design in planned.iter().filter_map(first_design) {
         let monthly = design.price_period == PricePeriod::Month;
-        for bought in &design.bought {
+        for item in &design.bought {
             // volumes differ in size
-            let name = if monthly { &design.name } else { &bought.item };
+            let name = if monthly { &design.name } else { &item.item };
             let row =
                 rows.entry(name.clone()).or_insert_with(|| PurchaseRow { price: Some(0.0), ..PurchaseRow::default() });
-            row.count += u64::from(bought.count);
+            row.count += u64::from(item.count);
             row.machines += 1;
             row.monthly = monthly;
             // an unknown price makes the sum unknown, never smaller
-            row.price = row.price.zip(bought.price).map(|(sum, price)| sum + price);
+            row.price = row.price.zip(item.price).map(|(sum, price)| sum + price);
         }
     }
     rows
@@ -162,10 +162,10 @@ fn first_design(machine: &PlannedMachine) -> Option<&PlannedDesign> {
 
 /// Total price of a period, and the number of rows without a known price.
 fn total_price(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
-    let of_period = || rows.values().filter(move |row| row.monthly == monthly);
+    let period_rows = || rows.values().filter(move |row| row.monthly == monthly);
     // starting at 0, because the sum of nothing is -0
-    let sum = of_period().filter_map(|row| row.price).fold(0.0, |sum, price| sum + price);
-    (sum, of_period().filter(|row| row.price.is_none()).count())
+    let sum = period_rows().filter_map(|row| row.price).fold(0.0, |sum, price| sum + price);
+    (sum, period_rows().filter(|row| row.price.is_none()).count())
 }
 
 fn fleet_text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> String {
@@ -180,8 +180,8 @@ fn fleet_text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseR
         let name = machine.name.clone();
         let (measured, answer) = match &machine.outcome {
             Ok(found) => found,
-            Err(because) => {
-                designs.add_row([name, because.to_string(), String::new()]);
+            Err(failure) => {
+                designs.add_row([name, failure.to_string(), String::new()]);
                 continue;
             }
         };
@@ -223,8 +223,8 @@ fn purchase_list(planned: &[PlannedMachine], purchases: &BTreeMap<String, Purcha
         Some(price) => format!("{price:.2} {currency}{}", if monthly { " per month" } else { "" }),
         None => "unknown".into(),
     };
-    for (part, row) in purchases {
-        list.add_row([part.clone(), row.count.to_string(), row.machines.to_string(), amount(row.price, row.monthly)]);
+    for (name, row) in purchases {
+        list.add_row([name.clone(), row.count.to_string(), row.machines.to_string(), amount(row.price, row.monthly)]);
     }
     let mut out = format!("\n{}", list.render(&output::wide_table_style()));
     for monthly in [false, true] {
@@ -256,14 +256,14 @@ fn fleet_document(planned: &[PlannedMachine], purchases: &BTreeMap<String, Purch
                 "feasible": answer.as_ref().map(|answer| answer.feasible),
                 "design": first_design(machine),
             }),
-            Err(because) => json!({ "machine": machine.name, "because": because.to_string() }),
+            Err(failure) => json!({ "machine": machine.name, "because": failure.to_string() }),
         })
         .collect();
     let rows: Vec<Value> = purchases
         .iter()
-        .map(|(part, row)| {
+        .map(|(name, row)| {
             json!({
-                "part": part,
+                "part": name,
                 "count": row.count,
                 "machines": row.machines,
                 "price": row.price,

@@ -82,14 +82,14 @@ pub struct FromOptions {
     #[command(flatten)]
     arrays: TopologyOptions,
     #[command(flatten)]
-    pub asking: StoreArguments,
+    pub store: StoreArguments,
 }
 
 impl FromOptions {
     /// True if the demand is measured, not typed.
     pub fn is_given(&self) -> Result<bool, Failure> {
         let has_source = !self.logs.is_empty() || !self.trace.is_empty() || self.workload.is_some();
-        if has_source || self.asking.is_given()? {
+        if has_source || self.store.is_given()? {
             return Ok(true);
         }
         let options = [
@@ -104,7 +104,7 @@ impl FromOptions {
             ("--since", self.since.is_some()),
             ("--until", self.until.is_some()),
         ];
-        match options.iter().find(|(_, given)| *given) {
+        match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Failure::Usage(format!("{option} needs a log: --from LOG"))),
             None => self.log_window().refuse_log_options().map(|()| false),
         }
@@ -134,7 +134,7 @@ impl FromOptions {
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
         ];
-        match options.iter().find(|(_, given)| *given && pictures.are_given()) {
+        match options.iter().find(|(_, is_given)| *is_given && pictures.are_given()) {
             Some((option, _)) => Err(Failure::Usage(format!(
                 "--html and --svg show designs, but {option} prints none; leave one of them out"
             ))),
@@ -153,11 +153,11 @@ impl FromOptions {
 /// load.
 pub fn with_end_offset(options: &MeasureOptions, series: &mut LoadSeries) -> MeasureOptions {
     let zone = TimeZone::system();
-    let of_zone = |time_ns: i64| {
+    let offset_at = |time_ns: i64| {
         let time = jiff::Timestamp::from_nanosecond(i128::from(time_ns));
         time.map_or(0, |time| i64::from(zone.to_offset(time).seconds()))
     };
-    series.utc_offsets = utc_offsets(&series.ticks, of_zone);
+    series.utc_offsets = utc_offsets(&series.ticks, offset_at);
     MeasureOptions { utc_offset_s: series.utc_offsets.last().map_or(0, |(_, offset_s)| *offset_s), ..*options }
 }
 
@@ -185,8 +185,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let predicted = predicted.transpose()?;
     let buckets =
         volume.map(|volume| replay_buckets(&series, &volume, &limits, &mut measured, options.comfort)).transpose()?;
-    let searched = predicted.is_none() && buckets.is_none() && !from.demand_only;
-    let answer = searched.then(|| plan(&measured.demand, &limits)).transpose().map_err(super::plan_failure)?;
+    let searches_designs = predicted.is_none() && buckets.is_none() && !from.demand_only;
+    let answer = searches_designs.then(|| plan(&measured.demand, &limits)).transpose().map_err(super::plan_failure)?;
     if let Some(answer) = &answer {
         let charts = super::charts::plan_charts(answer);
         arguments.pictures.write_charts("Plan", &charts, || super::charts::plan_sheet(answer, &limits))?;
@@ -231,7 +231,7 @@ fn check_typed_options(from: &FromOptions, limits: &PlanLimits) -> Result<Option
     }
     if let Some(change) = &from.what_if {
         diskwright_planner::what_if::parse_change(change)
-            .map_err(|because| Failure::Usage(format!("--what-if `{change}`: {because}")))?;
+            .map_err(|reason| Failure::Usage(format!("--what-if `{change}`: {reason}")))?;
     }
     Ok(volume)
 }
@@ -258,29 +258,30 @@ fn load_series(from: &FromOptions) -> Result<LoadSeries, Failure> {
     if window.is_whole() && from.devices.is_empty() && trace_input::is_request_trace(&from.logs) {
         return load_from_trace(&from.logs);
     }
-    let logs = match from.asking.is_given()? {
-        true => metric_store::fetch_as_logs(&from.asking, &window)?,
+    let logs = match from.store.is_given()? {
+        true => metric_store::fetch_as_logs(&from.store, &window)?,
         false => Logs::open(&from.logs, &window)?,
     };
     load_from_logs(&logs.without_distributions(), &from.devices)
 }
 
-/// Reads the load of these devices in logs, or of all.
+/// Reads the load of these devices in logs, or of all devices if none is named.
 pub fn load_from_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::for_devices(devices);
     logs.read(|piece| collect_piece(&mut collector, piece))?;
     let mut series = collector.finish();
-    let is_there = |name: &&String| {
+    let is_known = |name: &&String| {
         series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name))
             || series.nested_devices.iter().any(|(within, _)| within == *name)
     };
-    if let Some(name) = devices.iter().find(|name| !is_there(name)) {
+    if let Some(name) = devices.iter().find(|name| !is_known(name)) {
         let known: Vec<&str> =
             series.fronts.iter().map(|f| &f.name).chain(&series.unselected_devices).map(String::as_str).collect();
-        let (near, known) = (output::escape_name(did_you_mean(name, &known)), output::escape_name(known.join(", ")));
+        let (suggestion, known) =
+            (output::escape_name(did_you_mean(name, &known)), output::escape_name(known.join(", ")));
         let name = output::escape_name(name);
         return Err(Failure::Usage(format!(
-            "--device `{name}`: the log has no such disk or array{near}; it has {known}"
+            "--device `{name}`: the log has no such disk or array{suggestion}; it has {known}"
         )));
     }
     if !series.unselected_devices.is_empty() {
@@ -334,8 +335,8 @@ fn load_from_workload(path: &Path) -> Result<LoadSeries, Failure> {
         collector.add_frame(&frame);
         Ok(())
     })?;
-    if let Some(because) = outcome.unmeasured_reason() {
-        return Err(Failure::Failed(format!("{}: {because}", path.display())));
+    if let Some(reason) = outcome.unmeasured_reason() {
+        return Err(Failure::Failed(format!("{}: {reason}", path.display())));
     }
     let mut series = collector.finish();
     series.notes.extend(outcome.notes);
@@ -366,32 +367,32 @@ struct ReplayedVolume {
 
 /// Parses `gp2:500GiB`, `gp3:1TiB:6000`.
 fn parse_volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
-    let wrong = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
+    let volume_error = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default().to_lowercase();
     let offer = prices.find_volume(&name).cloned().ok_or_else(|| {
         let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
-        let short = ids.iter().filter_map(|id| Some(id.split_once('-')?.1));
-        let near = did_you_mean(&name, short.chain(ids.iter().copied()).collect::<Vec<&str>>());
-        wrong(format!("unknown volume{near}; volumes: {}", ids.join(", ")))
+        let short_names = ids.iter().filter_map(|id| Some(id.split_once('-')?.1));
+        let suggestion = did_you_mean(&name, short_names.chain(ids.iter().copied()).collect::<Vec<&str>>());
+        volume_error(format!("unknown volume{suggestion}; volumes: {}", ids.join(", ")))
     })?;
-    let size = parts.next().ok_or_else(|| wrong("write a name and a size, such as gp2:500GiB".into()))?;
-    let gib = parse_capacity(size).map_err(|error| wrong(error.to_string()))? as f64 / 1_073_741_824.0;
+    let size = parts.next().ok_or_else(|| volume_error("write a name and a size, such as gp2:500GiB".into()))?;
+    let gib = parse_capacity(size).map_err(|error| volume_error(error.to_string()))? as f64 / 1_073_741_824.0;
     if !(offer.gib[0]..=offer.gib[1]).contains(&gib) {
-        return Err(wrong(format!("{gib:.0} GiB; it has {:.0} to {:.0}", offer.gib[0], offer.gib[1])));
+        return Err(volume_error(format!("{gib:.0} GiB; it has {:.0} to {:.0}", offer.gib[0], offer.gib[1])));
     }
     let iops = parts.next().map(|text| text.parse::<f64>().ok().filter(|n| *n > 0.0).ok_or(text)).transpose();
-    let iops = iops.map_err(|text| wrong(format!("`{text}` is not a number of operations per second")))?;
+    let iops = iops.map_err(|text| volume_error(format!("`{text}` is not a number of operations per second")))?;
     if parts.next().is_some() {
-        return Err(wrong("write NAME:SIZE or NAME:SIZE:IOPS, such as gp3:1TiB:6000".into()));
+        return Err(volume_error("write NAME:SIZE or NAME:SIZE:IOPS, such as gp3:1TiB:6000".into()));
     }
     match iops {
-        Some(_) if !offer.iops.sold => Err(wrong(format!("{} sells no IOPS: its size decides them", offer.id))),
+        Some(_) if !offer.iops.sold => Err(volume_error(format!("{} sells no IOPS: its size decides them", offer.id))),
         Some(iops) if iops > offer.iops.max_value(gib) => {
-            Err(wrong(format!("at most {:.0} operations per second at this size", offer.iops.max_value(gib))))
+            Err(volume_error(format!("at most {:.0} operations per second at this size", offer.iops.max_value(gib))))
         }
         Some(iops) if iops < offer.iops.base => {
-            Err(wrong(format!("{} has at least {:.0} operations per second", offer.id, offer.iops.base)))
+            Err(volume_error(format!("{} has at least {:.0} operations per second", offer.id, offer.iops.base)))
         }
         iops => Ok(ReplayedVolume { offer, gib, iops }),
     }
@@ -410,14 +411,14 @@ fn replay_buckets(
     let rule = OperationRule::for_offer(offer);
     // a log shows no sequential share; only a typed one (--sequential) is known
     let sequential = measured.demand.sequential_share;
-    let on = continuing_share(sequential, measured.demand.read_share());
-    let mut all: Vec<BucketReplay> = bucket_replay::volume_buckets(offer, volume.gib, volume.iops, None)
+    let continuing = continuing_share(sequential, measured.demand.read_share());
+    let mut replays: Vec<BucketReplay> = bucket_replay::volume_buckets(offer, volume.gib, volume.iops, None)
         .iter()
-        .map(|bucket| bucket_replay::replay_bucket(bucket, &ticks, &rule, on))
+        .map(|bucket| bucket_replay::replay_bucket(bucket, &ticks, &rule, continuing))
         .collect();
     if let Some(caps) = find_instance(offer, limits)? {
         // an instance counts the bytes that are moved
-        all.extend(
+        replays.extend(
             bucket_replay::instance_buckets(caps)
                 .iter()
                 .map(|bucket| bucket_replay::replay_bucket(bucket, &ticks, &DEFAULT_RULE, 0.0)),
@@ -454,7 +455,7 @@ fn replay_buckets(
         );
     }
     measured.summary.notes.append(&mut notes);
-    Ok(all)
+    Ok(replays)
 }
 
 /// Finds the named instance, which must be of the volume's provider.

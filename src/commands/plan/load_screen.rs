@@ -1,4 +1,4 @@
-//! The measured load, on a terminal.
+//! The measured load as text.
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_significant, format_value};
@@ -45,8 +45,10 @@ fn percentile_table(measured: &MeasuredDemand) -> TextTable {
     for title in ["mean", "50 %", "90 %", "95 %", "99 %", "highest"] {
         table = table.with_column(title, Align::Right);
     }
-    let mut row = |name: &str, of: &LoadPercentiles, unit: &str| {
-        let values = [of.mean, of.p50, of.p90, of.p95, of.p99, of.max].map(|value| format_value(value, unit));
+    let mut row = |name: &str, percentiles: &LoadPercentiles, unit: &str| {
+        let values =
+            [percentiles.mean, percentiles.p50, percentiles.p90, percentiles.p95, percentiles.p99, percentiles.max]
+                .map(|value| format_value(value, unit));
         table.add_row([name.to_owned()].into_iter().chain(values));
     };
     row("requests", &summary.requests_per_s, "per_s");
@@ -107,8 +109,8 @@ fn load_lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String
         ));
     }
     let burst = demand.burstiness.map_or("no data".into(), format_significant);
-    let over = summary.dispersion.map_or("no data".into(), format_significant);
-    lines.push(format!("bursts: index of dispersion {burst} from tick to tick, {over} over the log"));
+    let log_dispersion = summary.dispersion.map_or("no data".into(), format_significant);
+    lines.push(format!("bursts: index of dispersion {burst} from tick to tick, {log_dispersion} over the log"));
     if let Some(hours) = &summary.busy_hours {
         let hours: Vec<String> = hours.iter().map(|hour| format!("{hour:02}")).collect();
         lines.push(format!("busy hours of the day: {}", hours.join(" ")));
@@ -135,10 +137,10 @@ fn load_lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String
     lines
 }
 
-fn hidden_load_line(found: &diskwright_planner::series::hidden_load::HiddenLoad) -> String {
-    let (device, method) = (&found.device, &found.method);
-    let (time, rate) = (format_value(found.saturated_s, "s"), format_value(found.plateau_per_s, "per_s"));
-    let hidden_demand = match (found.asked_per_s, found.interval_per_s) {
+fn hidden_load_line(hidden_load: &diskwright_planner::series::hidden_load::HiddenLoad) -> String {
+    let (device, method) = (&hidden_load.device, &hidden_load.method);
+    let (time, rate) = (format_value(hidden_load.saturated_s, "s"), format_value(hidden_load.plateau_per_s, "per_s"));
+    let hidden_demand = match (hidden_load.asked_per_s, hidden_load.interval_per_s) {
         (Some(hidden_demand), Some((low, high))) => {
             let high = high.map_or("more".into(), |high| format_value(high, "per_s"));
             format!(
@@ -155,12 +157,12 @@ fn hidden_load_line(found: &diskwright_planner::series::hidden_load::HiddenLoad)
 }
 
 /// Draws the replay of each limit.
-pub fn draw_buckets(all: &[BucketReplay], style: &Style) -> String {
+pub fn draw_buckets(replays: &[BucketReplay], style: &Style) -> String {
     let mut table = TextTable::new().with_text_column("limit");
     for title in ["always", "burst", "lowest", "throttled", "at nothing", "delay"] {
         table = table.with_column(title, Align::Right);
     }
-    for bucket in all {
+    for bucket in replays {
         let unit = if bucket.unit == BucketUnit::Bytes { "bytes_per_s" } else { "per_s" };
         let lowest = bucket.lowest_balance.map_or("no credits".into(), |share| format_value(share, "fraction"));
         table.add_row([
@@ -175,12 +177,12 @@ pub fn draw_buckets(all: &[BucketReplay], style: &Style) -> String {
     }
     let heading = style.paint(Ink::Bold, "Limits and credits over the log, with full credits at its start");
     let mut out = format!("{heading}\n{}", table.render(style));
-    for bucket in all {
-        let when = match &bucket.first {
+    for bucket in replays {
+        let line = match &bucket.first {
             Some(first) => format!("{}: first throttled at {first}", bucket.bucket),
             None => format!("{}: never throttled", bucket.bucket),
         };
-        out += &wrap_indented(&when, 0, style);
+        out += &wrap_indented(&line, 0, style);
     }
     out += &wrap_indented(
         "lowest: the lowest balance of credits; delay: the longest delay of throttled requests",
@@ -191,15 +193,15 @@ pub fn draw_buckets(all: &[BucketReplay], style: &Style) -> String {
 }
 
 /// Draws a prediction; the model's error comes first.
-pub fn draw_what_if(found: &WhatIf, style: &Style) -> String {
-    let trust = if found.trusted { "" } else { "; the prediction is unreliable" };
+pub fn draw_what_if(prediction: &WhatIf, style: &Style) -> String {
+    let remark = if prediction.trusted { "" } else { "; the prediction is unreliable" };
     let error = format!(
-        "On the half of the log not used in the fit, the model's error for the response time is {:.1} %{trust}.",
-        found.model_error * 100.0
+        "On the half of the log not used in the fit, the model's error for the response time is {:.1} %{remark}.",
+        prediction.model_error * 100.0
     );
-    let ink = if found.trusted { Ink::Bold } else { Ink::Bad };
+    let ink = if prediction.trusted { Ink::Bold } else { Ink::Bad };
     let mut table =
-        TextTable::new().with_text_column(&format!("{} at its highest loads", style.clean_text(&found.device)));
+        TextTable::new().with_text_column(&format!("{} at its highest loads", style.clean_text(&prediction.device)));
     for title in ["measured", "modeled", "after"] {
         table = table.with_column(title, Align::Right);
     }
@@ -210,14 +212,15 @@ pub fn draw_what_if(found: &WhatIf, style: &Style) -> String {
         ("mean response", "s", |c| c.response_s),
         ("in flight", "count", |c| c.queue),
     ];
-    for (name, unit, of) in rows {
-        let values = [&found.before, &found.modelled_before, &found.after].map(|c| format_value(of(c), unit));
+    for (name, unit, extract) in rows {
+        let values = [&prediction.before, &prediction.modelled_before, &prediction.after]
+            .map(|c| format_value(extract(c), unit));
         table.add_row([name.to_owned()].into_iter().chain(values));
     }
     let mut out =
-        wrap_painted(ink, &error, style) + &wrap_indented(&format!("model: {}", found.model), 0, style) + "\n";
-    out += &format!("{}{}", wrap_painted(Ink::Bold, &found.change, style), table.render(style));
-    for note in &found.notes {
+        wrap_painted(ink, &error, style) + &wrap_indented(&format!("model: {}", prediction.model), 0, style) + "\n";
+    out += &format!("{}{}", wrap_painted(Ink::Bold, &prediction.change, style), table.render(style));
+    for note in &prediction.notes {
         out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out

@@ -82,7 +82,9 @@ fn add_derived_fields(document: &mut Value, answer: &diskwright_planner::PlanAns
     let empty = json!([]);
     document["limit"] = match answer.feasible {
         true => Value::Null,
-        false => document["rejected"].as_array().and_then(|all| all.first()).map_or(empty, |r| r["limit"].clone()),
+        false => {
+            document["rejected"].as_array().and_then(|rejected| rejected.first()).map_or(empty, |r| r["limit"].clone())
+        }
     };
 }
 
@@ -91,11 +93,11 @@ fn plan_failure(error: PlanError) -> Failure {
     match error {
         PlanError::Drive { .. } => Failure::Failed(error.to_string()),
         PlanError::Unknown { kind, .. } => {
-            let list = match kind {
+            let hint = match kind {
                 "instance" | "controller" => "docs/planner.md names them",
                 _ => "`diskwright list drives` shows all",
             };
-            Failure::Usage(format!("{error}; {list}"))
+            Failure::Usage(format!("{error}; {hint}"))
         }
         error => Failure::Usage(error.to_string()),
     }

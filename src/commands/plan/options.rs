@@ -152,8 +152,8 @@ fn describe_demand_error(error: &DemandError) -> String {
 
 fn parse_seconds(option: &str, text: &str) -> Result<f64, Failure> {
     // parse_duration does not know microseconds, which flash needs
-    let micro = text.trim().strip_suffix("us").and_then(|number| number.trim().parse::<f64>().ok());
-    if let Some(us) = micro.filter(|us| *us > 0.0 && us.is_finite()) {
+    let microseconds = text.trim().strip_suffix("us").and_then(|number| number.trim().parse::<f64>().ok());
+    if let Some(us) = microseconds.filter(|us| *us > 0.0 && us.is_finite()) {
         return Ok(us * 1e-6);
     }
     let time = parse_duration(text).map_err(|error| usage_failure(format!("{option}: {error}, or us")))?;
@@ -197,7 +197,7 @@ impl DemandOptions {
             ..Demand::from_rates(reads, writes, size)
         };
         demand.check_values().map_err(|error| usage_failure(describe_demand_error(&error)))?;
-        // checked here, so that a wrong one is reported before anything is planned
+        // checked here, so that a wrong horizon is reported before anything is planned
         self.horizon_days()?;
         Ok(demand)
     }
@@ -208,11 +208,11 @@ impl DemandOptions {
 
     /// Returns the required response time.
     fn response_target(&self) -> Result<Option<ResponseTarget>, Failure> {
-        let of = ResponseStatistic::ALL.into_iter().find(|of| of.name() == self.response_of);
-        let of = of
+        let statistic = ResponseStatistic::ALL.into_iter().find(|statistic| statistic.name() == self.response_of);
+        let statistic = statistic
             .ok_or_else(|| usage_failure(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
         let response = self.response.as_deref().map(|text| parse_seconds("--response", text)).transpose()?;
-        Ok(response.map(|target_s| ResponseTarget { target_s, statistic: of }))
+        Ok(response.map(|target_s| ResponseTarget { target_s, statistic }))
     }
 
     /// True if a load was typed.
@@ -222,7 +222,7 @@ impl DemandOptions {
 
     /// Refuses options for values that a log provides itself.
     pub fn refuse_with_log(&self) -> Result<(), Failure> {
-        let typed = [
+        let options = [
             ("--reads", self.reads.is_some()),
             ("--writes", self.writes.is_some()),
             ("--size", self.size.is_some()),
@@ -230,7 +230,7 @@ impl DemandOptions {
             ("--queue", self.queue.is_some()),
             ("--members-of", self.members_of.is_some()),
         ];
-        match typed.iter().find(|(_, given)| *given) {
+        match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => {
                 Err(usage_failure(format!("{option}: the log already contains that; use --comfort to plan for more")))
             }
@@ -259,10 +259,10 @@ impl DemandOptions {
 
 /// Converts rates of all members together to those of the array.
 fn front_end_rates(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure> {
-    let wrong =
+    let failure =
         || usage_failure(format!("--members-of `{array}`: write a level and a number of members, such as raid5:3"));
-    let (name, members) = array.split_once(':').ok_or_else(wrong)?;
-    let members: u16 = members.trim().parse().map_err(|_| wrong())?;
+    let (name, members) = array.split_once(':').ok_or_else(failure)?;
+    let members: u16 = members.trim().parse().map_err(|_| failure())?;
     let level = parse_level(name)?;
     if members < level.info().min_members {
         return Err(usage_failure(format!("{level} needs at least {} members", level.info().min_members)));
@@ -309,8 +309,8 @@ impl LimitOptions {
             limits.spares = vec![spares];
         }
         if !self.stripe_unit.is_empty() {
-            let good = |unit: &u64| (512..=1 << 30).contains(unit) && unit.is_multiple_of(512);
-            if let Some(unit) = self.stripe_unit.iter().find(|unit| !good(unit)) {
+            let is_valid = |unit: &u64| (512..=1 << 30).contains(unit) && unit.is_multiple_of(512);
+            if let Some(unit) = self.stripe_unit.iter().find(|unit| !is_valid(unit)) {
                 return Err(usage_failure(format!(
                     "--stripe-unit {unit}: expected a multiple of 512 bytes up to 1 GiB"
                 )));
@@ -345,11 +345,11 @@ impl LimitOptions {
                 .map_err(|error| usage_failure(error.to_string()))?;
             match own.currencies()[..] {
                 [] => {}
-                [one] => own_currency = Some(one.to_owned()),
-                ref many => {
+                [currency] => own_currency = Some(currency.to_owned()),
+                ref currencies => {
                     return Err(usage_failure(format!(
                         "{name}: prices in {}; currencies are not converted, so choose one",
-                        many.join(" and ")
+                        currencies.join(" and ")
                     )));
                 }
             }
@@ -360,12 +360,12 @@ impl LimitOptions {
 
     /// Checks that the levels apply to drives, and that spares are used with redundant levels.
     fn check_levels(&self, limits: &PlanLimits) -> Result<(), Failure> {
-        let bare = |level: &ArrayLevel| matches!(level, ArrayLevel::Linear | ArrayLevel::Raid0);
-        if self.spares.is_some_and(|spares| spares > 0) && limits.levels.iter().all(bare) {
+        let has_no_redundancy = |level: &ArrayLevel| matches!(level, ArrayLevel::Linear | ArrayLevel::Raid0);
+        if self.spares.is_some_and(|spares| spares > 0) && limits.levels.iter().all(has_no_redundancy) {
             return Err(usage_failure("--spares is for levels with redundancy, but --levels has none of them"));
         }
-        let cloud = |filter: &PartFilter| matches!(filter, PartFilter::Cloud | PartFilter::Provider(_));
-        let only_cloud = !limits.only.is_empty() && limits.only.iter().all(cloud);
+        let is_cloud = |filter: &PartFilter| matches!(filter, PartFilter::Cloud | PartFilter::Provider(_));
+        let only_cloud = !limits.only.is_empty() && limits.only.iter().all(is_cloud);
         let volumes = match (limits.instance.is_some(), only_cloud, limits.names_volumes_alone()) {
             (true, ..) => "--instance is for cloud volumes",
             (_, true, _) => "--only is for cloud volumes",
@@ -377,7 +377,7 @@ impl LimitOptions {
             ("--spares", self.spares.is_some()),
             ("--stripe-unit", !self.stripe_unit.is_empty()),
         ];
-        match options.iter().find(|(_, given)| *given) {
+        match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(usage_failure(format!("{option} is for drives, but {volumes}"))),
             None => Ok(()),
         }
@@ -386,13 +386,13 @@ impl LimitOptions {
     /// Returns the existing drives that are kept; `members` is their number in the log, if there is one.
     pub fn existing_drives(&self, members: Option<usize>) -> Result<Option<ExistingDrives>, Failure> {
         let Some(text) = &self.keep_existing else { return Ok(None) };
-        let wrong = |because: &str| usage_failure(format!("--keep-existing `{text}`: {because}"));
+        let failure = |reason: &str| usage_failure(format!("--keep-existing `{text}`: {reason}"));
         let (count, drive) = match text.split_once(':') {
             Some((count, drive)) => (count.trim().parse().ok(), drive),
             None => (members.and_then(|count| u16::try_from(count).ok()), text.as_str()),
         };
         let count = count.filter(|count| *count > 0).ok_or_else(|| {
-            wrong("write the number and the drive, such as 3:compaq-4gb (`diskwright list drives` shows all)")
+            failure("write the number and the drive, such as 3:compaq-4gb (`diskwright list drives` shows all)")
         })?;
         Ok(Some(ExistingDrives { count, drive: drive.trim().to_owned() }))
     }

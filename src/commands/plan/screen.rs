@@ -12,9 +12,9 @@ use super::charts;
 const CHART_ROWS: usize = 12;
 
 /// Wraps a sentence to the terminal's width; further lines are indented by two more columns.
-pub fn wrap_indented(sentence: &str, stands_in: usize, style: &Style) -> String {
-    let lines = text::wrap(&style.clean_text(sentence), style.width.saturating_sub(stands_in + 2), 0);
-    let blanks = |number: usize| " ".repeat(stands_in + 2 * usize::from(number > 0));
+pub fn wrap_indented(sentence: &str, indent: usize, style: &Style) -> String {
+    let lines = text::wrap(&style.clean_text(sentence), style.width.saturating_sub(indent + 2), 0);
+    let blanks = |number: usize| " ".repeat(indent + 2 * usize::from(number > 0));
     lines.iter().enumerate().map(|(number, line)| format!("{}{line}\n", blanks(number))).collect()
 }
 
@@ -27,9 +27,9 @@ pub fn wrap_painted(ink: Ink, sentence: &str, style: &Style) -> String {
 pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
     let mut out = wrap_indented(&describe_demand(answer), 0, style);
     if !answer.feasible {
-        let because = answer.rejected.first().map_or("", |rejected| rejected.because.as_str());
-        let words = format!("No design within the limits meets the demand. Closest: {because}");
-        out += &wrap_painted(Ink::Bad, &words, style);
+        let reason = answer.rejected.first().map_or("", |rejected| rejected.because.as_str());
+        let sentence = format!("No design within the limits meets the demand. Closest: {reason}");
+        out += &wrap_painted(Ink::Bad, &sentence, style);
     } else if let Some(design) = answer.designs.first() {
         out += &wrap_painted(Ink::Bold, &recommend_design(design, limits), style);
     }
@@ -44,8 +44,8 @@ pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> Str
     if !answer.break_even.is_empty() {
         out += "\n";
     }
-    for turn in &answer.break_even {
-        out += &wrap_indented(&turn.sentence, 0, style);
+    for point in &answer.break_even {
+        out += &wrap_indented(&point.sentence, 0, style);
     }
     if let Some(chart) = charts::frontier_chart(answer) {
         out += &format!("\n{}", terminal_curves::draw_curves(&chart, style, CHART_ROWS));
@@ -77,15 +77,15 @@ fn draw_rejections(answer: &PlanAnswer, style: &Style) -> String {
 
 /// Describes the recommended design and its consequences.
 fn recommend_design(design: &PlannedDesign, limits: &PlanLimits) -> String {
-    let over = |cost: f64| format!(", {cost:.0} {} over {}", design.currency, format_years(limits.years));
-    let cost = design.cost.filter(|_| design.price_period == PricePeriod::Month).map_or(String::new(), over);
+    let cost_text = |cost: f64| format!(", {cost:.0} {} over {}", design.currency, format_years(limits.years));
+    let cost = design.cost.filter(|_| design.price_period == PricePeriod::Month).map_or(String::new(), cost_text);
     let price = match design.price {
         Some(_) => format!("{}{cost}", format_design_price(design)),
         None => "its price is unknown".into(),
     };
-    let which = if design.cost.is_some() { "Cheapest design" } else { "First design" };
+    let label = if design.cost.is_some() { "Cheapest design" } else { "First design" };
     format!(
-        "{which} that meets the demand: {} ({price}); mean response {}, sustains {}.",
+        "{label} that meets the demand: {} ({price}); mean response {}, sustains {}.",
         design_title(design),
         format_value(design.response_s.mean, "s"),
         design.describe_headroom()
@@ -95,24 +95,24 @@ fn recommend_design(design: &PlannedDesign, limits: &PlanLimits) -> String {
 /// Describes the demand in one line.
 pub fn describe_demand(answer: &PlanAnswer) -> String {
     let demand = &answer.demand;
-    let mut words = format!(
+    let mut description = format!(
         "{} reads/s and {} writes/s",
         format_significant(demand.reads_per_s),
         format_significant(demand.writes_per_s)
     );
     let [read, write] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| format_value(bytes, "bytes"));
-    words += &match (demand.reads_per_s > 0.0 && demand.writes_per_s > 0.0, read == write) {
+    description += &match (demand.reads_per_s > 0.0 && demand.writes_per_s > 0.0, read == write) {
         (true, false) => format!(" of {read} and {write}"),
         _ => format!(" of {}", format_value(demand.size_bytes(), "bytes")),
     };
-    words += &match demand.capacity_bytes {
+    description += &match demand.capacity_bytes {
         Some(bytes) => format!(", {}", ByteSize::capacity(bytes)),
         None => ", no capacity given".into(),
     };
     if let Some(target) = demand.response {
-        words += &format!(", {} response {}", target.statistic.name(), format_value(target.target_s, "s"));
+        description += &format!(", {} response {}", target.statistic.name(), format_value(target.target_s, "s"));
     }
-    words
+    description
 }
 
 /// `raid5 of 10 x compaq-4gb`.
@@ -151,17 +151,17 @@ pub fn format_price(price: Option<f64>, period: PricePeriod, currency: &str) -> 
 const WIDE_TABLE_COLUMNS: usize = 110;
 
 fn design_table(answer: &PlanAnswer, style: &Style) -> TextTable {
-    let wide = style.width >= WIDE_TABLE_COLUMNS;
+    let is_wide = style.width >= WIDE_TABLE_COLUMNS;
     let mut table = TextTable::new().with_column("", Align::Right).with_text_column("design");
-    let all = [("usable", true), ("mean", false), ("95 %", true), ("99 %", false), ("busiest", true)];
-    let all = all.into_iter().chain([("headroom", false), ("price", false)]);
-    for title in all.filter(|(_, extra)| wide || !extra).map(|(title, _)| title) {
+    let titles = [("usable", true), ("mean", false), ("95 %", true), ("99 %", false), ("busiest", true)];
+    let titles = titles.into_iter().chain([("headroom", false), ("price", false)]);
+    for title in titles.filter(|(_, is_extra)| is_wide || !is_extra).map(|(title, _)| title) {
         table = table.with_column(title, Align::Right);
     }
     for design in &answer.designs {
         let ResponseFigures { mean, p95, p99 } = design.response_s;
         let busiest = design.utilization.first().map_or(f64::NAN, |part| part.utilization);
-        let price = if wide {
+        let price = if is_wide {
             format_design_price(design)
         } else {
             format_design_price(design).replace(" per month", "/month")
@@ -177,7 +177,7 @@ fn design_table(answer: &PlanAnswer, style: &Style) -> TextTable {
             (format!("{}x", format_significant(design.headroom)), false),
             (price, false),
         ];
-        table.add_row(cells.into_iter().filter(|(_, extra)| wide || !extra).map(|(cell, _)| cell));
+        table.add_row(cells.into_iter().filter(|(_, is_extra)| is_wide || !is_extra).map(|(cell, _)| cell));
     }
     table
 }
@@ -200,22 +200,27 @@ fn design_lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     ));
     lines.extend(surplus_line(design, limits));
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
-        let agrees = if design.agrees == Some(true) { "" } else { ": they disagree" };
-        let apart = match deviation {
-            by if by.abs() < 5e-4 => "the analysis agrees within 0.1 %".into(),
-            by => format!("the analysis says {:.1} % {}", by.abs() * 100.0, if by > 0.0 { "more" } else { "less" }),
+        let disagreement = if design.agrees == Some(true) { "" } else { ": they disagree" };
+        let difference = match deviation {
+            share if share.abs() < 5e-4 => "the analysis agrees within 0.1 %".into(),
+            share => {
+                let direction = if share > 0.0 { "more" } else { "less" };
+                format!("the analysis says {:.1} % {direction}", share.abs() * 100.0)
+            }
         };
-        lines.push(format!("simulated; {apart}{agrees}"));
+        lines.push(format!("simulated; {difference}{disagreement}"));
     }
-    let show = |found: Option<ResponseFigures>| {
-        found.map_or("it cannot keep up".into(), |found| format!("mean response {}", format_value(found.mean, "s")))
+    let describe_response = |response: Option<ResponseFigures>| {
+        response
+            .map_or("it cannot keep up".into(), |figures| format!("mean response {}", format_value(figures.mean, "s")))
     };
     if let Some(best) = design.rebuild_s {
         let loaded = design.rebuild_loaded_s.map_or("unknown".into(), format_hours);
-        let degraded = show(design.degraded_response_s);
+        let degraded = describe_response(design.degraded_response_s);
         // without any rebuild traffic, too little was simulated
-        let rebuilding =
-            design.rebuild_loaded_s.map_or_else(|| "unknown".to_owned(), |_| show(design.rebuilding_response_s));
+        let rebuilding = design
+            .rebuild_loaded_s
+            .map_or_else(|| "unknown".to_owned(), |_| describe_response(design.rebuilding_response_s));
         lines.push(format!("after a member fails: {degraded}; during the rebuild: {rebuilding}"));
         let floor = design.rebuild_floor_s.map_or("unknown".into(), format_hours);
         lines.push(format!(
@@ -240,11 +245,15 @@ fn design_lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
 
 /// Line about members beyond those needed, if they are recommended.
 fn surplus_line(design: &PlannedDesign, limits: &PlanLimits) -> Option<String> {
-    let (count, more, limit) = (design.count, design.recommended_count, u32::from(limits.max_drives));
-    let beyond =
-        if more + design.spares > limit { format!(", more than --max-drives {limit} allows") } else { String::new() };
+    let (count, recommended, limit) = (design.count, design.recommended_count, u32::from(limits.max_drives));
+    let beyond = if recommended + design.spares > limit {
+        format!(", more than --max-drives {limit} allows")
+    } else {
+        String::new()
+    };
     let surplus = format_value(limits.surplus, "fraction");
-    (more > count).then(|| format!("{count} are needed, {more} recommended ({surplus} for surges){beyond}"))
+    (recommended > count)
+        .then(|| format!("{count} are needed, {recommended} recommended ({surplus} for surges){beyond}"))
 }
 
 /// Lines about kept drives, purchases, unknown prices, and controllers.
@@ -259,8 +268,9 @@ fn hardware_lines(design: &PlannedDesign) -> Vec<String> {
     if design.price.is_none() {
         let unknown: Vec<&str> =
             design.bought.iter().filter(|item| item.price.is_none()).map(|item| item.item.as_str()).collect();
-        let rest = design.known_price.map(|price| format!("; everything else costs {price:.0} {}", design.currency));
-        lines.push(format!("price unknown: {}{}", unknown.join(", "), rest.unwrap_or_default()));
+        let known_price =
+            design.known_price.map(|price| format!("; everything else costs {price:.0} {}", design.currency));
+        lines.push(format!("price unknown: {}{}", unknown.join(", "), known_price.unwrap_or_default()));
     }
     if let Some(controller) = &design.controller {
         let cache =
@@ -286,21 +296,21 @@ fn format_fill_time(days: f64) -> String {
     }
 }
 
-fn horizon_line(found: &HorizonFigures) -> String {
-    let free = match found.free_bytes {
+fn horizon_line(figures: &HorizonFigures) -> String {
+    let free = match figures.free_bytes {
         free if free < 0.0 => format!("{} too little", ByteSize::capacity(-free)),
         free => format!("{} free", ByteSize::capacity(free)),
     };
-    let upper = match found.holds_upper_end {
+    let upper = match figures.holds_upper_end {
         Some(false) => "; growth at its upper bound would not fit",
         Some(true) => "; growth at its upper bound also fits",
         None => "",
     };
     format!(
         "in {}: {} needed, {free}{upper}; {}x the load, if load grows with the data",
-        format_amount(found.days, "day", "days"),
-        ByteSize::capacity(found.capacity_bytes),
-        format_significant(found.headroom)
+        format_amount(figures.days, "day", "days"),
+        ByteSize::capacity(figures.capacity_bytes),
+        format_significant(figures.headroom)
     )
 }
 
@@ -317,17 +327,17 @@ fn format_hours(seconds: f64) -> String {
 
 fn loss_line(design: &PlannedDesign) -> String {
     let chance = |loss: f64| if loss > 0.0 { format!("{loss:.1e}") } else { "0".to_owned() };
-    let show = |loss: Option<f64>| loss.map_or("unknown".to_owned(), chance);
+    let describe_loss = |loss: Option<f64>| loss.map_or("unknown".to_owned(), chance);
     let loss = &design.loss;
-    let drawn = loss.drawn.map_or(String::new(), |drawn| {
-        let (low, high) = drawn.loss_interval;
-        format!("; {} random draws from the data sheet: {} to {}", drawn.missions, chance(low), chance(high))
+    let simulated = loss.drawn.map_or(String::new(), |draws| {
+        let (low, high) = draws.loss_interval;
+        format!("; {} random draws from the data sheet: {} to {}", draws.missions, chance(low), chance(high))
     });
     format!(
-        "chance of losing data in {}: data sheet {}, field studies {}, correlated failures {}{drawn}",
+        "chance of losing data in {}: data sheet {}, field studies {}, correlated failures {}{simulated}",
         format_years(loss.years),
-        show(loss.spec),
-        show(loss.field),
-        show(loss.correlated)
+        describe_loss(loss.spec),
+        describe_loss(loss.field),
+        describe_loss(loss.correlated)
     )
 }

@@ -8,17 +8,17 @@ use diskwright_results::result::RunResult;
 
 /// Finds all doubts about a result.
 pub fn find_doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
-    let mut found: Vec<SuiteRemark> =
+    let mut remarks: Vec<SuiteRemark> =
         target.cautions.iter().map(|text| new_remark("target", None, text.clone())).collect();
-    found.extend(runs.iter().filter(|run| run.failed > 0).map(failures_remark));
-    found.extend(runs.iter().filter(|run| run.short_transfers > 0).map(|run| {
+    remarks.extend(runs.iter().filter(|run| run.failed > 0).map(failures_remark));
+    remarks.extend(runs.iter().filter(|run| run.short_transfers > 0).map(|run| {
         let text = format!(
             "requests of {} moved less data than requested and are not counted: the target has shrunk",
             run.name
         );
         new_remark("short", Some(run.short_transfers), text)
     }));
-    found.extend(runs.iter().filter(|run| is_overloaded(run)).map(|run| {
+    remarks.extend(runs.iter().filter(|run| is_overloaded(run)).map(|run| {
         let text = format!(
             "{} of {} were due and never sent: the target, or the probe, did not keep up with the offered rate; \
              latencies do not include them",
@@ -27,7 +27,7 @@ pub fn find_doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark>
         );
         new_remark("unsent", Some(run.unsent), text)
     }));
-    found.extend(runs.iter().filter(|run| run.unanswered > 0).map(|run| {
+    remarks.extend(runs.iter().filter(|run| run.unanswered > 0).map(|run| {
         let text = format!(
             "{} of {} had not completed at the end of the run, the oldest after {:.1} s; latencies do not \
              include what did not complete",
@@ -37,10 +37,10 @@ pub fn find_doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark>
         );
         new_remark("unanswered", Some(run.unanswered), text)
     }));
-    found
+    remarks
 }
 
-/// Share of unsent requests from which they matter.
+/// Share of requests that were never sent from which they are reported.
 const UNSENT_SHARE: f64 = 0.001;
 
 fn is_overloaded(run: &RunResult) -> bool {

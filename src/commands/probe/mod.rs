@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Duration of each run; by default that of the script, else 3s. For the suite `stability`:
     /// total duration, by default 5m
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Option<Duration>,
+    run_duration: Option<Duration>,
     /// Warm-up time of each run; by default that of the script, else 500ms
     #[arg(long, value_parser = parse_ramp, value_name = "DURATION")]
     ramp: Option<Duration>,
@@ -77,8 +77,8 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value = "best")]
     engine: EngineName,
     /// Maximum number of threads; by default one per processor
-    #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    lanes: Option<u32>,
+    #[arg(long = "lanes", value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
     /// Suite `load`: the longest acceptable response time
     #[arg(long, default_value = DEFAULT_RESPONSE_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
     limit: Duration,
@@ -134,15 +134,16 @@ const DEFAULT_TIMES: (Duration, Duration) = (Duration::from_secs(3), Duration::f
 impl Arguments {
     /// Returns the user's consent for a target with this name.
     fn consent_for(&self, name: &str) -> Consent {
-        let typed = self.destroy_data_on.iter().find(|typed| *typed == name).or(self.destroy_data_on.first());
-        Consent { live: self.live, destroy: typed.cloned() }
+        let allowed = self.destroy_data_on.iter().find(|allowed| *allowed == name);
+        // a name that matches no target is passed on, so that the refusal can quote it
+        Consent { live: self.live, destroy: allowed.or(self.destroy_data_on.first()).cloned() }
     }
 
     fn run_config(&self, stop: &Arc<AtomicBool>) -> RunConfig {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         RunConfig {
             engine: if self.engine == EngineName::Threads { EngineKind::Threads } else { EngineKind::Best },
-            workers: self.lanes.unwrap_or(processors),
+            workers: self.workers.unwrap_or(processors),
             brake: self.live.then_some(self.brake),
             stop: Arc::clone(stop),
         }
@@ -152,15 +153,16 @@ impl Arguments {
 /// Refuses options that the suite or script does not use.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     let is_given = |limit: Duration| parse_duration(DEFAULT_RESPONSE_LIMIT).ok() != Some(limit);
-    let (suite, members) = (arguments.suite.as_str(), ["stripes", "sort-memory", "sort-places"]);
+    // `sort-memory` refuses --members itself, with its own message
+    let (suite, with_members) = (arguments.suite.as_str(), ["stripes", "sort-memory", "sort-places"]);
     let unused = [
         ("--limit", suite != "load" && is_given(arguments.limit), "the suite `load`"),
         ("--limit-share", suite != "load" && arguments.limit_share.is_some(), "the suite `load`"),
-        ("--members", !members.contains(&suite) && !arguments.members.is_empty(), "`stripes` and `sort-places`"),
+        ("--members", !with_members.contains(&suite) && !arguments.members.is_empty(), "`stripes` and `sort-places`"),
         ("--brake", !arguments.live && is_given(arguments.brake), "--live"),
     ];
     match unused.into_iter().find(|(_, is_unused, _)| *is_unused) {
-        Some((option, _, whose)) => Err(Failure::Usage(format!("{option} goes with {whose} alone"))),
+        Some((option, _, used_by)) => Err(Failure::Usage(format!("{option} goes with {used_by} alone"))),
         None => Ok(()),
     }
 }
@@ -172,19 +174,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return sort_suites::run_sort_suite(sort, arguments);
     }
     arguments.output.as_deref().map_or(Ok(()), output_file::check_writable)?;
-    worker::run_in_worker(|stop| measure_suite(arguments, stop))
+    worker::run_in_worker(|stop| probe_suite(arguments, stop))
 }
 
-fn measure_suite(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+fn probe_suite(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let Some(suite) = find_suite(&arguments.suite) else {
         if Path::new(&arguments.suite).is_file() {
             return script::run(arguments, stop);
         }
         let known: Vec<_> = SUITES.iter().map(|s| s.id).chain(sort_suites::SORT_SUITES.iter().map(|s| s.id)).collect();
-        let near = name_search::suggestion_hint(&arguments.suite, known.iter().copied());
-        let typed = &arguments.suite;
-        let because = format!("unknown suite or script file `{typed}`{near}; suites: {}", known.join(", "));
-        return Err(Failure::Usage(because));
+        let suggestion = name_search::suggestion_hint(&arguments.suite, known.iter().copied());
+        let name = &arguments.suite;
+        let message = format!("unknown suite or script file `{name}`{suggestion}; suites: {}", known.join(", "));
+        return Err(Failure::Usage(message));
     };
     let Some(path) = &arguments.target else {
         return Err(Failure::Usage(format!("`{}` needs a TARGET: a block device, or a file", suite.id)));
@@ -195,15 +197,15 @@ fn measure_suite(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Fa
     document.buffered |= suite.is_buffered();
     let members =
         suite_session::open_members(arguments, suite, &topology::read_topology(&Roots::default()), &document.device)?;
-    let (runs, found, failed) = suite_session::measure_suite(arguments, suite, &target, &members, stop);
+    let (runs, suite_remarks, failure) = suite_session::measure_suite(arguments, suite, &target, &members, stop);
     document.remarks = doubts::find_doubts(&target, &runs);
-    document.remarks.extend(found);
+    document.remarks.extend(suite_remarks);
     document.runs = runs;
-    let remembered = Ok((document.runs.clone(), ceilings::measurement_context(&target)));
+    let profile_decision = Ok((document.runs.clone(), ceilings::measurement_context(&target)));
     // a file that was created is removed before anything else can fail
     drop(target);
-    let say = |document: &ProbeDocument| screen::draw_result(Some(suite), document);
-    finish_result(arguments, document, failed, remembered, &say)
+    let draw = |document: &ProbeDocument| screen::draw_result(Some(suite), document);
+    finish_result(arguments, document, failure, profile_decision, &draw)
 }
 
 /// Returns a result without runs, which describes the circumstances.
@@ -235,39 +237,39 @@ fn describe_result(arguments: &Arguments, suite: &str, target: &ProbeTarget, sta
     }
 }
 
-/// Decision on saving a result as the device's profile: the runs that show its ceilings and the circumstances, or why
-/// not.
+/// What to save in the device's profile: the runs that show its ceilings, and their circumstances; or why nothing is
+/// saved.
 type ProfileDecision = Result<(Vec<RunResult>, MeasurementContext), &'static str>;
 
-/// Saves and prints a result; `say` formats it for people.
+/// Saves and prints a result; `draw` formats it as text.
 fn finish_result(
     arguments: &Arguments,
     mut document: ProbeDocument,
-    mut failed: Option<ProbeError>,
-    remembered: ProfileDecision,
-    say: &dyn Fn(&ProbeDocument) -> String,
+    mut failure: Option<ProbeError>,
+    profile_decision: ProfileDecision,
+    draw: &dyn Fn(&ProbeDocument) -> String,
 ) -> Result<(), Failure> {
-    if let Some(error) = failed.take_if(|_| document.runs.is_empty()) {
+    if let Some(error) = failure.take_if(|_| document.runs.is_empty()) {
         return Err(error.into());
     }
-    document.complete = failed.is_none();
-    document.incomplete_reason = failed.as_ref().map(ToString::to_string);
+    document.complete = failure.is_none();
+    document.incomplete_reason = failure.as_ref().map(ToString::to_string);
     for run in &mut document.runs {
         run.moving_s = arguments.time_to_move.and_then(|bytes| run.moving_s(bytes as f64));
     }
-    document.profile = match remembered {
-        Ok((runs, occasion)) => save_profile(arguments, &document, &runs, occasion),
-        Err(because) => ProfileUpdate { file: None, remarks: vec![because.into()] },
+    document.profile = match profile_decision {
+        Ok((runs, context)) => save_profile(arguments, &document, &runs, context),
+        Err(reason) => ProfileUpdate { file: None, remarks: vec![reason.into()] },
     };
     write_result_file(arguments, &document)?;
     if output_file::is_any_stdout(&arguments.output) {
-        // the result exists already
+        // the JSON document has been written to standard output
     } else if arguments.json {
         output::print_json(&document)?
     } else {
-        output::print_text(&say(&document))?
+        output::print_text(&draw(&document))?
     }
-    failed.map_or(Ok(()), |error| Err(error.into()))
+    failure.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Writes the result file.
@@ -283,16 +285,16 @@ fn save_profile(
     arguments: &Arguments,
     document: &ProbeDocument,
     runs: &[RunResult],
-    occasion: MeasurementContext,
+    context: MeasurementContext,
 ) -> ProfileUpdate {
     if arguments.no_save {
         return ProfileUpdate { file: None, remarks: vec!["--no-save".into()] };
     }
     if document.suite != PROFILE_SUITE && !arguments.save && !arguments.replace_profile {
-        let because = "only the suite `quick` is saved by default; use --save for this one";
-        return ProfileUpdate { file: None, remarks: vec![because.into()] };
+        let reason = "only the suite `quick` is saved by default; use --save for this one";
+        return ProfileUpdate { file: None, remarks: vec![reason.into()] };
     }
-    let occasion = MeasurementContext {
+    let context = MeasurementContext {
         measured: document.started.clone(),
         suite: document.suite.clone(),
         seed: document.seed,
@@ -300,11 +302,17 @@ fn save_profile(
         is_io_limited: !document.machine.io_limits.is_empty(),
         buffered: document.buffered,
         complete: document.complete,
-        ..occasion
+        ..context
     };
-    // single requests may be answered by a cache; runs on other devices are left out by the profile
-    let own = runs.iter().filter(|r| r.place != "series");
-    ceilings::save_profile(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.replace_profile)
+    // series of single requests are left out, because a cache may answer them; `ceilings` leaves out runs on other
+    // devices
+    let saved_runs = runs.iter().filter(|r| r.place != "series");
+    ceilings::save_profile(
+        &document.device,
+        &saved_runs.cloned().collect::<Vec<_>>(),
+        &context,
+        arguments.replace_profile,
+    )
 }
 
 /// Opens a suite's target.
@@ -314,24 +322,24 @@ fn open_suite_target(
     path: &Path,
     stop: &Arc<AtomicBool>,
 ) -> Result<ProbeTarget, Failure> {
-    let allowed = !path.exists() || !arguments.destroy_data_on.is_empty();
+    let may_write = !path.exists() || !arguments.destroy_data_on.is_empty();
     let writes = match suite.writes {
         Writes::Never => false,
-        Writes::IfAllowed => allowed,
+        Writes::IfAllowed => may_write,
         Writes::Always => true,
     };
     let consent = arguments.consent_for(&path.display().to_string());
     let buffered = arguments.buffered || suite.is_buffered();
-    let take = TargetOptions { writes, consent, bytes: arguments.size, keep: arguments.keep, buffered };
-    open_target(path, &take, stop)
+    let options = TargetOptions { writes, consent, bytes: arguments.size, keep: arguments.keep, buffered };
+    open_target(path, &options, stop)
 }
 
 /// Opens a target; shows the progress of a file that is created.
-fn open_target(path: &Path, take: &TargetOptions, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
+fn open_target(path: &Path, options: &TargetOptions, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
     let bar = suite_session::named_bar(format!("filling {}", path.display()));
-    let target = ProbeTarget::open_or_create(path, take, &mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
+    let target = ProbeTarget::open_or_create(path, options, &mut |written_bytes, total_bytes| {
+        bar.set_length(total_bytes);
+        bar.set_position(written_bytes);
         !stop.load(Ordering::Relaxed)
     });
     bar.finish_and_clear();

@@ -31,13 +31,13 @@ fn read_script(path: &Path) -> io::Result<String> {
 pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let path = Path::new(&arguments.suite);
     let text = read_script(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
-    let around = ScriptEnvironment { read_file: &read_script, env_variable: &|name| std::env::var(name).ok() };
-    let script = Script::parse(path, &text, &around)?;
-    let wanted = script.required_targets(arguments.target.as_deref());
-    check_destroy_names(arguments, &wanted)?;
+    let environment = ScriptEnvironment { read_file: &read_script, env_variable: &|name| std::env::var(name).ok() };
+    let script = Script::parse(path, &text, &environment)?;
+    let required_targets = script.required_targets(arguments.target.as_deref());
+    check_destroy_names(arguments, &required_targets)?;
     let mut targets = Vec::new();
-    for one in &wanted {
-        targets.push((one, open_script_target(arguments, &script, one, stop)?));
+    for required in &required_targets {
+        targets.push((required, open_script_target(arguments, &script, required, stop)?));
     }
     let started = time_argument::rfc3339(SystemClock.read_clocks().wall_ns);
     let mut document = describe_result(arguments, "script", &targets[0].1, started);
@@ -48,22 +48,22 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
             |(_, target): &(&ScriptTarget, ProbeTarget)| TargetFacts { name: target.name.clone(), bytes: target.bytes };
         document.targets = targets.iter().map(facts).collect();
     }
-    let failed = play_rounds(arguments, &script, &targets, stop, &mut document.runs).err();
+    let failed = run_rounds(arguments, &script, &targets, stop, &mut document.runs).err();
     for (_, target) in &targets {
-        let own: Vec<RunResult> =
+        let target_runs: Vec<RunResult> =
             document.runs.iter().filter(|r| belongs_to_target(r, target, targets.len())).cloned().collect();
-        document.remarks.extend(doubts::find_doubts(target, &own));
+        document.remarks.extend(doubts::find_doubts(target, &target_runs));
     }
     // jobs that run in parallel show less than the device can do
-    let alone = || document.runs.iter().filter(|r| r.concurrent_runs.is_empty()).cloned().collect();
-    let remembered = match &targets[..] {
+    let standalone_runs = || document.runs.iter().filter(|r| r.concurrent_runs.is_empty()).cloned().collect();
+    let profile_decision = match &targets[..] {
         _ if script.jobs().any(|job| job.pattern.buffered) => Err("a job uses the page cache"),
-        [(_, target)] => Ok((alone(), ceilings::measurement_context(target))),
+        [(_, target)] => Ok((standalone_runs(), ceilings::measurement_context(target))),
         _ => Err("several targets together show no ceiling of a single one"),
     };
     // files that were created are removed before anything else can fail
     drop(targets);
-    finish_result(arguments, document, failed, remembered, &|document| screen::draw_result(None, document))
+    finish_result(arguments, document, failed, profile_decision, &|document| screen::draw_result(None, document))
 }
 
 /// True if a run's failures belong to a target.
@@ -72,15 +72,15 @@ fn belongs_to_target(run: &RunResult, target: &ProbeTarget, targets: usize) -> b
 }
 
 /// Refuses a name after `--destroy-data-on` that is not a target of the script.
-fn check_destroy_names(arguments: &Arguments, wanted: &[ScriptTarget]) -> Result<(), Failure> {
-    let is_wanted = |typed: &String| wanted.iter().any(|w| w.path.display().to_string() == *typed);
-    match arguments.destroy_data_on.iter().find(|typed| !is_wanted(typed)) {
+fn check_destroy_names(arguments: &Arguments, required_targets: &[ScriptTarget]) -> Result<(), Failure> {
+    let is_target = |name: &String| required_targets.iter().any(|w| w.path.display().to_string() == *name);
+    match arguments.destroy_data_on.iter().find(|name| !is_target(name)) {
         None => Ok(()),
-        Some(typed) => {
-            let names: Vec<_> = wanted.iter().map(|w| w.path.display().to_string()).collect();
+        Some(name) => {
+            let names: Vec<_> = required_targets.iter().map(|w| w.path.display().to_string()).collect();
             let names = names.join(", ");
             Err(Failure::Failed(format!(
-                "--destroy-data-on names {typed}, but the script's targets are {names}; nothing was written"
+                "--destroy-data-on names {name}, but the script's targets are {names}; nothing was written"
             )))
         }
     }
@@ -89,30 +89,30 @@ fn check_destroy_names(arguments: &Arguments, wanted: &[ScriptTarget]) -> Result
 fn open_script_target(
     arguments: &Arguments,
     script: &Script,
-    wanted: &ScriptTarget,
+    required: &ScriptTarget,
     stop: &Arc<AtomicBool>,
 ) -> Result<ProbeTarget, Failure> {
-    let name = wanted.path.display().to_string();
-    let there = wanted.path.exists();
-    if !there && wanted.bytes.is_none() && arguments.size.is_none() && script.format == ScriptFormat::Fio {
-        let because = "does not exist, and the script does not give its size; add `size=` to its jobs, or use --size";
-        return Err(Failure::Failed(format!("{name} {because}")));
+    let name = required.path.display().to_string();
+    let exists = required.path.exists();
+    if !exists && required.bytes.is_none() && arguments.size.is_none() && script.format == ScriptFormat::Fio {
+        let reason = "does not exist, and the script does not give its size; add `size=` to its jobs, or use --size";
+        return Err(Failure::Failed(format!("{name} {reason}")));
     }
     // on existing targets, the script's own sizes limit what is touched
     let whole_mib = |bytes: u64| bytes.next_multiple_of(1 << 20);
-    let made = wanted.bytes.filter(|bytes| !there && *bytes > 0 && *bytes < u64::MAX >> 1).map(whole_mib);
-    let take = TargetOptions {
-        writes: wanted.writes,
+    let created_bytes = required.bytes.filter(|bytes| !exists && *bytes > 0 && *bytes < u64::MAX >> 1).map(whole_mib);
+    let options = TargetOptions {
+        writes: required.writes,
         consent: arguments.consent_for(&name),
-        bytes: arguments.size.or(made),
+        bytes: arguments.size.or(created_bytes),
         keep: arguments.keep,
-        buffered: wanted.buffered || arguments.buffered,
+        buffered: required.buffered || arguments.buffered,
     };
-    super::open_target(&wanted.path, &take, stop)
+    super::open_target(&required.path, &options, stop)
 }
 
 /// Runs the rounds one after another, as often as requested.
-fn play_rounds(
+fn run_rounds(
     arguments: &Arguments,
     script: &Script,
     targets: &[(&ScriptTarget, ProbeTarget)],
@@ -120,14 +120,14 @@ fn play_rounds(
     runs: &mut Vec<RunResult>,
 ) -> Result<(), ProbeError> {
     // a job is one thread, as in the script's own tool
-    let making = RunConfig { workers: arguments.lanes.unwrap_or(1), ..arguments.run_config(stop) };
+    let config = RunConfig { workers: arguments.workers.unwrap_or(1), ..arguments.run_config(stop) };
     for _ in 0..arguments.repeat {
         for (number, jobs) in script.rounds.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
                 return Err(ProbeError::Interrupted);
             }
             let name = if script.rounds.len() == 1 { "together".into() } else { format!("together-{}", number + 1) };
-            runs.extend(run_round(arguments, jobs, &name, targets, &making)?);
+            runs.extend(run_round(arguments, jobs, &name, targets, &config)?);
         }
     }
     if stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
@@ -139,29 +139,29 @@ fn run_round(
     jobs: &[ScriptJob],
     name: &str,
     targets: &[(&ScriptTarget, ProbeTarget)],
-    making: &RunConfig,
+    config: &RunConfig,
 ) -> Result<Vec<RunResult>, ProbeError> {
-    let wishes = ScriptOptions {
-        duration: arguments.lasts,
+    let options = ScriptOptions {
+        duration: arguments.run_duration,
         ramp: arguments.ramp,
         default_duration: DEFAULT_TIMES.0,
         seed: arguments.seed,
     };
-    let of = |job: &ScriptJob| {
+    let target_of = |job: &ScriptJob| {
         let path = job.path(arguments.target.as_deref());
-        let index = targets.iter().position(|(wanted, _)| wanted.path == path);
-        // every path of a job is among the wanted targets
+        let index = targets.iter().position(|(required, _)| required.path == path);
+        // every path of a job is among the required targets
         &targets[index.unwrap_or_default()].1
     };
-    let patterns: Vec<Pattern> = jobs.iter().map(|job| job_pattern(arguments, job, of(job), &wishes)).collect();
-    let make = |(job, pattern)| RunJob { pattern, target: of(job), start_delay: job.start_delay };
-    let made: Vec<RunJob<'_>> = jobs.iter().zip(&patterns).map(make).collect();
-    let title = if let [one] = jobs { one.name.clone() } else { format!("{} jobs", jobs.len()) };
+    let patterns: Vec<Pattern> = jobs.iter().map(|job| job_pattern(arguments, job, target_of(job), &options)).collect();
+    let to_run_job = |(job, pattern)| RunJob { pattern, target: target_of(job), start_delay: job.start_delay };
+    let parallel_jobs: Vec<RunJob<'_>> = jobs.iter().zip(&patterns).map(to_run_job).collect();
+    let title = if let [job] = jobs { job.name.clone() } else { format!("{} jobs", jobs.len()) };
     let bar = super::suite_session::named_bar(title);
     bar.set_length(1000);
-    let outcomes = run_jobs(&made, making, &mut |share, stretch| {
+    let outcomes = run_jobs(&parallel_jobs, config, &mut |share, interval| {
         bar.set_position((share * 1000.0) as u64);
-        bar.set_message(screen::progress_line(stretch));
+        bar.set_message(screen::progress_line(interval));
     });
     bar.finish_and_clear();
     let groups: Vec<_> = jobs.iter().map(|job| job.group.clone()).collect();
@@ -169,14 +169,14 @@ fn run_round(
     if targets.len() > 1 {
         for run in runs.iter_mut().filter(|r| r.combines.is_empty()) {
             let job = jobs.iter().find(|j| j.name == run.name || j.group.as_ref() == Some(&run.name));
-            run.target = job.map(|job| of(job).name.clone());
+            run.target = job.map(|job| target_of(job).name.clone());
         }
     }
     Ok(runs)
 }
 
-fn job_pattern(arguments: &Arguments, job: &ScriptJob, target: &ProbeTarget, wishes: &ScriptOptions) -> Pattern {
-    let mut pattern = job.pattern_on_target(target.bytes, wishes);
+fn job_pattern(arguments: &Arguments, job: &ScriptJob, target: &ProbeTarget, options: &ScriptOptions) -> Pattern {
+    let mut pattern = job.pattern_on_target(target.bytes, options);
     pattern.buffered |= arguments.buffered;
     pattern
 }

@@ -42,31 +42,31 @@ pub fn find_sort_suite(id: &str) -> Option<&'static SortSuite> {
 /// Runs a sweep.
 pub fn run_sort_suite(suite: &SortSuite, arguments: &Arguments) -> Result<(), Failure> {
     let id = suite.id;
-    let wrong = |message: String| Err(Failure::Usage(format!("`{id}` {message}")));
-    let foreign = [
-        ("--for", arguments.lasts.is_some()),
+    let usage_error = |message: String| Err(Failure::Usage(format!("`{id}` {message}")));
+    let unused = [
+        ("--for", arguments.run_duration.is_some()),
         ("--ramp", arguments.ramp.is_some()),
         ("--repeat", arguments.repeat != 1),
         ("--keep", arguments.keep),
         ("--live", arguments.live),
         ("--destroy-data-on", !arguments.destroy_data_on.is_empty()),
-        ("--lanes", arguments.lanes.is_some()),
+        ("--lanes", arguments.workers.is_some()),
         ("--engine", arguments.engine != EngineName::Best),
         ("--time-to-move", arguments.time_to_move.is_some()),
         ("--output", arguments.output.is_some()),
         ("--save", arguments.save || arguments.replace_profile),
     ];
-    if let Some((option, _)) = foreign.into_iter().find(|(_, given)| *given) {
-        return wrong(format!("takes no {option}; `workload sort` has all options of the sort"));
+    if let Some((option, _)) = unused.into_iter().find(|(_, is_given)| *is_given) {
+        return usage_error(format!("takes no {option}; `workload sort` has all options of the sort"));
     }
     let Some(folder) = arguments.target.as_ref().filter(|target| target.is_dir()) else {
-        return wrong("sorts in a folder: name one".into());
+        return usage_error("sorts in a folder: name one".into());
     };
     let mut folders = vec![folder.clone()];
     match (id == PLACEMENT_SUITE, arguments.members.as_slice()) {
-        (true, []) => return wrong("needs further places: --members DIR2,DIR3,DIR4".into()),
-        (false, [_, ..]) => return wrong("takes one folder; `sort-places` takes several".into()),
-        (_, more) => folders.extend_from_slice(more),
+        (true, []) => return usage_error("needs further places: --members DIR2,DIR3,DIR4".into()),
+        (false, [_, ..]) => return usage_error("takes one folder; `sort-places` takes several".into()),
+        (_, further) => folders.extend_from_slice(further),
     }
     let bytes = arguments.size.unwrap_or(DEFAULT_BYTES);
     workload::run_sort_sweep(&folders, bytes, arguments.buffered, arguments.seed, arguments.json)

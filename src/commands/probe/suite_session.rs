@@ -33,17 +33,17 @@ pub fn open_members(
     if suite.id != "stripes" {
         return Ok(Vec::new());
     }
-    let named = !arguments.members.is_empty();
-    let found = find_members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
-    let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
+    let has_named_members = !arguments.members.is_empty();
+    let kernel_members = find_members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
+    let paths: Vec<PathBuf> = if has_named_members { arguments.members.clone() } else { kernel_members.collect() };
     let consent = Consent { live: arguments.live, destroy: None };
-    let take = TargetOptions { writes: false, consent, bytes: None, keep: true, buffered: arguments.buffered };
+    let options = TargetOptions { writes: false, consent, bytes: None, keep: true, buffered: arguments.buffered };
     let mut targets = Vec::new();
     for path in paths {
         if !path.exists() {
             return Err(Failure::Failed(format!("{}: no such member", path.display())));
         }
-        targets.push(ProbeTarget::open_or_create(&path, &take, &mut |_, _| true)?);
+        targets.push(ProbeTarget::open_or_create(&path, &options, &mut |_, _| true)?);
     }
     Ok(targets)
 }
@@ -61,12 +61,12 @@ pub fn measure_suite(
     members: &[ProbeTarget],
     stop: &Arc<AtomicBool>,
 ) -> ProbeMeasurement {
-    let making = arguments.run_config(stop);
-    let set = Settings {
+    let config = arguments.run_config(stop);
+    let settings = Settings {
         target_bytes: target.bytes,
         sector: target.sector,
         writes: suite.writes != Writes::Never && (target.was_made() || !arguments.destroy_data_on.is_empty()),
-        duration: arguments.lasts.unwrap_or(suite.time.default_duration()),
+        duration: arguments.run_duration.unwrap_or(suite.time.default_duration()),
         ramp: arguments.ramp.unwrap_or(DEFAULT_TIMES.1),
         seed: arguments.seed,
         limit_s: arguments.limit.as_secs_f64(),
@@ -74,70 +74,73 @@ pub fn measure_suite(
         buffered: arguments.buffered,
         members: members.iter().map(|m| (short_name(&m.name), m.bytes)).collect(),
     };
-    let mut course = SuiteProgress::new(suite, &set, arguments.repeat);
+    let mut progress = SuiteProgress::new(suite, &settings, arguments.repeat);
     let mut on_progress =
-        |name: &str, share: f64, stretch: &LiveInterval, lasts: f64| course.update_run(name, share, stretch, lasts);
+        |name: &str, share: f64, interval: &LiveInterval, run_s: f64| progress.update_run(name, share, interval, run_s);
     let targets = std::iter::once(target).chain(members).collect();
-    let mut bench = TargetBench { targets, config: &making, progress: &mut on_progress };
-    let mut session = SuiteSession::new(set, &mut bench);
+    let mut bench = TargetBench { targets, config: &config, progress: &mut on_progress };
+    let mut session = SuiteSession::new(settings, &mut bench);
     let (mut runs, mut remarks) = (Vec::new(), Vec::new());
-    let mut failed = None;
+    let mut failure = None;
     for _ in 0..arguments.repeat {
-        failed = suites::run_suite(suite, &mut session).err();
+        failure = suites::run_suite(suite, &mut session).err();
         runs.append(&mut session.runs);
         // the remarks of the last complete round are kept
-        if failed.is_none() || remarks.is_empty() {
+        if failure.is_none() || remarks.is_empty() {
             remarks = std::mem::take(&mut session.remarks);
         }
-        if failed.is_some() {
+        if failure.is_some() {
             break;
         }
     }
-    course.bar.finish_and_clear();
-    if failed.is_none() && stop.load(Ordering::Relaxed) {
-        failed = Some(ProbeError::Interrupted);
+    progress.bar.finish_and_clear();
+    if failure.is_none() && stop.load(Ordering::Relaxed) {
+        failure = Some(ProbeError::Interrupted);
     }
-    (runs, remarks, failed)
+    (runs, remarks, failure)
 }
 
 /// Progress of a suite relative to its planned time.
 struct SuiteProgress {
     bar: ProgressBar,
-    /// Planned time, and time of the finished runs, seconds.
+    /// Planned time, seconds.
     planned_s: f64,
+    /// Time of the finished runs, seconds.
     finished_s: f64,
-    /// The current run, its time, and the share of it that is over.
+    /// Name of the current run.
     run_name: String,
+    /// Planned time of the current run, seconds.
     run_s: f64,
+    /// Share of the current run that is over.
     run_share: f64,
 }
 
 impl SuiteProgress {
-    fn new(suite: &Suite, set: &Settings, repeat: u32) -> SuiteProgress {
-        let plan = suites::plan_suite(suite, set);
-        let planned = plan.seconds * f64::from(repeat);
+    fn new(suite: &Suite, settings: &Settings, repeat: u32) -> SuiteProgress {
+        let plan = suites::plan_suite(suite, settings);
+        let planned_s = plan.seconds * f64::from(repeat);
         let bar = named_bar(suite.id.to_owned());
         bar.set_length(1000);
         let runs = units::format_count(u64::from(plan.runs * repeat), "run", "runs");
-        bar.println(format!("{}: {runs}, about {}", suite.id, format_length(planned)));
-        SuiteProgress { bar, planned_s: planned, finished_s: 0.0, run_name: String::new(), run_s: 0.0, run_share: 0.0 }
+        bar.println(format!("{}: {runs}, about {}", suite.id, format_length(planned_s)));
+        SuiteProgress { bar, planned_s, finished_s: 0.0, run_name: String::new(), run_s: 0.0, run_share: 0.0 }
     }
 
-    fn update_run(&mut self, name: &str, share: f64, stretch: &LiveInterval, lasts: f64) {
+    fn update_run(&mut self, name: &str, share: f64, interval: &LiveInterval, run_s: f64) {
         // a repeat of a suite with one run has the same name as the run before
         if self.run_name != name || share < self.run_share {
             self.finished_s += self.run_s;
-            (self.run_name, self.run_s) = (name.to_owned(), lasts);
+            (self.run_name, self.run_s) = (name.to_owned(), run_s);
         }
         self.run_share = share;
-        let done = self.finished_s + share * lasts;
-        let left = (self.planned_s - done).max(0.0);
-        self.bar.set_position((done / self.planned_s.max(1e-9) * 1000.0) as u64);
+        let done_s = self.finished_s + share * run_s;
+        let left_s = (self.planned_s - done_s).max(0.0);
+        self.bar.set_position((done_s / self.planned_s.max(1e-9) * 1000.0) as u64);
         self.bar.set_message(if share >= 1.0 {
             // a device that does not respond delays the end of the run
             format!("{name}: waiting for requests in flight; press Ctrl-C to stop")
         } else {
-            format!("about {} left, {name}: {}", format_length(left), screen::progress_line(stretch))
+            format!("about {} left, {name}: {}", format_length(left_s), screen::progress_line(interval))
         });
     }
 }
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn repeats_of_one_run_use_up_their_time() {
         let (bar, planned) = (ProgressBar::hidden(), 6.0);
-        let mut course = SuiteProgress {
+        let mut progress = SuiteProgress {
             bar,
             planned_s: planned,
             finished_s: 0.0,
@@ -174,11 +177,11 @@ mod tests {
         };
         for _ in 0..3 {
             for share in [0.2, 0.6, 1.0] {
-                course.update_run("sector", share, &LiveInterval::default(), 2.0);
+                progress.update_run("sector", share, &LiveInterval::default(), 2.0);
             }
         }
-        assert_eq!((course.finished_s, course.run_share), (4.0, 1.0));
-        course.update_run("next", 1.0, &LiveInterval::default(), 2.0);
-        assert_eq!(course.finished_s, 6.0);
+        assert_eq!((progress.finished_s, progress.run_share), (4.0, 1.0));
+        progress.update_run("next", 1.0, &LiveInterval::default(), 2.0);
+        assert_eq!(progress.finished_s, 6.0);
     }
 }

@@ -23,14 +23,14 @@ const WORKER_VARIABLE: &str = "DISKWRIGHT_PROBE_WORKER";
 const KILLED_EXIT_CODE: u8 = 130;
 /// Time that the worker gets to end after a signal or a failure.
 const END_GRACE: Duration = Duration::from_millis(200);
-/// Interval between checks whether it has ended.
+/// Interval between checks whether the worker has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Event that the starter receives.
 enum StarterEvent {
     /// The worker is done, with this exit code.
     Done(u8),
-    /// It ended without a message.
+    /// The worker ended without a message.
     Gone,
     /// A signal came.
     Signal,
@@ -42,9 +42,9 @@ pub fn run_in_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>)
     if std::env::var_os(WORKER_VARIABLE).is_some() {
         return work_as_worker(work);
     }
-    let (line, of_worker) = UnixStream::pair()?;
+    let (line, worker_end) = UnixStream::pair()?;
     let mut command = Command::new("/proc/self/exe");
-    command.args(std::env::args_os().skip(1)).env(WORKER_VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(of_worker)));
+    command.args(std::env::args_os().skip(1)).env(WORKER_VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(worker_end)));
     if let Some(name) = std::env::args_os().next() {
         std::os::unix::process::CommandExt::arg0(&mut command, name);
     }
@@ -143,8 +143,8 @@ fn work_as_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) ->
 
 /// Closes the outputs, so that readers see their end even if this process cannot end.
 fn release_outputs() {
-    if let Ok(nothing) = File::options().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(&nothing);
-        let _ = rustix::stdio::dup2_stderr(&nothing);
+    if let Ok(null) = File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
     }
 }

@@ -28,13 +28,13 @@ impl HostSettingsThread {
             let mut last = None;
             while Arc::strong_count(&notes) > 1 {
                 let tree = HostTree::read(Path::new("/")).for_log();
-                let settled = tree.without_moving();
-                if last.as_ref() != Some(&settled)
+                let stable_tree = tree.without_moving();
+                if last.as_ref() != Some(&stable_tree)
                     && let Ok(text) = serde_json::to_string(&tree)
                 {
                     let note = Note::new(SystemClock.read_clocks().wall_ns, Note::HOST, text);
                     notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
-                    last = Some(settled);
+                    last = Some(stable_tree);
                 }
                 thread::park_timeout(CHECK_INTERVAL);
             }

@@ -11,9 +11,9 @@ use crate::commands::{ceilings, output};
 /// Totals of the ticks that reached the log's thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogTotals {
-    /// Written.
+    /// Ticks written.
     pub ticks: u64,
-    /// Lost while the disk accepted no more.
+    /// Ticks lost while the disk accepted no more.
     pub lost_ticks: u64,
     /// Ticks removed by `--keep`.
     pub trimmed: Option<TrimSummary>,
@@ -31,8 +31,8 @@ pub struct LogKeeper {
 impl LogKeeper {
     /// Creates a writer for this log, and its totals.
     pub fn new(writer: LogWriter) -> (LogKeeper, Arc<Mutex<LogTotals>>) {
-        let sum: Arc<Mutex<LogTotals>> = Arc::default();
-        (LogKeeper { writer, totals: Arc::clone(&sum), is_paused: false, last_ns: None }, sum)
+        let totals: Arc<Mutex<LogTotals>> = Arc::default();
+        (LogKeeper { writer, totals: Arc::clone(&totals), is_paused: false, last_ns: None }, totals)
     }
 
     /// Writes one entry.

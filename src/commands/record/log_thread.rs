@@ -17,7 +17,7 @@ const MAX_FREE_ROWS: usize = 16;
 /// Waiting longer than this at the end is reported.
 const SLOW_END_AFTER: Duration = Duration::from_secs(1);
 
-/// Entry of the log, in this order.
+/// Entry of the queue: entries are written in the order in which they were queued.
 #[derive(Clone, Debug)]
 pub enum LogQueueEntry {
     /// A sample.
@@ -35,10 +35,10 @@ pub enum LogQueueEntry {
 
 impl LogQueueEntry {
     fn size_bytes(&self) -> usize {
-        let own = size_of::<LogQueueEntry>();
+        let entry_bytes = size_of::<LogQueueEntry>();
         match self {
-            LogQueueEntry::Tick { row, .. } => own + size_of_val(row.as_slice()),
-            LogQueueEntry::Note(note) => own + note.content_bytes() + note.kind.len(),
+            LogQueueEntry::Tick { row, .. } => entry_bytes + size_of_val(row.as_slice()),
+            LogQueueEntry::Note(note) => entry_bytes + note.content_bytes() + note.kind.len(),
         }
     }
 }
@@ -49,9 +49,9 @@ struct LogQueueState {
     bytes: usize,
     /// Written rows, for reuse.
     free_rows: Vec<Vec<f64>>,
-    /// Ticks that found no room since the last one that did, and the time of the first.
+    /// Number of ticks lost since the last tick that found room in the queue, and the time of the first lost tick.
     lost_ticks: Option<(u64, i64)>,
-    /// The thread is writing a tick.
+    /// True while the thread writes a tick.
     is_writing: bool,
     is_closed: bool,
     is_ended: bool,
@@ -65,7 +65,7 @@ struct LogQueue {
 
 impl LogQueue {
     fn lock_state(&self) -> MutexGuard<'_, LogQueueState> {
-        // nothing is half done where a holder could panic
+        // no holder of the lock leaves the state inconsistent, even if it panics
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -82,7 +82,7 @@ pub struct LogThread<E> {
 /// Result of ending a thread that had queued entries.
 #[derive(Debug, PartialEq, Eq)]
 pub enum QueueEnd<E> {
-    /// All are written.
+    /// All entries are written.
     Written,
     /// The writer failed.
     Failed(E),
@@ -132,10 +132,7 @@ impl<E: Send + 'static> LogThread<E> {
         }
         if let Some((lost, since)) = state.lost_ticks.take() {
             let lost = format_count(lost, "tick was", "ticks were");
-            let text = format!(
-                "{lost} lost: the log's disk accepted no data, and the queue in front of it \
-                                was full"
-            );
+            let text = format!("{lost} lost: the log's disk accepted no data, and the queue in front of it was full");
             push_entry(&mut state, LogQueueEntry::Note(Note::new(since, Note::GAP, text)));
         }
         push_entry(&mut state, entry);
@@ -158,25 +155,25 @@ impl<E: Send + 'static> LogThread<E> {
         count_ticks(&self.queue.lock_state())
     }
 
-    /// Asks the thread to write the queue and to end, and waits for that at most this long. `slow` is called with the
-    /// number of waiting ticks if it takes more than a moment.
-    pub fn end_thread(mut self, patience: Duration, slow: impl FnOnce(u64)) -> QueueEnd<E> {
+    /// Asks the thread to write the queue and to end, and waits for that at most this long. Calls `on_slow` with the
+    /// number of waiting ticks if it takes longer than [`SLOW_END_AFTER`].
+    pub fn end_thread(mut self, timeout: Duration, on_slow: impl FnOnce(u64)) -> QueueEnd<E> {
         let begin = Instant::now();
-        let (until, mut slow) = (begin + patience, Some(slow));
+        let (end, mut on_slow) = (begin + timeout, Some(on_slow));
         let mut state = self.queue.lock_state();
         state.is_closed = true;
         self.queue.changed.notify_all();
         while !state.is_ended {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return QueueEnd::Stuck(count_ticks(&state));
             }
             if begin.elapsed() >= SLOW_END_AFTER
-                && let Some(slow) = slow.take()
+                && let Some(on_slow) = on_slow.take()
             {
-                slow(count_ticks(&state));
+                on_slow(count_ticks(&state));
             }
-            let nap = if slow.is_some() { left.min(SLOW_END_AFTER) } else { left };
+            let nap = if on_slow.is_some() { remaining.min(SLOW_END_AFTER) } else { remaining };
             state = self.queue.changed.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
@@ -209,7 +206,7 @@ fn drain_queue<E>(queue: &LogQueue, mut write: impl FnMut(&LogQueueEntry) -> Res
         let bytes = entry.size_bytes();
         state.is_writing = matches!(entry, LogQueueEntry::Tick { .. });
         drop(state);
-        let done = write(&entry);
+        let result = write(&entry);
         let mut state = queue.lock_state();
         state.is_writing = false;
         state.bytes -= bytes;
@@ -218,7 +215,7 @@ fn drain_queue<E>(queue: &LogQueue, mut write: impl FnMut(&LogQueueEntry) -> Res
         {
             state.free_rows.push(row);
         }
-        done?;
+        result?;
     }
 }
 

@@ -42,7 +42,7 @@ use tracing::TraceThread;
 /// Time to wait for queued ticks at the end.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Columns of the bar besides the log's name.
+/// Columns of the progress bar that the log's name cannot use.
 const BAR_COLUMNS: usize = 52;
 
 /// Arguments of `record`.
@@ -132,7 +132,7 @@ fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
 /// Runs `record`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
-    self_protection::give_back();
+    self_protection::return_freed_memory();
     // before anything is started or printed, so that a signal always ends it cleanly
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
@@ -210,8 +210,8 @@ fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals, missed: u6
 /// Serves the page of the log, if requested.
 fn serve_page(arguments: &Arguments) -> Result<Option<WebView>, Failure> {
     let Some((listen, dir)) = arguments.serve.as_ref().zip(arguments.dir.as_ref()) else { return Ok(None) };
-    let raises = arguments.alerts.is_given();
-    serve::serve_recording(listen, &arguments.page, (dir, arguments.every), raises).map(Some)
+    let has_alerts = arguments.alerts.is_given();
+    serve::serve_recording(listen, &arguments.page, (dir, arguments.every), has_alerts).map(Some)
 }
 
 /// Passes on the sampler's last tick and its notes; false if the log's thread has failed.
@@ -244,9 +244,9 @@ fn alert_monitor(arguments: &AlertArguments) -> Result<Option<AlertMonitor>, Fai
     if !arguments.is_given() {
         return Ok(None);
     }
-    let judging =
+    let verdict_pack =
         packs::builtin_pack("default").ok_or_else(|| Failure::Failed("there is no default pack".into()))??;
-    AlertMonitor::new(arguments, judging).map(Some)
+    AlertMonitor::new(arguments, verdict_pack).map(Some)
 }
 
 /// A log that is being written.
@@ -335,12 +335,13 @@ fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
     Ok(Some(Note::new(SystemClock.read_clocks().wall_ns, Note::WARNING, text)))
 }
 
-fn record_progress_bar(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
+fn record_progress_bar(duration: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
     // a bar of two lines would leave one of them behind
-    let room = usize::from(console::Term::stderr().size().1).saturating_sub(BAR_COLUMNS);
-    let place = dir.map_or_else(String::new, |dir| format!(" to {}", last_columns(&dir.display().to_string(), room)));
-    let message = format!("recording{place}; press Ctrl-C to stop");
-    pacer::watch_progress_bar(lasts, message)
+    let max_columns = usize::from(console::Term::stderr().size().1).saturating_sub(BAR_COLUMNS);
+    let destination =
+        dir.map_or_else(String::new, |dir| format!(" to {}", last_columns(&dir.display().to_string(), max_columns)));
+    let message = format!("recording{destination}; press Ctrl-C to stop");
+    pacer::watch_progress_bar(duration, message)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const OOM_SCORE_ADJUSTMENT: &str = "-800";
 /// starts.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "no crate has mallopt as a safe call")]
-pub fn give_back() {
+pub fn return_freed_memory() {
     const LARGE_BUFFER_BYTES: i32 = 128 << 10;
     // SAFETY: mallopt takes two integers and touches no memory of ours; no other thread exists yet.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES) };
@@ -24,7 +24,7 @@ pub fn give_back() {
 
 /// Other C libraries return freed memory.
 #[cfg(not(target_env = "gnu"))]
-pub fn give_back() {}
+pub fn return_freed_memory() {}
 
 /// Ticks between the last wide row and the trim: the log's thread has freed it by then.
 const TRIM_DELAY_TICKS: u32 = 30;

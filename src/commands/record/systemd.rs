@@ -9,14 +9,14 @@ use std::time::Duration;
 /// The service manager that started this process, if there is one.
 pub struct ServiceManager {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// Time without a notification after which it kills a process.
+    /// Time without a notification after which the manager kills this process.
     watchdog: Option<Duration>,
     /// Time of the last notification, since the start.
     last_sent: Duration,
 }
 
 impl ServiceManager {
-    /// From `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
+    /// Creates the manager from the variables `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`.
     pub fn from_environment() -> ServiceManager {
         let address = std::env::var_os("NOTIFY_SOCKET").and_then(|name| match name.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name).ok(),
@@ -29,9 +29,9 @@ impl ServiceManager {
             Some((socket, address))
         });
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-        let ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
-        let patience = number("WATCHDOG_USEC").filter(|_| ours).map(Duration::from_micros);
-        ServiceManager { socket, watchdog: patience, last_sent: Duration::ZERO }
+        let is_for_this_process = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|_| is_for_this_process).map(Duration::from_micros);
+        ServiceManager { socket, watchdog, last_sent: Duration::ZERO }
     }
 
     /// Reports that the first tick was taken.
@@ -42,7 +42,7 @@ impl ServiceManager {
     /// Reports that the recorder is alive, at a third of the manager's timeout. Called often, with the time since the
     /// start.
     pub fn notify_alive(&mut self, elapsed: Duration) {
-        let is_due = |patience: Duration| elapsed.saturating_sub(self.last_sent) >= patience / 3;
+        let is_due = |watchdog: Duration| elapsed.saturating_sub(self.last_sent) >= watchdog / 3;
         if self.watchdog.is_some_and(is_due) {
             self.last_sent = elapsed;
             self.send_message("WATCHDOG=1");

@@ -22,11 +22,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The folder for this user's recorders; created if it is missing.
 fn socket_folder() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("diskwright"));
-    let of_root = rustix::process::geteuid().is_root().then(|| PathBuf::from(ROOT_FOLDER));
-    let Some(place) = runtime.or(of_root) else {
+    let root_folder = rustix::process::geteuid().is_root().then(|| PathBuf::from(ROOT_FOLDER));
+    let Some(base) = runtime.or(root_folder) else {
         return Err(io::Error::other("XDG_RUNTIME_DIR names no folder of this user"));
     };
-    let folder = place.join("recorders");
+    let folder = base.join("recorders");
     private_files::create_folder(&folder).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(folder)
 }
@@ -64,10 +64,10 @@ impl ControlSocket {
     }
 
     /// Waits this long for clients, and answers them.
-    pub fn answer_requests(&self, patience: Duration, mut answer: impl FnMut(&Value) -> Value) {
+    pub fn answer_requests(&self, duration: Duration, mut answer: impl FnMut(&Value) -> Value) {
         let timeout = rustix::event::Timespec {
-            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(patience.subsec_nanos()),
+            tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(duration.subsec_nanos()),
         };
         let mut fds = [PollFd::new(&self.listener, PollFlags::IN)];
         if !matches!(poll(&mut fds, Some(&timeout)), Ok(1..)) {
@@ -92,22 +92,22 @@ fn answer_client(mut stream: &UnixStream, answer: &mut impl FnMut(&Value) -> Val
     stream.set_write_timeout(Some(Duration::from_millis(200)))?;
     // the folder keeps other users out; requests over a socket that was passed on are refused as well
     let peer = rustix::net::sockopt::socket_peercred(stream.as_fd())?;
-    let (own, peer) = (rustix::process::geteuid(), peer.uid);
-    if peer != own && !peer.is_root() {
+    let (own_uid, peer_uid) = (rustix::process::geteuid(), peer.uid);
+    if peer_uid != own_uid && !peer_uid.is_root() {
         return Ok(());
     }
     let mut line = String::new();
     BufReader::new(stream.take(MAX_LINE_BYTES)).read_line(&mut line)?;
-    let order: Value = serde_json::from_str(&line).unwrap_or_default();
-    writeln!(stream, "{}", answer(&order))
+    let request: Value = serde_json::from_str(&line).unwrap_or_default();
+    writeln!(stream, "{}", answer(&request))
 }
 
 /// Sends a request to one recorder.
-fn query_recorder(path: &Path, order: &Value) -> io::Result<Value> {
+fn query_recorder(path: &Path, request: &Value) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    writeln!(stream, "{order}")?;
+    writeln!(stream, "{request}")?;
     let mut line = String::new();
     BufReader::new((&stream).take(MAX_LINE_BYTES)).read_line(&mut line)?;
     serde_json::from_str(&line).map_err(io::Error::other)
@@ -121,10 +121,10 @@ pub fn list_recorders() -> Vec<(PathBuf, Value)> {
     paths.filter_map(|path| Some((path.clone(), query_recorder(&path, &json!({ "order": "status" })).ok()?))).collect()
 }
 
-/// Sends an order and returns the answer.
+/// Sends a command (`on`, `off`) and returns the answer.
 ///
 /// # Errors
 /// If the recorder does not respond.
-pub fn send_order(path: &Path, order: &str, budget: f64) -> io::Result<Value> {
-    query_recorder(path, &json!({ "order": order, "budget": budget }))
+pub fn send_command(path: &Path, command: &str, budget: f64) -> io::Result<Value> {
+    query_recorder(path, &json!({ "order": command, "budget": budget }))
 }

@@ -1,4 +1,4 @@
-//! `record --trace`: single requests beside the counters. A separate thread reads the trace and takes orders from
+//! `record --trace`: single requests beside the counters. A separate thread reads the trace and takes commands from
 //! `trace on` and `trace off`; the sampler collects its data at each tick and never waits for it.
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,12 +23,12 @@ use super::trace_control::ControlSocket;
 
 /// Interval between reads of the trace: a processor's buffer of 8 MiB holds about 120,000 events.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval between checks for orders while nothing is traced.
+/// Interval between checks for commands while nothing is traced.
 const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of notes on requesting processes, and of the search for new disks.
 const SLOW_INTERVAL_NS: u64 = 10_000_000_000;
 /// Maximum number of rows in a note on requesting processes.
-const MAX_ASKERS: usize = 24;
+const MAX_REQUESTERS: usize = 24;
 /// Bytes of a page. Filesystems with larger folios dirty several pages at once, which count as one.
 const PAGE_BYTES: u64 = 4096;
 /// Microseconds as seconds.
@@ -40,7 +40,7 @@ struct SharedTrace {
     /// Requests since the last tick, by device.
     pending_intervals: HashMap<String, DeviceInterval>,
     notes: Vec<Note>,
-    /// The session that they belong to; 0 if nothing is traced.
+    /// Number of the session that intervals and notes belong to; 0 if nothing is traced.
     session: u64,
 }
 
@@ -79,7 +79,7 @@ impl TraceThread {
             while !own.load(Ordering::Relaxed) {
                 let nap = if worker.running_trace.is_some() { POLL_INTERVAL } else { IDLE_INTERVAL };
                 match &socket {
-                    Ok(socket) => socket.answer_requests(nap, |order| worker.execute_order(order)),
+                    Ok(socket) => socket.answer_requests(nap, |order| worker.execute_command(order)),
                     Err(_) => std::thread::park_timeout(nap),
                 }
                 worker.read_trace();
@@ -103,7 +103,7 @@ struct RunningTrace {
     request_count: u64,
     remarks_printed: usize,
     disks: Vec<u32>,
-    askers: HashMap<String, DeviceInterval>,
+    requesters: HashMap<String, DeviceInterval>,
     slow_from_ns: u64,
     /// Lost events that notes have reported.
     lost_reported: u64,
@@ -121,9 +121,9 @@ impl TraceWorker {
         lock_shared(&self.shared).notes.push(Note::new(SystemClock.read_clocks().wall_ns, Note::TRACE, text));
     }
 
-    fn execute_order(&mut self, order: &Value) -> Value {
-        let budget = order["budget"].as_f64().filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(0.01);
-        match order["order"].as_str() {
+    fn execute_command(&mut self, command: &Value) -> Value {
+        let budget = command["budget"].as_f64().filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(0.01);
+        match command["order"].as_str() {
             Some("on") if self.running_trace.is_none() => match self.begin_trace(budget) {
                 Ok(()) => self.status_json(),
                 Err(error) => json!({ "error": error }),
@@ -146,8 +146,8 @@ impl TraceWorker {
             needs_events: false,
             column_ns: SLOW_INTERVAL_NS,
         };
-        let now = SystemClock.read_clocks().running_ns;
-        let mut session = TraceSession::start(options, rate, now).map_err(|error| {
+        let now_ns = SystemClock.read_clocks().running_ns;
+        let mut session = TraceSession::start(options, rate, now_ns).map_err(|error| {
             let text = format!("cannot trace single requests: {error}");
             self.push_note(text.clone());
             text
@@ -160,28 +160,26 @@ impl TraceWorker {
             session.method().name(),
             diskwright_base::units::format_value(budget, "fraction")
         ));
-        let (requests, remarks, lost, askers) = (0, 0, 0, HashMap::new());
-        let slow_from_ns = now;
         self.running_trace = Some(RunningTrace {
             session,
             budget,
-            request_count: requests,
-            remarks_printed: remarks,
+            request_count: 0,
+            remarks_printed: 0,
             disks,
-            askers,
-            slow_from_ns,
-            lost_reported: lost,
+            requesters: HashMap::new(),
+            slow_from_ns: now_ns,
+            lost_reported: 0,
         });
         Ok(())
     }
 
-    fn end_trace(&mut self, why: &str) {
+    fn end_trace(&mut self, reason: &str) {
         if self.running_trace.take().is_some() {
             let mut shared = lock_shared(&self.shared);
             shared.session = 0;
             shared.pending_intervals.clear();
             drop(shared);
-            self.push_note(format!("tracing of single requests ended: {why}"));
+            self.push_note(format!("tracing of single requests ended: {reason}"));
         }
     }
 
@@ -206,8 +204,9 @@ impl TraceWorker {
             let name = running.session.names.name(device);
             running.request_count += interval.requests;
             if !interval.requesters.is_empty() {
-                let askers = DeviceInterval { requesters: interval.requesters.clone(), ..DeviceInterval::default() };
-                running.askers.entry(name.clone()).or_default().merge(askers);
+                let requesters =
+                    DeviceInterval { requesters: interval.requesters.clone(), ..DeviceInterval::default() };
+                running.requesters.entry(name.clone()).or_default().merge(requesters);
             }
             shared.pending_intervals.entry(name).or_default().merge(interval);
         }
@@ -219,13 +218,13 @@ impl TraceWorker {
         let loss = describe_losses(std::mem::replace(&mut running.lost_reported, lost), lost);
         shared.notes.extend(loss.map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
         let dirtied = dirtied_rows(&mut running.session);
-        let table = asker_table(std::mem::take(&mut running.askers), dirtied, seconds);
+        let table = requester_table(std::mem::take(&mut running.requesters), dirtied, seconds);
         shared.notes.extend(table.map(|table| Note::requesters(clock.wall_ns, table)));
         drop(shared);
         // histograms in the kernel cover the disks that existed when they started
-        let is_short = running.session.method() == TraceMethod::Bpf
+        let has_other_disks = running.session.method() == TraceMethod::Bpf
             && BlockDeviceNames::default().disks_and_paths() != running.disks;
-        if is_short {
+        if has_other_disks {
             let budget = running.budget;
             self.end_trace("disks were added or removed, so it restarts");
             // a refusal is noted in the log
@@ -263,15 +262,15 @@ fn describe_losses(before: u64, now: u64) -> Option<String> {
 
 /// Measures the requests per second of all disks over a moment.
 fn measure_request_rate() -> f64 {
-    const LOOK: Duration = Duration::from_millis(250);
+    const MEASURED_TIME: Duration = Duration::from_millis(250);
     let before = diskstats::read_totals();
-    std::thread::park_timeout(LOOK);
+    std::thread::park_timeout(MEASURED_TIME);
     let requests = diskstats::requests_of_disks(&BlockDeviceNames::default(), &[], &before, &diskstats::read_totals());
-    requests as f64 / LOOK.as_secs_f64()
+    requests as f64 / MEASURED_TIME.as_secs_f64()
 }
 
 /// Returns the requesting processes, those with the most device time first.
-fn asker_table(
+fn requester_table(
     devices: HashMap<String, DeviceInterval>,
     dirtied: Vec<RequesterRow>,
     elapsed_s: f64,
@@ -290,7 +289,7 @@ fn asker_table(
         }));
     }
     rows.sort_by(|a, b| b.device_s.total_cmp(&a.device_s).then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid))));
-    rows.truncate(MAX_ASKERS);
+    rows.truncate(MAX_REQUESTERS);
     rows.extend(dirtied);
     (!rows.is_empty()).then_some(RequesterTable { elapsed_s, rows })
 }
@@ -301,7 +300,7 @@ fn dirtied_rows(session: &mut TraceSession) -> Vec<RequesterRow> {
     let mut rows = Vec::new();
     for device in pages.devices() {
         let name = session.names.name(device);
-        rows.extend(pages.threads_of_device(device).into_iter().take(MAX_ASKERS).map(|thread| RequesterRow {
+        rows.extend(pages.threads_of_device(device).into_iter().take(MAX_REQUESTERS).map(|thread| RequesterRow {
             device: name.clone(),
             operation: RequesterRow::DIRTIED.to_owned(),
             pid: thread.pid,
@@ -323,7 +322,6 @@ fn is_kernel_thread(pid: i32) -> Option<bool> {
     Some(flags & 0x0020_0000 != 0)
 }
 
-/// Counters of a device's sums.
 /// Counters of every trace, and the scale of their stored values.
 const SUM_COUNTERS: [(&str, f64); 3] = [
     (physical_disk::TRACED_REQUESTS, 1.0),
@@ -363,28 +361,29 @@ impl TraceColumns {
             self.latency.add_requests(name, *operation, steps.iter().copied().enumerate());
         }
         let is_single = interval.singles.is_some();
-        // a gap, because the kernel only keeps histograms of the whole
-        let part = |ns| if interval.is_unsplit { f64::NAN } else { ns_to_us_seconds(ns) };
-        let mut cells = vec![interval.requests as f64, part(interval.device_ns), part(interval.before_ns)];
+        // a gap if the parts are unknown, because the kernel keeps only histograms of the whole latency
+        let part_us = |ns| if interval.is_unsplit { f64::NAN } else { ns_to_us(ns) };
+        let mut cells = vec![interval.requests as f64, part_us(interval.device_ns), part_us(interval.before_ns)];
         cells.extend(interval.singles.iter().flat_map(single_cells));
-        let before = self.devices.insert(name.to_owned(), (cells, is_single));
-        before.is_none_or(|(_, was_single)| was_single != is_single)
+        let previous = self.devices.insert(name.to_owned(), (cells, is_single));
+        previous.is_none_or(|(_, was_single)| was_single != is_single)
     }
 }
 
-fn ns_to_us_seconds(ns: u64) -> f64 {
+/// Converts nanoseconds to whole microseconds, in which times are stored.
+fn ns_to_us(ns: u64) -> f64 {
     (ns / 1000) as f64
 }
 
 fn single_cells(singles: &SingleRequestSums) -> [f64; SINGLE_COUNTERS.len()] {
     [
-        ns_to_us_seconds(singles.tag_wait_ns),
+        ns_to_us(singles.tag_wait_ns),
         singles.comparable as f64,
         singles.sequential as f64,
         singles.during_flush.count as f64,
-        ns_to_us_seconds(singles.during_flush.ns),
+        ns_to_us(singles.during_flush.ns),
         singles.outside_flush.count as f64,
-        ns_to_us_seconds(singles.outside_flush.ns),
+        ns_to_us(singles.outside_flush.ns),
     ]
 }
 

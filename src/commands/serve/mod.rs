@@ -75,7 +75,7 @@ pub struct Arguments {
     #[command(flatten)]
     judging: why::JudgingArguments,
     #[command(flatten)]
-    asking: StoreArguments,
+    store: StoreArguments,
     #[command(flatten)]
     alerts: AlertArguments,
     /// Print the address as JSON
@@ -86,7 +86,7 @@ pub struct Arguments {
 /// Runs `serve`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.judging.refuse_beyond_pack()?;
-    if arguments.asking.is_given()? || !arguments.log.is_empty() {
+    if arguments.store.is_given()? || !arguments.log.is_empty() {
         super::pacer::refuse_live_options(&[("--every", arguments.every.is_some())])?;
     }
     if arguments.every.is_some_and(|every| every < Duration::from_millis(100)) {
@@ -111,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Returns the hosts to show: this machine, those of logs, or those of a store.
 fn host_sources(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
-    if arguments.asking.is_given()? {
+    if arguments.store.is_given()? {
         return sources_of_store(arguments, pack);
     }
     if arguments.log.is_empty() {
@@ -120,7 +120,7 @@ fn host_sources(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSo
         }
         arguments.window.refuse_log_options()?;
         let every = arguments.every.unwrap_or(watch::DEFAULT_INTERVAL);
-        return Ok(vec![Box::new(ServedSource::of_this_machine(every, pack.clone(), &arguments.alerts)?)]);
+        return Ok(vec![Box::new(ServedSource::from_this_machine(every, pack.clone(), &arguments.alerts)?)]);
     }
     sources_of_logs(arguments, pack)
 }
@@ -144,16 +144,17 @@ fn sources_of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn Hos
         }
     }
     let source = |(name, paths, logs): (String, Vec<PathBuf>, Logs)| -> Result<Box<dyn HostSource>, Failure> {
-        Ok(Box::new(ServedSource::of_logs(name, logs, &paths, (pack.clone(), Some(alerts)))?))
+        Ok(Box::new(ServedSource::from_logs(name, logs, &paths, (pack.clone(), Some(alerts)))?))
     };
     groups.into_iter().map(source).collect()
 }
 
 /// Returns the machines of a store, worst first; each is read when somebody opens it.
 fn sources_of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
-    let (asking, window) = (arguments.asking.clone(), fix_window(&arguments.asking, &arguments.window)?);
-    let ranked = fleet::rank_hosts(&asking, &window, &arguments.judging)?;
-    let fetch: LogFetch = Arc::new(move |host: &str| metric_store::fetch_as_logs(&asking.for_host(host)?, &window));
+    let (store_arguments, window) = (arguments.store.clone(), fix_window(&arguments.store, &arguments.window)?);
+    let ranked = fleet::rank_hosts(&store_arguments, &window, &arguments.judging)?;
+    let fetch: LogFetch =
+        Arc::new(move |host: &str| metric_store::fetch_as_logs(&store_arguments.for_host(host)?, &window));
     let source = |(name, verdict)| -> Box<dyn HostSource> {
         Box::new(LateSource {
             name,
@@ -172,19 +173,19 @@ fn sources_of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn Ho
 }
 
 /// Fixes the ends of a ranking's window, so that a page opened later shows what was ranked.
-fn fix_window(asking: &StoreArguments, window: &LogWindow) -> Result<LogWindow, Failure> {
-    let wanted = asking.host_query(window, fleet::DEFAULT_WINDOW)?;
+fn fix_window(store_arguments: &StoreArguments, window: &LogWindow) -> Result<LogWindow, Failure> {
+    let query = store_arguments.host_query(window, fleet::DEFAULT_WINDOW)?;
     let end = |ms: i64| Some(time_argument::rfc3339(ms * 1_000_000));
-    Ok(window.with_ends(end(wanted.from_ms), end(wanted.to_ms)))
+    Ok(window.with_ends(end(query.from_ms), end(query.to_ms)))
 }
 
-/// Serves a log that this process records; they share nothing but the log. `raises` is true if the recorder raises
-/// alerts, so that the page need not look for them.
+/// Serves a log that this process records; the page and the recorder share nothing but the log. `raises_alerts` is true
+/// if the recorder raises alerts, so that the page need not search for them.
 pub fn serve_recording(
     listen: &str,
     page: &PageArguments,
     (dir, every): (&Path, Duration),
-    raises: bool,
+    raises_alerts: bool,
 ) -> Result<WebView, Failure> {
     let missing = || Failure::Failed("there is no rule pack `default`".into());
     let pack = packs::builtin_pack("default").ok_or_else(missing)??;
@@ -194,7 +195,7 @@ pub fn serve_recording(
         name: local_host_name(),
         verdict: None,
         pack: pack.clone(),
-        alerts: (!raises).then(AlertArguments::default),
+        alerts: (!raises_alerts).then(AlertArguments::default),
         is_live: true,
         interval_ns: i64::try_from(every.as_nanos()).unwrap_or(i64::MAX),
         paths,
@@ -222,9 +223,10 @@ fn start_web_view(
         listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_loopback_address(a.ip()));
     if is_open && page.token_file.is_none() {
         // the address that a name resolves to is unknown here
-        let may = if listen.parse::<SocketAddr>().is_ok() { "is" } else { "may be" };
-        let reason =
-            format!("{option} {listen} {may} reachable from other machines; give --token-file FILE to restrict access");
+        let verb = if listen.parse::<SocketAddr>().is_ok() { "is" } else { "may be" };
+        let reason = format!(
+            "{option} {listen} {verb} reachable from other machines; give --token-file FILE to restrict access"
+        );
         return Err(Failure::Usage(reason));
     }
     let token = page.token_file.as_deref().map(read_or_make_token).transpose()?;
@@ -262,9 +264,9 @@ fn is_loopback_address(address: IpAddr) -> bool {
 /// Reads the token from a file, which is created if it is missing.
 fn read_or_make_token(path: &Path) -> Result<String, Failure> {
     if !path.exists() {
-        let made = random_text(TOKEN_BYTES)?;
+        let new_token = random_text(TOKEN_BYTES)?;
         let mut file = diskwright_hostfiles::private_files::create(path)?;
-        std::io::Write::write_all(&mut file, format!("{made}\n").as_bytes())?;
+        std::io::Write::write_all(&mut file, format!("{new_token}\n").as_bytes())?;
     }
     let token = credentials::read_secret(path)?;
     if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b)) {

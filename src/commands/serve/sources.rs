@@ -37,17 +37,17 @@ impl History for SharedReader<'_> {
         lock_source(self.0).range()
     }
 
-    fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
-        lock_source(self.0).history().read(from_ns, to_ns, each)
+    fn read(&self, from_ns: i64, to_ns: i64, handle: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
+        lock_source(self.0).history().read(from_ns, to_ns, handle)
     }
 
     fn read_around(
         &self,
         stretch: (i64, i64),
         processes_after: Option<i64>,
-        each: &mut dyn FnMut(LogPiece<'_>),
+        handle: &mut dyn FnMut(LogPiece<'_>),
     ) -> Result<(), String> {
-        lock_source(self.0).history().read_around(stretch, processes_after, each)
+        lock_source(self.0).history().read_around(stretch, processes_after, handle)
     }
 }
 
@@ -66,13 +66,14 @@ impl ServedSource {
     }
 
     /// Returns this machine as a source.
-    pub fn of_this_machine(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
+    pub fn from_this_machine(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
         let monitor = AlertMonitor::new(alerts, pack.clone())?;
-        Ok(ServedSource::from_watched(local_host_name(), WatchSource::of_this_machine(every, monitor)?, pack))
+        Ok(ServedSource::from_watched(local_host_name(), WatchSource::from_this_machine(every, monitor)?, pack))
     }
 
-    /// Returns logs of one host as a source; alerts are looked for in them, unless their recorder raises them.
-    pub fn of_logs(
+    /// Returns logs of one host as a source. With `alerts`, the logs are searched for alerts; without, their recorder
+    /// raises them.
+    pub fn from_logs(
         name: String,
         logs: Logs,
         paths: &[PathBuf],
@@ -90,17 +91,17 @@ impl ServedSource {
         if let WatchSource::Logged(logged) = &*lock_source(&self.watched) {
             return Ok(logged.logs_of_range(range));
         }
-        let made = TemporaryFolder::new()?;
+        let folder = TemporaryFolder::new()?;
         let reader = SharedReader(&self.watched);
-        foreign::write_log::<StoreError>(made.log_path(), |sink| {
-            let each = &mut |piece: LogPiece<'_>| {
+        foreign::write_log::<StoreError>(folder.log_path(), |sink| {
+            let handle = &mut |piece: LogPiece<'_>| {
                 let _ = sink(piece);
             };
-            let read = reader.read(range.0, range.1, each);
-            debug_assert!(read.is_ok(), "memory can be read");
+            let result = reader.read(range.0, range.1, handle);
+            debug_assert!(result.is_ok(), "memory can be read");
             Ok(ReadSummary::default())
         })?;
-        Logs::open_fetched(made, &LogWindow::default())
+        Logs::open_fetched(folder, &LogWindow::default())
     }
 
     fn judge_for_range(&self, range: Stretch) -> Judge {
@@ -167,11 +168,11 @@ impl HostSource for ServedSource {
 
     fn compare_stretches(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
         let history = self.history()?;
-        let found =
+        let comparison =
             range_comparison::compare_ranges(history.as_ref(), &self.pack, first, second).map_err(failure_text)?;
-        let mut value = json!(found);
+        let mut value = json!(comparison);
         // a page shows only the first rows
-        value["counters"] = json!(diskwright_report::compare::order_rows(&found));
+        value["counters"] = json!(diskwright_report::compare::order_rows(&comparison));
         // the verdicts are fetched separately
         value.as_object_mut().map(|object| (object.remove("before"), object.remove("after")));
         Ok(value)
@@ -187,7 +188,7 @@ pub struct LateSource {
     /// Verdict on the whole window, if it is already known.
     pub verdict: Option<Result<Verdict, String>>,
     pub pack: Pack,
-    /// Alerts to look for in its logs; none if its recorder raises them.
+    /// Alerts to search for in its logs; `None` if its recorder raises them.
     pub alerts: Option<AlertArguments>,
     pub is_live: bool,
     /// Usual interval between ticks, until a log shows it.
@@ -211,11 +212,13 @@ impl HostSource for LateSource {
     }
 
     fn prepare(&self) -> Result<(), String> {
-        let _one = self.fetch_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // only one client fetches the logs; the others wait for them
+        let _guard = self.fetch_lock.lock().unwrap_or_else(PoisonError::into_inner);
         if self.fetched.get().is_none() {
             let logs = (self.fetch)(&self.name).map_err(failure_text)?;
-            let judging = (self.pack.clone(), self.alerts.as_ref());
-            let source = ServedSource::of_logs(self.name.clone(), logs, &self.paths, judging).map_err(failure_text)?;
+            let pack_and_alerts = (self.pack.clone(), self.alerts.as_ref());
+            let source =
+                ServedSource::from_logs(self.name.clone(), logs, &self.paths, pack_and_alerts).map_err(failure_text)?;
             let _ = self.fetched.set(source);
         }
         Ok(())

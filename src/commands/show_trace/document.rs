@@ -11,7 +11,7 @@ use super::histogram_steps::{self, HistogramStep};
 /// Maximum number of exact sizes listed.
 const MAX_SIZES: usize = 20;
 
-/// Returns the document on one trace.
+/// Returns the document of one trace.
 pub fn trace_document(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) -> Value {
     let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(time_argument::rfc3339);
     let skipped =
@@ -99,14 +99,14 @@ fn distribution_json(histogram: &Histogram, scale: f64) -> Value {
     if histogram.is_empty() {
         return Value::Null;
     }
-    let of = |value: Option<f64>| value.map(|v| v * scale);
-    let quantile = |share: f64| of(histogram.quantile(share));
+    let scaled = |value: Option<f64>| value.map(|v| v * scale);
+    let quantile = |share: f64| scaled(histogram.quantile(share));
     let steps = histogram_steps::histogram_steps(histogram);
-    let edge = |value: &u64| *value as f64 * scale;
-    let step = |(from, to, count): &HistogramStep| json!({ "from": edge(from), "to": edge(to), "count": count });
+    let edge = |value: u64| value as f64 * scale;
+    let step_json = |step: &HistogramStep| json!({ "from": edge(step.from), "to": edge(step.to), "count": step.count });
     json!({
         "count": histogram.count(),
-        "mean": of(histogram.mean()),
+        "mean": scaled(histogram.mean()),
         "least": quantile(0.0),
         "p50": quantile(0.5),
         "p90": quantile(0.9),
@@ -116,6 +116,6 @@ fn distribution_json(histogram: &Histogram, scale: f64) -> Value {
         "p9999": quantile(0.9999),
         "p99999": quantile(0.99999),
         "most": quantile(1.0),
-        "steps": steps.iter().filter(|s| s.2 > 0).map(step).collect::<Vec<_>>(),
+        "steps": steps.iter().filter(|step| step.count > 0).map(step_json).collect::<Vec<_>>(),
     })
 }

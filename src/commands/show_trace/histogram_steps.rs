@@ -2,8 +2,16 @@
 
 use diskwright_base::Histogram;
 
-/// From, to (values from the first up to just below the second) and count.
-pub type HistogramStep = (u64, u64, u64);
+/// A row of a histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistogramStep {
+    /// Smallest value.
+    pub from: u64,
+    /// All values are less than this one.
+    pub to: u64,
+    /// Number of values.
+    pub count: u64,
+}
 
 /// Returns the steps from the smallest to the greatest value, including empty ones between them. A step's edge may fall
 /// within a bucket of the histogram; the bucket then counts where its middle lies (0.8 % either way).
@@ -12,17 +20,17 @@ pub fn histogram_steps(histogram: &Histogram) -> Vec<HistogramStep> {
     for (from, to, count) in histogram.buckets() {
         let middle = from + (to - from) / 2;
         if steps.is_empty() {
-            let (low, high) = step_around(middle);
-            steps.push((low, high, 0));
+            let (from, to) = step_around(middle);
+            steps.push(HistogramStep { from, to, count: 0 });
         }
         while let Some(last) = steps.last()
-            && middle >= last.1
-            && last.1 < u64::MAX
+            && middle >= last.to
+            && last.to < u64::MAX
         {
-            steps.push((last.1, next_edge(last.1), 0));
+            steps.push(HistogramStep { from: last.to, to: next_edge(last.to), count: 0 });
         }
         if let Some(last) = steps.last_mut() {
-            last.2 += count;
+            last.count += count;
         }
     }
     steps
@@ -46,17 +54,21 @@ fn next_edge(edge: u64) -> u64 {
         return 1;
     }
     let power = 10u64.pow(edge.ilog10());
-    let times = match edge / power {
+    let multiple = match edge / power {
         1 => 2,
         2 => 5,
         _ => 10,
     };
-    power.saturating_mul(times)
+    power.saturating_mul(multiple)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn new_step(from: u64, to: u64, count: u64) -> HistogramStep {
+        HistogramStep { from, to, count }
+    }
 
     #[test]
     fn steps_are_contiguous_and_hold_every_value() {
@@ -66,17 +78,17 @@ mod tests {
             histogram.record(value);
         }
         let steps = histogram_steps(&histogram);
-        assert_eq!(steps[..3], [(0, 1, 1), (1, 2, 0), (2, 5, 2)]);
-        assert!(steps.windows(2).all(|w| w[0].1 == w[1].0));
-        assert!(steps.contains(&(1000, 2000, 2)) && steps.contains(&(2000, 5000, 1)));
-        assert_eq!(steps.iter().map(|s| s.2).sum::<u64>(), 7);
-        assert_eq!(steps.last().map(|s| s.1), Some(u64::MAX));
+        assert_eq!(steps[..3], [new_step(0, 1, 1), new_step(1, 2, 0), new_step(2, 5, 2)]);
+        assert!(steps.windows(2).all(|pair| pair[0].to == pair[1].from));
+        assert!(steps.contains(&new_step(1000, 2000, 2)) && steps.contains(&new_step(2000, 5000, 1)));
+        assert_eq!(steps.iter().map(|step| step.count).sum::<u64>(), 7);
+        assert_eq!(steps.last().map(|step| step.to), Some(u64::MAX));
     }
 
     #[test]
     fn steps_begin_at_the_first_recorded_value() {
         let mut histogram = Histogram::new();
         histogram.record(120_000);
-        assert_eq!(histogram_steps(&histogram), [(100_000, 200_000, 1)]);
+        assert_eq!(histogram_steps(&histogram), [new_step(100_000, 200_000, 1)]);
     }
 }

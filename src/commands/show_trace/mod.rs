@@ -38,23 +38,23 @@ fn open_trace(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure>
     let Some(id) = format else { return Ok(open(paths)?) };
     let Some(format) = FORMATS.iter().find(|format| format.id == id) else {
         let known = FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
-        let near = name_search::suggestion_hint(id, FORMATS.iter().map(|format| format.id));
-        return Err(Failure::Usage(format!("--trace-format {id}: unknown format{near}; formats: {known}")));
+        let suggestion = name_search::suggestion_hint(id, FORMATS.iter().map(|format| format.id));
+        return Err(Failure::Usage(format!("--trace-format {id}: unknown format{suggestion}; formats: {known}")));
     };
     Ok(open_with_format(paths, format)?)
 }
 
 /// Reads the trace and shows it.
-pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
-    let trace = open_trace(paths, wanted.format)?;
+pub fn run(paths: &[PathBuf], view: &TraceView<'_>) -> Result<(), Failure> {
+    let trace = open_trace(paths, view.format)?;
     // named devices mean all requests to them, whether passed on or not
-    let mut trace = if wanted.devices.is_empty() { trace } else { trace.with_every_layer() };
-    if wanted.csv && !wanted.json {
-        return print_csv(&mut trace, wanted.devices, wanted.cells);
+    let mut trace = if view.devices.is_empty() { trace } else { trace.with_every_layer() };
+    if view.csv && !view.json {
+        return print_csv(&mut trace, view.devices, view.cells);
     }
     let bar = pacer::watch_progress_bar(None, "reading".into());
     let mut statistics = Statistics::new();
-    for_each_request(&mut trace, wanted.devices, |request, _| {
+    for_each_request(&mut trace, view.devices, |request, _| {
         statistics.push(request);
         Ok(())
     })?;
@@ -62,22 +62,17 @@ pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
     let summary = trace.summary();
     let report = statistics.finish(&summary.devices);
     if report.all.requests == 0 {
-        return Err(Failure::Failed(describe_emptiness(&summary, wanted.devices)));
+        return Err(Failure::Failed(describe_emptiness(&summary, view.devices)));
     }
-    if wanted.json {
+    if view.json {
         return output::print_json(&document::trace_document(trace.format(), &summary, &report));
     }
-    show_report(trace.format().title, &summary, &report, wanted)
+    show_report(trace.format().title, &summary, &report, view)
 }
 
-fn show_report(
-    title: &str,
-    summary: &TraceSummary,
-    report: &TraceReport,
-    wanted: &TraceView<'_>,
-) -> Result<(), Failure> {
-    let once = wanted.devices.is_empty();
-    output::print_text(&tables::draw_trace(title, summary, report, once, wanted.charts, &output::stdout_style()))
+fn show_report(title: &str, summary: &TraceSummary, report: &TraceReport, view: &TraceView<'_>) -> Result<(), Failure> {
+    let counts_once = view.devices.is_empty();
+    output::print_text(&tables::draw_trace(title, summary, report, counts_once, view.charts, &output::stdout_style()))
 }
 
 /// Describes why there is nothing to show.
@@ -87,23 +82,23 @@ fn describe_emptiness(summary: &TraceSummary, devices: &[String]) -> String {
         let have = summary.devices.join(", ");
         return format!("{file}: there is no device {}; devices: {have}", devices.join(" or "));
     }
-    let because = summary.skipped.first().map(|s| format!(" ({}: {})", s.context, s.reason));
-    format!("{file}: contains no requests{}", because.unwrap_or_default())
+    let reason = summary.skipped.first().map(|s| format!(" ({}: {})", s.context, s.reason));
+    format!("{file}: contains no requests{}", reason.unwrap_or_default())
 }
 
-/// Calls `take` with the requests of the wanted devices and the device's name.
+/// Calls `handle` with each request to the selected devices, and the name of its device.
 fn for_each_request(
     trace: &mut Trace,
-    wanted: &[String],
-    mut take: impl FnMut(&Request, &str) -> Result<(), Failure>,
+    devices: &[String],
+    mut handle: impl FnMut(&Request, &str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let mut known: HashMap<u16, bool> = HashMap::new();
+    let mut is_selected: HashMap<u16, bool> = HashMap::new();
     while let Some(request) = trace.next() {
         let request = request?;
         let name = trace.devices().get(usize::from(request.device)).map_or("", String::as_str);
-        let matches = || wanted.is_empty() || wanted.iter().any(|pattern| matches_pattern(pattern, name));
-        if *known.entry(request.device).or_insert_with(matches) {
-            take(&request, name)?;
+        let is_match = || devices.is_empty() || devices.iter().any(|pattern| matches_pattern(pattern, name));
+        if *is_selected.entry(request.device).or_insert_with(is_match) {
+            handle(&request, name)?;
         }
     }
     Ok(())
@@ -111,12 +106,12 @@ fn for_each_request(
 
 /// Prints one line per request.
 fn print_csv(trace: &mut Trace, devices: &[String], cells: CsvCells) -> Result<(), Failure> {
-    const PIECE: usize = 64 << 10;
-    let mut out = String::with_capacity(2 * PIECE);
+    const PIECE_BYTES: usize = 64 << 10;
+    let mut out = String::with_capacity(2 * PIECE_BYTES);
     out.push_str(CSV_HEADING);
     for_each_request(trace, devices, |request, device| {
         write_csv_line(&mut out, request, &cells.terminal_cell(device));
-        if out.len() >= PIECE {
+        if out.len() >= PIECE_BYTES {
             output::print_data(out.as_bytes())?;
             out.clear();
         }

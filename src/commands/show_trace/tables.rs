@@ -1,4 +1,4 @@
-//! A request trace for people: tables and histograms of bars.
+//! A request trace as text: tables and histograms of bars.
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
@@ -7,24 +7,25 @@ use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 use diskwright_traces::statistics::{HOT_SHARES, MAX_STREAMS, RequestStatistics, TraceReport};
 use diskwright_traces::{PassedOn, TraceSummary};
 
-use super::histogram_steps;
+use super::histogram_steps::{self, HistogramStep};
 
 /// Maximum number of devices whose figures are shown separately besides the sum.
 const MAX_SEPARATE_DEVICES: usize = 4;
 /// Maximum number of exact sizes named.
 const MAX_SIZES: usize = 5;
 
-/// Draws everything about one trace. `once`: requests that were passed on count only at the last device.
+/// Draws everything about one trace. `counts_once` is true if requests that were passed on count only at the last
+/// device.
 pub fn draw_trace(
     title: &str,
     summary: &TraceSummary,
     report: &TraceReport,
-    once: bool,
+    counts_once: bool,
     charts: bool,
     style: &Style,
 ) -> String {
     let mut out = draw_heading(title, summary, report, style);
-    for line in summary_remarks(summary, once) {
+    for line in summary_remarks(summary, counts_once) {
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean_text(&line))));
     }
     if report.further_device_requests > 0 {
@@ -54,7 +55,7 @@ fn draw_heading(title: &str, summary: &TraceSummary, report: &TraceReport, style
         _ => format!("{} on a separate clock", units::format_value(report.all.flow.duration_s(), "s")),
     };
     let files = match summary.files.as_slice() {
-        [one] => style.clean_text(one),
+        [only] => style.clean_text(only),
         [first, ..] => format!("{} and {} more", style.clean_text(first), summary.files.len() - 1),
         [] => String::new(),
     };
@@ -62,32 +63,32 @@ fn draw_heading(title: &str, summary: &TraceSummary, report: &TraceReport, style
 }
 
 /// Describes limits of the figures, one per line.
-pub fn summary_remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
+pub fn summary_remarks(summary: &TraceSummary, counts_once: bool) -> Vec<String> {
     let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
         let one = format!("request of {device} was passed on to another device");
         let requests_text =
             format_count(*requests, &one, &format!("requests of {device} were passed on to another device"));
-        lines.push(match (once, *requests) {
+        lines.push(match (counts_once, *requests) {
             (true, 1) => format!("{requests_text} and counts there (--instance {device} shows it)"),
             (true, _) => format!("{requests_text} and count there (--instance {device} shows them)"),
             (false, 1) => format!("{requests_text}, which counts it too"),
             (false, _) => format!("{requests_text}, which counts them too"),
         });
     }
-    let mut counted = |count: u64, one: &str, many: &str| {
+    let mut add_count = |count: u64, one: &str, many: &str| {
         if count > 0 {
             lines.push(format_count(count, &format!("request {one}"), &format!("requests {many}")));
         }
     };
-    counted(summary.unfinished, "has no completion in the trace", "have no completion in the trace");
-    counted(
+    add_count(summary.unfinished, "has no completion in the trace", "have no completion in the trace");
+    add_count(
         summary.without_arrival,
         "has no arrival event: it counts from its issue",
         "have no arrival event: they count from their issue",
     );
-    counted(
+    add_count(
         summary.out_of_order,
         "is out of arrival order; its distance to the previous request is not counted",
         "are out of arrival order; their distance to the previous request is not counted",
@@ -151,7 +152,7 @@ fn draw_figures(out: &mut String, f: &RequestStatistics, name: &str, charts: boo
     out.push_str(&format!("\n{}\n", style.paint(Ink::Bold, &style.clean_text(name))));
     out.push_str(&time_table(f).render(style));
     out.push('\n');
-    out.push_str(&place_table(f).render(style));
+    out.push_str(&access_table(f).render(style));
     out.push_str(&format!("\nsize of reads and writes{}\n", common_sizes(f)));
     out.push_str(&draw_sizes(f, style));
     let mut histogram = |title: &str, histogram: &Histogram, unit: &str| {
@@ -175,12 +176,14 @@ fn time_table(f: &RequestStatistics) -> TextTable {
         table = table.with_column(title, Align::Right);
     }
     let mut row = |title: &str, h: &Histogram| {
-        let show = |ns: Option<f64>| ns.map_or_else(|| "unknown".into(), |ns| units::format_value(ns * 1e-9, "s"));
-        let few = if h.is_empty() { "unknown" } else { "-" };
-        let percentile = |share| h.percentile(share).map_or_else(|| few.to_owned(), |ns| show(Some(ns)));
+        let format_time =
+            |ns: Option<f64>| ns.map_or_else(|| "unknown".into(), |ns| units::format_value(ns * 1e-9, "s"));
+        let without_percentile = if h.is_empty() { "unknown" } else { "-" };
+        let percentile =
+            |share| h.percentile(share).map_or_else(|| without_percentile.to_owned(), |ns| format_time(Some(ns)));
         let percentiles = [0.5, 0.95, 0.99, 0.999, 0.99999].map(percentile);
-        let cells = [title.to_owned(), h.count().to_string(), show(h.mean())];
-        table.add_row(cells.into_iter().chain(percentiles).chain([show(h.max().map(|m| m as f64))]));
+        let cells = [title.to_owned(), h.count().to_string(), format_time(h.mean())];
+        table.add_row(cells.into_iter().chain(percentiles).chain([format_time(h.max().map(|m| m as f64))]));
     };
     row("queue", &f.queue_ns);
     row("service", &f.service_ns);
@@ -193,7 +196,7 @@ fn time_table(f: &RequestStatistics) -> TextTable {
     table
 }
 
-fn place_table(f: &RequestStatistics) -> TextTable {
+fn access_table(f: &RequestStatistics) -> TextTable {
     let mut table = TextTable::new().with_text_column("").with_text_column("");
     let mut row = |name: &str, value: String| table.add_row([name.to_owned(), value]);
     let variation = f.flow.variation.map_or_else(|| "unknown".into(), units::format_significant);
@@ -232,9 +235,9 @@ fn place_table(f: &RequestStatistics) -> TextTable {
 
 /// Formats `: 4 KiB 62 %, 64 KiB 20 %, …`.
 fn common_sizes(f: &RequestStatistics) -> String {
-    let all = f.operation_amount(Operation::Read).requests + f.operation_amount(Operation::Write).requests;
+    let total = f.operation_amount(Operation::Read).requests + f.operation_amount(Operation::Write).requests;
     let describe = |(length, times): &(u32, u64)| {
-        format!("{} {}", format_size(u64::from(*length)), units::format_value(*times as f64 / all as f64, "fraction"))
+        format!("{} {}", format_size(u64::from(*length)), units::format_value(*times as f64 / total as f64, "fraction"))
     };
     let named: Vec<String> = f.sizes.most_common(MAX_SIZES).iter().map(describe).collect();
     if named.is_empty() { String::new() } else { format!("; most common {}", named.join(", ")) }
@@ -249,52 +252,54 @@ struct HistogramRow {
 
 fn draw_sizes(f: &RequestStatistics, style: &Style) -> String {
     let powers = &f.sizes.by_power;
-    let used = |(reads, writes): &(u64, u64)| reads + writes > 0;
-    let (Some(first), Some(last)) = (powers.iter().position(used), powers.iter().rposition(used)) else {
+    let is_used = |(reads, writes): &(u64, u64)| reads + writes > 0;
+    let (Some(first), Some(last)) = (powers.iter().position(is_used), powers.iter().rposition(is_used)) else {
         return "  none\n".into();
     };
     let row = |power: usize| {
         let (reads, writes) = powers[power];
-        let behind = format!("{}, {}", format_count(reads, "read", "reads"), format_count(writes, "write", "writes"));
-        HistogramRow { label: format!("to {}", format_size(1 << power)), count: reads + writes, suffix: behind }
+        let suffix = format!("{}, {}", format_count(reads, "read", "reads"), format_count(writes, "write", "writes"));
+        HistogramRow { label: format!("to {}", format_size(1 << power)), count: reads + writes, suffix }
     };
     draw_bars(&(first..=last).map(row).collect::<Vec<_>>(), style)
 }
 
 fn histogram_rows(histogram: &Histogram, unit: &str) -> Vec<HistogramRow> {
-    let show = |value: u64| match unit {
+    let format = |value: u64| match unit {
         "s" => units::format_value(value as f64 * 1e-9, "s"),
         "bytes" => format_bytes(value),
         _ => value.to_string(),
     };
-    let row = |(from, to, count): histogram_steps::HistogramStep| {
-        let label = if to == from + 1 { show(from) } else { format!("{} to {}", show(from), show(to)) };
+    let row = |HistogramStep { from, to, count }: HistogramStep| {
+        let label = if to == from + 1 { format(from) } else { format!("{} to {}", format(from), format(to)) };
         HistogramRow { label, count, suffix: String::new() }
     };
     histogram_steps::histogram_steps(histogram).into_iter().map(row).collect()
 }
 
-/// Draws bars in proportion to the greatest; a row that is not empty shows a sign.
+/// Draws bars in proportion to the largest count; every row that is not empty has at least a thin bar.
 fn draw_bars(rows: &[HistogramRow], style: &Style) -> String {
     const MAX_BAR_COLUMNS: usize = 36;
-    let all: u64 = rows.iter().map(|r| r.count).sum();
+    let total: u64 = rows.iter().map(|r| r.count).sum();
     let max_count = rows.iter().map(|r| r.count).max().unwrap_or(0).max(1);
     let mut table = TextTable::new()
         .with_column("", Align::Right)
         .with_column("", Align::Left)
         .with_column("", Align::Right)
         .with_column("", Align::Left);
-    for HistogramRow { label, count, suffix: behind } in rows {
+    for HistogramRow { label, count, suffix } in rows {
         let length = (*count as f64 / max_count as f64 * MAX_BAR_COLUMNS as f64).round() as usize;
         let bar = match (count, length) {
             (0, _) => String::new(),
             (_, 0) => style.glyph("▏", ".").to_owned(),
             _ => style.glyph("█", "#").repeat(length),
         };
-        let part = *count as f64 / all.max(1) as f64;
-        let behind = if behind.is_empty() && *count > 0 { count.to_string() } else { behind.clone() };
-        let part = if *count > 0 { units::format_value(part, "fraction") } else { String::new() };
-        table.add_row([label.clone(), bar, part, if *count > 0 { behind } else { String::new() }]);
+        let (share, suffix) = match (*count, suffix.as_str()) {
+            (0, _) => (String::new(), String::new()),
+            (_, "") => (format_share(Some(*count as f64 / total.max(1) as f64)), count.to_string()),
+            (_, suffix) => (format_share(Some(*count as f64 / total.max(1) as f64)), suffix.to_owned()),
+        };
+        table.add_row([label.clone(), bar, share, suffix]);
     }
     table.render(style)
 }

@@ -15,24 +15,24 @@ fn new_axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
     Axis { words: words.to_owned(), unit: unit.to_owned(), scale }
 }
 
-/// Parts that are drawn as lines: those that did anything, drives of one array or group as their mean. `(name,
-/// positions among the components)`.
+/// Returns the parts that are drawn as lines, each with its name and the positions of its components. Only parts that
+/// did anything are drawn; the drives of one array or group are one part, drawn as their mean.
 fn drawn_parts(outcome: &SimulationOutcome) -> Vec<(String, Vec<usize>)> {
     let report = &outcome.report;
     let mut groups: BTreeMap<usize, (String, Vec<usize>)> = BTreeMap::new();
     let mut parts = Vec::new();
     let mut drive = 0;
     for (index, component) in report.components.iter().enumerate() {
-        let used = component.totals.arrived > 0;
+        let is_used = component.totals.arrived > 0;
         if component.kind != ComponentKind::Drive {
-            if used {
+            if is_used {
                 parts.push((component_name(component), vec![index]));
             }
             continue;
         }
-        if let Some((group, _)) = outcome.system.find_drive_group(drive).filter(|_| used) {
-            let words = || format!("drives {}", outcome.system.drives[group].name);
-            groups.entry(group).or_insert_with(|| (words(), Vec::new())).1.push(index);
+        if let Some((group, _)) = outcome.system.find_drive_group(drive).filter(|_| is_used) {
+            let name = || format!("drives {}", outcome.system.drives[group].name);
+            groups.entry(group).or_insert_with(|| (name(), Vec::new())).1.push(index);
         }
         drive += 1;
     }
@@ -48,9 +48,9 @@ fn mean_of(values: impl Iterator<Item = f64>) -> f64 {
 /// Charts of one run.
 pub fn run_charts(outcome: &SimulationOutcome) -> Vec<Curves> {
     let line = |(name, positions): (String, Vec<usize>)| {
-        let points = outcome.timeline.iter().map(|moment| {
-            let shares = positions.iter().filter_map(|p| moment.utilizations.get(*p).copied());
-            CurvePoint { x: moment.end_s, y: mean_of(shares), interval: None }
+        let points = outcome.timeline.iter().map(|sample| {
+            let shares = positions.iter().filter_map(|p| sample.utilizations.get(*p).copied());
+            CurvePoint { x: sample.end_s, y: mean_of(shares), interval: None }
         });
         ChartCurve { name, points: points.collect() }
     };
@@ -85,11 +85,11 @@ fn response_chart(report: &SimulationReport) -> Curves {
 /// Charts of a sweep; values that are not numbers are spaced evenly.
 pub fn sweep_charts(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     let numbers = sweep_numbers(runs);
-    let named = numbers.is_none();
-    let (places, unit) = numbers.unwrap_or_else(|| ((1..=runs.len()).map(|n| n as f64).collect(), ""));
-    let spread = places.iter().copied().fold(0.0, f64::max) / places.iter().copied().fold(f64::MAX, f64::min);
-    let scale = if !named && spread >= 16.0 && spread.is_finite() { AxisScale::Log } else { AxisScale::Linear };
-    let words = if named {
+    let is_named = numbers.is_none();
+    let (x_values, unit) = numbers.unwrap_or_else(|| ((1..=runs.len()).map(|n| n as f64).collect(), ""));
+    let spread = x_values.iter().copied().fold(0.0, f64::max) / x_values.iter().copied().fold(f64::MAX, f64::min);
+    let scale = if !is_named && spread >= 16.0 && spread.is_finite() { AxisScale::Log } else { AxisScale::Linear };
+    let x_label = if is_named {
         let names = runs.iter().enumerate().map(|(index, run)| format!("{} is {}", index + 1, run.value));
         format!("{key}: {}", names.collect::<Vec<_>>().join(", "))
     } else if unit.is_empty() {
@@ -97,21 +97,24 @@ pub fn sweep_charts(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
     } else {
         format!("{key}, {unit}")
     };
-    let x = || new_axis(&words, "count", scale);
-    let of_workloads = |of: &dyn Fn(&SimulationReport, usize) -> f64| -> Vec<ChartCurve> {
+    let x = || new_axis(&x_label, "count", scale);
+    let workload_curves = |extract: &dyn Fn(&SimulationReport, usize) -> f64| -> Vec<ChartCurve> {
         let names = runs.first().map_or(&[][..], |run| &run.outcome.report.workloads);
         let line = |(index, workload): (usize, &diskwright_simulator::WorkloadReport)| {
-            let values = runs.iter().zip(&places);
-            let point =
-                |(run, x): (&SweepRun, &f64)| CurvePoint { x: *x, y: of(&run.outcome.report, index), interval: None };
+            let values = runs.iter().zip(&x_values);
+            let point = |(run, x): (&SweepRun, &f64)| CurvePoint {
+                x: *x,
+                y: extract(&run.outcome.report, index),
+                interval: None,
+            };
             ChartCurve { name: workload.name.clone(), points: values.map(point).collect() }
         };
         names.iter().enumerate().map(line).collect()
     };
-    let rate = of_workloads(&|report, index| {
+    let rate = workload_curves(&|report, index| {
         report.workloads.get(index).map_or(f64::NAN, |w| w.counts.request_count() as f64 / report.elapsed_s())
     });
-    let response = of_workloads(&|report, index| {
+    let response = workload_curves(&|report, index| {
         report.workloads.get(index).and_then(|w| w.responses.mean()).map_or(f64::NAN, |ns| ns / 1e9)
     });
     let chart =
@@ -122,15 +125,15 @@ pub fn sweep_charts(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
         chart(
             "Utilization of each part",
             new_axis("Share of time busy", "fraction", AxisScale::Linear),
-            utilization_curves(runs, &places),
+            utilization_curves(runs, &x_values),
         ),
     ]
 }
 
-/// Utilization curve of each part that is used in any run, by its name.
-fn utilization_curves(runs: &[SweepRun], places: &[f64]) -> Vec<ChartCurve> {
+/// Returns the utilization curve of each part that is used in any run.
+fn utilization_curves(runs: &[SweepRun], x_values: &[f64]) -> Vec<ChartCurve> {
     let mut lines: Vec<ChartCurve> = Vec::new();
-    for (run, x) in runs.iter().zip(places) {
+    for (run, x) in runs.iter().zip(x_values) {
         for (name, positions) in drawn_parts(&run.outcome) {
             let components = &run.outcome.report.components;
             let y = mean_of(positions.iter().filter_map(|index| components.get(*index)).map(Component::utilisation));
@@ -218,8 +221,8 @@ fn component_table(report: &SimulationReport) -> SheetTable {
 pub fn sweep_sheet(key: &str, runs: &[SweepRun], charts: Vec<Curves>) -> PageSheet {
     let row = |run: &SweepRun| {
         let report = &run.outcome.report;
-        let sum = |of: fn(&diskwright_simulator::run::IoCounts) -> u64| {
-            report.workloads.iter().map(|w| of(&w.counts)).sum::<u64>() as f64 / report.elapsed_s()
+        let sum = |field: fn(&diskwright_simulator::run::IoCounts) -> u64| {
+            report.workloads.iter().map(|w| field(&w.counts)).sum::<u64>() as f64 / report.elapsed_s()
         };
         let first = report.workloads.first().and_then(|w| w.responses.mean());
         vec![

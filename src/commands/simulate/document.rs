@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 use super::outcome::{self, SimulationOutcome};
 
-/// Returns the document on a run.
+/// Returns the document of a run.
 pub fn simulation_document(outcome: &SimulationOutcome) -> Value {
     let mut document = json!({
         "schema": "diskwright.simulation/1",
         "name": outcome.system.name,
         "seed": outcome.system.watch.seed,
     });
-    if let (Value::Object(all), Value::Object(own)) = (&mut document, run_json(outcome)) {
-        all.extend(own);
+    if let (Value::Object(fields), Value::Object(run_fields)) = (&mut document, run_json(outcome)) {
+        fields.extend(run_fields);
     }
     document
 }
@@ -48,7 +48,7 @@ fn json_number(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }
 }
 
-/// Returns mean value analysis of the same system; `because` if it has no solution.
+/// Returns the result of mean value analysis of the same system, or `because` if it has no solution.
 fn analytic_json(system: &System) -> Value {
     match solve(system) {
         Ok(solution) => {
@@ -80,14 +80,14 @@ fn bottleneck_json(outcome: &SimulationOutcome) -> Value {
 
 fn workload_json(workload: &WorkloadReport, elapsed_s: f64) -> Value {
     let counts = &workload.counts;
-    let each = |count: u64| json_number(count as f64 / elapsed_s);
+    let per_second = |count: u64| json_number(count as f64 / elapsed_s);
     json!({
         "name": workload.name,
         "requests": counts.request_count(),
-        "requests_per_s": each(counts.request_count()),
-        "reads_per_s": each(counts.reads),
-        "writes_per_s": each(counts.writes),
-        "bytes_per_s": each(counts.byte_count()),
+        "requests_per_s": per_second(counts.request_count()),
+        "reads_per_s": per_second(counts.reads),
+        "writes_per_s": per_second(counts.writes),
+        "bytes_per_s": per_second(counts.byte_count()),
         "response_s": response_json(&workload.responses, workload.response_s),
         "operations": workload.operations.iter().map(|o| operations_json(o, elapsed_s)).collect::<Vec<_>>(),
     })
@@ -139,17 +139,17 @@ fn component_json(component: &Component) -> Value {
         "servers": component.servers,
         "utilisation": json_number(component.utilisation()),
     });
-    let more = totals_fields(&component.totals);
+    let totals = totals_fields(&component.totals);
     if let Value::Object(fields) = &mut value {
-        fields.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
+        fields.extend(totals.into_iter().map(|(key, value)| (key.to_owned(), value)));
         fields.insert("bytes_per_s".into(), json_number(counts.byte_count() as f64 / elapsed_s));
         if component.kind == diskwright_simulator::ComponentKind::Drive {
-            let each = |ns: u64| json_number(ns as f64 / 1e9 / counts.request_count() as f64);
+            let seconds_per_request = |ns: u64| json_number(ns as f64 / 1e9 / counts.request_count() as f64);
             fields.insert("reads_per_s".into(), json_number(counts.reads as f64 / elapsed_s));
             fields.insert("writes_per_s".into(), json_number(counts.writes as f64 / elapsed_s));
-            fields.insert("seek_s".into(), each(counts.seek_ns));
-            fields.insert("rotation_s".into(), each(counts.rotation_ns));
-            fields.insert("media_s".into(), each(counts.media_ns));
+            fields.insert("seek_s".into(), seconds_per_request(counts.seek_ns));
+            fields.insert("rotation_s".into(), seconds_per_request(counts.rotation_ns));
+            fields.insert("media_s".into(), seconds_per_request(counts.media_ns));
             fields.insert("hit_share".into(), json_number(counts.hits as f64 / counts.request_count() as f64));
         }
     }

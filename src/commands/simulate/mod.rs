@@ -99,7 +99,7 @@ impl ChartArguments {
         }
     }
 
-    /// True if one of them is standard output, where nothing else may be printed then.
+    /// True if one of the files is standard output, so that nothing else may be printed there.
     pub fn write_to_stdout(&self) -> bool {
         output_file::is_any_stdout(self.svg.iter().chain(&self.html))
     }

@@ -5,7 +5,7 @@ use diskwright_simulator::load::{LoadSpec, Operations, Timing};
 use diskwright_simulator::system::Workload;
 use diskwright_simulator::{Component, ComponentKind, SimulationReport, System};
 
-/// Utilization from which a component counts as full.
+/// Utilization from which a component counts as saturated.
 pub const FULL_UTILIZATION: f64 = 0.9;
 /// Utilization from which a component counts as highly used.
 pub const HIGH_UTILIZATION: f64 = 0.7;
@@ -62,18 +62,19 @@ pub struct UtilizationSample {
 /// while it positions is as busy as the drive, but requests wait for the drive.
 pub fn busiest_component(outcome: &SimulationOutcome) -> Option<&Component> {
     let report = &outcome.report;
-    let found = report.bottleneck().filter(|found| found.utilisation() > 0.0)?;
-    let channel = outcome.system.channels.iter().position(|channel| channel.name == found.name);
-    let held = channel
-        .filter(|channel| found.kind == ComponentKind::Channel && !outcome.system.channels[*channel].disconnects);
+    let busiest = report.bottleneck().filter(|busiest| busiest.utilisation() > 0.0)?;
+    let channel = outcome.system.channels.iter().position(|channel| channel.name == busiest.name);
+    let held_channel = channel
+        .filter(|channel| busiest.kind == ComponentKind::Channel && !outcome.system.channels[*channel].disconnects);
     let drives = report.components.iter().filter(|component| component.kind == ComponentKind::Drive);
-    let own = drives.enumerate().filter(|(number, _)| {
+    let group_drives = drives.enumerate().filter(|(number, _)| {
         let group = outcome.system.find_drive_group(*number as u32).map(|(group, _)| &outcome.system.drives[group]);
-        group.is_some_and(|group| group.channel == held)
+        group.is_some_and(|group| group.channel == held_channel)
     });
-    let busiest = own.map(|(_, drive)| drive).max_by(|a, b| a.utilisation().total_cmp(&b.utilisation()));
-    let drive = busiest.filter(|drive| held.is_some() && drive.utilisation() >= found.utilisation() - 0.02);
-    Some(drive.unwrap_or(found))
+    let busiest_drive = group_drives.map(|(_, drive)| drive).max_by(|a, b| a.utilisation().total_cmp(&b.utilisation()));
+    let drive =
+        busiest_drive.filter(|drive| held_channel.is_some() && drive.utilisation() >= busiest.utilisation() - 0.02);
+    Some(drive.unwrap_or(busiest))
 }
 
 /// Name of a part: `drive disk0`, `processors`, `raid port`.
@@ -91,9 +92,9 @@ pub fn describe_bottleneck(outcome: &SimulationOutcome) -> String {
         return outcome.unmeasured_reason().unwrap_or_else(|| "no part of the path was busy".to_owned());
     };
     let share = component.utilisation();
-    let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
-    let many = outcome.report.components.iter().filter(alike).count();
-    let component_text = match many {
+    let is_alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
+    let alike_count = outcome.report.components.iter().filter(is_alike).count();
+    let component_text = match alike_count {
         0 | 1 => component_name(component),
         n => format!("{n} {} like {}", plural_kind(component.kind), component.name),
     };
@@ -104,10 +105,11 @@ pub fn describe_bottleneck(outcome: &SimulationOutcome) -> String {
             format!("highest utilization: {component_text}, busy {busy} of the time; little capacity is left")
         }
         _ => {
-            let lost = |of: &Operations| of.totals.lost > 0;
-            let refused = outcome.report.workloads.iter().any(|workload| workload.operations.iter().any(lost));
+            let has_losses = |operations: &Operations| operations.totals.lost > 0;
+            let has_rejected =
+                outcome.report.workloads.iter().any(|workload| workload.operations.iter().any(has_losses));
             // rejected requests did not arrive at the rate of the load
-            let pace = rate_limiter(&outcome.system).filter(|_| !refused);
+            let pace = rate_limiter(&outcome.system).filter(|_| !has_rejected);
             let limit = pace.map_or(String::new(), |pace| format!(", {pace}"));
             format!("highest utilization: {component_text}, busy {busy} of the time; nothing is saturated{limit}")
         }
@@ -123,9 +125,9 @@ fn plural_kind(kind: ComponentKind) -> String {
     }
 }
 
-/// Describes what limits the rate if no part does; `None` if loads differ.
+/// Describes what limits the rate if no part of the path does; `None` if the workloads differ in it.
 fn rate_limiter(system: &System) -> Option<&'static str> {
-    let of = |workload: &Workload| match &workload.load {
+    let limiter = |workload: &Workload| match &workload.load {
         LoadSpec::Open(_) => "the given rate is the limit",
         LoadSpec::Trace(trace) if matches!(trace.timing, Timing::Open { .. }) => "the trace sets the rate",
         LoadSpec::Trace(_) | LoadSpec::Sort(_) => "the program limits the rate",
@@ -133,9 +135,9 @@ fn rate_limiter(system: &System) -> Option<&'static str> {
             "the users limit the rate"
         }
     };
-    let mut paces = system.workloads.iter().map(of);
-    let first = paces.next()?;
-    paces.all(|pace| pace == first).then_some(first)
+    let mut limiters = system.workloads.iter().map(limiter);
+    let first = limiters.next()?;
+    limiters.all(|limiter| limiter == first).then_some(first)
 }
 
 /// Share of the processors' time spent on interrupts, including programmed I/O.

@@ -54,19 +54,19 @@ pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Fail
 }
 
 fn replay_trace(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOutcome, Failure> {
-    let DiskspecsDrive { mut spec, mut notes, has_channel_time: channel_is_told } = read_drive(drive)?;
-    check_channel(arguments.channel, channel_is_told)?;
+    let DiskspecsDrive { mut spec, mut notes, has_channel_time } = read_drive(drive)?;
+    check_channel(arguments.channel, has_channel_time)?;
     let (requests, skipped) = read_trace(trace, &mut notes)?;
-    let mut channel_from = "drive file";
-    if !channel_is_told {
-        let given_rate = arguments.channel.map(|rate| BLOCK_BYTES * 1_000_000_000 / rate.max(1));
-        let times = match given_rate {
+    let mut channel_source = "drive file";
+    if !has_channel_time {
+        let given_block_ns = arguments.channel.map(|rate| BLOCK_BYTES * 1_000_000_000 / rate.max(1));
+        let times = match given_block_ns {
             Some(block) => {
-                channel_from = "option";
+                channel_source = "option";
                 Some((block, block))
             }
             None => {
-                channel_from = "trace";
+                channel_source = "trace";
                 channel_block_time(&drive_model(&spec)?, &requests)
             }
         };
@@ -76,7 +76,7 @@ fn replay_trace(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<Rep
                 spec.channel.write_block = spec.channel.write_block.max(write);
             }
             None => {
-                channel_from = "none";
+                channel_source = "none";
                 notes.push(
                     "no channel is given and the trace has too few hits to derive one: the channel takes no \
                      time"
@@ -103,19 +103,19 @@ fn replay_trace(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<Rep
         skipped,
         read_block: spec.channel.read_block,
         write_block: spec.channel.write_block,
-        channel_source: channel_from,
+        channel_source,
         replay,
         wall_s,
     })
 }
 
 /// Refuses a channel rate that would have no effect.
-fn check_channel(rate: Option<u64>, is_told: bool) -> Result<(), Failure> {
+fn check_channel(rate: Option<u64>, has_channel_time: bool) -> Result<(), Failure> {
     match rate {
         Some(0) => Err(Failure::Usage("--channel: the rate must be above 0 bytes per second".into())),
-        Some(_) if is_told => {
-            let why = "--channel has no effect: the drive's file gives the rate of the channel";
-            Err(Failure::Usage(why.into()))
+        Some(_) if has_channel_time => {
+            let reason = "--channel has no effect: the drive's file gives the rate of the channel";
+            Err(Failure::Usage(reason.into()))
         }
         _ => Ok(()),
     }
@@ -127,39 +127,39 @@ fn drive_model(spec: &diskwright_simulator::drive::Spec) -> Result<Arc<Model>, F
 
 fn read_drive(path: &Path) -> Result<DiskspecsDrive, Failure> {
     let name = path.display().to_string();
-    let own = read_text_file(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
-    Ok(diskspecs::read_drive(&name, &own, &|other: &str| read_text_file(Path::new(other)))?)
+    let text = read_text_file(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+    Ok(diskspecs::read_drive(&name, &text, &|other: &str| read_text_file(Path::new(other)))?)
 }
 
 /// Reads the measured requests of a trace, and the reasons for skipped ones.
 fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest>, Vec<Value>), Failure> {
     let mut trace = diskwright_traces::open(&[path.to_owned()])?;
     let mut requests: Vec<ReplayRequest> = Vec::new();
-    let (mut last_done, mut overlapping, mut left) = (0, 0_u64, 0_u64);
+    let (mut last_completion_ns, mut overlapping, mut left_out) = (0, 0_u64, 0_u64);
     let mut devices: BTreeSet<u16> = BTreeSet::new();
     for request in &mut trace {
         let request = request?;
-        let Some((measured, done)) = measured_request(&request) else {
-            left += 1;
+        let Some((measured, completion_ns)) = measured_request(&request) else {
+            left_out += 1;
             continue;
         };
         if let Some(last) = requests.last_mut() {
-            let pause = request.arrival_ns - last_done;
+            let pause = request.arrival_ns - last_completion_ns;
             overlapping += u64::from(pause < 0);
             last.pause_ns = u64::try_from(pause).unwrap_or(0);
         }
-        last_done = done;
+        last_completion_ns = completion_ns;
         devices.insert(request.device);
         requests.push(measured);
     }
     if requests.is_empty() {
-        let right = "a replay needs a trace with the response time of each request";
-        return Err(Failure::Failed(format!("{}: no measured requests in it; {right}", path.display())));
+        let hint = "a replay needs a trace with the response time of each request";
+        return Err(Failure::Failed(format!("{}: no measured requests in it; {hint}", path.display())));
     }
-    if left > 0 {
+    if left_out > 0 {
         let reason = "without a response time, or neither read nor write,";
         notes.push(format_count(
-            left,
+            left_out,
             &format!("request {reason} was left out"),
             &format!("requests {reason} were left out"),
         ));
@@ -168,8 +168,9 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
         notes.push(format!("the trace has requests of {} devices; all are replayed on the one drive", devices.len()));
     }
     if overlapping > 0 {
-        let early = format_count(overlapping, "request", "requests");
-        notes.push(format!("{early} arrived before the previous one completed; all are replayed one by one"));
+        let overlapping_text = format_count(overlapping, "request", "requests");
+        notes
+            .push(format!("{overlapping_text} arrived before the previous one completed; all are replayed one by one"));
     }
     let summary = trace.summary();
     let skipped = summary.skipped.iter().map(|s| json!({ "where": s.context, "because": s.reason, "times": s.count }));
@@ -182,11 +183,11 @@ fn measured_request(request: &Request) -> Option<(ReplayRequest, i64)> {
         Operation::Write => true,
         _ => return None,
     };
-    let (done, response) = (request.completion_time_ns()?, request.response_ns()?);
+    let (completion_ns, response) = (request.completion_time_ns()?, request.response_ns()?);
     let first = request.offset_bytes / BLOCK_BYTES;
     let blocks = request.end_bytes().div_ceil(BLOCK_BYTES) - first;
     let io = Io { first, blocks: u32::try_from(blocks).ok().filter(|b| *b > 0)?, write };
-    Some((ReplayRequest { io, response_ns: response, pause_ns: 0 }, done))
+    Some((ReplayRequest { io, response_ns: response, pause_ns: 0 }, completion_ns))
 }
 
 /// Value below which a share of sorted times lies, seconds.
@@ -222,7 +223,7 @@ fn replay_document(outcome: &ReplayOutcome) -> Value {
     };
     let by_hit: serde_json::Map<String, Value> =
         CacheOutcome::ALL.iter().map(|hit| (hit.name().to_owned(), part(&replay.by_hit[*hit as usize]))).collect();
-    let each = |sum_s: f64| mean_s(sum_s, requests as u64);
+    let mean = |sum_s: f64| mean_s(sum_s, requests as u64);
     let spent = &replay.spent;
     json!({
         "schema": "diskwright.replay/1",
@@ -239,12 +240,12 @@ fn replay_document(outcome: &ReplayOutcome) -> Value {
         "writes": part(&replay.writes),
         "by_hit": by_hit,
         "predicted_parts_s": {
-            "waiting": each(spent.waiting_s),
-            "overhead": each(spent.overhead_s),
-            "seek": each(spent.seek_s),
-            "rotation": each(spent.rotation_s),
-            "media": each(spent.media_s),
-            "channel": each(spent.channel_s),
+            "waiting": mean(spent.waiting_s),
+            "overhead": mean(spent.overhead_s),
+            "seek": mean(spent.seek_s),
+            "rotation": mean(spent.rotation_s),
+            "media": mean(spent.media_s),
+            "channel": mean(spent.channel_s),
         },
         "quantiles": QUANTILES.iter().map(step).collect::<Vec<_>>(),
         "channel": {
@@ -270,10 +271,15 @@ fn draw_replay(outcome: &ReplayOutcome, style: &Style) -> String {
         .with_column("requests", Align::Right)
         .with_column("measured", Align::Right)
         .with_column("predicted", Align::Right);
-    let mut line = |name: &str, part: &ReplaySums| {
+    let mut add_line = |name: &str, part: &ReplaySums| {
         if part.requests > 0 {
-            let of = |sum: f64| seconds(mean_s(sum, part.requests));
-            table.add_row([name.to_owned(), part.requests.to_string(), of(part.measured_s), of(part.predicted_s)]);
+            let format_mean = |sum: f64| seconds(mean_s(sum, part.requests));
+            table.add_row([
+                name.to_owned(),
+                part.requests.to_string(),
+                format_mean(part.measured_s),
+                format_mean(part.predicted_s),
+            ]);
         }
     };
     let totals = ReplaySums {
@@ -281,17 +287,17 @@ fn draw_replay(outcome: &ReplayOutcome, style: &Style) -> String {
         measured_s: replay.reads.measured_s + replay.writes.measured_s,
         predicted_s: replay.reads.predicted_s + replay.writes.predicted_s,
     };
-    line("mean response", &totals);
-    line("  reads", &replay.reads);
-    line("  writes", &replay.writes);
+    add_line("mean response", &totals);
+    add_line("  reads", &replay.reads);
+    add_line("  writes", &replay.writes);
     for hit in CacheOutcome::ALL {
-        line(&format!("  {}", describe_hit(hit)), &replay.by_hit[hit as usize]);
+        add_line(&format!("  {}", describe_hit(hit)), &replay.by_hit[hit as usize]);
     }
     let (measured, predicted) = (sort_times(&replay.measured_ns), sort_times(&replay.predicted_ns));
     for share in QUANTILES {
-        let of = |times: &[Ns]| format_value(quantile_s(times, share), "s");
+        let format_quantile = |times: &[Ns]| format_value(quantile_s(times, share), "s");
         let name = format!("{} % are faster than", (share * 100.0).round());
-        table.add_row([name, String::new(), of(&measured), of(&predicted)]);
+        table.add_row([name, String::new(), format_quantile(&measured), format_quantile(&predicted)]);
     }
     out += &table.render(style);
     out += &format!("\ndemerit {}, {} of the mean\n", seconds(replay.demerit_s()), format_value(share, "fraction"));
@@ -322,7 +328,7 @@ fn distribution_chart(replay: &Replay) -> Curves {
             let share = n as f64 / MAX_POINTS as f64;
             CurvePoint { x: quantile_s(&sorted, share), y: share, interval: None }
         };
-        // the last few are so far apart that they would flatten the rest
+        // the slowest requests are left out: they are so far apart that they would flatten the curve
         ChartCurve { name: name.to_owned(), points: (0..MAX_POINTS).map(point).collect() }
     };
     let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: AxisScale::Linear };
@@ -349,8 +355,8 @@ fn replay_sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> Pa
     );
     let (measured, predicted) = (sort_times(&replay.measured_ns), sort_times(&replay.predicted_ns));
     let row = |share: &f64| {
-        let of = |times: &[Ns]| format_value(quantile_s(times, *share), "s");
-        vec![format!("{} %", (share * 100.0).round()), of(&measured), of(&predicted)]
+        let format_quantile = |times: &[Ns]| format_value(quantile_s(times, *share), "s");
+        vec![format!("{} %", (share * 100.0).round()), format_quantile(&measured), format_quantile(&predicted)]
     };
     let titles = ["are faster than", "measured", "predicted"].map(str::to_owned).to_vec();
     let quantiles = SheetTable { titles, rows: QUANTILES.iter().map(row).collect() };

@@ -33,9 +33,9 @@ impl SimulationLog {
         let begin = epoch_ns.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));
         writer.add_note(&Note::new(begin, Note::SOURCE, source))?;
         writer.add_note(&Note::topology(begin, samples.topology().clone()))?;
-        let nothing = vec![f64::NAN; samples.schema().series.len()];
-        writer.push(samples.schema(), Tick { time_ns: begin, elapsed_ns: 0 }, &nothing)?;
-        Ok(SimulationLog { writer, samples, row: nothing })
+        let gaps = vec![f64::NAN; samples.schema().series.len()];
+        writer.push(samples.schema(), Tick { time_ns: begin, elapsed_ns: 0 }, &gaps)?;
+        Ok(SimulationLog { writer, samples, row: gaps })
     }
 
     /// Adds an interval.

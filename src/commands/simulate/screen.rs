@@ -23,20 +23,20 @@ pub fn draw_simulation(outcome: &SimulationOutcome, style: &Style) -> String {
     let name = style.paint(Ink::Bold, &style.clean_text(&outcome.system.name));
     let mut out =
         format!("{name}: {} simulated, seed {}\n\n", format_seconds(report.elapsed_s()), outcome.system.watch.seed);
-    if let (false, Some(because)) = (outcome.is_measured(), outcome.unmeasured_reason()) {
-        return out + &style.paint(Ink::Bad, &because) + "\n";
+    if let (false, Some(reason)) = (outcome.is_measured(), outcome.unmeasured_reason()) {
+        return out + &style.paint(Ink::Bad, &reason) + "\n";
     }
     out += &workload_table(report).render(style);
     out.push('\n');
     out += &draw_components(report, style);
     for array in report.arrays.iter().filter(|array| array.counts.request_count() > 0) {
-        let per = array.member_ios as f64 / array.counts.request_count() as f64;
-        let each = array.totals.throughput_per_s();
+        let member_ios = array.member_ios as f64 / array.counts.request_count() as f64;
+        let rate = array.totals.throughput_per_s();
         let name = style.clean_text(&array.name);
         out += &format!(
             "\n{name}: {} from users, {} member I/Os for each",
-            format_value(each, "per_s"),
-            format_significant(per)
+            format_value(rate, "per_s"),
+            format_significant(member_ios)
         );
         if let Some(background) = &array.background {
             let share = background.done_bytes as f64 / background.all_bytes.max(1) as f64;
@@ -165,9 +165,9 @@ fn component_line(component: &Component, style: &Style) -> String {
     let queue = component.totals.mean_queue();
     let rate = component.totals.throughput_per_s();
     let bytes = component.counts.byte_count() as f64 / (component.totals.elapsed_ns as f64 / 1e9);
-    let moved = if bytes > 0.0 { format_value(bytes, "bytes_per_s") } else { String::new() };
+    let throughput = if bytes > 0.0 { format_value(bytes, "bytes_per_s") } else { String::new() };
     let line = format!(
-        "{name}  {} {:>5}  {:>6}  {:>9}  {moved}",
+        "{name}  {} {:>5}  {:>6}  {:>9}  {throughput}",
         style.paint(ink, &bar),
         format_value(share, "fraction"),
         format_significant(queue),

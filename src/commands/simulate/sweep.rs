@@ -61,14 +61,14 @@ pub fn run_sweep(
     output::print_text(&out)
 }
 
-/// Remarks on runs, each once, with the values that they apply to unless that is all of them.
+/// Returns the remarks on runs, each once, with the values that it applies to, unless it applies to all.
 pub fn sweep_remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
-    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut remarks: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {
         for note in &run.outcome.notes {
-            match found.iter_mut().find(|(known, _)| *known == note.as_str()) {
+            match remarks.iter_mut().find(|(known, _)| *known == note.as_str()) {
                 Some((_, values)) => values.push(run.value.as_str()),
-                None => found.push((note.as_str(), vec![run.value.as_str()])),
+                None => remarks.push((note.as_str(), vec![run.value.as_str()])),
             }
         }
     }
@@ -76,7 +76,7 @@ pub fn sweep_remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
         true => note.to_owned(),
         false => format!("{key}={}: {note}", values.join(",")),
     };
-    found.into_iter().map(format_remark).collect()
+    remarks.into_iter().map(format_remark).collect()
 }
 
 /// Runs all values, in their order.
@@ -84,24 +84,24 @@ fn run_all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> R
     // every description is read before anything runs, so that an error is reported at once
     let mut systems = Vec::with_capacity(values.len());
     for value in values {
-        let own = Setting { key: key.to_owned(), value: value.clone() };
-        let settings: Vec<Setting> = settings.iter().cloned().chain([own]).collect();
+        let setting = Setting { key: key.to_owned(), value: value.clone() };
+        let settings: Vec<Setting> = settings.iter().cloned().chain([setting]).collect();
         systems.push(Mutex::new(Some(read_loaded_system(path, &settings)?)));
     }
     let bar = simulation_progress_bar(values.len() as u64, "{msg} {wide_bar} {pos}/{len} runs");
     let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<SimulationOutcome, Failure>>>> =
+    let results: Vec<Mutex<Option<Result<SimulationOutcome, Failure>>>> =
         values.iter().map(|_| Mutex::new(None)).collect();
     let work = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(system) = systems.get(number) else { return };
-            let taken = system.lock().ok().and_then(|mut system| system.take());
-            let Some((system, notes)) = taken else { continue };
+            let loaded = system.lock().ok().and_then(|mut system| system.take());
+            let Some((system, notes)) = loaded else { continue };
             let outcome = simulate_system(system, notes, |_| Ok(()));
             bar.inc(1);
-            if let Ok(mut place) = done[number].lock() {
-                *place = Some(outcome);
+            if let Ok(mut slot) = results[number].lock() {
+                *slot = Some(outcome);
             }
         }
     };
@@ -113,8 +113,8 @@ fn run_all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> R
     });
     bar.finish_and_clear();
     let mut runs = Vec::with_capacity(values.len());
-    for (value, place) in values.iter().zip(done) {
-        let outcome = place.into_inner().ok().flatten();
+    for (value, slot) in values.iter().zip(results) {
+        let outcome = slot.into_inner().ok().flatten();
         let stopped = || Failure::Failed(format!("the run with {key}={value} did not finish"));
         runs.push(SweepRun { value: value.clone(), outcome: outcome.ok_or_else(stopped)?? });
     }
@@ -124,8 +124,8 @@ fn run_all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> R
 fn sweep_document(key: &str, runs: &[SweepRun]) -> Value {
     let points = runs.iter().map(|run| {
         let mut point = json!({ "value": run.value });
-        if let (Value::Object(all), Value::Object(own)) = (&mut point, document::run_json(&run.outcome)) {
-            all.extend(own);
+        if let (Value::Object(fields), Value::Object(run_fields)) = (&mut point, document::run_json(&run.outcome)) {
+            fields.extend(run_fields);
         }
         point
     });
@@ -140,9 +140,9 @@ fn sweep_document(key: &str, runs: &[SweepRun]) -> Value {
 
 /// Builds a table with one row per run and workload.
 fn sweep_table(key: &str, runs: &[SweepRun]) -> TextTable {
-    let several = runs.iter().any(|run| run.outcome.report.workloads.len() > 1);
+    let has_several_workloads = runs.iter().any(|run| run.outcome.report.workloads.len() > 1);
     let mut table = TextTable::new().with_column(key, Align::Right);
-    if several {
+    if has_several_workloads {
         table = table.with_column("workload", Align::Left);
     }
     for title in ["requests/s", "bytes/s", "response", "95 %"] {
@@ -160,7 +160,7 @@ fn sweep_table(key: &str, runs: &[SweepRun]) -> TextTable {
                 false => "-".to_owned(),
             };
             let mut cells = vec![run.value.clone()];
-            if several {
+            if has_several_workloads {
                 cells.push(workload.name.clone());
             }
             cells.push(rate(workload.counts.request_count(), "count"));

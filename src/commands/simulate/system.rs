@@ -37,14 +37,14 @@ pub struct SimulateOptions {
 }
 
 /// Runs a system.
-pub fn run(path: &Path, running: &SimulateOptions, pictures: &ChartArguments, as_json: bool) -> Result<(), Failure> {
-    let settings = collect_settings(running)?;
-    if let Some((key, values)) = parse_sweep(running)? {
+pub fn run(path: &Path, options: &SimulateOptions, pictures: &ChartArguments, as_json: bool) -> Result<(), Failure> {
+    let settings = collect_settings(options)?;
+    if let Some((key, values)) = parse_sweep(options)? {
         return sweep::run_sweep(path, &settings, &key, &values, pictures, as_json);
     }
     let (system, notes) = read_loaded_system(path, &settings)?;
     let bar = simulation_progress_bar(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
-    let mut log = running
+    let mut log = options
         .out
         .as_deref()
         .map(|dir| SimulationLog::open(dir, &system, EPOCH_NS, "simulation", WriterOptions::for_bulk_import()))
@@ -77,32 +77,32 @@ pub fn run(path: &Path, running: &SimulateOptions, pictures: &ChartArguments, as
 
 /// Parses `workload.users=16`.
 pub fn parse_setting(text: &str) -> Result<Setting, String> {
-    let wrong = || format!("--set `{text}`: write a part, its key and a value, such as workload.users=16");
-    Setting::parse(text).ok_or_else(wrong)
+    let error = || format!("--set `{text}`: write a part, its key and a value, such as workload.users=16");
+    Setting::parse(text).ok_or_else(error)
 }
 
 /// Settings from options that override the description.
-fn collect_settings(running: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
+fn collect_settings(options: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
     let mut settings = Vec::new();
-    for text in &running.set {
+    for text in &options.set {
         settings.push(parse_setting(text).map_err(Failure::Usage)?);
     }
-    let mut watch = |key: &str, value: String| settings.push(Setting { key: format!("watch.{key}"), value });
-    if let Some(seed) = running.seed {
-        watch("seed", seed.to_string());
+    let mut set_watch = |key: &str, value: String| settings.push(Setting { key: format!("watch.{key}"), value });
+    if let Some(seed) = options.seed {
+        set_watch("seed", seed.to_string());
     }
-    if let Some(duration) = &running.duration {
-        watch("duration", duration.clone());
+    if let Some(duration) = &options.duration {
+        set_watch("duration", duration.clone());
     }
     Ok(settings)
 }
 
 /// Returns the key of a sweep and its values.
-fn parse_sweep(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Failure> {
-    let (option, key, values) = match (&running.sweep, &running.users) {
+fn parse_sweep(options: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Failure> {
+    let (option, key, values) = match (&options.sweep, &options.users) {
         (Some(text), _) => {
-            let wrong = || Failure::Usage(format!("--sweep `{text}`: write workload.users=1,2,4,8"));
-            let (key, values) = text.split_once('=').ok_or_else(wrong)?;
+            let error = || Failure::Usage(format!("--sweep `{text}`: write workload.users=1,2,4,8"));
+            let (key, values) = text.split_once('=').ok_or_else(error)?;
             ("--sweep", key.trim().to_owned(), values)
         }
         (None, Some(values)) => ("--users", "workload.users".to_owned(), values.as_str()),

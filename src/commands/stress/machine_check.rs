@@ -22,8 +22,8 @@ pub fn processor_count() -> usize {
 pub fn find_obstacle(class: &StressClass, folder: &Path) -> Option<String> {
     let checks: [&dyn Fn() -> Option<String>; 6] = [
         &|| {
-            let few = processor_count() < class.min_processors;
-            few.then(|| {
+            let has_too_few = processor_count() < class.min_processors;
+            has_too_few.then(|| {
                 format!("it needs {} processors; this process may use {}", class.min_processors, processor_count())
             })
         },
@@ -38,11 +38,11 @@ pub fn find_obstacle(class: &StressClass, folder: &Path) -> Option<String> {
 
 fn memory_obstacle(class: &StressClass) -> Option<String> {
     let (available, reserve) = safety::available_and_reserve(Path::new("/proc/meminfo"))?;
-    // its own cgroup will be a child of this process's, which has a limit too
-    let room =
+    // the load's cgroup will be a child of this process's cgroup, whose limit applies too
+    let usable_mib =
         available.saturating_sub(reserve).min(cgroup::memory_left_bytes(Path::new("/")).unwrap_or(u64::MAX)) >> 20;
     let needed = needed_mib(class, processor_count());
-    (room < needed).then(|| format!("it needs {needed} MiB of memory; {room} MiB may be used"))
+    (usable_mib < needed).then(|| format!("it needs {needed} MiB of memory; {usable_mib} MiB may be used"))
 }
 
 /// Tests a memory limit on a cgroup that is removed at once.
@@ -50,8 +50,8 @@ fn cgroup_obstacle(class: &StressClass) -> Option<String> {
     if class.limit_mib == 0 {
         return None;
     }
-    let tried = CgroupRoots::of_host().create_group(Some(class.limit_mib << 20));
-    tried.err().map(|error| format!("it needs a cgroup with a memory limit: {error}"))
+    let result = CgroupRoots::of_host().create_group(Some(class.limit_mib << 20));
+    result.err().map(|error| format!("it needs a cgroup with a memory limit: {error}"))
 }
 
 fn disk_obstacle(class: &StressClass, folder: &Path) -> Option<String> {
@@ -69,12 +69,13 @@ fn disk_obstacle(class: &StressClass, folder: &Path) -> Option<String> {
 fn not_on_disk_reason(mounts: &[Mount], folder: &Path) -> Option<String> {
     // a name may hold any bytes; the mount table escapes non-text in the same form
     let mount = mountinfo::find_mount(mounts, &folder.to_string_lossy())?;
-    let place = folder.display();
+    let folder_name = folder.display();
     if mount.is_memory() {
-        return Some(format!("{place} is in memory ({}); give a folder on a disk with --dir", mount.kind));
+        return Some(format!("{folder_name} is in memory ({}); give a folder on a disk with --dir", mount.kind));
     }
-    (mount.is_remote() || !(mount.is_on_disk() || mount.kind == "overlay"))
-        .then(|| format!("{place} is not on a disk of this machine ({}); give a folder on one with --dir", mount.kind))
+    (mount.is_remote() || !(mount.is_on_disk() || mount.kind == "overlay")).then(|| {
+        format!("{folder_name} is not on a disk of this machine ({}); give a folder on one with --dir", mount.kind)
+    })
 }
 
 /// Returns why a swap file cannot be added if swap space is too small: that needs root and three programs.
@@ -94,7 +95,7 @@ pub fn needs_swap_file(class: &StressClass) -> bool {
     swap::free_swap_bytes(&read_table("/proc/swaps")) < class.swap_mib << 20
 }
 
-/// Beginning of an interval over which the use of the processors is measured.
+/// Beginning of an interval over which the use of the processors is measured: processor times used, idle and stolen.
 pub struct ProcessorUse(Option<(f64, f64, f64)>);
 
 impl ProcessorUse {
@@ -107,17 +108,18 @@ impl ProcessorUse {
         parse_processor_times(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Share of the processors in use since then. Stolen time counts, because no load here can use it.
+    /// Share of the processors in use since the start of the interval. Stolen time counts, because no load here can use
+    /// it.
     pub fn busy_share(&self) -> Option<f64> {
         share_used(self.0?, ProcessorUse::processor_times()?)
     }
 }
 
-/// Share used between two readings: used, idle, stolen.
+/// Share used between two readings of the times used, idle and stolen.
 fn share_used(before: (f64, f64, f64), after: (f64, f64, f64)) -> Option<f64> {
     let used = (after.0 - before.0).max(0.0) + (after.2 - before.2).max(0.0);
-    let all = used + (after.1 - before.1).max(0.0);
-    (all > 0.0).then(|| used / all)
+    let total = used + (after.1 - before.1).max(0.0);
+    (total > 0.0).then(|| used / total)
 }
 
 #[cfg(test)]

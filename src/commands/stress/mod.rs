@@ -7,13 +7,13 @@ mod supervisor;
 mod verify;
 mod worker;
 
-use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use diskwright_base::units::parse_duration;
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_stress::class::{self, StressClass};
 use diskwright_stress::{StressError, cgroup, swap};
 use indicatif::ProgressBar;
@@ -33,7 +33,7 @@ pub struct Arguments {
     level: Option<u32>,
     /// How long to hold the level, by default 30s; with --verify, how long to watch each class, by default 14s
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Option<Duration>,
+    duration: Option<Duration>,
     /// Folder for files, on the disk to be loaded; by default the current one
     #[arg(long, default_value = ".", value_name = "DIR")]
     dir: PathBuf,
@@ -59,8 +59,9 @@ pub struct Arguments {
     worker: worker::WorkerArguments,
 }
 
-/// Default time for holding a share, and for watching a class.
+/// Default time for holding a level.
 const DEFAULT_HOLD: Duration = Duration::from_secs(30);
+/// Default time for watching a class.
 const DEFAULT_WATCH: Duration = Duration::from_secs(14);
 
 /// Runs `stress`.
@@ -86,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     hold_class(arguments, &class::find_class(name).map_err(stress_failure)?)
 }
 
-/// Converts an error: what is wrong with the request is wrong usage.
+/// Converts an error: a wrong request is wrong usage.
 fn stress_failure(error: StressError) -> Failure {
     match error {
         StressError::Usage(text) => Failure::Usage(text),
@@ -129,17 +130,17 @@ fn hold_class(arguments: &Arguments, class: &StressClass) -> Result<(), Failure>
     if let Some(reason) = machine_check::find_obstacle(class, &arguments.dir) {
         return Err(Failure::Usage(format!("this machine cannot run {}: {reason}", class.id)));
     }
-    let lasts = arguments.lasts.unwrap_or(DEFAULT_HOLD);
+    let duration = arguments.duration.unwrap_or(DEFAULT_HOLD);
     let stop = stop_flag()?;
-    let request = StressRequest { class, share, duration: lasts, dir: &arguments.dir, seed: arguments.seed };
+    let request = StressRequest { class, share, duration, dir: &arguments.dir, seed: arguments.seed };
     let mut load = StressRun::start_load(&request)?;
     // raised only after the child was started, so that the child is ordinary; heat, memory and Ctrl-C are noticed in
     // time
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
     load.warn_about_limits();
-    let progress = workload_bar("{msg} {wide_bar} {eta}", "measuring the maximum", lasts.as_millis() as u64);
+    let progress = workload_bar("{msg} {wide_bar} {eta}", "measuring the maximum", duration.as_millis() as u64);
     let mut held_since = None;
-    let end = loop {
+    let outcome = loop {
         if stop.load(Ordering::Relaxed) {
             load.stop("interrupted");
         }
@@ -157,27 +158,27 @@ fn hold_class(arguments: &Arguments, class: &StressClass) -> Result<(), Failure>
     // a terminal's Ctrl-C reaches the load too, which may have ended before it was asked to
     if stop.load(Ordering::Relaxed) {
         load.stop("interrupted");
-    } else if end.is_none_or(|outcome| outcome.wall_s < 0.99 * lasts.as_secs_f64()) {
+    } else if outcome.is_none_or(|outcome| outcome.wall_s < 0.99 * duration.as_secs_f64()) {
         load.stop("something else ended the load");
     }
     let (scale, stopped) = (load.scale, load.stop_reason().map(str::to_owned));
     let has_group = load.has_group();
     load.finish_process()?;
-    let held = screen::HeldLoad { class, level, scale, outcome: end, stop_reason: stopped, has_group };
+    let held = screen::HeldLoad { class, level, scale, outcome, stop_reason: stopped, has_group };
     if arguments.json {
         output::print_json(&held.to_json())?
     } else {
         output::print_text(&held.draw_load())?
     }
-    let left = swap::find_leftovers();
+    let swap_files = swap::find_leftovers();
     match &held.stop_reason {
-        None if left.is_empty() => Ok(()),
+        None if swap_files.is_empty() => Ok(()),
         None => {
-            output::print_note(left_behind(&left));
+            output::print_note(left_behind(&swap_files));
             Ok(())
         }
         // what was reached until then is on the screen
-        Some(reason) => Err(Failure::Failed(format!("stopped: {reason}; {}", left_behind(&left)))),
+        Some(reason) => Err(Failure::Failed(format!("stopped: {reason}; {}", left_behind(&swap_files)))),
     }
 }
 

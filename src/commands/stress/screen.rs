@@ -74,7 +74,7 @@ impl HeldLoad<'_> {
         })
     }
 
-    /// Draws the result for people.
+    /// Draws the result as text.
     pub fn draw_load(&self) -> String {
         let (style, class) = (output::stdout_style(), self.class);
         let Some(outcome) = &self.outcome else {
@@ -101,9 +101,9 @@ impl HeldLoad<'_> {
             out += &format!("100 % is {}.\n", class.full_level_description);
         }
         if relative_error(requested, outcome.reached_share) > LEVEL_TOLERANCE && self.stop_reason.is_none() {
-            let off = "The load is more than 5 % off its level: other programs use this part too, or its maximum has \
-                       changed since it was measured.";
-            out += &output::wrap_paragraph(off);
+            let warning = "The load is more than 5 % off its level: other programs use this part too, or its maximum \
+                           has changed since it was measured.";
+            out += &output::wrap_paragraph(warning);
         }
         out + &output::wrap_paragraph(&format!("`why` should say {}.", class.expected_text))
     }
@@ -122,7 +122,7 @@ pub struct ClassTally {
     undecided: usize,
     failed: usize,
     skipped: usize,
-    /// Trials whose load was within 5 % of the requested one.
+    /// Number of trials whose load was within 5 % of the requested load.
     close: usize,
 }
 
@@ -134,7 +134,7 @@ pub fn tally_trials(trials: &[StressTrial]) -> Vec<ClassTally> {
             classes.push(&trial.class.id);
         }
     }
-    let one = |class: &str| {
+    let tally_class = |class: &str| {
         let trials_of_class = || trials.iter().filter(|trial| trial.class.id == class);
         let count = |outcome| trials_of_class().filter(|trial| trial.outcome() == outcome).count();
         ClassTally {
@@ -147,7 +147,7 @@ pub fn tally_trials(trials: &[StressTrial]) -> Vec<ClassTally> {
             close: trials_of_class().filter(|trial| trial.is_close()).count(),
         }
     };
-    classes.into_iter().map(one).collect()
+    classes.into_iter().map(tally_class).collect()
 }
 
 /// Outcome of a trial.
@@ -244,7 +244,7 @@ pub fn draw_trials(trials: &[StressTrial]) -> String {
         let judged = trial.judged_load();
         let reached = judged.map_or(String::new(), |judged| format_percent(judged.outcome.reached_share));
         let confidence = judged.map_or(String::new(), |judged| format!("{:.2}", judged.verdict.confidence));
-        let verdict = judged.map_or(String::new(), verdict_words);
+        let verdict = judged.map_or(String::new(), verdict_text);
         let (requested, expected) =
             (format_percent(trial.requested_share()), trial.class.expected_verdicts.join(" or "));
         let row = [trial.class.id.clone(), requested, reached, expected, verdict, confidence];
@@ -253,7 +253,7 @@ pub fn draw_trials(trials: &[StressTrial]) -> String {
     format!("{}\n{}", table.render(&style), draw_tally(trials, &style))
 }
 
-fn verdict_words(judged: &JudgedLoad) -> String {
+fn verdict_text(judged: &JudgedLoad) -> String {
     let word = json!(judged.verdict.bottleneck);
     let rule = judged.verdict.findings.first().map_or(String::new(), |finding| format!(" ({})", finding.rule));
     format!("{}{rule}", word.as_str().unwrap_or_default())
@@ -261,7 +261,7 @@ fn verdict_words(judged: &JudgedLoad) -> String {
 
 fn draw_tally(trials: &[StressTrial], style: &Style) -> String {
     let tallies = tally_trials(trials);
-    let sum = |of: fn(&ClassTally) -> usize| tallies.iter().map(of).sum::<usize>();
+    let sum = |field: fn(&ClassTally) -> usize| tallies.iter().map(field).sum::<usize>();
     let undecided = sum(|tally| tally.undecided);
     let judged = sum(|tally| tally.right) + sum(|tally| tally.wrong) + undecided;
     let line = format!(

@@ -1,6 +1,5 @@
 //! A load's process, its cgroup and swap file, and its supervision: heat, memory, disks, and its end.
 
-use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_stress::cgroup::{CgroupRoots, LoadGroup};
 use diskwright_stress::class::StressClass;
 use diskwright_stress::run::{LoadMaximum, LoadOutcome};
@@ -34,11 +34,11 @@ pub struct StressRequest<'a> {
 pub enum WorkerMessage {
     /// The maximum was measured, and a share of it is held from now on.
     Holding(LoadMaximum),
-    /// It ended; without a result if it was stopped before the maximum was known.
+    /// The load ended; without a result if it was stopped before the maximum was known.
     Done(Option<LoadOutcome>),
     /// This machine cannot run the load.
     Unavailable(String),
-    /// It failed.
+    /// The load failed.
     Failed(String),
 }
 
@@ -54,7 +54,7 @@ pub struct StressRun {
     lines: Receiver<String>,
     watch: SafetyWatch,
     stop_reason: Option<String>,
-    /// Reason why there is no cgroup, if there is none.
+    /// Reason why the load has no cgroup, if it has none.
     no_group_reason: Option<String>,
     /// The maximum, once it is known.
     pub scale: Option<LoadMaximum>,
@@ -106,14 +106,14 @@ impl StressRun {
         let (sender, lines) = channel();
         let listening = move || {
             let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
-            for line in BufReader::new(output.expect("a pipe was asked for")).lines().map_while(Result::ok) {
+            for line in BufReader::new(output.expect("a pipe was requested")).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;
                 }
             }
         };
-        let begun = std::thread::Builder::new().spawn(listening);
-        begun.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
+        let result = std::thread::Builder::new().spawn(listening);
+        result.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
         let folder = (class.needed_bytes() > 0).then_some(request.dir);
         let (process, watch) = (WorkerProcess { child, input }, SafetyWatch::new(Path::new("/"), folder));
         Ok(StressRun { process, lines, watch, stop_reason: None, no_group_reason: no_group, scale: None, swap, group })
@@ -135,35 +135,35 @@ impl StressRun {
         }
     }
 
-    /// True if it has a separate cgroup.
+    /// True if the load has a separate cgroup.
     pub fn has_group(&self) -> bool {
         self.group.is_some()
     }
 
-    /// Asks it to end.
+    /// Asks the load to end.
     pub fn stop(&mut self, reason: &str) {
         self.stop_reason.get_or_insert_with(|| reason.to_owned());
         self.let_end();
     }
 
-    /// Lets it end; what it did until then counts.
+    /// Lets the load end; what it did until then counts.
     pub fn let_end(&mut self) {
         self.process.input = None;
     }
 
-    /// Reason why it was stopped, if it was.
+    /// Reason why the load was stopped, if it was.
     pub fn stop_reason(&self) -> Option<&str> {
         self.stop_reason.as_deref()
     }
 
     /// Waits up to a time limit for the next event; checks whether it is safe to continue.
-    pub fn next_event(&mut self, patience: Duration) -> Result<Option<WorkerEvent>, Failure> {
+    pub fn next_event(&mut self, timeout: Duration) -> Result<Option<WorkerEvent>, Failure> {
         if self.stop_reason.is_none()
             && let Some(reason) = self.watch.stop_reason()
         {
             self.stop(&reason);
         }
-        let line = match self.lines.recv_timeout(patience) {
+        let line = match self.lines.recv_timeout(timeout) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => return Ok(None),
             Err(RecvTimeoutError::Disconnected) => return Err(self.exit_failure()),
@@ -192,7 +192,7 @@ impl StressRun {
         }
     }
 
-    /// Waits for the end of its process.
+    /// Waits for the end of the load's process.
     pub fn finish_process(mut self) -> Result<(), Failure> {
         self.process.input = None;
         self.process.child.wait()?;
@@ -210,8 +210,8 @@ fn worker_command(request: &StressRequest<'_>, group: Option<&LoadGroup>) -> Res
     command.arg("--for").arg(format!("{}ms", request.duration.as_millis()));
     command.arg("--worker-share").arg(request.share.to_string());
     if let Some(group) = group {
-        for door in group.procs_files() {
-            command.arg("--worker-door").arg(door);
+        for procs_file in group.procs_files() {
+            command.arg("--worker-door").arg(procs_file);
         }
         if let Some(usage) = group.memory_usage_file() {
             command.arg("--worker-usage").arg(usage);

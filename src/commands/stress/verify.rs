@@ -23,15 +23,15 @@ use crate::commands::{Failure, ceilings, output};
 
 /// Time that a load is held before it is watched.
 const SETTLING_TIME: Duration = Duration::from_millis(1500);
-/// Maximum delay of its end after it was watched, on a fully loaded machine.
+/// Maximum delay of the end of a load after it was watched, on a fully loaded machine.
 const MAX_END_DELAY: Duration = Duration::from_secs(60);
 const SAMPLING_INTERVAL: Duration = Duration::from_secs(1);
-/// Share from which processors count as full, by the kernel's own accounting and not by the verdict.
+/// Utilization from which processors count as saturated, by the kernel's own accounting and not by the verdict.
 const FULL_UTILIZATION: f64 = 0.9;
 
 /// Result of one trial.
 pub enum TrialResult {
-    /// It was watched.
+    /// The load was watched, and judged.
     Judged(Box<JudgedLoad>),
     /// This machine cannot run the class.
     Skipped(String),
@@ -61,8 +61,8 @@ pub struct StressTrial {
 
 /// Runs `stress --verify`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let lasts = arguments.lasts.unwrap_or(DEFAULT_WATCH);
-    if lasts < SAMPLING_INTERVAL * 8 {
+    let duration = arguments.duration.unwrap_or(DEFAULT_WATCH);
+    if duration < SAMPLING_INTERVAL * 8 {
         return Err(Failure::Usage("--for must be at least 8 s with --verify: rules need several seconds".into()));
     }
     let classes = choose_classes(arguments)?;
@@ -73,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     'all: for run in 1..=arguments.runs {
         for class in &classes {
             bar.set_message(format!("{}, run {run} of {}", class.id, arguments.runs));
-            let trial = try_class(arguments, class, run, lasts, &stop);
+            let trial = try_class(arguments, class, run, duration, &stop);
             if stop.load(Ordering::Relaxed) {
                 break 'all;
             }
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
     if arguments.json {
-        output::print_json(&verification_document(&trials, lasts))?
+        output::print_json(&verification_document(&trials, duration))?
     } else {
         output::print_text(&screen::draw_trials(&trials))?
     }
@@ -113,7 +113,7 @@ fn try_class(
     arguments: &Arguments,
     class: &StressClass,
     run: u32,
-    lasts: Duration,
+    duration: Duration,
     stop: &AtomicBool,
 ) -> Result<StressTrial, Failure> {
     let trial = |others, result| Ok(StressTrial { class: class.clone(), run, others, result });
@@ -124,15 +124,15 @@ fn try_class(
     sleep_interruptibly(Duration::from_millis(500));
     let others = before.busy_share();
     let share = class.level_to_share(class.test_level).map_err(stress_failure)?;
-    let max_time = SETTLING_TIME + lasts + MAX_END_DELAY;
+    let max_time = SETTLING_TIME + duration + MAX_END_DELAY;
     let request = StressRequest { class, share, duration: max_time, dir: &arguments.dir, seed: arguments.seed };
-    match watch_load(&request, lasts, stop) {
+    match watch_load(&request, duration, stop) {
         Ok(judged) => trial(others, TrialResult::Judged(Box::new(judged))),
         Err(failure) => trial(others, TrialResult::Failed(failure.to_string())),
     }
 }
 
-fn watch_load(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
+fn watch_load(request: &StressRequest<'_>, duration: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
     let mut load = StressRun::start_load(request)?;
     // raised only after the child was started, so that the child is ordinary
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
@@ -142,7 +142,7 @@ fn watch_load(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -
     };
     sleep_interruptibly(SETTLING_TIME);
     let processors = ProcessorUse::start_reading();
-    let verdict = judge_load(&mut load, lasts)?;
+    let verdict = judge_load(&mut load, duration)?;
     let busy = processors.busy_share();
     load.let_end();
     let outcome = loop {
@@ -172,17 +172,17 @@ fn early_end_failure(load: &StressRun) -> Failure {
 }
 
 /// Watches this machine as `why` does, while the load runs.
-fn judge_load(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
+fn judge_load(load: &mut StressRun, duration: Duration) -> Result<Verdict, Failure> {
     let options =
         SamplerOptions { slow_interval: Duration::from_secs(2), raises_priority: true, ..SamplerOptions::default() };
     let mut sampler = live_sampler(options);
-    let mut pacer = Pacer::new(SAMPLING_INTERVAL, Some(lasts))?;
+    let mut pacer = Pacer::new(SAMPLING_INTERVAL, Some(duration))?;
     pacer.sample_first_tick(&mut sampler);
     let start = sampler.tick_stamp().time_ns;
-    let expected = Some((start, start + i64::try_from(lasts.as_nanos()).unwrap_or(0)));
-    let all = packs::builtin_packs()?.into_iter().filter(|pack| pack.id == "default").collect();
+    let expected = Some((start, start + i64::try_from(duration.as_nanos()).unwrap_or(0)));
+    let packs = packs::builtin_packs()?.into_iter().filter(|pack| pack.id == "default").collect();
     let ceilings = ceilings::known_ceilings().to_vec();
-    let mut judge = Judge::new(all, JudgeOptions { role: None, expected, ceilings });
+    let mut judge = Judge::new(packs, JudgeOptions { role: None, expected, ceilings });
     let mut frame = Frame::default();
     loop {
         for note in sampler.take_notes() {
@@ -213,22 +213,22 @@ fn find_mismatch(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> O
     {
         return Some(format!("without the finding {rule}"));
     }
-    let waits = class.expected_wait.as_ref()?;
+    let expected_wait = class.expected_wait.as_ref()?;
     let mut sleeps = verdict.programs.iter().flat_map(|program| &program.sleeps);
-    let is_there = sleeps.any(|sleep| sleep.kind == *waits);
-    (!is_there).then(|| format!("reports no program that waits for: {waits}"))
+    let is_found = sleeps.any(|sleep| sleep.kind == *expected_wait);
+    (!is_found).then(|| format!("reports no program that waits for: {expected_wait}"))
 }
 
 /// True if a verdict is right for a class, given how busy the processors were.
 fn is_expected(class: &StressClass, named: &str, busy: Option<f64>) -> bool {
-    let is_full = busy.is_some_and(|busy| busy >= FULL_UTILIZATION);
-    class.expects_verdict(named) || is_full && class.verdicts_if_processors_full.iter().any(|other| other == named)
+    let is_saturated = busy.is_some_and(|busy| busy >= FULL_UTILIZATION);
+    class.expects_verdict(named) || is_saturated && class.verdicts_if_processors_full.iter().any(|other| other == named)
 }
 
-fn verification_document(trials: &[StressTrial], lasts: Duration) -> serde_json::Value {
+fn verification_document(trials: &[StressTrial], duration: Duration) -> serde_json::Value {
     json!({
         "schema": "diskwright.stress/1",
-        "watched_s": lasts.as_secs_f64(),
+        "watched_s": duration.as_secs_f64(),
         "trials": trials.iter().map(screen::trial_json).collect::<Vec<_>>(),
         "classes": screen::tally_trials(trials).into_iter().map(|tally| json!(tally)).collect::<Vec<_>>(),
     })

@@ -1,14 +1,14 @@
 //! The process that generates the load. It is this program again, so that a cgroup holds only the load, and its
-//! supervision (heat, memory, Ctrl-C) runs outside. It ends when its standard input does: whenever its starter is gone,
-//! for whatever reason, files and memory are released too.
+//! supervision (heat, memory, Ctrl-C) runs outside. It ends when its standard input ends, so that files and memory are
+//! released even if its starter was killed.
 
-use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_stress::loads::{LoadOptions, prepare_load};
 use diskwright_stress::{StressError, cgroup, class, run};
 
@@ -20,13 +20,13 @@ use crate::commands::{Failure, output};
 /// Internal options that the supervisor passes to the process that generates the load.
 #[derive(Args)]
 pub struct WorkerArguments {
-    /// The level, of 1
+    /// The level, as a share of 1
     #[arg(long, hide = true)]
     worker_share: Option<f64>,
-    /// Where it enters its cgroup
+    /// File through which the process enters its cgroup
     #[arg(long, hide = true)]
     worker_door: Vec<PathBuf>,
-    /// Where its cgroup tells how much memory it has
+    /// File in which the cgroup reports its memory usage
     #[arg(long, hide = true)]
     worker_usage: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ pub fn run_worker(arguments: &Arguments) -> Result<(), Failure> {
 fn generate_load(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::LoadOutcome>, StressError> {
     let WorkerArguments { worker_share, worker_door, worker_usage } = &arguments.worker;
     cgroup::enter_group(worker_door)?;
-    // after entering it: a cgroup of version 1 accepts no process with a real-time thread
+    // after entering the cgroup: a cgroup of version 1 accepts no process with a real-time thread
     stop_with_input(stop)?;
     let class = class::find_class(arguments.class.as_deref().unwrap_or_default())?;
     let share = worker_share.unwrap_or(1.0);
@@ -70,7 +70,7 @@ fn generate_load(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option
     }
     // a starter that no longer listens also closes our input
     let _ = send_to_supervisor(&WorkerMessage::Holding(scale));
-    run::run_at_share(&mut load, scale, share, arguments.lasts.unwrap_or(DEFAULT_HOLD), stop).map(Some)
+    run::run_at_share(&mut load, scale, share, arguments.duration.unwrap_or(DEFAULT_HOLD), stop).map(Some)
 }
 
 fn send_to_supervisor(message: &WorkerMessage) -> Result<(), Failure> {
@@ -84,14 +84,14 @@ fn send_to_supervisor(message: &WorkerMessage) -> Result<(), Failure> {
 fn stop_with_input(stop: &Arc<AtomicBool>) -> Result<(), StressError> {
     let stop = Arc::clone(stop);
     let listening = move || {
-        // it must end in time even under a load that fills the processors
+        // the process must end in time even under a load that saturates the processors
         let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
         let mut input = std::io::stdin().lock();
         let mut bytes = [0; 64];
         while input.read(&mut bytes).is_ok_and(|count| count > 0) {}
         stop.store(true, Ordering::Relaxed);
     };
-    let begun = std::thread::Builder::new().spawn(listening);
-    begun.map_err(|error| StressError::Unavailable(format!("no thread can be started: {error}")))?;
+    let result = std::thread::Builder::new().spawn(listening);
+    result.map_err(|error| StressError::Unavailable(format!("no thread can be started: {error}")))?;
     Ok(())
 }

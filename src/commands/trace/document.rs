@@ -14,9 +14,9 @@ use super::super::time_argument;
 use super::screen::{TraceClock, attribution_doubt, command_name, longest_requests};
 
 /// Maximum number of threads named per device.
-const MAX_ASKERS: usize = 20;
+const MAX_REQUESTERS: usize = 20;
 
-/// Returns the document on a trace.
+/// Returns the document of a trace.
 pub fn live_trace_document(
     session: &mut TraceSession,
     totals: &HashMap<u32, RequestTotals>,
@@ -84,29 +84,29 @@ fn device_json(session: &mut TraceSession, device: u32, totals: &HashMap<u32, Re
         .counted_by_kernel(device, totals)
         .map(|t| json!({ "reads": t.reads, "writes": t.writes, "discards": t.discards, "flushes": t.flushes }));
     let summary = &session.summary;
-    let found = TracedOperation::ALL.into_iter().filter_map(|operation| {
+    let operations = TracedOperation::ALL.into_iter().filter_map(|operation| {
         let sum = summary.find_operation(device, operation)?;
         Some(figures_json(operation, sum, summary.find_heat_map(device, operation)))
     });
-    let operations: Vec<Value> = found.collect();
+    let operations: Vec<Value> = operations.collect();
     let dirtied = session.dirty_pages().map(|pages| dirtied_json(&pages.threads_of_device(device)));
-    let askers: Vec<Value> = summary.requesters(device).iter().take(MAX_ASKERS).map(asker_json).collect();
+    let requesters: Vec<Value> = summary.requesters(device).iter().take(MAX_REQUESTERS).map(requester_json).collect();
     json!({
         "name": name,
         "operations": operations,
-        "processes": askers,
+        "processes": requesters,
         "dirtied": dirtied,
         "counted_by_kernel": counted,
     })
 }
 
-/// Threads that dirtied pages, with the confidence that written pages are theirs.
+/// Returns the threads that dirtied pages, and how certain it is that the pages written to the device were theirs.
 fn dirtied_json(threads: &[DirtyingThread]) -> Value {
     let thread = |t: &DirtyingThread| json!({ "pid": (t.pid > 0).then_some(t.pid), "comm": t.comm, "pages": t.pages });
     json!({
         "pages": threads.iter().map(|t| t.pages).sum::<u64>(),
         "sure": assess_certainty(threads).name(),
-        "processes": threads.iter().take(MAX_ASKERS).map(thread).collect::<Vec<_>>(),
+        "processes": threads.iter().take(MAX_REQUESTERS).map(thread).collect::<Vec<_>>(),
     })
 }
 
@@ -141,15 +141,15 @@ fn latency_json(h: &LatencyHistogram) -> Value {
     if h.count() == 0 {
         return Value::Null;
     }
-    let of = |share: f64| h.percentile_ns(share).map(|ns| ns / 1e9);
+    let percentile = |share: f64| h.percentile_ns(share).map(|ns| ns / 1e9);
     json!({
         "count": h.count(),
         "mean": h.mean_ns().map(|ns| ns / 1e9),
-        "p50": of(0.5),
-        "p90": of(0.9),
-        "p95": of(0.95),
-        "p99": of(0.99),
-        "p999": of(0.999),
+        "p50": percentile(0.5),
+        "p90": percentile(0.9),
+        "p95": percentile(0.95),
+        "p99": percentile(0.99),
+        "p999": percentile(0.999),
         "max": h.longest_ns().map(|ns| ns as f64 / 1e9),
     })
 }
@@ -166,15 +166,15 @@ fn heat_map_json(map: &HeatMap) -> Value {
     })
 }
 
-fn asker_json(asker: &RequesterSummary) -> Value {
+fn requester_json(requester: &RequesterSummary) -> Value {
     json!({
-        "pid": (asker.pid > 0).then_some(asker.pid),
-        "comm": command_name(&asker.comm),
-        "operation": asker.operation.name(),
-        "requests": asker.requests,
-        "bytes": asker.bytes,
-        "device_s": asker.device_ns as f64 / 1e9,
-        "sure": attribution_doubt(asker.pid, &asker.comm, asker.operation).is_none(),
+        "pid": (requester.pid > 0).then_some(requester.pid),
+        "comm": command_name(&requester.comm),
+        "operation": requester.operation.name(),
+        "requests": requester.requests,
+        "bytes": requester.bytes,
+        "device_s": requester.device_ns as f64 / 1e9,
+        "sure": attribution_doubt(requester.pid, &requester.comm, requester.operation).is_none(),
     })
 }
 

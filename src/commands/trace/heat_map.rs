@@ -1,5 +1,5 @@
-//! Latency over time as a map of characters: columns are times, rows are doublings of latency, and a cell is the denser
-//! the more requests fell into it (on a logarithmic scale, because the few slow ones matter most).
+//! Latency over time as a map of characters: columns are times, rows are doublings of latency. The more requests fell
+//! into a cell, the denser it is drawn (on a logarithmic scale, because the few slow requests matter most).
 
 use diskwright_base::units;
 use diskwright_blocktrace::HeatMap;
@@ -10,19 +10,20 @@ use diskwright_report::{Ink, Style};
 /// Shades by density, for Unicode and ASCII.
 const UNICODE_SHADES: [&str; 5] = ["·", "░", "▒", "▓", "█"];
 const ASCII_SHADES: [&str; 5] = [".", ":", "+", "#", "@"];
-/// Columns of the labels.
+/// Width of the row labels, columns.
 const LABEL_COLUMNS: usize = 10;
 
-/// Counts by column and row, summed over several maps, for a range of time.
+/// Counts requests by column and row, summed over several maps, for a range of time. Requests outside the range fall
+/// into the first or the last column.
 pub fn count_cells(maps: &[&HeatMap], from_ns: u64, to_ns: u64, columns: usize) -> Vec<[u64; HEAT_ROWS]> {
     let mut cells = vec![[0; HEAT_ROWS]; columns.max(1)];
     let width = (to_ns.saturating_sub(from_ns)).max(1) as f64 / cells.len() as f64;
     for map in maps {
-        for (position, column) in map.columns().iter().enumerate() {
-            let middle = (position as f64 + 0.5) * map.column_ns as f64 + map.from_ns.saturating_sub(from_ns) as f64;
-            let index = ((middle / width) as usize).min(cells.len() - 1);
+        for (index, column) in map.columns().iter().enumerate() {
+            let middle = (index as f64 + 0.5) * map.column_ns as f64 + map.from_ns.saturating_sub(from_ns) as f64;
+            let cell = ((middle / width) as usize).min(cells.len() - 1);
             for (row, count) in column.iter().enumerate() {
-                cells[index][row] += u64::from(*count);
+                cells[cell][row] += u64::from(*count);
             }
         }
     }
@@ -33,8 +34,8 @@ pub fn count_cells(maps: &[&HeatMap], from_ns: u64, to_ns: u64, columns: usize) 
 pub fn draw_heat_map(maps: &[&HeatMap], from_ns: u64, to_ns: u64, style: &Style) -> String {
     let max_columns = style.width.saturating_sub(LABEL_COLUMNS + 3).max(10);
     // at most as many columns as there were intervals: empty ones between would look like stalls
-    let finest = maps.iter().map(|map| map.column_ns).max().unwrap_or(1);
-    let intervals = (to_ns.saturating_sub(from_ns)).div_ceil(finest).max(1) as usize;
+    let longest_interval = maps.iter().map(|map| map.column_ns).max().unwrap_or(1);
+    let intervals = (to_ns.saturating_sub(from_ns)).div_ceil(longest_interval).max(1) as usize;
     let cells = count_cells(maps, from_ns, to_ns, max_columns.min(intervals));
     let rows = || (0..HEAT_ROWS).filter(|row| cells.iter().any(|column| column[*row] > 0));
     let (Some(first), Some(last)) = (rows().next(), rows().next_back()) else { return String::new() };
@@ -62,6 +63,7 @@ fn density_sign(count: u64, densest: u64, style: &Style) -> &'static str {
 /// Label of a row: its lower edge.
 pub fn row_label(row: usize) -> String {
     if row == 0 {
+        // 2^MIN_LATENCY_BITS ns, rounded so that the label fits its columns.
         return "below 1 us".into();
     }
     units::format_value((1u64 << (row as u32 - 1 + MIN_LATENCY_BITS)) as f64 * 1e-9, "s")

@@ -57,12 +57,12 @@ impl IntervalLines {
             for operation in TracedOperation::ALL {
                 let Some(sum) = session.summary.find_operation(device, operation) else { continue };
                 let (latency, bytes) = (sum.latency.clone(), sum.bytes);
-                let before = self.previous_totals.insert((device, operation), (latency.clone(), bytes));
-                let (since, moved) = match &before {
-                    Some((before, old)) => (latency.difference_since(before), bytes - old),
+                let previous = self.previous_totals.insert((device, operation), (latency.clone(), bytes));
+                let (latency_since, bytes_since) = match &previous {
+                    Some((old_latency, old_bytes)) => (latency.difference_since(old_latency), bytes - old_bytes),
                     None => (latency, bytes),
                 };
-                if since.count() == 0 {
+                if latency_since.count() == 0 {
                     continue;
                 }
                 if self.lines_printed.is_multiple_of(LINES_PER_HEADING) {
@@ -70,7 +70,14 @@ impl IntervalLines {
                     out.push('\n');
                 }
                 self.lines_printed += 1;
-                out.push_str(&format_line(&clock, &style.clean_text(&name), operation, &since, moved, seconds));
+                out.push_str(&format_line(
+                    &clock,
+                    &style.clean_text(&name),
+                    operation,
+                    &latency_since,
+                    bytes_since,
+                    seconds,
+                ));
                 clock = String::new();
             }
         }
@@ -82,7 +89,7 @@ impl IntervalLines {
 /// Requests in flight for this long are reported before they end.
 const MIN_STALL_NS: u64 = 500_000_000;
 
-/// Lists devices with requests that have been in flight for long: these are in no percentile yet.
+/// Lists devices with requests that have been in flight for long: their latencies are in no percentile yet.
 fn stall_lines(session: &mut TraceSession, min_ns: u64, style: &Style) -> String {
     let requests = session.unfinished_requests();
     let mut listed: Vec<u32> = Vec::new();
@@ -114,11 +121,11 @@ fn format_line(
 ) -> String {
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns * 1e-9, "s"));
     let rate = units::format_value(latency.count() as f64 / seconds, "per_s");
-    let moved = units::format_value(bytes as f64 / seconds, "bytes_per_s");
+    let throughput = units::format_value(bytes as f64 / seconds, "bytes_per_s");
     let (median, tail) = (time(latency.percentile_ns(0.5)), time(latency.percentile_ns(0.99)));
     let longest = time(latency.longest_ns().map(|ns| ns as f64));
     format!(
-        "{clock:<8} {device:<12} {:<10} {rate:>10} {moved:>9} {median:>8} {tail:>8} {longest:>8}\n",
+        "{clock:<8} {device:<12} {:<10} {rate:>10} {throughput:>9} {median:>8} {tail:>8} {longest:>8}\n",
         operation.title()
     )
 }

@@ -1,5 +1,5 @@
-//! `trace`: single requests of this machine's disks, live. `screen` and `heat_map` are for people, `document` for
-//! programs; the crate `blocktrace` does the tracing.
+//! `trace`: single requests of this machine's disks, live. `screen` and `heat_map` draw text, `document` makes JSON;
+//! the crate `blocktrace` does the tracing.
 
 mod document;
 pub mod heat_map;
@@ -38,7 +38,7 @@ pub struct Arguments {
     devices: Vec<String>,
     /// How long to trace
     #[arg(long = "for", default_value = "60s", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Duration,
+    duration: Duration,
     /// Print one line per device and operation at this interval
     #[arg(long, default_value = "1s", value_parser = parse_duration, value_name = "DURATION")]
     every: Duration,
@@ -72,18 +72,18 @@ pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
 /// Runs `trace`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
-    let is_order = matches!(words.as_slice(), ["status"] | ["on" | "off", ..]);
-    if is_order && (arguments.out.is_some() || arguments.method != TraceMethodArgument::Auto) {
+    let is_command = matches!(words.as_slice(), ["status"] | ["on" | "off", ..]);
+    if is_command && (arguments.out.is_some() || arguments.method != TraceMethodArgument::Auto) {
         let reason = format!("--out and --method are for a trace of disks, not for `trace {}`", words[0]);
         return Err(Failure::Usage(reason));
     }
     if words == ["status"] {
         return status::print_status(arguments.json);
     }
-    if let [order @ ("on" | "off"), log @ ..] = words.as_slice() {
+    if let [command @ ("on" | "off"), log @ ..] = words.as_slice() {
         return match log {
-            [] | [_] => recorder_control::send_order(order, log.first().copied(), arguments.budget, arguments.json),
-            _ => Err(Failure::Usage(format!("trace {order} takes one log"))),
+            [] | [_] => recorder_control::send_command(command, log.first().copied(), arguments.budget, arguments.json),
+            _ => Err(Failure::Usage(format!("trace {command} takes one log"))),
         };
     }
     let disks = find_disks(&arguments.devices)?;
@@ -108,11 +108,11 @@ fn find_disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
         // links such as /dev/mapper/NAME or /dev/disk/by-id/NAME
         let target = std::fs::canonicalize(device).ok().filter(|_| device.starts_with('/'));
         // a name may contain a slash: /dev/cciss/c0d0
-        let named = |path: &Path| {
+        let device_name = |path: &Path| {
             let file = path.strip_prefix("/dev").ok().or_else(|| path.file_name().map(Path::new))?;
             file.to_str().map(str::to_owned)
         };
-        let target = target.as_deref().and_then(named).unwrap_or_else(|| name.to_owned());
+        let target = target.as_deref().and_then(device_name).unwrap_or_else(|| name.to_owned());
         let Some(number) = names.find_number(&target) else {
             return Err(Failure::Failed(format!("{}: no such block device", output::escape_name(device))));
         };
@@ -153,7 +153,7 @@ fn trace_disks(
     out: Option<(&PathBuf, Box<dyn Write + Send>)>,
 ) -> Result<(), Failure> {
     let to_stdout = out.as_ref().is_some_and(|(path, _)| output_file::is_stdout(path));
-    let mut pacer = Pacer::new(POLL_INTERVAL.min(arguments.every), Some(arguments.lasts))?;
+    let mut pacer = Pacer::new(POLL_INTERVAL.min(arguments.every), Some(arguments.duration))?;
     let rate = request_rate(&disks, arguments)?;
     let begin = SystemClock.read_clocks();
     let mut session = TraceSession::start(session_options(arguments, disks), rate, begin.running_ns)
@@ -186,8 +186,8 @@ fn trace_disks(
     let end = SystemClock.read_clocks();
     session.finish(end.running_ns, &mut |event| sink.write_event(event)).map_err(explain_session_error)?;
     if let Some(file) = &mut sink.file {
-        let flushed = file.flush().err();
-        sink.failure = sink.failure.take().or(flushed);
+        let error = file.flush().err();
+        sink.failure = sink.failure.take().or(error);
     }
     sink.check_write()?;
     let totals = diskstats::read_totals();
@@ -211,12 +211,12 @@ fn session_options(arguments: &Arguments, disks: Vec<u32>) -> SessionOptions {
         TraceMethodArgument::Bpf => MethodChoice::Bpf,
     };
     // about as many columns as a terminal has
-    let column = (arguments.lasts / 80).max(Duration::from_millis(100)).min(arguments.every);
+    let column = (arguments.duration / 80).max(Duration::from_millis(100)).min(arguments.every);
     let column_ns = u64::try_from(column.as_nanos()).unwrap_or(u64::MAX);
     SessionOptions { disks, method, budget: arguments.budget, needs_events: arguments.out.is_some(), column_ns }
 }
 
-/// Measures the request rate of the disks; only if the method is still to be chosen.
+/// Measures the request rate of the disks, but only if the method is still to be chosen; else 0.
 fn request_rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
     if arguments.method != TraceMethodArgument::Auto || arguments.out.is_some() {
         return Ok(0.0);
@@ -235,12 +235,12 @@ fn explain_session_error(error: SessionError) -> Failure {
         SessionError::Kernel(_) => !rustix::process::geteuid().is_root(),
     };
     // a name that is not UTF-8 must not end the program
-    let typed = std::env::args_os().skip(1).map(|word| output::escape_name(word.to_string_lossy()));
-    let words = typed.collect::<Vec<_>>().join(" ");
+    let arguments = std::env::args_os().skip(1).map(|word| output::escape_name(word.to_string_lossy()));
+    let command_line = arguments.collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {
         format!(
             "Tracing needs root, or the capabilities CAP_SYS_ADMIN (tracefs) or CAP_BPF and CAP_PERFMON (bpf). Run\n\
-             sudo diskwright {words}"
+             sudo diskwright {command_line}"
         )
     } else {
         "These events need a kernel with CONFIG_FTRACE and CONFIG_BLK_DEV_IO_TRACE; see\ndiskwright trace \

@@ -1,4 +1,4 @@
-//! `trace on` and `trace off`: orders to running recorders.
+//! `trace on` and `trace off`: commands to running recorders.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::super::record::trace_control;
 use super::super::{Failure, output};
 
-/// Sends the order to the recorder of this log, or to the only one that runs.
-pub fn send_order(order: &str, log: Option<&str>, budget: f64, as_json: bool) -> Result<(), Failure> {
-    let (path, before) = choose_recorder(trace_control::list_recorders(), log)?;
-    let answer = trace_control::send_order(&path, order, budget).map_err(|error| {
-        Failure::Failed(format!("the recorder (process {}) does not respond: {error}", before["pid"]))
+/// Sends a command to the recorder of this log, or to the only one that runs.
+pub fn send_command(command: &str, log: Option<&str>, budget: f64, as_json: bool) -> Result<(), Failure> {
+    let (path, status) = choose_recorder(trace_control::list_recorders(), log)?;
+    let answer = trace_control::send_command(&path, command, budget).map_err(|error| {
+        Failure::Failed(format!("the recorder (process {}) does not respond: {error}", status["pid"]))
     })?;
     if let Some(error) = answer["error"].as_str() {
         return Err(Failure::Failed(output::escape_name(error)));
     }
     if as_json {
         return output::print_json(
-            &json!({ "schema": "diskwright.trace-order/1", "order": order, "recorder": answer }),
+            &json!({ "schema": "diskwright.trace-order/1", "order": command, "recorder": answer }),
         );
     }
     output::print_text(&recorder_line(&answer))
@@ -51,19 +51,21 @@ pub fn recorder_line(status: &Value) -> String {
 
 fn choose_recorder(recorders: Vec<(PathBuf, Value)>, log: Option<&str>) -> Result<(PathBuf, Value), Failure> {
     if recorders.is_empty() {
-        let how = "to start one that traces, run `diskwright record DIR --trace`";
-        return Err(Failure::Failed(format!("no recorder of this user is running; {how}")));
+        let hint = "to start one that traces, run `diskwright record DIR --trace`";
+        return Err(Failure::Failed(format!("no recorder of this user is running; {hint}")));
     }
-    let wanted = log.map(|log| std::fs::canonicalize(log).unwrap_or_else(|_| PathBuf::from(log)));
-    let is_it = |status: &Value| match (&wanted, status["log"].as_str()) {
+    let log_path = log.map(|log| std::fs::canonicalize(log).unwrap_or_else(|_| PathBuf::from(log)));
+    let is_match = |status: &Value| match (&log_path, status["log"].as_str()) {
         (None, _) => true,
-        (Some(wanted), Some(log)) => *wanted == std::fs::canonicalize(log).unwrap_or_else(|_| Path::new(log).into()),
+        (Some(log_path), Some(log)) => {
+            *log_path == std::fs::canonicalize(log).unwrap_or_else(|_| Path::new(log).into())
+        }
         (Some(_), None) => false,
     };
     let names = recorders.iter().map(|(_, status)| recorder_line(status)).collect::<String>();
-    let mut found: Vec<(PathBuf, Value)> = recorders.into_iter().filter(|(_, status)| is_it(status)).collect();
-    match (found.pop(), found.len()) {
-        (Some(one), 0) => Ok(one),
+    let mut matches: Vec<(PathBuf, Value)> = recorders.into_iter().filter(|(_, status)| is_match(status)).collect();
+    match (matches.pop(), matches.len()) {
+        (Some(recorder), 0) => Ok(recorder),
         (None, _) => Err(Failure::Failed(format!("no recorder writes that log; running recorders:\n{names}"))),
         (Some(_), _) => Err(Failure::Usage(format!("name the log of one of these recorders:\n{names}"))),
     }

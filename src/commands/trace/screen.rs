@@ -1,8 +1,8 @@
-//! A live trace for people, at its end.
+//! What `trace` prints when it ends: tables, heat maps, the longest requests, losses and cost.
 
-use diskwright_base::byte_size::ByteSize;
 use std::collections::HashMap;
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{self, format_count};
 use diskwright_blocktrace::dirty_pages::{DirtyCertainty, DirtyingThread, assess_certainty};
 use diskwright_blocktrace::diskstats::RequestTotals;
@@ -13,11 +13,12 @@ use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 
 use super::heat_map;
 
-/// Maximum number of slow requests shown, and in a document.
-const MAX_WORST_SHOWN: usize = 10;
-const MAX_WORST_IN_DOCUMENT: usize = 20;
+/// Maximum number of longest requests shown.
+const MAX_LONGEST_SHOWN: usize = 10;
+/// Maximum number of longest requests in a document.
+const MAX_LONGEST_IN_DOCUMENT: usize = 20;
 /// Maximum number of threads named per device.
-const MAX_ASKERS: usize = 5;
+const MAX_REQUESTERS: usize = 5;
 
 /// Relates the trace's clock to the time of day.
 #[derive(Clone, Copy)]
@@ -42,13 +43,13 @@ pub fn command_name(name: &[u8; 16]) -> String {
 /// Returns why the thread may not be the one that caused the work; `None` if it is.
 pub fn attribution_doubt(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Option<&'static str> {
     let name = command_name(name);
-    let starts = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
-    // threads of arrays and loop devices (`md0_raid1`, `md_home_raid1`, `loop3`), but not programs such as mdadm
-    let of_device = |c: char| c.is_ascii_digit() || c == '_';
-    let is_device = |word: &str| name.strip_prefix(word).is_some_and(|rest| rest.starts_with(of_device));
+    let starts_with_any = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
+    // threads of arrays and loop devices (`md0_raid1`, `md_home_raid1`, `loop3`), but no programs such as mdadm
+    let is_suffix_start = |c: char| c.is_ascii_digit() || c == '_';
+    let is_device = |word: &str| name.strip_prefix(word).is_some_and(|rest| rest.starts_with(is_suffix_start));
     if pid <= 0 {
         Some("not seen")
-    } else if starts(&["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt"])
+    } else if starts_with_any(&["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt"])
         || is_device("md")
         || is_device("loop")
     {
@@ -60,15 +61,15 @@ pub fn attribution_doubt(pid: i32, name: &[u8; 16], operation: TracedOperation) 
     }
 }
 
-/// The slowest requests, including unfinished ones with their time so far.
+/// The longest requests, each with true if it has ended; requests in flight count with their time so far.
 pub fn longest_requests(session: &TraceSession) -> Vec<(TracedRequest, bool)> {
-    let done = session.summary.slowest().iter().map(|request| (*request, true));
-    let mut all: Vec<(TracedRequest, bool)> = done
-        .chain(session.unfinished_requests().into_iter().take(MAX_WORST_IN_DOCUMENT).map(|request| (request, false)))
+    let finished = session.summary.slowest().iter().map(|request| (*request, true));
+    let mut requests: Vec<(TracedRequest, bool)> = finished
+        .chain(session.unfinished_requests().into_iter().take(MAX_LONGEST_IN_DOCUMENT).map(|request| (request, false)))
         .collect();
-    all.sort_by_key(|(request, _)| std::cmp::Reverse(request.latency_ns()));
-    all.truncate(MAX_WORST_IN_DOCUMENT);
-    all
+    requests.sort_by_key(|(request, _)| std::cmp::Reverse(request.latency_ns()));
+    requests.truncate(MAX_LONGEST_IN_DOCUMENT);
+    requests
 }
 
 /// Draws the whole answer.
@@ -86,7 +87,7 @@ pub fn draw_trace(
     let from_ns = clock.monotonic_ns.saturating_sub(session.cost().elapsed_ns);
     for device in devices {
         let name = style.clean_text(&session.names.name(device));
-        out.push_str(&format!("\n{}{}\n", style.paint(Ink::Bold, &name), traced_share(session, device, totals)));
+        out.push_str(&format!("\n{}{}\n", style.paint(Ink::Bold, &name), traced_counts_text(session, device, totals)));
         let operations: Vec<(TracedOperation, &OperationSummary)> = TracedOperation::ALL
             .into_iter()
             .filter_map(|o| Some((o, session.summary.find_operation(device, o)?)))
@@ -95,32 +96,32 @@ pub fn draw_trace(
         out.push('\n');
         out.push_str(&stage_table(&operations).render(style));
         out.push('\n');
-        out.push_str(&place_table(&operations).render(style));
+        out.push_str(&access_table(&operations).render(style));
         out.push_str(&draw_heat_maps(session, device, from_ns, clock.monotonic_ns, style));
-        out.push_str(&draw_askers(session, device, style));
+        out.push_str(&draw_requesters(session, device, style));
         out.push_str(&draw_dirtiers(session, device, style));
     }
-    out.push_str(&draw_worst(session, clock, style));
+    out.push_str(&draw_longest(session, clock, style));
     out.push_str(&draw_footer(session, style));
     out
 }
 
 fn draw_heading(session: &TraceSession) -> String {
     let seconds = units::format_value(session.cost().elapsed_ns as f64 / 1e9, "s");
-    let how = match session.method() {
+    let method = match session.method() {
         TraceMethod::Tracefs => "every event, by tracefs",
         TraceMethod::Bpf => "histograms kept in the kernel, by bpf",
     };
     let sampled = match session.sample_divisor() {
         1 => String::new(),
-        one_of => format!(", 1 of {one_of} address ranges"),
+        divisor => format!(", 1 of {divisor} address ranges"),
     };
     // the session's remarks were already printed as they occurred (interval_lines.rs)
-    format!("\n{seconds} traced: {how}{sampled}\n")
+    format!("\n{seconds} traced: {method}{sampled}\n")
 }
 
-/// Share of a device's requests that were traced, by the kernel's own count.
-fn traced_share(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> String {
+/// Text of how many of a device's requests were traced, and how many the kernel counted.
+fn traced_counts_text(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> String {
     let traced: u64 = TracedOperation::ALL
         .into_iter()
         .filter_map(|o| session.summary.find_operation(device, o))
@@ -129,11 +130,11 @@ fn traced_share(session: &TraceSession, device: u32, totals: &HashMap<u32, Reque
     let requests = format_count(traced, "request", "requests");
     match session.counted_by_kernel(device, totals) {
         Some(counted) => {
-            let without = match session.method() {
+            let remark = match session.method() {
                 TraceMethod::Tracefs => "",
                 TraceMethod::Bpf => " (including callers' flushes, which are not traced)",
             };
-            format!(": {requests} traced, {} counted by the kernel{without}", counted.total())
+            format!(": {requests} traced, {} counted by the kernel{remark}", counted.total())
         }
         None => format!(": {requests} traced"),
     }
@@ -182,24 +183,25 @@ fn stage_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable
     table
 }
 
-fn place_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
+/// Sizes, order and depth of the requests of each operation.
+fn access_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
     let mut table = TextTable::new().with_column("requests", Align::Left);
-    for title in ["bytes", "mean size", "usual size", "sequential", "distance", "depth", "most", "errors"] {
+    for title in ["bytes", "mean size", "usual size", "sequential", "mean seek", "mean depth", "max depth", "errors"] {
         table = table.with_column(title, Align::Right);
     }
     for (operation, sum) in operations {
-        let or = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-        let moved = (sum.bytes > 0).then(|| ByteSize::capacity(sum.bytes as f64).to_string());
-        let mean = (sum.bytes > 0).then(|| ByteSize::memory(sum.bytes as f64 / sum.requests as f64).to_string());
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+        let bytes = (sum.bytes > 0).then(|| ByteSize::capacity(sum.bytes as f64).to_string());
+        let mean_size = (sum.bytes > 0).then(|| ByteSize::memory(sum.bytes as f64 / sum.requests as f64).to_string());
         table.add_row([
             operation.title().to_owned(),
-            or(moved),
-            or(mean),
-            or(most_common_size(sum)),
-            or(sum.sequential_share().map(|share| units::format_value(share, "fraction"))),
-            or(sum.mean_distance_bytes().map(|distance| ByteSize::capacity(distance).to_string())),
-            or(sum.mean_depth().map(units::format_significant)),
-            or((sum.depth_count > 0).then(|| sum.max_depth.to_string())),
+            or_dash(bytes),
+            or_dash(mean_size),
+            or_dash(most_common_size(sum)),
+            or_dash(sum.sequential_share().map(|share| units::format_value(share, "fraction"))),
+            or_dash(sum.mean_distance_bytes().map(|distance| ByteSize::capacity(distance).to_string())),
+            or_dash(sum.mean_depth().map(units::format_significant)),
+            or_dash((sum.depth_count > 0).then(|| sum.max_depth.to_string())),
             sum.errors.to_string(),
         ]);
     }
@@ -231,9 +233,10 @@ fn draw_heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64,
     out
 }
 
-fn draw_askers(session: &TraceSession, device: u32, style: &Style) -> String {
-    let askers = session.summary.requesters(device);
-    if askers.is_empty() {
+/// Draws the threads that sent requests to a device, those with the most device time first.
+fn draw_requesters(session: &TraceSession, device: u32, style: &Style) -> String {
+    let requesters = session.summary.requesters(device);
+    if requesters.is_empty() {
         return String::new();
     }
     let mut table = TextTable::new()
@@ -244,25 +247,25 @@ fn draw_askers(session: &TraceSession, device: u32, style: &Style) -> String {
         .with_column("bytes", Align::Right)
         .with_column("time at device", Align::Right)
         .with_text_column("");
-    for asker in askers.iter().take(MAX_ASKERS) {
+    for requester in requesters.iter().take(MAX_REQUESTERS) {
         table.add_row([
-            command_name(&asker.comm),
-            if asker.pid > 0 { asker.pid.to_string() } else { String::new() },
-            asker.operation.title().to_owned(),
-            asker.requests.to_string(),
-            ByteSize::capacity(asker.bytes as f64).to_string(),
-            units::format_value(asker.device_ns as f64 / 1e9, "s"),
-            attribution_doubt(asker.pid, &asker.comm, asker.operation).unwrap_or_default().to_owned(),
+            command_name(&requester.comm),
+            if requester.pid > 0 { requester.pid.to_string() } else { String::new() },
+            requester.operation.title().to_owned(),
+            requester.requests.to_string(),
+            ByteSize::capacity(requester.bytes as f64).to_string(),
+            units::format_value(requester.device_ns as f64 / 1e9, "s"),
+            attribution_doubt(requester.pid, &requester.comm, requester.operation).unwrap_or_default().to_owned(),
         ]);
     }
     format!("\n{}", table.render(style))
 }
 
-/// Draws the threads that dirtied pages of a device which the kernel wrote for others, with the confidence.
+/// Draws the threads whose dirtied pages the kernel wrote to a device, and how certain that is.
 fn draw_dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     let threads = session.dirty_pages().map(|pages| pages.threads_of_device(device)).unwrap_or_default();
-    let askers = session.summary.requesters(device);
-    let is_for_others = askers.iter().any(|a| {
+    let requesters = session.summary.requesters(device);
+    let is_for_others = requesters.iter().any(|a| {
         let is_write = matches!(a.operation, TracedOperation::Write | TracedOperation::SyncWrite);
         is_write && attribution_doubt(a.pid, &a.comm, a.operation).is_some()
     });
@@ -270,15 +273,15 @@ fn draw_dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
         return String::new();
     }
     let total: u64 = threads.iter().map(|thread| thread.pages).sum();
-    let one = |thread: &DirtyingThread| {
+    let thread_text = |thread: &DirtyingThread| {
         let name = if thread.comm.is_empty() { "(ended)".into() } else { style.clean_text(&thread.comm) };
         let share = units::format_value(thread.pages as f64 / total as f64, "fraction");
         format!("{name} {} ({share} of {total})", thread.pid)
     };
-    let named = threads.iter().take(MAX_ASKERS).map(one).collect::<Vec<_>>().join(", ");
+    let named = threads.iter().take(MAX_REQUESTERS).map(thread_text).collect::<Vec<_>>().join(", ");
     let text = match assess_certainty(&threads) {
         DirtyCertainty::Unknown if session.dirty_pages().is_none() => {
-            "only single events show who dirtied the pages (--method tracefs)".to_owned()
+            "who dirtied the pages is known only with --method tracefs, which records single events".to_owned()
         }
         DirtyCertainty::Unknown => "who dirtied the pages is unknown: no program did so during the trace".to_owned(),
         DirtyCertainty::Likely => format!("pages were dirtied by {named}; the write-back is probably theirs"),
@@ -289,9 +292,10 @@ fn draw_dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     format!("{text}\n")
 }
 
-fn draw_worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String {
-    let worst = longest_requests(session);
-    if worst.is_empty() {
+/// Draws the longest requests, one per line.
+fn draw_longest(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String {
+    let longest = longest_requests(session);
+    if longest.is_empty() {
         return String::new();
     }
     let mut table = TextTable::new()
@@ -304,7 +308,7 @@ fn draw_worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> S
         .with_column("at device", Align::Right)
         .with_column("depth", Align::Right)
         .with_text_column("sent by");
-    for (request, is_done) in worst.iter().take(MAX_WORST_SHOWN) {
+    for (request, is_done) in longest.iter().take(MAX_LONGEST_SHOWN) {
         let thread =
             if request.pid > 0 { format!("{} {}", command_name(&request.comm), request.pid) } else { String::new() };
         table.add_row([
@@ -341,7 +345,7 @@ fn draw_footer(session: &TraceSession, style: &Style) -> String {
         let text = format!("the losses of {processors} are unknown: the kernel's count could not be read");
         out.push_str(&format!("{}\n", style.paint(Ink::Bad, &text)));
     }
-    let beginnings = match (session.counts(), session.kernel_loss()) {
+    let without_start = match (session.counts(), session.kernel_loss()) {
         (Some((read, pairs)), _) => {
             if read.unknown + read.truncated_pages > 0 {
                 let (events, pages) = (
@@ -359,8 +363,8 @@ fn draw_footer(session: &TraceSession, style: &Style) -> String {
         (None, Some(loss)) => loss.without_beginning,
         (None, None) => 0,
     };
-    if beginnings > 0 {
-        let left_out = format_count(beginnings, "completion is", "completions are");
+    if without_start > 0 {
+        let left_out = format_count(without_start, "completion is", "completions are");
         out.push_str(&format!("{left_out} left out: the start of the request was not traced\n"));
     }
     if let Some(unfinished) = session.unfinished_count().filter(|n| *n > 0) {

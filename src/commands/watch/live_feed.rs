@@ -22,8 +22,8 @@ const MAX_QUEUED_TICKS: usize = 120;
 /// Memory for the history, bytes.
 const HISTORY_BYTES: usize = 192 << 20;
 
-/// Interval between process tables, which are also taken at once if somebody waits: they are a third of this screen's
-/// cost.
+/// Interval between process tables, which are also taken at once if a reader waits for one: they cause a third of the
+/// screen's cost.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A tick of the sampler.
@@ -60,7 +60,7 @@ impl TickBacklog {
         tick
     }
 
-    /// Keeps what a dropped tick said about the machine and its clock; process tables are repeated anyway.
+    /// Keeps the notes of a dropped tick about the machine and its clock; process tables are repeated anyway.
     fn keep_late(&mut self, late: LiveTick) {
         self.dropped_ticks += 1;
         (self.notes, self.alerts) = (late.notes, late.alerts);
@@ -76,14 +76,14 @@ pub struct LiveFeed {
     ticks_taken: usize,
 }
 
-/// A sampler that reads the first tick while others load rules; it ends if it gets no alerts to look for.
+/// A sampler that reads the first tick while another thread loads rules; it ends if it gets no alerts to search for.
 pub struct StartedFeed {
     feed: LiveFeed,
     alerts: SyncSender<AlertMonitor>,
 }
 
 impl StartedFeed {
-    /// Returns the feed of ticks, in which alerts are looked for.
+    /// Returns the feed of ticks, which is searched for alerts.
     pub fn with_alerts(self, alerts: AlertMonitor) -> LiveFeed {
         // a sampler that has failed is noticed when ticks are taken
         let _ = self.alerts.send(alerts);
@@ -129,7 +129,7 @@ impl LiveFeed {
     }
 
     /// Waits until this many ticks have arrived.
-    pub fn wait_for(&mut self, count: usize) -> Result<(), Failure> {
+    pub fn wait_for_ticks(&mut self, count: usize) -> Result<(), Failure> {
         while self.ticks_taken < count {
             match self.ticks.recv_timeout(self.every * 20) {
                 Ok(tick) => self.keep_tick(tick),

@@ -1,4 +1,4 @@
-//! Alerts of logs on the screen: a separate thread looks for them, so that the screen appears at once.
+//! Alerts of logs on the screen: a separate thread searches for them, so that the screen appears at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,19 +15,21 @@ use super::super::Failure;
 use super::super::alerts::AlertMonitor;
 use super::super::log::Logs;
 
-/// Time that is searched at the end of a log: one that ended, and one that is being recorded, whose recorder must not
-/// lose processor time to it.
+/// Time that is searched at the end of a log that has ended.
 const ENDED_LOOKBACK_NS: i64 = 86_400_000_000_000;
+/// Time that is searched at the end of a log that is being recorded, whose recorder must not lose processor time to the
+/// search.
 const GROWING_LOOKBACK_NS: i64 = 3_600_000_000_000;
-/// Interval between checks for more ticks, and for a log that stands still.
+/// Interval between checks for more ticks.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval between these checks for a log that stands still.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Alerts found so far.
 #[derive(Default)]
 struct AlertFindings {
     notes: Mutex<Vec<Note>>,
-    /// The log has alerts of its recorder: those found here would repeat them.
+    /// True if the log has alerts of its recorder, which alerts found here would repeat.
     has_recorder_alerts: AtomicBool,
     is_done: AtomicBool,
 }
@@ -79,17 +81,17 @@ pub struct LogAlerts {
 impl LogAlerts {
     /// Starts the search. Alerts before now have no actions.
     pub fn start_scan(logs: Logs, grows: bool, monitor: AlertMonitor) -> Result<LogAlerts, Failure> {
-        let found = SharedFindings::default();
-        let sender = found.clone();
+        let findings = SharedFindings::default();
+        let sender = findings.clone();
         let monitor = monitor.suppress_before(SystemClock.read_clocks().wall_ns).for_logs(&logs);
-        let look = move || {
+        let scan = move || {
             if let Err(failure) = scan_log(logs, grows, monitor, &sender) {
                 super::super::output::print_warning(failure);
             }
             sender.0.is_done.store(true, Ordering::Relaxed);
         };
-        let thread = std::thread::Builder::new().name("log-alerts".into()).spawn(look)?;
-        Ok(LogAlerts { findings: found, notes_seen: 0, thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("log-alerts".into()).spawn(scan)?;
+        Ok(LogAlerts { findings, notes_seen: 0, thread: Some(thread) })
     }
 
     /// Returns the same alerts for another reader.
@@ -125,27 +127,32 @@ impl LogAlerts {
     }
 
     /// Reads the notes of a range.
-    pub fn read_notes(&self, (from_ns, to_ns): (i64, i64), each: &mut dyn FnMut(LogPiece<'_>)) {
+    pub fn read_notes(&self, (from_ns, to_ns): (i64, i64), handle: &mut dyn FnMut(LogPiece<'_>)) {
         let notes = self.findings.lock_notes();
         let inside = notes.iter().filter(|note| (from_ns..=to_ns).contains(&note.time_ns));
-        inside.for_each(|note| each(LogPiece::Note(note.clone())));
+        inside.for_each(|note| handle(LogPiece::Note(note.clone())));
     }
 }
 
-fn scan_log(mut logs: Logs, mut grows: bool, mut monitor: AlertMonitor, found: &SharedFindings) -> Result<(), Failure> {
-    let back_ns = if grows { GROWING_LOOKBACK_NS } else { ENDED_LOOKBACK_NS };
-    let mut from_ns = logs.range_ns.0.max(logs.last_ns().saturating_sub(back_ns));
+fn scan_log(
+    mut logs: Logs,
+    mut grows: bool,
+    mut monitor: AlertMonitor,
+    findings: &SharedFindings,
+) -> Result<(), Failure> {
+    let lookback_ns = if grows { GROWING_LOOKBACK_NS } else { ENDED_LOOKBACK_NS };
+    let mut from_ns = logs.range_ns.0.max(logs.last_ns().saturating_sub(lookback_ns));
     let mut position = LogPosition::default();
     // alerts raised while no tick came: their end is reported even if the log has its own alerts
-    let mut silent: Vec<String> = Vec::new();
+    let mut silent_ids: Vec<String> = Vec::new();
     loop {
-        if !scan_new_ticks(&logs, (&mut position, from_ns), &mut monitor, (found, &silent))?
+        if !scan_new_ticks(&logs, (&mut position, from_ns), &mut monitor, (findings, &silent_ids))?
             || !(grows || logs.may_grow())
         {
             return Ok(());
         }
         monitor.start_following();
-        found.0.is_done.store(true, Ordering::Relaxed);
+        findings.0.is_done.store(true, Ordering::Relaxed);
         if !grows && logs.has_ended() {
             monitor.handle_recorder_end();
         }
@@ -157,7 +164,7 @@ fn scan_log(mut logs: Logs, mut grows: bool, mut monitor: AlertMonitor, found: &
             let has_grown = match logs.refresh_end() {
                 // a log that ended and was removed will not be continued by a recorder
                 Err(_) if !grows => return Ok(()),
-                grown => grown?,
+                result => result?,
             };
             if has_grown {
                 grows = true;
@@ -169,45 +176,46 @@ fn scan_log(mut logs: Logs, mut grows: bool, mut monitor: AlertMonitor, found: &
                 monitor.handle_recorder_end();
             }
             let events = if grows { monitor.check_silence(SystemClock.read_clocks().wall_ns) } else { Vec::new() };
-            silent.extend(events.iter().map(|event| event.alert.id.clone()));
-            if !events.iter().all(|event| found.keep_note(event.to_log_note())) || !found.is_read() {
+            silent_ids.extend(events.iter().map(|event| event.alert.id.clone()));
+            if !events.iter().all(|event| findings.keep_note(event.to_log_note())) || !findings.is_read() {
                 return Ok(());
             }
         }
     }
 }
 
-/// Scans what follows a position, or a time if there is none; false if nobody is interested any more.
+/// Scans the ticks after a position, or from a time if there is no position yet; false if nobody reads the alerts any
+/// more. Alerts in `silent_ids` are kept even if the log has its own alerts.
 fn scan_new_ticks(
     logs: &Logs,
     (position, from_ns): (&mut LogPosition, i64),
     monitor: &mut AlertMonitor,
-    (found, silent): (&SharedFindings, &[String]),
+    (findings, silent_ids): (&SharedFindings, &[String]),
 ) -> Result<bool, Failure> {
-    let mut is_wanted = true;
-    let read = logs.read_new((*position, from_ns), |piece| {
+    let mut has_reader = true;
+    let result = logs.read_new((*position, from_ns), |piece| {
         match piece {
-            LogPiece::Note(note) if note.kind == Note::ALERT => found.yield_to_recorder(),
+            LogPiece::Note(note) if note.kind == Note::ALERT => findings.yield_to_recorder(),
             LogPiece::Note(note) => monitor.handle_note(&note),
             LogPiece::Frame(frame) => {
                 for event in monitor.handle_frame(frame) {
-                    let is_kept = silent.contains(&event.alert.id);
-                    is_wanted &= if is_kept {
-                        found.keep_note(event.to_log_note())
+                    let is_kept = silent_ids.contains(&event.alert.id);
+                    has_reader &= if is_kept {
+                        findings.keep_note(event.to_log_note())
                     } else {
-                        found.send_note(event.to_log_note())
+                        findings.send_note(event.to_log_note())
                     };
                 }
             }
         }
-        if is_wanted { Ok(()) } else { Err(Failure::ClosedPipe) }
+        if has_reader { Ok(()) } else { Err(Failure::ClosedPipe) }
     });
-    match read {
-        Ok(reached) => *position = reached,
+    match result {
+        Ok(end) => *position = end,
         Err(Failure::ClosedPipe) => {}
         Err(failure) => return Err(failure),
     }
-    Ok(is_wanted)
+    Ok(has_reader)
 }
 
 #[cfg(test)]

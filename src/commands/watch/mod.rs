@@ -63,7 +63,7 @@ pub struct Arguments {
     /// How long to watch with --no-screen, also a log that has ended, to which a recorder may add; by default until
     /// Ctrl-C, or the end of a log
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Option<Duration>,
+    duration: Option<Duration>,
     #[command(flatten)]
     alerts: AlertArguments,
 }
@@ -78,16 +78,16 @@ const DEFAULT_SCREEN_SIZE: (u16, u16) = (80, 24);
 /// Runs `watch`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.judging.refuse_beyond_pack()?;
-    let unattended = arguments.no_screen || !arguments.fail_on.is_empty();
-    if arguments.lasts.is_some() && !unattended {
+    let is_unattended = arguments.no_screen || !arguments.fail_on.is_empty();
+    if arguments.duration.is_some() && !is_unattended {
         return Err(Failure::Usage("--for goes with --no-screen or --fail-on".into()));
     }
-    if arguments.panels.is_some() && unattended {
+    if arguments.panels.is_some() && is_unattended {
         return Err(Failure::Usage("--panels is for the screen, which --no-screen and --fail-on do not show".into()));
     }
     let once = arguments.once || arguments.json;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
-    if !(once || on_terminal || unattended) {
+    if !(once || on_terminal || is_unattended) {
         let reason = "`watch` needs a terminal; use --once for one screen, --no-screen for alerts, or `why` \
                       for the verdict";
         return Err(Failure::Usage(reason.into()));
@@ -106,15 +106,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.window.refuse_log_options()?;
     }
     // the first tick takes as long as loading the rules
-    let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin_sampling(every)).transpose()?;
+    let started_feed =
+        (!is_unattended && arguments.log.is_empty()).then(|| LiveFeed::begin_sampling(every)).transpose()?;
     let pack = arguments.judging.load_packs(false)?.swap_remove(0);
     let monitor = AlertMonitor::new(&arguments.alerts, pack.clone())?;
-    if unattended {
+    if is_unattended {
         return run_unattended(arguments, monitor);
     }
     let mut viewer = Viewer::new(load_panels(arguments.panels.as_deref())?, pack, ceilings::known_ceilings().to_vec());
-    let mut source = match begun {
-        Some(begun) => WatchSource::Live(begun.with_alerts(monitor)),
+    let mut source = match started_feed {
+        Some(feed) => WatchSource::Live(feed.with_alerts(monitor)),
         None => WatchSource::from_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log)
             .with_alerts(monitor)?,
     };
@@ -127,8 +128,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Watches for alerts without a screen.
 fn run_unattended(arguments: &Arguments, monitor: AlertMonitor) -> Result<(), Failure> {
-    let Arguments { fail_on, json, lasts, .. } = arguments;
-    let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, duration: *lasts };
+    let Arguments { fail_on, json, duration, .. } = arguments;
+    let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, duration: *duration };
     run.check_alert_ids(&arguments.alerts.load_alert_pack()?)?;
     if arguments.log.is_empty() {
         return run.watch_this_machine(arguments.every.unwrap_or(DEFAULT_INTERVAL), monitor);
@@ -154,7 +155,7 @@ fn screen_style() -> ScreenStyle {
 
 /// Prints one screen, as text or JSON.
 fn print_screen(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
-    source.wait_for(TICKS_BEFORE_PRINT)?;
+    source.wait_for_ticks(TICKS_BEFORE_PRINT)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let (columns, rows) =

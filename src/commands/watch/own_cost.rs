@@ -24,12 +24,12 @@ impl OwnCostMeter {
         if !is_due {
             return self.cost;
         }
-        let used_s = processor_s();
+        let now_s = processor_s();
         if let Some((last_ns, before_s)) = self.last {
-            self.cost.processor = Some((used_s - before_s) / (now.saturating_sub(last_ns) as f64 * 1e-9));
+            self.cost.processor = Some((now_s - before_s) / (now.saturating_sub(last_ns) as f64 * 1e-9));
         }
         self.cost.resident_bytes = resident_bytes();
-        self.last = Some((now, used_s));
+        self.last = Some((now, now_s));
         self.cost
     }
 }
@@ -47,7 +47,7 @@ fn child_processor_s(pid: u32) -> f64 {
     read_thread_files(&pid.to_string(), "schedstat").into_iter().filter_map(thread_ns).sum::<f64>() * 1e-9
 }
 
-/// Ids of the processes that this one has started and that run.
+/// Ids of the running processes that this process has started.
 fn child_processes() -> Vec<u32> {
     let lists = read_thread_files("self", "children");
     lists.iter().flat_map(|list| list.split_whitespace()).filter_map(|id| id.parse().ok()).collect()

@@ -61,7 +61,7 @@ fn read_side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(C
     let known = ceilings::known_ceilings().to_vec();
     let mut judge = Judge::new(vec![pack.clone()], JudgeOptions { role: None, expected: Some(range), ceilings: known });
     let mut counters = CounterWindow::new(range);
-    let each = &mut |piece: LogPiece<'_>| match piece {
+    let handle = &mut |piece: LogPiece<'_>| match piece {
         LogPiece::Frame(frame) => {
             judge.add_frame(frame);
             counters.add_frame(frame);
@@ -71,7 +71,7 @@ fn read_side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(C
             counters.add_note(&note);
         }
     };
-    history.read(range.0, range.1, each).map_err(Failure::Failed)?;
+    history.read(range.0, range.1, handle).map_err(Failure::Failed)?;
     let verdict = judge.finish().into_iter().next();
     verdict.map(|verdict| (counters, verdict)).ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))
 }

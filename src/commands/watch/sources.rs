@@ -14,9 +14,9 @@ use super::super::{Failure, local_host_name, mark};
 use super::live_feed::LiveFeed;
 use super::log_alerts::LogAlerts;
 
-/// A log whose last tick is younger than this many intervals, or than this time, is being recorded: a busy machine
-/// writes late.
+/// A log whose last tick is younger than this many intervals is being recorded: a busy machine writes late.
 const MAX_AGE_INTERVALS: i64 = 5;
+/// A log whose last tick is younger than this is being recorded, whatever its interval.
 const MAX_AGE_NS: i64 = 3_000_000_000;
 /// Interval between checks whether the recorder ended or resumed.
 const RECORDER_CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -37,9 +37,9 @@ pub struct LoggedHistory {
     interval_ns: i64,
     grows: bool,
     /// Set if the clock was set back while the log was followed: number of a tick just before that, and the time after
-    /// it.
+    /// it. Only the last set-back is known: ticks around earlier ones are read as stored.
     set_back: Option<(u64, i64)>,
-    /// Time of the last check whether it grows.
+    /// Time of the last check whether the log grows.
     checked_at: Instant,
     alerts: Option<LogAlerts>,
 }
@@ -75,14 +75,15 @@ impl History for LoggedHistory {
         Some((first, if self.grows { self.logs.last_ns() } else { last }))
     }
 
-    fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
+    fn read(&self, from_ns: i64, to_ns: i64, handle: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
         let mut pass_on = |piece: LogPiece<'_>| {
-            each(piece);
+            handle(piece);
             Ok(())
         };
-        let read = match self.set_back.filter(|(_, back_ns)| self.grows && *back_ns <= to_ns) {
+        // an ended log is read as stored
+        let result = match self.set_back.filter(|(_, back_ns)| self.grows && *back_ns <= to_ns) {
             None => self.logs.read_between((from_ns, to_ns), pass_on),
-            // of times that occur twice, the new ticks
+            // of times that occurred twice, only the new ticks are read
             Some((tick, back_ns)) => {
                 let earlier = match from_ns < back_ns {
                     true => self.logs.read_between((from_ns, back_ns - 1), &mut pass_on),
@@ -91,16 +92,16 @@ impl History for LoggedHistory {
                 earlier.and_then(|()| self.logs.read_from_tick(tick, (from_ns.max(back_ns), to_ns), pass_on))
             }
         };
-        read.map_err(|failure| failure.to_string())?;
-        self.alerts.iter().for_each(|alerts| alerts.read_notes((from_ns, to_ns), each));
+        result.map_err(|failure| failure.to_string())?;
+        self.alerts.iter().for_each(|alerts| alerts.read_notes((from_ns, to_ns), handle));
         Ok(())
     }
 }
 
 impl LoggedHistory {
-    /// Alerts of a range that were found in addition to those in the log, and whether all of it was searched.
-    pub fn found_alerts(&self, stretch: (i64, i64)) -> (Vec<Alert>, bool) {
-        self.alerts.as_ref().map_or((Vec::new(), true), |alerts| (alerts.list_alerts(stretch), alerts.is_done()))
+    /// Alerts of a range that were found in addition to those in the log, and whether the whole log was searched.
+    pub fn found_alerts(&self, range: (i64, i64)) -> (Vec<Alert>, bool) {
+        self.alerts.as_ref().map_or((Vec::new(), true), |alerts| (alerts.list_alerts(range), alerts.is_done()))
     }
 
     /// Takes newly recorded ticks; true if there are any.
@@ -127,7 +128,7 @@ impl LoggedHistory {
     }
 
     /// Checks now and then whether a log that stood still is being recorded again, and reads what was added; true if
-    /// it is.
+    /// it is being recorded.
     fn poll_recorder_resume(&mut self) -> bool {
         if self.checked_at.elapsed() < RECORDER_CHECK_INTERVAL || !self.logs.may_grow() {
             return false;
@@ -141,7 +142,7 @@ impl LoggedHistory {
 
 impl WatchSource {
     /// Returns this machine, sampled by a separate thread.
-    pub fn of_this_machine(every: Duration, alerts: AlertMonitor) -> Result<WatchSource, Failure> {
+    pub fn from_this_machine(every: Duration, alerts: AlertMonitor) -> Result<WatchSource, Failure> {
         Ok(WatchSource::Live(LiveFeed::begin_sampling(every)?.with_alerts(alerts)))
     }
 
@@ -161,7 +162,7 @@ impl WatchSource {
         }))
     }
 
-    /// Looks for alerts in logs in addition to those that they have.
+    /// Searches logs for alerts in addition to those that they have.
     pub fn with_alerts(mut self, monitor: AlertMonitor) -> Result<WatchSource, Failure> {
         if let WatchSource::Logged(logged) = &mut self {
             let logs = logged.logs.for_range(logged.logs.range_ns);
@@ -233,10 +234,11 @@ impl WatchSource {
         }
     }
 
-    /// Waits until a live machine has delivered this many ticks.
-    pub fn wait_for(&mut self, ticks: usize) -> Result<(), Failure> {
+    /// Waits until a live machine has delivered this many ticks, or until the alerts of a log that no longer grows have
+    /// been found.
+    pub fn wait_for_ticks(&mut self, ticks: usize) -> Result<(), Failure> {
         match self {
-            WatchSource::Live(feed) => feed.wait_for(ticks),
+            WatchSource::Live(feed) => feed.wait_for_ticks(ticks),
             WatchSource::Logged(logged) => {
                 if let Some(alerts) = logged.alerts.as_ref().filter(|_| !logged.grows) {
                     alerts.wait_until_done();
@@ -260,12 +262,14 @@ impl WatchSource {
     }
 }
 
-/// Median length of the last ticks, ns; a second if there is none.
+/// No tick is longer than a quarter of an hour, so an hour has some, nanoseconds.
+const MAX_INTERVAL_SEARCH_NS: i64 = 3_600_000_000_000;
+
+/// Median length of the last ticks, nanoseconds; a second if there is none.
 fn median_interval_ns(logs: &Logs) -> i64 {
     let mut lengths: Vec<i64> = Vec::new();
-    // ticks are a quarter of an hour at most, so that some are found in every log
-    let from = logs.range_ns.1.saturating_sub(3_600_000_000_000);
-    let found = logs.read_between((from, logs.range_ns.1), |piece| {
+    let from_ns = logs.range_ns.1.saturating_sub(MAX_INTERVAL_SEARCH_NS);
+    let read = logs.read_between((from_ns, logs.range_ns.1), |piece| {
         if let LogPiece::Frame(frame) = piece {
             let known = frame.ticks().iter().filter(|tick| tick.elapsed_ns > 0);
             lengths.extend(known.map(|tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX)));
@@ -273,7 +277,7 @@ fn median_interval_ns(logs: &Logs) -> i64 {
         Ok(())
     });
     lengths.sort_unstable();
-    let middle = lengths.get(lengths.len() / 2).copied().filter(|_| found.is_ok());
+    let middle = lengths.get(lengths.len() / 2).copied().filter(|_| read.is_ok());
     middle.unwrap_or(1_000_000_000)
 }
 

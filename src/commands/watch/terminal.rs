@@ -1,4 +1,4 @@
-//! The terminal: in raw mode, on its alternate screen, with the mouse; restored however this ends.
+//! The terminal: in raw mode, on its alternate screen, with the mouse; restored however the screen ends.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Stdout, stdin, stdout};
@@ -29,7 +29,7 @@ use super::range_comparison;
 use super::screen_style;
 use super::sources::WatchSource;
 
-/// Maximum wait for a key before new ticks are looked for.
+/// Maximum wait for a key before new ticks are taken.
 const KEY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Columns and rows of the terminal.
@@ -92,7 +92,7 @@ pub fn run_screen(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), F
     }
     let suspended = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTSTP, Arc::clone(&suspended))?;
-    source.wait_for(1)?;
+    source.wait_for_ticks(1)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let mut meter = OwnCostMeter::default();
@@ -100,13 +100,13 @@ pub fn run_screen(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), F
     end_without_terminal(keyboard.try_clone()?, &ended)?;
     let mut taken = TakenTerminal::take_terminal(&ended)?;
     let mut view = update_screen(&mut taken, source, viewer, &mut screen, &mut meter)?;
-    let mut complaints = 0;
+    let mut message_count = 0;
     while !ended.load(Ordering::Relaxed) {
-        let taken_in = source.take_new();
+        let new_ticks = source.take_new();
         if ended.load(Ordering::Relaxed) {
             break;
         }
-        let is_new = taken_in?;
+        let is_new = new_ticks?;
         if is_new {
             viewer.renew_timeline();
         }
@@ -117,8 +117,8 @@ pub fn run_screen(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), F
             taken.suspend_program()?;
             changed = true;
         }
-        changed |= show_complaints(&mut screen, &mut complaints);
-        if !waits_for_keys(&keyboard)? {
+        changed |= show_new_messages(&mut screen, &mut message_count);
+        if !wait_for_keys(&keyboard)? {
             return Ok(());
         }
         // all typed keys are handled before the screen is drawn
@@ -180,7 +180,7 @@ fn end_without_terminal(keyboard: OwnedFd, ended: &Arc<AtomicBool>) -> io::Resul
 
 /// Waits for keys or the next update; false if the terminal has gone. The event reader would read the end of a
 /// terminal's file over and over, and SIGHUP is not delivered if it was ignored before (`nohup`).
-fn waits_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
+fn wait_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
     let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(KEY_TIMEOUT.subsec_nanos()) };
     let mut fds = [PollFd::new(keyboard, PollFlags::IN)];
     match poll(&mut fds, Some(&nap)) {
@@ -192,7 +192,7 @@ fn waits_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Shows messages of other threads at the bottom of the screen; true if there are new ones.
-fn show_complaints(screen: &mut WatchScreen, known: &mut usize) -> bool {
+fn show_new_messages(screen: &mut WatchScreen, known: &mut usize) -> bool {
     let (count, newest) = output::held_messages();
     let is_new = count > std::mem::replace(known, count);
     newest.filter(|_| is_new).into_iter().for_each(|line| screen.show_message(line.trim_end().replace('\n', " ")));
@@ -245,14 +245,14 @@ fn perform_action(action: ScreenAction, source: &mut WatchSource, viewer: &mut V
             let window = screen.view_window(range, columns);
             match viewer.build_view(source.history(), &window) {
                 Ok(view) => screen.show_page(verdict_text(view.verdict.as_ref())),
-                Err(because) => screen.show_message(because),
+                Err(reason) => screen.show_message(reason),
             }
         }
         ScreenAction::Redraw | ScreenAction::Quit => {}
     }
 }
 
-/// The verdict as `why` shows it, but in full: this one scrolls.
+/// The verdict as `why` shows it, but in full, because the page scrolls.
 fn verdict_text(verdict: Option<&Verdict>) -> String {
     let Some(verdict) = verdict else { return "too few ticks to judge\n".into() };
     let width = terminal_size().map_or(80, |(columns, _)| usize::from(columns).clamp(40, 100));

@@ -23,15 +23,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Name that stands for any alert.
 const ANY_ALERT: &str = "any";
 
-/// Waits for the first tick of a log whose recorder has only just started; false if the time was over before.
-fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Failure> {
+/// Waits for the first tick of a log whose recorder has only just started; false if the time was over before it came.
+fn has_ticks(paths: &[PathBuf], may_continue: impl Fn() -> bool) -> Result<bool, Failure> {
     let [path] = paths else { return Ok(true) };
-    let mut is_told = false;
+    let mut has_warned = false;
     while path.is_dir() && diskwright_datastore::is_log(path) && LogReader::open(path)?.time_range()?.is_none() {
-        if !goes_on() {
+        if !may_continue() {
             return Ok(false);
         }
-        if !std::mem::replace(&mut is_told, true) {
+        if !std::mem::replace(&mut has_warned, true) {
             output::print_warning(format_args!("{}: waiting for its first tick", path.display()));
         }
         crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL);
@@ -41,7 +41,7 @@ fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Fail
 
 /// Output options, and conditions for the end.
 pub struct UnattendedRun {
-    /// Alerts whose beginning ends the run with failure; `any` is each.
+    /// Alerts whose beginning ends the run with failure; `any` means every alert.
     pub fail_on: Vec<String>,
     /// Print alerts as JSON lines.
     pub json: bool,
@@ -53,8 +53,8 @@ impl UnattendedRun {
     /// Checks that the alerts which end the run exist.
     pub fn check_alert_ids(&self, pack: &Pack) -> Result<(), Failure> {
         let mut ids = self.fail_on.iter().filter(|id| *id != ANY_ALERT);
-        let known: Result<(), String> = ids.try_for_each(|id| rules::check_rule_id(pack, id));
-        known.map_err(|error| Failure::Usage(format!("--fail-on: {error}")))
+        let result: Result<(), String> = ids.try_for_each(|id| rules::check_rule_id(pack, id));
+        result.map_err(|error| Failure::Usage(format!("--fail-on: {error}")))
     }
 
     /// Watches this machine.
@@ -64,7 +64,7 @@ impl UnattendedRun {
         let mut sampler = live_sampler(options);
         pacer.reset_start();
         pacer.sample_first_tick(&mut sampler);
-        let end = loop {
+        let result = loop {
             sampler.take_notes().iter().for_each(|note| monitor.handle_note(note));
             let events = monitor.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
             if let Err(failure) = self.print_events(&events, monitor.host()) {
@@ -75,15 +75,15 @@ impl UnattendedRun {
             }
         };
         monitor.finish_actions();
-        end
+        result
     }
 
-    /// Watches logs: all of one that has ended, and with `--for` what a recorder adds to it meanwhile; of one that is
-    /// being recorded, ticks from now on.
+    /// Watches logs. A log that has ended is read whole, and with `--for` also what a recorder adds meanwhile; of a log
+    /// that is being recorded, only ticks from now on are read.
     pub fn watch_logs(&self, paths: &[PathBuf], window: &LogWindow, monitor: AlertMonitor) -> Result<(), Failure> {
         let (pacer, begin) = (Pacer::new(POLL_INTERVAL, self.duration)?, Instant::now());
-        let goes_on = || !pacer.is_stopped() && self.duration.is_none_or(|lasts| begin.elapsed() < lasts);
-        if !has_ticks(paths, goes_on)? {
+        let may_continue = || !pacer.is_stopped() && self.duration.is_none_or(|duration| begin.elapsed() < duration);
+        if !has_ticks(paths, may_continue)? {
             return Ok(());
         }
         let mut logs = Logs::open(paths, window)?;
@@ -91,40 +91,40 @@ impl UnattendedRun {
         let now_ns = SystemClock.read_clocks().wall_ns;
         let mut monitor = if grows { monitor.suppress_before(now_ns) } else { monitor }.for_logs(&logs);
         let mut position = LogPosition::default();
-        let mut end = self.scan_new_ticks(&logs, (&mut position, logs.range_ns.0), &mut monitor);
+        let mut result = self.scan_new_ticks(&logs, (&mut position, logs.range_ns.0), &mut monitor);
         monitor.start_following();
         // without a duration, only a running recorder is waited for
-        let waits = self.duration.is_some() && logs.may_grow();
-        if waits && !grows && logs.has_ended() {
+        let waits_for_recorder = self.duration.is_some() && logs.may_grow();
+        if waits_for_recorder && !grows && logs.has_ended() {
             monitor.handle_recorder_end();
         }
-        while end.is_ok() && (grows || waits) && goes_on() {
+        while result.is_ok() && (grows || waits_for_recorder) && may_continue() {
             crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL);
             // checked before the log is read: no tick comes after the end
             let has_ended = logs.has_ended();
-            let behind_ns = logs.range_ns.1.saturating_add(1);
+            let next_ns = logs.range_ns.1.saturating_add(1);
             if logs.refresh_end()? {
                 grows = true;
-                end = self.scan_new_ticks(&logs, (&mut position, behind_ns), &mut monitor);
+                result = self.scan_new_ticks(&logs, (&mut position, next_ns), &mut monitor);
             } else if has_ended {
                 grows = false;
                 monitor.handle_recorder_end();
             } else if grows {
                 let events = monitor.check_silence(SystemClock.read_clocks().wall_ns);
-                end = self.print_events(&events, monitor.host());
+                result = self.print_events(&events, monitor.host());
             }
         }
-        if end.is_ok() && !grows && !waits && logs.may_grow() {
+        if result.is_ok() && !grows && !waits_for_recorder && logs.may_grow() {
             let last = format_rfc3339(logs.last_ns());
             output::print_note(format_args!(
                 "the log ended at {last}; --for DURATION waits for a recorder that continues it"
             ));
         }
         monitor.finish_actions();
-        end
+        result
     }
 
-    /// Reads on from a position, or from a time if there is none.
+    /// Scans the ticks after a position, or from a time if there is no position yet.
     fn scan_new_ticks(
         &self,
         logs: &Logs,
@@ -147,8 +147,8 @@ impl UnattendedRun {
 
     /// Returns why an alert ends the run, if it does.
     fn exit_reason(&self, alert: &Alert) -> Option<String> {
-        let named = |id: &String| id == ANY_ALERT || *id == alert.id;
-        if self.fail_on.iter().any(named) {
+        let is_selected = |id: &String| id == ANY_ALERT || *id == alert.id;
+        if self.fail_on.iter().any(is_selected) {
             return Some(format!("alert {} began", alert.id));
         }
         let shared = self.fail_on.iter().find(|id| alert.also.contains(id))?;

@@ -98,7 +98,7 @@ fn update_bar_during<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send,
     result
 }
 
-/// Converts an error: what is wrong with the request is wrong usage.
+/// Converts an error: a wrong request is wrong usage.
 pub(super) fn work_failure(error: WorkError) -> Failure {
     match error {
         WorkError::Usage(text) => Failure::Usage(text),

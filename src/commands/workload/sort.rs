@@ -1,10 +1,10 @@
 //! `workload sort`: one sort, several by amount of memory, or several by placement.
 
-use diskwright_base::byte_size::{ByteSize, parse_memory_size};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use clap::Args;
+use diskwright_base::byte_size::{ByteSize, parse_memory_size};
 use diskwright_workload::files::find_shared_filesystem;
 use diskwright_workload::sort::merge_plan::{ENTRY_BYTES, MAX_THREADS, MergePlan, SortSize, published_memory};
 use diskwright_workload::sort::rows::RowShape;
@@ -91,7 +91,7 @@ fn parse_row_count(text: &str) -> Result<u64, String> {
     rows.ok_or_else(|| format!("invalid number of rows `{text}`; expected a number such as 500000 or 10M"))
 }
 
-/// One of several sorts.
+/// A sort that has run: one of several.
 pub struct PlacedSort {
     /// Description: `64 MiB`, `2 places`.
     pub name: String,
@@ -113,8 +113,8 @@ impl SortArguments {
                 output::escape_name(source.display())
             )));
         }
-        let for_made = [("--rows", self.rows.is_some()), ("--seed", self.seed.is_some())];
-        if let Some((option, _)) = for_made.into_iter().find(|(_, given)| *given && !source.is_dir()) {
+        let made_rows_options = [("--rows", self.rows.is_some()), ("--seed", self.seed.is_some())];
+        if let Some((option, _)) = made_rows_options.into_iter().find(|(_, is_given)| *is_given && !source.is_dir()) {
             let file = output::escape_name(source.display());
             return Err(Failure::Usage(format!("{option} goes with rows that are made; {file} has its own")));
         }
@@ -149,9 +149,9 @@ impl SortArguments {
         }
         let folders: Vec<&Path> = self.places.iter().map(PathBuf::as_path).collect();
         if let Some((a, b)) = find_shared_filesystem(&folders).map_err(work_failure)? {
-            let why =
+            let reason =
                 format!("{} and {} are on the same filesystem, so they count as one place", a.display(), b.display());
-            return Err(Failure::Usage(output::escape_name(why)));
+            return Err(Failure::Usage(output::escape_name(reason)));
         }
         (1..=folders.len())
             .map(|count| Ok((place_count_name(count), self.placed_options(&folders[..count])?)))
@@ -159,16 +159,16 @@ impl SortArguments {
     }
 
     fn placed_options(&self, folders: &[&Path]) -> Result<SortOptions, Failure> {
-        let owned = |place: usize| folders[place.min(folders.len() - 1)].to_path_buf();
+        let folder_at = |index: usize| folders[index.min(folders.len() - 1)].to_path_buf();
         let source = folders[0].to_path_buf();
-        let work = match folders.len() {
-            4 => vec![owned(1), owned(3)],
-            _ => vec![owned(1)],
+        let work_folders = match folders.len() {
+            4 => vec![folder_at(1), folder_at(3)],
+            _ => vec![folder_at(1)],
         };
-        let target = if folders.len() > 2 { owned(2) } else { source.clone() };
+        let target = if folders.len() > 2 { folder_at(2) } else { source.clone() };
         let memory = self.memory.first().copied().unwrap_or_default();
-        let at_first = SortArguments::sort_options(self, memory);
-        Ok(SortOptions { source, work_folders: work, target_folder: target, ..at_first? })
+        let options = SortArguments::sort_options(self, memory);
+        Ok(SortOptions { source, work_folders, target_folder: target, ..options? })
     }
 }
 
@@ -179,8 +179,8 @@ fn default_threads() -> usize {
 
 /// Returns this many threads, or fewer if a sort's memory is too small for the runs and merges of each.
 fn max_threads_within(max_threads: usize, size: &SortSize) -> Option<u32> {
-    let fits = |threads: &usize| MergePlan::new(&SortSize { threads: *threads, ..*size }).is_ok();
-    (1..=max_threads).rev().find(fits).and_then(|threads| u32::try_from(threads).ok())
+    let has_enough_memory = |threads: &usize| MergePlan::new(&SortSize { threads: *threads, ..*size }).is_ok();
+    (1..=max_threads).rev().find(has_enough_memory).and_then(|threads| u32::try_from(threads).ok())
 }
 
 fn place_count_name(count: usize) -> String {
@@ -201,11 +201,12 @@ pub fn run_sweep_suite(
 ) -> Result<(), Failure> {
     let shape = RowShape { row_bytes: 100, key_bytes: 10 };
     let rows = (data_bytes / shape.row_bytes as u64).max(1);
-    let needs = (rows * (shape.row_bytes + ENTRY_BYTES) as u64)
+    let needed_bytes = (rows * (shape.row_bytes + ENTRY_BYTES) as u64)
         .max(published_memory(rows, shape.row_bytes, &[shape.key_bytes]) / 2);
-    let part = |share: f64| ((needs as f64 * share) as u64).max(1 << 20).next_multiple_of(1 << 16);
+    let memory_share = |share: f64| ((needed_bytes as f64 * share) as u64).max(1 << 20).next_multiple_of(1 << 16);
     let by_memory = folders.len() == 1;
-    let mut memory: Vec<u64> = if by_memory { SWEEP_MEMORY_SHARES.map(part).to_vec() } else { vec![part(0.125)] };
+    let mut memory: Vec<u64> =
+        if by_memory { SWEEP_MEMORY_SHARES.map(memory_share).to_vec() } else { vec![memory_share(0.125)] };
     memory.dedup();
     // all sorts of a sweep use the same number of threads, limited by the smallest memory
     let smallest = memory.iter().copied().min().unwrap_or_default();
@@ -253,7 +254,7 @@ pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
     arguments.svg.as_deref().map_or(Ok(()), output_file::check_writable)?;
     // every error is reported before anything is written
     for (_, options) in &sorts {
-        // leftovers of killed work use the space that this one needs
+        // leftovers of killed work use the space that this sort needs
         let folders =
             options.work_folders.iter().chain([&options.source, &options.target_folder]).map(PathBuf::as_path);
         sweep_leftovers(&folders.collect::<Vec<_>>())?;
@@ -281,18 +282,18 @@ fn run_sorts(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failu
     let mut runs = Vec::new();
     for (name, options) in sorts {
         let shared = source.take().filter(|(path, _)| *path == options.source);
-        let made = match shared {
-            Some((_, made)) => made,
+        let sort_source = match shared {
+            Some((_, sort_source)) => sort_source,
             None => {
                 let bar = workload_bar(BAR_TEMPLATE, "making rows", options.rows);
-                let made = SortSource::create_or_open(&options, &progress).map_err(work_failure)?;
+                let sort_source = SortSource::create_or_open(&options, &progress).map_err(work_failure)?;
                 bar.finish_and_clear();
-                made
+                sort_source
             }
         };
-        made.sync_and_drop_cache().map_err(work_failure)?;
-        let outcome = sort_with_progress(&name, &options, &made, &progress)?;
-        source = Some((options.source.clone(), made));
+        sort_source.sync_and_drop_cache().map_err(work_failure)?;
+        let outcome = sort_with_progress(&name, &options, &sort_source, &progress)?;
+        source = Some((options.source.clone(), sort_source));
         runs.push(PlacedSort { name, options, outcome });
     }
     Ok(runs)
@@ -327,8 +328,8 @@ fn sort_document(runs: &[PlacedSort]) -> serde_json::Value {
             "seed": run.options.seed,
         });
         let (value_fields, outcome) = (value.as_object_mut(), serde_json::to_value(&run.outcome));
-        if let (Some(fields), Ok(serde_json::Value::Object(more))) = (value_fields, outcome) {
-            fields.extend(more);
+        if let (Some(fields), Ok(serde_json::Value::Object(outcome_fields))) = (value_fields, outcome) {
+            fields.extend(outcome_fields);
         }
         value
     };

@@ -1,8 +1,8 @@
-//! Sorts for people: one in detail, several as a table and a chart with the knee and the value of SAS 1998's formula.
+//! Sorts as text: one in detail, several as a table and a chart with the knee and the value of SAS 1998's formula.
 
-use diskwright_base::byte_size::ByteSize;
 use std::fmt::Write as _;
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_value};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::{Align, Ink, TextTable, terminal_curves};
@@ -63,7 +63,7 @@ pub fn needed_memory_bytes(run: &PlacedSort) -> u64 {
     memory_in_place(rows, row_bytes as usize, threads, run.options.request_bytes)
 }
 
-/// More memory than at the knee saves at most this share of the time.
+/// Memory beyond the knee saves at most this share of the time.
 const SMALL_SAVING: f64 = 0.10;
 
 /// Finds the smallest measured memory beyond which more of it saves little; `None` for fewer than three sizes.
@@ -118,8 +118,8 @@ fn draw_single_sort(outcome: &SortOutcome) -> String {
 fn describe_rates(outcome: &SortOutcome) -> String {
     let moving = outcome.stages.iter().filter(|stage| stage.bytes_per_s > 0.0);
     let rate = |stage: &StageTime| format!("{} {}", stage.name, format_value(stage.bytes_per_s, "bytes_per_s"));
-    let each = moving.map(rate).collect::<Vec<_>>().join(", ");
-    if each.is_empty() { each } else { output::wrap_paragraph(&format!("Read and written in a second: {each}.")) }
+    let rates = moving.map(rate).collect::<Vec<_>>().join(", ");
+    if rates.is_empty() { rates } else { output::wrap_paragraph(&format!("Read and written in a second: {rates}.")) }
 }
 
 /// Table of stages: bytes, and how the threads spent their time.
@@ -130,17 +130,17 @@ fn stage_table(outcome: &SortOutcome) -> TextTable {
     }
     let threads = outcome.threads as f64;
     for StageTime { name, wall_s, steps, .. } in &outcome.stages {
-        let each = |thread_s: f64| format_value(thread_s / threads, "s");
+        let per_thread = |thread_s: f64| format_value(thread_s / threads, "s");
         let waiting = steps.read.waiting_s() + steps.write.waiting_s();
         table.add_row([
             name.clone(),
             format_value(*wall_s, "s"),
             ByteSize::capacity(steps.read.bytes as f64).to_string(),
             ByteSize::capacity(steps.write.bytes as f64).to_string(),
-            each(steps.compute.thread_s),
-            each(steps.read.thread_s),
-            each(steps.write.thread_s),
-            each(waiting),
+            per_thread(steps.compute.thread_s),
+            per_thread(steps.read.thread_s),
+            per_thread(steps.write.thread_s),
+            per_thread(waiting),
         ]);
     }
     table
@@ -171,7 +171,8 @@ fn sort_table(runs: &[PlacedSort]) -> TextTable {
 
 /// Chart of time against memory, against the number of places, or, for sorts that differ in neither, in their order.
 pub fn sort_chart(runs: &[PlacedSort]) -> Curves {
-    let differ = |is_other: fn(&PlacedSort, &PlacedSort) -> bool| runs.windows(2).any(|two| is_other(&two[0], &two[1]));
+    let differ =
+        |is_other: fn(&PlacedSort, &PlacedSort) -> bool| runs.windows(2).any(|pair| is_other(&pair[0], &pair[1]));
     let by_memory = differ(|a, b| a.outcome.memory_bytes != b.outcome.memory_bytes);
     let by_place = differ(|a, b| {
         (&a.options.work_folders, &a.options.target_folder) != (&b.options.work_folders, &b.options.target_folder)

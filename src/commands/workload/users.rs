@@ -40,7 +40,7 @@ pub struct UserArguments {
     rate: Option<f64>,
     /// How long
     #[arg(long = "for", default_value = "30s", value_parser = parse_duration, value_name = "DURATION")]
-    lasts: Duration,
+    duration: Duration,
     /// Seed for all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -114,7 +114,7 @@ pub struct MailArguments {
     mean_size: u64,
 }
 
-/// Maximum share of due operations that may be left at the end; two per user are always allowed.
+/// Maximum share of due operations that may not have begun at the end; two per user are always allowed.
 const MAX_LEFT_SHARE: f64 = 0.02;
 
 /// Reads back the files that work has left, until it is stopped.
@@ -236,28 +236,28 @@ fn run_work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
         users: common.users,
         mean_think_time: common.think,
         rate_per_s: common.rate,
-        duration: common.lasts,
+        duration: common.duration,
         seed: common.seed,
     };
     options.check_limits().map_err(work_failure)?;
     let needs: Vec<_> = work.space_needed.iter().map(|(folder, bytes)| (folder.as_path(), *bytes)).collect();
     sweep_leftovers(&needs.iter().map(|(folder, _)| *folder).collect::<Vec<_>>())?;
     check_free_space(&needs).map_err(work_failure)?;
-    let watch = RunControl { stop: stop_flag()?, ..RunControl::default() };
-    let made = {
-        let _shown = LineGuard(workload_bar("{msg}", "making files", 1));
-        (work.make_files)(&watch.stop).map_err(work_failure)?
+    let control = RunControl { stop: stop_flag()?, ..RunControl::default() };
+    let files = {
+        let _line = LineGuard(workload_bar("{msg}", "making files", 1));
+        (work.make_files)(&control.stop).map_err(work_failure)?
     };
     let bar = workload_bar("{wide_bar} {msg} operations  {eta}", "0", options.duration.as_millis() as u64);
-    let begun = Instant::now();
+    let start = Instant::now();
     let update = |bar: &ProgressBar| {
-        bar.set_position(begun.elapsed().as_millis() as u64);
-        bar.set_message(watch.done.load(Ordering::Relaxed).to_string());
+        bar.set_position(start.elapsed().as_millis() as u64);
+        bar.set_message(control.done.load(Ordering::Relaxed).to_string());
     };
-    let outcome = update_bar_during(&bar, update, || run(&made, &options, &watch)).map_err(work_failure)?;
+    let outcome = update_bar_during(&bar, update, || run(&files, &options, &control)).map_err(work_failure)?;
     if let Some(verify) = work.verify_files {
-        let _shown = LineGuard(super::workload_bar("{msg}", "reading back", 1));
-        verify(&made, &watch.stop).map_err(work_failure)?;
+        let _line = LineGuard(super::workload_bar("{msg}", "reading back", 1));
+        verify(&files, &control.stop).map_err(work_failure)?;
     }
     if common.json {
         output::print_json(&work_document(work, &outcome))
@@ -311,30 +311,31 @@ fn draw_work<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
         table.add_row(operation_row(operation, outcome.wall_s));
     });
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
-    let rest = if work.verify_files.is_some() { ", and so was all that was left, from its device" } else { "" };
+    let device_text = if work.verify_files.is_some() { ", and so was all that was left, from its device" } else { "" };
     let cpu = format_value(outcome.cpu_s, "s");
-    let sentences = format!("Processor time {cpu}. All data that was read was verified{rest}.");
+    let sentences = format!("Processor time {cpu}. All data that was read was verified{device_text}.");
     out += &format!("\n{}", output::wrap_paragraph(&sentences));
-    let left = describe_left_over(outcome, common.users);
-    if left.is_empty() { out } else { out + &output::wrap_paragraph(&left) }
+    let left_over = describe_left_over(outcome, common.users);
+    if left_over.is_empty() { out } else { out + &output::wrap_paragraph(&left_over) }
 }
 
 /// Describes operations that were due and had not begun at the end: a few are in flight on any storage, many mean that
 /// it cannot keep up.
 fn describe_left_over(outcome: &UserOutcome, users: usize) -> String {
-    let left = outcome.not_started;
-    let due = left + outcome.operations.iter().map(|operation| operation.done).sum::<u64>();
-    match left as f64 {
+    let not_started = outcome.not_started;
+    let due = not_started + outcome.operations.iter().map(|operation| operation.done).sum::<u64>();
+    match not_started as f64 {
         0.0 => String::new(),
         few if few <= (MAX_LEFT_SHARE * due as f64).max(2.0 * users as f64) => {
-            let were = if left == 1 { "was" } else { "were" };
-            format!("{left} of {due} operations {were} due and had not begun when the time was over.")
+            let were = if not_started == 1 { "was" } else { "were" };
+            format!("{not_started} of {due} operations {were} due and had not begun when the time was over.")
         }
         _ => {
             // with more users the same storage may do more
             let limit = format_count(users, "user sustains", "users sustain");
             format!(
-                "{left} of {due} operations could not start on time: the rate exceeds what {limit} on this storage."
+                "{not_started} of {due} operations could not start on time: the rate exceeds what {limit} on this \
+                 storage."
             )
         }
     }
@@ -344,10 +345,14 @@ fn operation_row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
     let latency = operation.latency_s.unwrap_or_default();
     let bytes =
         if operation.bytes == 0 { String::new() } else { format_value(operation.bytes as f64 / wall_s, "bytes_per_s") };
-    let time = |share: f64, time: f64| {
-        if Histogram::is_percentile_meaningful(operation.done, share) { format_value(time, "s") } else { "-".into() }
+    let format_percentile = |share: f64, time_s: f64| {
+        if Histogram::is_percentile_meaningful(operation.done, share) { format_value(time_s, "s") } else { "-".into() }
     };
-    let percentiles = [time(0.5, latency.p50), time(0.95, latency.p95), time(0.99, latency.p99)];
+    let percentiles = [
+        format_percentile(0.5, latency.p50),
+        format_percentile(0.95, latency.p95),
+        format_percentile(0.99, latency.p99),
+    ];
     let mut row =
         vec![operation.operation.to_owned(), operation.done.to_string(), format_value(operation.per_s, "per_s"), bytes];
     row.extend(percentiles);

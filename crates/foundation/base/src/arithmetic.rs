@@ -3,9 +3,9 @@
 
 use crate::topology::RaidLevel;
 
-/// Member operations a second on each disk of an array under `reads` and
-/// `writes` a second (NT Magazine 1998: reads plus the level's factor times writes,
-/// over the disks).
+/// Operations per second on each disk of an array that receives `reads` and
+/// `writes` per second (NT Magazine 1998: reads plus the level's factor times writes,
+/// divided by the disks).
 ///
 /// ```
 /// use diskwright_base::{RaidLevel, arithmetic::member_load};
@@ -22,7 +22,7 @@ pub fn set_queue_length(busy: &[f64]) -> f64 {
     busy.iter().sum()
 }
 
-/// Share of the set's capacity in use: the queue over the disks (NT Resource Kit).
+/// Share of the set's capacity in use: the queue divided by the disks (NT Resource Kit).
 pub fn set_utilisation(busy: &[f64]) -> f64 {
     set_queue_length(busy) / busy.len().max(1) as f64
 }
@@ -41,7 +41,7 @@ pub fn stripe_set_total(set_per_s: f64, members: usize, transfers: f64) -> f64 {
     set_per_s * (1.0 + others * transfers / members.max(1) as f64)
 }
 
-/// "Avg. Queue Time" of SAS 1998: the queue times the seconds a transfer. The
+/// "Avg. Queue Time" of SAS 1998: the queue times the seconds per transfer. The
 /// measured time already includes the waiting, so this counts it twice; it is
 /// kept only for the `sas-1998` pack.
 pub fn queue_time_sas(queue_length: f64, s_per_transfer: f64) -> f64 {

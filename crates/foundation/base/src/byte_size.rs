@@ -1,4 +1,4 @@
-//! Sizes in bytes: parsing of what people write, formatting for screens, and the one rule about prefixes.
+//! Sizes in bytes: parsing what people write, formatting for screens, and the one rule about prefixes.
 //!
 //! - `KiB`, `MiB` … are binary everywhere.
 //! - `K`, `KB`, `M`, `MB` … are binary where a size means memory, a request, a record, a stripe unit, a block or a
@@ -9,14 +9,14 @@ use std::fmt;
 
 use crate::units::{UnitError, format_significant, split_number_and_unit};
 
-/// Unit of values that are capacities, for [`format_value`](crate::units::format_value): JSON and the catalogue say
-/// `bytes` of them too, and [`display_unit`](crate::catalogue::display_unit) tells them apart.
+/// Unit of values that are capacities, for [`format_value`](crate::units::format_value): JSON and the catalogue use
+/// `bytes` for them too; [`display_unit`](crate::catalogue::display_unit) tells them apart.
 pub const CAPACITY_UNIT: &str = "capacity_bytes";
 
 /// The binary prefix Ki.
 const KI: f64 = 1024.0;
 
-/// Units in lower case, with their sizes in bytes where a size means memory and where it means a capacity.
+/// Units in lower case, each with its bytes in a size of memory and its bytes in a capacity.
 const UNITS: [(&str, f64, f64); 16] = [
     ("b", 1.0, 1.0),
     ("k", KI, 1e3),
@@ -136,7 +136,7 @@ impl ByteSize {
         let mut names = names.into_iter();
         let mut name = names.next().unwrap_or("B");
         for next in names {
-            // the number must not round up to that of the next unit
+            // above this limit the number would be shown as 1024 (or 1000) of its unit
             if scaled.abs() < base - 0.5 {
                 break;
             }

@@ -48,9 +48,9 @@ pub enum OverInstances {
     None,
 }
 
-/// One way to compute a counter from stored ones: sum of `sum` and of what is
-/// present of `optional`, less `minus`, divided by `per`, times `times`, then
-/// one less that if `complement`, then at most `cap`.
+/// One way to compute a counter from stored ones: the sum of `sum` and of the
+/// present ones of `optional`, minus `minus`, divided by `per`, times `times`;
+/// with `complement`, 1 minus that; at most `cap`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Formula {
@@ -65,8 +65,8 @@ pub struct Formula {
     /// Divisor of the sum.
     #[serde(default)]
     pub per: FormulaDivisor,
-    /// The quotient by counters is divided by the seconds of the tick as well
-    /// (an amount in the tick against a limit a second).
+    /// True if a quotient by counters is also divided by the seconds of the tick
+    /// (an amount in the tick is compared with a limit per second).
     #[serde(default)]
     pub per_second: bool,
     /// A constant factor.
@@ -93,7 +93,7 @@ pub enum FormulaDivisor {
     Nothing,
     /// `"time"`: the seconds of the tick.
     Time(TimeWord),
-    /// The sum of these counters; those that are absent count only if none is present.
+    /// The sum of those counters of the list that are present. With none of them the formula has no value.
     Counters(Vec<String>),
 }
 
@@ -124,8 +124,8 @@ pub const UNITS: &[&str] = &[
 ];
 
 /// Other tools' names of a counter. Their units may differ (kB, ms, percent),
-/// and so may their form: where others keep a running total of a quantity that is a rate
-/// or a share here, ours is the growth of that total per second.
+/// and so may their form: where another tool keeps a running total and the counter is a rate
+/// or a share, the counter is the growth of that total per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CounterNames {
@@ -192,18 +192,18 @@ impl Counter {
     /// and joins wrapped texts into one line.
     fn spell_out(&mut self) {
         let object = self.object_name().to_owned();
-        let full = |id: &mut String| {
+        let add_object = |id: &mut String| {
             if !id.contains('.') {
                 *id = format!("{object}.{id}");
             }
         };
         for derive in &mut self.derive {
-            derive.sum.iter_mut().chain(&mut derive.optional).chain(&mut derive.minus).for_each(full);
+            derive.sum.iter_mut().chain(&mut derive.optional).chain(&mut derive.minus).for_each(add_object);
             if let FormulaDivisor::Counters(ids) = &mut derive.per {
-                ids.iter_mut().for_each(full);
+                ids.iter_mut().for_each(add_object);
             }
         }
-        self.weight.iter_mut().for_each(full);
+        self.weight.iter_mut().for_each(add_object);
         for text in [&mut self.explain, &mut self.trap, &mut self.source] {
             *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         }
@@ -316,11 +316,10 @@ impl Catalogue {
         self.by_id.get(id).map(|&i| &self.counters[i])
     }
 
-    /// Finds counters by any name. It returns the first kind of match that finds any: the exact id; a whole name
-    /// or the counter's part of one (`Avg. Disk Queue Length` belongs to two objects);
-    /// the counter's part alone where the object is unknown; a part of an id
-    /// or name. NT names may be written `Object: Counter` or as a full path
-    /// with host and instance; case, blanks and hyphens do not matter.
+    /// Finds counters by any name. It tries these kinds of match in turn, and returns what the first successful one
+    /// finds: the exact id; a whole name or the counter's part of one (`Avg. Disk Queue Length` belongs to two
+    /// objects); the counter's part alone if the object is unknown; a part of an id or name. NT names may be written
+    /// `Object: Counter` or as a full path with host and instance; case, blanks and hyphens do not matter.
     ///
     /// ```
     /// use diskwright_base::Catalogue;
@@ -328,13 +327,13 @@ impl Catalogue {
     /// assert_eq!(found[0].id, "physical_disk.avg_queue_length");
     /// ```
     pub fn find_by_name(&self, name: &str) -> Vec<&Counter> {
-        let named = self.find_by_exact_name(name);
+        let exact_matches = self.find_by_exact_name(name);
         let wanted = normalize_name(name);
-        if !named.is_empty() || wanted.is_empty() {
-            return named;
+        if !exact_matches.is_empty() || wanted.is_empty() {
+            return exact_matches;
         }
-        let having = self.by_name.iter().filter(|(name, _)| name.contains(&wanted));
-        let mut found: Vec<usize> = having.flat_map(|(_, counters)| counters.iter().copied()).collect();
+        let matching_names = self.by_name.iter().filter(|(name, _)| name.contains(&wanted));
+        let mut found: Vec<usize> = matching_names.flat_map(|(_, counters)| counters.iter().copied()).collect();
         found.sort_unstable();
         found.dedup();
         found.into_iter().map(|index| &self.counters[index]).collect()
@@ -359,16 +358,16 @@ impl Catalogue {
 /// dot, every name, and an NT name's part after the object. Publications also write
 /// `Memory Page Faults/sec`, without a separator.
 fn searchable_names(counter: &Counter) -> Vec<String> {
-    let own = counter.id.split_once('.').map(|(_, name)| name.to_owned());
-    let mut all: Vec<String> = own.into_iter().chain([counter.id.to_lowercase()]).collect();
+    let short_id = counter.id.split_once('.').map(|(_, name)| name.to_owned());
+    let mut names: Vec<String> = short_id.into_iter().chain([counter.id.to_lowercase()]).collect();
     for name in counter.names.iter().map(normalize_name) {
-        if let Some((_, of_object)) = name.split_once('\\') {
-            all.push(of_object.to_owned());
-            all.push(name.replacen('\\', "", 1));
+        if let Some((_, counter_part)) = name.split_once('\\') {
+            names.push(counter_part.to_owned());
+            names.push(name.replacen('\\', "", 1));
         }
-        all.push(name);
+        names.push(name);
     }
-    all
+    names
 }
 
 /// Normalizes a name for comparison: lower case, without blanks and hyphens

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::topology::{Device, DeviceClass, DeviceKind, Topology};
 
-/// The highest performance that a probe measured on a device. `None` was not
-/// measured.
+/// The highest performance that a probe measured on a device. A figure that was
+/// not measured is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ceiling {
@@ -61,15 +61,15 @@ impl Ceiling {
 /// - `name:NAME:MODEL:BYTES@HOST` where there is nothing better.
 ///
 /// Devices that share a key nevertheless (paths to one disk, adapters that give every disk the same serial number) are
-/// distinguished by their place or name. Partitions and memory devices have no key.
+/// distinguished by their attachment path or name. Partitions and memory devices have no key.
 pub fn device_keys(topology: &Topology) -> BTreeMap<&str, String> {
     let is_whole_device = |d: &&Device| d.kind != DeviceKind::Partition && d.class != DeviceClass::Memory;
     let devices: Vec<&Device> = topology.devices.iter().filter(is_whole_device).collect();
     let mut keys: BTreeMap<&str, String> =
         devices.iter().map(|d| (d.name.as_str(), device_key(d, &topology.host))).collect();
     let name = |d: &&Device| Some(d.name.clone());
-    let place = |d: &&Device| d.path.clone();
-    for distinguishing_mark in [&place as &dyn Fn(&&Device) -> Option<String>, &name] {
+    let attachment_path = |d: &&Device| d.path.clone();
+    for distinguishing_mark in [&attachment_path as &dyn Fn(&&Device) -> Option<String>, &name] {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         keys.values().for_each(|key| *counts.entry(key.clone()).or_default() += 1);
         for device in &devices {
@@ -84,16 +84,16 @@ pub fn device_keys(topology: &Topology) -> BTreeMap<&str, String> {
 }
 
 fn device_key(device: &Device, host: &str) -> String {
-    let text = |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
-    let model = text(&device.model).unwrap_or_default();
+    let non_empty = |text: &Option<String>| text.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(str::to_owned);
+    let model = non_empty(&device.model).unwrap_or_default();
     let bytes = device.bytes.map_or_else(String::new, |b| b.to_string());
-    let physical = matches!(device.class, DeviceClass::Rotational | DeviceClass::Flash | DeviceClass::Nvme);
+    let is_physical = matches!(device.class, DeviceClass::Rotational | DeviceClass::Flash | DeviceClass::Nvme);
     if matches!(device.kind, DeviceKind::Btrfs | DeviceKind::Zfs) {
         return format!("filesystem:{}@{host}", device.name);
     }
-    match (text(&device.serial), text(&device.backing), text(&device.path)) {
+    match (non_empty(&device.serial), non_empty(&device.backing), non_empty(&device.path)) {
         (Some(uuid), _, _) if matches!(device.kind, DeviceKind::Md | DeviceKind::Dm) => format!("uuid:{uuid}@{host}"),
-        (Some(serial), _, _) if physical => format!("serial:{model}:{serial}"),
+        (Some(serial), _, _) if is_physical => format!("serial:{model}:{serial}"),
         (Some(serial), _, _) => format!("serial:{model}:{serial}@{host}"),
         (None, Some(file), _) => format!("file:{file}:{bytes}@{host}"),
         (None, None, Some(path)) => format!("path:{model}:{path}:{bytes}@{host}"),
@@ -106,13 +106,13 @@ fn device_key(device: &Device, host: &str) -> String {
 const MEASURED_THROUGH: &str = "measured through";
 
 /// Matches known ceilings to the devices of a topology, under their names there: by key, or by name if a ceiling has no
-/// key. Of two ceilings for one device, the newer counts. A device that was measured only through another one that uses
-/// it alone (a volume, a loop device over its file) can do at least as much.
+/// key. Of two ceilings for one device, the newer counts. A disk that was measured only through a device above it (a
+/// volume, a loop device over a file) can do at least as much, if that device uses no other disk.
 pub fn ceilings_for_topology(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
     let mut matched: BTreeMap<String, Ceiling> = BTreeMap::new();
     let mut add = |device: &str, ceiling: &Ceiling| {
-        let newer = matched.get(device).is_none_or(|have| have.measured <= ceiling.measured);
-        if newer {
+        let is_newest = matched.get(device).is_none_or(|existing| existing.measured <= ceiling.measured);
+        if is_newest {
             matched.insert(device.to_owned(), Ceiling { device: device.to_owned(), ..ceiling.clone() });
         }
     };

@@ -11,24 +11,26 @@ use crate::frame::{Frame, Schema, Tick};
 /// Computation of one counter of one instance from the columns of a schema.
 #[derive(Clone, Debug)]
 pub struct CounterPlan {
+    /// Columns that are added, each with its factor.
     terms: Vec<(usize, f64)>,
     divisor: PlanDivisor,
     complement: bool,
     cap: f64,
     kind: CounterKind,
-    /// The divisor or weight is a rate, so a tick is weighted by its length too.
-    by_rate: bool,
+    /// True if the divisor or weight is a rate: then the weight of a tick also has its length as a factor.
+    has_rate_weight: bool,
 }
 
+/// Divisor of a plan's terms. A column comes with its factor.
 #[derive(Clone, Debug)]
 enum PlanDivisor {
     /// The sum is the value of the tick.
     Nothing,
     Time,
     Columns(Vec<(usize, f64)>),
-    /// The columns and the seconds of the tick (an amount against a limit a second).
+    /// The sum of the columns, times the seconds of the tick (an amount is compared with a limit per second).
     ColumnsAndTime(Vec<(usize, f64)>),
-    /// The cell is the value; the columns give only its weight in a mean.
+    /// No division: the columns give only the value's weight in a mean.
     Weight(Vec<(usize, f64)>),
 }
 
@@ -91,7 +93,7 @@ impl CounterPlan {
             None => entry
                 .derive
                 .iter()
-                .find_map(|derive| CounterPlan::from_formula(catalogue, entry.kind, derive, schema, instance)),
+                .find_map(|formula| CounterPlan::from_formula(catalogue, entry.kind, formula, schema, instance)),
         }
     }
 
@@ -104,7 +106,7 @@ impl CounterPlan {
             complement: false,
             cap: f64::INFINITY,
             kind: CounterKind::Level,
-            by_rate: false,
+            has_rate_weight: false,
         })
     }
 
@@ -119,8 +121,8 @@ impl CounterPlan {
             (CounterKind::AveragePerOperation, Some(weight)) => weight_columns(catalogue, schema, weight, instance),
             _ => None,
         };
-        let (divisor, by_rate) = match weight {
-            Some((columns, by_rate)) => (PlanDivisor::Weight(columns), by_rate),
+        let (divisor, has_rate_weight) = match weight {
+            Some((columns, has_rate_weight)) => (PlanDivisor::Weight(columns), has_rate_weight),
             None => (PlanDivisor::Nothing, false),
         };
         CounterPlan {
@@ -129,26 +131,26 @@ impl CounterPlan {
             complement: false,
             cap: f64::INFINITY,
             kind: entry.kind,
-            by_rate,
+            has_rate_weight,
         }
     }
 
     fn from_formula(
         catalogue: &Catalogue,
         kind: CounterKind,
-        derive: &Formula,
+        formula: &Formula,
         schema: &Schema,
         instance: &str,
     ) -> Option<CounterPlan> {
-        let mut all = series_terms(schema, &derive.sum, instance)?;
-        all.extend(derive.optional.iter().filter_map(|id| series_term(schema, id, instance)));
-        let minus = series_terms(schema, &derive.minus, instance)?;
-        all.extend(minus.into_iter().map(|(column, scale)| (column, -scale)));
-        for (_, scale) in &mut all {
-            *scale *= derive.times;
+        let mut terms = series_terms(schema, &formula.sum, instance)?;
+        terms.extend(formula.optional.iter().filter_map(|id| series_term(schema, id, instance)));
+        let minus = series_terms(schema, &formula.minus, instance)?;
+        terms.extend(minus.into_iter().map(|(column, scale)| (column, -scale)));
+        for (_, scale) in &mut terms {
+            *scale *= formula.times;
         }
-        let mut by_rate = false;
-        let divisor = match &derive.per {
+        let mut has_rate_weight = false;
+        let divisor = match &formula.per {
             FormulaDivisor::Nothing => PlanDivisor::Nothing,
             FormulaDivisor::Time(_) => PlanDivisor::Time,
             FormulaDivisor::Counters(ids) => {
@@ -156,17 +158,18 @@ impl CounterPlan {
                 if columns.is_empty() {
                     return None;
                 }
-                by_rate = kind == CounterKind::AveragePerOperation && ids.iter().any(|id| is_rate(catalogue, id));
-                if derive.per_second { PlanDivisor::ColumnsAndTime(columns) } else { PlanDivisor::Columns(columns) }
+                has_rate_weight =
+                    kind == CounterKind::AveragePerOperation && ids.iter().any(|id| is_rate(catalogue, id));
+                if formula.per_second { PlanDivisor::ColumnsAndTime(columns) } else { PlanDivisor::Columns(columns) }
             }
         };
         Some(CounterPlan {
-            terms: all,
+            terms,
             divisor,
-            complement: derive.complement,
-            cap: derive.cap.unwrap_or(f64::INFINITY),
+            complement: formula.complement,
+            cap: formula.cap.unwrap_or(f64::INFINITY),
             kind,
-            by_rate,
+            has_rate_weight,
         })
     }
 
@@ -186,8 +189,8 @@ impl CounterPlan {
         self.kind
     }
 
-    /// The value at every tick of the frame, into `out`. `NaN` where there is
-    /// a gap, or where nothing happened that an average could be of.
+    /// Computes the value at every tick of the frame into `out`: `NaN` at a gap,
+    /// and for an average where no operation happened.
     pub fn compute_values(&self, frame: &Frame, out: &mut Vec<f64>) {
         out.clear();
         out.resize(frame.ticks().len(), 0.0);
@@ -200,10 +203,10 @@ impl CounterPlan {
                 }
             }
             PlanDivisor::Columns(columns) | PlanDivisor::ColumnsAndTime(columns) => {
-                let and_time = matches!(self.divisor, PlanDivisor::ColumnsAndTime(_));
+                let divides_by_time = matches!(self.divisor, PlanDivisor::ColumnsAndTime(_));
                 for (index, value) in out.iter_mut().enumerate() {
                     let mut divisor: f64 = columns.iter().map(|&(c, scale)| frame.column(c)[index] * scale).sum();
-                    if and_time {
+                    if divides_by_time {
                         divisor *= tick_seconds(&frame.ticks()[index]);
                     }
                     *value = if divisor > 0.0 { *value / divisor } else { f64::NAN };
@@ -224,7 +227,7 @@ impl CounterPlan {
     }
 
     /// Limits a tick's numerator to what its value in [`CounterPlan::compute_values`] allows, so that the mean is that
-    /// of the values which are shown tick by tick.
+    /// of the values shown tick by tick.
     fn clamp_numerator(&self, numerator: f64, denominator: f64) -> f64 {
         if denominator <= 0.0 || !(self.complement || self.cap.is_finite()) {
             return numerator;
@@ -238,8 +241,8 @@ impl CounterPlan {
         // comparisons keep a gap (NaN), which f64::min and f64::max would replace
         let value = match 1.0 - value {
             _ if !self.complement => value,
-            rest if rest < 0.0 => 0.0,
-            rest => rest,
+            complement if complement < 0.0 => 0.0,
+            complement => complement,
         };
         if value > self.cap { self.cap } else { value }
     }
@@ -252,35 +255,35 @@ impl CounterPlan {
             if !keep(index) {
                 continue;
             }
-            let cell =
+            let sum_cells =
                 |columns: &[(usize, f64)]| -> f64 { columns.iter().map(|&(c, s)| frame.column(c)[index] * s).sum() };
-            let top = cell(&self.terms);
-            let time = tick_seconds(tick);
+            let terms_sum = sum_cells(&self.terms);
+            let seconds = tick_seconds(tick);
             let (numerator, denominator, value) = match &self.divisor {
-                PlanDivisor::Nothing if self.kind == CounterKind::Total => (top, 1.0, top),
+                PlanDivisor::Nothing if self.kind == CounterKind::Total => (terms_sum, 1.0, terms_sum),
                 PlanDivisor::Nothing => {
-                    let weight = tick_weight(time);
-                    (top * weight, weight, top)
+                    let weight = tick_weight(seconds);
+                    (terms_sum * weight, weight, terms_sum)
                 }
-                PlanDivisor::Time => (top, time, top / time),
+                PlanDivisor::Time => (terms_sum, seconds, terms_sum / seconds),
                 PlanDivisor::Columns(columns) => {
-                    let operations = cell(columns);
+                    let operations = sum_cells(columns);
                     let weight = match self.kind {
                         _ if operations <= 0.0 => 0.0,
-                        _ if self.is_time_weighted() => tick_weight(time) / operations,
-                        _ if self.by_rate => time,
+                        _ if self.is_time_weighted() => tick_weight(seconds) / operations,
+                        _ if self.has_rate_weight => seconds,
                         _ => 1.0,
                     };
-                    let value = if operations <= 0.0 { f64::NAN } else { top / operations };
-                    (top * weight, operations * weight, value)
+                    let value = if operations <= 0.0 { f64::NAN } else { terms_sum / operations };
+                    (terms_sum * weight, operations * weight, value)
                 }
                 PlanDivisor::ColumnsAndTime(columns) => {
-                    let share = top / cell(columns);
-                    (share, time, share / time)
+                    let share = terms_sum / sum_cells(columns);
+                    (share, seconds, share / seconds)
                 }
                 PlanDivisor::Weight(columns) => {
-                    let weight = cell(columns) * if self.by_rate { time } else { 1.0 };
-                    (top * weight, weight, top)
+                    let weight = sum_cells(columns) * if self.has_rate_weight { seconds } else { 1.0 };
+                    (terms_sum * weight, weight, terms_sum)
                 }
             };
             if numerator.is_nan() || denominator.is_nan() {
@@ -333,8 +336,11 @@ fn weight_columns(
         return Some((vec![column], is_rate(catalogue, weight)));
     }
     // a difference of rates is left out: it is not a sum of columns
-    let mut ways = catalogue.get(weight)?.derive.iter().filter(|d| d.minus.is_empty());
-    ways.find_map(|d| Some((series_terms(schema, &d.sum, instance)?, d.sum.iter().any(|id| is_rate(catalogue, id)))))
+    let mut formulas = catalogue.get(weight)?.derive.iter().filter(|formula| formula.minus.is_empty());
+    formulas.find_map(|formula| {
+        let columns = series_terms(schema, &formula.sum, instance)?;
+        Some((columns, formula.sum.iter().any(|id| is_rate(catalogue, id))))
+    })
 }
 
 fn add_columns(frame: &Frame, columns: &[(usize, f64)], out: &mut [f64]) {

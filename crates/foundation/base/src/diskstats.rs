@@ -80,6 +80,7 @@ pub const COMPLETED_POSITIONS: [usize; 4] = [0, 4, 11, 15];
 pub fn disk_of_partition(name: &str) -> Option<String> {
     if let Some((major, minor)) = name.strip_prefix("dev").and_then(|n| n.split_once('-')) {
         let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        // each SCSI disk has 16 minor numbers: its own and those of 15 partitions
         let is_scsi = matches!(major, 8 | 65..=71 | 128..=135);
         return (is_scsi && minor % 16 != 0).then(|| format!("dev{major}-{}", minor - minor % 16));
     }
@@ -92,10 +93,10 @@ pub fn disk_of_partition(name: &str) -> Option<String> {
     {
         return Some(disk.to_owned());
     }
-    let lettered = |prefix: &str| {
+    let is_lettered_disk = |prefix: &str| {
         stem.strip_prefix(prefix).is_some_and(|s| !s.is_empty() && s.bytes().all(|b| b.is_ascii_lowercase()))
     };
-    ["sd", "hd", "vd", "xvd"].into_iter().any(lettered).then(|| stem.to_owned())
+    ["sd", "hd", "vd", "xvd"].into_iter().any(is_lettered_disk).then(|| stem.to_owned())
 }
 
 /// Parses major and minor number of a kernel release: 3 and 10 of `3.10.0-1160.el7.x86_64`.
@@ -113,8 +114,8 @@ pub fn nvme_disk_counts_paths(release: &str) -> Option<bool> {
 }
 
 /// Parses the name of a path of NVMe native multipath into disk and controller: `nvme0n2` and `nvme1` of `nvme0c1n2`.
-/// `None` for other names. Such a path has its own line. From Linux 6.4 on the disk that it leads to counts the same
-/// requests again, before that it counts none.
+/// `None` for other names. Such a path has its own line. From Linux 6.4 on, its disk counts the same requests again;
+/// before, the disk counted none.
 #[must_use]
 pub fn parse_nvme_path(name: &str) -> Option<(String, String)> {
     let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;

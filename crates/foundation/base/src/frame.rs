@@ -27,7 +27,7 @@ pub struct Tick {
 }
 
 impl Tick {
-    /// Time at which it began, nanoseconds since 1970 UTC.
+    /// Time at which the tick began, nanoseconds since 1970 UTC.
     pub fn start_ns(&self) -> i64 {
         self.time_ns.saturating_sub(i64::try_from(self.elapsed_ns).unwrap_or(i64::MAX))
     }
@@ -80,22 +80,22 @@ impl Schema {
 
     /// Column of a counter's instance; the first where there are several.
     pub fn column(&self, counter: &str, instance: &str) -> Option<usize> {
-        let matches = |s: &Series| s.counter == counter && s.instance == instance;
+        let is_match = |s: &Series| s.counter == counter && s.instance == instance;
         let index = *self.columns_by_hash().get(&hash_names(counter, instance))? as usize;
         match self.series.get(index) {
-            Some(found) if matches(found) => Some(index),
+            Some(found) if is_match(found) => Some(index),
             // two names with the same hash
-            _ => self.series.iter().position(matches),
+            _ => self.series.iter().position(is_match),
         }
     }
 
     fn columns_by_hash(&self) -> &HashMap<u64, u32> {
         self.columns_by_hash.get_or_init(|| {
-            let mut places = HashMap::with_capacity(self.series.len());
+            let mut columns = HashMap::with_capacity(self.series.len());
             for (index, series) in (0..).zip(&self.series) {
-                places.entry(hash_names(&series.counter, &series.instance)).or_insert(index);
+                columns.entry(hash_names(&series.counter, &series.instance)).or_insert(index);
             }
-            places
+            columns
         })
     }
 
@@ -103,10 +103,10 @@ impl Schema {
     /// in the order of their first appearance.
     pub fn instances(&self, object: &str) -> Vec<&str> {
         let mut found: Vec<&str> = Vec::new();
-        let mut known: HashSet<&str> = HashSet::new();
+        let mut seen: HashSet<&str> = HashSet::new();
         for s in &self.series {
-            let of_object = s.counter.split_once('.').is_some_and(|(o, _)| o == object);
-            if of_object && known.insert(&s.instance) {
+            let is_of_object = s.counter.split_once('.').is_some_and(|(o, _)| o == object);
+            if is_of_object && seen.insert(&s.instance) {
                 found.push(&s.instance);
             }
         }
@@ -216,7 +216,7 @@ impl Frame {
         }
     }
 
-    /// Makes room for the given ticks and lets the caller fill the columns.
+    /// Replaces the ticks; the caller then fills the columns.
     ///
     /// # Panics
     /// When there are more ticks than the frame's capacity.

@@ -11,7 +11,7 @@ const STEPS_PER_DOUBLING: u64 = 64;
 const STEP_BITS: u32 = STEPS_PER_DOUBLING.trailing_zeros();
 /// Values below this have a bucket each.
 const EXACT_LIMIT: u64 = 2 * STEPS_PER_DOUBLING;
-/// Buckets in all: the exact ones, and 64 for each doubling from there.
+/// Number of buckets: the exact ones, and 64 for each doubling above them.
 const BUCKET_COUNT: usize = EXACT_LIMIT as usize + ((64 - (STEP_BITS as usize + 1)) * STEPS_PER_DOUBLING as usize);
 
 /// Fewest values that must lie above a percentile for it to be shown.

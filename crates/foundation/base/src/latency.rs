@@ -1,7 +1,7 @@
-//! Latencies in log-linear buckets, as the program in the kernel counts them.
+//! Latencies in log-linear buckets, as the BPF program in the kernel counts them.
 //!
 //! Each doubling from 1.024 us (2^10 ns) to 68.7 s (2^36 ns) is cut into 16 equal buckets,
-//! so that a bucket is at most 1/16 of its lower edge wide (5.9 % of its upper one), and the
+//! so that the width of a bucket is at most 1/16 of its lower edge (5.9 % of its upper edge), and the
 //! middle of a bucket is at most 3.1 % off. Shorter latencies share one bucket, and so do longer ones.
 
 use crate::Histogram;
@@ -68,15 +68,15 @@ impl LatencyHistogram {
     /// Converts a [`Histogram`] of nanoseconds with exact counts: each of its finer buckets lies within one bucket
     /// here.
     pub fn from_histogram(histogram: &Histogram) -> LatencyHistogram {
-        let mut found = LatencyHistogram::default();
+        let mut converted = LatencyHistogram::default();
         for (from, to, count) in histogram.buckets() {
             assert_eq!(bucket_index(from), bucket_index(to), "buckets of one lie within those of the other");
-            found.counts[bucket_index(from)] += count;
+            converted.counts[bucket_index(from)] += count;
         }
-        found.count = histogram.count();
-        found.sum_ns = histogram.sum();
-        found.longest_ns = histogram.max().unwrap_or(0);
-        found
+        converted.count = histogram.count();
+        converted.sum_ns = histogram.sum();
+        converted.longest_ns = histogram.max().unwrap_or(0);
+        converted
     }
 
     /// Counts a latency.
@@ -109,11 +109,15 @@ impl LatencyHistogram {
     pub fn difference_since(&self, before: &LatencyHistogram) -> LatencyHistogram {
         let counts: Box<[u64]> =
             self.counts.iter().zip(&before.counts).map(|(now, old)| now.saturating_sub(*old)).collect();
-        let top = counts.iter().rposition(|count| *count > 0).map_or(0, |bucket| bucket_edges(bucket).1 - 1);
+        let highest_ns = counts.iter().rposition(|count| *count > 0).map_or(0, |bucket| bucket_edges(bucket).1 - 1);
         LatencyHistogram {
             count: counts.iter().sum(),
             sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
-            longest_ns: if self.longest_ns > before.longest_ns { self.longest_ns } else { top.min(self.longest_ns) },
+            longest_ns: if self.longest_ns > before.longest_ns {
+                self.longest_ns
+            } else {
+                highest_ns.min(self.longest_ns)
+            },
             counts,
         }
     }

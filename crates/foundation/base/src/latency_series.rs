@@ -1,4 +1,4 @@
-//! Distributions of latency as series of a frame: a series a device, operation and step.
+//! Distributions of latency as series of a frame: one series per device, operation and step.
 //!
 //! A cell is the number of requests that ended in the tick with a latency of that step, so that
 //! distributions of any stretch of time, or of several devices, are sums of cells. The counter is the
@@ -64,7 +64,7 @@ impl LatencyOperation {
     pub fn title(self) -> &'static str {
         match self {
             LatencyOperation::SyncWrite => "sync write",
-            other => other.name(),
+            operation => operation.name(),
         }
     }
 }
@@ -122,8 +122,9 @@ impl LatencyColumns {
 impl LatencyGroup {
     /// Sums each step over these ticks and returns the nonzero ones as (step, count). A gap adds nothing.
     pub fn sum_steps(&self, frame: &Frame, range: Range<usize>) -> Vec<(usize, u64)> {
-        let sum = |column: usize| frame.column(column)[range.clone()].iter().filter(|cell| **cell > 0.0).sum::<f64>();
-        let counted = self.columns.iter().map(|&(column, step)| (step, sum(column) as u64));
+        let sum_cells =
+            |column: usize| frame.column(column)[range.clone()].iter().filter(|cell| **cell > 0.0).sum::<f64>();
+        let counted = self.columns.iter().map(|&(column, step)| (step, sum_cells(column) as u64));
         counted.filter(|(_, count)| *count > 0).collect()
     }
 
@@ -186,8 +187,8 @@ impl LatencyTable {
         if steps.peek().is_none() {
             return;
         }
-        let fresh = || LatencyRow { counts: vec![0; BUCKET_COUNT], idle: [None; DOUBLING_COUNT] };
-        let row = self.rows.entry((device.to_owned(), operation)).or_insert_with(fresh);
+        let new_row = || LatencyRow { counts: vec![0; BUCKET_COUNT], idle: [None; DOUBLING_COUNT] };
+        let row = self.rows.entry((device.to_owned(), operation)).or_insert_with(new_row);
         for (step, count) in steps {
             row.counts[step] += count;
             self.changed |= row.idle[doubling_of_step(step)].replace(0).is_none();
@@ -196,9 +197,9 @@ impl LatencyTable {
 
     /// Drops the devices for which `keep` returns false.
     pub fn retain_devices(&mut self, keep: impl Fn(&str) -> bool) {
-        let before = self.rows.len();
+        let rows_before = self.rows.len();
         self.rows.retain(|(device, _), _| keep(device));
-        self.changed |= self.rows.len() != before;
+        self.changed |= self.rows.len() != rows_before;
     }
 
     /// Returns true once after series were added or removed.
@@ -239,8 +240,8 @@ impl LatencyTable {
     /// Drops doublings that have been idle for long, once they are over a third of all: each change costs a new schema.
     fn prune_idle_doublings(&mut self) {
         let ages = || self.rows.values().flat_map(|row| row.idle.iter().flatten());
-        let (all, old) = (ages().count(), ages().filter(|ticks| **ticks > IDLE_TICKS).count());
-        if old * 3 <= all || old == 0 {
+        let (shown, idle) = (ages().count(), ages().filter(|ticks| **ticks > IDLE_TICKS).count());
+        if idle * 3 <= shown || idle == 0 {
             return;
         }
         for row in self.rows.values_mut() {

@@ -1,8 +1,8 @@
 //! Percentiles, tails and modes of recorded latency distributions as ordinary columns of each device, for rules,
 //! charts and comparisons, in place of the hundreds of step columns.
 //!
-//! At each tick they cover the last minute, because a tick of a slow disk has too few requests for any percentile.
-//! Reads, synchronous writes and flushes are separate classes; no thread waits for the other requests.
+//! The figures at a tick cover the minute before it, because a tick of a slow disk has too few requests for any
+//! percentile. Reads, synchronous writes and flushes are separate classes; no thread waits for the other requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,14 +20,17 @@ const MINUTE_NS: u64 = 60_000_000_000;
 const TAIL_RATIO: f64 = 10.0;
 /// Fewest requests from which tails and modes are reported.
 const MIN_REQUESTS: u64 = 100;
-/// Fewest requests of a tail, fewest in a mode's peak, and smallest share of all requests of a mode.
+/// Fewest requests of a tail.
 const MIN_TAIL_REQUESTS: u64 = 5;
+/// Fewest requests in the bin that is the peak of a mode.
 const MIN_MODE_PEAK: u64 = 10;
+/// Smallest share of all requests that is a mode.
 const MIN_MODE_SHARE: f64 = 0.05;
-/// Steps in a bin of the search for modes (a quarter of a doubling), and fewest bins between two modes (two doublings).
+/// Steps in a bin of the search for modes: a quarter of a doubling.
 const BIN_STEPS: usize = 4;
+/// Fewest bins between the peaks of two modes: two doublings.
 const MIN_MODE_DISTANCE_BINS: usize = 8;
-/// Between two modes lies a bin of at most this share of the lower peak.
+/// Largest number of requests in the valley between two modes, as a share of those in the second peak.
 const MAX_VALLEY_SHARE: f64 = 0.1;
 
 /// Counters made for each class of requests, after the class name.
@@ -106,10 +109,10 @@ pub struct LatencyTail {
 }
 
 /// Returns the tail of a distribution; `None` for fewer than 100 requests.
-pub fn latency_tail(all: &LatencyHistogram) -> Option<LatencyTail> {
-    let median = all.percentile_ns(0.5).filter(|_| all.count() >= MIN_REQUESTS)?;
+pub fn latency_tail(histogram: &LatencyHistogram) -> Option<LatencyTail> {
+    let median = histogram.percentile_ns(0.5).filter(|_| histogram.count() >= MIN_REQUESTS)?;
     let (mut slow, mut slow_ns, mut all_ns) = (0, 0.0, 0.0);
-    for (step, count) in all.nonempty_buckets() {
+    for (step, count) in histogram.nonempty_buckets() {
         let ns = step_middle_ns(step) * count as f64;
         all_ns += ns;
         if step_middle_ns(step) >= TAIL_RATIO * median {
@@ -126,26 +129,27 @@ pub fn latency_tail(all: &LatencyHistogram) -> Option<LatencyTail> {
 /// Latency ratio of the slower to the faster of two groups of requests: 1 where there is one group. Two
 /// groups have peaks at least two doublings apart with a valley between, and at least a twentieth of the requests each.
 /// `None` for fewer than 100 requests.
-fn mode_ratio(counts: &[u64], all: u64) -> Option<f64> {
-    if all < MIN_REQUESTS {
+fn mode_ratio(counts: &[u64], total_count: u64) -> Option<f64> {
+    if total_count < MIN_REQUESTS {
         return None;
     }
     let bins: Vec<u64> = counts.chunks(BIN_STEPS).map(|steps| steps.iter().sum()).collect();
-    let highest = |range: std::ops::Range<usize>| range.max_by_key(|bin| bins[*bin]).filter(|bin| bins[*bin] > 0);
-    let peak = highest(0..bins.len())?;
-    let above = highest((peak + MIN_MODE_DISTANCE_BINS).min(bins.len())..bins.len());
-    let below = highest(0..(peak + 1).saturating_sub(MIN_MODE_DISTANCE_BINS));
-    let is_mode = |other: usize| {
-        let (low, high) = (peak.min(other), peak.max(other));
+    let highest_bin = |range: std::ops::Range<usize>| range.max_by_key(|bin| bins[*bin]).filter(|bin| bins[*bin] > 0);
+    let peak = highest_bin(0..bins.len())?;
+    let above = highest_bin((peak + MIN_MODE_DISTANCE_BINS).min(bins.len())..bins.len());
+    let below = highest_bin(0..(peak + 1).saturating_sub(MIN_MODE_DISTANCE_BINS));
+    // both peaks, if the second one is that of a mode
+    let mode_pair = |second: usize| {
+        let (low, high) = (peak.min(second), peak.max(second));
         let valley = (low + 1..high).min_by_key(|bin| bins[*bin])?;
-        let group: u64 = if other > peak { bins[valley..].iter().sum() } else { bins[..valley].iter().sum() };
+        let group: u64 = if second > peak { bins[valley..].iter().sum() } else { bins[..valley].iter().sum() };
         // with few requests some bins are empty by chance
-        let is_peak = bins[other] >= MIN_MODE_PEAK && bins[valley] as f64 <= MAX_VALLEY_SHARE * bins[other] as f64;
-        (is_peak && group as f64 >= MIN_MODE_SHARE * all as f64).then_some((low, high))
+        let is_peak = bins[second] >= MIN_MODE_PEAK && bins[valley] as f64 <= MAX_VALLEY_SHARE * bins[second] as f64;
+        (is_peak && group as f64 >= MIN_MODE_SHARE * total_count as f64).then_some((low, high))
     };
     let ratio = |(low, high): (usize, usize)| step_middle_ns(high * BIN_STEPS) / step_middle_ns(low * BIN_STEPS);
-    let both = [above, below].into_iter().flatten().filter_map(is_mode).map(ratio);
-    Some(both.fold(1.0, f64::max))
+    let ratios = [above, below].into_iter().flatten().filter_map(mode_pair).map(ratio);
+    Some(ratios.fold(1.0, f64::max))
 }
 
 /// Converts frames with steps to frames with percentiles. State is carried from frame to frame.
@@ -179,21 +183,21 @@ impl LatencyView {
         }
         let mut out = Frame::new(Arc::clone(&self.schema), frame.ticks().len());
         out.set_ticks(frame.ticks());
-        for (to, from) in self.kept_columns.iter().enumerate() {
-            out.column_mut(to).copy_from_slice(frame.column(*from));
+        for (column, source_column) in self.kept_columns.iter().enumerate() {
+            out.column_mut(column).copy_from_slice(frame.column(*source_column));
         }
-        for (place, key) in self.figure_keys.iter().enumerate() {
+        for (key_index, key) in self.figure_keys.iter().enumerate() {
             let groups: Vec<&LatencyGroup> = self.columns.groups.iter().filter(|g| is_in_class(g, key)).collect();
-            let minute = self.windows.entry(key.clone()).or_insert_with(MinuteWindow::new);
-            let first = self.kept_columns.len() + place * FIGURES.len();
+            let window = self.windows.entry(key.clone()).or_insert_with(MinuteWindow::new);
+            let first_column = self.kept_columns.len() + key_index * FIGURES.len();
             for (index, tick) in frame.ticks().iter().enumerate() {
-                let known =
+                let has_value =
                     groups.iter().any(|g| g.columns.iter().any(|(column, _)| !frame.column(*column)[index].is_nan()));
                 let steps = groups.iter().flat_map(|g| g.sum_steps(frame, index..index + 1)).collect();
-                minute.push(tick.elapsed_ns, steps);
-                let figures = if known { minute.compute_figures() } else { [f64::NAN; FIGURES.len()] };
+                window.push(tick.elapsed_ns, steps);
+                let figures = if has_value { window.compute_figures() } else { [f64::NAN; FIGURES.len()] };
                 for (figure, value) in figures.into_iter().enumerate() {
-                    out.column_mut(first + figure)[index] = value;
+                    out.column_mut(first_column + figure)[index] = value;
                 }
             }
         }
@@ -206,8 +210,8 @@ impl LatencyView {
         let is_kept = |column: &usize| !is_latency_step(&schema.series[*column].counter);
         self.kept_columns = (0..schema.series.len()).filter(is_kept).collect();
         self.figure_keys.clear();
-        let figured = if self.without_figures { [].as_slice() } else { &self.columns.groups };
-        for group in figured {
+        let groups_with_figures = if self.without_figures { [].as_slice() } else { &self.columns.groups };
+        for group in groups_with_figures {
             let class = CLASSES.iter().position(|(_, operations)| operations.contains(&group.operation));
             let key = class.map(|class| (group.device.clone(), class));
             self.figure_keys.extend(key.filter(|key| !self.figure_keys.contains(key)));

@@ -18,7 +18,7 @@ pub struct Note {
     /// One of the constants of this type.
     pub kind: String,
     content: NoteContent,
-    /// JSON of a content that is no text, once somebody asked for it.
+    /// JSON of a content that is not text, made at the first call of [`Note::text`].
     json: OnceLock<String>,
 }
 
@@ -94,7 +94,7 @@ impl Note {
         Note::with_content(time_ns, Note::TOPOLOGY, NoteContent::Topology(topology.into()))
     }
 
-    /// A note of what processes did.
+    /// A note of the activity of processes.
     pub fn processes(time_ns: i64, table: impl Into<Arc<ProcessTable>>) -> Note {
         Note::with_content(time_ns, Note::PROCESSES, NoteContent::Processes(table.into()))
     }
@@ -139,21 +139,21 @@ impl Note {
         }
     }
 
-    /// True where both say the same; a content does not equal its JSON.
+    /// True where the contents are equal; a typed content does not equal its JSON.
     pub fn has_same_content(&self, other: &Note) -> bool {
         self.content == other.content
     }
 
     /// Approximate memory of the content, bytes.
     pub fn content_bytes(&self) -> usize {
-        let own = match &self.content {
+        let stored_bytes = match &self.content {
             NoteContent::Text(text) => text.len(),
             NoteContent::Topology(topology) => topology.devices.len() * size_of::<crate::Device>(),
-            NoteContent::Processes(table) => table.rows.iter().map(ProcessRow::held_bytes).sum(),
+            NoteContent::Processes(table) => table.rows.iter().map(ProcessRow::memory_bytes).sum(),
             NoteContent::Requesters(table) => table.rows.len() * size_of::<RequesterRow>(),
             NoteContent::Ceilings(list) => list.len() * size_of::<Ceiling>(),
         };
-        own + self.json.get().map_or(0, String::len)
+        stored_bytes + self.json.get().map_or(0, String::len)
     }
 
     /// The topology of a note of that kind.
@@ -247,8 +247,8 @@ impl RequesterRow {
 pub struct ProcessTable {
     /// Seconds between the two scans.
     pub elapsed_s: f64,
-    /// Number of processes that belong to other users, so that their
-    /// I/O could not be read.
+    /// Number of processes whose I/O could not be read, because they
+    /// belong to other users.
     pub unreadable: u32,
     /// Those that did anything, busiest first.
     pub rows: Vec<ProcessRow>,
@@ -296,10 +296,9 @@ pub struct FileRow {
 /// queue it works on (`+kblockd`) or worked on last (`-kblockd`), so one worker has several names within seconds.
 #[must_use]
 pub fn stable_task_name(name: &str) -> &str {
-    match name.strip_prefix("kworker/") {
-        Some(own) => &name[..name.len() - own.len() + own.find(['-', '+']).unwrap_or(own.len())],
-        None => name,
-    }
+    const WORKER_PREFIX: &str = "kworker/";
+    let queue_start = name.strip_prefix(WORKER_PREFIX).and_then(|worker| worker.find(['-', '+']));
+    queue_start.map_or(name, |start| &name[..WORKER_PREFIX.len() + start])
 }
 
 /// One process between two scans. `None` is a value that could not be read.
@@ -331,7 +330,7 @@ pub struct ProcessRow {
     pub write_calls_per_s: Option<f64>,
     /// Page faults a second that waited for a disk.
     pub major_faults_per_s: f64,
-    /// Share of the span spent waiting for block I/O, swap-ins with it; needs delay accounting.
+    /// Share of the time between the scans spent waiting for block I/O, swap-ins included; needs delay accounting.
     pub block_delay: Option<f64>,
     /// Share of the scans that found it in uninterruptible sleep (state D).
     pub blocked_share: f64,
@@ -357,7 +356,7 @@ pub struct ProcessRow {
 
 impl ProcessRow {
     /// Memory that the row takes with its long texts, bytes.
-    fn held_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();
         size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + files
     }

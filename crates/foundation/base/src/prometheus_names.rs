@@ -14,9 +14,10 @@ use crate::catalogue::{Counter, CounterKind};
 /// assert_eq!(name("memory.total_bytes"), "diskwright_memory_size_bytes");
 /// ```
 pub fn metric_name(counter: &Counter) -> String {
-    let (object, own) = counter.id.split_once('.').unwrap_or(("", &counter.id));
-    let mut own = own.to_owned();
-    let replace = |text: &mut String, suffix: &str, with: &str| {
+    let (object, name) = counter.id.split_once('.').unwrap_or(("", &counter.id));
+    let mut name = name.to_owned();
+    // true if the name had the suffix
+    let replace_suffix = |text: &mut String, suffix: &str, with: &str| {
         if let Some(stem) = text.strip_suffix(suffix) {
             *text = format!("{stem}{with}");
             true
@@ -26,27 +27,27 @@ pub fn metric_name(counter: &Counter) -> String {
     };
     match counter.unit.as_str() {
         "s" => {
-            let ended = replace(&mut own, "_s", "_seconds");
-            if !ended {
-                own = own.replace("_s_per_", "_seconds_per_").replace("avg_s_", "avg_seconds_");
+            let is_replaced = replace_suffix(&mut name, "_s", "_seconds");
+            if !is_replaced {
+                name = name.replace("_s_per_", "_seconds_per_").replace("avg_s_", "avg_seconds_");
             }
         }
-        "per_s" | "bytes_per_s" | "pages_per_s" => _ = replace(&mut own, "_per_s", "_per_second"),
+        "per_s" | "bytes_per_s" | "pages_per_s" => _ = replace_suffix(&mut name, "_per_s", "_per_second"),
         "fraction" => {
-            let ended = replace(&mut own, "_fraction", "_ratio");
-            if !ended {
-                own.push_str("_ratio");
+            let is_replaced = replace_suffix(&mut name, "_fraction", "_ratio");
+            if !is_replaced {
+                name.push_str("_ratio");
             }
         }
         _ => {}
     }
     // in Prometheus, `total` is reserved for values that only grow
-    replace(&mut own, "total_bytes", "size_bytes");
+    replace_suffix(&mut name, "total_bytes", "size_bytes");
     let ending = if counter.kind == CounterKind::Total { "_total" } else { "" };
-    if ending.is_empty() || own == "total" {
-        replace(&mut own, "total", "all");
+    if ending.is_empty() || name == "total" {
+        replace_suffix(&mut name, "total", "all");
     }
-    format!("diskwright_{object}_{own}{ending}")
+    format!("diskwright_{object}_{name}{ending}")
 }
 
 /// The label that names a counter's instance. It is never `instance`: in Prometheus

@@ -11,9 +11,9 @@ pub enum Operation {
     Read,
     /// Data to the disk.
     Write,
-    /// The disk shall make the contents of its cache durable; has no position and no length.
+    /// Makes the contents of the disk's cache durable; has no position and no length.
     Flush,
-    /// The disk may discard a range (trim, unmap).
+    /// Lets the disk discard a range (trim, unmap).
     Discard,
 }
 

@@ -10,7 +10,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng};
 /// (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019).
 ///
 /// The distributions are formulas of our own: those of `rand_distr` draw other numbers for a seed, and published
-/// figures, stored systems and tests hold to these.
+/// figures, stored systems and tests depend on these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rng(Xoshiro256PlusPlus);
 

@@ -10,8 +10,9 @@ const REPLACEMENT: char = '\u{fffd}';
 /// Returns true if a terminal or a viewer acts on this character instead of showing it: C0 and C1
 /// control characters, and the marks that change the direction of text or end a line.
 pub fn is_control(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+    let changes_direction =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || changes_direction || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Makes foreign text safe to print in one line: line ends and tabs become blanks, other control
@@ -92,14 +93,14 @@ pub fn truncate_text(text: &str, max_chars: usize) -> String {
 
 /// Returns true if two names belong to one machine. Case does not matter, and a short name equals
 /// a long one that begins with it: `db1` and `DB1.example.com`. Two long names are compared in full.
-pub fn is_same_host(one: &str, other: &str) -> bool {
-    let is_short_of = |short: &str, long: &str| {
-        let first = long.split('.').next().unwrap_or_default();
+pub fn is_same_host(name: &str, other_name: &str) -> bool {
+    let is_short_form = |short: &str, long: &str| {
+        let first_label = long.split('.').next().unwrap_or_default();
         // the first number of an address is not a host name
-        let is_name = first.contains(|c: char| !c.is_ascii_digit());
-        is_name && !short.contains('.') && short.eq_ignore_ascii_case(first)
+        let is_name = first_label.contains(|c: char| !c.is_ascii_digit());
+        is_name && !short.contains('.') && short.eq_ignore_ascii_case(first_label)
     };
-    one.eq_ignore_ascii_case(other) || is_short_of(one, other) || is_short_of(other, one)
+    name.eq_ignore_ascii_case(other_name) || is_short_form(name, other_name) || is_short_form(other_name, name)
 }
 
 /// Writes a text as a cell of CSV (RFC 4180): one that holds a comma, a quote or a line end, or has

@@ -26,7 +26,7 @@ pub struct Topology {
     pub swaps: Vec<Swap>,
 }
 
-/// Size of a page where it is unknown, bytes; kernels for ARM and POWER have larger ones, too.
+/// Size of a page where it is unknown, bytes; kernels for ARM and POWER may use larger pages.
 pub const DEFAULT_PAGE_BYTES: f64 = 4096.0;
 
 fn is_unknown(bytes: &u64) -> bool {
@@ -165,7 +165,7 @@ impl RaidLevel {
 
     /// Member operations that one small write to the array costs. NT Magazine 1998:
     /// two for a mirror, four for RAID 5; RAID 6 reads and writes two
-    /// parities and the data, six. `members` matters to RAID 1 alone, where
+    /// parities and the data, six. `members` is used only for RAID 1, where
     /// every member is written.
     pub fn write_factor(self, members: usize) -> f64 {
         match self {
@@ -194,7 +194,7 @@ pub struct Device {
     /// Level, where it is an array.
     pub level: Option<RaidLevel>,
     /// Number of hidden disks behind it: the members of
-    /// a hardware array, or 1 for what is known to be one disk. `None` where
+    /// a hardware array, or 1 if it is known to be a single disk. `None` where
     /// unknown.
     pub members: Option<u32>,
     /// Stripe unit, bytes, where it is an array that has one.
@@ -251,13 +251,13 @@ impl Topology {
 
     /// Returns the leaves under a device (itself, where it is a leaf), each once.
     pub fn leaves_under<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
-        self.end_devices(name, false)
+        self.collect_end_devices(name, false)
     }
 
     /// Returns the disks under a device (itself, where it is a disk), each once: its leaves, except that the paths to
     /// one disk are not disks themselves. The multipath node is the disk.
     pub fn disks_under<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
-        self.end_devices(name, true)
+        self.collect_end_devices(name, true)
     }
 
     /// Returns true if `lower` is a leaf or a disk under `upper`, or is `upper` itself with nothing below it.
@@ -266,7 +266,7 @@ impl Topology {
     }
 
     /// Returns the leaves under a device; with `stop_at_multipath`, multipath nodes take the place of their paths.
-    fn end_devices<'a>(&'a self, name: &'a str, stop_at_multipath: bool) -> Vec<&'a str> {
+    fn collect_end_devices<'a>(&'a self, name: &'a str, stop_at_multipath: bool) -> Vec<&'a str> {
         let mut leaves = Vec::new();
         let mut pending = vec![name];
         let mut seen: Vec<&str> = Vec::new();
@@ -286,11 +286,11 @@ impl Topology {
     }
 
     /// Number of spindles (or flash devices) that share the device's load, for
-    /// the rule of two outstanding requests per disk. The hidden members
+    /// the rule of two requests in flight per disk. The hidden members
     /// of hardware arrays count.
     pub fn spindle_count(&self, name: &str) -> usize {
-        let hidden = |leaf: &&str| self.find_device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
-        self.disks_under(name).iter().map(hidden).sum::<usize>().max(1)
+        let disks_behind = |leaf: &&str| self.find_device(leaf).and_then(|d| d.members).unwrap_or(1) as usize;
+        self.disks_under(name).iter().map(disks_behind).sum::<usize>().max(1)
     }
 
     /// Returns the arrays that have `name` among their leaves or disks.

@@ -44,8 +44,7 @@ const MIN_DURATION_S: f64 = 1e-3;
 /// Longest duration, seconds: 100,000 days, because the nanoseconds of 106,752 days overflow a signed 64-bit number.
 const MAX_DURATION_S: f64 = 8.64e9;
 
-/// Parses `250ms`, `30s`, `5m`, `2h`, `14d`. A unit is
-/// required.
+/// Parses `250ms`, `30s`, `5m`, `2h`, `14d`. A unit is required.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
     let wrong = || UnitError::Duration(text.to_owned());
     let (number, unit) = split_number_and_unit(text).ok_or_else(wrong)?;
@@ -64,8 +63,8 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
     Ok(std::time::Duration::from_secs_f64(seconds))
 }
 
-/// Parses `5%` or `0.05` as 0.05, for every option that is a share. It is at least 0; the caller limits it at the top,
-/// because a share of some quantities may exceed 1.
+/// Parses `5%` or `0.05` as 0.05, for every option that is a share. It is at least 0. The caller sets an upper
+/// limit, because a share of some quantities may exceed 1.
 pub fn parse_share(text: &str) -> Result<f64, UnitError> {
     let (number, divisor) = text.trim().strip_suffix('%').map_or((text, 1.0), |percent| (percent, 100.0));
     let share = number.trim().parse().ok().map(|number: f64| number / divisor);
@@ -112,14 +111,14 @@ pub fn format_value(value: f64, unit: &str) -> String {
 }
 
 fn format_seconds(value: f64) -> String {
-    let size = value.abs();
-    if size == 0.0 {
+    let magnitude = value.abs();
+    if magnitude == 0.0 {
         "0 s".into()
-    } else if size < 1e-6 {
+    } else if magnitude < 1e-6 {
         format!("{} ns", format_significant(value * 1e9))
-    } else if size < 1e-3 {
+    } else if magnitude < 1e-3 {
         format!("{} us", format_significant(value * 1e6))
-    } else if size < 1.0 {
+    } else if magnitude < 1.0 {
         format!("{} ms", format_significant(value * 1e3))
     } else {
         format!("{} s", format_significant(value))
@@ -135,12 +134,12 @@ pub fn format_duration(seconds: f64) -> String {
         return format!("{} s", format_significant(seconds));
     }
     let units = [(86_400, "d"), (3600, "h"), (60, "min"), (1, "s")];
-    let mut left = seconds.round() as u64;
+    let mut remaining_s = seconds.round() as u64;
     let mut parts = Vec::new();
-    for (unit, name) in units {
-        if left >= unit && parts.len() < 2 {
-            parts.push(format!("{} {name}", left / unit));
-            left %= unit;
+    for (unit_s, name) in units {
+        if remaining_s >= unit_s && parts.len() < 2 {
+            parts.push(format!("{} {name}", remaining_s / unit_s));
+            remaining_s %= unit_s;
         } else if !parts.is_empty() {
             break;
         }
@@ -149,22 +148,22 @@ pub fn format_duration(seconds: f64) -> String {
 }
 
 /// Formats a count with its noun: `1 gap`, `2 gaps`.
-pub fn format_count<N: Display + From<u8> + PartialEq>(count: N, one: &str, many: &str) -> String {
-    let noun = if count == N::from(1) { one } else { many };
+pub fn format_count<N: Display + From<u8> + PartialEq>(count: N, singular: &str, plural: &str) -> String {
+    let noun = if count == N::from(1) { singular } else { plural };
     format!("{count} {noun}")
 }
 
 /// Formats any number, to three significant digits, with its noun: `1 year`, `2.5 years`.
-pub fn format_amount(value: f64, one: &str, many: &str) -> String {
+pub fn format_amount(value: f64, singular: &str, plural: &str) -> String {
     let shown = format_significant(value);
-    let noun = if shown == "1" { one } else { many };
+    let noun = if shown == "1" { singular } else { plural };
     format!("{shown} {noun}")
 }
 
 /// Formats a number with a decimal prefix: `35 M`, and `12 ` below a thousand.
 fn format_with_prefix(value: f64) -> String {
-    let size = value.abs();
-    let (scale, prefix) = match size {
+    let magnitude = value.abs();
+    let (scale, prefix) = match magnitude {
         s if s >= 1e12 => (1e12, "T"),
         s if s >= 1e9 => (1e9, "G"),
         s if s >= 1e6 => (1e6, "M"),
@@ -176,8 +175,8 @@ fn format_with_prefix(value: f64) -> String {
 
 /// Formats a number to three significant digits, without an exponent.
 pub fn format_significant(value: f64) -> String {
-    let size = value.abs();
-    let decimals = match size {
+    let magnitude = value.abs();
+    let decimals = match magnitude {
         s if s == 0.0 || s >= 99.95 => 0,
         s if s >= 9.995 => 1,
         s if s >= 0.9995 => 2,

@@ -22,7 +22,7 @@ pub fn toml_number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
     text.replace('_', "").parse::<f64>().ok().filter(|n| n.is_finite())
 }
 
-/// Returns the word of `known` with the smallest edit distance to a mistyped word, if one is near enough.
+/// Returns the word of `known` with the smallest edit distance to a mistyped word, if any is near enough.
 ///
 /// ```
 /// use diskwright_base::user_input::nearest_word;
@@ -38,9 +38,9 @@ pub fn nearest_word<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T
     by_distance.filter(|(d, _)| *d <= max_distance).min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
-/// Returns `; did you mean `busy`?` where a known word is near, else an empty text.
+/// Returns `; did you mean `busy`?` if a known word is similar, else an empty text.
 pub fn did_you_mean<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> String {
-    nearest_word(word, known).map_or(String::new(), |near| format!("; did you mean `{}`?", near.as_ref()))
+    nearest_word(word, known).map_or(String::new(), |word| format!("; did you mean `{}`?", word.as_ref()))
 }
 
 #[cfg(test)]

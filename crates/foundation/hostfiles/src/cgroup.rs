@@ -1,18 +1,18 @@
 //! The control groups of this process, version 1 or 2, and their limits: a program in a container has fewer resources
-//! than the machine. A limit of any group above applies as well as that of the innermost.
+//! than the machine. The limits of all groups above the innermost apply too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::mounts::{self, MountRow};
 
-/// Limit of memory from which version 1 means "no limit": it writes a number near the largest; no machine has so much.
+/// Memory limit from which version 1 means "no limit": the kernel then reports almost 2^63; no machine has so much.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// The groups of this process in the hierarchy of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnCgroup {
-    /// Folder of its group first, then those of the groups above it, as far as visible.
+    /// Folder of the innermost group first, then those of the groups above it, as far as they are visible.
     folders: Vec<PathBuf>,
     /// True for version 2.
     is_unified: bool,
@@ -26,7 +26,7 @@ struct CgroupMount {
     is_unified: bool,
 }
 
-/// Returns the mount of a controller: of version 1 where there is one, else of version 2.
+/// Returns the mount of a controller: of version 1 if there is one, else of version 2.
 fn find_cgroup_mount(mountinfo: &str, controller: &str) -> Option<CgroupMount> {
     let cgroup_mount = |row: MountRow<'_>| {
         let is_unified = match row.kind {
@@ -56,10 +56,10 @@ impl OwnCgroup {
             is_match.then_some(path)
         })?;
         let top = machine.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
-        // a container may see its own group as the whole hierarchy, and its path from outside
-        let below = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
-        let own = Some(top.join(below)).filter(|own| own.is_dir()).unwrap_or_else(|| top.clone());
-        let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect();
+        // in a container, its own group may be mounted as the whole hierarchy, while the path is the one seen outside
+        let relative = Path::new(path).strip_prefix(&mount.root).unwrap_or(Path::new(""));
+        let innermost = Some(top.join(relative)).filter(|folder| folder.is_dir()).unwrap_or_else(|| top.clone());
+        let folders = innermost.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect();
         Some(OwnCgroup { folders, is_unified: mount.is_unified })
     }
 
@@ -74,7 +74,7 @@ impl OwnCgroup {
         self.folders.iter().map(PathBuf::as_path)
     }
 
-    /// Folder and text of a file of each group that has it; its name is `unified` in version 2, `old` in version 1.
+    /// Folder of each group that has a file, and the file's text; its name is `unified` in version 2, `old` in 1.
     fn read_files<'a>(&'a self, unified: &'a str, old: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
         let name = if self.is_unified { unified } else { old };
         self.folders().filter_map(move |folder| Some((folder, fs::read_to_string(folder.join(name)).ok()?)))
@@ -91,7 +91,7 @@ fn table_value(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Memory that the limits of this process's groups leave to it, bytes; reclaimable file pages count as free. `None`
-/// where there is no limit.
+/// if there is no limit.
 #[must_use]
 pub fn memory_left_bytes(machine: &Path) -> Option<u64> {
     let group = OwnCgroup::for_controller(machine, "memory")?;
@@ -99,18 +99,18 @@ pub fn memory_left_bytes(machine: &Path) -> Option<u64> {
         true => ("memory.current", ["active_file", "inactive_file"]),
         false => ("memory.usage_in_bytes", ["total_active_file", "total_inactive_file"]),
     };
-    let limited = group.read_files("memory.max", "memory.limit_in_bytes");
-    let left = |(folder, limit): (&Path, String)| {
+    let limits = group.read_files("memory.max", "memory.limit_in_bytes");
+    let left_bytes = |(folder, limit): (&Path, String)| {
         let limit = parse_number(&limit).filter(|limit| *limit < UNLIMITED_BYTES)?;
         let used = parse_number(&fs::read_to_string(folder.join(usage)).ok()?)?;
         let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
-        let files: u64 = pages.iter().filter_map(|name| table_value(&stat, name)).sum();
-        Some(limit.saturating_sub(used.saturating_sub(files)))
+        let file_bytes: u64 = pages.iter().filter_map(|name| table_value(&stat, name)).sum();
+        Some(limit.saturating_sub(used.saturating_sub(file_bytes)))
     };
-    limited.filter_map(left).min()
+    limits.filter_map(left_bytes).min()
 }
 
-/// Memory that the machine has available, bytes; `None` where the kernel does not report it.
+/// Memory that the machine has available, bytes; `None` if the kernel does not report it.
 #[must_use]
 pub fn machine_available_bytes(machine: &Path) -> Option<u64> {
     let text = fs::read_to_string(machine.join("proc/meminfo")).ok()?;
@@ -141,25 +141,25 @@ pub fn processor_limit(machine: &Path) -> Option<(u64, u64)> {
 }
 
 /// Time for which each of this process's groups was throttled by its processor limit, seconds; the innermost group
-/// first. Empty where the kernel does not report it.
+/// first. Empty if the kernel does not report it.
 #[must_use]
 pub fn throttled_s(machine: &Path) -> Vec<f64> {
     let Some(group) = OwnCgroup::for_controller(machine, "cpu") else { return Vec::new() };
-    let waited = group.read_files("cpu.stat", "cpu.stat").filter_map(|(_, text)| {
-        let microseconds = table_value(&text, "throttled_usec").map(|microseconds| microseconds as f64 / 1e6);
-        microseconds.or_else(|| table_value(&text, "throttled_time").map(|nanoseconds| nanoseconds as f64 / 1e9))
+    let throttled = group.read_files("cpu.stat", "cpu.stat").filter_map(|(_, text)| {
+        let unified_s = table_value(&text, "throttled_usec").map(|us| us as f64 / 1e6);
+        unified_s.or_else(|| table_value(&text, "throttled_time").map(|ns| ns as f64 / 1e9))
     });
-    waited.collect()
+    throttled.collect()
 }
 
 /// Returns true if a limit of processor time, memory or disks applies to this process.
 #[must_use]
 pub fn is_limited(machine: &Path) -> bool {
-    let disks = ["read_bps_device", "write_bps_device", "read_iops_device", "write_iops_device"];
+    let disk_limits = ["read_bps_device", "write_bps_device", "read_iops_device", "write_iops_device"];
     let has_disk_limit = || {
         let Some(group) = OwnCgroup::for_controller(machine, "blkio") else { return false };
         let is_set = |name: String| group.read_files("io.max", &name).any(|(_, text)| !text.trim().is_empty());
-        disks.iter().any(|disk| is_set(format!("blkio.throttle.{disk}")))
+        disk_limits.iter().any(|limit| is_set(format!("blkio.throttle.{limit}")))
     };
     processor_limit(machine).is_some() || memory_left_bytes(machine).is_some() || has_disk_limit()
 }

@@ -17,7 +17,7 @@ const MAX_RESERVE_BYTES: u64 = 1 << 30;
 pub struct DiskSpace {
     /// Free for this user.
     pub free_bytes: u64,
-    /// Part of it that stays free: a tenth of the filesystem, at most 1 GiB.
+    /// Space that our own output leaves free: a tenth of the filesystem, at most 1 GiB.
     pub reserve_bytes: u64,
 }
 
@@ -25,7 +25,7 @@ impl DiskSpace {
     /// Space of the filesystem that holds an open file or folder.
     ///
     /// # Errors
-    /// Where the system does not report it.
+    /// If the system does not report it.
     pub fn for_file(file: impl AsFd) -> io::Result<DiskSpace> {
         Ok(DiskSpace::from(&fstatvfs(file)?))
     }
@@ -47,8 +47,8 @@ impl From<&StatVfs> for DiskSpace {
     }
 }
 
-/// Key that distinguishes filesystems: the device number. Subvolumes of btrfs have one each and share their space, so
-/// for btrfs it is the name of the mounted device.
+/// Key that distinguishes filesystems: the device number. Each subvolume of btrfs has its own, although all share the
+/// same space, so for btrfs the key is the name of the mounted device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FilesystemKey {
     /// A device number.
@@ -61,7 +61,7 @@ impl FilesystemKey {
     /// Key of the filesystem of a file or folder.
     ///
     /// # Errors
-    /// Where the system does not report it.
+    /// If the system does not report it.
     pub fn for_path(path: &Path) -> io::Result<FilesystemKey> {
         let device = fs::metadata(path)?.dev();
         // only filesystems without a single backing device (major 0) can have several device numbers

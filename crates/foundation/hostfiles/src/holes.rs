@@ -8,7 +8,7 @@ use std::ops::Range;
 use rustix::fs::{SeekFrom as To, seek};
 use rustix::io::Errno;
 
-/// Finds the first hole of at least `min_bytes`. `None` where there is none, and where the
+/// Finds the first hole of at least `min_bytes`. `None` if there is none, and if the
 /// filesystem does not report holes. The file's position stays.
 #[must_use]
 pub fn find_first_hole(mut file: &File, min_bytes: u64) -> Option<Range<u64>> {
@@ -18,7 +18,7 @@ pub fn find_first_hole(mut file: &File, min_bytes: u64) -> Option<Range<u64>> {
     found
 }
 
-/// Offset of the next data from `offset` on: `offset` itself outside holes, the file's end where
+/// Offset of the next data from `offset` on: `offset` itself outside holes, the file's end if
 /// no data follow. The file's position moves.
 #[must_use]
 pub fn next_data_offset(file: &File, offset: u64) -> u64 {

@@ -16,7 +16,7 @@ const ALLOWED_FOLDERS: &[&str] = &["/dev/shm"];
 /// name: links in the path are followed, and a bind mount of /dev counts as /dev.
 ///
 /// # Errors
-/// Where the folder cannot be examined.
+/// If the folder cannot be examined.
 pub fn is_kernel_filesystem(path: &Path) -> io::Result<bool> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -27,12 +27,13 @@ pub fn is_kernel_filesystem(path: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     let device = fs::metadata(&folder)?.dev();
-    let same_file_system = |own: &&str| {
-        // where /dev is a plain folder of the root file system, an equal device number proves nothing
+    let is_same_file_system = |kernel_folder: &&str| {
+        // if /dev is a plain folder of the root file system, an equal device number proves nothing
         let is_root = fs::metadata("/").is_ok_and(|root| root.dev() == device);
-        !is_root && fs::metadata(own).is_ok_and(|found| found.dev() == device)
+        !is_root && fs::metadata(kernel_folder).is_ok_and(|found| found.dev() == device)
     };
-    Ok(KERNEL_FOLDERS.iter().any(|own| folder.starts_with(own)) || KERNEL_FOLDERS.iter().any(same_file_system))
+    Ok(KERNEL_FOLDERS.iter().any(|kernel_folder| folder.starts_with(kernel_folder))
+        || KERNEL_FOLDERS.iter().any(is_same_file_system))
 }
 
 /// Returns the deepest existing folder of a path, with links resolved.

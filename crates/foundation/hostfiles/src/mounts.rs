@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Reads a table of the kernel as text; empty where it cannot be read. Names in it may hold any bytes: invalid UTF-8 is
+/// Reads a table of the kernel as text; empty if it cannot be read. Names in it may hold any bytes: invalid UTF-8 is
 /// replaced, so that one such name hides no other row.
 #[must_use]
 pub fn read_table(path: impl AsRef<Path>) -> String {
@@ -71,7 +71,7 @@ pub fn parse_mounts(table: &str) -> impl Iterator<Item = MountRow<'_>> {
     })
 }
 
-/// Finds the mount that holds a path without links: of the mounts with the longest matching mount point the last, which
+/// Finds the mount that holds a path without links: the last of the mounts with the longest matching mount point, which
 /// is on top.
 #[must_use]
 pub fn find_mount<'t>(table: &'t str, path: &Path) -> Option<MountRow<'t>> {

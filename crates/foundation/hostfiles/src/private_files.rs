@@ -57,10 +57,10 @@ impl PrivateFileError {
 /// accepts an existing one after [`check_folder_trust`].
 ///
 /// # Errors
-/// Where it cannot be created or trusted.
+/// If it cannot be created or trusted.
 pub fn create_folder(path: &Path) -> Result<(), PrivateFileError> {
     if let Err(error) = DirBuilder::new().mode(0o700).recursive(true).create(path) {
-        // reports a file or a dangling link in its place as such
+        // if a file or a dangling link is in its place, this error says so
         check_folder_trust(path)?;
         return Err(PrivateFileError::from_io(path)(error));
     }
@@ -71,7 +71,7 @@ pub fn create_folder(path: &Path) -> Result<(), PrivateFileError> {
 /// to root, and is not writable by everybody. The folder itself may be reached by a link.
 ///
 /// # Errors
-/// With the reason where it cannot be trusted.
+/// With the reason if it cannot be trusted.
 pub fn check_folder_trust(path: &Path) -> Result<(), PrivateFileError> {
     let found = fs::metadata(path).map_err(PrivateFileError::from_io(path))?;
     if !found.is_dir() {
@@ -89,7 +89,7 @@ pub fn check_folder_trust(path: &Path) -> Result<(), PrivateFileError> {
 /// A link is not followed, and only a regular file of this user or of root is opened.
 ///
 /// # Errors
-/// Where it cannot be opened or trusted.
+/// If it cannot be opened or trusted.
 pub fn open(path: &Path) -> Result<File, PrivateFileError> {
     open_checked(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
 }
@@ -113,18 +113,20 @@ pub fn create(path: &Path) -> Result<File, PrivateFileError> {
 }
 
 /// Longest wait for a lock.
-const LOCK_WAIT: Duration = Duration::from_millis(200);
+const MAX_LOCK_WAIT: Duration = Duration::from_millis(200);
 
 /// Locks a file. A process that was just forked holds its parent's files until it
 /// runs its own program, so a lock that another process holds is waited for briefly.
 ///
 /// # Errors
-/// Where another process keeps it, or the filesystem has no locks.
+/// If another process keeps it, or the filesystem has no locks.
 pub fn lock_file(file: &File) -> Result<(), TryLockError> {
     let start = Instant::now();
     loop {
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) if start.elapsed() < LOCK_WAIT => std::thread::park_timeout(LOCK_WAIT / 20),
+            Err(TryLockError::WouldBlock) if start.elapsed() < MAX_LOCK_WAIT => {
+                std::thread::park_timeout(MAX_LOCK_WAIT / 20)
+            }
             done => return done,
         }
     }
@@ -133,7 +135,7 @@ pub fn lock_file(file: &File) -> Result<(), TryLockError> {
 /// Renames a file if the new name is free.
 ///
 /// # Errors
-/// Where the name is taken, or the filesystem cannot check and rename atomically.
+/// If the name is taken, or the filesystem cannot check and rename atomically.
 pub fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
     Ok(rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
@@ -141,7 +143,7 @@ pub fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
 /// Opens a file of any owner for reading, without following a link.
 ///
 /// # Errors
-/// Where it cannot be opened, or is not a regular file.
+/// If it cannot be opened, or is not a regular file.
 pub fn open_for_reading(path: &Path) -> Result<File, PrivateFileError> {
     let file = open_no_follow(path, OpenOptions::new().read(true))?;
     check_regular_file(path, &file)?;

@@ -9,13 +9,13 @@ use rustix::process::{Pid, Resource, Rlimit, geteuid, prlimit};
 /// Folders in which distributions install programs.
 const PROGRAM_FOLDERS: &[&str] = &["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// Finds the path of a program: in fixed folders, and for users other than root then also by PATH.
+/// Finds the path of a program: in fixed folders first; for users other than root, then by PATH.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let fixed = PROGRAM_FOLDERS.iter().map(PathBuf::from);
     let path = if geteuid().is_root() { None } else { std::env::var_os("PATH") };
-    let more = path.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
-    fixed.chain(more).map(|folder| folder.join(name)).find(|program| program.is_file())
+    let path_folders = path.iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute());
+    fixed.chain(path_folders).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
 /// Variables of our environment that are hidden from children.
@@ -50,10 +50,10 @@ impl Default for ChildLimits {
 }
 
 /// Sets the limits of a child that was just started. It runs without them for
-/// some microseconds, during which it has not got beyond its loader.
+/// some microseconds, which are too short to get beyond its loader.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn limit_child(child: &Child, limits: ChildLimits) -> std::io::Result<()> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let set = |resource, value| {

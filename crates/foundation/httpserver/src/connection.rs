@@ -11,7 +11,7 @@ use crate::ServerLimits;
 use crate::request::{HttpParse, HttpRequest, MAX_BODY_BYTES, MAX_HEAD_BYTES, parse_request};
 use crate::response::{HttpReply, HttpResponse, HttpService, ResponseJob};
 
-/// Most bytes of excess input that are discarded before the connection is closed.
+/// Largest number of bytes of excess input that are discarded before the connection is closed.
 const MAX_DISCARDED_BYTES: usize = 64 << 10;
 /// Longest wait for the client to close: closed at once, it would not see the response.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -128,7 +128,7 @@ impl HttpConnection {
 
     /// Time at which an idle connection is closed, or a stream pinged.
     pub fn deadline(&self, limits: &ServerLimits) -> Instant {
-        let patience = match self.phase {
+        let timeout = match self.phase {
             ConnectionPhase::Closing => CLOSE_TIMEOUT,
             ConnectionPhase::Request if self.has_answered && self.input.is_empty() => limits.idle_timeout,
             ConnectionPhase::Request => limits.request_timeout,
@@ -136,7 +136,7 @@ impl HttpConnection {
             ConnectionPhase::Stream(_) if self.is_output_written() => PING_INTERVAL,
             ConnectionPhase::Response | ConnectionPhase::Stream(_) => limits.response_timeout,
         };
-        self.phase_start + patience
+        self.phase_start + timeout
     }
 
     /// Sends a comment if there was no event for [`PING_INTERVAL`]; returns true if that was due.
@@ -166,19 +166,19 @@ impl HttpConnection {
     }
 
     fn try_progress(&mut self, now: Instant, service: &mut dyn HttpService) -> io::Result<TurnOutcome> {
-        let stays = |stays: bool| if stays { TurnOutcome::KeepOpen } else { TurnOutcome::Closed };
+        let keep_open_if = |stays: bool| if stays { TurnOutcome::KeepOpen } else { TurnOutcome::Closed };
         match self.phase {
             // in this phase only a hangup is polled for
             ConnectionPhase::Work => return Ok(TurnOutcome::Closed),
             ConnectionPhase::Stream(_) => {
                 self.write_events(now)?;
-                return self.discard_input().map(stays);
+                return self.discard_input().map(keep_open_if);
             }
             ConnectionPhase::Request => {
                 self.has_pending_request = false;
                 self.read_input(now)?;
                 match parse_request(&self.input) {
-                    HttpParse::Partial => return Ok(stays(!self.input_ended)),
+                    HttpParse::Partial => return Ok(keep_open_if(!self.input_ended)),
                     HttpParse::Invalid(fault) => {
                         (self.keep_alive, self.head_only) = (false, false);
                         self.input.clear();
@@ -199,7 +199,7 @@ impl HttpConnection {
             }
             ConnectionPhase::Response | ConnectionPhase::Closing => {}
         }
-        self.finish_response(now).map(stays)
+        self.finish_response(now).map(keep_open_if)
     }
 
     /// Starts the response to a request, or returns the job that produces it.
@@ -253,15 +253,15 @@ impl HttpConnection {
     }
 
     fn read_input(&mut self, now: Instant) -> io::Result<()> {
-        let mut part = [0; 2048];
+        let mut buffer = [0; 2048];
         while !self.input_ended && self.input.len() < MAX_HEAD_BYTES + MAX_BODY_BYTES {
-            match self.stream.read(&mut part) {
+            match self.stream.read(&mut buffer) {
                 Ok(0) => self.input_ended = true,
                 Ok(read) => {
                     if self.input.is_empty() && self.has_answered {
                         self.phase_start = now;
                     }
-                    self.input.extend_from_slice(&part[..read]);
+                    self.input.extend_from_slice(&buffer[..read]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -298,9 +298,9 @@ impl HttpConnection {
     }
 
     fn is_output_written(&self) -> bool {
-        let all = self.head.len() + self.body.len();
-        debug_assert!(self.written_bytes <= all, "{} of {all} bytes are written", self.written_bytes);
-        self.written_bytes == all
+        let length = self.head.len() + self.body.len();
+        debug_assert!(self.written_bytes <= length, "{} of {length} bytes are written", self.written_bytes);
+        self.written_bytes == length
     }
 
     /// Writes head and body; returns true when all is written.
@@ -329,9 +329,9 @@ impl HttpConnection {
 
     /// Discards input until the client has closed, so that it sees the response; within limits. False at the end.
     fn discard_input(&mut self) -> io::Result<bool> {
-        let mut part = [0; 4096];
+        let mut buffer = [0; 4096];
         while self.discardable_bytes > 0 {
-            match self.stream.read(&mut part) {
+            match self.stream.read(&mut buffer) {
                 Ok(0) => return Ok(false),
                 Ok(read) => self.discardable_bytes = self.discardable_bytes.saturating_sub(read),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),

@@ -112,8 +112,8 @@ pub fn parse_request(input: &[u8]) -> HttpParse {
 /// Parses a head into the request, the keep-alive flag, and the length of the body.
 fn parse_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
     let mut lines = head.lines();
-    let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
-    let [method, target, version] = words.as_slice() else { return Err(RequestFault::Malformed) };
+    let parts: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
+    let [method, target, version] = parts.as_slice() else { return Err(RequestFault::Malformed) };
     if !matches!(*version, "HTTP/1.0" | "HTTP/1.1") || method.is_empty() || target.is_empty() {
         return Err(RequestFault::Malformed);
     }
@@ -145,8 +145,8 @@ fn parse_head(head: &str) -> Result<(HttpRequest, bool, usize), RequestFault> {
     if length > MAX_BODY_BYTES {
         return Err(RequestFault::BodyTooLong);
     }
-    let words = request.header("connection").unwrap_or_default();
-    let ends = words.split(',').any(|word| word.trim().eq_ignore_ascii_case("close"));
+    let options = request.header("connection").unwrap_or_default();
+    let ends = options.split(',').any(|word| word.trim().eq_ignore_ascii_case("close"));
     Ok((request, *version == "HTTP/1.1" && !ends, length))
 }
 

@@ -18,7 +18,7 @@ use crate::response::{HttpResponse, HttpService};
 use crate::streams::StreamHub;
 use crate::workers::WorkerPool;
 
-/// Most clients that are accepted before the others are served again.
+/// Largest number of clients that are accepted before the others are served again.
 const MAX_ACCEPTS_PER_TURN: usize = 64;
 /// Shortest time for which a client keeps its place, however many others wait.
 const MIN_HOLD_TIME: Duration = Duration::from_millis(300);
@@ -28,7 +28,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
-    /// Most connections at once.
+    /// Largest number of connections at a time.
     pub max_clients: usize,
     /// Longest time to send a request.
     pub request_timeout: Duration,
@@ -123,16 +123,16 @@ impl Drop for HttpServer {
 /// # Errors
 /// With the expected form.
 pub fn check_address(address: &str) -> io::Result<()> {
-    let wrong = |because: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, because.to_owned()));
+    let invalid = |message: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, message.to_owned()));
     if address.parse::<u16>().is_ok() {
         return Ok(());
     }
     match address.rsplit_once(':') {
         Some(("", _)) => {
-            wrong("use PORT alone to serve this machine, or 0.0.0.0:PORT ([::]:PORT) to serve every network")
+            invalid("use PORT alone to serve this machine, or 0.0.0.0:PORT ([::]:PORT) to serve every network")
         }
         Some((host, port)) if port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')) => Ok(()),
-        _ => wrong("expected PORT or ADDRESS:PORT"),
+        _ => invalid("expected PORT or ADDRESS:PORT"),
     }
 }
 
@@ -161,12 +161,12 @@ struct ServerLoop {
     accept_paused_until: Option<Instant>,
 }
 
-/// What needs attention.
+/// What is ready to be handled.
 struct Readiness {
     /// The server was dropped.
     is_over: bool,
     has_new_client: bool,
-    /// By connection, in their order.
+    /// For each connection, in order: whether it is ready.
     clients: Vec<bool>,
 }
 
@@ -194,7 +194,7 @@ impl ServerLoop {
         assert_eq!(ready.len(), self.clients.len(), "clients come and go only after those that waited are served");
         let mut ready = ready.iter();
         let (service, limits, pool) = (self.service.as_mut(), &self.limits, &self.pool);
-        self.clients.retain_mut(|(number, client)| {
+        self.clients.retain_mut(|(id, client)| {
             let is_ready = ready.next().is_some_and(|ready| *ready);
             let outcome = if is_ready { client.make_progress(now, service) } else { TurnOutcome::KeepOpen };
             let stays = match outcome {
@@ -203,7 +203,7 @@ impl ServerLoop {
                 TurnOutcome::NeedsWork(work) => {
                     let busy =
                         || HttpResponse::plain_text("503 Service Unavailable\r\nRetry-After: 1", "too many requests\n");
-                    pool.submit_job(*number, work) || client.accept_response(&busy(), now)
+                    pool.submit_job(*id, work) || client.accept_response(&busy(), now)
                 }
             };
             stays && (client.ping_if_idle(now) || client.deadline(limits) > now)
@@ -212,41 +212,41 @@ impl ServerLoop {
 
     /// Hands events and responses that other threads put into the hub to their clients.
     fn deliver_events(&mut self, now: Instant) {
-        let mut part = [0; 256];
-        while self.hub_signal.read(&mut part).is_ok_and(|read| read == part.len()) {}
+        let mut buffer = [0; 256];
+        while self.hub_signal.read(&mut buffer).is_ok_and(|read| read == buffer.len()) {}
         let mut viewers = HashMap::new();
         for channel in self.clients.iter().filter_map(|(_, client)| client.channel()) {
             *viewers.entry(channel).or_insert(0) += 1;
         }
         let deliveries = self.hub.take_deliveries(viewers);
-        self.clients.retain_mut(|(number, client)| {
+        self.clients.retain_mut(|(id, client)| {
             if let Some(event) = client.channel().and_then(|channel| deliveries.events.get(&channel)) {
                 return client.queue_event(Arc::clone(event), now);
             }
-            let mut answers = deliveries.answers.iter().filter(|(recipient, _)| recipient == number);
+            let mut answers = deliveries.answers.iter().filter(|(recipient, _)| recipient == id);
             answers.all(|(_, answer)| client.accept_response(answer, now))
         });
     }
 
-    /// Waits until a client, a new one, an event or the end needs attention.
+    /// Waits until a client is ready, a new one or an event arrives, a deadline passes, or the server ends.
     fn wait_until_ready(&self) -> io::Result<Readiness> {
         let now = Instant::now();
-        let deaf = self.accept_paused_until.max(self.full_until()).filter(|until| *until > now);
+        let not_accepting_until = self.accept_paused_until.max(self.full_until()).filter(|until| *until > now);
         let mut deadlines: Vec<Instant> =
             self.clients.iter().map(|(_, client)| client.deadline(&self.limits)).collect();
-        deadlines.extend(deaf);
+        deadlines.extend(not_accepting_until);
         let pending = self.clients.iter().any(|(_, client)| client.has_pending_request());
         let wake = if pending { Some(now) } else { deadlines.into_iter().min() };
-        let timeout = wake.map(|wake| wake.saturating_duration_since(now)).map(|left| Timespec {
-            tv_sec: left.as_secs().cast_signed(),
-            // rounded up, so that a deadline has passed when it wakes
-            tv_nsec: i64::from(left.subsec_nanos()),
+        let timeout = wake.map(|wake| wake.saturating_duration_since(now)).map(|remaining| Timespec {
+            tv_sec: remaining.as_secs().cast_signed(),
+            // exact: the kernel does not wake early, so the deadline has passed then
+            tv_nsec: i64::from(remaining.subsec_nanos()),
         });
-        let heard = if deaf.is_some() { PollFlags::empty() } else { PollFlags::IN };
+        let listener_events = if not_accepting_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
         let mut fds = vec![
             PollFd::new(&self.shutdown_signal, PollFlags::IN),
             PollFd::new(&self.hub_signal, PollFlags::IN),
-            PollFd::new(&self.listener, heard),
+            PollFd::new(&self.listener, listener_events),
         ];
         fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(client.stream(), client.poll_events())));
         poll(&mut fds, timeout.as_ref())?;
@@ -292,10 +292,10 @@ impl ServerLoop {
         self.clients.iter().enumerate().min_by_key(key).map(|(index, _)| index)
     }
 
-    /// Time at which a place can be freed, where all places are taken.
+    /// Time at which a place can be freed; `None` while there are free places.
     fn full_until(&self) -> Option<Instant> {
-        let spared = self.eviction_candidate().filter(|_| self.clients.len() >= self.limits.max_clients);
-        spared.map(|index| self.clients[index].1.phase_start() + MIN_HOLD_TIME)
+        let candidate = self.eviction_candidate().filter(|_| self.clients.len() >= self.limits.max_clients);
+        candidate.map(|index| self.clients[index].1.phase_start() + MIN_HOLD_TIME)
     }
 
     /// Closes one connection to free its place.

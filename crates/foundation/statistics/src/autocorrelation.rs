@@ -1,36 +1,36 @@
-//! Autocorrelation of a series, and the number of independent values that it leaves.
+//! Autocorrelation of a series, and the number of independent values to which the series is then equivalent.
 //!
 //! Sources: effective sample size `n (1 - r) / (1 + r)` for a first-order
 //! autoregression, as Santer et al., "Statistical significance of trends and
 //! trend differences in layer-average atmospheric temperature time series",
 //! Journal of Geophysical Research 105 (2000), use it for trends; the
-//! correction of `r`, which comes out too low in short series, after Kendall,
+//! correction of `r`, whose estimate is too low in short series, after Kendall,
 //! "Note on bias in the estimation of autocorrelation", Biometrika 41 (1954).
 
 use crate::is_positive;
 
-/// Numbers of neighbours that are averaged, in addition to single values.
+/// Numbers of neighbors that are averaged; single values are examined too.
 const SCALES: [usize; 2] = [2, 4];
 /// Smallest number of means for an autocorrelation.
 const MIN_MEANS: usize = 12;
 /// Standard deviations by which the autocorrelation of means must exceed that of independent values.
 const MIN_DEVIATIONS: f64 = 1.0;
 
-/// Correlation of neighbours in the residuals of a fit with `fitted` parameters, corrected for its bias, from 0 to 1.
-/// Negative correlation counts as 0, because it would make results too certain.
+/// Returns the correlation of neighbors in the residuals of a fit with `fitted` parameters, corrected for its bias,
+/// from 0 to 1. Negative correlation counts as 0, because it would make results too certain.
 pub fn estimate_autocorrelation(residuals: &[f64], fitted: usize) -> f64 {
     SCALES
         .iter()
-        .map(|&each| autocorrelation_at_scale(residuals, each))
-        .fold(neighbour_correlation(residuals, fitted), f64::max)
+        .map(|&scale| autocorrelation_at_scale(residuals, scale))
+        .fold(neighbor_correlation(residuals, fitted), f64::max)
 }
 
-/// Autocorrelation from means of `each` neighbours: a slow drift below fast noise shows in longer means, but not in
-/// neighbouring values. The result is the autocorrelation of single values that leaves the same number of independent
-/// values. It is corrected as for a fitted mean; with so few means, a correction for more parameters would leave
-/// nothing. 0 where the means correlate no more than independent ones may by chance.
-fn autocorrelation_at_scale(residuals: &[f64], each: usize) -> f64 {
-    let means: Vec<f64> = residuals.chunks_exact(each).map(|c| c.iter().sum::<f64>() / each as f64).collect();
+/// Estimates the autocorrelation from means of `scale` neighbors each: a slow drift below fast noise shows in such
+/// means, but not in neighboring values. The result is the autocorrelation of single values that would leave the same
+/// number of independent values. It is corrected as for a fitted mean; with so few means, a correction for more
+/// parameters would leave nothing. 0 if the means correlate no more than independent ones may by chance.
+fn autocorrelation_at_scale(residuals: &[f64], scale: usize) -> f64 {
+    let means: Vec<f64> = residuals.chunks_exact(scale).map(|c| c.iter().sum::<f64>() / scale as f64).collect();
     let count = means.len() as f64;
     let squares = |list: &[f64]| list.iter().map(|r| r * r).sum::<f64>();
     if means.len() < MIN_MEANS || !is_positive(squares(&means)) {
@@ -41,12 +41,14 @@ fn autocorrelation_at_scale(residuals: &[f64], each: usize) -> f64 {
         return 0.0;
     }
     let n = residuals.len() as f64;
-    let variance = squares(&means) / count / effective_count(count, neighbour_correlation(&means, 1));
-    let worth = (squares(residuals) / n / variance).clamp(1e-3, n);
-    ((n - worth) / (n + worth)).clamp(0.0, 0.999)
+    let variance = squares(&means) / count / effective_count(count, neighbor_correlation(&means, 1));
+    // independent values whose mean has the same variance, and the autocorrelation that leaves as many of n values
+    let independent = (squares(residuals) / n / variance).clamp(1e-3, n);
+    ((n - independent) / (n + independent)).clamp(0.0, 0.999)
 }
 
-fn neighbour_correlation(residuals: &[f64], fitted: usize) -> f64 {
+/// Returns the correlation of neighboring residuals, corrected for its bias, from 0 to below 1.
+fn neighbor_correlation(residuals: &[f64], fitted: usize) -> f64 {
     let n = residuals.len() as f64;
     let squares: f64 = residuals.iter().map(|r| r * r).sum();
     if residuals.len() < 3 || !is_positive(squares) {
@@ -60,26 +62,27 @@ fn neighbour_correlation(residuals: &[f64], fitted: usize) -> f64 {
     corrected.clamp(0.0, 0.999)
 }
 
-/// Number of independent values that `count` neighbours with this autocorrelation are worth; see
+/// Returns the number of independent values to which `count` values with this autocorrelation are equivalent; see
 /// [`estimate_autocorrelation`].
-pub fn effective_count(count: f64, memory: f64) -> f64 {
-    count * (1.0 - memory) / (1.0 + memory)
+pub fn effective_count(count: f64, autocorrelation: f64) -> f64 {
+    count * (1.0 - autocorrelation) / (1.0 + autocorrelation)
 }
 
-/// Degrees of freedom of a variance from residuals with this autocorrelation (see [`estimate_autocorrelation`]),
-/// after a fit with `fitted` parameters: those of the [`effective_count`] values, reduced because the autocorrelation
-/// is itself an estimate. Its factor `(1 + r) / (1 - r)` has a relative error of `2 / (1 - r²) / sqrt(count)` (delta
-/// method), which is worth `count (1 - r²)² / 2` degrees; the two variances add up as in Satterthwaite, "An
-/// approximate distribution of estimates of variance components", Biometrics Bulletin 2 (1946). At least 1, where
-/// only a nearly perfect fit is significant (a line must explain 99.4 % for a p-value of 5 %).
-pub fn degrees_of_freedom(count: f64, memory: f64, fitted: f64) -> f64 {
-    let known = count * (1.0 - memory * memory).powi(2) / 2.0;
-    (1.0 / (1.0 / remaining_count(count, memory, fitted) + 1.0 / known)).max(1.0)
+/// Returns the degrees of freedom of a variance from residuals with this autocorrelation (see
+/// [`estimate_autocorrelation`]), after a fit with `fitted` parameters: those of the [`effective_count`] values,
+/// reduced because the autocorrelation is itself an estimate. Its factor `(1 + r) / (1 - r)` has a relative error of
+/// `2 / (1 - r²) / sqrt(count)` (delta method), which corresponds to `count (1 - r²)² / 2` degrees of freedom; both are
+/// combined as in Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin
+/// 2 (1946). At least 1; with 1, only a nearly perfect fit is significant (a line must explain 99.4 % for a p-value of
+/// 5 %).
+pub fn degrees_of_freedom(count: f64, autocorrelation: f64, fitted: f64) -> f64 {
+    let autocorrelation_df = count * (1.0 - autocorrelation * autocorrelation).powi(2) / 2.0;
+    (1.0 / (1.0 / remaining_count(count, autocorrelation, fitted) + 1.0 / autocorrelation_df)).max(1.0)
 }
 
-/// Independent values left after a fit with `fitted` parameters; at least 1.
-pub fn remaining_count(count: f64, memory: f64, fitted: f64) -> f64 {
-    (effective_count(count, memory) - fitted).max(1.0)
+/// Returns the number of independent values that remain after a fit with `fitted` parameters; at least 1.
+pub fn remaining_count(count: f64, autocorrelation: f64, fitted: f64) -> f64 {
+    (effective_count(count, autocorrelation) - fitted).max(1.0)
 }
 
 #[cfg(test)]
@@ -118,7 +121,7 @@ mod tests {
             let series = noise.remembering(0.5, 30);
             let mean = series.iter().sum::<f64>() / 30.0;
             let residuals: Vec<f64> = series.iter().map(|v| v - mean).collect();
-            sum += neighbour_correlation(&residuals, 1);
+            sum += neighbor_correlation(&residuals, 1);
         }
         // uncorrected it is 0.5 - (1 + 4 x 0.5) / 30 = 0.4
         assert!((sum / f64::from(runs) - 0.5).abs() < 0.015, "{}", sum / f64::from(runs));

@@ -1,23 +1,24 @@
-//! Means of blocks: a series cut into a few stretches of equal length, so long
-//! that neighbours depend little on each other.
+//! Means of blocks: a series is cut into a few blocks of equal length, so long
+//! that neighboring blocks depend little on each other.
 //!
 //! Source: the method of batch means, Schmeiser, "Batch size effects in the
 //! analysis of simulation output", Operations Research 30 (1982), which finds
-//! 10 to 30 independent batches enough whatever the length of the series. We
-//! take more, because the remaining correlation of neighbours must be estimated from them
+//! 10 to 30 independent batches enough for a series of any length. We take more,
+//! because the remaining correlation of neighbors must be estimated from them
 //! ([`crate::autocorrelation`]): on noise with an autocorrelation of 0.9 per point, 24 blocks gave up to ten times
 //! too many slopes at a p-value of 1 in 10,000, and 48 did not.
 
 use crate::{WeightedPoint, is_positive};
 
-/// Number of blocks that a series is cut into, where it has enough points.
+/// Number of blocks that a series is cut into, if it has enough points.
 pub const BLOCK_COUNT: usize = 48;
 /// Smallest number of blocks for any estimate.
 pub const MIN_BLOCKS: usize = 8;
 
-/// Means of equal stretches of time, each at the mean time of its points and
-/// with the sum of their weights. Stretches without points are left out. Empty
-/// where there are too few points for [`MIN_BLOCKS`].
+/// Cuts a series into up to [`BLOCK_COUNT`] blocks of equal duration, and returns the
+/// mean of each, at the mean time of its points and with the sum of their weights.
+/// Blocks without points are left out. Empty if there are fewer points than
+/// [`MIN_BLOCKS`].
 pub fn block_means(points: &[WeightedPoint]) -> Vec<WeightedPoint> {
     let count = points.len().min(BLOCK_COUNT);
     if count < MIN_BLOCKS {
@@ -26,7 +27,7 @@ pub fn block_means(points: &[WeightedPoint]) -> Vec<WeightedPoint> {
     cut_into_blocks(points, count)
 }
 
-/// Means of `count` equal stretches of time. Stretches without points are left out.
+/// Cuts a series into `count` blocks of equal duration, and returns their means. Blocks without points are left out.
 pub fn cut_into_blocks(points: &[WeightedPoint], count: usize) -> Vec<WeightedPoint> {
     let (Some(first), Some(last)) = (first_time_s(points), last_time_s(points)) else { return Vec::new() };
     if !is_positive(last - first) || count == 0 {
@@ -34,14 +35,15 @@ pub fn cut_into_blocks(points: &[WeightedPoint], count: usize) -> Vec<WeightedPo
     }
     let mut sums = vec![[0.0; 3]; count];
     for p in points {
-        let place = ((p.time_s - first) / (last - first) * count as f64) as usize;
-        let [value, time, weight] = &mut sums[place.min(count - 1)];
+        let index = ((p.time_s - first) / (last - first) * count as f64) as usize;
+        let [value, time, weight] = &mut sums[index.min(count - 1)];
         *value += p.value * p.weight;
         *time += p.time_s * p.weight;
         *weight += p.weight;
     }
-    let full = sums.iter().filter(|[_, _, weight]| *weight > 0.0);
-    full.map(|[value, time, weight]| WeightedPoint { time_s: time / weight, value: value / weight, weight: *weight })
+    let filled = sums.iter().filter(|[_, _, weight]| *weight > 0.0);
+    filled
+        .map(|[value, time, weight]| WeightedPoint { time_s: time / weight, value: value / weight, weight: *weight })
         .collect()
 }
 
@@ -61,13 +63,13 @@ pub fn effective_sample_size(points: &[WeightedPoint]) -> f64 {
     if squares > 0.0 { sum * sum / squares } else { 0.0 }
 }
 
-/// Weighted mean.
+/// Returns the weighted mean of the values; `NaN` without points.
 pub fn weighted_mean(points: &[WeightedPoint]) -> f64 {
     let sum: f64 = points.iter().map(|p| p.weight).sum();
     points.iter().map(|p| p.value * p.weight).sum::<f64>() / sum
 }
 
-/// True where all values are equal except for rounding.
+/// Returns true if all values are equal except for rounding.
 pub fn is_constant(points: &[WeightedPoint]) -> bool {
     let size = points.iter().map(|p| p.value.abs()).fold(0.0, f64::max);
     let first = points.first().map_or(0.0, |p| p.value);

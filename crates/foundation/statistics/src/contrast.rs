@@ -1,5 +1,5 @@
 //! Compares two means so that test and interval agree: both use the same estimate, standard error and degrees of
-//! freedom. An interval at the level of a test excludes "no difference" exactly where that test is significant.
+//! freedom. An interval at the level of a test excludes "no difference" exactly if that test is significant.
 //!
 //! For quantities that cannot be negative, the ratio of the means is estimated on a logarithmic scale: a rate cannot
 //! fall by more than 100 %, and the noise of such quantities grows with their level.
@@ -39,22 +39,25 @@ impl Bounds {
     }
 }
 
-/// Two values that differ by less than this share are the same number: logs print six digits.
+/// Two values that differ by less than this share count as the same number, because logs print six digits.
 const SAME_NUMBER_SHARE: f64 = 1e-6;
 
 /// A second mean compared with a first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contrast {
+    /// The first mean.
     first: f64,
     bounds: Bounds,
     scale: ContrastScale,
     /// The difference on its scale.
     estimate: f64,
-    /// Its standard error; 0 for constants.
+    /// Standard error of the estimate; 0 for constants.
     standard_error: f64,
+    /// Degrees of freedom of the standard error.
     df: f64,
 }
 
+/// Quantity that is estimated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ContrastScale {
     /// The logarithm of the ratio.
@@ -74,34 +77,34 @@ impl Contrast {
         Contrast::new(first.value, bounds, scale, estimate, &parts)
     }
 
-    /// Compares by the difference itself, for a few repetitions of one measurement.
+    /// Compares two means of a few repetitions by their difference, even if they cannot be negative.
     pub fn compare_few(first: &MeanVariance, second: &MeanVariance, bounds: Bounds) -> Contrast {
         let parts = [(first.variance, first.df), (second.variance, second.df)];
         Contrast::new(first.value, bounds, ContrastScale::Difference, second.value - first.value, &parts)
     }
 
-    /// Contrast from a difference of logarithms, such as the residuals of a regression; `parts` are the variances of
-    /// its parts with their degrees of freedom.
+    /// Creates a contrast from a difference of logarithms, such as that of two series' mean residuals of a regression.
+    /// `parts` are the variances that add up to that of the difference, each with its degrees of freedom.
     pub fn from_log_difference(estimate: f64, parts: &[(f64, f64)]) -> Contrast {
         Contrast::new(1.0, Bounds::POSITIVE, ContrastScale::Ratio, estimate, parts)
     }
 
     fn new(first: f64, bounds: Bounds, scale: ContrastScale, estimate: f64, parts: &[(f64, f64)]) -> Contrast {
         let variance: f64 = parts.iter().map(|(v, _)| v).sum();
-        let worth = |&(v, df): &(f64, f64)| if v > 0.0 { v * v / df.max(0.0) } else { 0.0 };
-        let df = variance * variance / parts.iter().map(worth).sum::<f64>();
+        let df_term = |&(v, df): &(f64, f64)| if v > 0.0 { v * v / df.max(0.0) } else { 0.0 };
+        let df = variance * variance / parts.iter().map(df_term).sum::<f64>();
         let size = if scale == ContrastScale::Ratio { 1.0 } else { first.abs().max((first + estimate).abs()) };
-        let same = estimate.abs() <= SAME_NUMBER_SHARE * size && variance.sqrt() <= SAME_NUMBER_SHARE * size;
-        let (estimate, variance) = if same { (0.0, 0.0) } else { (estimate, variance) };
+        let is_same = estimate.abs() <= SAME_NUMBER_SHARE * size && variance.sqrt() <= SAME_NUMBER_SHARE * size;
+        let (estimate, variance) = if is_same { (0.0, 0.0) } else { (estimate, variance) };
         Contrast { first, bounds, scale, estimate, standard_error: variance.max(0.0).sqrt(), df }
     }
 
-    /// True for two equal constants.
+    /// Returns true for two equal constants.
     pub fn is_same(&self) -> bool {
         self.estimate == 0.0 && self.standard_error == 0.0
     }
 
-    /// True where there are enough independent values for an interval.
+    /// Returns true if there are enough independent values for an interval.
     pub fn is_known(&self) -> bool {
         self.standard_error == 0.0 || (self.df > 0.0 && self.standard_error.is_finite() && self.estimate.is_finite())
     }
@@ -122,16 +125,17 @@ impl Contrast {
         if self.standard_error == 0.0 {
             return (self.estimate, self.estimate);
         }
-        let reach = student_limit(error, self.df) * self.standard_error;
-        (self.estimate - reach, self.estimate + reach)
+        let half_width = student_limit(error, self.df) * self.standard_error;
+        (self.estimate - half_width, self.estimate + half_width)
     }
 
     /// Interval of the difference, second minus first, with error rate `error`. It stays within the bounds, and
-    /// excludes 0 exactly where [`Contrast::p_value`] is below `error`.
+    /// excludes 0 exactly if [`Contrast::p_value`] is below `error`.
     pub fn difference_interval(&self, error: f64) -> (f64, f64) {
         let (low, high) = self.estimate_interval(error);
-        let of = |end: f64| if self.scale == ContrastScale::Ratio { self.first * end.exp_m1() } else { end };
-        let (low, high) = self.bounds.clamp_interval((self.first + of(low), self.first + of(high)));
+        let difference = |end: f64| if self.scale == ContrastScale::Ratio { self.first * end.exp_m1() } else { end };
+        let ends = (self.first + difference(low), self.first + difference(high));
+        let (low, high) = self.bounds.clamp_interval(ends);
         // clamping may have moved an end across 0; the test decides whether 0 is inside
         let (low, high) = (low - self.first, high - self.first);
         match self.p_value() < error {
@@ -140,7 +144,7 @@ impl Contrast {
         }
     }
 
-    /// Interval of the ratio, second over first; `None` where the first mean is not above 0.
+    /// Interval of the ratio, second over first; `None` unless the first mean is above 0.
     pub fn ratio_interval(&self, error: f64) -> Option<(f64, f64)> {
         (self.first > 0.0).then(|| {
             let (low, high) = self.difference_interval(error);
@@ -148,7 +152,7 @@ impl Contrast {
         })
     }
 
-    /// Both means, as the estimate gives them.
+    /// Returns the first mean, and the second as the estimate gives it.
     pub fn both_means(&self) -> (f64, f64) {
         let second = if self.scale == ContrastScale::Ratio {
             self.first * self.estimate.exp()
@@ -158,7 +162,7 @@ impl Contrast {
         (self.first, second)
     }
 
-    /// Estimate of the ratio; `None` where the difference was estimated.
+    /// Returns the estimate of the ratio; `None` if the difference was estimated.
     pub fn ratio_estimate(&self) -> Option<f64> {
         (self.scale == ContrastScale::Ratio).then(|| self.estimate.exp())
     }
@@ -169,12 +173,12 @@ pub fn mean_interval(mean: &MeanVariance, bounds: Bounds, error: f64) -> (f64, f
     if mean.variance <= 0.0 {
         return (mean.value, mean.value);
     }
-    let reach = student_limit(error, mean.df) * mean.variance.sqrt();
+    let half_width = student_limit(error, mean.df) * mean.variance.sqrt();
     if bounds.is_positive() && mean.value > 0.0 {
-        let factor = (reach / mean.value).exp();
+        let factor = (half_width / mean.value).exp();
         return bounds.clamp_interval((mean.value / factor, mean.value * factor));
     }
-    bounds.clamp_interval((mean.value - reach, mean.value + reach))
+    bounds.clamp_interval((mean.value - half_width, mean.value + half_width))
 }
 
 #[cfg(test)]

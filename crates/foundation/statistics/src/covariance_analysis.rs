@@ -1,10 +1,10 @@
-//! Compares two series after the effect of their drivers is removed, such as response times at equal request rates.
+//! Compares two series after removing the effect of their drivers: for example response times at equal request rates.
 //!
-//! Analysis of covariance: the slopes on the drivers are fitted within each series, so that the difference itself does
-//! not bias them, and what they explain is subtracted; the remainders are compared like means of noisy series
-//! ([`crate::mean`]). Only points whose drivers lie in the range that both series share are used: no line is
-//! extrapolated. The error of the slopes enters by the distance between the two series' mean drivers; the dependence of
-//! neighbours is taken into account by blocks.
+//! Analysis of covariance: the slopes on the drivers are fitted within each series, so that the difference between the
+//! series does not bias them, and the values that the slopes explain are subtracted. The remainders are compared like
+//! means of noisy series ([`crate::mean`]). Only points whose drivers lie in the range that both series share are used:
+//! no line is extrapolated. The error of the slopes counts in proportion to the distance between the two series' mean
+//! drivers; the dependence of neighbors is taken into account by blocks.
 //!
 //! Sources: Snedecor and Cochran, "Statistical Methods", 7th edition (1980),
 //! chapter 18; variance by blocks: Liang and Zeger, "Longitudinal data analysis
@@ -16,11 +16,11 @@ use crate::{Contrast, WeightedPoint, blocks};
 /// A point of one series: the logarithm of its value, and its drivers on their scales.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesPoint {
-    /// Its middle, seconds.
+    /// Time of its middle, seconds.
     pub time_s: f64,
     /// Logarithm of the compared value.
     pub value: f64,
-    /// The drivers; the same number at every point.
+    /// Values of the drivers, in the same order at every point.
     pub drivers: Vec<f64>,
     /// Weight; more than 0.
     pub weight: f64,
@@ -31,8 +31,8 @@ pub struct SeriesPoint {
 pub struct Driver {
     /// Largest difference that counts as equal.
     pub tolerance: f64,
-    /// True where more of it can only increase the value: a falling line is rejected, because then the value drives the
-    /// driver (fewer requests, because each takes longer). Its square is fitted too.
+    /// True if more of it can only increase the value. Its square is fitted too, and a negative slope is rejected,
+    /// because then the value affects the driver (fewer requests, because each takes longer).
     pub increases_value: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Driver {
 pub struct AdjustedContrast {
     /// The difference of logarithms.
     pub contrast: Contrast,
-    /// Ends of each driver within which it was compared.
+    /// Range of each driver, lowest and highest value, within which the series were compared.
     pub range: Vec<(f64, f64)>,
     /// Share of each series' weight that was used.
     pub share: [f64; 2],
@@ -73,32 +73,33 @@ pub fn compare_adjusted(
         let low = driver_quantile(first, index, 0.05).max(driver_quantile(second, index, 0.05)) - driver.tolerance;
         let high = driver_quantile(first, index, 0.95).min(driver_quantile(second, index, 0.95)) + driver.tolerance;
         range.push((low, high));
-        let within = |m: &&SeriesPoint| low <= m.drivers[index] && m.drivers[index] <= high;
-        if [first, second].iter().any(|s| s.iter().filter(within).count() < MIN_POINTS) {
+        let is_inside = |m: &&SeriesPoint| low <= m.drivers[index] && m.drivers[index] <= high;
+        if [first, second].iter().any(|s| s.iter().filter(is_inside).count() < MIN_POINTS) {
             return Err(AdjustmentError::Driver(index));
         }
     }
-    let within = |m: &&SeriesPoint| m.drivers.iter().zip(&range).all(|(x, (low, high))| low <= x && x <= high);
-    let kept = [first, second].map(|s| s.iter().filter(within).cloned().collect::<Vec<SeriesPoint>>());
+    let is_inside = |m: &&SeriesPoint| m.drivers.iter().zip(&range).all(|(x, (low, high))| low <= x && x <= high);
+    let kept = [first, second].map(|s| s.iter().filter(is_inside).cloned().collect::<Vec<SeriesPoint>>());
     if kept.iter().any(|s| s.len() < MIN_POINTS) {
         return Err(AdjustmentError::Driver(0));
     }
     let weight = |s: &[SeriesPoint]| s.iter().map(|m| m.weight).sum::<f64>();
     let share = [weight(&kept[0]) / weight(first), weight(&kept[1]) / weight(second)];
     // a driver with a slope of the wrong sign is left out, with its square
-    let all: Vec<Regressor> = (0..drivers.len()).flat_map(|index| driver_regressors(index, drivers[index])).collect();
-    let mut fit = RegressionFit::fit_series(&kept, &all);
-    let wrong: Vec<usize> =
+    let regressors: Vec<Regressor> =
+        (0..drivers.len()).flat_map(|index| driver_regressors(index, drivers[index])).collect();
+    let mut fit = RegressionFit::fit_series(&kept, &regressors);
+    let rejected: Vec<usize> =
         (0..drivers.len()).filter(|&index| drivers[index].increases_value && fit.driver_slope(index) < 0.0).collect();
-    if !wrong.is_empty() {
-        let left: Vec<Regressor> = all.into_iter().filter(|t| !wrong.contains(&t.driver)).collect();
-        fit = RegressionFit::fit_series(&kept, &left);
+    if !rejected.is_empty() {
+        let remaining: Vec<Regressor> = regressors.into_iter().filter(|t| !rejected.contains(&t.driver)).collect();
+        fit = RegressionFit::fit_series(&kept, &remaining);
     }
     Ok(AdjustedContrast { contrast: fit.adjusted_contrast(&kept), range, share })
 }
 
-fn driver_quantile(of: &[SeriesPoint], driver: usize, share: f64) -> f64 {
-    let mut list: Vec<f64> = of.iter().map(|m| m.drivers[driver]).collect();
+fn driver_quantile(series: &[SeriesPoint], driver: usize, share: f64) -> f64 {
+    let mut list: Vec<f64> = series.iter().map(|m| m.drivers[driver]).collect();
     list.sort_unstable_by(f64::total_cmp);
     list[((list.len() - 1) as f64 * share).round() as usize]
 }
@@ -106,142 +107,160 @@ fn driver_quantile(of: &[SeriesPoint], driver: usize, share: f64) -> f64 {
 /// A driver, or its square.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Regressor {
+    /// Index of the driver.
     driver: usize,
     squared: bool,
 }
 
-fn driver_regressors(driver: usize, driver_kind: Driver) -> Vec<Regressor> {
-    let term = |squared| Regressor { driver, squared };
-    if driver_kind.increases_value { vec![term(false), term(true)] } else { vec![term(false)] }
+fn driver_regressors(index: usize, driver: Driver) -> Vec<Regressor> {
+    let term = |squared| Regressor { driver: index, squared };
+    if driver.increases_value { vec![term(false), term(true)] } else { vec![term(false)] }
 }
 
 /// Slopes that both series share.
 struct RegressionFit {
     terms: Vec<Regressor>,
+    /// Slope on each term.
     slopes: Vec<f64>,
-    /// Variance of the slopes, row by row.
+    /// Covariance matrix of the slopes.
     variance: Vec<Vec<f64>>,
-    /// Mean of each driver; squares are taken about it.
+    /// Mean of each driver, which is subtracted before squaring.
     center: Vec<f64>,
+}
+
+/// A point minus the means of its series.
+struct CenteredPoint {
+    /// Values of the terms.
+    terms: Vec<f64>,
+    value: f64,
+    weight: f64,
 }
 
 impl RegressionFit {
     fn fit_series(series: &[Vec<SeriesPoint>; 2], terms: &[Regressor]) -> RegressionFit {
         let drivers = series[0][0].drivers.len();
-        let all = || series.iter().flatten();
-        let sum: f64 = all().map(|m| m.weight).sum();
-        let middle: Vec<f64> =
-            (0..drivers).map(|index| all().map(|m| m.weight * m.drivers[index]).sum::<f64>() / sum).collect();
-        let mut fit = RegressionFit { terms: terms.to_vec(), slopes: Vec::new(), variance: Vec::new(), center: middle };
+        let points = || series.iter().flatten();
+        let weight: f64 = points().map(|m| m.weight).sum();
+        let center: Vec<f64> =
+            (0..drivers).map(|index| points().map(|m| m.weight * m.drivers[index]).sum::<f64>() / weight).collect();
+        let mut fit = RegressionFit { terms: terms.to_vec(), slopes: Vec::new(), variance: Vec::new(), center };
         // a driver that is constant within both series has no slope
         fit.terms.retain(|t| {
             let spread = series.iter().map(|s| driver_range(s, t.driver)).fold(0.0, f64::max);
             spread > 1e-9
         });
         let count = fit.terms.len();
-        let (mut square, mut product) = (vec![vec![0.0; count]; count], vec![0.0; count]);
-        for (row, value, weight) in fit.center_series(series).into_iter().flatten() {
+        // normal equations of weighted least squares
+        let (mut sum_xx, mut sum_xy) = (vec![vec![0.0; count]; count], vec![0.0; count]);
+        for CenteredPoint { terms, value, weight } in fit.center_series(series).into_iter().flatten() {
             for i in 0..count {
-                product[i] += weight * row[i] * value;
-                (0..count).for_each(|j| square[i][j] += weight * row[i] * row[j]);
+                sum_xy[i] += weight * terms[i] * value;
+                (0..count).for_each(|j| sum_xx[i][j] += weight * terms[i] * terms[j]);
             }
         }
-        (0..count).for_each(|i| square[i][i] *= 1.0 + 1e-9);
-        let inverse = invert_matrix(square);
-        fit.slopes = inverse.iter().map(|row| row.iter().zip(&product).map(|(a, b)| a * b).sum()).collect();
+        // slightly enlarged, so that the matrix can be inverted even if terms are linearly dependent
+        (0..count).for_each(|i| sum_xx[i][i] *= 1.0 + 1e-9);
+        let inverse = invert_matrix(sum_xx);
+        fit.slopes = inverse.iter().map(|row| row.iter().zip(&sum_xy).map(|(a, b)| a * b).sum()).collect();
         fit.variance = fit.slope_variance(series, &inverse);
         fit
     }
 
+    /// Returns the values of the terms at a point.
     fn regressor_values(&self, m: &SeriesPoint) -> Vec<f64> {
-        let of = |t: &Regressor| {
+        let value = |t: &Regressor| {
             let x = m.drivers[t.driver] - self.center[t.driver];
             if t.squared { x * x } else { x }
         };
-        self.terms.iter().map(of).collect()
+        self.terms.iter().map(value).collect()
     }
 
-    /// Means of the terms over a series.
+    /// Returns the weighted means of the terms over a series.
     fn regressor_means(&self, series: &[SeriesPoint]) -> Vec<f64> {
-        let sum: f64 = series.iter().map(|m| m.weight).sum();
+        let weight: f64 = series.iter().map(|m| m.weight).sum();
         let mut means = vec![0.0; self.terms.len()];
         for m in series {
-            self.regressor_values(m).iter().zip(&mut means).for_each(|(x, mean)| *mean += m.weight * x / sum);
+            self.regressor_values(m).iter().zip(&mut means).for_each(|(x, mean)| *mean += m.weight * x / weight);
         }
         means
     }
 
-    /// Terms and value minus their means within each series, and the weight.
-    fn center_series(&self, series: &[Vec<SeriesPoint>; 2]) -> [Vec<(Vec<f64>, f64, f64)>; 2] {
+    /// Subtracts from the terms and values of each series their means over that series.
+    fn center_series(&self, series: &[Vec<SeriesPoint>; 2]) -> [Vec<CenteredPoint>; 2] {
         [0, 1].map(|index| {
             let list = &series[index];
-            let sum: f64 = list.iter().map(|m| m.weight).sum();
-            let level = list.iter().map(|m| m.weight * m.value).sum::<f64>() / sum;
+            let weight: f64 = list.iter().map(|m| m.weight).sum();
+            let level = list.iter().map(|m| m.weight * m.value).sum::<f64>() / weight;
             let means = self.regressor_means(list);
-            let less =
+            let centered_terms =
                 |m: &SeriesPoint| self.regressor_values(m).iter().zip(&means).map(|(x, mean)| x - mean).collect();
-            list.iter().map(|m| (less(m), m.value - level, m.weight)).collect()
+            let center =
+                |m: &SeriesPoint| CenteredPoint { terms: centered_terms(m), value: m.value - level, weight: m.weight };
+            list.iter().map(center).collect()
         })
     }
 
-    /// Variance of the slopes, from the summed residuals of blocks of neighbours.
+    /// Returns the covariance matrix of the slopes, from the summed residuals of blocks of neighbors: the "sandwich" of
+    /// Liang and Zeger.
     fn slope_variance(&self, series: &[Vec<SeriesPoint>; 2], inverse: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let count = self.terms.len();
         let mut meat = vec![vec![0.0; count]; count];
-        let mut number = 0.0;
+        let mut block_count = 0.0;
         for list in self.center_series(series) {
             for block in list.chunks(list.len().div_ceil(blocks::BLOCK_COUNT / 2)) {
                 let mut score = vec![0.0; count];
-                for (row, value, weight) in block {
-                    let left = value - row.iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>();
-                    row.iter().zip(&mut score).for_each(|(x, s)| *s += weight * x * left);
+                for point in block {
+                    let explained = point.terms.iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>();
+                    let residual = point.value - explained;
+                    point.terms.iter().zip(&mut score).for_each(|(x, s)| *s += point.weight * x * residual);
                 }
                 (0..count).for_each(|i| (0..count).for_each(|j| meat[i][j] += score[i] * score[j]));
-                number += 1.0;
+                block_count += 1.0;
             }
         }
-        let few = number / f64::max(number - 1.0 - count as f64, 1.0);
-        let times = |a: &[Vec<f64>], b: &[Vec<f64>]| -> Vec<Vec<f64>> {
+        let small_sample_factor = block_count / f64::max(block_count - 1.0 - count as f64, 1.0);
+        let multiply = |a: &[Vec<f64>], b: &[Vec<f64>]| -> Vec<Vec<f64>> {
             let cell = |i: usize, j: usize| (0..count).map(|k| a[i][k] * b[k][j]).sum::<f64>();
             (0..count).map(|i| (0..count).map(|j| cell(i, j)).collect()).collect()
         };
-        let sandwich = times(&times(inverse, &meat), inverse);
-        sandwich.into_iter().map(|row| row.into_iter().map(|v| v * few).collect()).collect()
+        let sandwich = multiply(&multiply(inverse, &meat), inverse);
+        sandwich.into_iter().map(|row| row.into_iter().map(|v| v * small_sample_factor).collect()).collect()
     }
 
-    /// Slope on a driver at its mean; 0 where the driver is constant.
+    /// Returns the slope on a driver at its mean; 0 if the driver is constant.
     fn driver_slope(&self, driver: usize) -> f64 {
         let index = self.terms.iter().position(|t| t.driver == driver && !t.squared);
         index.map_or(0.0, |index| self.slopes[index])
     }
 
+    /// Compares the remainders of both series.
     fn adjusted_contrast(&self, series: &[Vec<SeriesPoint>; 2]) -> Contrast {
         let [first, second] = [0, 1].map(|index| {
-            let left = |m: &SeriesPoint| {
+            let remainder = |m: &SeriesPoint| {
                 m.value - self.regressor_values(m).iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>()
             };
-            let point = |m: &SeriesPoint| WeightedPoint { time_s: m.time_s, value: left(m), weight: m.weight };
+            let point = |m: &SeriesPoint| WeightedPoint { time_s: m.time_s, value: remainder(m), weight: m.weight };
             MeanVariance::from_blocks(&blocks::block_means(&series[index].iter().map(point).collect::<Vec<_>>()))
         });
-        let apart: Vec<f64> = self
+        let distances: Vec<f64> = self
             .regressor_means(&series[1])
             .iter()
             .zip(self.regressor_means(&series[0]))
             .map(|(second, first)| second - first)
             .collect();
-        let of_slopes: f64 = (0..apart.len())
-            .flat_map(|i| (0..apart.len()).map(move |j| (i, j)))
-            .map(|(i, j)| apart[i] * self.variance[i][j] * apart[j])
+        let slope_variance: f64 = (0..distances.len())
+            .flat_map(|i| (0..distances.len()).map(move |j| (i, j)))
+            .map(|(i, j)| distances[i] * self.variance[i][j] * distances[j])
             .sum();
         let df = (blocks::BLOCK_COUNT - 1) as f64 - self.terms.len() as f64;
-        let parts = [(first.variance, first.df), (second.variance, second.df), (of_slopes.max(0.0), df)];
+        let parts = [(first.variance, first.df), (second.variance, second.df), (slope_variance.max(0.0), df)];
         Contrast::from_log_difference(second.value - first.value, &parts)
     }
 }
 
 fn driver_range(series: &[SeriesPoint], driver: usize) -> f64 {
-    let of = series.iter().map(|m| m.drivers[driver]);
-    of.clone().fold(f64::NEG_INFINITY, f64::max) - of.fold(f64::INFINITY, f64::min)
+    let values = series.iter().map(|m| m.drivers[driver]);
+    values.clone().fold(f64::NEG_INFINITY, f64::max) - values.fold(f64::INFINITY, f64::min)
 }
 
 /// Inverse of a small matrix by Gauss-Jordan elimination; rows and columns that are linearly dependent become 0.
@@ -256,14 +275,14 @@ fn invert_matrix(mut a: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
             }
             continue;
         }
-        let by = a[index][index];
-        a[index].iter_mut().chain(&mut b[index]).for_each(|v| *v /= by);
+        let pivot = a[index][index];
+        a[index].iter_mut().chain(&mut b[index]).for_each(|v| *v /= pivot);
         for row in (0..count).filter(|&row| row != index) {
-            let by = a[row][index];
+            let factor = a[row][index];
             for column in 0..count {
-                let (of_a, of_b) = (a[index][column], b[index][column]);
-                a[row][column] -= by * of_a;
-                b[row][column] -= by * of_b;
+                let (pivot_a, pivot_b) = (a[index][column], b[index][column]);
+                a[row][column] -= factor * pivot_a;
+                b[row][column] -= factor * pivot_b;
             }
         }
     }

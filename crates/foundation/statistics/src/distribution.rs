@@ -1,7 +1,7 @@
 //! Student's t and Fisher's F, by the regularized incomplete beta function of `statrs`.
 //!
-//! Source: both distributions in terms of it: NIST Digital Library of Mathematical Functions, 8.17, or any
-//! handbook (Abramowitz and Stegun 26.6, 26.7).
+//! Sources: NIST Digital Library of Mathematical Functions, 8.17; both distributions in terms of that function:
+//! Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.6 and 26.7.
 
 pub use statrs::function::gamma::ln_gamma;
 
@@ -12,11 +12,11 @@ pub fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if !is_positive(x) {
         return 0.0;
     }
-    // statrs asks for 0 to 1
+    // statrs requires 0 to 1
     statrs::function::beta::beta_reg(a, b, x.min(1.0))
 }
 
-/// Two-sided p-value: the probability that Student's t with `df` degrees of freedom is further from 0 than `t`. 1 where
+/// Two-sided p-value: the probability that Student's t with `df` degrees of freedom is farther from 0 than `t`. 1 if
 /// there are no degrees of freedom.
 pub fn student_p_value(t: f64, df: f64) -> f64 {
     if t.is_nan() || !is_positive(df) {
@@ -25,7 +25,7 @@ pub fn student_p_value(t: f64, df: f64) -> f64 {
     incomplete_beta(df / (df + t * t), df / 2.0, 0.5)
 }
 
-/// The t that is exceeded to either side with probability `error`. Infinite where there are no degrees of freedom.
+/// Returns the value that `|t|` exceeds with probability `error`. Infinite if there are no degrees of freedom.
 pub fn student_limit(error: f64, df: f64) -> f64 {
     if !is_positive(df) {
         return f64::INFINITY;
@@ -49,13 +49,13 @@ pub fn student_limit(error: f64, df: f64) -> f64 {
     high
 }
 
-/// P-value: the probability that Fisher's F with `above` and `below` degrees of freedom is greater than `f`. 1 where
-/// there are none.
-pub fn fisher_p_value(f: f64, above: f64, below: f64) -> f64 {
-    if !is_positive(f) || !is_positive(above) || !is_positive(below) {
+/// P-value: the probability that Fisher's F, with these degrees of freedom of its numerator and its denominator, is
+/// greater than `f`. 1 if there are no degrees of freedom.
+pub fn fisher_p_value(f: f64, numerator_df: f64, denominator_df: f64) -> f64 {
+    if !is_positive(f) || !is_positive(numerator_df) || !is_positive(denominator_df) {
         return 1.0;
     }
-    incomplete_beta(below / (below + above * f), below / 2.0, above / 2.0)
+    incomplete_beta(denominator_df / (denominator_df + numerator_df * f), denominator_df / 2.0, numerator_df / 2.0)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Statistics of noisy time series: means, slopes, steps and rhythms, with their uncertainty. Pure arithmetic on lists
 //! of [`WeightedPoint`]s; it knows no counter and reads no file.
 //!
-//! Samples of a server depend on their neighbours: a busy minute follows a busy
+//! Samples of a server depend on their neighbors: a busy minute follows a busy
 //! minute. Formulas for independent samples would then find trends in noise. So
 //! everything here starts from means of long blocks ([`blocks`]), estimates how
-//! much neighbouring blocks still depend on each other ([`autocorrelation`]), and counts
-//! as many independent values as that leaves. Each file names the source of
-//! its formulas and holds a worked example as a test.
+//! much neighboring blocks still depend on each other ([`autocorrelation`]), and counts
+//! only as many independent values as this dependence leaves. Each file names the
+//! source of its formulas, and has a worked example as a test.
 
 pub mod autocorrelation;
 pub mod blocks;

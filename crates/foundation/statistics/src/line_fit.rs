@@ -3,8 +3,8 @@
 //!
 //! Sources: least squares as in any text; its variance with the number of
 //! independent values in place of the number of values as Santer et al. (2000,
-//! see [`crate::autocorrelation`]) do for trends; the time of a crossing as the stretch
-//! in which the line's band meets the limit (Fieller, "Some problems in
+//! see [`crate::autocorrelation`]) do for trends; the time of a crossing as the interval
+//! in which the line's confidence band meets the limit (Fieller, "Some problems in
 //! interval estimation", Journal of the Royal Statistical Society B 16, 1954).
 
 use crate::autocorrelation::{degrees_of_freedom, estimate_autocorrelation, remaining_count};
@@ -22,7 +22,7 @@ pub struct LineFit {
     pub slope: f64,
     /// 95 % interval of the slope.
     pub slope_interval: (f64, f64),
-    /// P-value: the probability that noise alone makes a slope as steep.
+    /// P-value: the probability that noise alone has a slope as steep.
     pub p_value: f64,
     /// Weighted sum of squared residuals.
     pub residual: f64,
@@ -39,21 +39,21 @@ pub struct LineFit {
 /// Times at which a line crosses a limit, in seconds on the points' clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Crossing {
-    /// Crossing of the line itself; `None` where it never crosses.
+    /// Time at which the line itself crosses the limit; `None` if it never does.
     pub time_s: Option<f64>,
     /// First time at which the confidence band reaches the limit.
     pub earliest_s: Option<f64>,
-    /// Time from which the whole band is beyond the limit; `None` where the slope may be zero.
+    /// Time from which on the whole band is beyond the limit; `None` if the slope may be zero.
     pub latest_s: Option<f64>,
 }
 
 impl LineFit {
-    /// Fits a line through means of blocks by weighted least squares; `None` where there are too few.
+    /// Fits a line through means of blocks by weighted least squares; `None` if there are too few.
     ///
     /// The slope is `Σ w (t - t̄)(y - ȳ) / Σ w (t - t̄)²`, and its variance `s² / Σ w (t - t̄)²`. Here
     /// `s²` is the sum of squared residuals divided by the number of independent values that remain
     /// (Santer et al. 2000), not by the number of points less 2, because the
-    /// residuals of neighbours are correlated.
+    /// residuals of neighbors are correlated.
     pub fn fit(points: &[WeightedPoint]) -> Option<LineFit> {
         if points.len() < 3 {
             return None;
@@ -93,7 +93,7 @@ impl LineFit {
         })
     }
 
-    /// The line's value at a moment.
+    /// Returns the line's value at a time.
     pub fn value_at(&self, at_s: f64) -> f64 {
         self.level + self.slope * (at_s - self.center_s)
     }

@@ -1,7 +1,7 @@
 //! A mean with its uncertainty, and a test of whether two means differ.
 //!
-//! Sources: the mean is a ratio (sum of amounts over sum of weights), its
-//! variance that of Cochran, "Sampling Techniques", 3rd edition (1977), 2.11;
+//! Sources: the mean is a ratio (sum of amounts over sum of weights); its
+//! variance is that of Cochran, "Sampling Techniques", 3rd edition (1977), 2.11;
 //! the blocks' remaining dependence is estimated as in [`crate::autocorrelation`];
 //! two means are compared as by Welch, "The generalization of Student's problem
 //! when several different population variances are involved", Biometrika 34
@@ -23,13 +23,13 @@ pub struct MeanVariance {
 }
 
 impl MeanVariance {
-    /// Mean of a series; `None` where there are too few points for a variance.
+    /// Returns the mean of a series; `None` if there are too few points for a variance.
     pub fn from_points(points: &[WeightedPoint]) -> Option<MeanVariance> {
         let blocks = blocks::block_means(points);
         (blocks.len() >= blocks::MIN_BLOCKS).then(|| MeanVariance::from_blocks(&blocks))
     }
 
-    /// Mean of means of blocks.
+    /// Returns the mean of the means of blocks.
     pub fn from_blocks(blocks: &[WeightedPoint]) -> MeanVariance {
         let count = blocks.len() as f64;
         let value = blocks::weighted_mean(blocks);
@@ -41,14 +41,14 @@ impl MeanVariance {
         let squares: f64 = blocks.iter().zip(&deviations).map(|(b, d)| (b.weight * d).powi(2)).sum();
         let sample_size = blocks::effective_sample_size(blocks);
         let correlation = estimate_autocorrelation(&deviations, 1);
-        // a series that drifts all the time is worth at least two values: its ends
+        // even a series that drifts all the time has two independent values: its ends
         let inflation = sample_size / effective_count(sample_size, correlation).max(2.0);
         let variance = squares / (weight * weight) * count / (count - 1.0) * inflation.max(1.0);
         let df = degrees_of_freedom(sample_size, correlation, 1.0);
         MeanVariance { value, variance, df }
     }
 
-    /// 95 % interval of the mean; infinite where too few independent values are left.
+    /// Returns the 95 % interval of the mean; infinite if too few independent values are left.
     pub fn confidence_interval(&self) -> (f64, f64) {
         interval_around(self.value, self.variance, self.df)
     }
@@ -70,12 +70,12 @@ pub fn welch_difference(first: &MeanVariance, second: &MeanVariance) -> Differen
     let value = second.value - first.value;
     let variance = first.variance + second.variance;
     if variance <= 0.0 {
-        // two constants are equal or they are not
-        let chance = if value == 0.0 { 1.0 } else { 0.0 };
-        return Difference { value, interval: (value, value), p_value: chance };
+        // two constants are equal or different, without doubt
+        let p_value = if value == 0.0 { 1.0 } else { 0.0 };
+        return Difference { value, interval: (value, value), p_value };
     }
-    let part = |m: &MeanVariance| if m.variance > 0.0 { m.variance * m.variance / m.df.max(0.0) } else { 0.0 };
-    let df = variance * variance / (part(first) + part(second));
+    let df_term = |m: &MeanVariance| if m.variance > 0.0 { m.variance * m.variance / m.df.max(0.0) } else { 0.0 };
+    let df = variance * variance / (df_term(first) + df_term(second));
     Difference {
         value,
         interval: interval_around(value, variance, df),

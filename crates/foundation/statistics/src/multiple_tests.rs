@@ -2,43 +2,49 @@
 //! must be adjusted for the number of tests.
 //!
 //! Source: Holm, "A simple sequentially rejective multiple test procedure",
-//! Scandinavian Journal of Statistics 6 (1979). It holds for dependent tests too: where there is no effect at all, the
+//! Scandinavian Journal of Statistics 6 (1979). It is valid for dependent tests too: if there is no effect at all, the
 //! probability that any test is significant stays below the limit.
 
-/// Adjusts p-values by Holm's procedure: the smallest times their number, the next times one less, and so on; never
-/// decreasing, at most 1. `NaN` stands for no test and stays.
-pub fn adjust_by_holm(chances: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..chances.len()).filter(|&index| !chances[index].is_nan()).collect();
-    order.sort_by(|&a, &b| chances[a].total_cmp(&chances[b]));
-    let mut adjusted = vec![f64::NAN; chances.len()];
-    let mut reached: f64 = 0.0;
+/// Adjusts p-values by Holm's procedure: multiplies the smallest by the number of tests, the next by one less, and so
+/// on. The adjusted values never decrease in this order, and are at most 1. `NaN` stands for no test, and stays.
+pub fn adjust_by_holm(p_values: &[f64]) -> Vec<f64> {
+    let mut adjusted = vec![f64::NAN; p_values.len()];
+    let mut largest: f64 = 0.0;
+    let order = tests_by_p_value(p_values);
     for (rank, &index) in order.iter().enumerate() {
-        reached = reached.max(chances[index] * (order.len() - rank) as f64).min(1.0);
-        adjusted[index] = reached;
+        largest = largest.max(p_values[index] * (order.len() - rank) as f64).min(1.0);
+        adjusted[index] = largest;
     }
     adjusted
+}
+
+/// Returns the indexes of the p-values that are not `NaN`, smallest value first.
+fn tests_by_p_value(p_values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..p_values.len()).filter(|&index| !p_values[index].is_nan()).collect();
+    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    order
 }
 
 /// An adjusted p-value, and the level at which it was tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TestResult {
-    /// P-value adjusted by [`adjust_by_holm`]; `NaN` where there is no test.
+    /// P-value adjusted by [`adjust_by_holm`]; `NaN` if there is no test.
     pub adjusted_p_value: f64,
-    /// An interval with this error rate excludes "no difference" exactly where the adjusted p-value is below the error
-    /// rate of the family.
+    /// Error rate of this test: an interval with this error rate excludes "no difference" exactly if the adjusted
+    /// p-value is below the error rate of the family.
     pub level: f64,
 }
 
-/// Holm's procedure with the level of each test: the error rate of the family over the number of tests left at its
-/// turn. Tests after the first insignificant one share its level.
-pub fn test_by_holm(chances: &[f64], error: f64) -> Vec<TestResult> {
-    let adjusted = adjust_by_holm(chances);
-    let count = chances.iter().filter(|c| !c.is_nan()).count();
-    let found = adjusted.iter().filter(|a| **a < error).count();
-    let mut order: Vec<usize> = (0..chances.len()).filter(|&index| !chances[index].is_nan()).collect();
-    order.sort_by(|&a, &b| chances[a].total_cmp(&chances[b]));
-    let mut levels = vec![error / (count - found.min(count.saturating_sub(1))).max(1) as f64; chances.len()];
-    for (rank, &index) in order.iter().take(found).enumerate() {
+/// Tests p-values by Holm's procedure, smallest first. The level of a test is the error rate of the family divided by
+/// the number of tests that remain when its turn comes. Tests after the first insignificant one share its level.
+pub fn test_by_holm(p_values: &[f64], error: f64) -> Vec<TestResult> {
+    let adjusted = adjust_by_holm(p_values);
+    let order = tests_by_p_value(p_values);
+    let count = order.len();
+    let significant = adjusted.iter().filter(|a| **a < error).count();
+    let remaining = (count - significant.min(count.saturating_sub(1))).max(1);
+    let mut levels = vec![error / remaining as f64; p_values.len()];
+    for (rank, &index) in order.iter().take(significant).enumerate() {
         levels[index] = error / (count - rank) as f64;
     }
     adjusted.into_iter().zip(levels).map(|(adjusted, level)| TestResult { adjusted_p_value: adjusted, level }).collect()

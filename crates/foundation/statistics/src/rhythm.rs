@@ -1,20 +1,20 @@
-//! Rhythms: a pattern that repeats every two hours, every day, every week.
+//! Rhythms: patterns that repeat, such as every two hours, every day or every week.
 //!
 //! The period is found, not assumed: candidates are peaks of the spectrum above its surroundings, the day and the week.
-//! The series is folded at and near each candidate, finely enough that a short burst falls into the same part of every
-//! period. A period must occur three times, a day and a week twice. P-values are adjusted for the number of periods
-//! that could have been found.
+//! The series is folded at and near each candidate, so finely that a short burst falls into the same part of every
+//! period. A period must occur three times, a day or a week twice. P-values are adjusted for the number of periods that
+//! could have been found.
 //!
 //! Sources: folding and analysis of variance, Schwarzenberg-Czerny, "On the
 //! advantage of using analysis of variance for period search", Monthly Notices of
 //! the Royal Astronomical Society 241 (1989), here with repeated measurements,
-//! each period being one measurement of the whole profile; since neighbouring
+//! each period being one measurement of the whole profile. Because neighboring
 //! parts depend on each other, the degrees of freedom are lowered as Box, "Some
 //! theorems on quadratic forms … II", Annals of Mathematical Statistics 25 (1954),
 //! and Greenhouse and Geisser, "On methods in the analysis of profile data",
 //! Psychometrika 24 (1959), do; the dependence is estimated as in
-//! [`crate::autocorrelation`]. The share is corrected for what chance explains (omega
-//! squared, Hays, "Statistics", 1963).
+//! [`crate::autocorrelation`]. The explained share is reduced by the share that noise would
+//! explain (omega squared, Hays, "Statistics", 1963).
 
 use crate::distribution::fisher_p_value;
 use crate::spectrum::{self, Candidate};
@@ -26,16 +26,16 @@ const WEEK_S: f64 = 604_800.0;
 /// Period of a rhythm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Period {
-    /// A day, in parts of hours.
+    /// A day, whose parts are whole hours.
     Day,
-    /// A week, in parts of days.
+    /// A week, whose parts are days.
     Week,
     /// Another period, seconds.
     Other(f64),
 }
 
 impl Period {
-    /// Its length.
+    /// Length of the period, seconds.
     pub fn seconds(self) -> f64 {
         match self {
             Period::Day => DAY_S,
@@ -44,14 +44,14 @@ impl Period {
         }
     }
 
-    /// Number of parts that it can be cut into where points lie `spacing_s` apart; `None` where they lie too far apart.
+    /// Number of parts into which it can be cut if points lie `spacing_s` apart; `None` if they lie too far apart.
     fn part_count(self, spacing_s: f64) -> Option<usize> {
         let max_parts = (self.seconds() / spacing_s * 1.001) as usize;
-        let of = |list: &[usize]| list.iter().copied().find(|parts| *parts <= max_parts);
+        let first_possible = |counts: &[usize]| counts.iter().copied().find(|parts| *parts <= max_parts);
         match self {
-            Period::Week => of(&[7]),
-            // whole hours
-            Period::Day => of(&[24, 12, 8, 6]),
+            Period::Week => first_possible(&[7]),
+            // parts of whole hours
+            Period::Day => first_possible(&[24, 12, 8, 6]),
             Period::Other(_) => (max_parts >= 4).then(|| max_parts.min(MAX_PARTS as usize)),
         }
     }
@@ -65,13 +65,13 @@ impl Period {
 /// A rhythm of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rhythm {
-    /// Its period.
+    /// Period after which it repeats.
     pub period: Period,
     /// Share of the variance (about the trend) that it explains, 0 to 1.
     pub share: f64,
     /// P-value: the probability that noise alone explains as much at any of the tried periods.
     pub p_value: f64,
-    /// Difference of each part of the period from the mean; `NaN` for a part without points.
+    /// Mean of each part of the period, minus the overall mean; `NaN` for a part without points.
     pub profile: Vec<f64>,
 }
 
@@ -87,7 +87,7 @@ impl Rhythm {
         if value.is_nan() { 0.0 } else { value }
     }
 
-    /// Start of the part of the period at which it is highest, seconds.
+    /// Start of the highest part of the period, seconds from the start of the period.
     pub fn peak_s(&self) -> f64 {
         let known = self.profile.iter().enumerate().filter(|(_, v)| !v.is_nan());
         let index = known.max_by(|a, b| a.1.total_cmp(b.1)).map_or(0, |(index, _)| index);
@@ -95,12 +95,13 @@ impl Rhythm {
     }
 }
 
+/// Returns the part of a period in which a time lies.
 fn period_part(at_s: f64, period: Period, parts: usize) -> usize {
-    let place = at_s.rem_euclid(period.seconds()) / period.seconds() * parts as f64;
-    (place as usize).min(parts - 1)
+    let position = at_s.rem_euclid(period.seconds()) / period.seconds() * parts as f64;
+    (position as usize).min(parts - 1)
 }
 
-/// Mean of one part of one period; `row` is the number of the period.
+/// Mean of one part of one period; `row` is the number of the period in the series.
 struct PeriodCell {
     row: usize,
     part: usize,
@@ -111,23 +112,23 @@ struct PeriodCell {
 pub const MAX_RHYTHMS: usize = 2;
 /// P-value below which a rhythm is accepted, before it is adjusted for other series.
 const MAX_P_VALUE: f64 = 0.01;
-/// Number of parts of the finest fold.
+/// Largest number of parts of a period.
 const MAX_PARTS: f64 = 24.0;
-/// Folds that explain at least this share of what the best one explains count as equally good; the shortest period is
-/// chosen.
+/// Folds that explain at least this share of the variance that the best one explains count as equally good; of these,
+/// the shortest period is chosen.
 const TIE_SHARE: f64 = 0.9;
-/// Smallest share of the variance that a rhythm must explain, of the series or of the remainder after another rhythm.
+/// Smallest share of the variance (of the series, or of the remainder after another rhythm) that a rhythm must explain.
 const MIN_SHARE: f64 = 0.02;
-/// Share of the whole variance that a second rhythm must explain.
+/// Smallest share of the whole variance that a second rhythm must explain.
 const MIN_SECOND_SHARE: f64 = 0.05;
 /// Standard deviations beyond which outliers are clipped for the second test.
 const OUTLIER_DEVIATIONS: f64 = 4.0;
-/// Largest number of folds to either side of a candidate.
+/// Largest number of periods that are tried on either side of a candidate.
 const MAX_STEPS: f64 = 30.0;
 
-/// Finds the rhythms of a series, shortest first. Its clock must start at midnight of a Monday; `spacing_s` is the
-/// distance of its points. The first element is returned wherever a rhythm could be tested, even if it is likely noise;
-/// further ones only where they are significant.
+/// Finds up to [`MAX_RHYTHMS`] rhythms of a series whose points are `spacing_s` apart. The clock of the points must
+/// start at midnight before a Monday. The first rhythm is returned even if it is likely noise, as long as a period
+/// could be tested; the second only if it is significant.
 pub fn find_rhythms(points: &[WeightedPoint], spacing_s: f64) -> Vec<Rhythm> {
     let line = line_fit::LineFit::fit(points);
     let level = |at_s: f64| line.as_ref().map_or(0.0, |l| l.value_at(at_s));
@@ -138,26 +139,29 @@ pub fn find_rhythms(points: &[WeightedPoint], spacing_s: f64) -> Vec<Rhythm> {
     if first.p_value >= MAX_P_VALUE {
         return vec![first];
     }
-    let left = subtract_rhythm(points, &first);
-    let of_left = squared_deviations(&left) / squared_deviations(points);
-    let real = |r: &Rhythm| r.p_value < MAX_P_VALUE && !is_echo(r, &first) && r.share * of_left >= MIN_SECOND_SHARE;
-    let Some(second) = best_rhythm(&left, spacing_s).filter(real) else {
+    let remainder = subtract_rhythm(points, &first);
+    let remaining_share = squared_deviations(&remainder) / squared_deviations(points);
+    let is_real =
+        |r: &Rhythm| r.p_value < MAX_P_VALUE && !is_echo(r, &first) && r.share * remaining_share >= MIN_SECOND_SHARE;
+    let Some(second) = best_rhythm(&remainder, spacing_s).filter(is_real) else {
         return vec![first];
     };
-    // the longer rhythm is fitted to the remainder of the shorter one: a fold at a day also contains a rhythm of two
-    // hours
+    // fold at the shorter period first, and fit the longer rhythm to the remainder: a fold at a day also contains a
+    // rhythm of two hours
     let (short, long) = if second.period.seconds() < first.period.seconds() {
         (second.period, first.period)
     } else {
         return vec![first, second];
     };
-    let tried = trial_count(points, spacing_s);
+    let trials = trial_count(points, spacing_s);
     let Some(shorter) = fold_series(points, short, spacing_s) else { return vec![first] };
     let longer = fold_series(&subtract_rhythm(points, &shorter), long, spacing_s);
-    let corrected = |r: Rhythm| Rhythm { p_value: (r.p_value * tried).min(1.0), ..r };
-    match longer.map(corrected).filter(|r| r.p_value < MAX_P_VALUE) {
+    let adjusted = |r: Rhythm| Rhythm { p_value: (r.p_value * trials).min(1.0), ..r };
+    match longer.map(adjusted).filter(|r| r.p_value < MAX_P_VALUE) {
+        // a single burst in the longer period, folded at the shorter one, still explains about this share of `first`:
+        // a rhythm of its own explains clearly more (the factor is our choice)
         Some(longer) if shorter.share > 1.5 * first.share * short.seconds() / long.seconds() => {
-            vec![corrected(shorter), longer]
+            vec![adjusted(shorter), longer]
         }
         _ => vec![first],
     }
@@ -172,22 +176,22 @@ fn subtract_rhythm(points: &[WeightedPoint], rhythm: &Rhythm) -> Vec<WeightedPoi
     points.iter().map(|p| WeightedPoint { value: p.value - rhythm.value_at(p.time_s), ..*p }).collect()
 }
 
-/// True for a remnant of a subtracted rhythm, at its own period or two or three times it, where its parts and the
-/// points do not coincide.
+/// Returns true if `second` is only a remnant of `first`, left because the parts of the fold and the points do not
+/// coincide: one period is one, two or three times the other.
 fn is_echo(second: &Rhythm, first: &Rhythm) -> bool {
     let (a, b) = (second.period.seconds(), first.period.seconds());
-    let times = a.max(b) / a.min(b);
-    times < 3.5 && (times / times.round() - 1.0).abs() < 0.1
+    let ratio = a.max(b) / a.min(b);
+    ratio < 3.5 && (ratio / ratio.round() - 1.0).abs() < 0.1
 }
 
-/// Number of distinguishable periods: one for each part of a period by which a fold may be off at the end of the
-/// series, down to four points a period.
+/// Number of distinguishable periods of at least four points. Two periods are distinguishable if their folds are a part
+/// of a period apart at the end of the series.
 fn trial_count(points: &[WeightedPoint], spacing_s: f64) -> f64 {
     let span = points.last().map_or(0.0, |p| p.time_s) - points.first().map_or(0.0, |p| p.time_s) + spacing_s;
     (span / (4.0 * spacing_s) * MAX_PARTS / 2.0).max(1.0)
 }
 
-/// The rhythm that explains most, with its p-value adjusted for all periods.
+/// Returns the rhythm that explains most, with its p-value adjusted for all periods that were tried.
 fn best_rhythm(points: &[WeightedPoint], spacing_s: f64) -> Option<Rhythm> {
     let span = points.last()?.time_s - points.first()?.time_s + spacing_s;
     let calendar = [Period::Day, Period::Week];
@@ -195,43 +199,44 @@ fn best_rhythm(points: &[WeightedPoint], spacing_s: f64) -> Option<Rhythm> {
     for candidate in spectrum::candidate_periods(points, spacing_s) {
         folds.extend(best_fold_near(points, candidate, span, spacing_s));
     }
-    let tried = trial_count(points, spacing_s);
-    let corrected = |r: Rhythm| Rhythm { p_value: (r.p_value * tried).min(1.0), ..r };
-    let mut folds: Vec<Rhythm> = folds.into_iter().map(corrected).collect();
+    let trials = trial_count(points, spacing_s);
+    let adjusted = |r: Rhythm| Rhythm { p_value: (r.p_value * trials).min(1.0), ..r };
+    let mut folds: Vec<Rhythm> = folds.into_iter().map(adjusted).collect();
     if folds.iter().all(|r| r.p_value >= MAX_P_VALUE) {
         return folds.into_iter().min_by(|a, b| a.p_value.total_cmp(&b.p_value));
     }
     folds.retain(|r| r.p_value < MAX_P_VALUE);
-    // compared by the points: parts of different lengths average out different amounts of noise
-    let worth = |r: &Rhythm| explained_variance(points, r.period.seconds(), spacing_s);
-    let most_explained = folds.iter().map(worth).fold(0.0, f64::max);
-    folds.retain(|r| worth(r) >= TIE_SHARE * most_explained);
+    // compared by the variance of the points: in a fold, parts of different lengths average out different amounts of
+    // noise
+    let explained = |r: &Rhythm| explained_variance(points, r.period.seconds(), spacing_s);
+    let most_explained = folds.iter().map(explained).fold(0.0, f64::max);
+    folds.retain(|r| explained(r) >= TIE_SHARE * most_explained);
     let shortest = folds.iter().map(|r| r.period.seconds()).fold(f64::INFINITY, f64::min);
-    // among the periods indistinguishable from the shortest: the day or week, else the best
-    let blur = shortest * shortest / span;
-    folds.retain(|r| r.period.seconds() - shortest <= blur);
+    // of the periods that cannot be distinguished from the shortest: the day or week, else the best
+    let resolution_s = shortest * shortest / span;
+    folds.retain(|r| r.period.seconds() - shortest <= resolution_s);
     let named = folds.iter().find(|r| !matches!(r.period, Period::Other(_))).cloned();
     named.or_else(|| folds.into_iter().max_by(|a, b| a.share.total_cmp(&b.share)))
 }
 
-/// The best fold near a candidate.
+/// Folds the series at the best period near a candidate.
 fn best_fold_near(points: &[WeightedPoint], candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
     let step = 1.0 / (span * MAX_PARTS);
     let steps = (candidate.frequency_tolerance / step).ceil().min(MAX_STEPS) as i32;
     let seconds = |k: &i32| 1.0 / (candidate.frequency + f64::from(*k) * step);
-    let tried = (-steps..=steps).map(|k| seconds(&k)).filter(|s| *s > 0.0);
+    let periods = (-steps..=steps).map(|k| seconds(&k)).filter(|s| *s > 0.0);
     let score = |s: f64| (s, explained_variance(points, s, spacing_s));
-    let (period_s, most_explained) = tried.map(score).max_by(|a, b| a.1.total_cmp(&b.1))?;
-    // a round number of minutes is preferred where it folds about as well
-    let blur = period_s * period_s / span / MAX_PARTS;
+    let (period_s, most_explained) = periods.map(score).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    // a round number of minutes is preferred if it explains nearly as much
+    let resolution_s = period_s * period_s / span / MAX_PARTS;
     let round = [3600.0, 1800.0, 900.0, 300.0, 60.0].into_iter().map(|unit| (period_s / unit).round() * unit);
-    let close = |s: &f64| *s > 0.0 && (s - period_s).abs() <= 2.0 * blur;
-    let as_good =
-        round.into_iter().filter(close).find(|s| explained_variance(points, *s, spacing_s) >= 0.97 * most_explained);
-    fold_series(points, Period::Other(as_good.unwrap_or(period_s)), spacing_s)
+    let is_close = |s: &f64| *s > 0.0 && (s - period_s).abs() <= 2.0 * resolution_s;
+    let round_period =
+        round.filter(is_close).find(|s| explained_variance(points, *s, spacing_s) >= 0.97 * most_explained);
+    fold_series(points, Period::Other(round_period.unwrap_or(period_s)), spacing_s)
 }
 
-/// Variance explained by the parts of a period, for the search.
+/// Returns the sum of squares that the parts of a period explain; a cheap measure by which periods are searched.
 fn explained_variance(points: &[WeightedPoint], period_s: f64, spacing_s: f64) -> f64 {
     let parts = ((period_s / spacing_s).floor() as usize).clamp(1, MAX_PARTS as usize);
     let (mut sums, mut counts) = ([0.0; MAX_PARTS as usize], [0.0; MAX_PARTS as usize]);
@@ -243,13 +248,13 @@ fn explained_variance(points: &[WeightedPoint], period_s: f64, spacing_s: f64) -
     let mean = sums.iter().sum::<f64>() / points.len() as f64;
     let level = |(sum, count): (&f64, &f64)| if *count > 0.0 { count * (sum / count - mean).powi(2) } else { 0.0 };
     let between: f64 = sums.iter().zip(&counts).map(level).sum();
-    let all: f64 = points.iter().map(|p| (p.value - mean).powi(2)).sum();
-    // minus the variance that as many parts of pure noise would explain
-    let free = (points.len() as f64 - parts as f64).max(1.0);
-    between - (parts as f64 - 1.0) * (all - between) / free
+    let total: f64 = points.iter().map(|p| (p.value - mean).powi(2)).sum();
+    // minus what as many parts would explain of pure noise
+    let residual_df = (points.len() as f64 - parts as f64).max(1.0);
+    between - (parts as f64 - 1.0) * (total - between) / residual_df
 }
 
-/// Folds a series at one period. `None` where the period does not occur often enough or the points lie too far apart.
+/// Folds a series at one period. `None` if the period does not occur often enough or the points lie too far apart.
 fn fold_series(points: &[WeightedPoint], period: Period, spacing_s: f64) -> Option<Rhythm> {
     let (first, last) = (points.first()?.time_s, points.last()?.time_s);
     if last - first + spacing_s < period.min_repeats() * period.seconds() * 0.999 {
@@ -257,9 +262,10 @@ fn fold_series(points: &[WeightedPoint], period: Period, spacing_s: f64) -> Opti
     }
     let parts = period.part_count(spacing_s)?;
     let cells = period_cells(points, first, period, parts);
-    let mut seen = vec![0; parts];
-    cells.iter().for_each(|c| seen[c.part] += 1);
-    if seen.iter().filter(|&&count| count >= 2).count() < parts * 3 / 4 {
+    let mut cell_counts = vec![0; parts];
+    cells.iter().for_each(|c| cell_counts[c.part] += 1);
+    // gaps in the series: three quarters of the parts must have been seen at least twice (our choice)
+    if cell_counts.iter().filter(|&&count| count >= 2).count() < parts * 3 / 4 {
         return None;
     }
     let rhythm = fit_levels(&cells, period, parts);
@@ -267,106 +273,109 @@ fn fold_series(points: &[WeightedPoint], period: Period, spacing_s: f64) -> Opti
         return Some(Rhythm { p_value: 1.0, ..rhythm });
     }
     // the test is repeated without outliers: two large values that happen to lie a period apart are no rhythm
-    let calm = fit_levels(&self::period_cells(&clip_outliers(points), first, period, parts), period, parts);
-    Some(Rhythm { p_value: rhythm.p_value.max(calm.p_value), ..rhythm })
+    let clipped = fit_levels(&period_cells(&clip_outliers(points), first, period, parts), period, parts);
+    Some(Rhythm { p_value: rhythm.p_value.max(clipped.p_value), ..rhythm })
 }
 
-/// The points with outliers clipped to [`OUTLIER_DEVIATIONS`] standard deviations about the median, estimated from
-/// the median absolute deviation.
+/// Clips outliers at [`OUTLIER_DEVIATIONS`] standard deviations from the median. The standard deviation is estimated
+/// from the median absolute deviation, which is 1/1.4826 of it for normally distributed values.
 fn clip_outliers(points: &[WeightedPoint]) -> Vec<WeightedPoint> {
     let median = |mut list: Vec<f64>| {
         let middle = list.len() / 2;
         *list.select_nth_unstable_by(middle, f64::total_cmp).1
     };
     let middle = median(points.iter().map(|p| p.value).collect());
-    let far = OUTLIER_DEVIATIONS * 1.4826 * median(points.iter().map(|p| (p.value - middle).abs()).collect());
-    let cut = |v: f64| if far > 0.0 { v.clamp(middle - far, middle + far) } else { v };
-    points.iter().map(|p| WeightedPoint { value: cut(p.value), ..*p }).collect()
+    let limit = OUTLIER_DEVIATIONS * 1.4826 * median(points.iter().map(|p| (p.value - middle).abs()).collect());
+    let clip = |v: f64| if limit > 0.0 { v.clamp(middle - limit, middle + limit) } else { v };
+    points.iter().map(|p| WeightedPoint { value: clip(p.value), ..*p }).collect()
 }
 
-/// Means of the parts of each period.
+/// Returns the means of the parts of each period.
 fn period_cells(points: &[WeightedPoint], first: f64, period: Period, parts: usize) -> Vec<PeriodCell> {
-    let mut sums: Vec<(usize, usize, f64, f64)> = Vec::new();
+    // weighted sum of each cell, and its weight
+    let mut sums: Vec<(PeriodCell, f64)> = Vec::new();
     for p in points {
         let row = ((p.time_s - first) / period.seconds()) as usize;
         let part = period_part(p.time_s, period, parts);
-        let value = p.value;
-        match sums.iter_mut().rev().take(2).find(|s| (s.0, s.1) == (row, part)) {
-            Some(sum) => {
-                sum.2 += value * p.weight;
-                sum.3 += p.weight;
+        // points are in the order of time, so that a point's cell is among the last
+        match sums.iter_mut().rev().take(2).find(|(cell, _)| (cell.row, cell.part) == (row, part)) {
+            Some((cell, weight)) => {
+                cell.value += p.value * p.weight;
+                *weight += p.weight;
             }
-            None => sums.push((row, part, value * p.weight, p.weight)),
+            None => sums.push((PeriodCell { row, part, value: p.value * p.weight }, p.weight)),
         }
     }
-    sums.into_iter().map(|(row, part, value, weight)| PeriodCell { row, part, value: value / weight }).collect()
+    sums.into_iter().map(|(cell, weight)| PeriodCell { value: cell.value / weight, ..cell }).collect()
 }
 
 /// Fits a level to each period and each part, and tests the levels of the parts against the residuals.
 fn fit_levels(cells: &[PeriodCell], period: Period, parts: usize) -> Rhythm {
     let rows = cells.iter().map(|c| c.row + 1).max().unwrap_or(0);
-    let (mut of_row, mut of_part) = (vec![0.0; rows], vec![0.0; parts]);
+    let (mut row_levels, mut part_levels) = (vec![0.0; rows], vec![0.0; parts]);
     // gaps leave the table unbalanced, so the levels are fitted alternately until they converge
     for _ in 0..30 {
-        let before = of_part.clone();
-        of_row = group_means(cells, rows, |c| c.row, |c| c.value - of_part[c.part]);
-        of_part = group_means(cells, parts, |c| c.part, |c| c.value - of_row[c.row]);
-        let known: Vec<f64> = of_part.iter().copied().filter(|v| !v.is_nan()).collect();
+        let before = part_levels.clone();
+        row_levels = group_means(cells, rows, |c| c.row, |c| c.value - part_levels[c.part]);
+        part_levels = group_means(cells, parts, |c| c.part, |c| c.value - row_levels[c.row]);
+        let known: Vec<f64> = part_levels.iter().copied().filter(|v| !v.is_nan()).collect();
         let middle = known.iter().sum::<f64>() / known.len().max(1) as f64;
-        of_part.iter_mut().for_each(|v| *v -= middle);
+        part_levels.iter_mut().for_each(|v| *v -= middle);
         let size = known.iter().map(|v| v.abs()).fold(0.0, f64::max);
-        if of_part.iter().zip(&before).all(|(now, before)| (now - before).abs() <= 1e-9 * size || now.is_nan()) {
+        if part_levels.iter().zip(&before).all(|(now, before)| (now - before).abs() <= 1e-9 * size || now.is_nan()) {
             break;
         }
     }
-    let left: Vec<f64> = cells.iter().map(|c| c.value - of_row[c.row] - of_part[c.part]).collect();
-    let explained: f64 = cells.iter().map(|c| of_part[c.part].powi(2)).sum();
-    let residual: f64 = left.iter().map(|r| r * r).sum();
-    let grand = cells.iter().map(|c| c.value).sum::<f64>() / cells.len().max(1) as f64;
-    let total: f64 = cells.iter().map(|c| (c.value - grand).powi(2)).sum();
-    let used = |list: &[f64]| list.iter().filter(|v| !v.is_nan()).count() as f64;
-    let above = used(&of_part) - 1.0;
-    let below = cells.len() as f64 - used(&of_row) - above;
-    let epsilon = box_epsilon(neighbour_correlation(cells, &left, parts), parts);
-    let scatter = residual / below;
-    let chance = if explained > 1e-18 * total {
-        fisher_p_value(explained / above / scatter, epsilon * above, epsilon * below)
+    let residuals: Vec<f64> = cells.iter().map(|c| c.value - row_levels[c.row] - part_levels[c.part]).collect();
+    let explained: f64 = cells.iter().map(|c| part_levels[c.part].powi(2)).sum();
+    let residual: f64 = residuals.iter().map(|r| r * r).sum();
+    let grand_mean = cells.iter().map(|c| c.value).sum::<f64>() / cells.len().max(1) as f64;
+    let total: f64 = cells.iter().map(|c| (c.value - grand_mean).powi(2)).sum();
+    let count_known = |list: &[f64]| list.iter().filter(|v| !v.is_nan()).count() as f64;
+    let part_df = count_known(&part_levels) - 1.0;
+    let residual_df = cells.len() as f64 - count_known(&row_levels) - part_df;
+    let epsilon = box_epsilon(neighbor_correlation(cells, &residuals, parts), parts);
+    let residual_variance = residual / residual_df;
+    // explained squares that small are rounding errors
+    let p_value = if explained > 1e-18 * total {
+        fisher_p_value(explained / part_df / residual_variance, epsilon * part_df, epsilon * residual_df)
     } else {
         1.0
     };
-    let share = if total > 0.0 { ((explained - above * scatter) / total).clamp(0.0, 1.0) } else { 0.0 };
-    Rhythm { period, share, p_value: chance, profile: of_part }
+    let share = if total > 0.0 { ((explained - part_df * residual_variance) / total).clamp(0.0, 1.0) } else { 0.0 };
+    Rhythm { period, share, p_value, profile: part_levels }
 }
 
+/// Returns the mean of the values of each of `count` groups of cells.
 fn group_means(
     cells: &[PeriodCell],
     count: usize,
-    of: impl Fn(&PeriodCell) -> usize,
-    value: impl Fn(&PeriodCell) -> f64,
+    index_of: impl Fn(&PeriodCell) -> usize,
+    value_of: impl Fn(&PeriodCell) -> f64,
 ) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); count];
     for cell in cells {
-        let value = value(cell);
+        let value = value_of(cell);
         if !value.is_nan() {
-            let sum = &mut sums[of(cell)];
+            let sum = &mut sums[index_of(cell)];
             *sum = (sum.0 + value, sum.1 + 1.0);
         }
     }
     sums.into_iter().map(|(sum, count)| sum / count).collect()
 }
 
-/// Correlation of neighbouring parts within a period, corrected for the subtracted mean.
-fn neighbour_correlation(cells: &[PeriodCell], left: &[f64], parts: usize) -> f64 {
+/// Correlation of neighboring parts within a period, corrected for the subtracted mean.
+fn neighbor_correlation(cells: &[PeriodCell], residuals: &[f64], parts: usize) -> f64 {
     let (mut products, mut pairs) = (0.0, 0.0);
     for index in 1..cells.len() {
-        let neighbours =
+        let neighbors =
             cells[index].row == cells[index - 1].row && cells[index].part == (cells[index - 1].part + 1) % parts;
-        if neighbours {
-            products += left[index] * left[index - 1];
+        if neighbors {
+            products += residuals[index] * residuals[index - 1];
             pairs += 1.0;
         }
     }
-    let squares = left.iter().map(|r| r * r).sum::<f64>() / left.len().max(1) as f64;
+    let squares = residuals.iter().map(|r| r * r).sum::<f64>() / residuals.len().max(1) as f64;
     if !is_positive(squares) || pairs == 0.0 {
         return 0.0;
     }
@@ -384,10 +393,10 @@ fn box_epsilon(r: f64, parts: usize) -> f64 {
     let (mut trace, mut squares) = (0.0, 0.0);
     for i in 0..parts {
         for j in 0..parts {
-            let centred = cov(i, j) - row[i] - row[j] + all;
-            squares += centred * centred;
+            let centered = cov(i, j) - row[i] - row[j] + all;
+            squares += centered * centered;
             if i == j {
-                trace += centred;
+                trace += centered;
             }
         }
     }

@@ -2,9 +2,9 @@
 //! [`crate::rhythm`] tests them.
 //!
 //! Sources: fast Fourier transform, Cooley and Tukey, Mathematics of Computation
-//! 19 (1965); a spectrum compared with the median of its neighbours, so that the
-//! red noise of slow counters makes no peaks, Vaughan, Astronomy and Astrophysics
-//! 431 (2005); autocorrelation as the transform of the spectrum (Wiener and
+//! 19 (1965); each line of the spectrum compared with the median of its neighbors, so that
+//! the red noise of slow counters makes no peaks, Vaughan, Astronomy and Astrophysics
+//! 431 (2005); autocorrelation as the transform of the power spectrum (Wiener and
 //! Khinchin).
 
 use crate::WeightedPoint;
@@ -13,17 +13,18 @@ use crate::WeightedPoint;
 const MAX_CANDIDATES: usize = 8;
 /// Shortest period, in points.
 const MIN_PERIOD_POINTS: usize = 4;
-/// Shortest lag taken from the autocorrelation, in points: a shorter one is too inexact, and the spectrum gives it.
+/// Shortest lag taken from the autocorrelation, in points. Shorter ones are too inexact, and the spectrum shows such
+/// periods.
 const MIN_LAG_POINTS: usize = 24;
-/// Number of neighbours on each side that a line of the spectrum is compared with.
-const NEIGHBOUR_LINES: usize = 16;
+/// Number of neighbors on each side with which a line of the spectrum is compared.
+const NEIGHBOR_LINES: usize = 16;
 
 /// A candidate frequency with its tolerance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// Frequency per second.
     pub frequency: f64,
-    /// Tolerance to either side.
+    /// Tolerance on either side, per second.
     pub frequency_tolerance: f64,
 }
 
@@ -38,7 +39,7 @@ pub fn candidate_periods(points: &[WeightedPoint], spacing_s: f64) -> Vec<Candid
     let mean = crate::blocks::weighted_mean(points);
     let (mut real, mut imaginary) = (vec![0.0; size], vec![0.0; size]);
     for p in points {
-        // gaps stay at the mean
+        // points that are missing stay 0, the mean
         let index = ((p.time_s - first.time_s) / spacing_s).round() as usize;
         real[index.min(count - 1)] = p.value - mean;
     }
@@ -47,7 +48,7 @@ pub fn candidate_periods(points: &[WeightedPoint], spacing_s: f64) -> Vec<Candid
     let span = size as f64 * spacing_s;
     // periods longer than a third of the series are excluded, with some tolerance for those between two lines
     let lines = (size as f64 / (count as f64 / 2.5)) as usize..=size / MIN_PERIOD_POINTS;
-    let peak_height = |k: usize| power[k] / median_near(&power, k).max(f64::MIN_POSITIVE);
+    let peak_height = |k: usize| power[k] / neighborhood_median(&power, k).max(f64::MIN_POSITIVE);
     let mut found: Vec<Candidate> = highest_maxima(lines, peak_height)
         .into_iter()
         .map(|k| Candidate { frequency: k as f64 / span, frequency_tolerance: 0.5 / (count as f64 * spacing_s) })
@@ -66,7 +67,7 @@ pub fn candidate_periods(points: &[WeightedPoint], spacing_s: f64) -> Vec<Candid
     found
 }
 
-/// The highest local maxima of a function of whole numbers.
+/// Returns where a function of whole numbers has its highest local maxima, highest first; at most [`MAX_CANDIDATES`].
 fn highest_maxima(range: std::ops::RangeInclusive<usize>, value: impl Fn(usize) -> f64) -> Vec<usize> {
     let (low, high) = (*range.start(), *range.end());
     if low < 1 || high <= low {
@@ -82,23 +83,24 @@ fn highest_maxima(range: std::ops::RangeInclusive<usize>, value: impl Fn(usize) 
     tops.into_iter().map(|index| index + low - 1).collect()
 }
 
-fn median_near(power: &[f64], index: usize) -> f64 {
-    let near = index.saturating_sub(NEIGHBOUR_LINES).max(1)..(index + NEIGHBOUR_LINES + 1).min(power.len() / 2);
-    let mut list: Vec<f64> = near.map(|k| power[k]).collect();
+/// Returns the median power of a line and its neighbors, without the line of frequency 0.
+fn neighborhood_median(power: &[f64], index: usize) -> f64 {
+    let range = index.saturating_sub(NEIGHBOR_LINES).max(1)..(index + NEIGHBOR_LINES + 1).min(power.len() / 2);
+    let mut list: Vec<f64> = range.map(|k| power[k]).collect();
     let middle = list.len() / 2;
     *list.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
-/// The discrete Fourier transform in place; lengths are powers of two.
+/// Replaces a series by its discrete Fourier transform. The lengths must be equal powers of two.
 fn fourier_transform(real: &mut [f64], imaginary: &mut [f64]) {
     let count = real.len();
     assert!(count.is_power_of_two() && imaginary.len() == count);
     let bits = count.trailing_zeros();
     for index in 0..count {
-        let other = index.reverse_bits() >> (usize::BITS - bits);
-        if index < other {
-            real.swap(index, other);
-            imaginary.swap(index, other);
+        let reversed = index.reverse_bits() >> (usize::BITS - bits);
+        if index < reversed {
+            real.swap(index, reversed);
+            imaginary.swap(index, reversed);
         }
     }
     let mut half = 1;

@@ -1,9 +1,9 @@
 //! Steps: a series has one level before some time, and another level after it.
 //!
-//! Sources: the greatest of the t statistics over all places where the series
+//! Sources: the greatest of the t statistics over all positions where the series
 //! can be cut in two, Worsley, "On the likelihood ratio test for a shift in
 //! location of normal populations", Journal of the American Statistical
-//! Association 74 (1979); its chance is at most the sum of the single places'
+//! Association 74 (1979); its p-value is at most the sum of those of all positions
 //! (Bonferroni's inequality, which Worsley finds close). Degrees of freedom
 //! count independent values ([`crate::autocorrelation`]).
 
@@ -28,7 +28,7 @@ pub struct StepFit {
 
 /// Smallest number of blocks on each side.
 const MIN_SIDE_BLOCKS: usize = 3;
-const _: () = assert!(MIN_SIDE_BLOCKS >= 2, "the place of a step is searched up to two blocks before the cut");
+const _: () = assert!(MIN_SIDE_BLOCKS >= 2, "the position of a step is searched up to two blocks before the cut");
 
 /// Weighted sum of points, from which the gain of a cut is computed.
 #[derive(Clone, Copy, Default)]
@@ -47,13 +47,14 @@ impl StepSums {
         self.value / self.weight
     }
 
-    /// Reduction of the squared residuals by separate levels on both sides, given the sums of all points.
-    fn level_gain(&self, all: &StepSums) -> f64 {
-        let rest = StepSums { weight: all.weight - self.weight, value: all.value - self.value };
-        if !is_positive(self.weight) || !is_positive(rest.weight) {
+    /// Reduction of the squared residuals if this side of a cut and the other one have their own levels, given the sums
+    /// of all points.
+    fn level_gain(&self, total: &StepSums) -> f64 {
+        let other = StepSums { weight: total.weight - self.weight, value: total.value - self.value };
+        if !is_positive(self.weight) || !is_positive(other.weight) {
             return 0.0;
         }
-        self.weight * rest.weight / all.weight * (self.mean() - rest.mean()).powi(2)
+        self.weight * other.weight / total.weight * (self.mean() - other.mean()).powi(2)
     }
 }
 
@@ -63,21 +64,22 @@ fn sum_points(points: &[WeightedPoint]) -> StepSums {
     sums
 }
 
-/// Blocks cut in two: those before `left`, and those from `right`; a block between them is left out.
+/// Blocks cut in two: those before index `left`, and those from index `right` on. A block between them is left out.
 struct Cut {
     left: usize,
     right: usize,
+    /// Reduction of the squared residuals by the cut, with the weights of `residual`.
     gain: f64,
-    /// Weighted sum of squared residuals, in weights that sum to the effective number of equal blocks.
+    /// Weighted sum of squared residuals. The weights are scaled to sum to the effective number of blocks.
     residual: f64,
 }
 
 impl Cut {
     fn from_blocks(blocks: &[WeightedPoint], left: usize, right: usize) -> Cut {
         let sides = [sum_points(&blocks[..left]), sum_points(&blocks[right..])];
-        let all = StepSums { weight: sides[0].weight + sides[1].weight, value: sides[0].value + sides[1].value };
-        let mut cut = Cut { left, right, gain: sides[0].level_gain(&all), residual: 0.0 };
-        let scale = blocks::effective_sample_size(&cut.kept_blocks(blocks)) / all.weight;
+        let total = StepSums { weight: sides[0].weight + sides[1].weight, value: sides[0].value + sides[1].value };
+        let mut cut = Cut { left, right, gain: sides[0].level_gain(&total), residual: 0.0 };
+        let scale = blocks::effective_sample_size(&cut.kept_blocks(blocks)) / total.weight;
         cut.residual = scale * cut.residual_squares(blocks);
         cut.gain *= scale;
         cut
@@ -100,7 +102,7 @@ impl Cut {
         self.block_residuals(blocks)
             .into_iter()
             .zip(self.kept_blocks(blocks))
-            .map(|(off, b)| b.weight * off * off)
+            .map(|(residual, b)| b.weight * residual * residual)
             .sum()
     }
 
@@ -108,35 +110,35 @@ impl Cut {
         if self.gain > 0.0 { self.gain / self.residual } else { 0.0 }
     }
 
-    /// P-value: the probability that noise gains as much at this place.
+    /// P-value: the probability that noise gains as much at this position.
     fn p_value(&self, blocks: &[WeightedPoint]) -> f64 {
         if !is_positive(self.gain) {
             return 1.0;
         }
-        // two levels and the place are fitted
+        // three parameters are fitted: two levels and the position
         let count = blocks::effective_sample_size(&self.kept_blocks(blocks));
         // rounding errors of an exact step are correlated and must not count
-        let memory = if self.residual <= 1e-20 * self.gain {
+        let autocorrelation = if self.residual <= 1e-20 * self.gain {
             0.0
         } else {
             estimate_autocorrelation(&self.block_residuals(blocks), 3)
         };
         student_p_value(
-            (self.gain / (self.residual / remaining_count(count, memory, 3.0))).sqrt(),
-            degrees_of_freedom(count, memory, 3.0),
+            (self.gain / (self.residual / remaining_count(count, autocorrelation, 3.0))).sqrt(),
+            degrees_of_freedom(count, autocorrelation, 3.0),
         )
     }
 }
 
-/// Position of the first point after the best cut, among the `allowed` positions.
-fn find_best_position(points: &[WeightedPoint], allowed: impl Fn(usize) -> bool) -> Option<usize> {
-    let all = sum_points(points);
+/// Returns the position of the first point after the best cut, among the positions that `is_allowed`.
+fn find_best_position(points: &[WeightedPoint], is_allowed: impl Fn(usize) -> bool) -> Option<usize> {
+    let total = sum_points(points);
     let mut left = StepSums::default();
     let mut best: Option<(usize, f64)> = None;
     for (index, p) in points.iter().enumerate() {
-        if index > 0 && allowed(index) {
-            let gain = left.level_gain(&all);
-            if best.is_none_or(|(_, known)| gain > known) {
+        if index > 0 && is_allowed(index) {
+            let gain = left.level_gain(&total);
+            if best.is_none_or(|(_, best_gain)| gain > best_gain) {
                 best = Some((index, gain));
             }
         }
@@ -145,8 +147,8 @@ fn find_best_position(points: &[WeightedPoint], allowed: impl Fn(usize) -> bool)
     best.map(|(index, _)| index)
 }
 
-/// Finds the likeliest step of a series. Its significance is tested on the blocks, its position is found on the points
-/// (in the order of time). `None` where there are too few blocks.
+/// Finds the likeliest step of a series. Its significance is tested on the blocks; its position is searched among the
+/// points, which must be in the order of time. `None` if there are too few blocks.
 pub fn find_step(points: &[WeightedPoint], blocks: &[WeightedPoint]) -> Option<StepFit> {
     if blocks.len() < 2 * MIN_SIDE_BLOCKS + 2 {
         return None;
@@ -158,21 +160,22 @@ pub fn find_step(points: &[WeightedPoint], blocks: &[WeightedPoint]) -> Option<S
     let tried: Vec<Cut> = cuts.map(|(left, right)| Cut::from_blocks(blocks, left, right)).collect();
     let best_cut = tried.iter().max_by(|a, b| a.gain_ratio().total_cmp(&b.gain_ratio()))?;
     let cut = best_cut.left;
-    // scaled to all blocks; the block left out counts as explained by the place of the step
-    let share = blocks::effective_sample_size(blocks) / sum_points(blocks).weight;
-    let residual = share * best_cut.residual_squares(blocks);
-    let chance = (tried.len() as f64 * best_cut.p_value(blocks)).min(1.0);
-    // one block to either side of the cut
-    const { assert!(MIN_SIDE_BLOCKS >= 2, "there are two blocks before a cut") };
-    let near = blocks[cut - 1].time_s.min(blocks[cut - 2].time_s)..=blocks[(cut + 1).min(blocks.len() - 1)].time_s;
+    // scaled to all blocks; a block that is left out has no residual, because the step inside it explains its mean
+    let scale = blocks::effective_sample_size(blocks) / sum_points(blocks).weight;
+    let residual = scale * best_cut.residual_squares(blocks);
+    // Bonferroni's inequality
+    let p_value = (tried.len() as f64 * best_cut.p_value(blocks)).min(1.0);
+    // one block on either side of the cut; the assertion at MIN_SIDE_BLOCKS says why there are two before it
+    let search_range_s =
+        blocks[cut - 1].time_s.min(blocks[cut - 2].time_s)..=blocks[(cut + 1).min(blocks.len() - 1)].time_s;
     let position = find_best_position(points, |index| {
-        near.contains(&points[index].time_s) && near.contains(&points[index - 1].time_s)
+        search_range_s.contains(&points[index].time_s) && search_range_s.contains(&points[index - 1].time_s)
     })?;
     Some(StepFit {
         time_s: 0.5 * (points[position - 1].time_s + points[position].time_s),
         before: blocks::weighted_mean(&points[..position]),
         after: blocks::weighted_mean(&points[position..]),
-        p_value: chance,
+        p_value,
         residual,
     })
 }

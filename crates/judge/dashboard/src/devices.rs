@@ -1,4 +1,4 @@
-//! The table of devices: values of one stretch, and a quantity over time.
+//! The table of devices: values averaged over a stretch of time, and one quantity over the timeline.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use crate::panels::DevicePanel;
 
-/// Values of a device over the shown stretch.
+/// Values of a device, averaged over the shown stretch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeviceRow {
     /// Its name.
     pub name: String,
-    /// One value a column of the table; `null` where nothing was measured or nothing happened.
+    /// One value for each column of the table; `null` where nothing was measured or nothing happened.
     pub values: Vec<Option<f64>>,
-    /// Share of its measured ceiling, of requests or of bytes, whichever is larger; `null` where it is unknown.
+    /// Share of its measured ceiling in use, of requests or of bytes, whichever is larger; `null` where it is unknown.
     pub ceiling_used: Option<f64>,
     /// True where a ceiling is known, even if only for some kinds of requests.
     pub ceiling_known: bool,
@@ -27,31 +27,33 @@ pub struct DeviceRow {
 /// Plans in the order of the requested counters; `None` for counters that a schema lacks.
 type QueryPlans = Vec<Option<Arc<CounterPlan>>>;
 
-/// Counters that a moment needs, for one schema and topology. Most views need the same, so it is kept from view to
-/// view.
+/// Counters that a view needs of one schema and topology. Consecutive views mostly need the same ones, so the query is
+/// kept from view to view.
 pub(crate) struct MomentQuery {
     schema: Arc<Schema>,
     topology: Option<Arc<Topology>>,
     all_devices: bool,
     /// The devices that have rows.
     pub names: Vec<String>,
-    /// Counter and instance: device by device, then those of the machine.
+    /// Pairs of counter and instance: device by device, then those of the machine.
     requested: Vec<(String, String)>,
-    /// The schema of the last frame, and its plans for the requested counters.
+    /// The schema of the last frame, and the plans for the requested counters in it.
     plans: Option<(Arc<Schema>, QueryPlans)>,
 }
 
 impl MomentQuery {
-    /// Requests the counters of the devices' rows, and these counters of the machine.
+    /// Requests the counters of the devices' rows, and `machine_counters` of the whole machine.
     pub fn new<'p>(
         panel: &'p DevicePanel,
-        of_machine: impl Iterator<Item = &'p str>,
+        machine_counters: impl Iterator<Item = &'p str>,
         (schema, topology, all_devices): (&Arc<Schema>, Option<Arc<Topology>>, bool),
     ) -> MomentQuery {
         let names = device_names(panel, schema, topology.as_deref(), all_devices);
-        let of_devices = names.iter().flat_map(|name| row_counters(panel).map(|c| (c.to_owned(), name.clone())));
-        let wanted = of_devices.chain(of_machine.map(|counter| (counter.to_owned(), String::new()))).collect();
-        MomentQuery { schema: Arc::clone(schema), topology, all_devices, names, requested: wanted, plans: None }
+        let for_devices =
+            names.iter().flat_map(|name| row_counters(panel).map(|counter| (counter.to_owned(), name.clone())));
+        let requested =
+            for_devices.chain(machine_counters.map(|counter| (counter.to_owned(), String::new()))).collect();
+        MomentQuery { schema: Arc::clone(schema), topology, all_devices, names, requested, plans: None }
     }
 
     /// True where it was made from the same schema, topology and option.
@@ -63,15 +65,16 @@ impl MomentQuery {
         is_same && Arc::ptr_eq(&self.schema, schema) && self.all_devices == all_devices
     }
 
+    /// Plans of the requested counters in a schema; those of the last schema are kept.
     fn counter_plans(&mut self, schema: &Arc<Schema>) -> &[Option<Arc<CounterPlan>>] {
         let known = self.plans.take().filter(|(known, _)| Arc::ptr_eq(known, schema));
-        let wanted = &self.requested;
-        let found = || {
+        let requested = &self.requested;
+        let resolve = || {
             let plan =
                 |(counter, instance): &(String, String)| resolve_counter(schema, counter, instance).map(Arc::new);
-            (Arc::clone(schema), wanted.iter().map(plan).collect())
+            (Arc::clone(schema), requested.iter().map(plan).collect())
         };
-        &self.plans.insert(known.unwrap_or_else(found)).1
+        &self.plans.insert(known.unwrap_or_else(resolve)).1
     }
 }
 
@@ -106,7 +109,7 @@ impl StretchSums<'_> {
     }
 }
 
-/// Plan for a counter of an instance; for the machine (an empty instance) the total instance serves too.
+/// Plan for a counter of an instance; for the machine (an empty instance), that of `_total` where the log has no other.
 pub(crate) fn resolve_counter(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
     let catalogue = Catalogue::builtin();
     let found = CounterPlan::resolve_counter(catalogue, schema, counter, instance);
@@ -117,16 +120,16 @@ pub(crate) fn resolve_counter(schema: &Schema, counter: &str, instance: &str) ->
     }
 }
 
-/// Names of the devices of a schema: the machine's physical disks, or all block devices with `all`, or all instances of
-/// another object.
+/// Names of the devices of a schema: the machine's physical disks; with `all_devices`, all block devices; of another
+/// object, all instances.
 pub(crate) fn device_names(
     panel: &DevicePanel,
     schema: &Schema,
     topology: Option<&Topology>,
-    all: bool,
+    all_devices: bool,
 ) -> Vec<String> {
     let names = match panel.object.as_str() {
-        "physical_disk" if !all => diskwright_diagnosis::physical_disks(schema, topology),
+        "physical_disk" if !all_devices => diskwright_diagnosis::physical_disks(schema, topology),
         object => schema.instances(object),
     };
     names.into_iter().filter(|name| *name != "_total").map(str::to_owned).collect()
@@ -145,7 +148,7 @@ pub(crate) fn row_counters(panel: &DevicePanel) -> impl Iterator<Item = &str> {
     panel.columns.iter().map(|column| column.counter.as_str()).chain(LOAD_COUNTERS)
 }
 
-/// Rows of these devices; `values` holds those of one device after the other.
+/// Rows of these devices; `values` holds the values of [`row_counters`], device by device.
 pub(crate) fn device_rows(
     panel: &DevicePanel,
     names: Vec<String>,

@@ -19,8 +19,8 @@ pub trait History {
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String>;
 
     /// Like [`History::read`], for callers that filter ticks by their times: the first frame may start earlier, where
-    /// that saves a copy. Process tables are the largest notes; only those after `processes_after` and at least the
-    /// newest one before it are given, or none.
+    /// that saves a copy. Process tables are the largest notes: those after `processes_after` are given, and at least
+    /// the newest one before it; with `None`, no process tables.
     ///
     /// # Errors
     /// What could not be read, in words.
@@ -54,16 +54,12 @@ pub struct RecentHistory {
 
 impl RecentHistory {
     /// Creates an empty history that keeps at most this many bytes of cells and notes.
-    pub fn new(most_bytes: usize) -> RecentHistory {
-        RecentHistory {
-            blocks: VecDeque::new(),
-            notes: VecDeque::new(),
-            machine_notes: Vec::new(),
-            max_bytes: most_bytes,
-        }
+    pub fn new(max_bytes: usize) -> RecentHistory {
+        RecentHistory { blocks: VecDeque::new(), notes: VecDeque::new(), machine_notes: Vec::new(), max_bytes }
     }
 
-    /// Adds a tick. Times keep increasing: where the clock was set back, former ticks from that time on are dropped.
+    /// Adds a tick. Times keep rising: where the clock was set back, ticks that were recorded from that time on are
+    /// dropped.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) {
         self.forget_from(tick.time_ns);
         let fits = |block: &Frame| block.ticks().len() < BLOCK_TICKS && (Arc::ptr_eq(block.schema(), schema));
@@ -76,7 +72,7 @@ impl RecentHistory {
         self.enforce_limit();
     }
 
-    /// Drops ticks that end at this time or later, which exist after the clock was set back.
+    /// Drops ticks that end at this time or later; there are such ticks only after the clock was set back.
     fn forget_from(&mut self, time_ns: i64) {
         let last = self.blocks.back().and_then(|block| block.ticks().last());
         if last.is_some_and(|last| last.time_ns >= time_ns) {
@@ -97,7 +93,8 @@ impl RecentHistory {
         }
     }
 
-    /// Drops tables and alerts after this time, which comes again; notes that describe the machine are moved to it.
+    /// Drops tables and alerts after this time, because the clock was set back to it. Notes that describe the machine
+    /// are moved to this time; bookmarks stay.
     fn forget_notes_after(&mut self, time_ns: i64) {
         self.notes.retain_mut(|note| {
             if describes_machine(note) {
@@ -141,8 +138,8 @@ impl RecentHistory {
         let mut index = 0;
         while let Some(note) = self.notes.get(index) {
             let stays = note.time_ns >= from_ns;
-            // after the clock was set back, a bookmark may be newer than the notes behind it, so it does not end the
-            // search
+            // after the clock was set back, a bookmark may be newer than the notes that follow it, so it does not end
+            // the search
             if stays && note.kind != Note::BOOKMARK {
                 return;
             }
@@ -192,20 +189,22 @@ impl History for RecentHistory {
 /// Parts of a stretch to be read.
 #[derive(Clone, Copy)]
 struct RecentParts {
+    /// The first frame may be a whole block, with ticks before the stretch.
     begins_earlier: bool,
     /// Process tables after this time and the newest before it are read; `None` for no tables.
     processes_after: Option<i64>,
 }
 
 impl RecentHistory {
+    /// Gives the notes and frames of a stretch in the order of time, after the newest notes that describe the machine.
     fn read_pieces(&self, (from_ns, to_ns): (i64, i64), parts: RecentParts, each: &mut dyn FnMut(LogPiece<'_>)) {
-        let before = |note: &&Note| note.time_ns < from_ns && describes_machine(note);
-        let mut standing: Vec<&Note> = Vec::new();
-        for note in self.machine_notes.iter().chain(self.notes.iter().filter(before)) {
-            standing.retain(|known| known.kind != note.kind);
-            standing.push(note);
+        let is_earlier = |note: &&Note| note.time_ns < from_ns && describes_machine(note);
+        let mut descriptions: Vec<&Note> = Vec::new();
+        for note in self.machine_notes.iter().chain(self.notes.iter().filter(is_earlier)) {
+            descriptions.retain(|known| known.kind != note.kind);
+            descriptions.push(note);
         }
-        standing.into_iter().for_each(|note| each(LogPiece::Note(note.clone())));
+        descriptions.into_iter().for_each(|note| each(LogPiece::Note(note.clone())));
         let is_inside = |note: &&Note| (from_ns..=to_ns).contains(&note.time_ns);
         let is_table = |note: &Note| note.kind == Note::PROCESSES;
         let newest_before = parts.processes_after.and_then(|after| {

@@ -1,6 +1,6 @@
-//! All quantities of the panels over a time range of any length, reduced to points with minimum, mean and maximum: a
-//! whole log, kept in memory so that a zoom need not read the log; or a short range, tick by tick. Means are weighted
-//! as each counter's kind requires.
+//! All quantities of the panels over a time range, reduced to points with minimum, mean and maximum. The range is a
+//! whole log, kept in memory so that a zoom need not read the log again, or a short time, tick by tick. Means are
+//! weighted as each counter's kind requires.
 
 use std::sync::Arc;
 
@@ -40,14 +40,15 @@ pub struct ReducedLine {
 
 /// Largest memory of the points of a whole log, bytes.
 const MAX_BYTES: usize = 96 << 20;
-/// Smallest and largest number of points of a whole log, whatever memory they take.
+/// Smallest number of points of a whole log, whatever memory they take.
 const MIN_POINTS: usize = 2048;
+/// Largest number of points of a whole log, however little memory they take.
 const MAX_POINTS: usize = 32_768;
-/// Overlaps of a tick and a point that are smaller than this share of both are ignored for minimum and maximum: ticks
-/// are not exact to the microsecond.
+/// An overlap of a tick and a point that is smaller than this share of both is ignored for minimum and maximum: times
+/// of ticks are not exact, so the end of a tick may reach a little into the next point.
 const MIN_OVERLAP_SHARE: f64 = 0.1;
 
-/// Kind of the notes about an alert's state.
+/// Kind of the notes that hold the state of an alert.
 const ALERT: &str = "alert";
 
 /// Sums of one point of a line.
@@ -70,8 +71,10 @@ impl ReducedCell {
     }
 }
 
+/// The points of one series.
 struct SeriesCells {
     id: PanelSeries,
+    /// How the present schema gives its values; `None` where the schema lacks the counter.
     plan: Option<CounterPlan>,
     cells: Vec<ReducedCell>,
 }
@@ -81,7 +84,9 @@ struct SeriesCells {
 struct TickOverlap {
     tick: usize,
     cell: usize,
+    /// Share of the tick that lies in the cell.
     share: f32,
+    /// Too small to count for minimum and maximum.
     is_sliver: bool,
 }
 
@@ -92,7 +97,7 @@ pub struct SeriesReducer {
     only: Vec<String>,
     from_ns: i64,
     width_ns: i64,
-    /// Fixed number of cells; without one, cells are added, and joined in pairs where there are too many.
+    /// Fixed number of cells; `None` for a growing log, whose cells are joined in pairs when there are too many.
     count: Option<usize>,
     schema: Option<Arc<Schema>>,
     topology: Option<Topology>,
@@ -108,7 +113,7 @@ impl SeriesReducer {
         SeriesReducer::with_width(panels, Vec::new(), (from_ns, tick_ns.max(1_000_000)), None)
     }
 
-    /// Creates a reducer for a time range in this number of points, for the named counters only.
+    /// Creates a reducer for a time range in this number of points, for the named counters only (all if empty).
     pub fn for_window(panels: Panels, only: Vec<String>, (from_ns, to_ns): (i64, i64), count: usize) -> SeriesReducer {
         let count = count.max(1);
         let width_ns = (to_ns.saturating_sub(from_ns) / count as i64).max(1);
@@ -135,7 +140,7 @@ impl SeriesReducer {
         self.series.iter().map(|series| &series.id)
     }
 
-    /// Adds a note; only the topology matters, which shows the disks.
+    /// Adds a note. Only that of the topology is used: it shows which devices are the machine's disks.
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY {
             self.topology = note.read_topology().ok().map(Arc::unwrap_or_clone);
@@ -198,6 +203,7 @@ impl SeriesReducer {
         self.schema = Some(Arc::clone(schema));
     }
 
+    /// True where a growing log has more points up to this tick than it may have.
     fn exceeds_limit(&self, tick: &Tick) -> bool {
         let points_in_memory = MAX_BYTES / (size_of::<ReducedCell>() * self.series.len().max(1));
         let max_points = points_in_memory.clamp(MIN_POINTS, MAX_POINTS) as i64;
@@ -241,10 +247,10 @@ impl SeriesReducer {
         }
     }
 
-    /// Lines of some counters over a time range, in this number of points.
+    /// Lines of the named counters (all if empty) over a time range, in this number of points.
     pub fn reduced_lines(&self, only: &[String], (from_ns, to_ns): (i64, i64), count: usize) -> Vec<ReducedLine> {
-        let wanted = self.series.iter().filter(|series| only.is_empty() || only.contains(&series.id.counter));
-        wanted.map(|series| self.reduce_line(series, (from_ns, to_ns), count.max(1))).collect()
+        let named = self.series.iter().filter(|series| only.is_empty() || only.contains(&series.id.counter));
+        named.map(|series| self.reduce_line(series, (from_ns, to_ns), count.max(1))).collect()
     }
 
     fn reduce_line(&self, series: &SeriesCells, (from_ns, to_ns): (i64, i64), count: usize) -> ReducedLine {
@@ -257,20 +263,20 @@ impl SeriesReducer {
                 points[point as usize].add_cell(cell);
             }
         }
-        let rounded = |value: f32| value.is_finite().then(|| round_value(value));
-        let mean = |cell: &ReducedCell| (cell.weight > 0.0).then(|| rounded(cell.sum / cell.weight)).flatten();
+        let round_finite = |value: f32| value.is_finite().then(|| round_value(value));
+        let mean = |cell: &ReducedCell| (cell.weight > 0.0).then(|| round_finite(cell.sum / cell.weight)).flatten();
         ReducedLine {
             counter: series.id.counter.clone(),
             instance: series.id.instance.clone(),
-            // where a point has only tiny overlaps with ticks, the mean stands for minimum and maximum
-            min: points.iter().map(|cell| rounded(cell.min).or_else(|| mean(cell))).collect(),
+            // where a point has only slivers of ticks, the mean stands for minimum and maximum
+            min: points.iter().map(|cell| round_finite(cell.min).or_else(|| mean(cell))).collect(),
             mean: points.iter().map(mean).collect(),
-            max: points.iter().map(|cell| rounded(cell.max).or_else(|| mean(cell))).collect(),
+            max: points.iter().map(|cell| round_finite(cell.max).or_else(|| mean(cell))).collect(),
         }
     }
 
-    /// The values of each tick of a frame, in the order of [`Self::series`]. Call [`Self::push`] with it
-    /// first.
+    /// The time of each tick of a frame, nanoseconds, and its values in the order of [`Self::series`]. Call
+    /// [`Self::push`] with the frame first.
     pub fn tick_values(&self, frame: &Frame) -> Vec<(i64, Vec<Option<f32>>)> {
         let ticks = frame.ticks();
         let seconds: Vec<f64> = ticks.iter().map(tick_seconds).collect();
@@ -303,7 +309,7 @@ fn round_value(value: f32) -> f32 {
     ((f64::from(value) * scale).round() / scale) as f32
 }
 
-/// Series of a machine that the panels show.
+/// Series of a machine that the panels show: those of the whole machine first, then device by device.
 fn shown_series(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<PanelSeries> {
     let series_of = |counter: &str, instance: &str| PanelSeries { counter: counter.into(), instance: instance.into() };
     let machine = panels.timeline.iter().chain(panels.strips.iter().flat_map(|strip| &strip.values));
@@ -335,9 +341,9 @@ pub struct LogOverview {
     pub marks: Vec<TimelineMark>,
     /// The alerts, each in the state of its newest note.
     pub alerts: Vec<Value>,
-    /// End of its last tick, nanoseconds since 1970 UTC.
+    /// End of the last tick, nanoseconds since 1970 UTC.
     pub until_ns: i64,
-    /// The length of the longest tick.
+    /// Length of the longest tick, nanoseconds.
     pub longest_ns: i64,
 }
 
@@ -357,9 +363,9 @@ impl LogOverview {
                     return;
                 }
                 if known > 0 {
-                    let mut rest = Frame::new(Arc::clone(frame.schema()), frame.ticks().len() - known);
-                    rest.append_ticks(frame, known..frame.ticks().len());
-                    self.reducer.push(&rest);
+                    let mut new_ticks = Frame::new(Arc::clone(frame.schema()), frame.ticks().len() - known);
+                    new_ticks.append_ticks(frame, known..frame.ticks().len());
+                    self.reducer.push(&new_ticks);
                 } else {
                     self.reducer.push(frame);
                 }

@@ -12,7 +12,7 @@ pub struct Panels {
     pub devices: DevicePanel,
     /// Lines of values of the whole machine.
     pub strips: Vec<StripPanel>,
-    /// Quantities that the time line can show.
+    /// Quantities that the timeline can show.
     pub timeline: Vec<PanelCounter>,
 }
 
@@ -32,7 +32,7 @@ pub struct DevicePanel {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StripPanel {
-    /// Subject of the values.
+    /// Subject of the values, before them on the screen.
     pub title: String,
     /// The values.
     pub values: Vec<PanelCounter>,
@@ -60,7 +60,7 @@ impl Panels {
     /// Reads a file of panels; `file` is its name in error messages.
     ///
     /// # Errors
-    /// Everything that is wrong with it, unknown counters with the nearest names.
+    /// Everything that is wrong with it; for an unknown counter also the nearest names.
     pub fn load(file: &str, text: &str) -> Result<Panels, Problems> {
         let panels: Panels = read(file, text)?;
         let unknown: Vec<Problem> =
@@ -81,9 +81,9 @@ fn unknown_counter(file: &str, text: &str, counter: &str) -> Option<Problem> {
     if catalogue.get(counter).is_some() {
         return None;
     }
-    let near = did_you_mean(counter, catalogue.counters().iter().map(|known| known.id.as_str()));
+    let suggestion = did_you_mean(counter, catalogue.counters().iter().map(|known| known.id.as_str()));
     let start = text.find(counter).unwrap_or(0);
-    Some(ProblemSource { file, text }.create_problem(start, "", format!("unknown counter `{counter}`{near}")))
+    Some(ProblemSource { file, text }.create_problem(start, "", format!("unknown counter `{counter}`{suggestion}")))
 }
 
 #[cfg(test)]

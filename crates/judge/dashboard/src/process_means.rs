@@ -16,9 +16,9 @@ pub struct ProcessSummary {
     pub cgroup: String,
     /// Processors used: 1 is one full processor.
     pub processor: f64,
-    /// Bytes per second that reached the block layer on its behalf; `null` where they were unreadable.
+    /// Bytes per second that were read from block devices for it; `null` where they were unreadable.
     pub read_bytes_per_s: Option<f64>,
-    /// The same for writes, counted when pages are dirtied.
+    /// Bytes written per second, counted when pages are dirtied; `null` where they were unreadable.
     pub write_bytes_per_s: Option<f64>,
     /// Share of the time spent waiting for block I/O; `null` where the kernel does not count it.
     pub block_delay: Option<f64>,
@@ -76,21 +76,22 @@ impl ProcessOrder {
     }
 }
 
-/// Means by process over process tables, weighted by the time that each table covers; a process missing from a table
-/// did nothing in its time. Memory grows with the processes, not with the tables.
+/// Means of each process over process tables, weighted by the time that each table covers; a process that is missing
+/// from a table did nothing in that table's time. The memory used grows with the processes, not with the tables.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessMeans {
     row_indices: HashMap<(u32, String), usize>,
     rows: Vec<ProcessSummary>,
-    /// For each row, the time in which its reads, writes and delay were unreadable; that time does not count as zero.
+    /// For each row, the time for which its reads, its writes and its delay were unreadable: that time does not count.
     unread: Vec<[f64; 3]>,
-    /// Time that the tables cover; where none of them has a length, their number.
+    /// Time that the tables cover, seconds; where no table has a length, the number of tables.
     total_weight: f64,
+    /// True once a table had a length.
     is_timed: bool,
 }
 
 impl ProcessMeans {
-    /// Adds a note of processes. An unreadable one is ignored here and remarked on by the verdict.
+    /// Adds a process table. An unreadable one is ignored here; the verdict has a remark on it.
     pub fn add_table(&mut self, note: &Note) {
         let Ok(table) = note.read_processes() else { return };
         let is_timed = table.elapsed_s > 0.0;
@@ -126,10 +127,10 @@ impl ProcessMeans {
     /// The means.
     pub fn finish(mut self) -> Vec<ProcessSummary> {
         for (row, unread) in self.rows.iter_mut().zip(&self.unread) {
-            let over = |value: &mut f64| *value /= self.total_weight;
-            over(&mut row.processor);
-            over(&mut row.blocked_share);
-            over(&mut row.major_faults_per_s);
+            let divide = |value: &mut f64| *value /= self.total_weight;
+            divide(&mut row.processor);
+            divide(&mut row.blocked_share);
+            divide(&mut row.major_faults_per_s);
             let values = [&mut row.read_bytes_per_s, &mut row.write_bytes_per_s, &mut row.block_delay];
             for (value, unread) in values.into_iter().zip(unread) {
                 value.iter_mut().for_each(|value| *value /= self.total_weight - unread);
@@ -140,18 +141,18 @@ impl ProcessMeans {
 }
 
 fn add_row(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
-    let more = |sum: &mut Option<f64>, value: Option<f64>| {
+    let add = |sum: &mut Option<f64>, value: Option<f64>| {
         if let Some(value) = value {
             *sum = Some(sum.unwrap_or(0.0) + value * weight);
         }
     };
-    // the name of a kernel worker ends with its present work
+    // the name of a kernel worker ends with what it works on, so it changes
     sum.name.clone_from(&row.name);
     sum.cgroup.clone_from(&row.cgroup);
     sum.processor += row.processor * weight;
-    more(&mut sum.read_bytes_per_s, row.read_bytes_per_s);
-    more(&mut sum.write_bytes_per_s, row.write_bytes_per_s);
-    more(&mut sum.block_delay, row.block_delay);
+    add(&mut sum.read_bytes_per_s, row.read_bytes_per_s);
+    add(&mut sum.write_bytes_per_s, row.write_bytes_per_s);
+    add(&mut sum.block_delay, row.block_delay);
     sum.blocked_share += row.blocked_share * weight;
     sum.major_faults_per_s += row.major_faults_per_s * weight;
     // a level, not a rate: the newest counts

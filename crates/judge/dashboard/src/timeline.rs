@@ -1,4 +1,4 @@
-//! The timeline: one quantity of the machine over the whole stretch, and the marks on it.
+//! The timeline: one quantity of the machine over time, and the marks on it.
 
 use diskwright_base::Note;
 use serde::Serialize;
@@ -14,9 +14,9 @@ pub struct TimelineView {
     pub title: String,
     /// Its unit.
     pub unit: String,
-    /// Means, evenly spaced from the stretch's start to its end; `null` is a gap.
+    /// Means, evenly spaced from the start of the timeline to its end; `null` is a gap.
     pub means: Vec<Option<f64>>,
-    /// The largest value of a tick in each; `null` is a gap.
+    /// For each mean, the largest value of a tick in its time; `null` is a gap.
     #[serde(rename = "most")]
     pub max: Vec<Option<f64>>,
 }
@@ -33,7 +33,7 @@ pub struct TimelineMark {
 }
 
 impl TimelineMark {
-    /// The begin of an alert.
+    /// Marks the beginning of an alert.
     pub(crate) fn from_alert(alert: &Alert) -> TimelineMark {
         TimelineMark { time_ns: alert.begin_ns, kind: Note::ALERT.to_owned(), text: alert.sentence.clone() }
     }

@@ -17,22 +17,22 @@ use crate::timeline::{TimelineMark, TimelineView, mark_from_note};
 /// Times and options of a view, nanoseconds (times since 1970 UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViewWindow {
-    /// The moment; all stretches except the timeline end here.
+    /// The moment that is shown; all stretches except the timeline end here.
     pub cursor_ns: i64,
-    /// Start and end of the time line.
+    /// Start and end of the timeline.
     pub span: (i64, i64),
     /// Length of the stretch over which values are averaged.
     pub shown_ns: i64,
     /// Length of the judged stretch.
     pub judged_ns: i64,
-    /// The judged stretch ends at the last multiple of this before the moment, so that a screen that follows the end
-    /// does not judge again at every tick, and a replay judges the same stretches; 0 ends it at the moment itself.
+    /// The judged stretch ends at the last multiple of this before the moment: so a screen that follows the end does
+    /// not judge again at every tick, and a replay judges the same stretches. With 0, it ends at the moment itself.
     pub judged_step_ns: i64,
     /// Number of the timeline quantity among those that are recorded; it wraps around.
     pub quantity: usize,
     /// True to list stacked devices and memory disks too.
     pub all_devices: bool,
-    /// Points of the time line, and of each device's history.
+    /// Number of points of the timeline, and of each device's history.
     pub points: (usize, usize),
 }
 
@@ -45,13 +45,13 @@ pub struct DashboardView {
     pub host: String,
     /// The moment, nanoseconds since 1970 UTC.
     pub cursor_ns: i64,
-    /// Start and end of the time line.
+    /// Start and end of the timeline.
     pub span: (i64, i64),
     /// Start and end of the stretch over which values are averaged.
     pub shown: (i64, i64),
     /// Start and end of the stretch that was judged.
     pub judged: (i64, i64),
-    /// The verdict on it; `null` where there are fewer than two ticks.
+    /// The verdict on the judged stretch; `null` where it has fewer than two ticks.
     pub verdict: Option<Verdict>,
     /// The columns of `devices`.
     pub columns: Vec<ColumnTitle>,
@@ -63,9 +63,9 @@ pub struct DashboardView {
     pub processes: Vec<ProcessSummary>,
     /// One quantity over time.
     pub timeline: TimelineView,
-    /// Marks in that time; the begin of an alert is a mark of kind `alert`.
+    /// Marks in the time of the timeline; the beginning of an alert is a mark of kind `alert`.
     pub marks: Vec<TimelineMark>,
-    /// Alerts of that time in their state at its end, in order of begin.
+    /// Alerts in the time of the timeline, in their state at its end, sorted by their beginnings.
     pub alerts: Vec<Alert>,
 }
 
@@ -89,14 +89,16 @@ pub struct StripView {
     pub values: Vec<(ColumnTitle, Option<f64>)>,
 }
 
-/// Builds views and caches what the next one will need again.
+/// Builds views, and caches the parts that the next view needs again.
 pub struct Viewer {
     panels: Panels,
     pack: Pack,
     ceilings: Vec<Ceiling>,
     /// Judges one stretch after the other.
     judge: Judge,
+    /// The stretch that was judged last, and the verdict on it.
     judged: Option<((i64, i64), Option<Verdict>)>,
+    /// The timeline's part of the last view; valid for the same window, whatever its cursor, and the same devices.
     spanned: Option<((ViewWindow, Vec<String>), SpanPart)>,
     query: Option<MomentQuery>,
     /// The schema of the last view, and the indices of the timeline quantities that it has.
@@ -159,7 +161,7 @@ impl Viewer {
     /// Builds the view of a moment.
     ///
     /// # Errors
-    /// Where the history could not be read, in words.
+    /// A sentence that says what could not be read of the history.
     pub fn build_view(&mut self, history: &dyn History, window: &ViewWindow) -> Result<DashboardView, String> {
         let end = window.cursor_ns;
         let shown = (end.saturating_sub(window.shown_ns), end);
@@ -199,29 +201,30 @@ impl Viewer {
         self.find_recorded(&schema);
         let panel = &self.panels.devices;
         let known = self.query.take().filter(|known| known.matches_inputs(&schema, topology.as_ref(), all_devices));
-        let of_strips = self.panels.strips.iter().flat_map(|strip| &strip.values).map(|value| value.counter.as_str());
-        let made = || MomentQuery::new(panel, of_strips, (&schema, topology.clone(), all_devices));
-        let query = self.query.insert(known.unwrap_or_else(made));
+        let strip_counters =
+            self.panels.strips.iter().flat_map(|strip| &strip.values).map(|value| value.counter.as_str());
+        let create_query = || MomentQuery::new(panel, strip_counters, (&schema, topology.clone(), all_devices));
+        let query = self.query.insert(known.unwrap_or_else(create_query));
         let mut sums = StretchSums::new(query);
-        let (mut before, mut tables) = (None, ProcessMeans::default());
+        let (mut earlier_table, mut tables) = (None, ProcessMeans::default());
         history.read_around((judged.0.min(shown.0), shown.1), Some(shown.0), &mut |piece| match piece {
             LogPiece::Frame(frame) => sums.add_frame(frame, shown.0),
             LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => tables.add_table(&note),
-            LogPiece::Note(note) if note.kind == Note::PROCESSES => before = Some(note),
+            LogPiece::Note(note) if note.kind == Note::PROCESSES => earlier_table = Some(note),
             LogPiece::Note(_) => {}
         })?;
-        // where the shown stretch has no process table, the newest before it is used
-        if let (true, Some(note)) = (tables.is_empty(), before) {
+        // where the shown stretch has no process table, the newest table before it is used
+        if let (true, Some(note)) = (tables.is_empty(), earlier_table) {
             tables.add_table(&note);
         }
         let values = sums.values();
         let (names, topology) = (query.names.clone(), topology.as_deref());
-        let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
-        let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
+        let strip_values: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
+        let (device_values, strip_values) = values.split_at(values.len() - strip_values);
         let known = ceiling::ceilings_for_topology(topology, &[self.ceilings.as_slice(), &noted_ceilings].concat());
-        let rows = devices::device_rows(panel, names.clone(), of_devices, (&known, topology));
+        let rows = devices::device_rows(panel, names.clone(), device_values, (&known, topology));
         let host = topology.map(|topology| topology.host.clone()).unwrap_or_default();
-        Ok(MomentPart { names, rows, strips: self.strip_views(of_strips), processes: tables.finish(), host })
+        Ok(MomentPart { names, rows, strips: self.strip_views(strip_values), processes: tables.finish(), host })
     }
 
     /// The newest schema, topology and ceilings of a stretch.
@@ -246,15 +249,15 @@ impl Viewer {
     /// Finds the timeline quantities that a schema has.
     fn find_recorded(&mut self, schema: &Arc<Schema>) {
         if self.recorded.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, schema)) {
-            let has =
+            let is_recorded =
                 |index: &usize| devices::resolve_counter(schema, &self.panels.timeline[*index].counter, "").is_some();
-            let found = (0..self.panels.timeline.len()).filter(has).collect();
+            let found = (0..self.panels.timeline.len()).filter(is_recorded).collect();
             self.recorded = Some((Arc::clone(schema), found));
         }
     }
 
-    /// The timeline quantity of this number among the recorded ones, wrapping around; the first one where none is
-    /// recorded.
+    /// The timeline quantity of this number among the recorded ones, wrapping around; the panel's first one where none
+    /// is recorded.
     fn timeline_quantity(&self, number: usize) -> Option<&PanelCounter> {
         let recorded = self.recorded.as_ref().map_or(&[][..], |(_, found)| found.as_slice());
         let index = recorded.get(number % recorded.len().max(1)).copied().unwrap_or(0);
@@ -286,10 +289,10 @@ impl Viewer {
         window: &ViewWindow,
         exact: (i64, i64),
     ) -> Result<((i64, i64), Option<Verdict>), String> {
-        let past = if window.judged_step_ns > 0 { exact.1.rem_euclid(window.judged_step_ns) } else { 0 };
-        let stepped = (exact.0.saturating_sub(past), exact.1 - past);
+        let past_ns = if window.judged_step_ns > 0 { exact.1.rem_euclid(window.judged_step_ns) } else { 0 };
+        let stepped = (exact.0.saturating_sub(past_ns), exact.1 - past_ns);
         let verdict = self.judge_stretch(history, stepped)?;
-        if verdict.is_some() || past == 0 {
+        if verdict.is_some() || past_ns == 0 {
             return Ok((stepped, verdict));
         }
         Ok((exact, self.judge_stretch(history, exact)?))
@@ -317,43 +320,46 @@ impl Viewer {
         Ok(verdict)
     }
 
-    /// Reads the timeline's stretch, cached while nothing of it has changed.
+    /// Reads the timeline's part of the view, or takes it from the last view where window and devices are the same.
     fn read_span(&mut self, history: &dyn History, window: &ViewWindow, names: &[String]) -> Result<SpanPart, String> {
         let key = (ViewWindow { cursor_ns: 0, ..*window }, names.to_vec());
         if let Some((_, part)) = self.spanned.as_ref().filter(|(known, _)| *known == key) {
             return Ok(part.clone());
         }
         let quantity = self.timeline_quantity(window.quantity);
-        let machine = |counter: &str| ["", "_total"].map(|instance| (counter.to_owned(), instance.to_owned()));
-        let line: Vec<(String, String)> = quantity.iter().flat_map(|shown| machine(&shown.counter)).collect();
+        let on_machine = |counter: &str| ["", "_total"].map(|instance| (counter.to_owned(), instance.to_owned()));
+        let timeline_counters: Vec<(String, String)> =
+            quantity.iter().flat_map(|shown| on_machine(&shown.counter)).collect();
         let history_of = |name: &String| (self.panels.devices.history.clone(), name.clone());
-        let wanted: Vec<(String, String)> = names.iter().map(history_of).collect();
+        let history_counters: Vec<(String, String)> = names.iter().map(history_of).collect();
         let (from, to) = window.span;
-        let mut over = Downsampler::new(from, to, window.points.0, &line);
-        let mut beside = Downsampler::new(from, to, window.points.1, &wanted);
-        let (mut marks, mut found) = (Vec::new(), Vec::new());
-        // a lasting alert is noted again at this interval, so reading starts earlier by it
+        let mut timeline_points = Downsampler::new(from, to, window.points.0, &timeline_counters);
+        let mut history_points = Downsampler::new(from, to, window.points.1, &history_counters);
+        let (mut marks, mut alerts) = (Vec::new(), Vec::new());
+        // a lasting alert is noted again at this interval, so reading starts one interval earlier
         history.read_around((from.saturating_sub(RESTATE_INTERVAL_NS), to), None, &mut |piece| match piece {
             LogPiece::Frame(frame) if frame.ticks().last().is_none_or(|tick| tick.time_ns < from) => {}
             LogPiece::Frame(frame) => {
-                over.push(frame);
-                beside.push(frame);
+                timeline_points.push(frame);
+                history_points.push(frame);
             }
             LogPiece::Note(note) => {
                 if note.time_ns >= from {
                     marks.extend(mark_from_note(&note));
                 }
-                alerts::alert_from_note(&note).into_iter().for_each(|alert| alerts::merge_alert(&mut found, alert));
+                let alert = alerts::alert_from_note(&note);
+                alert.into_iter().for_each(|alert| alerts::merge_alert(&mut alerts, alert));
             }
         })?;
-        found.retain(|alert: &Alert| alert.end_ns.is_none_or(|end| end >= from));
-        let begins = found.iter().filter(|alert| alert.begin_ns >= from);
-        marks.extend(begins.map(TimelineMark::from_alert));
+        alerts.retain(|alert: &Alert| alert.end_ns.is_none_or(|end| end >= from));
+        let begun = alerts.iter().filter(|alert| alert.begin_ns >= from);
+        marks.extend(begun.map(TimelineMark::from_alert));
         marks.sort_by_key(|mark: &TimelineMark| mark.time_ns);
-        let timeline = quantity.map_or_else(TimelineView::default, |shown| timeline_view(shown, over.finish()));
+        let timeline =
+            quantity.map_or_else(TimelineView::default, |shown| timeline_view(shown, timeline_points.finish()));
         let means = |buckets: Vec<ChartBucket>| buckets.iter().map(|bucket| finite_value(bucket.mean)).collect();
-        let histories = beside.finish().into_iter().map(means).collect();
-        let part = SpanPart { timeline, histories, marks, alerts: found };
+        let histories = history_points.finish().into_iter().map(means).collect();
+        let part = SpanPart { timeline, histories, marks, alerts };
         self.spanned = Some((key, part.clone()));
         Ok(part)
     }
@@ -361,8 +367,8 @@ impl Viewer {
 
 /// The timeline of a quantity, from the instance that has the most values.
 fn timeline_view(shown: &PanelCounter, found: Vec<Vec<ChartBucket>>) -> TimelineView {
-    let filled = |buckets: &Vec<ChartBucket>| buckets.iter().filter(|bucket| !bucket.is_gap()).count();
-    let buckets = found.into_iter().max_by_key(filled).unwrap_or_default();
+    let value_count = |buckets: &Vec<ChartBucket>| buckets.iter().filter(|bucket| !bucket.is_gap()).count();
+    let buckets = found.into_iter().max_by_key(value_count).unwrap_or_default();
     let ColumnTitle { counter, title, unit } = column_title(shown);
     TimelineView {
         counter,

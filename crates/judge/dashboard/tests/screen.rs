@@ -163,6 +163,10 @@ fn the_share_of_the_ceiling_is_the_last_column_where_a_ceiling_is_known() {
     let lines = watched.draw();
     assert!(lines[4].trim_end().ends_with("inflt   util of max"), "{}", lines.join("\n"));
     assert!(lines[5].trim_end().ends_with(" 50%    50%"), "{}", lines.join("\n"));
+    // selecting it scrolls to the last of the other columns
+    watched.press(&[ScreenKey::Tab(true)]);
+    let lines = watched.draw();
+    assert!(lines[4].trim_end().ends_with("util   size of max"), "{}", lines.join("\n"));
     // and without one it is the last that is selected
     let mut watched = Watched::new((80, 24));
     watched.press(&[ScreenKey::Tab(true)]);

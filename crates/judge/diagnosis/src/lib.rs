@@ -1,11 +1,10 @@
 //! Judges samples and topology by rules: the bottleneck, what was ruled out and why, and what to do.
 //!
-//! A [`Pack`] is a set of rules by one authority, read from TOML
-//! (`docs/rules.md`). A [`Judge`] takes frames and notes one after another,
-//! from a live sampler or a log, and gives one [`Verdict`] a pack at the end.
-//! It keeps sums and not samples, so a log may be of any length.
+//! A [`Pack`] is a set of rules by one authority, read from TOML (`docs/rules.md`). A [`Judge`] takes frames and notes
+//! one after another, from a live sampler or a log, and gives one [`Verdict`] for each pack at the end. It keeps sums
+//! and not samples, so a log may be of any length.
 //!
-//! The rooms, in the order of processing. Each uses only those before it, which a test holds:
+//! The modules, in the order of processing. Each uses only those before it, which a test checks:
 //!
 //! - `rules`: from text to rules
 //! - `sums`: from ticks to sums, by nodes and states
@@ -44,8 +43,8 @@ pub fn physical_disks<'a>(
     compile::SchemaIndex::new(schema, topology, &[]).disks().to_vec()
 }
 
-/// Share of a device's ceiling that a load uses, by the utilization law over reads and writes; `None` where unmeasured
-/// kinds of requests could add to it.
+/// Share of a device's ceiling that a load uses, by the utilization law over reads and writes; `None` where the load
+/// has requests of a kind that was not measured.
 pub fn ceiling_used(ceiling: &Ceiling, class: diskwright_base::DeviceClass, load: DeviceLoad) -> Option<f64> {
     let used = rules::DeviceCeiling::for_device(ceiling, class).used_share(&load);
     used.is_finite().then_some(used)

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Number of buffered bytes from which they are written.
+/// Number of bytes at which the buffer is written.
 const CHUNK_BYTES: usize = 1 << 17;
 
 /// A buffered writer that counts its bytes.

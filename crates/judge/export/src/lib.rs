@@ -33,7 +33,7 @@ pub enum ExportError {
 }
 
 impl ExportError {
-    /// Returns the operating system's error, if it was one.
+    /// Returns the I/O error that caused this one, if any.
     pub fn io_error(&self) -> Option<&io::Error> {
         match self {
             ExportError::Io(error) => Some(error),

@@ -100,11 +100,11 @@ struct ParquetScratch {
 /// group, the rows of a series are adjacent as far as they were in one batch.
 pub(crate) struct ParquetLongSink {
     writer: ParquetFileWriter,
-    /// Counter, instance and unit of each column.
+    /// Counter, instance and unit of each series.
     names: Vec<[ByteArray; 3]>,
     times: Vec<i64>,
     values: Vec<f64>,
-    /// Columns with their number of consecutive rows.
+    /// Index of a series, and its number of consecutive rows.
     runs: Vec<(usize, usize)>,
     texts: Vec<ByteArray>,
     scratch: ParquetScratch,
@@ -138,11 +138,11 @@ impl ParquetLongSink {
         }
         let mut group = self.writer.next_row_group()?;
         put_times(&mut group, &self.times)?;
-        for part in 0..3 {
+        for text_index in 0..3 {
             let Some(mut column) = group.next_column()? else { continue };
             self.texts.clear();
-            for &(name, rows) in &self.runs {
-                self.texts.extend(std::iter::repeat_n(&self.names[name][part], rows).cloned());
+            for &(series, rows) in &self.runs {
+                self.texts.extend(std::iter::repeat_n(&self.names[series][text_index], rows).cloned());
             }
             column.typed::<ByteArrayType>().write_batch(&self.texts, None, None)?;
             column.close()?;

@@ -13,14 +13,14 @@ use crate::number;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Largest number of values in memory at once (8 bytes each, and 8 for each tick's time).
-const MAX_HELD_VALUES: u64 = 1 << 23;
+const MAX_BUFFERED_VALUES: u64 = 1 << 23;
 
 /// A series with its texts.
 struct MetricSeries {
     /// Index of its column.
     column: usize,
     family: String,
-    /// Name and labels, with which its samples begin.
+    /// Name and labels: the beginning of each of its samples.
     sample: String,
     help: String,
     is_counter: bool,
@@ -35,7 +35,7 @@ pub(crate) struct ExpositionSink {
     /// Index of the first series of this pass.
     first: usize,
     times: Vec<i64>,
-    held_values: Vec<Vec<f64>>,
+    buffered_values: Vec<Vec<f64>>,
     state: MetricState,
     tally: ExportTally,
 }
@@ -43,9 +43,12 @@ pub(crate) struct ExpositionSink {
 /// State of writing a series.
 #[derive(Default)]
 struct MetricState {
+    /// Family whose head was written last.
     family: String,
+    /// Sum of the values so far; the last value, if the series is not a counter.
     sum: f64,
     last_ms: Option<i64>,
+    /// Name, labels and a blank; empty before the first series of a pass.
     prefix: Vec<u8>,
 }
 
@@ -55,24 +58,24 @@ impl ExpositionSink {
         let mut series: Vec<MetricSeries> =
             columns.iter().enumerate().map(|(index, column)| metric_series(index, column)).collect();
         series.sort_by(|a, b| a.family.cmp(&b.family));
-        let at_once =
-            usize::try_from(MAX_HELD_VALUES / ticks.max(1)).unwrap_or(usize::MAX).clamp(1, series.len().max(1));
+        let series_per_pass =
+            usize::try_from(MAX_BUFFERED_VALUES / ticks.max(1)).unwrap_or(usize::MAX).clamp(1, series.len().max(1));
         ExpositionSink {
             out,
             series,
-            series_per_pass: at_once,
+            series_per_pass,
             first: 0,
             times: Vec::new(),
-            held_values: Vec::new(),
+            buffered_values: Vec::new(),
             state: MetricState::default(),
             tally: ExportTally::default(),
         }
     }
 
-    /// Writes samples of one series, after those written before.
+    /// Writes further samples of the series that [`Self::begin_series`] prepared; `series` is its index.
     fn write_samples(&mut self, series: usize, times: &[i64], values: &[f64]) -> Result<(), ExportError> {
-        let ExpositionSink { out, series: all, state, tally, .. } = self;
-        let series = &all[series];
+        let ExpositionSink { out, series: all_series, state, tally, .. } = self;
+        let series = &all_series[series];
         for (&time_ns, &value) in times.iter().zip(values) {
             if value.is_nan() {
                 continue;
@@ -127,9 +130,9 @@ fn put_seconds(text: &mut Vec<u8>, ms: i64) {
     if ms < 0 {
         text.push(b'-');
     }
-    let (seconds, part) = (ms.unsigned_abs() / 1000, ms.unsigned_abs() % 1000);
+    let (seconds, millis) = (ms.unsigned_abs() / 1000, ms.unsigned_abs() % 1000);
     text.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
-    let digit = |by: u64| b'0' + (part / by % 10) as u8;
+    let digit = |divisor: u64| b'0' + (millis / divisor % 10) as u8;
     text.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
 }
 
@@ -150,7 +153,7 @@ impl ExportSink for ExpositionSink {
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         batch.values.iter().flatten().for_each(|values| self.tally.count_values(values));
         if self.series_per_pass == 1 {
-            // the log is so long that not even one series fits: nothing is buffered
+            // one series in each pass: its samples are written as they come, and nothing is buffered
             if self.state.prefix.is_empty() {
                 self.begin_series(self.first);
             }
@@ -161,13 +164,13 @@ impl ExportSink for ExpositionSink {
             };
         }
         self.times.extend(batch.ticks.iter().map(|tick| tick.time_ns));
-        self.held_values.resize(batch.values.len(), Vec::new());
-        for (held, values) in self.held_values.iter_mut().zip(batch.values) {
+        self.buffered_values.resize(batch.values.len(), Vec::new());
+        for (buffered, values) in self.buffered_values.iter_mut().zip(batch.values) {
             // a missing series is not a gap, but neither has samples
-            held.resize(self.times.len() - batch.ticks.len(), f64::NAN);
+            buffered.resize(self.times.len() - batch.ticks.len(), f64::NAN);
             match values {
-                Some(values) => held.extend_from_slice(values),
-                None => held.resize(self.times.len(), f64::NAN),
+                Some(values) => buffered.extend_from_slice(values),
+                None => buffered.resize(self.times.len(), f64::NAN),
             }
         }
         Ok(())
@@ -175,8 +178,8 @@ impl ExportSink for ExpositionSink {
 
     fn end_pass(&mut self) -> Result<(), ExportError> {
         let times = std::mem::take(&mut self.times);
-        let mut held = std::mem::take(&mut self.held_values);
-        for (index, values) in held.iter_mut().enumerate() {
+        let mut buffered = std::mem::take(&mut self.buffered_values);
+        for (index, values) in buffered.iter_mut().enumerate() {
             self.begin_series(self.first + index);
             self.write_samples(self.first + index, &times, values)?;
             values.clear();
@@ -185,7 +188,7 @@ impl ExportSink for ExpositionSink {
         self.state.sum = 0.0;
         self.state.last_ms = None;
         self.first += self.series_per_pass;
-        (self.times, self.held_values) = (times, held);
+        (self.times, self.buffered_values) = (times, buffered);
         self.times.clear();
         Ok(())
     }
@@ -199,11 +202,11 @@ impl ExportSink for ExpositionSink {
 
 /// Derives family, labels and help of a column.
 fn metric_series(index: usize, column: &ExportColumn) -> MetricSeries {
-    let counts = column.kind == Some(CounterKind::Total);
+    let is_counter = column.kind == Some(CounterKind::Total);
     let object = column.counter.split_once('.').map_or("", |(object, _)| object);
     let mut labels = Vec::new();
     let metric = column.metric.clone().unwrap_or_else(|| {
-        // Two names of other tools may become the same metric; the label distinguishes them.
+        // two names of other tools may become the same metric; the label distinguishes them
         labels.push(format!("counter=\"{}\"", escape_text(&column.counter)));
         format!("diskwright_{}", sanitize_name(&column.counter))
     });
@@ -211,12 +214,12 @@ fn metric_series(index: usize, column: &ExportColumn) -> MetricSeries {
         labels.push(format!("{}=\"{}\"", prometheus_names::label_name(object), escape_text(&column.instance)));
     }
     let sample = if labels.is_empty() { metric.clone() } else { format!("{metric}{{{}}}", labels.join(",")) };
-    let family = if counts { metric.strip_suffix("_total").unwrap_or(&metric).to_owned() } else { metric };
+    let family = if is_counter { metric.strip_suffix("_total").unwrap_or(&metric).to_owned() } else { metric };
     let help = match column.explain.as_str() {
         "" => "A counter of another tool.".to_owned(),
         text => text.to_owned(),
     };
-    MetricSeries { column: index, family, sample, help, is_counter: counts }
+    MetricSeries { column: index, family, sample, help, is_counter }
 }
 
 /// Converts a name to the characters that Prometheus allows.

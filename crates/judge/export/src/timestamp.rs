@@ -25,16 +25,17 @@ impl TimeFormatter {
         }
         out.extend_from_slice(self.date.as_bytes());
         out.push(b'T');
-        let two = |out: &mut Vec<u8>, number: i64| out.extend([b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
-        two(out, second / 3600);
+        let push_two_digits =
+            |out: &mut Vec<u8>, number: i64| out.extend([b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
+        push_two_digits(out, second / 3600);
         out.push(b':');
-        two(out, second / 60 % 60);
+        push_two_digits(out, second / 60 % 60);
         out.push(b':');
-        two(out, second % 60);
+        push_two_digits(out, second % 60);
         out.push(b'.');
         let micros = time_ns.rem_euclid(SECOND_NS) / 1000;
-        for part in [micros / 10_000, micros / 100 % 100, micros % 100] {
-            two(out, part);
+        for pair in [micros / 10_000, micros / 100 % 100, micros % 100] {
+            push_two_digits(out, pair);
         }
         out.push(b'Z');
     }

@@ -9,23 +9,23 @@ use diskwright_base::units;
 /// The first is at or below `low`, the last at or above `high`.
 pub fn round_values(low: f64, high: f64, max_count: usize) -> Vec<f64> {
     let (low, high) = if high > low { (low, high) } else { (low, low + 1.0) };
-    let rough = (high - low) / (max_count.max(2) - 1) as f64;
-    let power = 10f64.powf(rough.log10().floor());
+    let min_step = (high - low) / (max_count.max(2) - 1) as f64;
+    let power = 10f64.powf(min_step.log10().floor());
     // steps of 2.5 go with tens and hundreds, not with single requests
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0, 20.0];
-    let enough = |step: f64| {
+    let has_few_values = |step: f64| {
         let count = (high / step - 1e-9).ceil() - (low / step + 1e-9).floor();
         count <= (max_count.max(2) - 1) as f64
     };
-    let step = steps.iter().map(|s| s * power).find(|&s| enough(s)).unwrap_or(20.0 * power);
+    let step = steps.iter().map(|s| s * power).find(|&s| has_few_values(s)).unwrap_or(20.0 * power);
     let first = (low / step + 1e-9).floor();
     let last = (high / step - 1e-9).ceil();
     (0..=(last - first) as usize).map(|i| (first + i as f64) * step).collect()
 }
 
 /// Returns the axis for values between `low` and `high`. It starts at zero
-/// unless values are below zero; a fraction that stays within 1 ends at 1
-/// when it comes near.
+/// unless values are below zero. An axis of fractions ends at 1 if `high` is
+/// above one half and at most 1.
 pub fn value_axis(low: f64, high: f64, unit: &str, max_count: usize) -> Vec<f64> {
     let low = low.min(0.0);
     if unit == "fraction" && low == 0.0 && high > 0.5 && high <= 1.0 {
@@ -88,13 +88,13 @@ pub fn unit_caption(unit: &str, title: &str) -> String {
 pub fn counter_title(id: &str, instances: &[&str]) -> String {
     let object = id.split_once('.').map_or("", |(object, _)| object);
     match instances {
-        [one] if !one.is_empty() && *one != "_total" => format!("{one}: {}", counter_words(id)),
+        [instance] if !instance.is_empty() && *instance != "_total" => format!("{instance}: {}", counter_words(id)),
         _ if object == "pressure" || SPELLED_OUT_COUNTERS.iter().any(|(known, _)| *known == id) => counter_words(id),
         _ => format!("{}: {}", object.replace('_', " "), counter_words(id)),
     }
 }
 
-/// Counters whose ids say too little by themselves, with the words for them.
+/// Counters whose ids do not say enough, with the words for them.
 const SPELLED_OUT_COUNTERS: &[(&str, &str)] =
     &[(system::RUNNING, "tasks running or waiting for a processor"), (system::BLOCKED, "tasks blocked by I/O")];
 
@@ -105,15 +105,15 @@ pub fn counter_words(id: &str) -> String {
         return (*words).to_owned();
     }
     let (object, name) = id.split_once('.').unwrap_or(("", id));
-    let waiting =
+    let resource_words =
         |resource: &str| resource.replace("io", "I/O").replace("cpu", "a processor").replace("irq", "interrupts");
     if object == "pressure" || object == "cgroup" {
         let stalled = name.trim_end_matches("_s");
         if let Some(resource) = stalled.strip_suffix("_some") {
-            return format!("some tasks waiting for {}", waiting(resource));
+            return format!("some tasks waiting for {}", resource_words(resource));
         }
         if let Some(resource) = stalled.strip_suffix("_full") {
-            return format!("all tasks waiting for {}", waiting(resource));
+            return format!("all tasks waiting for {}", resource_words(resource));
         }
     }
     let name = name.replace("avg_s_per_", "time_per_").replace("avg_bytes_per_", "bytes_per_");

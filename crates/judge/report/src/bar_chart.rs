@@ -1,5 +1,5 @@
-//! Bar charts: groups of bars, one bar for each of the compared things. Drawn as
-//! SVG whose lengths are shares of the surrounding box.
+//! Bar charts: groups of bars, with one bar for each of the compared things. They are drawn
+//! as SVG whose lengths are shares of the surrounding box.
 
 use diskwright_base::units;
 use maud::{Markup, html};
@@ -45,15 +45,15 @@ fn measured_values(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)>
 
 /// Describes the chart in words: every value.
 fn describe_bars(bars: &Bars) -> String {
-    let group = |(part, values): &(String, Vec<Option<f64>>)| {
-        let one = |(index, v): (usize, f64)| {
+    let group_text = |(group_name, values): &(String, Vec<Option<f64>>)| {
+        let value_text = |(index, v): (usize, f64)| {
             let name = bars.names.get(index).map_or("", String::as_str);
             format!("{} {name}", units::format_value(v, &bars.unit)).trim_end().to_owned()
         };
-        let all: Vec<String> = measured_values(values).map(one).collect();
-        format!("{part}: {}.", if all.is_empty() { "not measured".to_owned() } else { all.join(", ") })
+        let texts: Vec<String> = measured_values(values).map(value_text).collect();
+        format!("{group_name}: {}.", if texts.is_empty() { "not measured".to_owned() } else { texts.join(", ") })
     };
-    bars.groups.iter().take(MAX_GROUPS).map(group).collect::<Vec<_>>().join(" ")
+    bars.groups.iter().take(MAX_GROUPS).map(group_text).collect::<Vec<_>>().join(" ")
 }
 
 /// Draws the chart as a `figure`. `id` must be unique on the page. Returns
@@ -61,28 +61,28 @@ fn describe_bars(bars: &Bars) -> String {
 pub(crate) fn bars_figure(bars: &Bars, id: &str) -> Markup {
     let max_value =
         bars.groups.iter().flat_map(|(_, values)| measured_values(values)).map(|(_, v)| v).fold(0.0, f64::max);
-    let full = bars.full_value.filter(|full| *full > 0.0).unwrap_or(max_value);
-    if bars.groups.is_empty() || full <= 0.0 {
+    let full_value = bars.full_value.filter(|value| *value > 0.0).unwrap_or(max_value);
+    if bars.groups.is_empty() || full_value <= 0.0 {
         return Markup::default();
     }
     let mut top = 0.0;
     let mut groups = Vec::new();
-    for (part, values) in bars.groups.iter().take(MAX_GROUPS) {
+    for (group_name, values) in bars.groups.iter().take(MAX_GROUPS) {
         let height = values.len().clamp(1, MAX_LINES) as f64 * BAR_HEIGHT_PX;
         groups.push(html! {
-            text.y x="-8" y=(format_coordinate(top + height / 2.0)) dy="4" { (short_name(part)) }
+            text.y x="-8" y=(format_coordinate(top + height / 2.0)) dy="4" { (short_name(group_name)) }
             @for (index, value) in measured_values(values) {
-                (draw_bar(bars, index, value / full, value, top + index as f64 * BAR_HEIGHT_PX))
+                (draw_bar(bars, index, value / full_value, value, top + index as f64 * BAR_HEIGHT_PX))
             }
         });
         top += height + GROUP_GAP_PX;
     }
-    let names = bars.groups.iter().take(MAX_GROUPS).map(|(part, _)| text::display_width(&short_name(part)));
+    let names = bars.groups.iter().take(MAX_GROUPS).map(|(group_name, _)| text::display_width(&short_name(group_name)));
     wrap_figure(bars, id, &groups, top, names.max().unwrap_or(0) * 7 + 14)
 }
 
-fn short_name(part: &str) -> String {
-    text::cut_text(part, NAME_COLUMNS, "…")
+fn short_name(group_name: &str) -> String {
+    text::cut_text(group_name, NAME_COLUMNS, "…")
 }
 
 /// Draws one bar with its value; `y` is its upper edge, pixels.
@@ -98,12 +98,12 @@ fn draw_bar(bars: &Bars, index: usize, share: f64, value: f64, y: f64) -> Markup
 }
 
 /// Wraps the bars into a figure, with a key of their colours.
-fn wrap_figure(bars: &Bars, id: &str, groups: &[Markup], height: f64, left: usize) -> Markup {
+fn wrap_figure(bars: &Bars, id: &str, groups: &[Markup], height: f64, left_px: usize) -> Markup {
     html! {
         "\n"
         figure {
             figcaption { b { (bars.title) } }
-            div.plot style={ "margin-left:" (left) "px;margin-right:80px" } {
+            div.plot style={ "margin-left:" (left_px) "px;margin-right:80px" } {
                 svg.chart role="img" aria-labelledby={ (id) "-t " (id) "-d" } width="100%"
                     height=(format_coordinate(height)) {
                     (title_drawing(id, &bars.title, &describe_bars(bars)))

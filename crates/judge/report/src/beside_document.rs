@@ -1,6 +1,6 @@
 //! Measurements from outside, made while the logs were recorded: an application's
-//! figures, curves and remarks, to stand on the page that compares the logs. They
-//! come as a JSON file from the user who ran the application (docs/json.md).
+//! figures, curves and remarks, which the page that compares the logs shows too. The
+//! user who ran the application supplies them in a JSON file (docs/json.md).
 
 use serde::Deserialize;
 
@@ -16,9 +16,9 @@ pub const MAX_FILE_BYTES: u64 = 8 << 20;
 /// Content of such a file.
 #[derive(Clone, Debug, Default)]
 pub struct BesideDocument {
-    /// Heading of the page, instead of the comparison's sentence; empty to keep that sentence.
+    /// Heading of the page in place of the comparison's sentence; if empty, that sentence is the heading.
     pub title: String,
-    /// Sentences below it.
+    /// Sentences below the heading.
     pub lead: Vec<String>,
     /// Names of the two sides; `Before` and `After` if absent.
     pub names: Option<[String; 2]>,
@@ -128,12 +128,12 @@ struct RawTable {
 /// If it is not JSON of this schema, or if a table or bar chart has rows of the
 /// wrong length. The error names the position.
 pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
-    let shape = |e: serde_json::Error| {
+    let shape_error = |e: serde_json::Error| {
         let message = e.to_string();
         let problem = message.rsplit_once(" at line ").map_or(message.as_str(), |(problem, _)| problem).to_owned();
         BesideError::Shape { line: e.line(), column: e.column(), problem }
     };
-    let raw: RawBeside = serde_json::from_slice(text).map_err(shape)?;
+    let raw: RawBeside = serde_json::from_slice(text).map_err(shape_error)?;
     if raw.schema != SCHEMA {
         return Err(BesideError::Schema(raw.schema.chars().take(80).collect()));
     }
@@ -143,20 +143,20 @@ pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
 
 /// Checks the lengths of rows and groups, then builds the section.
 fn build_section(raw: RawSection) -> Result<SheetSection, BesideError> {
-    let wrong = |problem: String| BesideError::Part { section: raw.title.clone(), problem };
+    let part_error = |problem: String| BesideError::Part { section: raw.title.clone(), problem };
     for table in &raw.tables {
         let columns = table.titles.len();
         if let Some(row) = table.rows.iter().position(|row| row.len() != columns) {
             let cells = table.rows[row].len();
-            return Err(wrong(format!("row {} of a table has {cells} cells under {columns} titles", row + 1)));
+            return Err(part_error(format!("row {} of a table has {cells} cells under {columns} titles", row + 1)));
         }
     }
     for bars in &raw.bars {
         let names = bars.names.len();
-        if let Some((part, values)) = bars.groups.iter().find(|(_, values)| values.len() != names) {
+        if let Some((group, values)) = bars.groups.iter().find(|(_, values)| values.len() != names) {
             let message =
-                format!("bars of {part:?}: {} values for {names} names; use null for an unknown value", values.len());
-            return Err(wrong(message));
+                format!("bars of {group:?}: {} values for {names} names; use null for an unknown value", values.len());
+            return Err(part_error(message));
         }
     }
     Ok(SheetSection {

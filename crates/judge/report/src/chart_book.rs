@@ -86,30 +86,21 @@ impl ChartBook {
                 findings.push((follow(&finding.counter, instance), finding.clone()));
             }
         }
-        let mut main = Vec::new();
+        let mut main_counters = Vec::new();
         for counter in MAIN_COUNTERS {
             let instances = counter_instances(schemas, counter, &verdict.findings);
-            let places: Vec<usize> = instances.iter().map(|i| follow(counter, i)).collect();
-            if !places.is_empty() {
-                main.push(((*counter).to_owned(), places));
+            let indices: Vec<usize> = instances.iter().map(|i| follow(counter, i)).collect();
+            if !indices.is_empty() {
+                main_counters.push(((*counter).to_owned(), indices));
             }
         }
-        // a bucket for each tick of a short window; the first tick covers no time of it
+        // a bucket for each tick of a short window; its first tick covers no time within it
         let count = verdict.window.ticks.saturating_sub(1).clamp(20, MAX_BUCKETS) as usize;
         let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
         let process_series = list_process_series(schemas);
         let process_buckets = ((to_ns - from_ns) / PROCESS_INTERVAL_NS).clamp(1, MAX_BUCKETS as i64) as usize;
-        let who_sampler = Downsampler::new(from_ns, to_ns, process_buckets, &process_series);
-        ChartBook {
-            from_ns,
-            to_ns,
-            series: wanted,
-            findings,
-            main_counters: main,
-            sampler,
-            process_series,
-            process_sampler: who_sampler,
-        }
+        let process_sampler = Downsampler::new(from_ns, to_ns, process_buckets, &process_series);
+        ChartBook { from_ns, to_ns, series: wanted, findings, main_counters, sampler, process_series, process_sampler }
     }
 
     /// Sets whether the log is read from its beginning; see [`Downsampler::from_beginning`].
@@ -128,15 +119,16 @@ impl ChartBook {
         let buckets = self.sampler.finish();
         let line = |index: usize| ChartLine { instance: self.series[index].1.clone(), buckets: buckets[index].clone() };
         let mut charts = Vec::new();
-        for (place, finding) in &self.findings {
-            let mut chart = Chart::new(&self.series[*place].0, self.from_ns, self.to_ns, vec![line(*place)]);
+        for (index, finding) in &self.findings {
+            let mut chart = Chart::new(&self.series[*index].0, self.from_ns, self.to_ns, vec![line(*index)]);
             mark_finding(&mut chart, finding);
             charts.push(chart);
         }
-        for (counter, places) in &self.main_counters {
-            let alone = places.len() == 1 && self.findings.iter().any(|(place, _)| *place == places[0]);
-            let lines = busiest_lines(places.iter().map(|&place| line(place)).collect());
-            if !alone && !lines.is_empty() {
+        for (counter, indices) in &self.main_counters {
+            // a single series that the chart of a finding shows already
+            let is_shown = indices.len() == 1 && self.findings.iter().any(|(index, _)| *index == indices[0]);
+            let lines = busiest_lines(indices.iter().map(|&index| line(index)).collect());
+            if !is_shown && !lines.is_empty() {
                 charts.push(Chart::new(counter, self.from_ns, self.to_ns, lines));
             }
         }
@@ -151,7 +143,7 @@ impl ChartBook {
         }
         for (counter, lines) in by_counter {
             let lines = busiest_lines(lines);
-            // a chart that stays at zero, such as of processes that never waited, is left out
+            // a chart that stays at zero is left out: for example, of processes that never waited
             if lines.iter().any(|line| line.summary().is_some_and(|(_, _, max)| max > 0.0)) {
                 charts.push(Chart::new(&counter, self.from_ns, self.to_ns, lines));
             }
@@ -164,10 +156,10 @@ impl ChartBook {
 fn list_process_series(schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for counter in PROCESS_COUNTERS {
-        let mut known = HashSet::new();
+        let mut seen = HashSet::new();
         for schema in schemas {
             let instances = schema.instances("process").into_iter().filter(|i| !["_total", "idle"].contains(i));
-            for instance in instances.filter(|i| schema.column(counter, i).is_some() && known.insert((*i).to_owned())) {
+            for instance in instances.filter(|i| schema.column(counter, i).is_some() && seen.insert((*i).to_owned())) {
                 found.push(((*counter).to_owned(), instance.to_owned()));
             }
         }
@@ -233,12 +225,13 @@ fn measured_instance<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'
 fn counter_instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Finding]) -> Vec<&'a str> {
     let object = counter.split('.').next().unwrap_or(counter);
     let mut found: Vec<&str> = Vec::new();
-    let mut known: HashSet<&str> = HashSet::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for schema in schemas {
         for instance in schema.instances(object) {
-            let has = || CounterPlan::resolve_counter(Catalogue::builtin(), schema, counter, instance).is_some();
-            if !known.contains(instance) && has() {
-                known.insert(instance);
+            let has_counter =
+                || CounterPlan::resolve_counter(Catalogue::builtin(), schema, counter, instance).is_some();
+            if !seen.contains(instance) && has_counter() {
+                seen.insert(instance);
                 found.push(instance);
             }
         }

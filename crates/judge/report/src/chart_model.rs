@@ -84,8 +84,8 @@ impl Chart {
     /// Returns the bookmarks within the window, oldest first, each with its number
     /// among all bookmarks.
     pub fn bookmarks<'a>(&self, notes: &'a [Note]) -> Vec<(usize, &'a Note)> {
-        let inside = |(_, n): &(usize, &Note)| n.time_ns >= self.from_ns && n.time_ns <= self.to_ns;
-        all_bookmarks(notes).into_iter().filter(inside).collect()
+        let is_inside = |(_, n): &(usize, &Note)| n.time_ns >= self.from_ns && n.time_ns <= self.to_ns;
+        all_bookmarks(notes).into_iter().filter(is_inside).collect()
     }
 }
 

@@ -34,8 +34,8 @@ pub const MAIN_COUNTERS: &[&str] = &[
 
 /// Smallest factor of a change that is listed among the first.
 const MIN_CHANGE_RATIO: f64 = 1.05;
-/// An interval whose one end lies farther from the mean than the other by more than
-/// this factor is printed with both ends instead of `±`.
+/// If one end of an interval lies farther from the mean than the other by more than
+/// this factor, both ends are printed instead of `±`.
 const MAX_UNEVEN_RATIO: f64 = 1.25;
 /// Largest number of rows of the page's table.
 const MAX_TABLE_ROWS: usize = 300;
@@ -43,13 +43,13 @@ const MAX_TABLE_ROWS: usize = 300;
 /// Orders the rows by interest: changes beyond noise first; among them the most
 /// certain, then the largest, before the others.
 pub fn rank_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
-    let doubled = |r: &ComparisonRow| {
-        // with a single disk, its row already stands for all disks together
-        let same = |o: &&ComparisonRow| o.counter == r.counter && o.instance != ALL_INSTANCES;
-        r.instance == ALL_INSTANCES && comparison.counters.iter().filter(same).count() == 1
+    let is_duplicate = |r: &ComparisonRow| {
+        // the row of a single disk already stands for all disks together
+        let is_of_instance = |o: &&ComparisonRow| o.counter == r.counter && o.instance != ALL_INSTANCES;
+        r.instance == ALL_INSTANCES && comparison.counters.iter().filter(is_of_instance).count() == 1
     };
-    let mut rows: Vec<&ComparisonRow> = comparison.counters.iter().filter(|r| !doubled(r)).collect();
-    let noise = |r: &ComparisonRow| match r.noise {
+    let mut rows: Vec<&ComparisonRow> = comparison.counters.iter().filter(|r| !is_duplicate(r)).collect();
+    let noise_rank = |r: &ComparisonRow| match r.noise {
         Some(false) if change_ratio(r) >= MIN_CHANGE_RATIO => 0,
         Some(false) => 1,
         None => 2,
@@ -57,11 +57,12 @@ pub fn rank_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     };
     rows.sort_by(|a, b| {
         let significance = |r: &ComparisonRow| r.significance.unwrap_or(1.0);
-        // probabilities below this count as equal
-        let rough = |r: &ComparisonRow| (significance(r).max(1e-6).log10() * 2.0) as i64;
-        let together = |r: &ComparisonRow| r.instance != ALL_INSTANCES;
-        let by_noise = noise(a).cmp(&noise(b)).then(rough(a).cmp(&rough(b)));
-        by_noise.then(change_ratio(b).total_cmp(&change_ratio(a))).then(together(a).cmp(&together(b)))
+        // in half decades; probabilities below 1e-6 count as equal
+        let significance_rank = |r: &ComparisonRow| (significance(r).max(1e-6).log10() * 2.0) as i64;
+        let is_single_instance = |r: &ComparisonRow| r.instance != ALL_INSTANCES;
+        let by_noise = noise_rank(a).cmp(&noise_rank(b)).then(significance_rank(a).cmp(&significance_rank(b)));
+        let by_change = by_noise.then(change_ratio(b).total_cmp(&change_ratio(a)));
+        by_change.then(is_single_instance(a).cmp(&is_single_instance(b)))
     });
     rows
 }
@@ -73,8 +74,9 @@ fn screen_rows(comparison: &WindowComparison, max_rows: usize) -> Vec<&Compariso
     if max_rows >= ranked.len() {
         return ranked;
     }
-    let main = |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole_machine(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(|counter| main(counter)).collect();
+    let main_row =
+        |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole_machine(r, &ranked));
+    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(|counter| main_row(counter)).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < max_rows && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
             rows.push(row);
@@ -87,11 +89,12 @@ fn screen_rows(comparison: &WindowComparison, max_rows: usize) -> Vec<&Compariso
 /// order of [`rank_rows`].
 pub fn order_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     let ranked = rank_rows(comparison);
-    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole_machine(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(main).collect();
-    let first = rows.len();
+    let main_row =
+        |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole_machine(r, &ranked));
+    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(main_row).collect();
+    let main_count = rows.len();
     for row in ranked {
-        if !rows[..first].iter().any(|known| std::ptr::eq(*known, row)) {
+        if !rows[..main_count].iter().any(|known| std::ptr::eq(*known, row)) {
             rows.push(row);
         }
     }
@@ -101,8 +104,8 @@ pub fn order_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
 /// Returns true if a row stands for the whole machine: for all instances, or for the
 /// only instance in `among`.
 pub fn is_whole_machine(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
-    let named = ["", "_total", ALL_INSTANCES].contains(&row.instance.as_str());
-    named || among.iter().filter(|r| r.counter == row.counter).count() == 1
+    let is_total = ["", "_total", ALL_INSTANCES].contains(&row.instance.as_str());
+    is_total || among.iter().filter(|r| r.counter == row.counter).count() == 1
 }
 
 /// Returns how many times larger the larger mean is than the smaller one.
@@ -114,9 +117,9 @@ fn change_ratio(row: &ComparisonRow) -> f64 {
 }
 
 /// Formats a mean with its interval: `1.2 ±0.1 ms`, or `36 (9 to 140) ms` if the ends
-/// lie unevenly; the mean alone if the interval is unknown. `second` selects the window after.
-fn format_estimate(row: &ComparisonRow, second: bool) -> String {
-    let side = if second { &row.after } else { &row.before };
+/// lie unevenly; the mean alone if the interval is unknown. `is_after` selects the second window.
+fn format_estimate(row: &ComparisonRow, is_after: bool) -> String {
+    let side = if is_after { &row.after } else { &row.before };
     let show = |v: f64| units::format_value(v, row.display_unit());
     match (side.low, side.high) {
         (Some(low), Some(high)) if high > low => {
@@ -131,10 +134,11 @@ fn format_estimate(row: &ComparisonRow, second: bool) -> String {
 }
 
 /// Joins two formatted values; a unit that they share is written once.
-pub(crate) fn join_values(one: &str, between: &str, other: &str) -> String {
+pub(crate) fn join_values(first: &str, separator: &str, second: &str) -> String {
     let unit = |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && !"/%".contains(c)).to_owned();
-    let bare = one.strip_suffix(&unit(one)).unwrap_or(one).trim_end();
-    if unit(one) == unit(other) { format!("{bare}{between}{other}") } else { format!("{one}{between}{other}") }
+    let first_number = first.strip_suffix(&unit(first)).unwrap_or(first).trim_end();
+    let first = if unit(first) == unit(second) { first_number } else { first };
+    format!("{first}{separator}{second}")
 }
 
 /// Formats a difference with its sign.
@@ -199,12 +203,12 @@ fn comparison_remarks(comparison: &WindowComparison) -> Vec<String> {
          windows and does not include changes from day to day.",
         format_count(comparison.questions, "difference was", "differences were")
     )];
-    let only = [(&comparison.only_before, "first"), (&comparison.only_after, "second")];
-    for (named, which) in only.iter().filter(|(named, _)| !named.is_empty()) {
-        let few: Vec<String> = named.iter().take(4).map(|n| format!("{} {}", n.counter, n.instance)).collect();
-        let few: Vec<&str> = few.iter().map(|f| f.trim_end()).collect();
-        let more = if named.len() > 4 { format!(" and {} more", named.len() - 4) } else { String::new() };
-        remarks.push(format!("Only in the {which} window: {}{more}.", few.join(", ")));
+    let only_in_one = [(&comparison.only_before, "first"), (&comparison.only_after, "second")];
+    for (series, window) in only_in_one.iter().filter(|(series, _)| !series.is_empty()) {
+        let names: Vec<String> = series.iter().take(4).map(|n| format!("{} {}", n.counter, n.instance)).collect();
+        let names: Vec<&str> = names.iter().map(|name| name.trim_end()).collect();
+        let more = if series.len() > 4 { format!(" and {} more", series.len() - 4) } else { String::new() };
+        remarks.push(format!("Only in the {window} window: {}{more}.", names.join(", ")));
     }
     if comparison.left_out > 0 {
         let series = format_count(comparison.left_out, "series was", "series were");
@@ -236,8 +240,8 @@ pub fn render_screen(comparison: &WindowComparison, max_rows: usize, zone: &Disp
     }
     out.push('\n');
     let rows = screen_rows(comparison, max_rows);
-    let all = rank_rows(comparison);
-    let changed = all.iter().filter(|r| r.noise == Some(false)).count();
+    let ranked = rank_rows(comparison);
+    let changed = ranked.iter().filter(|r| r.noise == Some(false)).count();
     let mut table = TextTable::new()
         .with_text_column("counter")
         .with_text_column("of")
@@ -259,8 +263,8 @@ pub fn render_screen(comparison: &WindowComparison, max_rows: usize, zone: &Disp
     out.push_str(&table.render(style));
     out.push('\n');
     let mut remark_parts =
-        vec![format!("{changed} of {} changed beyond noise.", format_count(all.len(), "counter", "counters"))];
-    if all.len() > rows.len() {
+        vec![format!("{changed} of {} changed beyond noise.", format_count(ranked.len(), "counter", "counters"))];
+    if ranked.len() > rows.len() {
         remark_parts.push("--all, --json and -o FILE.html show the others.".to_owned());
     }
     remark_parts.extend(comparison_remarks(comparison));
@@ -312,13 +316,13 @@ pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
     let is_worse = comparison.outcome == ChangeOutcome::Worse;
     let beside = &page.beside;
     // if the user's file brings a heading, the comparison's sentence moves to the section on the windows
-    let (first, rest) = comparison.sentence.split_once(". ").unwrap_or((&comparison.sentence, ""));
-    let (title, own) = match beside.title.as_str() {
+    let (first, later) = comparison.sentence.split_once(". ").unwrap_or((&comparison.sentence, ""));
+    let (title, moved_sentence) = match beside.title.as_str() {
         "" => (first.trim_end_matches('.'), None),
         title => (title, Some(&comparison.sentence)),
     };
     let windows = html! {
-        @if let Some(sentence) = own { p { (sentence) } }
+        @if let Some(sentence) = moved_sentence { p { (sentence) } }
         (windows_table(comparison, &page))
     };
     let rows: Vec<Vec<Markup>> = rank_rows(comparison).into_iter().take(MAX_TABLE_ROWS).map(table_cells).collect();
@@ -330,7 +334,7 @@ pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
             div.card.verdict.none[!is_worse] {
                 h1 { (title) }
                 @for line in &beside.lead { p.dim { (mark_code(line)) } }
-                @if own.is_none() && !rest.is_empty() { p.first { (rest) } }
+                @if moved_sentence.is_none() && !later.is_empty() { p.first { (later) } }
             }
         }
         main {
@@ -371,7 +375,8 @@ fn charts_section(page: &ComparePage) -> Markup {
     if page.charts.is_empty() {
         return Markup::default();
     }
-    let bare = HtmlReport {
+    // the figures need only the zone
+    let empty_report = HtmlReport {
         verdicts: Vec::new(),
         charts: Vec::new(),
         heat: Vec::new(),
@@ -380,10 +385,11 @@ fn charts_section(page: &ComparePage) -> Markup {
         zone: page.zone.clone(),
         version: String::new(),
     };
-    let figures = page.charts.iter().enumerate();
+    let charts = page.charts.iter().enumerate();
+    let figures = charts.map(|(number, chart)| chart_figure(chart, &empty_report, &format!("c{number}"), ""));
     html! {
         p { "Both windows are aligned at their start; the times are those of the second." }
-        (sheet::chart_cards(figures.map(|(number, chart)| chart_figure(chart, &bare, &format!("c{number}"), ""))))
+        (sheet::chart_cards(figures))
     }
 }
 

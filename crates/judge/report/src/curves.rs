@@ -139,7 +139,7 @@ fn make_x_ruler(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
     values.sort_unstable_by(f64::total_cmp);
     values.dedup();
     let (low, high) = (*values.first()?, *values.last()?);
-    let marked = |values: Vec<f64>| values.into_iter().map(|v| (v, point_label(v, axis))).collect();
+    let label_values = |values: Vec<f64>| values.into_iter().map(|v| (v, point_label(v, axis))).collect();
     let ruler = match axis.scale {
         AxisScale::Nines => {
             let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
@@ -153,11 +153,11 @@ fn make_x_ruler(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
             }
         }
         // the measured values are the most useful marks
-        AxisScale::Log => Ruler { scale: AxisScale::Log, low, high, marks: marked(thin_values(values, 9)) },
+        AxisScale::Log => Ruler { scale: AxisScale::Log, low, high, marks: label_values(thin_values(values, 9)) },
         AxisScale::Linear => {
             let marks = axis::round_values(low.min(0.0), high, 8);
             let high = high.max(marks.last().copied().unwrap_or(high));
-            Ruler { scale: AxisScale::Linear, low: marks[0], high, marks: marked(marks) }
+            Ruler { scale: AxisScale::Linear, low: marks[0], high, marks: label_values(marks) }
         }
     };
     Some(ruler)
@@ -167,27 +167,27 @@ fn make_x_ruler(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
 fn decade_values(low: f64, high: f64) -> Vec<f64> {
     let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let steps: &[f64] = if to - from <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-    let all: Vec<f64> = (from..=to).flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d))).collect();
-    let first = all.iter().rposition(|v| *v <= low * (1.0 + 1e-9)).unwrap_or(0);
-    let last = all.iter().position(|v| *v >= high * (1.0 - 1e-9)).unwrap_or(all.len() - 1);
-    all[first..=last.max(first)].to_vec()
+    let values: Vec<f64> = (from..=to).flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d))).collect();
+    let first = values.iter().rposition(|v| *v <= low * (1.0 + 1e-9)).unwrap_or(0);
+    let last = values.iter().position(|v| *v >= high * (1.0 - 1e-9)).unwrap_or(values.len() - 1);
+    values[first..=last.max(first)].to_vec()
 }
 
 /// Builds the y axis for `points`; `None` if there are none.
 fn make_y_ruler(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
-    let ends = |(a, b): (f64, f64), y: f64| (f64::min(a, y), f64::max(b, y));
-    let (low, max_y) = points.iter().map(|p| p.y).fold((f64::MAX, f64::MIN), ends);
+    let extend = |(a, b): (f64, f64), y: f64| (f64::min(a, y), f64::max(b, y));
+    let (low, max_y) = points.iter().map(|p| p.y).fold((f64::MAX, f64::MIN), extend);
     // an interval of few repeats may be huge: it must not flatten the line
-    let reach = points.iter().filter_map(|p| Some(p.interval?.1.min(MAX_INTERVAL_RATIO * max_y)));
-    let (_, high) = reach.fold((low, max_y), ends);
-    let logarithmic = chart.y.scale == AxisScale::Log && low > 0.0 && high >= MIN_LOG_RATIO * low;
-    let (scale, mut values) = if logarithmic {
+    let interval_tops = points.iter().filter_map(|p| Some(p.interval?.1.min(MAX_INTERVAL_RATIO * max_y)));
+    let (_, high) = interval_tops.fold((low, max_y), extend);
+    let is_logarithmic = chart.y.scale == AxisScale::Log && low > 0.0 && high >= MIN_LOG_RATIO * low;
+    let (scale, mut values) = if is_logarithmic {
         (AxisScale::Log, decade_values(low, high))
     } else {
         (AxisScale::Linear, axis::value_axis(low.min(high), high, &chart.y.unit, 5))
     };
     let (low, high) = (*values.first()?, *values.last()?);
-    if logarithmic && values.len() > 7 {
+    if is_logarithmic && values.len() > 7 {
         values = thin_values(values, 7);
     }
     Some(Ruler { scale, low, high, marks: values.into_iter().map(|v| (v, point_label(v, &chart.y))).collect() })
@@ -195,15 +195,15 @@ fn make_y_ruler(chart: &Curves, points: &[CurvePoint]) -> Option<Ruler> {
 
 /// Returns the points of a line that lie within both scales.
 fn drawable_points(chart: &Curves, line: &ChartCurve) -> Vec<CurvePoint> {
-    // a file may hold values that no measurement gives; the axes cannot show them
-    let possible = |v: f64| v == 0.0 || (1e-15..1e24).contains(&v);
-    let fits = |scale: AxisScale, v: f64| match scale {
-        AxisScale::Linear => possible(v),
-        AxisScale::Log => possible(v) && v > 0.0,
+    // a file may hold values that no measurement yields; the axes cannot show them
+    let is_possible = |v: f64| v == 0.0 || (1e-15..1e24).contains(&v);
+    let is_on_scale = |scale: AxisScale, v: f64| match scale {
+        AxisScale::Linear => is_possible(v),
+        AxisScale::Log => is_possible(v) && v > 0.0,
         AxisScale::Nines => (0.0..1.0).contains(&v),
     };
-    let height = if chart.y.scale == AxisScale::Log { AxisScale::Log } else { AxisScale::Linear };
-    line.points.iter().copied().filter(|p| fits(chart.x.scale, p.x) && fits(height, p.y)).collect()
+    let y_scale = if chart.y.scale == AxisScale::Log { AxisScale::Log } else { AxisScale::Linear };
+    line.points.iter().copied().filter(|p| is_on_scale(chart.x.scale, p.x) && is_on_scale(y_scale, p.y)).collect()
 }
 
 /// Returns the estimated width of a label, pixels.
@@ -214,25 +214,26 @@ fn label_width_px(label: &str) -> f64 {
 /// Returns which labels along an axis are shown in a plot of any width, and which in a wide one. Of two labels that
 /// would touch, the right one is shown.
 fn visible_labels(marks: &[(f64, &str)]) -> (Vec<bool>, Vec<bool>) {
-    let pass = |kept: &[bool], width: f64| -> Vec<bool> {
-        let mut shown = kept.to_vec();
+    // shows further labels where a plot of this width has space beside those already shown
+    let add_labels = |shown: &[bool], width_px: f64| -> Vec<bool> {
+        let mut shown = shown.to_vec();
         for index in (0..marks.len()).rev() {
-            let apart = |other: usize| {
-                let gap = (marks[index].0 - marks[other].0).abs() * width;
+            let is_apart_from = |other: usize| {
+                let gap = (marks[index].0 - marks[other].0).abs() * width_px;
                 gap >= (label_width_px(marks[index].1) + label_width_px(marks[other].1)) / 2.0 + LABEL_GAP_PX
             };
-            shown[index] |= (0..marks.len()).filter(|other| *other != index && shown[*other]).all(apart);
+            shown[index] |= (0..marks.len()).filter(|other| *other != index && shown[*other]).all(is_apart_from);
         }
         shown
     };
-    let narrow = pass(&vec![false; marks.len()], MIN_PLOT_WIDTHS_PX.0);
-    let wide = pass(&narrow, MIN_PLOT_WIDTHS_PX.1);
+    let narrow = add_labels(&vec![false; marks.len()], MIN_PLOT_WIDTHS_PX.0);
+    let wide = add_labels(&narrow, MIN_PLOT_WIDTHS_PX.1);
     (narrow, wide)
 }
 
 /// Draws the marks below the plot; a value whose label does not fit keeps its tick.
-fn draw_x_marks(along: &Ruler) -> Markup {
-    let marks: Vec<(f64, &str)> = along.marks.iter().map(|(v, label)| (along.share(*v), label.as_str())).collect();
+fn draw_x_marks(ruler: &Ruler) -> Markup {
+    let marks: Vec<(f64, &str)> = ruler.marks.iter().map(|(v, label)| (ruler.share(*v), label.as_str())).collect();
     let (narrow, wide) = visible_labels(&marks);
     html! {
         @for (index, (share, label)) in marks.iter().enumerate() {
@@ -253,56 +254,56 @@ struct ChartParts {
 /// Draws the chart, with line names of at most `max_label_columns` beside the lines; `None` if no point can be drawn.
 fn draw_parts(chart: &Curves, max_label_columns: usize) -> Option<ChartParts> {
     let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(MAX_LINES).map(|l| drawable_points(chart, l)).collect();
-    let all: Vec<CurvePoint> = lines.iter().flatten().copied().collect();
-    let (along, up) = (make_x_ruler(chart, &all)?, make_y_ruler(chart, &all)?);
-    let full: Vec<&str> = chart.lines.iter().take(MAX_LINES).map(|l| l.name.as_str()).collect();
-    let mut short = palette::shorten_names(&full, MAX_FILE_LABEL_COLUMNS, "…");
+    let points: Vec<CurvePoint> = lines.iter().flatten().copied().collect();
+    let (x_ruler, y_ruler) = (make_x_ruler(chart, &points)?, make_y_ruler(chart, &points)?);
+    let full_names: Vec<&str> = chart.lines.iter().take(MAX_LINES).map(|l| l.name.as_str()).collect();
+    let mut labels = palette::shorten_names(&full_names, MAX_FILE_LABEL_COLUMNS, "…");
     let mut names = Vec::new();
-    if short.iter().any(|name| text::display_width(name) > max_label_columns) {
+    if labels.iter().any(|name| text::display_width(name) > max_label_columns) {
         let letters = || ('a'..='z').map(String::from);
-        names = letters().zip(&full).map(|(letter, name)| format!("{letter}: {name}")).collect();
-        short = letters().take(full.len()).collect();
+        names = letters().zip(&full_names).map(|(letter, name)| format!("{letter}: {name}")).collect();
+        labels = letters().take(full_names.len()).collect();
     }
-    let name = |number: usize| short[number].clone();
-    let ends = lines.iter().enumerate().filter_map(|(n, points)| Some((up.y(points.last()?.y), n))).collect();
+    let label = |number: usize| labels[number].clone();
+    let ends = lines.iter().enumerate().filter_map(|(n, points)| Some((y_ruler.y(points.last()?.y), n))).collect();
     let paths = html! {
         @for (number, points) in lines.iter().enumerate().filter(|(_, points)| points.len() > 1) {
-            path class={ "mean s" (number) } d=(path_text(points, &along, &up)) {}
+            path class={ "mean s" (number) } d=(path_text(points, &x_ruler, &y_ruler)) {}
         }
     };
     let body = html! {
-        (svg::draw_rows(up.marks.iter().map(|(v, label)| (up.y(*v), label.as_str()))))
-        (draw_x_marks(&along))
+        (svg::draw_rows(y_ruler.marks.iter().map(|(v, mark)| (y_ruler.y(*v), mark.as_str()))))
+        (draw_x_marks(&x_ruler))
         (svg::stretch_paths(paths))
-        @for (number, points) in lines.iter().enumerate() { (draw_dots(chart, points, number, &along, &up)) }
-        @if full.iter().any(|name| !name.is_empty()) { (svg::draw_names(ends, name, |number| number)) }
+        @for (number, points) in lines.iter().enumerate() { (draw_dots(chart, points, number, &x_ruler, &y_ruler)) }
+        @if full_names.iter().any(|name| !name.is_empty()) { (svg::draw_names(ends, label, |number| number)) }
     };
-    let widest = |labels: &mut dyn Iterator<Item = usize>| labels.max().unwrap_or(0);
-    let left = widest(&mut up.marks.iter().map(|(_, l)| text::display_width(l))) * 7 + 14;
-    let right = widest(&mut (0..lines.len()).map(|n| text::display_width(&name(n)))) * 7 + 22;
-    Some(ChartParts { left_px: left, right_px: right, body, names })
+    let widest = |widths: &mut dyn Iterator<Item = usize>| widths.max().unwrap_or(0);
+    let left_px = widest(&mut y_ruler.marks.iter().map(|(_, mark)| text::display_width(mark))) * 7 + 14;
+    let right_px = widest(&mut (0..lines.len()).map(|n| text::display_width(&label(n)))) * 7 + 22;
+    Some(ChartParts { left_px, right_px, body, names })
 }
 
 /// Writes the path through the points, as its attribute `d`.
-fn path_text(points: &[CurvePoint], along: &Ruler, up: &Ruler) -> String {
-    let place = |p: &CurvePoint| {
+fn path_text(points: &[CurvePoint], x_ruler: &Ruler, y_ruler: &Ruler) -> String {
+    let point_text = |p: &CurvePoint| {
         format!(
             "{} {}",
-            format_coordinate(along.share(p.x) * 1000.0),
-            format_coordinate((1.0 - up.share(p.y)) * 1000.0)
+            format_coordinate(x_ruler.share(p.x) * 1000.0),
+            format_coordinate((1.0 - y_ruler.share(p.y)) * 1000.0)
         )
     };
-    format!("M{}", points.iter().map(place).collect::<Vec<_>>().join("L"))
+    format!("M{}", points.iter().map(point_text).collect::<Vec<_>>().join("L"))
 }
 
 /// Draws a dot for each point, with its values as a tooltip, and its interval.
-fn draw_dots(chart: &Curves, points: &[CurvePoint], number: usize, along: &Ruler, up: &Ruler) -> Markup {
-    let y = |value: f64| format_coordinate(up.y(value));
+fn draw_dots(chart: &Curves, points: &[CurvePoint], number: usize, x_ruler: &Ruler, y_ruler: &Ruler) -> Markup {
+    let y = |value: f64| format_coordinate(y_ruler.y(value));
     html! {
         @for p in points.iter().filter(|_| points.len() <= MAX_DOTTED_POINTS) {
-            @let x = format_percent(along.share(p.x));
+            @let x = format_percent(x_ruler.share(p.x));
             @if let Some((low, high)) = p.interval.filter(|(low, high)| high > low) {
-                line class={ "spread k" (number) } x1=(x) x2=(x) y1=(y(low.max(up.low))) y2=(y(high)) {}
+                line class={ "spread k" (number) } x1=(x) x2=(x) y1=(y(low.max(y_ruler.low))) y2=(y(high)) {}
             }
             circle class={ "k" (number) } cx=(x) cy=(y(p.y)) r="3" {
                 title { (point_label(p.x, &chart.x)) ": " (units::format_value(p.y, &chart.y.unit)) }
@@ -369,7 +370,7 @@ const KEY_LINE_HEIGHT_PX: f64 = 16.0;
 /// Width of a line of the key, columns.
 const KEY_COLUMNS: usize = 115;
 
-/// Colours of what stands beside the charts in such a file.
+/// Colours of the background and the texts around the charts in such a file.
 const FILE_CSS: &str = ".ground { fill: var(--card); } .title { fill: var(--ink); }\n";
 
 /// Draws charts below each other as a self-contained SVG file. `title` stands
@@ -382,12 +383,12 @@ pub fn render_svg_file(title: &str, charts: &[Curves]) -> String {
             drawings.push((chart, parts, lines));
         }
     }
-    let tall = |lines: &[String]| FILE_CHART_HEIGHT_PX + KEY_LINE_HEIGHT_PX * lines.len() as f64;
-    let height = format_coordinate(48.0 + drawings.iter().map(|(.., lines)| tall(lines)).sum::<f64>());
+    let chart_height = |lines: &[String]| FILE_CHART_HEIGHT_PX + KEY_LINE_HEIGHT_PX * lines.len() as f64;
+    let height = format_coordinate(48.0 + drawings.iter().map(|(.., lines)| chart_height(lines)).sum::<f64>());
     let mut top = 48.0;
     let mut drawn = Vec::new();
     for (number, (chart, parts, lines)) in drawings.into_iter().enumerate() {
-        let height = tall(&lines);
+        let height = chart_height(&lines);
         drawn.push(file_chart(chart, parts, &lines, top, &format!("c{number}")));
         top += height;
     }

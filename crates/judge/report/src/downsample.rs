@@ -2,9 +2,9 @@
 //! memory. Means are weighted as the counter's kind requires: each bucket sums
 //! numerators and denominators ([`CounterSummary`]) and divides once.
 
-use diskwright_base::catalogue::display_unit;
 use std::sync::Arc;
 
+use diskwright_base::catalogue::display_unit;
 use diskwright_base::{Catalogue, CounterKind, CounterPlan, CounterSummary, Frame, Schema, Tick};
 
 /// Values of a counter over one time interval of a chart; `NaN` without data.
@@ -133,11 +133,11 @@ impl Downsampler {
                 let sum = sum_range(plan, frame, run.ticks.clone(), &self.values);
                 let cell = &mut line.cells[run.bucket];
                 let (numerator, denominator) = (sum.numerator * run.share, sum.denominator * run.share);
-                let mut part = CounterSummary { numerator, denominator, ..sum };
+                let mut bucket_sum = CounterSummary { numerator, denominator, ..sum };
                 if run.is_sliver {
-                    (part.min, part.max) = (None, None);
+                    (bucket_sum.min, bucket_sum.max) = (None, None);
                 }
-                cell.sum.merge_summary(&part);
+                cell.sum.merge_summary(&bucket_sum);
                 cell.covered_ns += run.covered_ns * sum.ticks as f64 / run.ticks.len() as f64;
             }
         }
@@ -155,13 +155,14 @@ impl Downsampler {
 
     /// Assigns one tick to the buckets that it overlaps.
     fn assign_tick(&self, index: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
-        let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
-        let end = (tick.time_ns as f64 - self.from_ns as f64) / width;
-        let length = tick.elapsed_ns as f64 / width;
+        let width_ns = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
+        // start, end and length of the tick are in widths of a bucket, from the start of the window
+        let end = (tick.time_ns as f64 - self.from_ns as f64) / width_ns;
+        let length = tick.elapsed_ns as f64 / width_ns;
         let length = if self.whole_ticks && end >= 0.0 { length.min(end) } else { length };
         let start = end - length;
         if length == 0.0 {
-            // covers no time of the window, but a level still has a value at its time
+            // the tick covers no time of the window, but a level still has a value at its time
             if (0.0..=self.count as f64).contains(&end) {
                 let bucket = (end as usize).min(self.count - 1);
                 runs.push(TickRun { ticks: index..index + 1, bucket, share: 1.0, covered_ns: 0.0, is_sliver: false });
@@ -177,7 +178,7 @@ impl Downsampler {
             if share < 1e-9 {
                 continue;
             }
-            let covered_ns = inside * width;
+            let covered_ns = inside * width_ns;
             match runs.last_mut() {
                 // whole ticks of one bucket are summed together
                 Some(run) if run.bucket == bucket && run.share == 1.0 && share == 1.0 && run.ticks.end == index => {
@@ -214,14 +215,14 @@ impl Downsampler {
     /// Returns the buckets of each wanted counter, in the order of `wanted`. Totals
     /// are given per second, so that the width of a bucket does not matter.
     pub fn finish(self) -> Vec<Vec<ChartBucket>> {
-        let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
+        let width_ns = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
         let bucket = |plan: &CounterPlan, cell: &DownsampleCell| {
             let sum = &cell.sum;
             let value = match plan.kind() {
                 CounterKind::Total => (sum.denominator > 0.0).then(|| sum.numerator / sum.denominator),
                 _ => plan.summary_value(sum),
             };
-            let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
+            let gap_share = (1.0 - cell.covered_ns / width_ns).clamp(0.0, 1.0);
             let Some(mean) = value else { return ChartBucket { gap_share, ..ChartBucket::GAP } };
             let (min_value, max_value) = (sum.min.unwrap_or(mean), sum.max.unwrap_or(mean));
             ChartBucket { min: min_value, mean, max: max_value, gap_share, weight: sum.denominator }

@@ -18,25 +18,26 @@ pub fn explain_counter(counter: &Counter, style: &Style) -> String {
     page.add_field("unit", &unit_text(&counter.unit));
     page.add_field("over time", over_time(counter.kind));
     page.add_field("over instances", over_instances(counter.over_instances));
-    for (number, derive) in counter.derive.iter().enumerate() {
-        page.add_field(if number == 0 { "computed as" } else { "or as" }, &formula_text(derive, counter.object_name()));
+    for (number, formula) in counter.derive.iter().enumerate() {
+        let name = if number == 0 { "computed as" } else { "or as" };
+        page.add_field(name, &formula_text(formula, counter.object_name()));
     }
     let names = &counter.names;
-    let others: [(&str, &[String]); 5] = [
+    let names_by_tool: [(&str, &[String]); 5] = [
         ("Windows NT", &names.nt),
         ("sysstat", &names.sysstat),
         ("Prometheus", &names.prometheus),
         ("Linux", &names.linux),
         ("PCP", &names.pcp),
     ];
-    for (tool, names) in others.into_iter().filter(|(_, names)| !names.is_empty()) {
+    for (tool, names) in names_by_tool.into_iter().filter(|(_, names)| !names.is_empty()) {
         page.add_field(tool, &names.join(", "));
     }
     page.add_field("source", &counter.source);
     page.out
 }
 
-/// Returns a counter in a few words: `time per transfer (physical disk)`.
+/// Names a counter in a few words: `time per transfer (physical disk)`.
 pub fn counter_label(counter: &Counter) -> String {
     format!("{} ({})", axis::counter_words(&counter.id), counter.object_name().replace('_', " "))
 }
@@ -72,12 +73,12 @@ pub fn explain_rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     }
     let mut sustained = format!("{} of the time", units::format_value(rule.sustained.share, "fraction"));
     if rule.sustained.at_least_s > 0.0 {
-        let needed = format_duration(rule.sustained.at_least_s);
-        sustained.push_str(&format!(", and {needed} in total (at most half of the window)"));
+        let duration = format_duration(rule.sustained.at_least_s);
+        sustained.push_str(&format!(", and {duration} in total (at most half of the window)"));
     }
     if rule.sustained.in_a_row_s > 0.0 {
-        let stretch = format_duration(rule.sustained.in_a_row_s);
-        sustained.push_str(&format!(", and {stretch} without a break (at most half of the window)"));
+        let duration = format_duration(rule.sustained.in_a_row_s);
+        sustained.push_str(&format!(", and {duration} without a break (at most half of the window)"));
     }
     page.add_field("for at least", &sustained);
     page.add_field("set aside by", &rule.none.join(", "));
@@ -186,37 +187,37 @@ fn over_instances(over: OverInstances) -> &'static str {
 }
 
 /// Writes a formula as text; counters of the same object appear by their short names.
-fn formula_text(derive: &Formula, object: &str) -> String {
-    let short = |id: &String| id.strip_prefix(object).and_then(|r| r.strip_prefix('.')).unwrap_or(id).to_owned();
-    let list = |ids: &[String], sign: &str| ids.iter().map(short).collect::<Vec<_>>().join(sign);
-    let mut words = list(&derive.sum, " + ");
-    for id in &derive.optional {
-        words.push_str(&format!(" + {} (where there is one)", short(id)));
+fn formula_text(formula: &Formula, object: &str) -> String {
+    let short_id = |id: &String| id.strip_prefix(object).and_then(|r| r.strip_prefix('.')).unwrap_or(id).to_owned();
+    let list = |ids: &[String], sign: &str| ids.iter().map(short_id).collect::<Vec<_>>().join(sign);
+    let mut words = list(&formula.sum, " + ");
+    for id in &formula.optional {
+        words.push_str(&format!(" + {} (where there is one)", short_id(id)));
     }
-    if !derive.minus.is_empty() {
-        words.push_str(&format!(" - {}", list(&derive.minus, " - ")));
+    if !formula.minus.is_empty() {
+        words.push_str(&format!(" - {}", list(&formula.minus, " - ")));
     }
-    let several = derive.sum.len() + derive.optional.len() + derive.minus.len() > 1;
-    let divided = !matches!(derive.per, FormulaDivisor::Nothing);
-    if several && (divided || derive.times != 1.0) {
+    let has_several_terms = formula.sum.len() + formula.optional.len() + formula.minus.len() > 1;
+    let is_divided = !matches!(formula.per, FormulaDivisor::Nothing);
+    if has_several_terms && (is_divided || formula.times != 1.0) {
         words = format!("({words})");
     }
-    match &derive.per {
+    match &formula.per {
         FormulaDivisor::Nothing => {}
         FormulaDivisor::Time(_) => words.push_str(" / seconds of the tick"),
-        FormulaDivisor::Counters(ids) if ids.len() == 1 => words.push_str(&format!(" / {}", short(&ids[0]))),
+        FormulaDivisor::Counters(ids) if ids.len() == 1 => words.push_str(&format!(" / {}", short_id(&ids[0]))),
         FormulaDivisor::Counters(ids) => words.push_str(&format!(" / ({})", list(ids, " + "))),
     }
-    if derive.per_second {
+    if formula.per_second {
         words.push_str(" / seconds of the tick");
     }
-    if derive.times != 1.0 {
-        words.push_str(&format!(" x {}", units::format_significant(derive.times)));
+    if formula.times != 1.0 {
+        words.push_str(&format!(" x {}", units::format_significant(formula.times)));
     }
-    if derive.complement {
+    if formula.complement {
         words = format!("1 - {words}");
     }
-    if let Some(cap) = derive.cap {
+    if let Some(cap) = formula.cap {
         words.push_str(&format!(", at most {}", units::format_significant(cap)));
     }
     words

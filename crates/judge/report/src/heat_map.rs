@@ -54,8 +54,9 @@ fn describe_heat_map(chart: &HeatChart, zone: &DisplayZone) -> String {
 /// Draws the map as a `figure` with one `svg`; `id` must be unique in the page. Returns empty markup if there was no
 /// request.
 pub(crate) fn draw_heat_map(chart: &HeatChart, zone: &DisplayZone, id: &str) -> Markup {
-    let has = |row: &usize| chart.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
-    let rows = || (0..chart.labels.len()).filter(has);
+    let has_requests =
+        |row: &usize| chart.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
+    let rows = || (0..chart.labels.len()).filter(has_requests);
     let (Some(first), Some(last)) = (rows().next(), rows().next_back()) else { return Markup::default() };
     let height = (last - first + 1) as f64 * ROW_HEIGHT_PX;
     let words = describe_heat_map(chart, zone);
@@ -81,16 +82,16 @@ pub(crate) fn draw_heat_map(chart: &HeatChart, zone: &DisplayZone, id: &str) -> 
     }
 }
 
-/// Draws a cell for each column and row that has requests; `last` is the row at the top. There are thousands of them,
-/// of numbers alone, so they are written without a template.
+/// Draws a cell for each column and row that has requests; `last` is the row at the top. There are thousands of
+/// cells and they contain only numbers, so they are written without a template.
 fn draw_cells(chart: &HeatChart, last: usize) -> Markup {
-    let densest = chart.columns.iter().flatten().copied().max().unwrap_or(0);
+    let max_count = chart.columns.iter().flatten().copied().max().unwrap_or(0);
     let width = MAP_WIDTH / chart.columns.len().max(1) as f64;
     let mut out = String::new();
     for (index, column) in chart.columns.iter().enumerate() {
         for (row, count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
             // a single request must be visible too
-            let share = 0.15 + 0.85 * (*count as f64).ln_1p() / (densest as f64).ln_1p();
+            let share = 0.15 + 0.85 * (*count as f64).ln_1p() / (max_count as f64).ln_1p();
             out.push_str(&format!(
                 "<rect class=\"cell\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{row_height}\" opacity=\"{}\"/>",
                 format_coordinate(index as f64 * width),

@@ -49,9 +49,9 @@ impl HtmlReport {
     /// Chooses a style for each device's line, the same in all charts.
     fn palette(&self) -> Palette {
         let verdicts = || self.verdicts.iter().take(1);
-        let found = verdicts().flat_map(|v| v.findings.iter().map(|f| f.instance.as_str()));
-        let heading = verdicts().flat_map(|v| v.trends.iter().map(|t| t.instance.as_str()));
-        Palette::from_charts(&self.charts, found.chain(heading))
+        let finding_instances = verdicts().flat_map(|v| v.findings.iter().map(|f| f.instance.as_str()));
+        let trend_instances = verdicts().flat_map(|v| v.trends.iter().map(|t| t.instance.as_str()));
+        Palette::from_charts(&self.charts, finding_instances.chain(trend_instances))
     }
 }
 
@@ -102,10 +102,11 @@ fn finish_document(title: &str, body: Markup, foot: Markup, version: &str) -> St
 
 /// Renders headline, table of contents and all sections that have content.
 fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
-    let mut used = Vec::new();
-    let evidence = evidence_section(report, verdict, &mut used);
-    let rest: Vec<&Chart> =
-        report.charts.iter().enumerate().filter(|(index, _)| !used.contains(index)).map(|(_, chart)| chart).collect();
+    let mut shown_charts = Vec::new();
+    let evidence = evidence_section(report, verdict, &mut shown_charts);
+    let charts = report.charts.iter().enumerate();
+    let appendix: Vec<&Chart> =
+        charts.filter(|(index, _)| !shown_charts.contains(index)).map(|(_, chart)| chart).collect();
     let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("evidence", "Evidence", evidence),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
@@ -120,7 +121,7 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
         ("bookmarks", "Bookmarks", sections::bookmarks_section(report)),
         ("machine", "The machine", sections::machine_section(report.topology.as_ref())),
         ("latency", "Latency of single requests", heat_maps(report)),
-        ("charts", "Main counters", sections::charts_section(report, &rest)),
+        ("charts", "Main counters", sections::charts_section(report, &appendix)),
     ];
     parts.retain(|(_, _, content)| !content.0.is_empty());
     html! {
@@ -214,23 +215,23 @@ fn confidence_words(confidence: f64) -> &'static str {
     }
 }
 
-/// Renders a card for each finding; adds the positions of the charts shown here to `used`.
-fn evidence_section(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> Markup {
+/// Renders a card for each finding; adds the positions of the charts shown here to `shown_charts`.
+fn evidence_section(report: &HtmlReport, verdict: &Verdict, shown_charts: &mut Vec<usize>) -> Markup {
     if verdict.findings.is_empty() {
         return html! { p { "No rule of this pack held long enough to be a finding." } };
     }
     let mut card = |number: usize, finding: &Finding| {
         let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
-        used.extend(chart);
+        shown_charts.extend(chart);
         let drawn =
             chart.map(|index| report.charts[index].clone()).or_else(|| chart_book::finding_chart(verdict, finding));
         let figure = drawn.map(|chart| chart_figure(&chart, report, &format!("f{number}"), &chart_key(&chart)));
-        finding_card(report, (finding, verdict.window.seconds), figure)
+        finding_card(report, finding, verdict.window.seconds, figure)
     };
     html! { @for (number, finding) in verdict.findings.iter().enumerate() { (card(number, finding)) } }
 }
 
-fn finding_card(report: &HtmlReport, (finding, window_s): (&Finding, f64), figure: Option<Markup>) -> Markup {
+fn finding_card(report: &HtmlReport, finding: &Finding, window_s: f64, figure: Option<Markup>) -> Markup {
     let severity = finding.severity.name();
     let beside = verdict_words::evidence_values(finding);
     html! {
@@ -269,11 +270,11 @@ fn finding_card(report: &HtmlReport, (finding, window_s): (&Finding, f64), figur
 pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> Markup {
     let unit = axis::unit_caption(&chart.unit, &chart.title);
     // a title that starts with a device name keeps the case of that name
-    let named = chart.lines.len() == 1 && {
+    let starts_with_instance = chart.lines.len() == 1 && {
         let instance = &chart.lines[0].instance;
         !instance.is_empty() && chart.title.starts_with(instance)
     };
-    let title = if named { chart.title.clone() } else { sentence_case(&chart.title) };
+    let title = if starts_with_instance { chart.title.clone() } else { sentence_case(&chart.title) };
     html! {
         "\n"
         figure {
@@ -286,9 +287,9 @@ pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &s
 
 /// Explains the marks that a chart has.
 fn chart_key(chart: &Chart) -> String {
-    let spread = |b: &crate::ChartBucket| !b.is_gap() && b.max > b.min;
-    let banded = chart.lines.len() == 1 && chart.lines[0].buckets.iter().any(spread);
-    let lead = if banded { "Line: mean; band: minimum to maximum." } else { "" };
+    let has_range = |b: &crate::ChartBucket| !b.is_gap() && b.max > b.min;
+    let has_band = chart.lines.len() == 1 && chart.lines[0].buckets.iter().any(has_range);
+    let lead = if has_band { "Line: mean; band: minimum to maximum." } else { "" };
     format!("{lead} {}", rare_key(chart)).trim().to_owned()
 }
 

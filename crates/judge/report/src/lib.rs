@@ -31,8 +31,8 @@ pub mod terminal_chart;
 pub mod terminal_curves;
 pub mod text;
 pub mod time;
-
 mod trends;
+mod verdict_words;
 
 pub use chart_book::ChartBook;
 pub use chart_model::{Chart, ChartLine};
@@ -41,4 +41,3 @@ pub use html::HtmlReport;
 pub use style::{Ink, Style};
 pub use table::{Align, TextTable};
 pub use time::DisplayZone;
-mod verdict_words;

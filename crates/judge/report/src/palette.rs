@@ -13,7 +13,7 @@ pub(crate) const STYLE_COUNT: usize = 12;
 /// The style of each name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Palette {
-    of: BTreeMap<String, usize>,
+    styles: BTreeMap<String, usize>,
 }
 
 impl Palette {
@@ -25,20 +25,22 @@ impl Palette {
         let mut names: Vec<&str> = charts.iter().flat_map(drawn).chain(beside).filter(|n| is_device(n)).collect();
         names.sort_unstable();
         names.dedup();
-        let mut of: BTreeMap<String, usize> = BTreeMap::new();
+        let mut styles: BTreeMap<String, usize> = BTreeMap::new();
         for (index, name) in names.iter().enumerate() {
-            let mates: Vec<&str> = charts.iter().filter(|c| drawn(c).any(|n| n == *name)).flat_map(drawn).collect();
-            let taken = |style: &usize| mates.iter().any(|n| of.get(*n) == Some(style));
-            let used = |style: &usize| of.values().any(|s| s == style);
-            let free = (0..STYLE_COUNT).find(|s| !used(s)).or_else(|| (0..STYLE_COUNT).find(|s| !taken(s)));
-            of.insert((*name).to_owned(), free.unwrap_or(index % STYLE_COUNT));
+            let chart_mates: Vec<&str> =
+                charts.iter().filter(|c| drawn(c).any(|n| n == *name)).flat_map(drawn).collect();
+            let is_in_same_chart = |style: &usize| chart_mates.iter().any(|n| styles.get(*n) == Some(style));
+            let is_used = |style: &usize| styles.values().any(|s| s == style);
+            let unused = (0..STYLE_COUNT).find(|s| !is_used(s));
+            let free = unused.or_else(|| (0..STYLE_COUNT).find(|s| !is_in_same_chart(s)));
+            styles.insert((*name).to_owned(), free.unwrap_or(index % STYLE_COUNT));
         }
-        Palette { of }
+        Palette { styles }
     }
 
     /// Returns the styles of a chart's lines; lines that are not of a device get the first free styles.
     pub fn line_styles(&self, chart: &Chart) -> Vec<usize> {
-        let known: Vec<Option<usize>> = chart.lines.iter().map(|l| self.of.get(&l.instance).copied()).collect();
+        let known: Vec<Option<usize>> = chart.lines.iter().map(|l| self.styles.get(&l.instance).copied()).collect();
         let mut free = (0..).filter(|s| !known.contains(&Some(*s)));
         known.iter().map(|style| style.unwrap_or_else(|| free.next().unwrap_or(0)) % STYLE_COUNT).collect()
     }
@@ -50,32 +52,32 @@ fn is_device(name: &str) -> bool {
 }
 
 /// Shortens longer names to `columns` by cutting their middle, or to more columns if
-/// they would no longer differ. `more` is the mark put in place of the cut text.
-pub(crate) fn shorten_names(names: &[&str], columns: usize, more: &str) -> Vec<String> {
+/// they would no longer differ. `mark` takes the place of the cut text.
+pub(crate) fn shorten_names(names: &[&str], columns: usize, mark: &str) -> Vec<String> {
     let longest = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
-    let cut = |width: usize| -> Vec<String> { names.iter().map(|n| cut_middle(n, width, more)).collect() };
-    let differ = |list: &[String]| {
-        let equal = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
-        !(0..list.len()).any(|index| (0..index).any(|other| equal(index, other)))
+    let cut = |width: usize| -> Vec<String> { names.iter().map(|n| cut_middle(n, width, mark)).collect() };
+    let is_distinct = |list: &[String]| {
+        let is_collision = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
+        !(0..list.len()).any(|index| (0..index).any(|other| is_collision(index, other)))
     };
-    (columns..longest).map(cut).find(|list| differ(list)).unwrap_or_else(|| cut(longest.max(columns)))
+    (columns..longest).map(cut).find(|list| is_distinct(list)).unwrap_or_else(|| cut(longest.max(columns)))
 }
 
 /// Cuts the middle out of a name, to at most `width` columns. More of the end is kept
 /// than of the start, because device names differ mostly at their ends.
-fn cut_middle(name: &str, width: usize, more: &str) -> String {
+fn cut_middle(name: &str, width: usize, mark: &str) -> String {
     if text::display_width(name) <= width {
         return name.to_owned();
     }
-    let room = width.saturating_sub(text::display_width(more));
-    let tail = room * 3 / 5;
-    let start = text::cut_text(name, room - tail, "");
+    let kept_columns = width.saturating_sub(text::display_width(mark));
+    let tail_columns = kept_columns * 3 / 5;
+    let head = text::cut_text(name, kept_columns - tail_columns, "");
     let letters: Vec<char> = name.chars().collect();
-    let mut from = letters.len();
-    while from > 0 && text::display_width(&letters[from - 1..].iter().collect::<String>()) <= tail {
-        from -= 1;
+    let mut tail_start = letters.len();
+    while tail_start > 0 && text::display_width(&letters[tail_start - 1..].iter().collect::<String>()) <= tail_columns {
+        tail_start -= 1;
     }
-    format!("{start}{more}{}", letters[from..].iter().collect::<String>())
+    format!("{head}{mark}{}", letters[tail_start..].iter().collect::<String>())
 }
 
 #[cfg(test)]
@@ -94,7 +96,7 @@ mod tests {
         assert_eq!(palette.line_styles(&charts[0]), [1, 0]);
         assert_eq!(palette.line_styles(&charts[1]), [2, 0, 1]);
         assert_eq!(palette.line_styles(&charts[2]), [0]);
-        assert_eq!(palette.of.get("sdd"), Some(&3));
+        assert_eq!(palette.styles.get("sdd"), Some(&3));
         // more devices than styles: none is taken twice in a chart
         let names: Vec<String> = (0..30).map(|i| format!("sd{i:02}")).collect();
         let many: Vec<Chart> = (0..10)

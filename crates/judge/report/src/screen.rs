@@ -15,7 +15,7 @@ use crate::time::DisplayZone;
 use crate::trends;
 use crate::verdict_words;
 
-/// Rows of a common terminal less one for the prompt; the first remedy must end within them.
+/// Rows of a common terminal minus one for the prompt; the first remedy must end within them.
 const FIRST_LOOK_ROWS: usize = 23;
 
 /// Numbers of items and lines shown in the first half.
@@ -129,10 +129,10 @@ pub fn draw_screen(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> Stri
 
 /// Renders the same with nothing left out or cut, for a page that scrolls.
 pub fn draw_whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
-    const ALL: usize = usize::MAX;
+    const NO_LIMIT: usize = usize::MAX;
     let mut screen = Screen::new(style);
-    screen.add_front(verdict, zone, FrontDetail::new([ALL; 4], ALL, [ALL; 2]));
-    screen.add_back(verdict, zone, BackDetail::new([ALL; 2], [ALL; 3], ALL));
+    screen.add_front(verdict, zone, FrontDetail::new([NO_LIMIT; 4], NO_LIMIT, [NO_LIMIT; 2]));
+    screen.add_back(verdict, zone, BackDetail::new([NO_LIMIT; 2], [NO_LIMIT; 3], NO_LIMIT));
     screen.lines.join("\n") + "\n"
 }
 
@@ -258,13 +258,13 @@ impl<'a> Screen<'a> {
     /// Adds wrapped words with a hanging indent; `first` stands before the first
     /// line. At most `max_lines` lines are added; cut text ends in a mark.
     fn add_words(&mut self, first: &str, indent: usize, words: &str, ink: Option<Ink>, max_lines: usize) {
-        let room = self.style.width.saturating_sub(indent);
-        let mut lines = wrap(&self.style.clean_text(words), room, 0);
+        let columns = self.style.width.saturating_sub(indent);
+        let mut lines = wrap(&self.style.clean_text(words), columns, 0);
         if lines.len() > max_lines {
             lines.truncate(max_lines);
             if let Some(last) = lines.last_mut() {
                 let more = self.style.glyph(" …", " ...");
-                while text::display_width(last) + text::display_width(more) > room {
+                while text::display_width(last) + text::display_width(more) > columns {
                     let end = last.rfind(' ').unwrap_or(0);
                     last.truncate(end);
                 }
@@ -283,8 +283,8 @@ impl<'a> Screen<'a> {
         let window = &verdict.window;
         let host = if verdict.host.is_empty() { "this machine" } else { &verdict.host };
         let when = zone.format_range_between(&window.from, &window.to);
-        let watched = format!("{}, {when} ({})", style.clean_text(host), verdict_words::observation_text(verdict));
-        let lines = wrap(&watched, style.width, 0);
+        let observed = format!("{}, {when} ({})", style.clean_text(host), verdict_words::observation_text(verdict));
+        let lines = wrap(&observed, style.width, 0);
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());
         let ink = match verdict.bottleneck {
@@ -293,16 +293,15 @@ impl<'a> Screen<'a> {
             _ => Ink::Bad,
         };
         let badge = verdict_words::bottleneck_name(verdict.bottleneck).to_uppercase();
-        let sure = format!("confidence {}", verdict_words::confidence_percent(verdict));
+        let confidence = format!("confidence {}", verdict_words::confidence_percent(verdict));
         let bar = share_bar(verdict.confidence, if style.width < 60 { 4 } else { 12 }, style);
         let instance =
             cut_text(&style.clean_text(&verdict.instance), style.width.saturating_sub(badge.len() + 36), "~");
         let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
-        let gap = style
-            .width
-            .saturating_sub(text::display_width(&subject) + text::display_width(&bar) + text::display_width(&sure) + 2);
+        let used_columns: usize = [&subject, &bar, &confidence].map(|text| text::display_width(text)).iter().sum();
+        let gap = style.width.saturating_sub(used_columns + 2);
         self.lines.push(format!(
-            "{}{}{}  {sure}",
+            "{}{}{}  {confidence}",
             style.paint(ink, &badge) + &style.paint(Ink::Bold, &subject[badge.len()..]),
             " ".repeat(gap.max(1)),
             style.paint(Ink::Dim, &bar),
@@ -318,23 +317,23 @@ impl<'a> Screen<'a> {
         let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
         let values: Vec<String> = shown.iter().map(|f| self.style.clean_text(&f.format_value(f.value))).collect();
         let column = values.iter().map(|v| text::display_width(v)).max().unwrap_or(0);
-        let held: Vec<String> = shown
+        let limits: Vec<String> = shown
             .iter()
             .map(|f| self.style.clean_text(&verdict_words::limit_text(f, verdict.window.seconds)))
             .collect();
-        let widest = held.iter().map(|held| text::display_width(held)).max().unwrap_or(0);
-        let spark = self.style.width.saturating_sub(column + widest + 8).min(20);
-        for (index, ((finding, value), held)) in shown.iter().zip(&values).zip(&held).enumerate() {
+        let widest = limits.iter().map(|limit| text::display_width(limit)).max().unwrap_or(0);
+        let spark_columns = self.style.width.saturating_sub(column + widest + 8).min(20);
+        for (index, ((finding, value), limit)) in shown.iter().zip(&values).zip(&limits).enumerate() {
             let [first, others] = detail.evidence_lines;
-            let more = if index == 0 { [first, detail.explain_lines] } else { [others, 0] };
-            self.add_finding(finding, [&text::pad_left(value, column), held], spark, more);
+            let max_lines = if index == 0 { [first, detail.explain_lines] } else { [others, 0] };
+            self.add_finding(finding, [&text::pad_left(value, column), limit], spark_columns, max_lines);
         }
         self.add_more_line(verdict.findings.len(), detail.findings);
     }
 
     /// Adds a finding: title; sparkline in `columns`, value, and limit with its duration; then
-    /// further counters and the explanation, in at most as many lines as `more` gives for each.
-    fn add_finding(&mut self, finding: &Finding, [value, held]: [&str; 2], columns: usize, more: [usize; 2]) {
+    /// further counters and the explanation, each in at most as many lines as `max_lines` gives.
+    fn add_finding(&mut self, finding: &Finding, [value, limit]: [&str; 2], columns: usize, max_lines: [usize; 2]) {
         let style = self.style;
         let (sign, ink) = match finding.severity {
             Severity::Critical => (style.glyph("●", "!"), Ink::Bad),
@@ -347,45 +346,45 @@ impl<'a> Screen<'a> {
         if columns >= 8 {
             let spark = sparkline(&verdict_words::finding_series(finding), Some(finding.limit), columns, style.unicode);
             let spark = style.paint(ink, &pad_right(&spark, columns));
-            self.lines.push(format!("    {spark}  {}  {held}", style.paint(Ink::Bold, value)));
+            self.lines.push(format!("    {spark}  {}  {limit}", style.paint(Ink::Bold, value)));
         } else {
-            self.add_words("", 4, &format!("{value}, {held}"), None, 2);
+            self.add_words("", 4, &format!("{value}, {limit}"), None, 2);
         }
         if let Some(from) = &finding.limit_from {
             self.add_words("", 4, from, None, 2);
         }
-        let [evidence, explain] = more;
-        let beside = verdict_words::evidence_values(finding);
-        if evidence > 0 && !beside.is_empty() {
+        let [evidence_lines, explain_lines] = max_lines;
+        let evidence = verdict_words::evidence_values(finding);
+        if evidence_lines > 0 && !evidence.is_empty() {
             let text = |(name, value, unit): &(String, f64, &str)| verdict_words::measurement_text(name, *value, unit);
-            let counters: Vec<String> = beside.iter().take(6).map(text).collect();
-            self.add_words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence);
+            let counters: Vec<String> = evidence.iter().take(6).map(text).collect();
+            self.add_words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence_lines);
         }
-        if explain > 0 && !finding.explain.is_empty() {
-            self.add_words("", 4, &finding.explain, None, explain);
+        if explain_lines > 0 && !finding.explain.is_empty() {
+            self.add_words("", 4, &finding.explain, None, explain_lines);
         }
     }
 
     fn add_ruled_out(&mut self, verdict: &Verdict, detail: BackDetail) {
-        let nothing = verdict.ruled_out.is_empty() && (detail.lines_each == 0 || verdict.set_aside.is_empty());
-        if detail.ruled_out == 0 || nothing {
+        let has_nothing = verdict.ruled_out.is_empty() && (detail.lines_each == 0 || verdict.set_aside.is_empty());
+        if detail.ruled_out == 0 || has_nothing {
             return;
         }
         if detail.lines_each == 0 {
-            let names: Vec<&str> =
-                verdict.ruled_out.iter().map(|ruled| verdict_words::bottleneck_name(ruled.bottleneck)).collect();
+            let bottlenecks = verdict.ruled_out.iter().map(|exclusion| exclusion.bottleneck);
+            let names: Vec<&str> = bottlenecks.map(verdict_words::bottleneck_name).collect();
             self.lines.push(String::new());
             return self.add_words("Ruled out: ", 11, &names.join(", "), None, 1);
         }
         self.add_heading("Ruled out");
-        for ruled in verdict.ruled_out.iter().take(detail.ruled_out) {
-            let name = verdict_words::bottleneck_name(ruled.bottleneck);
-            self.add_words(&format!("  {name}"), 16, &ruled.because, None, detail.lines_each);
+        for exclusion in verdict.ruled_out.iter().take(detail.ruled_out) {
+            let name = verdict_words::bottleneck_name(exclusion.bottleneck);
+            self.add_words(&format!("  {name}"), 16, &exclusion.because, None, detail.lines_each);
         }
         self.add_more_line(verdict.ruled_out.len(), detail.ruled_out);
-        for aside in verdict.set_aside.iter().take(detail.set_aside) {
-            let place = verdict_words::instance_prefix(&aside.instance);
-            self.add_words("  set aside", 16, &format!("{place}{}; {}", aside.title, aside.because), None, 2);
+        for finding in verdict.set_aside.iter().take(detail.set_aside) {
+            let prefix = verdict_words::instance_prefix(&finding.instance);
+            self.add_words("  set aside", 16, &format!("{prefix}{}; {}", finding.title, finding.because), None, 2);
         }
     }
 
@@ -395,8 +394,8 @@ impl<'a> Screen<'a> {
         }
         self.add_heading("Who is doing it");
         let shown = &verdict.culprits[..verdict.culprits.len().min(detail.culprits)];
-        let longest = 30.min(self.style.width / 2);
-        let name = |c: &Culprit| cut_text(&self.style.clean_text(&verdict_words::culprit_name(c)), longest, "~");
+        let max_columns = 30.min(self.style.width / 2);
+        let name = |c: &Culprit| cut_text(&self.style.clean_text(&verdict_words::culprit_name(c)), max_columns, "~");
         let names: Vec<String> = shown.iter().map(name).collect();
         let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
         for (culprit, name) in shown.iter().zip(names) {
@@ -416,9 +415,9 @@ impl<'a> Screen<'a> {
         }
         self.add_heading("What the programs do and wait for");
         let shown = &verdict.programs[..verdict.programs.len().min(detail.culprits)];
-        let longest = 30.min(self.style.width / 2);
+        let max_columns = 30.min(self.style.width / 2);
         let name =
-            |p: &ProgramActivity| cut_text(&self.style.clean_text(&verdict_words::program_name(p)), longest, "~");
+            |p: &ProgramActivity| cut_text(&self.style.clean_text(&verdict_words::program_name(p)), max_columns, "~");
         let names: Vec<String> = shown.iter().map(name).collect();
         let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
         for (program, name) in shown.iter().zip(names) {
@@ -472,9 +471,9 @@ impl<'a> Screen<'a> {
     }
 
     /// Adds a line on how many items were left out, if any.
-    fn add_more_line(&mut self, all: usize, shown: usize) {
-        if all > shown {
-            let words = format!("  {} {} more: `--json` or `report`", self.style.glyph("…", "..."), all - shown);
+    fn add_more_line(&mut self, total: usize, shown: usize) {
+        if total > shown {
+            let words = format!("  {} {} more: `--json` or `report`", self.style.glyph("…", "..."), total - shown);
             self.lines.push(self.style.paint(Ink::Dim, &cut_text(&words, self.style.width, "")));
         }
     }
@@ -482,8 +481,8 @@ impl<'a> Screen<'a> {
 
 /// Draws a share as a bar of `columns`.
 fn share_bar(share: f64, columns: usize, style: &Style) -> String {
-    let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
-    style.glyph("█", "#").repeat(full) + &style.glyph("░", ".").repeat(columns - full)
+    let filled = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
+    style.glyph("█", "#").repeat(filled) + &style.glyph("░", ".").repeat(columns - filled)
 }
 
 #[cfg(test)]

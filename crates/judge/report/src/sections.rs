@@ -57,15 +57,15 @@ fn cell_label(index: usize, title: &str) -> Option<&str> {
 
 /// Renders the bottlenecks that were ruled out, and the findings that were set aside.
 pub(crate) fn ruled_out_section(verdict: &Verdict) -> Markup {
-    let suspect = |r: &Exclusion| {
+    let exclusion_row = |r: &Exclusion| {
         vec![sentence_case(verdict_words::bottleneck_name(r.bottleneck)).render(), mark_code(&r.because)]
     };
-    let set_aside = |a: &SetAsideFinding| {
+    let set_aside_row = |a: &SetAsideFinding| {
         let rule = html! { (mark_id(&a.rule)) @if !a.instance.is_empty() { " (" (a.instance) ")" } };
         vec![rule, mark_code(&a.because)]
     };
-    let suspects: Vec<Vec<Markup>> = verdict.ruled_out.iter().map(suspect).collect();
-    let rules: Vec<Vec<Markup>> = verdict.set_aside.iter().map(set_aside).collect();
+    let suspects: Vec<Vec<Markup>> = verdict.ruled_out.iter().map(exclusion_row).collect();
+    let rules: Vec<Vec<Markup>> = verdict.set_aside.iter().map(set_aside_row).collect();
     html! {
         @if !suspects.is_empty() {
             (html_table(&["Suspect", "Why not"], &suspects))
@@ -136,8 +136,8 @@ pub(crate) fn packs_section(verdicts: &[Verdict]) -> Markup {
     let Some((first, others)) = verdicts.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Markup::default();
     };
-    let differing = others.iter().filter(|v| v.bottleneck != first.bottleneck).count();
-    let summary = match differing {
+    let disagreeing = others.iter().filter(|v| v.bottleneck != first.bottleneck).count();
+    let summary = match disagreeing {
         0 => "All packs agree.".to_owned(),
         1 if others.len() == 1 => "The other pack disagrees.".to_owned(),
         n if n == others.len() => "All other packs disagree.".to_owned(),
@@ -216,8 +216,8 @@ pub(crate) fn trust_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
             continue;
         }
         let when = time::parse_rfc3339(&remark.time).map_or(remark.time.clone(), |t| report.zone.format_moment(t));
-        let often = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
-        items.push(html! { (kind) ": " (remark.text) " " span.dim { "(" (often) ")" } });
+        let times_text = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
+        items.push(html! { (kind) ": " (remark.text) " " span.dim { "(" (times_text) ")" } });
     }
     html! {
         @if !items.is_empty() {
@@ -230,11 +230,11 @@ pub(crate) fn trust_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
 
 /// Names the rules that could not be judged; those that lack the same counters share an item.
 fn unjudged_items(verdict: &Verdict) -> Vec<Markup> {
-    let mut lacking: Vec<(&[String], Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(&[String], Vec<&str>)> = Vec::new();
     for unjudged in &verdict.unjudged {
-        match lacking.iter_mut().find(|(missing, _)| *missing == unjudged.missing) {
+        match groups.iter_mut().find(|(missing, _)| *missing == unjudged.missing) {
             Some((_, rules)) => rules.push(&unjudged.rule),
-            None => lacking.push((&unjudged.missing, vec![&unjudged.rule])),
+            None => groups.push((&unjudged.missing, vec![&unjudged.rule])),
         }
     }
     let item = |(missing, rules): (&[String], Vec<&str>)| {
@@ -244,7 +244,7 @@ fn unjudged_items(verdict: &Verdict) -> Vec<Markup> {
             (id_list(&rules)) " could not be judged; missing: " (id_list(&missing)) "."
         }
     };
-    lacking.into_iter().map(item).collect()
+    groups.into_iter().map(item).collect()
 }
 
 fn id_list(names: &[&str]) -> Markup {
@@ -278,9 +278,9 @@ pub(crate) fn machine_section(topology: Option<&Topology>) -> Markup {
     if topology.memory_bytes > 0 {
         facts.push(format!("{} of memory", ByteSize::memory(topology.memory_bytes as f64)));
     }
-    let mounted = |f: &Filesystem| [&f.mount, &f.kind, &f.device].map(|word| word.render()).to_vec();
+    let filesystem_row = |f: &Filesystem| [&f.mount, &f.kind, &f.device].map(|word| word.render()).to_vec();
     let devices: Vec<Vec<Markup>> = topology.devices.iter().map(|d| device_row(topology, d)).collect();
-    let filesystems: Vec<Vec<Markup>> = topology.filesystems.iter().map(mounted).collect();
+    let filesystems: Vec<Vec<Markup>> = topology.filesystems.iter().map(filesystem_row).collect();
     html! {
         @if !facts.is_empty() {
             p { (facts.join(", ")) "." }
@@ -346,13 +346,13 @@ pub(crate) fn charts_section(report: &HtmlReport, charts: &[&Chart]) -> Markup {
         return Markup::default();
     }
     let measured: Vec<&Chart> = charts.iter().copied().filter(|c| c.mean_span().is_some()).collect();
-    let (still, moving): (Vec<&Chart>, Vec<&Chart>) =
+    let (zero_charts, other_charts): (Vec<&Chart>, Vec<&Chart>) =
         measured.into_iter().partition(|c| c.full_span() == Some((0.0, 0.0)));
-    let titles: Vec<&str> = still.iter().map(|c| c.title.as_str()).collect();
+    let titles: Vec<&str> = zero_charts.iter().map(|c| c.title.as_str()).collect();
     html! {
         p { "A line is the mean; the band behind a single line shows minimum to maximum." }
         div.small {
-            @for (number, chart) in moving.into_iter().enumerate() {
+            @for (number, chart) in other_charts.into_iter().enumerate() {
                 div.card { (chart_figure(chart, report, &format!("c{number}"), &rare_key(chart))) }
             }
         }

@@ -30,9 +30,9 @@ fn average_columns(values: &[f64], columns: usize) -> Vec<f64> {
     if values.len() <= columns {
         return values.to_vec();
     }
-    let mean = |part: &[f64]| {
+    let mean = |neighbours: &[f64]| {
         let (mut sum, mut count) = (0.0, 0.0);
-        for value in part.iter().filter(|v| v.is_finite()) {
+        for value in neighbours.iter().filter(|v| v.is_finite()) {
             sum += value;
             count += 1.0;
         }

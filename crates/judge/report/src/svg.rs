@@ -49,23 +49,23 @@ impl HeightScale {
 /// Draws the chart as a `div` with one `svg`. `id` must be unique in the page.
 /// Bookmarks among `notes` are marked. `styles` are the styles of its lines.
 pub(crate) fn draw_chart(chart: &Chart, styles: &[usize], notes: &[Note], zone: &DisplayZone, id: &str) -> Markup {
-    let single = chart.lines.len() == 1;
-    let span = if single { chart.full_span() } else { chart.mean_span() };
+    let is_single = chart.lines.len() == 1;
+    let span = if is_single { chart.full_span() } else { chart.mean_span() };
     let Some((low, high)) = span else {
         return html! { p.blank { "This was not recorded in the window." } };
     };
     let values = axis::value_axis(low, high, &chart.unit, 5);
     let scale = HeightScale { low: values[0], high: values[values.len() - 1] };
     let labels: Vec<String> = values.iter().map(|&v| axis::axis_label(v, &chart.unit)).collect();
-    let left = labels.iter().map(|l| text::display_width(l)).max().unwrap_or(1) * 7 + 14;
-    let named = short_line_names(chart);
-    let widest = named.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
-    let right = if single { 12 } else { widest * 7 + 14 };
+    let left_px = labels.iter().map(|l| text::display_width(l)).max().unwrap_or(1) * 7 + 14;
+    let names = short_line_names(chart);
+    let widest = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
+    let right_px = if is_single { 12 } else { widest * 7 + 14 };
     let style = |number: usize| styles.get(number).copied().unwrap_or(number);
     let rows = values.iter().zip(&labels).map(|(value, label)| (scale.y(*value), label.as_str()));
     let paths = html! {
         @for (number, line) in chart.lines.iter().take(MAX_LINES).enumerate() {
-            (draw_paths(line, style(number), single, &scale))
+            (draw_paths(line, style(number), is_single, &scale))
         }
     };
     let drawing = html! {
@@ -75,10 +75,10 @@ pub(crate) fn draw_chart(chart: &Chart, styles: &[usize], notes: &[Note], zone: 
         (draw_limit(chart, &scale))
         (draw_bookmarks(chart, notes, zone))
         (draw_times(chart, zone))
-        @if !single { (draw_line_names(chart, &scale, &named, style)) }
+        @if !is_single { (draw_line_names(chart, &scale, &names, style)) }
     };
     html! {
-        div.plot style={ "margin-left:" (left) "px;margin-right:" (right) "px" } {
+        div.plot style={ "margin-left:" (left_px) "px;margin-right:" (right_px) "px" } {
             (chart_svg(None, id, &chart.title, &describe_chart(chart, zone), drawing))
         }
     }
@@ -165,29 +165,29 @@ pub(crate) fn format_percent(share: f64) -> String {
     format!("{}%", format_coordinate(share.clamp(0.0, 1.0) * 100.0))
 }
 
-/// Draws the line of the means and, for a single line, the band from minimum to
+/// Draws the line of the means and, with `has_band`, the band from minimum to
 /// maximum. Each run of data is a separate path; unrecorded time stays empty.
-fn draw_paths(line: &ChartLine, number: usize, single: bool, scale: &HeightScale) -> Markup {
+fn draw_paths(line: &ChartLine, number: usize, has_band: bool, scale: &HeightScale) -> Markup {
     let count = line.buckets.len() as f64;
     let (mut means, mut band) = (String::new(), String::new());
     for run in line.data_runs() {
         // from edge to edge, so that a single bucket is visible
-        let mut places: Vec<(f64, usize)> = vec![(run.start as f64 / count, run.start)];
-        places.extend(run.clone().map(|index| ((index as f64 + 0.5) / count, index)));
-        places.push((run.end as f64 / count, run.end - 1));
+        let mut points: Vec<(f64, usize)> = vec![(run.start as f64 / count, run.start)];
+        points.extend(run.clone().map(|index| ((index as f64 + 0.5) / count, index)));
+        points.push((run.end as f64 / count, run.end - 1));
         let point = |(x, index): &(f64, usize), value: fn(&crate::ChartBucket) -> f64| {
             let y = scale.share(value(&line.buckets[*index])) * 1000.0;
             format!("{} {}", format_coordinate(x * 1000.0), format_coordinate(y))
         };
-        let along =
-            |value: fn(&crate::ChartBucket) -> f64| -> Vec<String> { places.iter().map(|p| point(p, value)).collect() };
-        means.push_str(&format!("M{}", along(|b| b.mean).join("L")));
-        let mut lower = along(|b| b.min);
+        let point_texts =
+            |value: fn(&crate::ChartBucket) -> f64| -> Vec<String> { points.iter().map(|p| point(p, value)).collect() };
+        means.push_str(&format!("M{}", point_texts(|b| b.mean).join("L")));
+        let mut lower = point_texts(|b| b.min);
         lower.reverse();
-        band.push_str(&format!("M{}L{}Z", along(|b| b.max).join("L"), lower.join("L")));
+        band.push_str(&format!("M{}L{}Z", point_texts(|b| b.max).join("L"), lower.join("L")));
     }
     html! {
-        @if single { path class={ "band s" (number) } d=(band) {} }
+        @if has_band { path class={ "band s" (number) } d=(band) {} }
         path class={ "mean s" (number) } d=(means) {}
     }
 }
@@ -210,10 +210,10 @@ fn draw_limit(chart: &Chart, scale: &HeightScale) -> Markup {
     // the text stands on the side of the line with fewer values, within the plot
     let ends = chart.lines.iter().flat_map(|l| l.buckets.iter().skip(l.buckets.len() * 3 / 4));
     let heights: Vec<f64> = ends.filter(|b| !b.is_gap()).map(|b| scale.y(b.mean)).collect();
-    let crowd = |from: f64, to: f64| heights.iter().filter(|h| (from..to).contains(h)).count();
-    let below = y < HEAD_HEIGHT_PX + 14.0
-        || (crowd(y - 18.0, y) > crowd(y, y + 18.0) && y < HEAD_HEIGHT_PX + PLOT_HEIGHT_PX - 18.0);
-    let (y, dy) = (format_coordinate(y), if below { 14 } else { -5 });
+    let count_points = |from: f64, to: f64| heights.iter().filter(|h| (from..to).contains(h)).count();
+    let is_below = y < HEAD_HEIGHT_PX + 14.0
+        || (count_points(y - 18.0, y) > count_points(y, y + 18.0) && y < HEAD_HEIGHT_PX + PLOT_HEIGHT_PX - 18.0);
+    let (y, dy) = (format_coordinate(y), if is_below { 14 } else { -5 });
     html! {
         line.limit x1="0" x2="100%" y1=(y) y2=(y) {}
         text.limit x="100%" y=(y) dx="-4" dy=(dy) { "limit " (units::format_value(limit, &chart.unit)) }
@@ -226,8 +226,9 @@ fn draw_bookmarks(chart: &Chart, notes: &[Note], zone: &DisplayZone) -> Markup {
     let found = chart.bookmarks(notes);
     let words = |index: usize, note: &Note| {
         let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.time_share(n.time_ns));
-        let room = ((next - chart.time_share(note.time_ns)) * 90.0) as usize;
-        if room >= 8 { text::cut_text(note.text(), room.min(30), "…") } else { String::new() }
+        // 90 columns of text fit into the width of a chart
+        let columns = ((next - chart.time_share(note.time_ns)) * 90.0) as usize;
+        if columns >= 8 { text::cut_text(note.text(), columns.min(30), "…") } else { String::new() }
     };
     html! {
         @for (index, (number, note)) in found.iter().enumerate() {
@@ -251,33 +252,33 @@ fn draw_times(chart: &Chart, zone: &DisplayZone) -> Markup {
     }
 }
 
-fn draw_line_names(chart: &Chart, scale: &HeightScale, named: &[String], style: impl Fn(usize) -> usize) -> Markup {
-    let last = |l: &ChartLine| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
+fn draw_line_names(chart: &Chart, scale: &HeightScale, names: &[String], style: impl Fn(usize) -> usize) -> Markup {
+    let end_y = |l: &ChartLine| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
     let shown = chart.lines.iter().take(MAX_LINES).enumerate();
-    let places = shown.filter_map(|(n, l)| Some((last(l)?, n))).collect();
-    draw_names(places, |number| named[number].clone(), style)
+    let ends = shown.filter_map(|(n, l)| Some((end_y(l)?, n))).collect();
+    draw_names(ends, |number| names[number].clone(), style)
 }
 
 /// Draws the names of lines at their ends, moved apart where they would touch.
-/// `places` holds the heights of the ends with the lines' numbers.
+/// `ends` has the y coordinate of each line's end, pixels, and the line's number.
 pub(crate) fn draw_names(
-    mut places: Vec<(f64, usize)>,
+    mut ends: Vec<(f64, usize)>,
     name: impl Fn(usize) -> String,
     style: impl Fn(usize) -> usize,
 ) -> Markup {
-    const APART: f64 = 14.0;
-    places.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for index in 1..places.len() {
-        places[index].0 = places[index].0.max(places[index - 1].0 + APART);
+    const MIN_DISTANCE_PX: f64 = 14.0;
+    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for index in 1..ends.len() {
+        ends[index].0 = ends[index].0.max(ends[index - 1].0 + MIN_DISTANCE_PX);
     }
     // names pushed below the plot move up again, starting from the bottom
-    let mut floor = HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + 4.0;
-    for place in places.iter_mut().rev() {
-        place.0 = place.0.min(floor);
-        floor = place.0 - APART;
+    let mut max_y = HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + 4.0;
+    for (y, _) in ends.iter_mut().rev() {
+        *y = y.min(max_y);
+        max_y = *y - MIN_DISTANCE_PX;
     }
     html! {
-        @for (y, number) in places {
+        @for (y, number) in ends {
             text class={ "name s" (style(number)) } x="100%" dx="6" y=(format_coordinate(y)) dy="4" { (name(number)) }
         }
     }
@@ -300,9 +301,9 @@ pub fn describe_chart(chart: &Chart, zone: &DisplayZone) -> String {
     if let Some(limit) = chart.limit {
         words.push_str(&format!(" Limit {}.", units::format_value(limit, &chart.unit)));
     }
-    let held: f64 = chart.shaded_intervals.iter().map(|(from, to)| (to - from) as f64 * 1e-9).sum();
-    if held > 0.0 {
-        words.push_str(&format!(" The {} in which the finding held are shaded.", format_duration(held)));
+    let held_s: f64 = chart.shaded_intervals.iter().map(|(from, to)| (to - from) as f64 * 1e-9).sum();
+    if held_s > 0.0 {
+        words.push_str(&format!(" The {} in which the finding held are shaded.", format_duration(held_s)));
     }
     words
 }

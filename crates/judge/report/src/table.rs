@@ -108,17 +108,17 @@ impl TextTable {
         }
     }
 
-    /// Returns the widths that the cells need. If the table is wider than `room`,
+    /// Returns the widths that the cells need. If the table is wider than `max_width`,
     /// shrinkable columns are narrowed, the widest first, to no less than 12 columns.
-    fn column_widths(&self, rows: &[Vec<String>], room: usize) -> Vec<usize> {
+    fn column_widths(&self, rows: &[Vec<String>], max_width: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.columns.iter().map(|c| text::display_width(&c.title)).collect();
         for row in rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(text::display_width(cell));
             }
         }
-        let between = 2 * self.columns.len().saturating_sub(1);
-        let mut excess = (widths.iter().sum::<usize>() + between).saturating_sub(room);
+        let gaps = 2 * self.columns.len().saturating_sub(1);
+        let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(max_width);
         while excess > 0 {
             let widest = (0..widths.len()).filter(|&c| self.columns[c].is_shrinkable).max_by_key(|&c| widths[c]);
             let Some(widest) = widest.filter(|&c| widths[c] > 12) else { break };

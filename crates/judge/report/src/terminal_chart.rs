@@ -52,9 +52,9 @@ pub fn draw_chart(chart: &Chart, notes: &[Note], zone: &DisplayZone, style: &Sty
     out.push_str(&format!("{margin} {}\n", time_labels(chart, canvas.width, zone, style)));
     append_legend(&mut out, chart, &bookmarks, zone, style);
     if !quiet.is_empty() {
-        let named = quiet.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
+        let names = quiet.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
         let more = if quiet.len() > 4 { format!(" and {} more", quiet.len() - 4) } else { String::new() };
-        let words = style.clean_text(&format!("  always 0: {named}{more}"));
+        let words = style.clean_text(&format!("  always 0: {names}{more}"));
         out.push_str(&style.paint(Ink::Dim, &text::cut_text(&words, style.width, "~")));
         out.push('\n');
     }
@@ -105,9 +105,9 @@ impl Canvas {
     }
 
     fn draw_lines(&mut self, chart: &Chart, scale: &RowScale, style: &Style) {
-        let dots = style.unicode && (style.colour || chart.lines.len() == 1);
+        let uses_dots = style.unicode && (style.colour || chart.lines.len() == 1);
         for (number, line) in chart.lines.iter().enumerate() {
-            if dots {
+            if uses_dots {
                 self.draw_dots(line, number, scale);
             } else {
                 self.draw_letters(line, line_letter(number, chart.lines.len()), scale);
@@ -143,8 +143,8 @@ impl Canvas {
     fn draw_letters(&mut self, line: &ChartLine, letter: char, scale: &RowScale) {
         for column in 0..self.width {
             let length = line.buckets.len();
-            let part = &line.buckets[column * length / self.width..((column + 1) * length).div_ceil(self.width)];
-            let measured: Vec<f64> = part.iter().map(|b| b.mean).filter(|m| !m.is_nan()).collect();
+            let buckets = &line.buckets[column * length / self.width..((column + 1) * length).div_ceil(self.width)];
+            let measured: Vec<f64> = buckets.iter().map(|b| b.mean).filter(|m| !m.is_nan()).collect();
             if measured.is_empty() {
                 continue;
             }
@@ -215,12 +215,12 @@ fn time_axis_line(chart: &Chart, width: usize, style: &Style) -> String {
     for column in 0..width {
         let (start, end) = (column as f64 / width as f64, (column + 1) as f64 / width as f64);
         let overlaps = |(from, to): &(i64, i64)| chart.time_share(*from) < end && chart.time_share(*to) > start;
-        let recorded = chart.lines.iter().any(|line| {
+        let is_recorded = chart.lines.iter().any(|line| {
             let length = line.buckets.len();
-            let part = (column * length / width)..((column + 1) * length).div_ceil(width).min(length);
-            line.buckets[part].iter().any(|b| !b.is_unrecorded())
+            let range = (column * length / width)..((column + 1) * length).div_ceil(width).min(length);
+            line.buckets[range].iter().any(|b| !b.is_unrecorded())
         });
-        out.push_str(match (recorded, chart.shaded_intervals.iter().any(overlaps)) {
+        out.push_str(match (is_recorded, chart.shaded_intervals.iter().any(overlaps)) {
             (false, _) => " ",
             (true, true) => style.glyph("━", "="),
             (true, false) => style.glyph("─", "-"),
@@ -236,8 +236,8 @@ fn time_labels(chart: &Chart, width: usize, zone: &DisplayZone, style: &Style) -
         let label = style.clean_text(&mark.label);
         let centre = (chart.time_share(mark.time_ns) * width as f64) as usize;
         let start = centre.saturating_sub(label.len() / 2);
-        let free = if out.is_empty() { 0 } else { text::display_width(&out) + 2 };
-        if start >= free && start + label.len() <= width {
+        let first_free = if out.is_empty() { 0 } else { text::display_width(&out) + 2 };
+        if start >= first_free && start + label.len() <= width {
             out = text::pad_right(&out, start) + &label;
         }
     }
@@ -255,8 +255,8 @@ fn append_legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], 
         palette::shorten_names(&clean.iter().map(String::as_str).collect::<Vec<_>>(), 24, style.glyph("…", "~"));
     let widest = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
     for (number, (line, name)) in chart.lines.iter().zip(&names).enumerate() {
-        let dots = style.unicode && (style.colour || chart.lines.len() == 1);
-        let sign = if dots { "⣀".to_owned() } else { line_letter(number, chart.lines.len()).to_string() };
+        let uses_dots = style.unicode && (style.colour || chart.lines.len() == 1);
+        let sign = if uses_dots { "⣀".to_owned() } else { line_letter(number, chart.lines.len()).to_string() };
         let values = match line.summary() {
             Some((min, mean, max)) => {
                 format!("min {}, mean {}, max {}", short(min), short(mean), short(max))

@@ -55,8 +55,8 @@ pub fn draw_curves(chart: &Curves, style: &Style, rows: usize) -> String {
     let grid = line_grid(&lines, &x, &y, width, rows);
     let mut out = style.paint(Ink::Bold, &text::cut_text(&style.clean_text(&chart.title), style.width, "")) + "\n";
     for (row, cells) in grid.iter().enumerate() {
-        let row_of = |v: f64| ((1.0 - y.axis_share(v)) * (rows - 1) as f64).round() as usize;
-        let label = values.iter().rposition(|v| row_of(*v) == row).map_or("", |n| labels[n].as_str());
+        let value_row = |v: f64| ((1.0 - y.axis_share(v)) * (rows - 1) as f64).round() as usize;
+        let label = values.iter().rposition(|v| value_row(*v) == row).map_or("", |n| labels[n].as_str());
         let stroke = if label.is_empty() { style.glyph("│", "|") } else { style.glyph("┤", "+") };
         let left = format!("{} {stroke}", text::pad_left(label, gutter));
         out += &format!("{}{}\n", style.paint(Ink::Dim, &left), paint_row(cells, style));
@@ -83,19 +83,19 @@ fn line_grid(
 ) -> Vec<Vec<Option<usize>>> {
     let mut grid = vec![vec![None; width]; rows];
     let column = |p: &CurvePoint| (x.axis_share(p.x) * (width - 1) as f64).round() as usize;
-    let height = |share: f64| ((1.0 - share) * (rows - 1) as f64).round() as usize;
+    let row = |share: f64| ((1.0 - share) * (rows - 1) as f64).round() as usize;
     for (number, points) in lines.iter().enumerate().rev() {
         for pair in points.windows(2) {
             let (from, to) = (column(&pair[0]), column(&pair[1]));
             let steps = to.saturating_sub(from);
             for step in 0..=steps {
-                let part = step as f64 / steps.max(1) as f64;
-                let share = y.axis_share(pair[0].y) * (1.0 - part) + y.axis_share(pair[1].y) * part;
-                grid[height(share)][from + step] = Some(number);
+                let progress = step as f64 / steps.max(1) as f64;
+                let share = y.axis_share(pair[0].y) * (1.0 - progress) + y.axis_share(pair[1].y) * progress;
+                grid[row(share)][from + step] = Some(number);
             }
         }
         for point in points {
-            grid[height(y.axis_share(point.y))][column(point)] = Some(number);
+            grid[row(y.axis_share(point.y))][column(point)] = Some(number);
         }
     }
     grid
@@ -117,20 +117,20 @@ fn paint_row(cells: &[Option<usize>], style: &Style) -> String {
 fn axis_foot(chart: &Curves, x: &AxisEnds, width: usize, style: &Style) -> String {
     let label = |v: f64| style.clean_text(&axis::axis_label(v, &chart.x.unit));
     let (low, high) = (label(x.low), label(x.high));
-    let room = width.saturating_sub(text::display_width(&low) + text::display_width(&high) + 2);
-    let words = text::cut_text(&style.clean_text(&chart.x.words), room, "");
-    let pad = room.saturating_sub(text::display_width(&words));
+    let columns = width.saturating_sub(text::display_width(&low) + text::display_width(&high) + 2);
+    let words = text::cut_text(&style.clean_text(&chart.x.words), columns, "");
+    let pad = columns.saturating_sub(text::display_width(&words));
     format!("{low} {}{words}{} {high}", " ".repeat(pad / 2), " ".repeat(pad - pad / 2))
 }
 
 fn line_legend(chart: &Curves, shown: usize, style: &Style) -> String {
-    let named = |(number, line): (usize, &crate::curves::ChartCurve)| {
+    let entry = |(number, line): (usize, &crate::curves::ChartCurve)| {
         (!line.name.is_empty()).then(|| {
             let name = style.clean_text(&line.name);
             format!("{} {name}", style.paint(Ink::Line(number), line_sign(number, style)))
         })
     };
-    let names: Vec<String> = chart.lines.iter().take(shown).enumerate().filter_map(named).collect();
+    let names: Vec<String> = chart.lines.iter().take(shown).enumerate().filter_map(entry).collect();
     let more =
         if chart.lines.len() > shown { format!("   and {} more", chart.lines.len() - shown) } else { String::new() };
     if names.is_empty() { String::new() } else { format!("  {}{more}\n", names.join("   ")) }

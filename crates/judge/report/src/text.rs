@@ -4,17 +4,17 @@ use diskwright_base::text::{colour_escape_bytes, is_control};
 use unicode_width::UnicodeWidthChar;
 
 /// Returns the number of columns that the text takes when it is shown. Diskwright's colour escapes take none. A
-/// control character takes one column, that of the sign shown in its place; so a foreign name keeps its width
-/// whether it is made harmless before or after it is measured.
+/// control character takes one column, that of the sign shown in its place, so that the width of a foreign name is
+/// the same before and after it is made harmless.
 pub fn display_width(text: &str) -> usize {
     let mut columns = 0;
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let colour = if c == '\x1b' { colour_escape_bytes(rest) } else { None };
-        if colour.is_none() {
+    let mut remaining = text;
+    while let Some(c) = remaining.chars().next() {
+        let escape_bytes = if c == '\x1b' { colour_escape_bytes(remaining) } else { None };
+        if escape_bytes.is_none() {
             columns += char_columns(c);
         }
-        rest = &rest[colour.unwrap_or(c.len_utf8())..];
+        remaining = &remaining[escape_bytes.unwrap_or(c.len_utf8())..];
     }
     columns
 }
@@ -45,27 +45,27 @@ pub fn to_ascii(text: &str) -> String {
     out
 }
 
-/// Breaks the text into lines of at most `columns`; the first line has
-/// `first` columns less. A word longer than a line is cut, if possible after
+/// Breaks the text into lines of at most `columns`. On the first line,
+/// `used_columns` are taken by other text. A word longer than a line is cut, if possible after
 /// one of `. _ / - ,`.
-pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
+pub fn wrap(text: &str, columns: usize, used_columns: usize) -> Vec<String> {
     let columns = columns.max(8);
     let mut lines = vec![String::new()];
-    let mut room = columns.saturating_sub(first);
+    let mut free_columns = columns.saturating_sub(used_columns);
     for mut word in split_words(text, columns) {
         loop {
             let line = lines.last_mut().expect("there is always a line");
             let blank = usize::from(!line.is_empty());
             let needed = display_width(&word);
-            if needed + blank <= room {
+            if needed + blank <= free_columns {
                 if blank == 1 {
                     line.push(' ');
                 }
                 line.push_str(&word);
-                room -= needed + blank;
+                free_columns -= needed + blank;
                 break;
             }
-            if line.is_empty() && room == columns {
+            if line.is_empty() && free_columns == columns {
                 let head = fitting_prefix(&word, columns);
                 // ids and paths break after a separator, if there is one
                 let end = head.rfind(['.', '_', '/', '-', ',']).map(|index| index + 1);
@@ -74,7 +74,7 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
                 word.drain(..head);
             }
             lines.push(String::new());
-            room = columns;
+            free_columns = columns;
         }
     }
     lines
@@ -103,7 +103,7 @@ fn is_number(word: &str) -> bool {
 }
 
 /// Returns true for a unit with its punctuation, such as `%)`, `ms`, `MB/s;`, as
-/// [`units::display`](diskwright_base::units::display) writes it after a number.
+/// [`format_value`](diskwright_base::units::format_value) writes it after a number.
 fn is_unit(word: &str) -> bool {
     let unit = word.trim_end_matches([')', ',', ';', '.', ':']);
     let first = unit.split('/').next().unwrap_or(unit);
@@ -123,16 +123,16 @@ fn fitting_prefix(text: &str, columns: usize) -> &str {
     text
 }
 
-/// Cuts the text to `columns`; if something was cut, it ends in `more`.
-pub fn cut_text(text: &str, columns: usize, more: &str) -> String {
+/// Cuts the text to `columns`; if something was cut, it ends in `mark`.
+pub fn cut_text(text: &str, columns: usize, mark: &str) -> String {
     if display_width(text) <= columns {
         return text.to_owned();
     }
-    let room = columns.saturating_sub(display_width(more));
-    if room == 0 {
+    let kept_columns = columns.saturating_sub(display_width(mark));
+    if kept_columns == 0 {
         return fitting_prefix(text, columns).to_owned();
     }
-    format!("{}{more}", fitting_prefix(text, room).trim_end())
+    format!("{}{mark}", fitting_prefix(text, kept_columns).trim_end())
 }
 
 /// Pads the text with blanks at its end to `columns`.

@@ -110,16 +110,16 @@ impl DisplayZone {
         if span <= 0 || max_count == 0 {
             return Vec::new();
         }
-        let fits = |step: &&i64| ((span / **step) as usize) < max_count;
-        let step = STEPS_NS.iter().find(fits).or(STEPS_NS.last()).copied().unwrap_or(DAY_NS);
+        let has_few_marks = |step: &&i64| ((span / **step) as usize) < max_count;
+        let step = STEPS_NS.iter().find(has_few_marks).or(STEPS_NS.last()).copied().unwrap_or(DAY_NS);
         let mut marks = Vec::new();
         let mut day = Some(self.to_zoned(from_ns).date());
         for time_ns in self.round_times(from_ns, to_ns, step) {
             let zoned = self.to_zoned(time_ns);
-            let new_day = day.replace(zoned.date()).is_some_and(|d| d != zoned.date());
+            let is_new_day = day.replace(zoned.date()).is_some_and(|d| d != zoned.date());
             let format = match step {
                 s if s >= DAY_NS => "%-d %b",
-                _ if new_day => "%-d %b %H:%M",
+                _ if is_new_day => "%-d %b %H:%M",
                 s if s >= MINUTE_NS => "%H:%M",
                 s if s >= SECOND_NS => "%H:%M:%S",
                 _ => "%H:%M:%S%.1f",

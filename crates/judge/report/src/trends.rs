@@ -33,20 +33,21 @@ pub(crate) fn trend_name(trend: &Trend) -> String {
 fn slope_text(trend: &Trend) -> String {
     let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
     let show = |v: f64| units::format_value(sign * v, trend.display_unit());
-    let (near, far) =
+    let (smallest, largest) =
         if sign < 0.0 { (trend.slope_high, trend.slope_low) } else { (trend.slope_low, trend.slope_high) };
-    let range = match (near, far) {
-        (Some(near), Some(far)) => format!(" ({} to {})", show(near), show(far)),
+    let range = match (smallest, largest) {
+        (Some(smallest), Some(largest)) => format!(" ({} to {})", show(smallest), show(largest)),
         _ => String::new(),
     };
     format!("{verb} by {} per day{range}", show(trend.slope_per_day))
 }
 
-/// Formats a time to the minute, or only to the day if it is uncertain by `wide_s` seconds of more than a day.
-fn format_moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
+/// Formats a time to the minute, or only to the day if it is uncertain by more than a day (`uncertainty_s`).
+fn format_moment(rfc3339: &str, zone: &DisplayZone, uncertainty_s: f64) -> String {
     let Some(time_ns) = parse_rfc3339(rfc3339) else { return rfc3339.to_owned() };
     let full = zone.format_moment(time_ns);
-    let length = if wide_s > 86_400.0 { 10 } else { 16 };
+    // "2026-11-21" or "2026-11-21 22:20"
+    let length = if uncertainty_s > 86_400.0 { 10 } else { 16 };
     full.get(..length).map_or(full.clone(), str::to_owned)
 }
 
@@ -63,8 +64,8 @@ fn seconds_between(from: &Option<String>, to: &Option<String>) -> f64 {
 /// 2026-12-03 (2026-11-30 to 2026-12-07)`.
 pub(crate) fn crossing_text(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let limit = units::format_value(trend.limit, trend.display_unit());
-    let wide = seconds_between(&trend.crosses_earliest, &trend.crosses_latest);
-    let shown = |time: &String| format_moment(time, zone, wide);
+    let uncertainty_s = seconds_between(&trend.crosses_earliest, &trend.crosses_latest);
+    let shown = |time: &String| format_moment(time, zone, uncertainty_s);
     match (&trend.crosses, &trend.crosses_earliest, &trend.crosses_latest) {
         (Some(crosses), Some(earliest), Some(latest)) => {
             Some(format!("crosses {limit} about {} ({} to {})", shown(crosses), shown(earliest), shown(latest)))
@@ -124,23 +125,25 @@ fn peak_text(rhythm: &TrendRhythm, zone: &DisplayZone) -> String {
     }
 }
 
-/// Returns the trends that matter, a line each; simultaneous steps share a line.
+/// Describes the trends that matter, a line each; simultaneous steps share a line.
 pub(crate) fn trend_lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> {
     let window_s = seconds_between(&Some(verdict.window.from.clone()), &Some(verdict.window.to.clone()));
     let mut lines: Vec<String> = Vec::new();
     let mut reported: Vec<&Trend> = Vec::new();
-    let matter: Vec<&Trend> = verdict.trends.iter().filter(|t| t.matters).collect();
-    for trend in &matter {
+    let important: Vec<&Trend> = verdict.trends.iter().filter(|t| t.matters).collect();
+    for trend in &important {
         if reported.iter().any(|t| std::ptr::eq(*t, *trend)) {
             continue;
         }
         let Some(words) = change_text(trend, zone) else { continue };
-        let with: Vec<&&Trend> = matter.iter().filter(|t| are_simultaneous(trend, t, window_s)).collect();
-        reported.extend(with.iter().map(|t| **t));
-        let also = match with.as_slice() {
+        let simultaneous: Vec<&&Trend> = important.iter().filter(|t| are_simultaneous(trend, t, window_s)).collect();
+        reported.extend(simultaneous.iter().map(|t| **t));
+        let also = match simultaneous.as_slice() {
             [] => String::new(),
-            [one] => format!(", together with {}", name_with_step(one)),
-            [one, rest @ ..] => format!(", together with {} and {} more", name_with_step(one), rest.len()),
+            [trend] => format!(", together with {}", name_with_step(trend)),
+            [first, others @ ..] => {
+                format!(", together with {} and {} more", name_with_step(first), others.len())
+            }
         };
         lines.push(format!("{} {words}{also}", trend_name(trend)));
     }
@@ -153,12 +156,12 @@ fn name_with_step(trend: &Trend) -> String {
 }
 
 /// Returns true if two steps happened at about the same time.
-fn are_simultaneous(one: &Trend, other: &Trend, window_s: f64) -> bool {
+fn are_simultaneous(a: &Trend, b: &Trend, window_s: f64) -> bool {
     let step_time = |t: &Trend| t.step.as_ref().map(|s| s.time.clone());
-    !std::ptr::eq(one, other)
-        && step_time(one).is_some()
-        && step_time(other).is_some()
-        && seconds_between(&step_time(one), &step_time(other)).abs() <= 0.02 * window_s
+    !std::ptr::eq(a, b)
+        && step_time(a).is_some()
+        && step_time(b).is_some()
+        && seconds_between(&step_time(a), &step_time(b)).abs() <= 0.02 * window_s
 }
 
 /// Returns the sentence on how much may be noise.

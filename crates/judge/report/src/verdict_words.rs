@@ -85,18 +85,18 @@ pub(crate) fn observed_time_text(seen_s: Option<f64>) -> String {
 /// a bottleneck has no title.
 pub fn phase_text(phase: &VerdictPhase, zone: &DisplayZone) -> String {
     let subject = match (phase.bottleneck, phase.instance.as_str()) {
-        (other, "") => bottleneck_name(other).to_owned(),
-        (other, instance) => format!("{} {instance}", bottleneck_name(other)),
+        (bottleneck, "") => bottleneck_name(bottleneck).to_owned(),
+        (bottleneck, instance) => format!("{} {instance}", bottleneck_name(bottleneck)),
     };
     let title = if phase.title.is_empty() { String::new() } else { format!(", {}", phase.title) };
-    let mark =
+    let bookmark =
         if phase.bookmark.is_empty() { String::new() } else { format!(" after \u{201c}{}\u{201d}", phase.bookmark) };
-    let sure = match phase.bottleneck {
+    let confidence = match phase.bottleneck {
         Bottleneck::Unknown => String::new(),
         _ => format!(" (confidence {:.0} %)", phase.confidence * 100.0),
     };
     let when = zone.format_range_between(&phase.from, &phase.to);
-    format!("{when} ({}){mark}: {subject}{title}{sure}", format_duration(phase.seconds))
+    format!("{when} ({}){bookmark}: {subject}{title}{confidence}", format_duration(phase.seconds))
 }
 
 /// Returns further measurements of a finding, as far as the log has them: name,
@@ -104,8 +104,8 @@ pub fn phase_text(phase: &VerdictPhase, zone: &DisplayZone) -> String {
 pub(crate) fn evidence_values(finding: &Finding) -> Vec<(String, f64, &str)> {
     let name = |e: &Evidence| {
         let object = e.counter.split('.').next().unwrap_or_default();
-        let own = object == finding.object || object == "pressure";
-        if own { axis::counter_words(&e.counter) } else { axis::counter_title(&e.counter, &[]) }
+        let is_own_object = object == finding.object || object == "pressure";
+        if is_own_object { axis::counter_words(&e.counter) } else { axis::counter_title(&e.counter, &[]) }
     };
     finding.evidence.iter().filter_map(|e| Some((name(e), e.value?, e.display_unit()))).collect()
 }
@@ -158,8 +158,8 @@ pub(crate) fn unjudged_text(verdict: &Verdict) -> String {
     let summary = parts.join(", ");
     match verdict.missing.summary.as_str() {
         _ if summary.is_empty() => summary,
-        short if verdict.bottleneck == Bottleneck::Unknown && !short.is_empty() => {
-            format!("{summary}. To judge more next time, {short} (commands: `--json`, `report`)")
+        advice if verdict.bottleneck == Bottleneck::Unknown && !advice.is_empty() => {
+            format!("{summary}. To judge more next time, {advice} (commands: `--json`, `report`)")
         }
         _ => format!("{summary} (`--json`, `report`)"),
     }
@@ -181,25 +181,26 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
 pub fn episode_text(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
     let prefix = instance_prefix(&episode.instance);
     let title = &episode.title;
-    let lasted = format_duration(episode.longest_s);
+    let duration = format_duration(episode.longest_s);
     let from = parse_rfc3339(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.format_moment(ns));
     let share = units::format_value(episode.share, "fraction");
     let time = observed_time_text(seen_s(episode.judged_s, window_s));
     // rounded to seconds, which are easier to type. A window includes the ticks that end in it, even the tick that ends
     // exactly at its start; that tick covers the time before, so the start is rounded up to the next second
-    let second = |time: &str, more_ns: i64| {
-        let whole_seconds_ns = |ns: i64| ns.saturating_add(more_ns).div_euclid(SECOND_NS) * SECOND_NS;
+    let to_second = |time: &str, added_ns: i64| {
+        let whole_seconds_ns = |ns: i64| ns.saturating_add(added_ns).div_euclid(SECOND_NS) * SECOND_NS;
         parse_rfc3339(time).map_or_else(|| time.to_owned(), |ns| format_rfc3339(whole_seconds_ns(ns)))
     };
-    let look = format!("--from {} --to {}", second(&episode.from, SECOND_NS), second(&episode.to, SECOND_NS - 1));
-    format!("{prefix}{title}, for {lasted} from {from} ({share} of {time} in total); look at it with {look}")
+    let (start, end) = (to_second(&episode.from, SECOND_NS), to_second(&episode.to, SECOND_NS - 1));
+    let options = format!("--from {start} --to {end}");
+    format!("{prefix}{title}, for {duration} from {from} ({share} of {time} in total); look at it with {options}")
 }
 
 /// Describes the programs that requested an operation; for writes by the kernel, also
 /// the programs that dirtied the pages.
 pub(crate) fn requesters_text(operation: &OperationRequesters) -> String {
-    let share = |a: &RequestingProgram| format!("{} {:.0} %", a.name, a.share * 100.0);
-    let list = |askers: &[RequestingProgram]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
+    let share = |program: &RequestingProgram| format!("{} {:.0} %", program.name, program.share * 100.0);
+    let list = |programs: &[RequestingProgram]| programs.iter().map(share).collect::<Vec<_>>().join(", ");
     let name = operation.operation.replace('_', " ");
     let mut words = format!("{name}: {} of its time at the disk", list(&operation.askers));
     if operation.programs > operation.askers.len() {

@@ -30,12 +30,12 @@ pub fn random_text(bytes: usize) -> std::io::Result<String> {
 }
 
 /// Compares two texts in a time that does not depend on where they differ.
-fn is_equal_in_constant_time(one: &str, other: &str) -> bool {
-    let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
-    std::hint::black_box(differ) == 0 && one.len() == other.len()
+fn is_equal_in_constant_time(first: &str, second: &str) -> bool {
+    let difference = first.bytes().zip(second.bytes()).fold(0, |bits, (a, b)| bits | (a ^ b));
+    std::hint::black_box(difference) == 0 && first.len() == second.len()
 }
 
-/// Answer that refuses a request, with a status and a text.
+/// Returns the answer that refuses a request, with a status and a text.
 fn refuse_with(status: &'static str, text: &str) -> Option<HttpResponse> {
     Some(with_security_headers(HttpResponse::plain_text(status, text), None))
 }
@@ -82,22 +82,22 @@ impl WebAccess {
 
     fn refuse_without_token(&self, request: &HttpRequest) -> Option<HttpResponse> {
         let token = self.token.as_deref()?;
-        let own = cookie_name(request.header("host").unwrap_or_default());
+        let own_cookie = cookie_name(request.header("host").unwrap_or_default());
         let cookies = request.header("cookie").unwrap_or_default().split(';');
         let mut cookies = cookies.filter_map(|pair| pair.trim().split_once('='));
-        let cookie = cookies.find(|(name, _)| *name == own);
+        let cookie = cookies.find(|(name, _)| *name == own_cookie);
         let bearer = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        let shown = [cookie.map(|(_, value)| value), bearer];
-        if shown.into_iter().flatten().any(|shown| is_equal_in_constant_time(shown, token)) {
+        let presented = [cookie.map(|(_, value)| value), bearer];
+        if presented.into_iter().flatten().any(|presented| is_equal_in_constant_time(presented, token)) {
             return None;
         }
         if request.path == "/"
-            && request.query_parameter("token").is_some_and(|shown| is_equal_in_constant_time(&shown, token))
+            && request.query_parameter("token").is_some_and(|presented| is_equal_in_constant_time(&presented, token))
         {
             // redirected, so that the token does not stay in the address bar
             let mut answer = HttpResponse::plain_text("303 See Other", "");
             answer.headers.push(("Location", "/".into()));
-            let cookie = format!("{own}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
+            let cookie = format!("{own_cookie}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
             answer.headers.push(("Set-Cookie", cookie));
             return Some(with_security_headers(answer, None));
         }

@@ -20,7 +20,7 @@ use crate::{page, reduced_json, threads};
 const MAX_POINTS: usize = 4000;
 /// Default number of points of a line.
 const DEFAULT_POINTS: usize = 600;
-/// Longest stretch, in ticks, that is read tick by tick where an overview could be used instead.
+/// Longest stretch, in ticks, that is read tick by tick if an overview could be used instead.
 const MAX_TICKS: i64 = 30_000;
 /// Largest number of cached answers.
 const MAX_CACHED_ANSWERS: usize = 64;
@@ -46,16 +46,16 @@ pub struct AnswerCache(Mutex<VecDeque<CachedAnswer>>);
 
 impl AnswerCache {
     fn get(&self, key: &str) -> Option<Arc<[u8]>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(known, _)| known == key).map(|(_, body)| Arc::clone(body))
+        let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.iter().find(|(known, _)| known == key).map(|(_, body)| Arc::clone(body))
     }
 
     fn insert_answer(&self, key: String, body: &Arc<[u8]>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((key, Arc::clone(body)));
-        let bytes = |kept: &VecDeque<CachedAnswer>| kept.iter().map(|(_, body)| body.len()).sum::<usize>();
-        while kept.len() > MAX_CACHED_ANSWERS || bytes(&kept) > MAX_CACHED_BYTES {
-            kept.pop_front();
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.push_back((key, Arc::clone(body)));
+        let bytes = |answers: &VecDeque<CachedAnswer>| answers.iter().map(|(_, body)| body.len()).sum::<usize>();
+        while answers.len() > MAX_CACHED_ANSWERS || bytes(&answers) > MAX_CACHED_BYTES {
+            answers.pop_front();
         }
     }
 }
@@ -101,11 +101,11 @@ impl HttpService for WebService {
         let (host, cache, request) = (Arc::clone(host), Arc::clone(&self.cache), request.clone());
         if !matches!(request.path.as_str(), "/api/host" | "/api/range" | "/api/mark") {
             // fast answers keep threads in reserve, so that a zoom does not wait for a report
-            let Some(place) = LongAnswerSlot::try_acquire(&self.long_answers) else {
+            let Some(slot) = LongAnswerSlot::try_acquire(&self.long_answers) else {
                 return plain_reply("503 Service Unavailable\r\nRetry-After: 1", "too many requests");
             };
             return HttpReply::Later(Box::new(move || {
-                let _place = place;
+                let _slot = slot;
                 with_security_headers(make_answer(&host, id, &cache, &request), None)
             }));
         }
@@ -117,10 +117,10 @@ impl HttpService for WebService {
 struct LongAnswerSlot(Arc<AtomicUsize>);
 
 impl LongAnswerSlot {
-    fn try_acquire(long: &Arc<AtomicUsize>) -> Option<LongAnswerSlot> {
+    fn try_acquire(count: &Arc<AtomicUsize>) -> Option<LongAnswerSlot> {
         // created first, so that dropping it on failure undoes the count
-        let place = LongAnswerSlot(Arc::clone(long));
-        (long.fetch_add(1, Ordering::Relaxed) < MAX_LONG_ANSWERS).then_some(place)
+        let slot = LongAnswerSlot(Arc::clone(count));
+        (count.fetch_add(1, Ordering::Relaxed) < MAX_LONG_ANSWERS).then_some(slot)
     }
 }
 
@@ -171,27 +171,27 @@ fn read_state(host: &HostState) -> (bool, Option<i64>) {
     (host.is_read(), host.with_overview(|overview| overview.until_ns))
 }
 
-/// Cache key of an answer. It includes the extent of the log and of what was read of it, because both change answers.
+/// Cache key of an answer. It includes the extent of the log and how far it was read, because both change answers.
 pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
-    let stretch = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
-    let words = stretch.map(|name| request.query_parameter(name).unwrap_or_default()).join("&");
+    let names = ["at", "from", "to", "shown", "judged", "all", "points", "counters", "from2", "to2"];
+    let parameters = names.map(|name| request.query_parameter(name).unwrap_or_default()).join("&");
     let (first, last) = host.range();
-    let (found, is_done) = host.source.alerts((first, last));
+    let (alerts, is_done) = host.source.alerts((first, last));
     let overview = host.with_overview(|overview| (overview.until_ns, overview.marks.len()));
     let (until, marks) = overview.unwrap_or_default();
-    let state = format!("{last}:{until}:{}:{}:{is_done}:{marks}", host.is_read(), found.len());
-    format!("{id}{}?{words}@{state}", request.path)
+    let state = format!("{last}:{until}:{}:{}:{is_done}:{marks}", host.is_read(), alerts.len());
+    format!("{id}{}?{parameters}@{state}", request.path)
 }
 
 /// Makes the answer to a request for data, or takes it from the cache.
 fn make_answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpResponse {
-    let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
+    let is_cacheable = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
     let before = read_state(host);
-    let key = if kept { cache_key(host, id, request) } else { String::new() };
-    if let Some(body) = cache.get(&key).filter(|_| kept) {
+    let key = if is_cacheable { cache_key(host, id, request) } else { String::new() };
+    if let Some(body) = cache.get(&key).filter(|_| is_cacheable) {
         return HttpResponse::ok(JSON, body);
     }
-    let made = match request.path.as_str() {
+    let result = match request.path.as_str() {
         "/api/host" => Ok(host.host_document()),
         "/api/view" => view_document(host, request),
         "/api/range" => range_document(host, request),
@@ -200,11 +200,11 @@ fn make_answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpR
         "/api/mark" => set_bookmark(host, request),
         _ => return report_answer(host, request),
     };
-    match made {
+    match result {
         Ok(document) => {
             let body: Arc<[u8]> = document.to_string().into_bytes().into();
             // an overview that was read or dropped meanwhile may be in the answer only in part
-            if kept && before == read_state(host) {
+            if is_cacheable && before == read_state(host) {
                 cache.insert_answer(key, &body);
             }
             HttpResponse::ok(JSON, body)
@@ -234,7 +234,7 @@ fn parse_stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> R
     if from >= to { Err(format!("{} is not before {}", names[0], names[1])) } else { Ok((from, to)) }
 }
 
-/// Parses a stretch to be judged; an error where nothing was recorded in it, because a page on an empty stretch would
+/// Parses a stretch to be judged; an error if nothing was recorded in it, because a page about an empty stretch would
 /// be misleading.
 fn parse_recorded_stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
     let (from, to) = parse_stretch(host, request, names)?;
@@ -257,7 +257,7 @@ fn view_document(host: &HostState, request: &HttpRequest) -> Result<Value, Strin
     host.view_at(cursor_ns, (shown, judged), all_devices).map(|view| reduced_json::view_document(&view))
 }
 
-/// Error where nothing of the log has been read yet; it does not wait.
+/// Returns an error if nothing of the log has been read yet; does not wait.
 fn check_loaded(host: &HostState) -> Result<(), String> {
     if host.range().1 == 0 { Err("it is still loading".into()) } else { Ok(()) }
 }
@@ -271,10 +271,10 @@ fn range_document(host: &HostState, request: &HttpRequest) -> Result<Value, Stri
     let counters: Vec<String> = counters.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
     let width = host.with_overview(|overview| overview.reducer.width_ns()).unwrap_or(i64::MAX);
     let (first, last) = host.range();
-    let inside = to.min(last) - from.max(first);
-    // half of the requested resolution is enough: reading tick by tick takes longer
+    let recorded_ns = to.min(last) - from.max(first);
+    // half of the requested resolution is enough, because reading tick by tick takes longer
     let is_fine = width / 2 <= (to - from) / points as i64;
-    let is_long = inside / host.source.interval_ns() > MAX_TICKS;
+    let is_long = recorded_ns / host.source.interval_ns() > MAX_TICKS;
     let from_overview = is_fine || is_long || !host.is_read();
     let lines = if from_overview {
         // no more points than the overview has
@@ -285,17 +285,18 @@ fn range_document(host: &HostState, request: &HttpRequest) -> Result<Value, Stri
         let max_points = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
         reduce_ticks(host, counters, (from, to), points.min(max_points))?
     };
-    let wide = (from - ROUNDING_NS, to + ROUNDING_NS);
-    let inside = |time_ns: i64| (wide.0..=wide.1).contains(&time_ns);
-    let marks = host.with_overview(|overview| overview.marks.iter().filter(|m| inside(m.time_ns)).cloned().collect());
-    let is_near = |alert: &&Value| {
+    let widened = (from - ROUNDING_NS, to + ROUNDING_NS);
+    let is_inside = |time_ns: i64| (widened.0..=widened.1).contains(&time_ns);
+    let marks =
+        host.with_overview(|overview| overview.marks.iter().filter(|m| is_inside(m.time_ns)).cloned().collect());
+    let is_in_range = |alert: &&Value| {
         let time = |key: &str| alert[key].as_i64();
-        time("begin_ns").is_some_and(|begin| begin <= wide.1) && time("end_ns").is_none_or(|end| end >= wide.0)
+        time("begin_ns").is_some_and(|begin| begin <= widened.1) && time("end_ns").is_none_or(|end| end >= widened.0)
     };
-    let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
+    let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_in_range).cloned().collect());
     let (marks, alerts): (Option<Vec<_>>, Option<Vec<Value>>) = (marks, alerts);
     let mut alerts = alerts.unwrap_or_default();
-    host.source.alerts(wide).0.iter().for_each(|alert| merge_alert_value(&mut alerts, json!(alert)));
+    host.source.alerts(widened).0.iter().for_each(|alert| merge_alert_value(&mut alerts, json!(alert)));
     Ok(json!({
         "schema": "diskwright.range/1",
         "from_ms": from as f64 / 1e6,
@@ -316,22 +317,22 @@ fn reduce_ticks(
 ) -> Result<Vec<ReducedLine>, String> {
     let mut reducer = SeriesReducer::for_window(host.settings.panels.clone(), counters, (from, to), points);
     let (history, interval) = (host.source.history()?, host.source.interval_ns());
-    let reached = Cell::new(i64::MIN);
-    let mut each = |piece: LogPiece<'_>| match piece {
+    let last_read_ns = Cell::new(i64::MIN);
+    let mut push_piece = |piece: LogPiece<'_>| match piece {
         LogPiece::Frame(frame) => {
-            reached.set(frame.ticks().last().map_or(reached.get(), |tick| tick.time_ns));
+            last_read_ns.set(frame.ticks().last().map_or(last_read_ns.get(), |tick| tick.time_ns));
             reducer.push(frame);
         }
         LogPiece::Note(note) => reducer.add_note(&note),
     };
     // a tick covers the time before it
     let until = to.saturating_add(interval);
-    history.read(from, until, &mut each)?;
+    history.read(from, until, &mut push_piece)?;
     // the tick that covers the end may be longer than usual
-    let longest = host.with_overview(|overview| overview.longest_ns).unwrap_or(0);
-    if reached.get() < to && longest > interval {
-        let longest = longest.min(interval.saturating_mul(MAX_TICKS));
-        history.read(until.saturating_add(1), to.saturating_add(longest), &mut each)?;
+    let longest_tick_ns = host.with_overview(|overview| overview.longest_ns).unwrap_or(0);
+    if last_read_ns.get() < to && longest_tick_ns > interval {
+        let longest_tick_ns = longest_tick_ns.min(interval.saturating_mul(MAX_TICKS));
+        history.read(until.saturating_add(1), to.saturating_add(longest_tick_ns), &mut push_piece)?;
     }
     Ok(reducer.reduced_lines(&[], (from, to), points))
 }
@@ -385,8 +386,8 @@ fn set_bookmark(host: &HostState, request: &HttpRequest) -> Result<Value, String
 }
 
 fn report_answer(host: &HostState, request: &HttpRequest) -> HttpResponse {
-    let made = check_loaded(host).and_then(|()| parse_recorded_stretch(host, request, ["from", "to"]));
-    match made.and_then(|stretch| host.source.report_page(stretch)) {
+    let stretch = check_loaded(host).and_then(|()| parse_recorded_stretch(host, request, ["from", "to"]));
+    match stretch.and_then(|range| host.source.report_page(range)) {
         Ok(page) => {
             let mut answer = HttpResponse::ok("text/html; charset=utf-8", page.into_bytes());
             answer.headers.push(("Content-Disposition", "attachment; filename=\"diskwright-report.html\"".into()));

@@ -33,13 +33,13 @@ pub trait HostSource: Send + Sync {
     /// Reason why it cannot be read.
     fn refresh(&self) -> Result<(), String>;
 
-    /// True where the recording continues; for a log that has ended, once [`Self::refresh`] finds that it grows.
+    /// True if the recording continues; for a log that has ended, once [`Self::refresh`] finds that it grows.
     fn is_live(&self) -> bool;
 
     /// The usual time between ticks, nanoseconds.
     fn interval_ns(&self) -> i64;
 
-    /// Verdict on the whole log, where it is known already.
+    /// Verdict on the whole log, if it is known already.
     fn verdict(&self) -> Option<Result<Verdict, String>> {
         None
     }
@@ -49,7 +49,7 @@ pub trait HostSource: Send + Sync {
         (Vec::new(), true)
     }
 
-    /// True where bookmarks can be set.
+    /// True if bookmarks can be set.
     fn can_set_bookmarks(&self) -> bool;
 
     /// Sets a bookmark.

@@ -21,7 +21,7 @@ const MAX_RECENT_TICKS: usize = 900;
 const MIN_SHOWN_NS: i64 = 5_000_000_000;
 /// Shortest judged time of a live frame.
 const MIN_JUDGED_NS: i64 = 60_000_000_000;
-/// A live frame is judged again after this fraction of the judged time.
+/// The judged time of a live frame divided by the time after which it is judged again.
 const STEPS_PER_JUDGED_SPAN: i64 = 12;
 /// Shortest span of the devices' small charts.
 const CHART_SPAN_NS: i64 = 300_000_000_000;
@@ -49,7 +49,7 @@ struct LiveFrames {
 #[derive(Default)]
 struct ReadRetry {
     pause: Duration,
-    due: Option<Instant>,
+    not_before: Option<Instant>,
 }
 
 /// State of a host.
@@ -64,10 +64,11 @@ pub struct HostState {
     is_begun: AtomicBool,
     retry: Mutex<ReadRetry>,
     is_read: AtomicBool,
-    /// True where the recording continues, as of the last refresh; cached because the source may block on a slow disk.
+    /// True if the recording continues, as of the last refresh; cached because the source may block on a slow disk.
     is_live: AtomicBool,
-    /// True where it has latency distributions.
+    /// True if it has latency distributions.
     has_heat: AtomicBool,
+    /// First and last known tick, nanoseconds since 1970 UTC; zeros before the first refresh.
     range: (AtomicI64, AtomicI64),
     fault: Mutex<Option<String>>,
 }
@@ -101,17 +102,17 @@ impl HostState {
         }
     }
 
-    /// First and last known tick.
+    /// First and last known tick, nanoseconds since 1970 UTC.
     pub fn range(&self) -> (i64, i64) {
         (self.range.0.load(Ordering::Relaxed), self.range.1.load(Ordering::Relaxed))
     }
 
-    /// True where its whole log has been read into the overview.
+    /// True if its whole log has been read into the overview.
     pub fn is_read(&self) -> bool {
         self.is_read.load(Ordering::Relaxed)
     }
 
-    /// True where the recording continues; does not block.
+    /// True if the recording continues; does not block.
     pub fn is_live(&self) -> bool {
         self.is_live.load(Ordering::Relaxed)
     }
@@ -150,14 +151,14 @@ impl HostState {
         self.source.history()?.read(from.max(first), last, &mut |piece| {
             let mut guard = self.overview.write().unwrap_or_else(PoisonError::into_inner);
             let Some(overview) = guard.as_mut() else { return };
-            let known = overview.until_ns;
+            let read_until_ns = overview.until_ns;
             if let (LogPiece::Frame(frame), false) = (&piece, self.has_heat.load(Ordering::Relaxed)) {
                 self.has_heat.store(has_latency(frame.schema()), Ordering::Relaxed);
             }
             overview.push(&piece);
             if let (LogPiece::Frame(frame), false) = (&piece, is_first) {
-                let found = overview.reducer.tick_values(frame);
-                rows.extend(found.into_iter().filter(|(time_ns, _)| *time_ns > known));
+                let values = overview.reducer.tick_values(frame);
+                rows.extend(values.into_iter().filter(|(time_ns, _)| *time_ns > read_until_ns));
             }
         })?;
         self.is_read.store(true, Ordering::Relaxed);
@@ -167,8 +168,8 @@ impl HostState {
     /// Returns true to exactly one caller, who then makes the overview: nobody has started, and the pause after a
     /// failure is over.
     pub fn try_begin(&self) -> bool {
-        let waits = lock_ignoring_poison(&self.retry).due.is_some_and(|due| Instant::now() < due);
-        !waits && !self.is_begun.swap(true, Ordering::Relaxed)
+        let is_waiting = lock_ignoring_poison(&self.retry).not_before.is_some_and(|time| Instant::now() < time);
+        !is_waiting && !self.is_begun.swap(true, Ordering::Relaxed)
     }
 
     /// Records the result of reading; after a failure it may be tried again after a pause.
@@ -178,7 +179,7 @@ impl HostState {
         let mut retry = lock_ignoring_poison(&self.retry);
         if failed {
             let pause = (retry.pause * 2).clamp(RETRY_PAUSES.0, RETRY_PAUSES.1);
-            *retry = ReadRetry { pause, due: Some(Instant::now() + pause) };
+            *retry = ReadRetry { pause, not_before: Some(Instant::now() + pause) };
             self.is_begun.store(false, Ordering::Relaxed);
             return;
         }
@@ -199,9 +200,9 @@ impl HostState {
         self.is_begun.store(false, Ordering::Relaxed);
     }
 
-    /// Calls `of` with the overview, once there is one.
-    pub fn with_overview<T>(&self, of: impl FnOnce(&LogOverview) -> T) -> Option<T> {
-        self.overview.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(of)
+    /// Calls `read` with the overview; `None` if there is none yet.
+    pub fn with_overview<T>(&self, read: impl FnOnce(&LogOverview) -> T) -> Option<T> {
+        self.overview.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(read)
     }
 
     /// Sets a bookmark. It is also added to the overview, which reads only what follows its last tick, while a bookmark
@@ -239,17 +240,17 @@ impl HostState {
         }
     }
 
-    /// Reads new ticks and returns the event of the newest frame, where there is a new one.
+    /// Reads new ticks and returns the event of the newest frame, if there is a new one.
     pub fn next_frame(&self, viewer: &mut Viewer) -> Result<Option<Vec<u8>>, String> {
         let rows = self.read()?;
         let (first, last) = self.range();
-        let before = lock_ignoring_poison(&self.frames).until_ns;
-        if last == before || last == 0 {
+        let previous_ns = lock_ignoring_poison(&self.frames).until_ns;
+        if last == previous_ns || last == 0 {
             return Ok(None);
         }
-        let ticks = self.source.interval_ns();
-        let judged_ns = MIN_JUDGED_NS.max(ticks * 12);
-        let window = self.view_window(last, MIN_SHOWN_NS.max(ticks), judged_ns);
+        let interval_ns = self.source.interval_ns();
+        let judged_ns = MIN_JUDGED_NS.max(interval_ns * 12);
+        let window = self.view_window(last, MIN_SHOWN_NS.max(interval_ns), judged_ns);
         let window = ViewWindow { judged_step_ns: judged_ns / STEPS_PER_JUDGED_SPAN, ..window };
         let view = viewer.build_view(self.source.history()?.as_ref(), &window)?;
         *lock_ignoring_poison(&self.summary) = view.verdict.clone().map(Ok);
@@ -259,13 +260,13 @@ impl HostState {
         let newest = format!("\"range_ms\":{range},\"series\":{series},\"view\":{view}");
         let mut frames = lock_ignoring_poison(&self.frames);
         (frames.newest, frames.until_ns) = (newest, last);
-        if last < before {
+        if last < previous_ns {
             frames.recent.clear();
         }
         frames.recent.extend(rows.iter().cloned());
         let extra = frames.recent.len().saturating_sub(MAX_RECENT_TICKS);
         frames.recent.drain(..extra);
-        Ok(Some(frame_event(&frames, before, rows.iter())))
+        Ok(Some(frame_event(&frames, previous_ns, rows.iter())))
     }
 
     /// A viewer for [`Self::next_frame`], which caches from frame to frame.
@@ -280,10 +281,10 @@ impl HostState {
             return b"retry: 2000\n: the first frame is being made\n\n".to_vec();
         }
         let oldest = frames.recent.front().map_or(i64::MAX, |(time_ns, _)| *time_ns);
-        // a client that missed more than is kept loads everything again
-        let known = last_seen_ns.filter(|seen| *seen >= oldest).unwrap_or(0);
-        let rows = frames.recent.iter().filter(|(time_ns, _)| known > 0 && *time_ns > known);
-        [b"retry: 2000\n".as_slice(), &frame_event(&frames, known, rows)].concat()
+        // a client that missed more ticks than are kept gets none (0), and loads everything again
+        let known_ns = last_seen_ns.filter(|seen| *seen >= oldest).unwrap_or(0);
+        let rows = frames.recent.iter().filter(|(time_ns, _)| known_ns > 0 && *time_ns > known_ns);
+        [b"retry: 2000\n".as_slice(), &frame_event(&frames, known_ns, rows)].concat()
     }
 
     /// JSON document about the host.
@@ -330,7 +331,7 @@ impl HostState {
         })
     }
 
-    /// True where its whole log has not been judged yet.
+    /// True if its whole log has not been judged yet.
     pub fn is_unjudged(&self) -> bool {
         lock_ignoring_poison(&self.summary).is_none()
     }
@@ -346,7 +347,7 @@ impl HostState {
     }
 }
 
-/// True where the schema has percentiles of request latency.
+/// True if the schema has percentiles of request latency.
 fn has_latency(schema: &Schema) -> bool {
     static COUNTERS: LazyLock<HashSet<String>> = LazyLock::new(|| latency_view::counter_ids().collect());
     schema.series.iter().any(|series| COUNTERS.contains(&series.counter))

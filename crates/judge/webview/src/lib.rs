@@ -60,7 +60,7 @@ impl WebView {
     /// Starts serving hosts at an address.
     ///
     /// # Errors
-    /// Where the server cannot listen at the address.
+    /// If the server cannot listen at the address.
     pub fn start(
         address: &str,
         access: WebAccess,

@@ -37,7 +37,7 @@ pub fn render_page(nonce: &str, version: &str) -> String {
     let version: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-+".contains(*c)).collect();
     let [html, css, script] = &*PARTS;
     let parts = [("{{css}}", css.as_str()), ("{{script}}", script), ("{{nonce}}", nonce), ("{{version}}", &version)];
-    parts.into_iter().fold(html.clone(), |page, (mark, text)| page.replace(mark, text))
+    parts.into_iter().fold(html.clone(), |page, (placeholder, text)| page.replace(placeholder, text))
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 /// Largest number of processes for each sort order.
 const MAX_PROCESSES_PER_ORDER: usize = 12;
+/// Largest number of phases of a verdict.
+const MAX_PHASES: usize = 60;
 /// Largest number of findings, episodes, culprits, remedies and remarks.
 const MAX_LISTED: usize = 6;
 
@@ -33,25 +35,27 @@ pub fn capacity_counters() -> Vec<&'static str> {
 
 /// Reduced JSON of a view: `diskwright.view/1`, with the verdict of [`verdict_document`].
 pub fn view_document(view: &DashboardView) -> Value {
-    let mut short = view.clone();
-    short.verdict = None;
-    short.processes = busiest_processes(&view.processes);
-    let mut value = json!(short);
+    let mut reduced = view.clone();
+    reduced.verdict = None;
+    reduced.processes = busiest_processes(&view.processes);
+    let mut value = json!(reduced);
     value["verdict"] = view.verdict.as_ref().map_or(Value::Null, verdict_document);
     value
 }
 
 /// Processes that come first in any sort order.
-fn busiest_processes(all: &[ProcessSummary]) -> Vec<ProcessSummary> {
-    let mut kept = HashSet::new();
+fn busiest_processes(processes: &[ProcessSummary]) -> Vec<ProcessSummary> {
+    let mut kept_indices = HashSet::new();
     let mut order = ProcessOrder::default();
+    // there are four orders; `next` goes through them
     for _ in 0..4 {
-        let mut ranked: Vec<(usize, f64)> = all.iter().map(|row| order.sort_value(row)).enumerate().collect();
+        let mut ranked: Vec<(usize, f64)> = processes.iter().map(|row| order.sort_value(row)).enumerate().collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-        kept.extend(ranked.iter().take(MAX_PROCESSES_PER_ORDER).filter(|(_, key)| *key > 0.0).map(|(index, _)| *index));
+        kept_indices
+            .extend(ranked.iter().take(MAX_PROCESSES_PER_ORDER).filter(|(_, key)| *key > 0.0).map(|(index, _)| *index));
         order = order.next();
     }
-    all.iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, row)| row.clone()).collect()
+    processes.iter().enumerate().filter(|(index, _)| kept_indices.contains(index)).map(|(_, row)| row.clone()).collect()
 }
 
 /// Reduced JSON of a verdict, without series and long texts.
@@ -84,7 +88,7 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
         "sentence": verdict.sentence,
         "findings": findings.collect::<Vec<_>>(),
         "episodes": verdict.episodes.iter().take(MAX_LISTED).collect::<Vec<_>>(),
-        "phases": verdict.phases.iter().take(60).collect::<Vec<_>>(),
+        "phases": verdict.phases.iter().take(MAX_PHASES).collect::<Vec<_>>(),
         "culprits": verdict.culprits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "advice": verdict.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "certainty_limits": verdict.certainty_limits.iter().take(MAX_LISTED).collect::<Vec<_>>(),

@@ -33,17 +33,17 @@ pub type HostList = Weak<Vec<Arc<HostState>>>;
 /// Makes overviews one after another as they are requested, and verdicts for the list of hosts when idle.
 pub fn make_overviews(requests: &Receiver<usize>, hosts: &HostList, hub: &StreamHub) {
     let _ = setpriority_process(Some(gettid()), NICENESS);
-    let (mut kept, mut live, mut looked): (Vec<usize>, HashSet<usize>, _) =
+    let (mut loaded, mut live, mut last_check): (Vec<usize>, HashSet<usize>, _) =
         (Vec::new(), HashSet::new(), Instant::now());
     loop {
         let next = requests.recv_timeout(Duration::from_millis(300));
         let Some(hosts) = hosts.upgrade() else { return };
-        if looked.elapsed() >= WAKE_INTERVAL {
-            looked = Instant::now();
+        if last_check.elapsed() >= WAKE_INTERVAL {
+            last_check = Instant::now();
             for id in resumed_hosts(&hosts, &live) {
                 start_frame_thread(id, &Arc::downgrade(&hosts), hub);
                 live.insert(id);
-                kept.retain(|known| *known != id);
+                loaded.retain(|known| *known != id);
             }
         }
         let id = match next {
@@ -70,10 +70,10 @@ pub fn make_overviews(requests: &Receiver<usize>, hosts: &HostList, hub: &Stream
         if !is_read {
             continue;
         }
-        kept.retain(|known| *known != id);
-        kept.push(id);
-        if kept.len() > MAX_OVERVIEWS {
-            let oldest = kept.remove(0);
+        loaded.retain(|known| *known != id);
+        loaded.push(id);
+        if loaded.len() > MAX_OVERVIEWS {
+            let oldest = loaded.remove(0);
             if let Some(host) = hosts.get(oldest) {
                 host.forget_overview();
             }
@@ -84,36 +84,36 @@ pub fn make_overviews(requests: &Receiver<usize>, hosts: &HostList, hub: &Stream
 /// Viewed hosts whose log had ended and is recorded again.
 fn resumed_hosts(hosts: &[Arc<HostState>], live: &HashSet<usize>) -> Vec<usize> {
     let is_known = |(id, host): &(usize, &Arc<HostState>)| host.is_read() && !live.contains(id);
-    let wakes = |host: &HostState| host.refresh().is_ok() && host.is_live();
-    hosts.iter().enumerate().filter(is_known).filter(|(_, host)| wakes(host)).map(|(id, _)| id).collect()
+    let has_resumed = |host: &HostState| host.refresh().is_ok() && host.is_live();
+    hosts.iter().enumerate().filter(is_known).filter(|(_, host)| has_resumed(host)).map(|(id, _)| id).collect()
 }
 
 /// Starts the thread that makes a live host's frames.
 fn start_frame_thread(id: usize, hosts: &HostList, hub: &StreamHub) {
     let (hosts, hub) = (hosts.clone(), hub.clone());
-    let begun = std::thread::Builder::new().name("frames".into()).spawn(move || {
+    let spawned = std::thread::Builder::new().name("frames".into()).spawn(move || {
         let _ = setpriority_process(Some(gettid()), NICENESS);
-        let Some(all) = hosts.upgrade() else { return };
-        let Some(host) = all.get(id).cloned() else { return };
-        drop(all);
+        let Some(host_list) = hosts.upgrade() else { return };
+        let Some(host) = host_list.get(id).cloned() else { return };
+        drop(host_list);
         let mut viewer = host.frame_viewer();
         while hosts.strong_count() > 0 {
-            let began = Instant::now();
+            let start = Instant::now();
             match host.next_frame(&mut viewer) {
                 Ok(frame) => {
                     host.set_fault(None);
                     frame.into_iter().for_each(|event| hub.publish_event(id, event));
                 }
-                Err(because) => host.set_fault(Some(because)),
+                Err(reason) => host.set_fault(Some(reason)),
             }
             let interval = Duration::from_nanos(host.source.interval_ns().unsigned_abs());
             // four checks per interval, so that a tick is shown soon after it came
-            let nap = (interval / 4).clamp(FRAME_PAUSES.0, FRAME_PAUSES.1).saturating_sub(began.elapsed());
-            std::thread::park_timeout(nap.max(Duration::from_millis(20)));
+            let pause = (interval / 4).clamp(FRAME_PAUSES.0, FRAME_PAUSES.1).saturating_sub(start.elapsed());
+            std::thread::park_timeout(pause.max(Duration::from_millis(20)));
         }
     });
     // if the thread could not be started there is no stream, and the page shows that
-    drop(begun);
+    drop(spawned);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Files and their identity, even if their numbers differ: overlayfs shows other numbers than the
-//! filesystem below, and a loop device's file may be unlinked or mounted over, so that no path
-//! leads to it.
+//! Files, and whether two of them are the same. Their numbers do not always tell: overlayfs shows
+//! other numbers than the filesystem below it. Their paths do not either: a loop device's file may be
+//! unlinked or mounted over.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -16,12 +16,12 @@ use crate::node::{DeviceNumber, FileId, block_device_number};
 /// Suffix that /sys adds to the path of an unlinked file.
 const DELETED: &str = " (deleted)";
 
-/// A file on which a device stands.
+/// A file that may be behind a device, or the target itself.
 #[derive(Debug)]
 pub(crate) struct BackingFile {
-    /// Its number; `None` if only a path is known that leads elsewhere.
+    /// Its number; `None` if only a path is known, which may lead elsewhere.
     pub id: Option<FileId>,
-    /// Its path, as far as it is known.
+    /// Its path; empty if unknown.
     pub path: String,
     /// Its size, bytes, if known.
     pub bytes: Option<u64>,
@@ -29,6 +29,7 @@ pub(crate) struct BackingFile {
     stacked: bool,
     /// The server of its filesystem does not respond.
     server_hangs: bool,
+    /// The file, open for reading, if it could be opened.
     opened: Option<File>,
 }
 
@@ -50,21 +51,23 @@ impl BackingFile {
         Ok(BackingFile { id: Some(id), path, bytes, stacked, server_hangs: false, opened: Some(file.try_clone()?) })
     }
 
-    /// Creates the entry of a file whose number is known for sure, with a path that it once had and
-    /// its least size in bytes.
+    /// Creates the entry of a file whose number is certain. `path` is one that it once had, `bytes` the
+    /// smallest size that it can have.
     pub fn from_id(roots: &Roots, mounts: &MountTable, id: FileId, path: String, bytes: Option<u64>) -> BackingFile {
         let stacked = mounts.may_be_stacked(id.device);
         let mut file = BackingFile { id: Some(id), path, bytes, stacked, server_hangs: false, opened: None };
         if mounts.have_stacks() && !mounts.may_hang(&file.path) {
-            let is_it = |f: &File| f.metadata().is_ok_and(|m| FileId::from_metadata(&m) == id);
-            let regular = fs::metadata(roots.resolve_path(&file.path)).is_ok_and(|m| m.is_file());
-            file.opened = regular.then(|| File::open(roots.resolve_path(&file.path)).ok()).flatten().filter(is_it);
+            let has_id = |f: &File| f.metadata().is_ok_and(|m| FileId::from_metadata(&m) == id);
+            let is_regular = fs::metadata(roots.resolve_path(&file.path)).is_ok_and(|m| m.is_file());
+            file.opened = is_regular.then(|| File::open(roots.resolve_path(&file.path)).ok()).flatten().filter(has_id);
         }
         file
     }
 
-    /// Creates the entry of a file of which only a former path and its least size are known; or
-    /// returns the number of a device at that path.
+    /// Creates the entry of a file of which only a former path and the smallest possible size are known.
+    ///
+    /// # Errors
+    /// The number of the block device at that path, if there is one.
     pub fn from_path(
         roots: &Roots,
         mounts: &MountTable,
@@ -80,7 +83,7 @@ impl BackingFile {
         if let Some(number) = block_device_number(&metadata) {
             return Err(number);
         }
-        // a smaller size: another file is there by now
+        // too small: another file has taken its place
         if bytes.is_some_and(|bytes| metadata.len() < bytes) {
             return unknown(path);
         }
@@ -92,11 +95,12 @@ impl BackingFile {
         BackingFile { id: None, path, bytes, stacked: false, server_hangs: true, opened: None }
     }
 
-    /// Returns the path without the suffix of /sys.
+    /// Returns the path without the suffix ` (deleted)` of /sys.
     pub fn name(&self) -> &str {
         self.path.strip_suffix(DELETED).unwrap_or(&self.path)
     }
 
+    /// Returns the device number of the filesystem on which the file lies, or on which its path is.
     fn filesystem_device(&self, mounts: &MountTable) -> Option<DeviceNumber> {
         self.id.map(|id| id.device).or_else(|| mounts.filesystem_at(self.name()))
     }
@@ -108,8 +112,8 @@ impl BackingFile {
             (Some(_), Some(_)) if !self.stacked && !other.stacked => return FileMatch::No,
             (None, Some(id)) if !mounts.may_lie_at(id.device, self.name()) && !other.stacked => return FileMatch::No,
             (Some(id), None) if !mounts.may_lie_at(id.device, other.name()) && !self.stacked => return FileMatch::No,
-            // a server that does not respond was queried because of where the path leads; a slow
-            // server may answer one of two in time
+            // without a number, the filesystem is that of the path. Both files must be on it: a slow
+            // server may have answered for one of them in time
             _ if (self.server_hangs || other.server_hangs)
                 && self.filesystem_device(mounts) != other.filesystem_device(mounts) =>
             {
@@ -120,7 +124,7 @@ impl BackingFile {
         if let (Some(own), Some(others)) = (&self.opened, &other.opened) {
             return compare_open_files(own, others);
         }
-        // sizes in whole sectors, as devices have them
+        // the size of a loop device is known only in whole sectors
         let sectors = |file: &BackingFile| file.bytes.map(|bytes| bytes / crate::loop_devices::SECTOR_BYTES);
         match (sectors(self), sectors(other)) {
             (Some(own), Some(others)) if own != others => FileMatch::No,
@@ -131,11 +135,11 @@ impl BackingFile {
     /// Returns whether an open file of a process, under another number, is this one.
     pub fn is_open_at(&self, link: &Path, found: &Statx) -> bool {
         let Some(own) = &self.opened else { return false };
-        if FileFingerprint::read_fingerprint(own).is_some_and(|print| print.differs_from(&FileFingerprint::from(found)))
-        {
+        let other = FileFingerprint::from(found);
+        if FileFingerprint::read_fingerprint(own).is_some_and(|own| own.differs_from(&other)) {
             return false;
         }
-        // only regular files come here: opening one has no effect
+        // the caller passes only regular files, which can be opened without an effect
         File::open(link).is_ok_and(|other| compare_open_files(own, &other) != FileMatch::No)
     }
 
@@ -145,38 +149,40 @@ impl BackingFile {
     }
 }
 
-/// Adds a file to a list if it is new. Returns its index, and the indexes of all others that it may
-/// also be, with `true`. An uncertain match never replaces the file itself: another device may
-/// stand on the same one for sure.
+/// Adds a file to a list if it is new. Returns its index with `false`, then the indexes of the other
+/// entries that may be the same file with `true`. A file that matches only uncertainly still gets its own
+/// entry, with which a later device's file can match for certain.
 pub(crate) fn register_file(
     files: &mut Vec<BackingFile>,
     file: BackingFile,
     mounts: &MountTable,
 ) -> Vec<(usize, bool)> {
-    let same: Vec<FileMatch> = files.iter().map(|known| known.compare_with(&file, mounts)).collect();
-    let own = same.iter().position(|same| *same == FileMatch::Yes).unwrap_or(files.len());
-    if own == files.len() {
+    let matches: Vec<FileMatch> = files.iter().map(|known| known.compare_with(&file, mounts)).collect();
+    let own_index = matches.iter().position(|found| *found == FileMatch::Yes).unwrap_or(files.len());
+    if own_index == files.len() {
         files.push(file);
     }
-    let doubts = (0..same.len()).filter(|index| same[*index] == FileMatch::Uncertain);
-    std::iter::once((own, false)).chain(doubts.map(|index| (index, true))).collect()
+    let uncertain = (0..matches.len()).filter(|index| matches[*index] == FileMatch::Uncertain);
+    std::iter::once((own_index, false)).chain(uncertain.map(|index| (index, true))).collect()
 }
 
 /// Attributes that a stacked filesystem passes on unchanged.
 #[derive(PartialEq, Eq)]
 struct FileFingerprint {
+    /// Seconds and nanoseconds.
     birth_time: Option<(i64, u32)>,
     mode: u16,
+    /// User and group.
     owner: (u32, u32),
     bytes: u64,
 }
 
 impl From<&Statx> for FileFingerprint {
     fn from(found: &Statx) -> FileFingerprint {
-        let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
-        let born = has_birth.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec));
+        let has_birth_time = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        let birth_time = has_birth_time.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec));
         FileFingerprint {
-            birth_time: born,
+            birth_time,
             mode: found.stx_mode,
             owner: (found.stx_uid, found.stx_gid),
             bytes: found.stx_size,
@@ -191,8 +197,8 @@ impl FileFingerprint {
         Some(FileFingerprint::from(&status))
     }
 
-    /// Returns whether two files are certainly different. A size may change between two looks, a
-    /// birth time does not.
+    /// Returns whether two files are certainly different. The birth time decides if both have one,
+    /// because a size may change between two readings.
     fn differs_from(&self, other: &FileFingerprint) -> bool {
         match (self.birth_time, other.birth_time) {
             (Some(own), Some(others)) => own != others,
@@ -203,10 +209,10 @@ impl FileFingerprint {
 
 /// Compares two open files: by the attributes of [`FileFingerprint`], by size, then by their extents on the disk.
 fn compare_open_files(own: &File, others: &File) -> FileMatch {
-    let looks = [own, others, own].map(FileFingerprint::read_fingerprint);
-    if let [Some(before), Some(other), Some(after)] = looks {
-        // files of the same tick of the kernel's clock share a birth time. A size that is the same before and after
-        // the look at the other file was not about to change.
+    let fingerprints = [own, others, own].map(FileFingerprint::read_fingerprint);
+    if let [Some(before), Some(other), Some(after)] = fingerprints {
+        // Files that were created in the same tick of the kernel's clock share a birth time, so sizes are compared
+        // too; but only if this file's size did not change while the other one was read.
         let sizes_differ = before.bytes == after.bytes && before.bytes != other.bytes;
         if before.differs_from(&other) || sizes_differ {
             return FileMatch::No;
@@ -214,7 +220,7 @@ fn compare_open_files(own: &File, others: &File) -> FileMatch {
     }
     match (extent_offsets(own), extent_offsets(others)) {
         (Some(own), Some(others)) if !own.is_empty() && !others.is_empty() => {
-            if own.iter().any(|place| others.contains(place)) { FileMatch::Yes } else { FileMatch::No }
+            if own.iter().any(|extent| others.contains(extent)) { FileMatch::Yes } else { FileMatch::No }
         }
         _ => FileMatch::Uncertain,
     }
@@ -254,21 +260,21 @@ struct Fiemap {
 
 /// `FS_IOC_FIEMAP` of linux/fs.h.
 const FS_IOC_FIEMAP: u32 = opcode::read_write::<FiemapHead>(b'f', 11);
-/// Flags of extents without a place of their own: not allocated yet, inside other blocks, or shared
-/// by several files.
+/// Flags of extents whose offset on the disk is unknown, not final, or shared by several files:
+/// `FIEMAP_EXTENT_UNKNOWN`, `_DELALLOC`, `_NOT_ALIGNED`, `_DATA_INLINE`, `_DATA_TAIL`, `_SHARED`.
 const UNUSABLE_EXTENT_FLAGS: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400 | 0x2000;
 
 /// Returns the first extents of a file: offset in the file, offset on the disk. `None` if the
 /// filesystem does not support it.
-#[allow(unsafe_code, reason = "the map of a file is asked by an ioctl that no crate has as a safe call")]
+#[allow(unsafe_code, reason = "a file's extents are read by an ioctl that no crate has as a safe call")]
 fn extent_offsets(file: impl AsFd) -> Option<Vec<(u64, u64)>> {
     let head = FiemapHead { start: 0, length: u64::MAX, flags: 0, mapped: 0, count: MAX_EXTENTS as u32, reserved: 0 };
     let mut map = Fiemap { head, extents: [FiemapExtent::default(); MAX_EXTENTS] };
-    // SAFETY: FS_IOC_FIEMAP reads the head and writes at most `count` extents behind it, for which `Fiemap` has the
-    // room; all of it are plain integers.
+    // SAFETY: FS_IOC_FIEMAP reads the head and writes at most `count` extents behind it; `Fiemap` has as many. All
+    // fields are plain integers.
     unsafe { ioctl(file, Updater::<FS_IOC_FIEMAP, Fiemap>::new(&mut map)) }.ok()?;
-    let found = &map.extents[..(map.head.mapped as usize).min(MAX_EXTENTS)];
-    Some(found.iter().filter(|e| e.flags & UNUSABLE_EXTENT_FLAGS == 0).map(|e| (e.logical, e.physical)).collect())
+    let extents = &map.extents[..(map.head.mapped as usize).min(MAX_EXTENTS)];
+    Some(extents.iter().filter(|e| e.flags & UNUSABLE_EXTENT_FLAGS == 0).map(|e| (e.logical, e.physical)).collect())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Block devices and their layers: which bytes of which lower device or file each one lies on, so
-//! that neighbors on the same disk are distinguished from overlaps.
+//! Block devices and their layers: on which bytes of which lower device or file each device lies.
+//! This tells neighbors on one disk from devices that share bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -38,10 +38,10 @@ pub(crate) struct Slice {
     pub below: Range<u64>,
     /// Start of these bytes in the upper device; `None` if they are spread over it.
     pub offset: Option<u64>,
-    /// It is not known for sure that it is this file.
+    /// The lower node is a file that may be another than the device's backing file.
     pub is_uncertain: bool,
-    /// A pool or a snapshot keeps devices on the same bytes apart: a write to one never reaches
-    /// another.
+    /// The lower node is a pool or the origin of a snapshot: a write to one device on it never changes
+    /// another, although both lie on the same bytes.
     pub is_isolated: bool,
 }
 
@@ -50,8 +50,8 @@ pub(crate) const WHOLE_RANGE: Range<u64> = 0..u64::MAX;
 
 /// Returns the intersection of two ranges.
 fn intersect_ranges(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
-    let both = a.start.max(b.start)..a.end.min(b.end);
-    (!both.is_empty()).then_some(both)
+    let common = a.start.max(b.start)..a.end.min(b.end);
+    (!common.is_empty()).then_some(common)
 }
 
 impl Slice {
@@ -60,7 +60,7 @@ impl Slice {
         Slice { node, below: WHOLE_RANGE, offset: None, is_uncertain: false, is_isolated: false }
     }
 
-    /// A contiguous range, which begins at `offset` of the upper device.
+    /// The `bytes` bytes (or all) from `from` on of the lower node, which begin at `offset` of the upper device.
     pub fn byte_range(node: StorageNode, from: u64, bytes: Option<u64>, offset: u64) -> Slice {
         let end = bytes.map_or(u64::MAX, |bytes| from.saturating_add(bytes));
         Slice { node, below: from..end, offset: Some(offset), is_uncertain: false, is_isolated: false }
@@ -70,17 +70,17 @@ impl Slice {
     pub fn map_down(&self, upper: &Range<u64>) -> Option<Range<u64>> {
         let Some(offset) = self.offset else { return Some(self.below.clone()) };
         let bytes = self.below.end - self.below.start;
-        let both = intersect_ranges(upper, &(offset..offset.saturating_add(bytes)))?;
+        let common = intersect_ranges(upper, &(offset..offset.saturating_add(bytes)))?;
         let shift = |x: u64| (x - offset).saturating_add(self.below.start);
-        Some(shift(both.start)..shift(both.end))
+        Some(shift(common.start)..shift(common.end))
     }
 
     /// Returns the bytes of the upper device that lie on these bytes of the lower node.
     pub fn map_up(&self, lower: &Range<u64>) -> Option<Range<u64>> {
-        let both = intersect_ranges(lower, &self.below)?;
+        let common = intersect_ranges(lower, &self.below)?;
         let Some(offset) = self.offset else { return Some(WHOLE_RANGE) };
         let shift = |x: u64| (x - self.below.start).saturating_add(offset);
-        Some(shift(both.start)..shift(both.end))
+        Some(shift(common.start)..shift(common.end))
     }
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct GuardDevice {
     pub name: String,
     pub kind: LayerKind,
     pub below: Vec<Slice>,
-    /// Names of holders that are no known block devices.
+    /// Names of holders that are not among the known block devices.
     pub holders: Vec<String>,
     /// It is registered with bcache.
     pub is_cached: bool,
@@ -103,12 +103,12 @@ pub(crate) struct DeviceGraph<'r> {
     pub mounts: MountTable,
     pub devices: BTreeMap<DeviceNumber, GuardDevice>,
     pub files: Vec<BackingFile>,
-    /// Devices above each node: the upper device, and the index of the slice in its list.
+    /// Slices above each node: the upper device, and the index of the slice in its `below`.
     upper_slices: HashMap<StorageNode, Vec<(DeviceNumber, usize)>>,
 }
 
 impl<'r> DeviceGraph<'r> {
-    /// Reads all devices. `file`, if given, is the target and becomes the first of the files.
+    /// Reads all devices. `file`, if given, is the target, and becomes the first of `files`.
     pub fn read(roots: &'r Roots, mounts: MountTable, file: Option<BackingFile>) -> DeviceGraph<'r> {
         DeviceGraph::with_tables(roots, mounts, file, &device_mapper::read_table)
     }
@@ -120,8 +120,8 @@ impl<'r> DeviceGraph<'r> {
         file: Option<BackingFile>,
         table: &dyn Fn(&Roots, DeviceNumber) -> Option<String>,
     ) -> DeviceGraph<'r> {
-        let listed = sorted_names(&roots.resolve_path("/sys/dev/block"));
-        let numbers = listed.iter().filter_map(|name| mountinfo::parse_device_number(name.as_bytes()));
+        let names = sorted_names(&roots.resolve_path("/sys/dev/block"));
+        let numbers = names.iter().filter_map(|name| mountinfo::parse_device_number(name.as_bytes()));
         let mut devices: BTreeMap<DeviceNumber, GuardDevice> =
             numbers.map(|n| (n, read_device(roots, n, table))).collect();
         let mut files: Vec<BackingFile> = file.into_iter().collect();
@@ -131,7 +131,7 @@ impl<'r> DeviceGraph<'r> {
                 LoopBacking::Device(number) => vec![slice(StorageNode::Device(number))],
                 LoopBacking::File(backing) => backing_file::register_file(&mut files, backing, &mounts)
                     .into_iter()
-                    .map(|(place, perhaps)| Slice { is_uncertain: perhaps, ..slice(StorageNode::File(place)) })
+                    .map(|(index, is_uncertain)| Slice { is_uncertain, ..slice(StorageNode::File(index)) })
                     .collect(),
             };
             let device = devices.entry(found.number).or_insert_with(|| device_without_layers(found.name));
@@ -139,25 +139,25 @@ impl<'r> DeviceGraph<'r> {
         }
         let mut graph = DeviceGraph { roots, mounts, devices, files, upper_slices: HashMap::new() };
         graph.add_holders();
-        graph.index();
+        graph.index_slices();
         graph
     }
 
-    /// Adds the layers that follow from the holders of devices; most holders also describe their
-    /// layers themselves, and more exactly.
+    /// Puts each holder that is a known device above the device that it holds, unless the holder's own
+    /// layers, which are more exact, already say so.
     fn add_holders(&mut self) {
         let by_name: HashMap<String, DeviceNumber> = self.devices.iter().map(|(n, d)| (d.name.clone(), *n)).collect();
-        let mut more = Vec::new();
+        let mut held_nodes = Vec::new();
         for (number, device) in &mut self.devices {
             device.holders.retain(|holder| match by_name.get(holder) {
                 Some(holder) => {
-                    more.push((*holder, StorageNode::Device(*number)));
+                    held_nodes.push((*holder, StorageNode::Device(*number)));
                     false
                 }
                 None => true,
             });
         }
-        for (holder, node) in more {
+        for (holder, node) in held_nodes {
             if let Some(device) = self.devices.get_mut(&holder)
                 && device.below.iter().all(|slice| slice.node != node)
             {
@@ -166,18 +166,18 @@ impl<'r> DeviceGraph<'r> {
         }
     }
 
-    fn index(&mut self) {
+    fn index_slices(&mut self) {
         for (number, device) in &self.devices {
-            for (place, slice) in device.below.iter().enumerate() {
-                self.upper_slices.entry(slice.node).or_default().push((*number, place));
+            for (index, slice) in device.below.iter().enumerate() {
+                self.upper_slices.entry(slice.node).or_default().push((*number, index));
             }
         }
     }
 
-    /// Iterates over the devices that stand on a device or file.
+    /// Iterates over the devices that stand on a device or file, each with the slice that connects them.
     pub fn slices_above(&self, node: StorageNode) -> impl Iterator<Item = (DeviceNumber, &Slice)> {
         let found = self.upper_slices.get(&node).into_iter().flatten();
-        found.map(|(number, place)| (*number, &self.devices[number].below[*place]))
+        found.map(|(number, index)| (*number, &self.devices[number].below[*index]))
     }
 
     /// Returns a name for messages.
@@ -187,7 +187,7 @@ impl<'r> DeviceGraph<'r> {
                 Some(device) => device.name.clone(),
                 None => format!("{}:{}", number.0, number.1),
             },
-            StorageNode::File(place) => self.files[place].name().to_owned(),
+            StorageNode::File(index) => self.files[index].name().to_owned(),
         }
     }
 }
@@ -196,6 +196,7 @@ fn device_without_layers(name: String) -> GuardDevice {
     GuardDevice { name, kind: LayerKind::Other, below: Vec::new(), holders: Vec::new(), is_cached: false }
 }
 
+/// Reads a device and its layers from /sys, and from its device mapper table.
 fn read_device(
     roots: &Roots,
     number: DeviceNumber,

@@ -1,5 +1,6 @@
-//! Tables of the device mapper (LVM, LUKS, multipath and others): which bytes of which devices a
-//! mapped device lies on. Two logical volumes are neighbors on one disk and do not use each other.
+//! Tables of the device mapper (LVM, LUKS, multipath and others): on which bytes of which devices a
+//! mapped device lies. They show that two logical volumes on one disk are only neighbors, and do not
+//! use each other.
 
 use std::fs::File;
 use std::path::Path;
@@ -32,24 +33,25 @@ struct DmIoctl {
     data: [u8; 7],
 }
 
+/// Buffer of a `DM_TABLE_STATUS` call: the header, then the table.
 #[repr(C)]
 struct TableRequest {
     head: DmIoctl,
     buffer: [u8; TABLE_BUFFER_BYTES],
 }
 
-/// `DM_TABLE_STATUS`.
+/// `DM_TABLE_STATUS`: command 12 of the device mapper's ioctls.
 const DM_TABLE_STATUS: u32 = opcode::read_write::<DmIoctl>(0xfd, 12);
 /// `DM_STATUS_TABLE_FLAG`: returns the table instead of the status.
 const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
-/// `DM_BUFFER_FULL_FLAG`.
+/// `DM_BUFFER_FULL_FLAG`: the buffer was too short.
 const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
 
 /// Reads a mapped device's table, one line per target: start, length, kind, parameters of the kind.
 /// `None` if the driver does not show it to us.
 #[allow(unsafe_code, reason = "the device mapper is queried by an ioctl that no crate has as a safe call")]
 pub(crate) fn read_table(roots: &Roots, number: DeviceNumber) -> Option<String> {
-    // a fake machine has no driver
+    // a test's fake machine has no driver
     let control = (roots.root == Path::new("/")).then(|| File::open("/dev/mapper/control").ok())??;
     let size = size_of::<DmIoctl>();
     let head = DmIoctl {
@@ -67,8 +69,8 @@ pub(crate) fn read_table(roots: &Roots, number: DeviceNumber) -> Option<String> 
         data: [0; 7],
     };
     let mut request = Box::new(TableRequest { head, buffer: [0; TABLE_BUFFER_BYTES] });
-    // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which
-    // `TableRequest` has room; all fields are plain integers.
+    // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from the head's start; that is the
+    // size of `TableRequest`. All fields are plain integers.
     unsafe { ioctl(control, Updater::<DM_TABLE_STATUS, TableRequest>::new(&mut request)) }.ok()?;
     if request.head.flags & DM_BUFFER_FULL_FLAG != 0 || request.head.data_start as usize != size {
         return None;
@@ -76,27 +78,28 @@ pub(crate) fn read_table(roots: &Roots, number: DeviceNumber) -> Option<String> 
     parse_targets(&request.buffer, request.head.target_count)
 }
 
-/// Parses consecutive targets: start and length in sectors, a status, the offset of the next target
-/// from the first, a kind of 16 bytes, and the parameters up to a zero.
-fn parse_targets(room: &[u8], count: u32) -> Option<String> {
-    let word = |bytes: &[u8]| {
+/// Parses consecutive targets. Each has a start and a length in sectors, a status, the offset of the
+/// next target from the first, a kind of 16 bytes, and parameters that end with a zero byte.
+fn parse_targets(buffer: &[u8], count: u32) -> Option<String> {
+    let text_of = |bytes: &[u8]| {
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
     let (mut text, mut start) = (String::new(), 0);
     for _ in 0..count {
-        let target = room.get(start..)?;
-        let number = |from: usize| Some(u64::from_ne_bytes(target.get(from..from + 8)?.try_into().ok()?));
+        // struct dm_target_spec: sector_start, length, status (bytes 16 to 19), next, target_type
+        let target = buffer.get(start..)?;
+        let number = |offset: usize| Some(u64::from_ne_bytes(target.get(offset..offset + 8)?.try_into().ok()?));
         let next = u32::from_ne_bytes(target.get(20..24)?.try_into().ok()?);
-        let (kind, words) = (word(target.get(24..40)?), word(target.get(40..)?));
-        text += &format!("{} {} {kind} {words}\n", number(0)?, number(8)?);
+        let (kind, parameters) = (text_of(target.get(24..40)?), text_of(target.get(40..)?));
+        text += &format!("{} {} {kind} {parameters}\n", number(0)?, number(8)?);
         start = next as usize;
     }
     Some(text)
 }
 
-/// Returns the slices on which a table lies. Striped targets, and kinds that are not known here,
-/// count as using the whole device.
+/// Returns the slices of lower devices that a table names. Each stripe of a striped target is spread
+/// over the whole upper device. A target of an unknown kind uses every device that it names as a whole.
 pub(crate) fn parse_table(table: &str) -> Vec<Slice> {
     table.lines().filter_map(parse_target_line).flatten().collect()
 }
@@ -106,31 +109,40 @@ fn parse_target_line(line: &str) -> Option<Vec<Slice>> {
     let (start, length): (u64, u64) = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
     let bytes = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
     let device = |word: &str| mountinfo::parse_device_number(word.as_bytes()).map(StorageNode::Device);
-    let rest = words.get(3..)?;
+    let parameters = words.get(3..)?;
     let from = |word: Option<&&str>| word.and_then(|word| word.parse().ok()).map_or(0, bytes);
     Some(match *words.get(2)? {
-        "linear" => {
-            vec![Slice::byte_range(device(rest.first()?)?, from(rest.get(1)), Some(bytes(length)), bytes(start))]
-        }
-        // cipher, key, and start of the sector count come first
-        "crypt" => vec![Slice::byte_range(device(rest.get(3)?)?, from(rest.get(4)), Some(bytes(length)), bytes(start))],
-        // number of stripes, their size, then device and start of each
+        // device, start
+        "linear" => vec![Slice::byte_range(
+            device(parameters.first()?)?,
+            from(parameters.get(1)),
+            Some(bytes(length)),
+            bytes(start),
+        )],
+        // cipher, key, offset of the first sector's number, device, start
+        "crypt" => vec![Slice::byte_range(
+            device(parameters.get(3)?)?,
+            from(parameters.get(4)),
+            Some(bytes(length)),
+            bytes(start),
+        )],
+        // number of stripes, size of a stripe unit, then device and start of each
         "striped" => {
-            let stripes = rest.first()?.parse::<u64>().ok().filter(|stripes| *stripes > 0)?;
-            let pairs = rest.get(2..)?.chunks_exact(2);
-            let share = |pair: &[&str]| {
-                let part = Slice::byte_range(device(pair[0])?, from(pair.get(1)), Some(bytes(length / stripes)), 0);
-                Some(Slice { offset: None, ..part })
+            let stripes = parameters.first()?.parse::<u64>().ok().filter(|stripes| *stripes > 0)?;
+            let pairs = parameters.get(2..)?.chunks_exact(2);
+            let stripe = |pair: &[&str]| {
+                let range = Slice::byte_range(device(pair[0])?, from(pair.get(1)), Some(bytes(length / stripes)), 0);
+                Some(Slice { offset: None, ..range })
             };
-            pairs.filter_map(share).collect()
+            pairs.filter_map(stripe).collect()
         }
-        // on a pool, or on an origin whose blocks are copied before they change
+        // a pool; or an origin, whose blocks are copied before they change, and the device for the copies
         "thin" | "snapshot" | "snapshot-merge" => {
-            let first = Slice { is_isolated: true, ..Slice::whole_node(device(rest.first()?)?) };
-            let more = rest.get(1).and_then(|word| device(word)).map(Slice::whole_node);
-            std::iter::once(first).chain(more).collect()
+            let first = Slice { is_isolated: true, ..Slice::whole_node(device(parameters.first()?)?) };
+            let copies = parameters.get(1).and_then(|word| device(word)).map(Slice::whole_node);
+            std::iter::once(first).chain(copies).collect()
         }
-        _ => rest.iter().filter_map(|word| device(word)).map(Slice::whole_node).collect(),
+        _ => parameters.iter().filter_map(|word| device(word)).map(Slice::whole_node).collect(),
     })
 }
 

@@ -1,5 +1,5 @@
-//! Exports of the kernel to other machines, which do not claim a device: NVMe over fabrics, iSCSI
-//! and the like, USB gadgets; and ZFS pools on files.
+//! Users that do not claim a device or file: the kernel's exports to other machines (NVMe over
+//! fabrics, iSCSI and other SCSI targets, USB gadgets), and ZFS pools on files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,8 +9,8 @@ use diskwright_counters::live::Roots;
 
 use crate::node::{read_first_line, sorted_names};
 
-/// Files in /sys/kernel/config that contain the path of an export: the folders on the way, a star
-/// for any name, and the kind of export.
+/// Files in /sys/kernel/config that contain the path of an export, with the name of the exporter. A
+/// star stands for any name of a folder.
 const EXPORTS: &[(&str, &str)] = &[
     ("nvmet/subsystems/*/namespaces/*/device_path", "the NVMe target"),
     ("target/core/*/*/udev_path", "the SCSI target"),
@@ -28,16 +28,17 @@ pub(crate) fn read_exports(roots: &Roots) -> Vec<(String, String)> {
 }
 
 fn expand_pattern(folder: &Path, pattern: &str) -> Vec<PathBuf> {
-    pattern.split('/').fold(vec![folder.to_owned()], |found, part| match part {
+    pattern.split('/').fold(vec![folder.to_owned()], |found, component| match component {
         "*" => found.iter().flat_map(|f| sorted_names(f).into_iter().map(|name| f.join(name))).collect(),
-        part => found.into_iter().map(|f| f.join(part)).filter(|f| f.exists()).collect(),
+        name => found.into_iter().map(|f| f.join(name)).filter(|f| f.exists()).collect(),
     })
 }
 
-/// Bytes of a ZFS label that are searched: it is at the start, with its strings after 16 KiB.
+/// Bytes of a file that are searched for a ZFS label. The label is at the start; its strings begin
+/// after 16 KiB.
 const LABEL_BYTES: usize = 128 << 10;
 
-/// Returns the imported ZFS pool to which a file belongs by its label.
+/// Returns the imported ZFS pool that the label in a file names.
 pub(crate) fn find_imported_pool(roots: &Roots, file: &File) -> Option<String> {
     let pools = sorted_names(&roots.resolve_path("/proc/spl/kstat/zfs"));
     let pools = pools.into_iter().filter(|name| roots.resolve_path(&format!("/proc/spl/kstat/zfs/{name}")).is_dir());
@@ -47,24 +48,25 @@ pub(crate) fn find_imported_pool(roots: &Roots, file: &File) -> Option<String> {
         if bytes == 0 {
             bytes = file.read_at(&mut label, 0).ok()?;
         }
-        let word = pool_name_record(&pool);
-        if label[..bytes].windows(word.len()).any(|found| found == word) {
+        let record = pool_name_record(&pool);
+        if label[..bytes].windows(record.len()).any(|window| window == record) {
             return Some(pool);
         }
     }
     None
 }
 
-/// Returns the encoded pair of the label's list: `name`, a string, one value, and the pool's name.
+/// Returns the pool's name as the label's list of pairs (XDR) encodes it: key `name`, type string, one
+/// value, the value.
 fn pool_name_record(pool: &str) -> Vec<u8> {
-    let mut word = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01".to_vec();
-    word.extend((pool.len() as u32).to_be_bytes());
-    word.extend(pool.as_bytes());
-    word.resize(word.len().next_multiple_of(4), 0);
-    word
+    let mut record = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01".to_vec();
+    record.extend((pool.len() as u32).to_be_bytes());
+    record.extend(pool.as_bytes());
+    record.resize(record.len().next_multiple_of(4), 0);
+    record
 }
 
-/// Returns whether a path of the kernel's leads to a file or device that `wanted` accepts.
+/// Returns whether a path that the kernel reports leads to a file or device that `wanted` accepts.
 pub(crate) fn path_matches(roots: &Roots, path: &str, wanted: impl Fn(&fs::Metadata) -> bool) -> bool {
     fs::metadata(roots.resolve_path(path)).is_ok_and(|found| wanted(&found))
 }

@@ -1,14 +1,15 @@
-//! Finds the users of a block device or file, by numbers and never by names: the kernel's layers
-//! above and below it, processes that have it open or mapped; and decides whether it may be used.
+//! Finds the users of a block device or file: the kernel's layers above and below it, and the
+//! processes that have it open or mapped. Then decides whether it may be used. Devices and files are
+//! compared by their numbers, never by their names.
 //!
 //! Reading order: `node` (numbers, and devices opened by them), `mounts`, `backing_file` (files
 //! that are the same under several numbers), `loop_devices` and `device_mapper` (answers of their
 //! drivers), `device_graph` (all devices with their layers, byte for byte), `walk` (from a target
 //! down to what it lies on, and up to everything on the same bytes), `processes`, `exports`,
-//! `usage` (the sentences), `claim` (the kernel's answer), `signature` (what is stored on a
+//! `usage` (the sentences), `claim` (the kernel's answer), `signature` (formats stored on a
 //! device), `permit` (the decision), `output` (files that commands write).
 //!
-//! It only reads. It knows no suite, format or server.
+//! This crate only reads. It knows no suite, format or server.
 
 mod backing_file;
 pub mod claim;

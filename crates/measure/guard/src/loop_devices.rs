@@ -1,5 +1,5 @@
-//! Loop devices and their backing files or devices, as their driver reports them: the path in /sys
-//! is from the time when the device was set up, and may lead elsewhere now.
+//! Loop devices and their backing files or devices, as their driver reports them. The path in /sys is
+//! only the second source: it is from the time when the device was set up, and may lead elsewhere now.
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, channel};
@@ -59,13 +59,14 @@ struct LoopInfo64 {
 
 /// `LOOP_GET_STATUS64` of linux/loop.h.
 const LOOP_GET_STATUS64: u32 = 0x4c05;
-/// Unit of sizes in /sys, bytes.
+/// Unit of the sizes in /sys: 512 bytes, whatever the device's own sector size.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-#[allow(unsafe_code, reason = "the loop driver is asked by an ioctl that no crate has as a safe call")]
+/// Queries the loop driver; `None` if it refuses.
+#[allow(unsafe_code, reason = "the loop driver is queried by an ioctl that no crate has as a safe call")]
 fn read_status(device: impl AsFd) -> Option<LoopInfo64> {
-    // SAFETY: LOOP_GET_STATUS64 writes one loop_info64, which `LoopInfo64` lays out; all of it are plain integers.
-    // A device of another driver does not know the number and writes nothing.
+    // SAFETY: LOOP_GET_STATUS64 writes one loop_info64, whose layout `LoopInfo64` has; all fields are plain integers.
+    // A driver of other devices rejects the request number and writes nothing.
     unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopInfo64>::new()) }.ok()
 }
 
@@ -83,29 +84,29 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Returns all loop devices with a backing file or device.
 pub(crate) fn read_loop_devices(roots: &Roots, mounts: &MountTable) -> Vec<LoopDevice> {
-    let bound = |name: &String| roots.resolve_path(&format!("/sys/block/{name}/loop")).exists();
+    let has_backing = |name: &String| roots.resolve_path(&format!("/sys/block/{name}/loop")).exists();
     let loops = sorted_names(&roots.resolve_path("/sys/block"))
         .into_iter()
         .filter(|name| name.starts_with("loop"))
-        .filter(bound);
+        .filter(has_backing);
     let devices: Vec<LoopSysfs> = loops.filter_map(|name| read_sysfs(roots, name)).collect();
-    // queries that may hang run all at once, and all share one deadline
+    // queries that may hang run at the same time and share one deadline
     let queries: Vec<Option<Receiver<LoopStatus>>> = devices
         .iter()
         .map(|device| mounts.may_hang(&device.path).then(|| query_driver_in_thread(roots, device.number, &device.name)))
         .collect();
-    let end = Instant::now() + RESPONSE_TIMEOUT;
-    let answer = |device: &LoopSysfs, queries: Option<Receiver<LoopStatus>>| match queries {
+    let deadline = Instant::now() + RESPONSE_TIMEOUT;
+    let status_of = |device: &LoopSysfs, query: Option<Receiver<LoopStatus>>| match query {
         None => query_driver(roots, device.number, &device.name),
-        Some(queries) => {
-            queries.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(LoopStatus::Hangs)
+        Some(query) => {
+            query.recv_timeout(deadline.saturating_duration_since(Instant::now())).unwrap_or(LoopStatus::Hangs)
         }
     };
     devices
         .into_iter()
         .zip(queries)
-        .map(|(device, queries)| (answer(&device, queries), device))
-        .map(|(answer, device)| device.into_loop_device(roots, mounts, answer))
+        .map(|(device, query)| (status_of(&device, query), device))
+        .map(|(status, device)| device.into_loop_device(roots, mounts, status))
         .collect()
 }
 
@@ -118,17 +119,20 @@ fn query_driver(roots: &Roots, number: DeviceNumber, name: &str) -> LoopStatus {
 fn query_driver_in_thread(roots: &Roots, number: DeviceNumber, name: &str) -> Receiver<LoopStatus> {
     let (sender, receiver) = channel();
     let (roots, name) = (roots.clone(), name.to_owned());
-    // the receiver is gone if the response comes late
+    // sending fails if the response comes too late: the receiver is gone
     std::thread::spawn(move || sender.send(query_driver(&roots, number, &name)));
     receiver
 }
 
-/// Information of /sys about a loop device.
+/// What /sys knows about a loop device.
 struct LoopSysfs {
     number: DeviceNumber,
     name: String,
+    /// Path of the backing file when the device was set up; empty if unknown.
     path: String,
+    /// Offset of the device's start in the backing file, bytes.
     offset: u64,
+    /// Size of the device, bytes, if known.
     bytes: Option<u64>,
 }
 
@@ -142,21 +146,20 @@ fn read_sysfs(roots: &Roots, name: String) -> Option<LoopSysfs> {
 }
 
 impl LoopSysfs {
-    fn into_loop_device(self, roots: &Roots, mounts: &MountTable, answer: LoopStatus) -> LoopDevice {
+    fn into_loop_device(self, roots: &Roots, mounts: &MountTable, status: LoopStatus) -> LoopDevice {
         let LoopSysfs { number, name, path, offset, bytes } = self;
-        let needs = bytes.map(|bytes| bytes + offset);
-        let below = match answer {
+        let min_file_bytes = bytes.map(|bytes| bytes + offset);
+        let below = match status {
             LoopStatus::Known(status) if status.rdevice != 0 => {
                 LoopBacking::Device(unpack_device_number(status.rdevice))
             }
             LoopStatus::Known(status) => {
                 let id = FileId { device: unpack_device_number(status.device), inode: status.inode };
-                LoopBacking::File(BackingFile::from_id(roots, mounts, id, path, needs))
+                LoopBacking::File(BackingFile::from_id(roots, mounts, id, path, min_file_bytes))
             }
-            LoopStatus::Denied => {
-                BackingFile::from_path(roots, mounts, path, needs).map_or_else(LoopBacking::Device, LoopBacking::File)
-            }
-            LoopStatus::Hangs => LoopBacking::File(BackingFile::on_hanging_server(path, needs)),
+            LoopStatus::Denied => BackingFile::from_path(roots, mounts, path, min_file_bytes)
+                .map_or_else(LoopBacking::Device, LoopBacking::File),
+            LoopStatus::Hangs => LoopBacking::File(BackingFile::on_hanging_server(path, min_file_bytes)),
         };
         LoopDevice { number, name, offset, bytes, below }
     }

@@ -1,4 +1,4 @@
-//! Mounts in every mount namespace that is visible.
+//! Mounts in all visible mount namespaces.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,41 +12,44 @@ use crate::node::{DeviceNumber, sorted_names};
 /// All mounts.
 #[derive(Debug, Default)]
 pub(crate) struct MountTable {
-    /// Each mount, with a process that sees it if we do not.
+    /// Each mount; one of another namespace with a process that sees it.
     pub mounts: Vec<(Mount, Option<u32>)>,
+    /// Device numbers of overlayfs.
     overlays: HashSet<DeviceNumber>,
+    /// Device numbers of all mounted filesystems.
     mounted_devices: HashSet<DeviceNumber>,
-    /// Mounts on which any access can block for ever.
+    /// Ids of mounts on which any access can block for ever.
     remote_mounts: HashSet<u64>,
 }
 
 impl MountTable {
     /// Reads the mounts of all mount namespaces that processes of this machine are in.
     pub fn read(roots: &Roots) -> MountTable {
-        let table = |path: &Path| mountinfo::parse_mounts(&fs::read(path).unwrap_or_default());
-        let mut all: Vec<(Mount, Option<u32>)> =
-            table(&roots.proc.join("self/mountinfo")).into_iter().map(|mount| (mount, None)).collect();
-        let own = fs::read_link(roots.proc.join("self/ns/mnt"));
-        let mut seen: HashSet<_> = own.into_iter().collect();
+        let read_mounts = |path: &Path| mountinfo::parse_mounts(&fs::read(path).unwrap_or_default());
+        let mut mounts: Vec<(Mount, Option<u32>)> =
+            read_mounts(&roots.proc.join("self/mountinfo")).into_iter().map(|mount| (mount, None)).collect();
+        let our_namespace = fs::read_link(roots.proc.join("self/ns/mnt"));
+        let mut seen: HashSet<_> = our_namespace.into_iter().collect();
         for process in sorted_names(&roots.proc).iter().filter_map(|name| name.parse::<u32>().ok()) {
             let folder = roots.proc.join(process.to_string());
             if fs::read_link(folder.join("ns/mnt")).is_ok_and(|namespace| seen.insert(namespace)) {
-                all.extend(table(&folder.join("mountinfo")).into_iter().map(|mount| (mount, Some(process))));
+                mounts.extend(read_mounts(&folder.join("mountinfo")).into_iter().map(|mount| (mount, Some(process))));
             }
         }
-        MountTable::from_mounts(all)
+        MountTable::from_mounts(mounts)
     }
 
-    fn from_mounts(all: Vec<(Mount, Option<u32>)>) -> MountTable {
-        let of_kind = |wanted: fn(&Mount) -> bool| all.iter().map(|(mount, _)| mount).filter(move |m| wanted(m));
-        let overlays = of_kind(|m| m.kind == "overlay").map(|m| m.device).collect();
-        let known = of_kind(|_| true).map(|m| m.device).collect();
-        let remote = of_kind(Mount::is_remote).map(|m| m.id).collect();
-        MountTable { mounts: all, overlays, mounted_devices: known, remote_mounts: remote }
+    fn from_mounts(mounts: Vec<(Mount, Option<u32>)>) -> MountTable {
+        let select =
+            |is_selected: fn(&Mount) -> bool| mounts.iter().map(|(mount, _)| mount).filter(move |m| is_selected(m));
+        let overlays = select(|m| m.kind == "overlay").map(|m| m.device).collect();
+        let mounted_devices = select(|_| true).map(|m| m.device).collect();
+        let remote_mounts = select(Mount::is_remote).map(|m| m.id).collect();
+        MountTable { mounts, overlays, mounted_devices, remote_mounts }
     }
 
-    /// Iterates over the mounts on the way of a path in our namespace, including those that others
-    /// cover.
+    /// Iterates over the mounts in our namespace whose mount point is a folder of the path, including
+    /// mounts that others cover.
     fn mounts_above<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Mount> {
         self.mounts
             .iter()
@@ -57,7 +60,7 @@ impl MountTable {
 
     /// Returns the mount on which a path in our namespace lies.
     fn mount_for_path<'a>(&'a self, path: &'a str) -> Option<&'a Mount> {
-        // of several at one point the last covers the others
+        // of several mounts at one point, the last covers the others
         self.mounts_above(path).max_by_key(|mount| mount.point.trim_end_matches('/').len())
     }
 
@@ -66,22 +69,23 @@ impl MountTable {
         self.mount_for_path(path).map(|mount| mount.device)
     }
 
-    /// Returns whether access to this path can block for ever: a server responds for it.
+    /// Returns whether access to this path can block for ever, because its filesystem needs the
+    /// response of a server.
     pub fn may_hang(&self, path: &str) -> bool {
         self.mount_for_path(path).is_some_and(Mount::is_remote)
     }
 
-    /// Returns whether a mount of this number depends on a server that may hang.
+    /// Returns whether the mount with this id depends on a server that may hang.
     pub fn is_remote_mount(&self, id: u64) -> bool {
         self.remote_mounts.contains(&id)
     }
 
-    /// Returns whether a mount of this number is of this device.
+    /// Returns whether the mount with this id is of the filesystem with this device number.
     pub fn has_mount(&self, id: u64, device: DeviceNumber) -> bool {
         self.mounts.iter().any(|(mount, _)| mount.id == id && mount.device == device)
     }
 
-    /// Returns whether a filesystem of this number depends on a server that may hang.
+    /// Returns whether the filesystem with this device number depends on a server that may hang.
     pub fn device_is_remote(&self, device: DeviceNumber) -> bool {
         !self.has_no_remote() && self.mounts.iter().any(|(mount, _)| mount.device == device && mount.is_remote())
     }
@@ -91,7 +95,7 @@ impl MountTable {
         self.remote_mounts.is_empty()
     }
 
-    /// Returns whether there is a filesystem that shows files of others under its own numbers.
+    /// Returns whether a filesystem shows files of other filesystems under its own numbers.
     pub fn have_stacks(&self) -> bool {
         !self.overlays.is_empty()
     }
@@ -102,12 +106,12 @@ impl MountTable {
         !self.overlays.is_empty() && (self.overlays.contains(&device) || self.is_anonymous(device))
     }
 
-    /// Returns whether a number was made up by a filesystem and is in no mount table.
+    /// Returns whether a filesystem made up this device number and no mount table has it.
     fn is_anonymous(&self, device: DeviceNumber) -> bool {
         device.0 == 0 && !self.mounted_devices.contains(&device)
     }
 
-    /// Returns whether a file of this filesystem can be at a path, or could be once.
+    /// Returns whether a file of this filesystem can lie at a path, or once could.
     pub fn may_lie_at(&self, device: DeviceNumber, path: &str) -> bool {
         self.is_anonymous(device) || self.mounts_above(path).any(|mount| mount.device == device)
     }

@@ -51,25 +51,25 @@ pub fn sysfs_folder(roots: &Roots, number: DeviceNumber) -> PathBuf {
     roots.resolve_path(&format!("/sys/dev/block/{}:{}", number.0, number.1))
 }
 
-/// Opens a block device for reading by its number, whatever its name leads to. `None` if this
-/// machine does not permit it.
+/// Opens a block device for reading by its number, even if the path of its name leads elsewhere.
+/// `None` if this machine does not permit it.
 pub(crate) fn open_block_device(roots: &Roots, number: DeviceNumber, name: &str, flags: OFlags) -> Option<File> {
     let node = roots.resolve_path(&format!("/dev/{}", name.replace('!', "/")));
     let link = roots.resolve_path(&format!("/dev/block/{}:{}", number.0, number.1));
     let open = |path: &Path| {
         // checked before it is opened: opening a tape rewinds it
-        let is_it = |m: &Metadata| block_device_number(m) == Some(number);
-        fs::metadata(path).ok().filter(is_it)?;
+        let has_number = |m: &Metadata| block_device_number(m) == Some(number);
+        fs::metadata(path).ok().filter(has_number)?;
         let flags = (flags | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
         let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-        file.metadata().is_ok_and(|m| is_it(&m)).then_some(file)
+        file.metadata().is_ok_and(|m| has_number(&m)).then_some(file)
     };
-    // a fake machine has no devices to open
-    let private = || (roots.root == Path::new("/")).then(|| with_temporary_node(number, open)).flatten();
-    open(&node).or_else(|| open(&link)).or_else(private)
+    // a test's fake machine has no devices to open
+    let open_temporary = || (roots.root == Path::new("/")).then(|| with_temporary_node(number, open)).flatten();
+    open(&node).or_else(|| open(&link)).or_else(open_temporary)
 }
 
-/// Creates a temporary device node in a private folder.
+/// Creates a device node in a private folder, calls `open` with its path, and removes both.
 fn with_temporary_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T>) -> Option<T> {
     // /run and /tmp often forbid device nodes
     ["/run", "/var/tmp", "/tmp", "/root"].iter().find_map(|parent| {
@@ -77,9 +77,9 @@ fn with_temporary_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T
         fs::DirBuilder::new().mode(0o700).create(&folder).ok()?;
         let node = folder.join("node");
         let device = makedev(number.0 as u32, number.1 as u32);
-        let made = rustix::fs::mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device);
-        let opened = made.ok().and_then(|()| open(&node));
-        // a leftover would be empty and private
+        let created = rustix::fs::mknodat(CWD, &node, FileType::BlockDevice, Mode::RUSR | Mode::WUSR, device);
+        let opened = created.ok().and_then(|()| open(&node));
+        // a leftover would be readable only by root
         let _ = fs::remove_file(&node);
         let _ = fs::remove_dir(&folder);
         opened

@@ -1,5 +1,5 @@
-//! Checks on the files to which commands write their output: never a device, never through a link, never a file that
-//! the kernel uses.
+//! Checks the path to which a command writes its output: it must not be a device, a link, or a file that the kernel
+//! uses.
 
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
@@ -22,16 +22,16 @@ use crate::usage;
 
 /// /dev/null and /dev/full, which cannot be damaged.
 const HARMLESS_DEVICES: [DeviceNumber; 2] = [(1, 3), (1, 7)];
-/// Kernel links to files that this process has open.
+/// Links to standard output, error and input of this process.
 const STREAMS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/stdin"];
-/// Folders of such links.
+/// Folders with links to all files that this process has open.
 const STREAM_FOLDERS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
 /// Checks whether a command may write its output to this path, creating or replacing a file.
 ///
 /// # Errors
-/// A refusal that describes the path: a device (other than /dev/null and standard output), a link, a folder, a socket,
-/// a file used by a loop device or as swap, or a missing file in a kernel filesystem.
+/// The [`Refusal`] describes the path: a device (other than /dev/null, /dev/full and standard output), a link, a
+/// folder, a socket, a file in use, or a missing file in /dev, /proc or /sys.
 pub fn check_output(path: &Path) -> Result<(), Refusal> {
     let refuse = |problem: String| Err(Refusal::Output { path: path.to_owned(), problem });
     let stream = is_open_stream(path);
@@ -44,8 +44,8 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
     };
     let kind = metadata.file_type();
     if kind.is_symlink() {
-        let to = fs::read_link(path).unwrap_or_default();
-        return refuse(format!("is a link to {}, and links are not followed when writing", to.display()));
+        let destination = fs::read_link(path).unwrap_or_default();
+        return refuse(format!("is a link to {}, and links are not followed when writing", destination.display()));
     }
     if kind.is_block_device() {
         return refuse("is a block device".into());
@@ -80,7 +80,7 @@ pub fn check_new(path: &Path) -> Result<(), Refusal> {
     }
 }
 
-/// Returns a hint that names the block device most similar to a missing path.
+/// Returns a hint for a missing path: the block device with the most similar name, or the command that lists devices.
 fn nearest_device_hint(path: &Path) -> String {
     let (Some(folder), Some(typed)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return String::new();
@@ -102,8 +102,8 @@ fn is_open_stream(path: &Path) -> bool {
         let (parent, name) = (path.parent()?, path.file_name()?);
         Some(STREAM_FOLDERS.iter().any(|folder| parent == Path::new(folder)) && is_number(name))
     };
-    let plain = path.components().all(|c| !matches!(c, Component::ParentDir));
-    plain && (STREAMS.iter().any(|stream| path == Path::new(stream)) || in_folder().unwrap_or(false))
+    let has_no_parent = path.components().all(|c| !matches!(c, Component::ParentDir));
+    has_no_parent && (STREAMS.iter().any(|stream| path == Path::new(stream)) || in_folder().unwrap_or(false))
 }
 
 /// Describes how the kernel uses a regular file; `None` if it does not.
@@ -120,13 +120,13 @@ fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String>
     }
     let mounts = MountTable::read(roots);
     let name = path.display().to_string();
-    let own = match File::open(path).and_then(|file| BackingFile::from_open_file(&mounts, &file, name.clone())) {
-        Ok(own) => own,
+    let output = match File::open(path).and_then(|file| BackingFile::from_open_file(&mounts, &file, name.clone())) {
+        Ok(output) => output,
         // the file may be writable but not readable
         Err(_) => BackingFile::from_id(roots, &mounts, id, name, Some(metadata.len())),
     };
     loop_devices::read_loop_devices(roots, &mounts).into_iter().find_map(|device| match &device.below {
-        LoopBacking::File(below) => match own.compare_with(below, &mounts) {
+        LoopBacking::File(below) => match output.compare_with(below, &mounts) {
             FileMatch::No => None,
             FileMatch::Yes => Some(format!("is the file behind /dev/{}", device.name)),
             FileMatch::Uncertain => Some(format!(
@@ -138,8 +138,8 @@ fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String>
     })
 }
 
-/// Returns who else writes to the file: after a replacement they would continue with the unlinked
-/// one.
+/// Describes another writer of the file, which would go on writing to the unlinked file once the output has replaced
+/// it.
 fn find_writer(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String> {
     let file = metadata.is_file().then(|| File::open(path).ok()).flatten()?;
     claim::has_writer(&file).then(|| {

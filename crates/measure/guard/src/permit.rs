@@ -1,6 +1,6 @@
-//! Permission to use a target. Reading a device in use needs the user's consent; writing needs
-//! more: a device that is mounted, held, or in use is never written to, and one that contains
-//! anything only if its name was given with `--destroy-data-on`.
+//! Permission to use a target. Reading a device that is in use needs the user's consent. A device
+//! that is in use (mounted, held, swapped on) is never written to; any other device only if the user
+//! named it with `--destroy-data-on`.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -19,9 +19,9 @@ use crate::{signature, usage};
 /// Findings about a block device or file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Reasons why it is in use: mounted, held, swapped on. It is never written to then.
+    /// Its users: mounts, holders, swap, processes. If there are any, it is never written to.
     pub in_use: Vec<String>,
-    /// Its contents: partitions, signatures. It is written to only by name then.
+    /// Its contents: partitions, signatures.
     pub carries: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Consent {
 /// Checks whether a device may be read, or written as well.
 ///
 /// # Errors
-/// With the reason, in one sentence that says what helps.
+/// The [`Refusal`] gives the reason, and what the user can do.
 pub fn check_permission(name: &str, findings: &Findings, writes: bool, consent: &Consent) -> Result<(), Refusal> {
     let name = name.to_owned();
     if let Some(why) = (!findings.in_use.is_empty()).then(|| findings.in_use.join(", ")) {
@@ -55,21 +55,21 @@ pub fn check_permission(name: &str, findings: &Findings, writes: bool, consent: 
         Some(typed) if *typed == name => Ok(()),
         Some(typed) => Err(Refusal::OtherName { typed: typed.clone(), name }),
         None => {
-            let nothing = "no known signature, but perhaps data";
-            let contents = if findings.carries.is_empty() { nothing.into() } else { findings.carries.join(", ") };
+            let unknown = "no known signature, but perhaps data";
+            let contents = if findings.carries.is_empty() { unknown.into() } else { findings.carries.join(", ") };
             Err(Refusal::NeedsName { name, contents })
         }
     }
 }
 
-/// Checks whether a regular file may be opened for writing, or created: no one uses it, and it is
-/// not in the kernel's folders. Files that are not regular are left to the caller.
+/// Checks whether a regular file may be opened for writing, or created: nothing uses it, and it is
+/// not in /dev, /proc or /sys. Files that are not regular are left to the caller.
 ///
 /// # Errors
-/// With its users.
+/// [`Refusal::InUse`] with its users, or [`Refusal::KernelFolder`].
 pub fn check_file(path: &Path) -> Result<(), Refusal> {
     match fs::metadata(path) {
-        Ok(found) if found.is_file() => {}
+        Ok(metadata) if metadata.is_file() => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return crate::check_new(path),
         // opening it will report the error
         _ => return Ok(()),
@@ -80,19 +80,20 @@ pub fn check_file(path: &Path) -> Result<(), Refusal> {
     if in_use.is_empty() { Ok(()) } else { Err(Refusal::InUse { name, why: in_use.join(", ") }) }
 }
 
-/// Inspects a block device: its users and its contents. It must be open, so that it cannot be
-/// replaced meanwhile.
+/// Inspects a block device of `bytes` bytes: its users and its contents. The caller has it open as
+/// `file`, so that no other device can take its place meanwhile.
 #[must_use]
 pub fn inspect_device(roots: &Roots, file: &OwnedFd, number: DeviceNumber, bytes: u64) -> Findings {
     let mut findings = Findings { in_use: usage::device_users(roots, number), carries: Vec::new() };
     if findings.in_use.is_empty() && matches!(claim_exclusively(file, OFlags::RDONLY), Err(Errno::BUSY)) {
         findings.in_use.push("the kernel does not grant exclusive access".to_owned());
     }
-    let parts = usage::with_partitions(roots, number);
-    findings.carries.extend(parts.into_iter().skip(1).map(|(_, name)| format!("the partition {name}")));
+    // the first entry is the device itself
+    let partitions = usage::with_partitions(roots, number).into_iter().skip(1);
+    findings.carries.extend(partitions.map(|(_, name)| format!("the partition {name}")));
     match signature::find_signatures(file, bytes) {
-        Ok(marks) => findings.carries.extend(marks.into_iter().map(str::to_owned)),
-        // a device that fails can still be measured by reading
+        Ok(formats) => findings.carries.extend(formats.into_iter().map(str::to_owned)),
+        // no refusal: a failing device can still be measured by reading
         Err(error) => findings.carries.push(format!("unreadable content ({error})")),
     }
     findings

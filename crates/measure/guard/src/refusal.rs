@@ -10,7 +10,7 @@ pub enum Refusal {
     InUse {
         /// The device.
         name: String,
-        /// By what.
+        /// Its users.
         why: String,
     },
     /// It is in use, and reading needs the user's consent.
@@ -18,7 +18,7 @@ pub enum Refusal {
     NeedsLive {
         /// The device.
         name: String,
-        /// By what.
+        /// Its users.
         why: String,
     },
     /// Writing destroys what it holds.
@@ -29,15 +29,15 @@ pub enum Refusal {
         /// Its contents; the name is required even if nothing is known.
         contents: String,
     },
-    /// The given name is not the target's.
+    /// The user named another device than the target.
     #[error("--destroy-data-on names {typed}, but the target is {name}; nothing was written")]
     OtherName {
-        /// The given name.
+        /// Name that the user gave.
         typed: String,
-        /// The target.
+        /// Name of the target.
         name: String,
     },
-    /// No output, result or log is written there.
+    /// The path of an output, result or log is not a regular file.
     #[error("{path}: {problem}; give a new file, or a regular file to replace")]
     Output {
         /// Path of the output.
@@ -45,7 +45,7 @@ pub enum Refusal {
         /// What is at that path.
         problem: String,
     },
-    /// A new file in the kernel's folders would be in memory.
+    /// The path is in /dev, /proc or /sys, where a new file would be in memory.
     #[error(
         "{path}: no such device; no file is created in /dev, /proc or /sys, where it would be in memory. \
          Give an existing device{near}, or a file elsewhere"

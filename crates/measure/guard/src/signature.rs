@@ -1,13 +1,14 @@
-//! Contents of a device, recognized by the signatures that filesystems, partition tables, arrays
-//! and the like leave at known offsets. The offsets are from each format's public description.
+//! Contents of a device, recognized by the signatures that filesystems, partition tables, arrays and
+//! other formats leave at known offsets. The offsets are from each format's public description.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// A signature: its format, its offset, its bytes.
+/// A signature of a format.
 struct SignatureMark {
+    /// Name of the format, for messages.
     content: &'static str,
-    /// From the start, or from the end where negative, bytes.
+    /// Offset from the start; from the end if negative. Bytes.
     offset: i64,
     bytes: &'static [u8],
 }
@@ -16,8 +17,8 @@ const fn mark(content: &'static str, offset: i64, bytes: &'static [u8]) -> Signa
     SignatureMark { content, offset, bytes }
 }
 
-/// Known signatures. An MBR's is also on boot sectors of FAT and NTFS; that is as good a reason to
-/// keep away.
+/// Known signatures. The MBR's signature is also in boot sectors of FAT and NTFS, which are just as
+/// good a reason not to write.
 const MARKS: &[SignatureMark] = &[
     mark("a partition table (GPT)", 512, b"EFI PART"),
     mark("a partition table (GPT)", 4096, b"EFI PART"),
@@ -38,7 +39,7 @@ const MARKS: &[SignatureMark] = &[
     mark("squashfs", 0, b"hsqs"),
     mark("EROFS", 0x400, &[0xe2, 0xe1, 0xf5, 0xe0]),
     mark("swap", 0xff6, b"SWAPSPACE2"),
-    // it is at the end of the first page, whose size is that of the machine that made it
+    // the signature is at the end of the first page, whose size depends on the machine that wrote it
     mark("swap (8 KiB pages)", 0x1ff6, b"SWAPSPACE2"),
     mark("swap (16 KiB pages)", 0x3ff6, b"SWAPSPACE2"),
     mark("swap (32 KiB pages)", 0x7ff6, b"SWAPSPACE2"),
@@ -73,15 +74,15 @@ const MARKS: &[SignatureMark] = &[
     mark("DRBD", -4096 + 0x3c, &[0x83, 0x74, 0x02, 0x6b]),
 ];
 
-/// md keeps its 0.90 and 1.0 superblocks near the end, at 64 KiB boundaries.
+/// Magic number of md's superblocks. Those of versions 0.90 and 1.0 are near the end of the device.
 const MD_MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
-/// ZFS keeps 128 uberblocks in each label; this is their magic in both byte orders.
+/// Magic number of ZFS's uberblocks in both byte orders; each label has 128 of them.
 const ZFS_MAGICS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
 
 /// Finds the known formats on a target of `bytes` bytes; empty if none is found.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the device cannot be read.
 pub fn find_signatures(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
     let mut found = Vec::new();
     let mut add = |content| {
@@ -98,15 +99,16 @@ pub fn find_signatures(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static st
             add(mark.content);
         }
     }
-    let end = bytes / 0x1_0000 * 0x1_0000;
+    // 0.90: in the last whole 64 KiB block; 1.0: at least 8 KiB before the end, at a multiple of 4 KiB
+    let version_0_90 = (bytes / 0x1_0000 * 0x1_0000).saturating_sub(0x1_0000);
     let version_1_0 = (bytes / 512).saturating_sub(16) / 8 * 8 * 512;
-    for offset in [end.saturating_sub(0x1_0000), version_1_0] {
+    for offset in [version_0_90, version_1_0] {
         if has_bytes_at(file, offset, &MD_MAGIC)? {
             add("an md member");
         }
     }
-    for index in (0x2_0000u64..0x4_0000).step_by(1024) {
-        if has_bytes_at(file, index, &ZFS_MAGICS[0])? || has_bytes_at(file, index, &ZFS_MAGICS[1])? {
+    for offset in (0x2_0000u64..0x4_0000).step_by(1024) {
+        if has_bytes_at(file, offset, &ZFS_MAGICS[0])? || has_bytes_at(file, offset, &ZFS_MAGICS[1])? {
             add("ZFS");
             break;
         }
@@ -116,15 +118,15 @@ pub fn find_signatures(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static st
 
 fn has_bytes_at(file: &OwnedFd, offset: u64, expected: &[u8]) -> io::Result<bool> {
     let mut buffer = [0u8; 32];
-    let part = &mut buffer[..expected.len()];
+    let found = &mut buffer[..expected.len()];
     let mut filled = 0;
-    while filled < part.len() {
-        match rustix::io::pread(file, &mut part[filled..], offset + filled as u64)? {
+    while filled < found.len() {
+        match rustix::io::pread(file, &mut found[filled..], offset + filled as u64)? {
             0 => return Ok(false),
-            more => filled += more,
+            count => filled += count,
         }
     }
-    Ok(part == expected)
+    Ok(found == expected)
 }
 
 #[cfg(test)]

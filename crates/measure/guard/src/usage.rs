@@ -1,5 +1,5 @@
-//! Users of a device or a file, a sentence each: mounts, swap, holders and exports of it, of what
-//! it stands on and of what stands on it; and processes.
+//! Users of a device or file, one sentence for each: mounts, swap, holders, exports and processes.
+//! They may use the target itself, what it stands on, or what stands on it.
 
 use std::fs::{self, File};
 
@@ -45,31 +45,31 @@ pub fn file_users(roots: &Roots, file: &File, name: &str) -> Vec<String> {
     found
 }
 
-/// Returns the device and its partitions: numbers and kernel names.
+/// Returns the numbers and kernel names of the device, which comes first, and of its partitions.
 #[must_use]
 pub fn with_partitions(roots: &Roots, number: DeviceNumber) -> Vec<(DeviceNumber, String)> {
     let folder = sysfs_folder(roots, number);
     let link = fs::read_link(&folder).unwrap_or_default();
-    let own = link.file_name().map(|name| name.to_string_lossy().into_owned());
-    let mut all = vec![(number, own.unwrap_or_else(|| format!("{}:{}", number.0, number.1)))];
+    let name = link.file_name().map(|name| name.to_string_lossy().into_owned());
+    let mut devices = vec![(number, name.unwrap_or_else(|| format!("{}:{}", number.0, number.1)))];
     for entry in sorted_names(&folder) {
         let folder = folder.join(&entry);
         let number = || mountinfo::parse_device_number(read_first_line(&folder.join("dev"))?.as_bytes());
         if let Some(number) = folder.join("partition").exists().then(number).flatten() {
-            all.push((number, entry));
+            devices.push((number, entry));
         }
     }
-    all
+    devices
 }
 
-/// Returns the users of a node of a machine.
+/// Returns the users of a node of the graph, as sentences.
 pub(crate) fn node_users(graph: &DeviceGraph, target: StorageNode) -> Vec<String> {
     let steps = find_related_nodes(graph, target);
     let facts = UsageFacts::read(graph.roots);
     let wanted: NodeFilter = steps.iter().map(|step| (step.node, !step.is_below)).collect();
     let users = processes::find_users(graph, &wanted);
     let mut sentences: Vec<Vec<Clause>> = Vec::new();
-    // the furthest first, so that a path that a longer sentence contains is not reported again
+    // the farthest step first, so that a path that begins a longer sentence is not reported again
     for (index, step) in steps.iter().enumerate().rev() {
         let path = path_clauses(&steps, index);
         let mut uses = kernel_uses(graph, &facts, step);
@@ -88,7 +88,7 @@ pub(crate) fn node_users(graph: &DeviceGraph, target: StorageNode) -> Vec<String
     sentences.iter().map(|sentence| join_clauses(sentence)).collect()
 }
 
-/// Joins clauses to one sentence.
+/// Joins clauses into one sentence.
 fn join_clauses(clauses: &[Clause]) -> String {
     let mut text = String::new();
     for clause in clauses {
@@ -102,9 +102,11 @@ fn join_clauses(clauses: &[Clause]) -> String {
 
 /// Facts that are the same for all nodes.
 struct UsageFacts {
+    /// Paths of swap devices and files.
     swaps: Vec<String>,
-    /// Names of btrfs filesystems, and of the devices of each.
+    /// Ids of btrfs filesystems, with the names of the devices of each.
     btrfs: Vec<(String, Vec<String>)>,
+    /// Exported paths, with the name of the exporter.
     exports: Vec<(String, String)>,
 }
 
@@ -119,53 +121,61 @@ impl UsageFacts {
     }
 }
 
-/// Returns the kernel's uses of a node on the path.
+/// Returns the kernel's uses of the node of a step, as sentences.
 fn kernel_uses(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<String> {
     let (roots, name) = (graph.roots, graph.name(step.node));
     match step.node {
         StorageNode::Device(number) => {
-            let is_it = |path: &str| {
+            let is_device = |path: &str| {
                 path.starts_with('/') && exports::path_matches(roots, path, |m| block_device_number(m) == Some(number))
             };
-            let mut found = mount_points(graph, number, &name, &is_it);
-            found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
+            let mut found = mount_points(graph, number, &name, &is_device);
+            found.extend(facts.swaps.iter().any(|path| is_device(path)).then(|| format!("{name} is swap")));
             let device = graph.devices.get(&number);
             found.extend(device.into_iter().flat_map(|d| &d.holders).map(|h| format!("{name} is held by {h}")));
             found.extend(device.is_some_and(|d| d.is_cached).then(|| format!("{name} is a part of a bcache")));
             for (id, _) in facts.btrfs.iter().filter(|(_, devices)| devices.contains(&name)) {
                 found.push(format!("{name} is a member of the btrfs {id}"));
             }
-            let out = facts.exports.iter().filter(|(path, _)| is_it(path));
-            found.extend(out.map(|(_, exporter)| format!("{name} is exported by {exporter}")));
+            let exports = facts.exports.iter().filter(|(path, _)| is_device(path));
+            found.extend(exports.map(|(_, exporter)| format!("{name} is exported by {exporter}")));
             found
         }
-        StorageNode::File(place) => {
-            let file = &graph.files[place];
+        StorageNode::File(index) => {
+            let file = &graph.files[index];
             // the target's own name is not repeated
             let name = if step.is_below { name } else { "it".into() };
-            let is_it = |path: &str| exports::path_matches(roots, path, |m| file.id == Some(FileId::from_metadata(m)));
+            let is_file =
+                |path: &str| exports::path_matches(roots, path, |m| file.id == Some(FileId::from_metadata(m)));
             let mut found = Vec::new();
-            found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
-            let out = facts.exports.iter().filter(|(path, _)| is_it(path));
-            found.extend(out.map(|(_, exporter)| format!("{name} is exported by {exporter}")));
+            found.extend(facts.swaps.iter().any(|path| is_file(path)).then(|| format!("{name} is swap")));
+            let exports = facts.exports.iter().filter(|(path, _)| is_file(path));
+            found.extend(exports.map(|(_, exporter)| format!("{name} is exported by {exporter}")));
+            // the caller looks for the pool of the target itself
+            let can_read = step.is_below && !graph.mounts.may_hang(file.name());
             let pool = || exports::find_imported_pool(roots, &fs::File::open(roots.resolve_path(file.name())).ok()?);
-            let looks = step.is_below && !graph.mounts.may_hang(file.name());
-            let pool = looks.then(pool).flatten();
+            let pool = can_read.then(pool).flatten();
             found.extend(pool.map(|pool| format!("{name} belongs to the ZFS pool {pool}")));
             found
         }
     }
 }
 
-/// Returns the mount points of a device, as sentences.
-fn mount_points(graph: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn Fn(&str) -> bool) -> Vec<String> {
+/// Returns the mount points of a device, as sentences. `is_device` returns true for a path that leads to it.
+fn mount_points(
+    graph: &DeviceGraph,
+    number: DeviceNumber,
+    name: &str,
+    is_device: &dyn Fn(&str) -> bool,
+) -> Vec<String> {
     let mut points: Vec<&str> = Vec::new();
     let mut sentences = Vec::new();
     for (mount, process) in &graph.mounts.mounts {
-        // btrfs and the like show a made-up number, and the device as the source
-        let of_it = mount.device == number || mount.device.0 == 0 && !mount.is_remote() && is_it(&mount.source);
+        // some filesystems, such as btrfs, show a made-up number, and the device as the source
+        let is_mounted =
+            mount.device == number || mount.device.0 == 0 && !mount.is_remote() && is_device(&mount.source);
         // several processes may see the same mount point
-        if !of_it || points.contains(&mount.point.as_str()) {
+        if !is_mounted || points.contains(&mount.point.as_str()) {
             continue;
         }
         points.push(&mount.point);
@@ -178,7 +188,7 @@ fn mount_points(graph: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &d
 /// Returns the processes that use a node, as sentences.
 fn process_uses(graph: &DeviceGraph, step: &WalkStep, users: &[NodeUser], is_target: bool) -> Vec<String> {
     let object = if is_target { "it".to_owned() } else { graph.name(step.node) };
-    let say = |user: &NodeUser| {
+    let sentence = |user: &NodeUser| {
         let process = format!("process {} ({})", user.process_id, user.name);
         match (user.mode, step.is_below) {
             (UseMode::Maps, _) => format!("{process} runs from {object} or has it mapped"),
@@ -188,12 +198,12 @@ fn process_uses(graph: &DeviceGraph, step: &WalkStep, users: &[NodeUser], is_tar
     };
     let (maps, opens): (Vec<&NodeUser>, Vec<&NodeUser>) =
         users.iter().filter(|user| user.node == step.node).partition(|user| user.mode == UseMode::Maps);
-    let mut found = limit_list(opens.into_iter().map(say).collect(), "processes more");
-    found.extend(limit_list(maps.into_iter().map(say).collect(), "processes more"));
+    let mut found = limit_list(opens.into_iter().map(sentence).collect(), "processes more");
+    found.extend(limit_list(maps.into_iter().map(sentence).collect(), "processes more"));
     found
 }
 
-/// Returns whether the kernel reserves a device for a user that nothing else shows.
+/// Returns whether the kernel reserves a device for a user that no other source shows.
 fn has_exclusive_user(graph: &DeviceGraph, node: StorageNode) -> bool {
     let StorageNode::Device(number) = node else { return false };
     let name = graph.name(node);
@@ -202,11 +212,12 @@ fn has_exclusive_user(graph: &DeviceGraph, node: StorageNode) -> bool {
         && node::open_block_device(graph.roots, number, &name, OFlags::EXCL).is_none()
 }
 
-fn limit_list(mut found: Vec<String>, noun: &str) -> Vec<String> {
-    let more = found.len().saturating_sub(MAX_NAMED);
-    found.truncate(MAX_NAMED);
+/// Keeps the first [`MAX_NAMED`] sentences, and adds how many more there are.
+fn limit_list(mut sentences: Vec<String>, noun: &str) -> Vec<String> {
+    let more = sentences.len().saturating_sub(MAX_NAMED);
+    sentences.truncate(MAX_NAMED);
     if more > 0 {
-        found.push(format!("{more} {noun}"));
+        sentences.push(format!("{more} {noun}"));
     }
-    found
+    sentences
 }

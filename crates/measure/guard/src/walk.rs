@@ -1,35 +1,37 @@
-//! Walks from a device or file down to what it lies on, and up again to everything on the same
+//! Walks from a device or file down to all that it lies on, and up again to everything on the same
 //! bytes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use crate::device_graph::{DeviceGraph, LayerKind, Slice, StorageNode, WHOLE_RANGE};
+use crate::node::DeviceNumber;
 
 /// A device or file that shares bytes with the target.
 #[derive(Debug)]
 pub(crate) struct WalkStep {
     pub node: StorageNode,
+    /// Bytes of the node that the target shares.
     bytes: Range<u64>,
     /// The target stands on it, not the other way round.
     pub is_below: bool,
     /// The step from which it was reached; `None` for the target.
     previous: Option<PreviousStep>,
-    /// It stands on something below the target, not on the target.
+    /// It stands on something below the target, not on the target itself.
     is_beside: bool,
-    /// It holds what it stands on, which is itself a use. A loop device holds nothing: one on the
-    /// target is a use all the same, one beside it is none.
+    /// It counts as a use even if nothing else uses it: a device that claims the node below it, or a
+    /// loop device on the target. A loop device claims nothing, so one beside the target is no use.
     pub is_use: bool,
-    /// It is behind a loop device, which does not claim it.
+    /// It is the backing file or device of a loop device, which does not claim it.
     pub is_below_loop: bool,
 }
 
-/// The step before another, and how both are connected.
+/// The step from which another was reached, and how both are connected.
 #[derive(Debug)]
 struct PreviousStep {
     /// Index in the list of steps; smaller than that of the step itself.
     index: usize,
-    /// `None` where the name of the step shows the connection.
+    /// `None` if the name of the step shows the connection.
     clause: Option<Clause>,
 }
 
@@ -46,8 +48,8 @@ impl Clause {
         Clause { text, is_relative: false }
     }
 
-    fn relative(rest: &str) -> Clause {
-        Clause { text: format!("which {rest}"), is_relative: true }
+    fn relative(predicate: &str) -> Clause {
+        Clause { text: format!("which {predicate}"), is_relative: true }
     }
 }
 
@@ -65,25 +67,25 @@ pub(crate) fn find_related_nodes(graph: &DeviceGraph, target: StorageNode) -> Ve
     walk_down(graph, &mut steps);
     walk_up(graph, &mut steps);
     let mut seen = HashSet::new();
-    // the steps before a dropped one are never dropped themselves: a node's first step is on its
-    // shortest path
-    let first: Vec<usize> = (0..steps.len()).filter(|index| seen.insert(steps[*index].node)).collect();
-    let steps = keep_steps(steps, &first);
+    // a node's first step is on its shortest path
+    let first_steps: Vec<usize> = (0..steps.len()).filter(|index| seen.insert(steps[*index].node)).collect();
+    let steps = keep_steps(steps, &first_steps);
     for (index, step) in steps.iter().enumerate() {
         assert!(step.previous.as_ref().is_none_or(|p| p.index < index), "a path leads back to the target");
     }
     steps
 }
 
-/// Keeps only these steps, the first of each node, in their order; paths lead through them.
-fn keep_steps(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
+/// Keeps only the first step of each node, in their order. A path through a dropped step then leads
+/// through the first step of the same node.
+fn keep_steps(steps: Vec<WalkStep>, first_steps: &[usize]) -> Vec<WalkStep> {
     let new_indices: HashMap<StorageNode, usize> =
-        first.iter().enumerate().map(|(new, old)| (steps[*old].node, new)).collect();
+        first_steps.iter().enumerate().map(|(new, old)| (steps[*old].node, new)).collect();
     let nodes: Vec<StorageNode> = steps.iter().map(|step| step.node).collect();
-    let wanted: HashSet<usize> = first.iter().copied().collect();
-    let mut kept = Vec::with_capacity(first.len());
+    let kept_indices: HashSet<usize> = first_steps.iter().copied().collect();
+    let mut kept = Vec::with_capacity(first_steps.len());
     for (index, mut step) in steps.into_iter().enumerate() {
-        if !wanted.contains(&index) {
+        if !kept_indices.contains(&index) {
             continue;
         }
         if let Some(previous) = &mut step.previous {
@@ -94,6 +96,7 @@ fn keep_steps(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
     kept
 }
 
+/// Adds a step for each node below the target, nearest first.
 fn walk_down(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     let mut seen = HashSet::from([(steps[0].node, 0, u64::MAX)]);
     let mut queue = VecDeque::from([0]);
@@ -126,6 +129,7 @@ fn walk_down(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     }
 }
 
+/// Adds a step for each device that stands on the target or on a node below it.
 fn walk_up(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     let below: HashSet<StorageNode> = steps.iter().map(|step| step.node).collect();
     let mut seen = HashSet::new();
@@ -133,7 +137,7 @@ fn walk_up(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     while let Some(index) = queue.pop_front() {
         for (number, slice) in graph.slices_above(steps[index].node) {
             let node = StorageNode::Device(number);
-            // skip the target's own path down, and nodes that are isolated from it
+            // skip the nodes between the target and this step, and devices that are isolated from the target
             if below.contains(&node) || (slice.is_isolated && steps[index].is_below) {
                 continue;
             }
@@ -160,15 +164,15 @@ fn walk_up(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
 
 /// Describes how an upper device is connected with a step; `None` for a partition, whose name shows
 /// it.
-fn describe_upper_link(graph: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &Slice) -> Option<Clause> {
+fn describe_upper_link(graph: &DeviceGraph, lower: &WalkStep, upper: DeviceNumber, slice: &Slice) -> Option<Clause> {
     let device = &graph.devices[&upper];
     let upper = &device.name;
     let is_target = lower.previous.is_none();
     let clause = match (lower.node, device.kind) {
         (_, LayerKind::Partition) => return None,
         (StorageNode::File(_), _) if slice.is_uncertain => {
-            let rest = format!("may be the file behind {upper}, to which no path leads any more");
-            if is_target { Clause::main(format!("it {rest}")) } else { Clause::relative(&rest) }
+            let predicate = format!("may be the file behind {upper}, to which no path leads any more");
+            if is_target { Clause::main(format!("it {predicate}")) } else { Clause::relative(&predicate) }
         }
         (StorageNode::File(_), _) if is_target => Clause::main(format!("it is the disk behind {upper}")),
         (StorageNode::File(_), _) => Clause::relative(&format!("is also behind {upper}")),
@@ -178,12 +182,12 @@ fn describe_upper_link(graph: &DeviceGraph, lower: &WalkStep, upper: (u64, u64),
     Some(clause)
 }
 
-/// Describes how a step is connected with the target, in clauses; empty for itself and its
+/// Describes how a step is connected with the target, in clauses; empty for the target and its
 /// partitions.
 pub(crate) fn path_clauses(steps: &[WalkStep], index: usize) -> Vec<Clause> {
     let mut found = Vec::new();
     let mut step = &steps[index];
-    // ends: each step's previous one lies before it
+    // the loop ends, because each step's previous one has a smaller index
     while let Some(previous) = &step.previous {
         found.extend(previous.clause.clone());
         step = &steps[previous.index];

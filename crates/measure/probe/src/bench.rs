@@ -19,12 +19,13 @@ use crate::target::ProbeTarget;
 
 /// Interval at which a series checks whether it must end.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The same interval in nanoseconds, for the engine's clock.
 const POLL_INTERVAL_NS: u64 = POLL_INTERVAL.as_nanos() as u64;
 
 /// A run to measure, and its target.
 #[derive(Clone, Copy)]
 pub struct BenchJob<'a> {
-    /// 0 is the target itself, 1 and up are the members that it consists of.
+    /// Index of the target: 0 for the target itself, from 1 on for its members.
     pub target_index: usize,
     /// The requests to make.
     pub pattern: &'a Pattern,
@@ -43,17 +44,17 @@ pub struct SeriesStep {
     pub pause_ns: u64,
 }
 
-/// Single requests made one after another, each with its own times. They answer questions about
-/// when a request completes, which a distribution of latencies cannot.
+/// Single requests sent one after another, each with its own times. They show when each request
+/// completes, which a distribution of latencies cannot.
 #[derive(Clone, Debug)]
 pub struct RequestSeries {
     /// Name in the results.
     pub name: String,
     /// The requests in order.
     pub steps: Vec<SeriesStep>,
-    /// Through the page cache.
+    /// Requests go through the page cache.
     pub buffered: bool,
-    /// Writes return when they are durable (O_DSYNC).
+    /// Writes complete when they are durable (O_DSYNC).
     pub durable: bool,
     /// The series ends after this time, even if steps are left.
     pub max_duration: Duration,
@@ -90,21 +91,21 @@ pub trait Bench {
     /// The error of the first run that failed.
     fn measure_jobs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError>;
 
-    /// Returns the name of a target.
-    fn name(&self, place: usize) -> String;
+    /// Returns the name of a target; empty if there is none with this index.
+    fn name(&self, target_index: usize) -> String;
 
     /// Measures a series on the target; returns its times and the name of the engine.
     ///
     /// # Errors
-    /// When a request fails, or is slower than the limit for devices in use.
+    /// If a request fails, or is slower than the limit for devices in use.
     fn measure_series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError>;
 }
 
-/// Makes the requests of a series on an engine until its maximum duration or `stop`. A request that
-/// has not completed by then is not waited for, and stays in flight in `live`.
+/// Sends the requests of a series to an engine, until the series is complete, its maximum duration is
+/// over, or `stop` is set. After a stop, a request in flight is abandoned, and `live` still shows it.
 ///
 /// # Errors
-/// When the engine or a request fails, or a request transfers less than requested.
+/// If the engine or a request fails, or a request transfers less than requested.
 pub fn run_series<E: IoEngine>(
     engine: &mut E,
     series: &RequestSeries,
@@ -131,21 +132,21 @@ pub fn run_series<E: IoEngine>(
         let action = if step.write { Action::Write } else { Action::Read };
         engine.queue_op(Op { slot: 0, action, offset: step.offset, length: step.length });
         live.set_in_flight(1, now);
-        let mut look = now + POLL_INTERVAL_NS;
+        let mut next_check = now + POLL_INTERVAL_NS;
         while completions.is_empty() {
-            engine.submit_and_wait(WaitFor::Until(look), &mut completions)?;
+            engine.submit_and_wait(WaitFor::Until(next_check), &mut completions)?;
             if completions.is_empty() && stop.load(Ordering::Relaxed) {
                 return Ok(times);
             }
-            look += POLL_INTERVAL_NS;
+            next_check += POLL_INTERVAL_NS;
         }
         live.set_in_flight(0, 0);
         times.push(RequestTimes { start_ns: now, end_ns: engine.now() });
-        if let Some(answer) = completions.pop() {
-            match u32::try_from(answer.result) {
-                Err(_) => return Err(io::Error::from_raw_os_error(answer.result.wrapping_neg())),
+        if let Some(completion) = completions.pop() {
+            match u32::try_from(completion.result) {
+                Err(_) => return Err(io::Error::from_raw_os_error(completion.result.wrapping_neg())),
                 // if the target has shrunk, a read past its end returns nothing, very fast
-                Ok(moved) if moved < step.length => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(transferred) if transferred < step.length => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
             }
         }
@@ -184,8 +185,8 @@ fn spawn_series(
     Ok(receiver)
 }
 
-/// Runs a series and drops its engine, unless a request is still in flight: dropping would wait for
-/// it.
+/// Runs a series and drops its engine; or leaks the engine if a request is still in flight, because
+/// dropping would wait for it.
 fn run_series_on_engine<E: IoEngine>(
     mut engine: E,
     series: &RequestSeries,
@@ -199,16 +200,16 @@ fn run_series_on_engine<E: IoEngine>(
     times
 }
 
-/// The times of a series, and the engine that made it.
+/// The times of a series, and the name of its engine.
 type SeriesResult = (io::Result<Vec<RequestTimes>>, &'static str);
 
-/// Receives progress: the name, the finished share of the time, the counts since the last call, and
-/// the total duration in seconds.
+/// Receives the progress: name of the runs, finished share of their time, counts since the last call,
+/// and total duration in seconds.
 pub type BenchProgress<'a> = dyn FnMut(&str, f64, &LiveInterval, f64) + 'a;
 
 /// Measures on real targets.
 pub struct TargetBench<'a> {
-    /// The target, then the members that it consists of.
+    /// The target itself, then its members.
     pub targets: Vec<&'a ProbeTarget>,
     /// Engine, number of workers and limits of every run.
     pub config: &'a RunConfig,
@@ -228,7 +229,8 @@ impl<'a> TargetBench<'a> {
         self.config.brake.map_or(f64::INFINITY, |b| b.as_secs_f64())
     }
 
-    /// Waits for a series; not for long after a stop, or if a device in use does not respond.
+    /// Waits for a series. After a stop, waits only for [`STOP_GRACE`]; for a device in use, only until
+    /// its response limit.
     fn wait_for_series(
         &self,
         receiver: &Receiver<SeriesResult>,
@@ -239,7 +241,7 @@ impl<'a> TargetBench<'a> {
         let mut stopped = None;
         loop {
             match receiver.recv_timeout(self.config.poll_interval(POLL_INTERVAL)) {
-                Ok(followed) => return Ok(followed),
+                Ok(result) => return Ok(result),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(ProbeError::io(
                         &target.name,
@@ -264,9 +266,9 @@ impl<'a> TargetBench<'a> {
         }
     }
 
-    fn find_target(&self, place: usize) -> Result<&'a ProbeTarget, ProbeError> {
-        self.targets.get(place).copied().ok_or_else(|| ProbeError::Target {
-            target: format!("member {place}"),
+    fn find_target(&self, index: usize) -> Result<&'a ProbeTarget, ProbeError> {
+        self.targets.get(index).copied().ok_or_else(|| ProbeError::Target {
+            target: format!("member {index}"),
             because: "is not among the given members".into(),
         })
     }
@@ -275,18 +277,20 @@ impl<'a> TargetBench<'a> {
 impl Bench for TargetBench<'_> {
     fn measure_jobs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
         self.check_not_stopped()?;
-        let mut all = Vec::new();
+        let mut run_list = Vec::new();
         for job in jobs {
             let target = self.find_target(job.target_index)?;
             if job.pattern.buffered && !job.pattern.warm {
                 page_cache::drop_target_pages(target)?;
             }
-            all.push(RunJob { pattern: job.pattern, target, start_delay: Duration::ZERO });
+            run_list.push(RunJob { pattern: job.pattern, target, start_delay: Duration::ZERO });
         }
         let names = jobs.iter().map(|j| j.pattern.name.as_str()).collect::<Vec<_>>().join(" + ");
-        let lasts = jobs.iter().map(|j| (j.pattern.ramp + j.pattern.duration).as_secs_f64()).fold(0.0, f64::max);
+        let seconds = jobs.iter().map(|j| (j.pattern.ramp + j.pattern.duration).as_secs_f64()).fold(0.0, f64::max);
         let (before, progress) = (page_cache::process_disk_read_bytes(), &mut *self.progress);
-        let mut outcomes = run_jobs(&all, self.config, &mut |share, stretch| progress(&names, share, stretch, lasts))?;
+        let mut report = |share: f64, interval: &LiveInterval| progress(&names, share, interval, seconds);
+        let mut outcomes = run_jobs(&run_list, self.config, &mut report)?;
+        // the kernel counts the whole process: with several jobs, no job's part is known
         if let [outcome] = &mut outcomes.each[..] {
             outcome.disk_read_bytes =
                 page_cache::process_disk_read_bytes().zip(before).map(|(after, before)| after - before);
@@ -294,8 +298,8 @@ impl Bench for TargetBench<'_> {
         Ok(outcomes)
     }
 
-    fn name(&self, place: usize) -> String {
-        self.targets.get(place).map_or_else(String::new, |t| t.name.clone())
+    fn name(&self, target_index: usize) -> String {
+        self.targets.get(target_index).map_or_else(String::new, |t| t.name.clone())
     }
 
     fn measure_series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
@@ -303,42 +307,42 @@ impl Bench for TargetBench<'_> {
         let target = self.find_target(0)?;
         (self.progress)(&series.name, 0.0, &LiveInterval::default(), series.max_duration.as_secs_f64());
         let writes = series.steps.iter().any(|s| s.write);
-        let outside = |s: &&SeriesStep| s.offset + u64::from(s.length) > target.bytes;
-        if let Some(step) = series.steps.iter().find(outside) {
+        let is_outside = |s: &&SeriesStep| s.offset + u64::from(s.length) > target.bytes;
+        if let Some(step) = series.steps.iter().find(is_outside) {
             let because = format!("byte {} is beyond the end at {}", step.offset, target.bytes);
             return Err(ProbeError::Pattern { name: series.name.clone(), because });
         }
         let file = target.open(writes, series.buffered, series.durable)?;
         let failed = |e| ProbeError::io(&target.name, "a request failed", e);
         let (live, begin) = (Arc::new(LiveCounters::default()), Instant::now());
-        let replies = spawn_series(series.clone(), file, self.config, Arc::clone(&live), begin).map_err(failed)?;
-        let (timed, engine) = self.wait_for_series(&replies, &live, begin, target)?;
-        let timed = timed.map_err(failed)?;
+        let receiver = spawn_series(series.clone(), file, self.config, Arc::clone(&live), begin).map_err(failed)?;
+        let (times, engine) = self.wait_for_series(&receiver, &live, begin, target)?;
+        let times = times.map_err(failed)?;
         let limit = self.response_limit_s();
-        if let Some(slow) = timed.iter().map(RequestTimes::duration_s).find(|s| *s > limit) {
-            return Err(ProbeError::Brake { target: target.name.clone(), seconds: slow, limit, answered: true });
+        if let Some(seconds) = times.iter().map(RequestTimes::duration_s).find(|s| *s > limit) {
+            return Err(ProbeError::Brake { target: target.name.clone(), seconds, limit, answered: true });
         }
         (self.progress)(&series.name, 1.0, &LiveInterval::default(), series.max_duration.as_secs_f64());
         self.check_not_stopped()?;
-        Ok((timed, engine))
+        Ok((times, engine))
     }
 }
 
 /// Measures nothing; adds up the time that the measurement would take.
 #[derive(Debug, Default)]
 pub struct DryRun {
-    /// Runs and series so far.
+    /// Number of runs and series so far.
     pub runs: u32,
-    /// Their time, seconds.
+    /// Their total time, seconds.
     pub seconds: f64,
 }
 
-/// Response time of the imaginary device, nanoseconds, whatever the number of requests in flight.
+/// Response time of the imaginary device, nanoseconds. It does not depend on the requests in flight.
 const DRY_RESPONSE_NS: u64 = 1_000_000;
 
 impl Bench for DryRun {
     fn measure_jobs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
-        // several jobs give one result each and one for all
+        // several jobs give one result each, and the total
         self.runs += jobs.len() as u32 + u32::from(jobs.len() > 1);
         self.seconds += jobs.iter().map(|j| (j.pattern.ramp + j.pattern.duration).as_secs_f64()).fold(0.0, f64::max);
         let each: Vec<RunOutcome> = jobs.iter().map(|job| dry_outcome(job.pattern)).collect();
@@ -353,33 +357,34 @@ impl Bench for DryRun {
         self.runs += 1;
         let mut now = 0;
         let mut seen = std::collections::HashSet::new();
-        let mut answer = |step: &SeriesStep| {
+        let mut respond = |step: &SeriesStep| {
             let start_ns = now + step.pause_ns;
-            // repeated requests hit a cache, so that suites try every step of their search for one
+            // a repeated request hits the device's cache, so that suites that look for a cache try every step
             now = start_ns + if seen.insert(step.offset) { 20 * DRY_RESPONSE_NS } else { DRY_RESPONSE_NS };
             RequestTimes { start_ns, end_ns: now }
         };
         let max_ns = u64::try_from(series.max_duration.as_nanos()).unwrap_or(u64::MAX);
-        let timed: Vec<RequestTimes> =
-            series.steps.iter().map(&mut answer).take_while(|t| t.start_ns < max_ns).collect();
+        let times: Vec<RequestTimes> =
+            series.steps.iter().map(&mut respond).take_while(|t| t.start_ns < max_ns).collect();
         self.seconds += series.max_duration.as_secs_f64().min(now as f64 * 1e-9);
-        Ok((timed, "none"))
+        Ok((times, "none"))
     }
 }
 
-/// Returns an outcome with as many requests in flight as the pattern asks for.
+/// Returns the outcome of a pattern on the imaginary device, with as many requests in flight as the
+/// pattern requests.
 fn dry_outcome(pattern: &Pattern) -> RunOutcome {
     use crate::pattern::Pace;
-    let at_once = match pattern.pace {
+    let in_flight = match pattern.pace {
         Pace::Closed { depth } => depth,
         Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
         Pace::Open { .. } => 1,
     };
     // a suite that searches for a limit must find one in the end
-    let latency_ns = if at_once > 2048 { 1_000_000 * DRY_RESPONSE_NS } else { DRY_RESPONSE_NS };
+    let latency_ns = if in_flight > 2048 { 1_000_000 * DRY_RESPONSE_NS } else { DRY_RESPONSE_NS };
     // a thousand requests per second for each one in flight; a sample of them is enough
-    let count = (u64::from(at_once) * 100).min(2000);
-    let seconds = count as f64 / (f64::from(at_once) * 1000.0);
+    let count = (u64::from(in_flight) * 100).min(2000);
+    let seconds = count as f64 / (f64::from(in_flight) * 1000.0);
     let mut outcome = RunOutcome { seconds, engine: "none", workers: 1, ..RunOutcome::default() };
     for i in 0..count {
         let write = (i as f64 * 0.618).fract() >= pattern.read_share;

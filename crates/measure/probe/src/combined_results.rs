@@ -1,5 +1,5 @@
-//! Combines the results of runs that were made at the same time: each run, groups as one line, and
-//! the total.
+//! Combines the results of runs that were measured at the same time: one result for each run or group
+//! of runs, and the total.
 
 use crate::pattern::Pattern;
 use crate::result::RunResult;
@@ -7,13 +7,14 @@ use crate::run::{Outcomes, RunOutcome};
 use crate::steadiness;
 use crate::summary::summarize_run;
 
-/// Returns the results of patterns measured at the same time, and, under this name, the total if
-/// there are several.
+/// Returns the results of patterns measured at the same time. If there are several, the total follows
+/// under this name.
 pub fn combine_results(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<RunResult> {
     combine_grouped_results(name, patterns, &vec![None; patterns.len()], outcomes)
 }
 
-/// As [`combine_results`]; patterns of the same group are one line under the group's name.
+/// As [`combine_results`], but patterns of the same group are combined into one result, under the
+/// group's name.
 pub fn combine_grouped_results(
     name: &str,
     patterns: &[Pattern],
@@ -23,17 +24,18 @@ pub fn combine_grouped_results(
     let mut lines: Vec<(Option<&String>, Vec<usize>)> = Vec::new();
     for index in 0..patterns.len().min(outcomes.each.len()) {
         let group = groups.get(index).and_then(Option::as_ref);
-        match lines.iter_mut().find(|(of, _)| group.is_some() && *of == group) {
+        match lines.iter_mut().find(|(line_group, _)| group.is_some() && *line_group == group) {
             Some((_, members)) => members.push(index),
             None => lines.push((group, vec![index])),
         }
     }
-    let one_line = lines.len() == 1;
+    let is_single_line = lines.len() == 1;
     let line = |(group, members): &(Option<&String>, Vec<usize>)| {
-        let of = |index: usize| summarize_run(&patterns[index], &outcomes.each[index]);
-        let [first, _, ..] = members[..] else { return of(members[0]) };
-        let runs: Vec<RunResult> = members.iter().map(|member| of(*member)).collect();
-        let outcome = outcomes.all.clone().filter(|_| one_line).unwrap_or_else(|| merge_outcomes(outcomes, members));
+        let summarize = |index: usize| summarize_run(&patterns[index], &outcomes.each[index]);
+        let [first, _, ..] = members[..] else { return summarize(members[0]) };
+        let runs: Vec<RunResult> = members.iter().map(|member| summarize(*member)).collect();
+        let total = outcomes.all.clone().filter(|_| is_single_line);
+        let outcome = total.unwrap_or_else(|| merge_outcomes(outcomes, members));
         let name = group.map_or(&patterns[first].name, |g| g);
         RunResult { pattern: Some(patterns[first].clone()), ..combined_result(name, &runs, &patterns[first], &outcome) }
     };
@@ -43,8 +45,8 @@ pub fn combine_grouped_results(
         run.concurrent_runs =
             names.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, name)| name.clone()).collect();
     }
-    if let (false, Some(first), Some(all)) = (one_line, patterns.first(), &outcomes.all) {
-        let total = combined_result(name, &runs, first, all);
+    if let (false, Some(first), Some(outcome)) = (is_single_line, patterns.first(), &outcomes.all) {
+        let total = combined_result(name, &runs, first, outcome);
         runs.push(RunResult { combines: names, ..total });
     }
     runs
@@ -52,30 +54,31 @@ pub fn combine_grouped_results(
 
 /// Merges the outcomes of some jobs, which began at the same time.
 fn merge_outcomes(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
-    let mut all = RunOutcome { cpu_s: f64::NAN, ..RunOutcome::default() };
+    // the processor time of a part of the jobs is unknown
+    let mut merged = RunOutcome { cpu_s: f64::NAN, ..RunOutcome::default() };
     for outcome in members.iter().map(|index| &outcomes.each[*index]) {
-        all.tally.merge_worker(&outcome.tally);
-        all.seconds = all.seconds.max(outcome.seconds);
-        all.workers += outcome.workers;
-        all.engine = outcome.engine;
-        all.stopped |= outcome.stopped;
+        merged.tally.merge_worker(&outcome.tally);
+        merged.seconds = merged.seconds.max(outcome.seconds);
+        merged.workers += outcome.workers;
+        merged.engine = outcome.engine;
+        merged.stopped |= outcome.stopped;
     }
-    all
+    merged
 }
 
-/// Combines several runs made at the same time into one result.
+/// Combines several runs measured at the same time into one result. `outcome` has their common counts.
 fn combined_result(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) -> RunResult {
     let mut sum = RunResult { name: name.to_owned(), pattern: None, ..summarize_run(first, outcome) };
-    let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
-        if runs.iter().all(|r| of(r) == word) { word.to_owned() } else { "several".into() }
+    let common = |word: &str, word_of: &dyn Fn(&RunResult) -> &str| {
+        if runs.iter().all(|r| word_of(r) == word) { word.to_owned() } else { "several".into() }
     };
-    (sum.place, sum.pace) = (several(&sum.place, &|r| &r.place), several(&sum.pace, &|r| &r.pace));
+    (sum.place, sum.pace) = (common(&sum.place, &|r| &r.place), common(&sum.pace, &|r| &r.pace));
     sum.depth = runs.iter().map(|r| r.depth).sum();
     sum.users = runs.iter().map(|r| r.users).sum();
     sum.offered_per_s = runs.iter().map(|r| r.offered_per_s).sum();
     let (reads, writes) = (outcome.tally.reads.requests, outcome.tally.writes.requests);
     sum.read_share = if reads + writes > 0 { reads as f64 / (reads + writes) as f64 } else { first.read_share };
-    // another job's completions fill the silence
+    // while one job was silent, others may have completed requests: how many were hidden is unknown
     (sum.hidden_requests, sum.steady) = (None, steadiness::judge_slices(&sum.slices, sum.measured_s).map(|s| s.steady));
     sum
 }

@@ -1,5 +1,5 @@
-//! The device behind a target, as far as the kernel shows it: enough to repeat a measurement and to
-//! recognize the device later.
+//! Facts about the device behind a target, as far as the kernel shows them: enough to repeat a
+//! measurement, and to recognize the device later.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use diskwright_counters::live::{Roots, mountinfo};
 
 use crate::facts::DeviceFacts;
 
-/// Location of a target in the kernel's numbers.
+/// Location of a target, in numbers of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetPlace {
     /// Major and minor number of the device, or of the device below a file.
@@ -68,19 +68,21 @@ fn whole_disk_name(roots: &Roots, number: (u64, u64)) -> Option<String> {
 /// Returns the device below a mounted filesystem: a disk, a mapped device, a btrfs volume.
 /// Filesystems on several devices have numbers that no device has; only the topology knows them.
 fn filesystem_device(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
-    let bears = topology.filesystems.iter().rev().find(|f| f.mount == mount.point && !f.device.is_empty())?;
-    let part = topology.find_device(&bears.device).filter(|d| d.kind == DeviceKind::Partition);
-    Some(part.and_then(|p| p.below.first()).unwrap_or(&bears.device).clone())
+    // the last mount at a point hides the earlier ones
+    let filesystem = topology.filesystems.iter().rev().find(|f| f.mount == mount.point && !f.device.is_empty())?;
+    let partition = topology.find_device(&filesystem.device).filter(|d| d.kind == DeviceKind::Partition);
+    Some(partition.and_then(|p| p.below.first()).unwrap_or(&filesystem.device).clone())
 }
 
 /// Finds the mount through which a file was reached. Files of btrfs have device numbers that no
-/// mount has, so the mount's own number is tried first.
+/// mount has, so the id of the mount is tried first.
 fn find_mount(roots: &Roots, place: &TargetPlace) -> Option<mountinfo::Mount> {
     let text = fs::read(roots.resolve_path("/proc/self/mountinfo")).ok()?;
-    let mut all = mountinfo::parse_mounts(&text);
-    let index = all.iter().position(|m| Some(m.id) == place.mount_id);
+    let mut mounts = mountinfo::parse_mounts(&text);
+    let index = mounts.iter().position(|m| Some(m.id) == place.mount_id);
     // the last mount of a device hides the earlier ones
-    index.or_else(|| all.iter().rposition(|m| m.device == place.device_number)).map(|index| all.swap_remove(index))
+    let index = index.or_else(|| mounts.iter().rposition(|m| m.device == place.device_number));
+    index.map(|index| mounts.swap_remove(index))
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ pub enum ProbeError {
     /// The target cannot be measured.
     #[error("{target}: {because}")]
     Target {
-        /// As the user wrote it.
+        /// The target, as the user wrote it.
         target: String,
-        /// The kind of the target, and the one to give instead.
+        /// Why it cannot be measured, and what to give instead.
         because: String,
     },
     /// The system refused.
@@ -39,10 +39,10 @@ pub enum ProbeError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The user ended it; what was measured before is kept.
+    /// The user interrupted the measurement; the runs that were complete are kept.
     #[error("interrupted")]
     Interrupted,
-    /// A device in use answered too slowly, and the load was taken off it.
+    /// A device in use responded too slowly, so the load was stopped.
     #[error(
         "{target}: stopped: a device in use took {seconds:.3} s{} to respond, more than the {limit} s of --brake",
         if *.answered { "" } else { " and more" }
@@ -54,7 +54,7 @@ pub enum ProbeError {
         seconds: f64,
         /// The limit, seconds.
         limit: f64,
-        /// The response arrived in the end.
+        /// True if the response arrived; false if the request was still in flight.
         answered: bool,
     },
     /// A pattern that does not fit the target.
@@ -62,7 +62,7 @@ pub enum ProbeError {
     Pattern {
         /// Name of the pattern.
         name: String,
-        /// The fault.
+        /// Description of the fault.
         because: String,
     },
     /// A script that cannot be read.
@@ -72,13 +72,13 @@ pub enum ProbeError {
         file: String,
         /// The line, from 1; 0 for the whole file.
         line: usize,
-        /// Fault at this place.
+        /// Description of the fault.
         because: String,
     },
 }
 
 impl ProbeError {
-    /// Makes an error from a refusal of the system.
+    /// Creates an error from one of the system.
     pub fn io(target: &str, operation: &'static str, source: impl Into<io::Error>) -> ProbeError {
         ProbeError::Io { target: target.to_owned(), operation, source: source.into() }
     }

@@ -1,5 +1,5 @@
-//! Fills a new file with bytes that cannot be reduced: no two pages are alike and none can be
-//! compressed, so that a device or filesystem that compresses or deduplicates gains nothing.
+//! Fills a new file with bytes that cannot be reduced: no two pages are equal, and no page can be
+//! compressed. A device or filesystem that compresses or deduplicates gains nothing.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 use diskwright_base::Rng;
 use diskwright_guard::proc_fd_path;
 
-/// Size of a write while filling, bytes; a filled file is a multiple of this.
+/// Size of a write while filling, bytes. The size of a filled file is a multiple of it.
 pub const CHUNK_BYTES: usize = 1 << 20;
 /// Number of writers: while one generates bytes, another waits for the device.
 const WRITER_COUNT: usize = 4;
@@ -21,8 +21,8 @@ const DIRECT_IO_ALIGN_BYTES: usize = 4096;
 /// Chunks that a writer writes between two reports of progress.
 const CHUNKS_PER_PROGRESS: u64 = 8;
 
-/// Generates the bytes of a chunk. They depend on the size of the file too, so that two files share
-/// no blocks.
+/// Generates the bytes of a chunk. They also depend on the size of the file, so that files of different
+/// sizes share no blocks.
 fn generate_chunk(bytes: u64, chunk: u64, buffer: &mut [u8]) {
     let mut rng = Rng::new(bytes, chunk);
     for word in buffer.chunks_exact_mut(8) {
@@ -34,7 +34,7 @@ fn generate_chunk(bytes: u64, chunk: u64, buffer: &mut [u8]) {
 /// returning `false`; the result is then `Ok(false)`.
 ///
 /// # Errors
-/// When a write fails.
+/// If a write fails.
 pub fn fill_file(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) -> bool) -> io::Result<bool> {
     // allocated at once if the filesystem can; otherwise writing extends the file
     let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes);
@@ -46,7 +46,7 @@ pub fn fill_file(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) 
     let result = std::thread::scope(|scope| {
         for _ in 0..WRITER_COUNT {
             let (sender, job) = (sender.clone(), &job);
-            // the receiver may have left after an error
+            // sending fails only if the receiver is gone, and then nobody needs the result
             scope.spawn(move || sender.send(job.run_writer(&sender)));
         }
         drop(sender);
@@ -65,7 +65,7 @@ pub fn fill_file(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) 
     })?;
     let file = File::from(file.try_clone()?);
     file.sync_all()?;
-    // what was just written must not be answered from memory in a buffered run
+    // a buffered run must not be served from memory
     let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
     Ok(result)
 }
@@ -79,19 +79,19 @@ struct FillJob<'a> {
 }
 
 impl FillJob<'_> {
-    /// Writes chunks until none is left; returns the number that it has not reported yet.
+    /// Writes chunks until none is left; returns the number of written chunks that it has not reported yet.
     fn run_writer(&self, sender: &std::sync::mpsc::Sender<io::Result<u64>>) -> io::Result<u64> {
         let mut memory = vec![0u8; CHUNK_BYTES + DIRECT_IO_ALIGN_BYTES];
         let buffer_start = memory.as_ptr().align_offset(DIRECT_IO_ALIGN_BYTES).min(DIRECT_IO_ALIGN_BYTES);
         let buffer = &mut memory[buffer_start..buffer_start + CHUNK_BYTES];
         let mut unreported = 0;
         while !self.stop.load(Ordering::Relaxed) {
-            let step = self.next_chunk.fetch_add(1, Ordering::Relaxed);
-            if step >= self.bytes / CHUNK_BYTES as u64 {
+            let chunk = self.next_chunk.fetch_add(1, Ordering::Relaxed);
+            if chunk >= self.bytes / CHUNK_BYTES as u64 {
                 break;
             }
-            generate_chunk(self.bytes, step, buffer);
-            self.write(buffer, step * CHUNK_BYTES as u64)?;
+            generate_chunk(self.bytes, chunk, buffer);
+            self.write_all_at(buffer, chunk * CHUNK_BYTES as u64)?;
             unreported += 1;
             if unreported == CHUNKS_PER_PROGRESS {
                 // the receiver outlives the writers
@@ -101,12 +101,12 @@ impl FillJob<'_> {
         Ok(unreported)
     }
 
-    fn write(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+    fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         while done < buffer.len() {
             match rustix::io::pwrite(self.file, &buffer[done..], offset + done as u64) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(more) => done += more,
+                Ok(count) => done += count,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -115,20 +115,20 @@ impl FillJob<'_> {
     }
 }
 
-/// Returns whether a file of this size looks like one that [`fill_file`] wrote: any page of its first
-/// chunk is unchanged.
+/// Returns whether a file of this size looks like one that [`fill_file`] wrote: at least one page of its
+/// first chunk is unchanged.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If the file cannot be read.
 pub fn was_filled_by_probe(file: &OwnedFd, bytes: u64) -> io::Result<bool> {
     if bytes == 0 || !bytes.is_multiple_of(CHUNK_BYTES as u64) {
         return Ok(false);
     }
-    let (mut drawn, mut read) = (vec![0u8; CHUNK_BYTES], vec![0u8; DIRECT_IO_ALIGN_BYTES]);
-    generate_chunk(bytes, 0, &mut drawn);
-    for (number, page) in drawn.chunks_exact(DIRECT_IO_ALIGN_BYTES).enumerate() {
-        let count = rustix::io::pread(file, &mut read[..], (number * DIRECT_IO_ALIGN_BYTES) as u64)?;
-        if count == DIRECT_IO_ALIGN_BYTES && page == &read[..] {
+    let (mut expected, mut found) = (vec![0u8; CHUNK_BYTES], vec![0u8; DIRECT_IO_ALIGN_BYTES]);
+    generate_chunk(bytes, 0, &mut expected);
+    for (index, page) in expected.chunks_exact(DIRECT_IO_ALIGN_BYTES).enumerate() {
+        let count = rustix::io::pread(file, &mut found[..], (index * DIRECT_IO_ALIGN_BYTES) as u64)?;
+        if count == DIRECT_IO_ALIGN_BYTES && page == &found[..] {
             return Ok(true);
         }
     }

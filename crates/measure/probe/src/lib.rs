@@ -1,11 +1,11 @@
-//! The probe: measures what a disk does under a load that is known.
+//! The probe: measures how a disk performs under a known load.
 //!
-//! Reading order: `pattern` of the crate results (what to request), `request_generator` (the
-//! requests of a pattern), `engine` (how they reach the target), `worker_loop` (the loops that make
-//! them), `run` (jobs at the same time, on threads), `bench` (targets of suites), `suites` and
-//! `script` (sources of patterns). `target`, the crate `guard` and `fill` come before all of it;
-//! `tally`, `summary` (from counts to the result), `combined_results` and `profile` come after it.
-//! Result files and their comparison are in the crate results.
+//! Reading order: `pattern` of the crate `results` (what to request), `request_generator` (the
+//! requests of a pattern), `engine` (how they reach the target), `worker_loop` (the loop of a worker
+//! that sends them), `run` (several jobs at the same time, on threads), `bench` (targets of suites),
+//! `suites` and `script` (sources of patterns). Before a run come `target`, the crate `guard` and
+//! `fill`; after it `tally`, `summary` (from counts to the result), `combined_results` and
+//! `profile`. Result files and their comparison are in the crate `results`.
 
 pub mod bench;
 pub mod combined_results;

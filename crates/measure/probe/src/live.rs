@@ -1,18 +1,20 @@
-//! Progress of a run: counters that workers keep for others to read, and the timeline of the run
-//! made of them.
+//! Progress of a run: counters that workers keep up to date for other threads, and the timeline of the
+//! run that is sampled from them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of one worker so far, ramp included. Only the worker writes, so it needs no atomic
-/// read-modify-write; each worker has its own cache lines.
+/// Counters of one worker since the run began, ramp included. Only the worker adds to them, so it needs
+/// no atomic read-modify-write. The alignment gives each worker its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct LiveCounters {
     requests: AtomicU64,
     bytes: AtomicU64,
     latency_ns: AtomicU64,
+    /// Longest latency since the last sample.
     longest_ns: AtomicU64,
     in_flight: AtomicU64,
+    /// Time since which the worker waits for its next completion, on its engine's clock.
     waiting_since_ns: AtomicU64,
 }
 
@@ -53,20 +55,21 @@ impl LiveTotals {
 }
 
 impl LiveCounters {
-    /// Adds what the worker just counted.
+    /// Adds requests that the worker just completed.
     #[inline]
-    pub fn add_totals(&self, seen: LiveTotals) {
-        let more = |to: &AtomicU64, by: u64| to.store(to.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-        more(&self.requests, seen.requests);
-        more(&self.bytes, seen.bytes);
-        more(&self.latency_ns, seen.latency_ns);
-        if seen.longest_ns > self.longest_ns.load(Ordering::Relaxed) {
-            self.longest_ns.store(seen.longest_ns, Ordering::Relaxed);
+    pub fn add_totals(&self, completed: LiveTotals) {
+        let add = |counter: &AtomicU64, value: u64| {
+            counter.store(counter.load(Ordering::Relaxed).wrapping_add(value), Ordering::Relaxed);
+        };
+        add(&self.requests, completed.requests);
+        add(&self.bytes, completed.bytes);
+        add(&self.latency_ns, completed.latency_ns);
+        if completed.longest_ns > self.longest_ns.load(Ordering::Relaxed) {
+            self.longest_ns.store(completed.longest_ns, Ordering::Relaxed);
         }
     }
 
-    /// Notes that the worker now waits for `in_flight` completions, since `since_ns` of its
-    /// engine's clock.
+    /// Notes that the worker waits for `in_flight` completions since `since_ns` on its engine's clock.
     #[inline]
     pub fn set_in_flight(&self, in_flight: u32, since_ns: u64) {
         self.waiting_since_ns.store(since_ns, Ordering::Relaxed);
@@ -74,18 +77,18 @@ impl LiveCounters {
     }
 
     /// Returns the number of requests in flight, and the time since which the worker waits for the
-    /// next completion.
+    /// next completion, nanoseconds on its engine's clock.
     pub fn in_flight_since(&self) -> (u64, u64) {
         (self.in_flight.load(Ordering::Relaxed), self.waiting_since_ns.load(Ordering::Relaxed))
     }
 
-    /// Returns the totals so far; the longest latency is that since the last call.
+    /// Returns the totals since the run began, but the longest latency since the last call.
     fn take_totals(&self) -> LiveTotals {
         LiveTotals {
             requests: self.requests.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             latency_ns: self.latency_ns.load(Ordering::Relaxed),
-            // a value that a worker stores at this very moment shows in the next sample
+            // a value that the worker stores right after this swap is in the next sample
             longest_ns: self.longest_ns.swap(0, Ordering::Relaxed),
         }
     }
@@ -103,10 +106,10 @@ pub struct LiveInterval {
 /// Largest number of intervals kept of a run; longer runs have longer intervals.
 pub const MAX_INTERVALS: usize = 600;
 
-/// A sample after less than this is merged with the next, seconds.
+/// A sample that follows the previous one after less time is merged with the next, seconds.
 const MIN_INTERVAL_S: f64 = 0.05;
 
-/// Follows a run by sampling its workers now and then.
+/// Timeline of a run, made by sampling its workers at intervals.
 #[derive(Debug, Default)]
 pub struct LiveTimeline {
     /// Time of the last sample, seconds since the run began, and the totals of all workers then.
@@ -114,33 +117,32 @@ pub struct LiveTimeline {
     intervals: Vec<LiveInterval>,
     /// The interval into which samples are being merged.
     current: LiveInterval,
-    /// Number of samples in an interval.
+    /// Number of samples that make an interval.
     samples_per_interval: u32,
     samples_in_current: u32,
 }
 
 impl LiveTimeline {
-    /// Samples the workers, `now_s` seconds after the run began, and returns what was done since
-    /// the last sample. Samples whose interval began before `ramp_s` or at `end_s` or later are not
-    /// kept.
+    /// Samples the workers, `now_s` seconds after the run began, and returns the work done since the
+    /// last sample. An interval that began in the ramp, or at `end_s` or later, is not kept.
     pub fn sample_workers(
         &mut self,
         now_s: f64,
         (ramp_s, end_s): (f64, f64),
         workers: &[LiveCounters],
     ) -> LiveInterval {
-        let mut all = LiveTotals::default();
-        workers.iter().for_each(|worker| all.merge_totals(&worker.take_totals()));
-        let (then_s, before) = self.last_sample;
+        let mut current = LiveTotals::default();
+        workers.iter().for_each(|worker| current.merge_totals(&worker.take_totals()));
+        let (previous_s, previous) = self.last_sample;
         let totals = LiveTotals {
-            requests: all.requests.saturating_sub(before.requests),
-            bytes: all.bytes.saturating_sub(before.bytes),
-            latency_ns: all.latency_ns.wrapping_sub(before.latency_ns),
-            longest_ns: all.longest_ns,
+            requests: current.requests.saturating_sub(previous.requests),
+            bytes: current.bytes.saturating_sub(previous.bytes),
+            latency_ns: current.latency_ns.wrapping_sub(previous.latency_ns),
+            longest_ns: current.longest_ns,
         };
-        self.last_sample = (now_s, all);
-        let interval = LiveInterval { seconds: now_s - then_s, totals };
-        if then_s >= ramp_s && then_s < end_s && interval.seconds > 0.0 {
+        self.last_sample = (now_s, current);
+        let interval = LiveInterval { seconds: now_s - previous_s, totals };
+        if previous_s >= ramp_s && previous_s < end_s && interval.seconds > 0.0 {
             self.add_interval(&interval);
         }
         interval
@@ -150,7 +152,7 @@ impl LiveTimeline {
     pub(crate) fn add_interval(&mut self, interval: &LiveInterval) {
         self.current.seconds += interval.seconds;
         self.current.totals.merge_totals(&interval.totals);
-        // the short time between the ramp's end and the next sample is no interval by itself
+        // a short time, such as that between the ramp's end and the next sample, makes no interval of its own
         self.samples_in_current += u32::from(interval.seconds >= MIN_INTERVAL_S);
         if self.samples_in_current >= self.samples_per_interval.max(1) {
             self.intervals.push(std::mem::take(&mut self.current));
@@ -167,8 +169,8 @@ impl LiveTimeline {
         if self.current.seconds > 0.0 {
             self.intervals.push(self.current);
         }
-        let per = self.intervals.len().div_ceil(MAX_INTERVALS).max(1);
-        self.intervals.chunks(per).map(merge_intervals).collect()
+        let group_size = self.intervals.len().div_ceil(MAX_INTERVALS).max(1);
+        self.intervals.chunks(group_size).map(merge_intervals).collect()
     }
 }
 

@@ -1,6 +1,6 @@
-//! Circumstances of a measurement other than the device: the processor, the settings of the
-//! device's queue in the kernel, and limits on this process. They must be equal when a measurement
-//! is repeated.
+//! Circumstances of a measurement other than the device: the processor, the kernel's settings of the
+//! device's queue, and limits on this process. A measurement can be compared with its repetition only
+//! if they are equal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,14 +38,14 @@ const THROTTLE_FILES: &[&str] = &[
     "blkio.throttle.write_iops_device",
 ];
 
-/// Largest number of limits kept.
+/// Largest number of I/O limits that are reported.
 const MAX_LIMITS: usize = 64;
 
 /// Reads the circumstances. `device` is the kernel's name of the block device.
 pub fn read_machine(roots: &Roots, device: &str, memory_bytes: u64) -> ProbeMachine {
     let cpuinfo = read_trimmed(roots, "/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim()));
-    let is_plain = !device.is_empty() && !device.contains('/');
+    let is_block_device = !device.is_empty() && !device.contains('/');
     let setting = |name: &&str| {
         let text = read_trimmed(roots, &format!("/sys/block/{device}/queue/{name}"))?;
         Some(((*name).to_owned(), text))
@@ -55,7 +55,7 @@ pub fn read_machine(roots: &Roots, device: &str, memory_bytes: u64) -> ProbeMach
         processor: model.map(str::to_owned).filter(|m| !m.is_empty()),
         governor: read_trimmed(roots, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         memory_bytes: Some(memory_bytes).filter(|b| *b > 0),
-        queue: if is_plain { QUEUE_SETTINGS.iter().filter_map(setting).collect() } else { BTreeMap::new() },
+        queue: if is_block_device { QUEUE_SETTINGS.iter().filter_map(setting).collect() } else { BTreeMap::new() },
         io_limits: read_io_limits(roots, &groups),
         cgroup: groups.into_iter().next().map(|g| g.path),
     }
@@ -69,35 +69,36 @@ fn read_trimmed(roots: &Roots, path: &str) -> Option<String> {
 /// A cgroup of a process.
 #[derive(Debug, PartialEq)]
 struct ProcessCgroup {
-    /// True for version 2, false for version 1's blkio controller.
-    unified: bool,
+    /// True for version 2, false for the blkio controller of version 1.
+    is_unified: bool,
     path: String,
 }
 
 /// Returns the process's cgroups that can limit I/O, version 1's blkio first if there is one.
 fn parse_cgroups(text: &str) -> Vec<ProcessCgroup> {
-    let one = |line: &str| {
-        let mut parts = line.splitn(3, ':');
-        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let unified = number == "0" && controllers.is_empty();
-        (unified || controllers.split(',').any(|c| c == "blkio"))
-            .then(|| ProcessCgroup { unified, path: path.to_owned() })
+    let parse_line = |line: &str| {
+        let mut fields = line.splitn(3, ':');
+        let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_unified = number == "0" && controllers.is_empty();
+        (is_unified || controllers.split(',').any(|c| c == "blkio"))
+            .then(|| ProcessCgroup { is_unified, path: path.to_owned() })
     };
-    let mut found: Vec<ProcessCgroup> = text.lines().filter_map(one).collect();
-    found.sort_by_key(|g| g.unified);
-    found
+    let mut groups: Vec<ProcessCgroup> = text.lines().filter_map(parse_line).collect();
+    groups.sort_by_key(|g| g.is_unified);
+    groups
 }
 
+/// Returns the I/O limits of these cgroups and of their parents, a line each.
 fn read_io_limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
     let mounts = mountinfo::parse_mounts(&fs::read(roots.resolve_path("/proc/self/mountinfo")).unwrap_or_default());
     let mut found = Vec::new();
     for group in groups {
-        let is_it = |m: &&mountinfo::Mount| {
-            if group.unified { m.kind == "cgroup2" } else { m.kind == "cgroup" && m.point.contains("blkio") }
+        let is_hierarchy = |m: &&mountinfo::Mount| {
+            if group.is_unified { m.kind == "cgroup2" } else { m.kind == "cgroup" && m.point.contains("blkio") }
         };
-        let Some(mount) = mounts.iter().find(is_it) else { continue };
-        let files: &[&str] = if group.unified { &["io.max"] } else { THROTTLE_FILES };
-        // a limit of a parent holds for all its descendants
+        let Some(mount) = mounts.iter().find(is_hierarchy) else { continue };
+        let files: &[&str] = if group.is_unified { &["io.max"] } else { THROTTLE_FILES };
+        // a parent's limit applies to all its descendants
         let mut path = group.path.trim_end_matches('/');
         loop {
             for file in files {
@@ -106,7 +107,7 @@ fn read_io_limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
                 found.extend(text.lines().map(|line| format!("{shown} {file}: {line}")));
             }
             match path.rsplit_once('/') {
-                Some((above, _)) => path = above,
+                Some((parent, _)) => path = parent,
                 None => break,
             }
         }

@@ -4,16 +4,16 @@ use diskwright_base::Topology;
 
 use crate::facts::DeviceFacts;
 
-/// Returns the kernel names of the members of the set that a target is, or lies on: those of the
-/// first device below it that consists of more than one. Empty if there is none.
+/// Returns the kernel names of the members of the array that a target is or lies on: the devices below
+/// the first device, from the target down, that has more than one. Empty if there is no such device.
 pub fn find_members(topology: &Topology, facts: &DeviceFacts) -> Vec<String> {
     let mut name = facts.name.clone();
-    // a chain of single devices is short; a cycle is a broken description
+    // a chain of single devices is short; a longer one is a cycle in a broken description
     for _ in 0..16 {
         match topology.find_device(&name).map(|d| &d.below[..]) {
-            Some([one]) => name.clone_from(one),
+            Some([lower]) => name.clone_from(lower),
             Some([]) | None => return Vec::new(),
-            Some(several) => return several.to_vec(),
+            Some(members) => return members.to_vec(),
         }
     }
     Vec::new()

@@ -1,4 +1,4 @@
-//! The page cache around a buffered run: drops the target's pages before it, and measures
+//! The page cache around a buffered run: drops the target's pages before the run, and measures
 //! afterwards how much the cache served.
 
 use std::fs;
@@ -10,7 +10,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use crate::error::ProbeError;
 use crate::target::ProbeTarget;
 
-/// Number of places that are sampled to find the cached share.
+/// Number of pages that are sampled to estimate the cached share.
 const SAMPLE_COUNT: u64 = 64;
 
 /// Returns the bytes that the kernel has read from disks for this process; `None` if the kernel
@@ -20,11 +20,11 @@ pub fn process_disk_read_bytes() -> Option<f64> {
     text.lines().find_map(|l| l.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
 
-/// Drops a target's pages from the page cache. Dirty pages are written first, because they would
-/// stay.
+/// Drops a target's pages from the page cache. Dirty pages are written first, because the kernel keeps
+/// them.
 ///
 /// # Errors
-/// When the target cannot be opened or written back.
+/// If the target cannot be opened, or its pages cannot be written or dropped.
 pub fn drop_target_pages(target: &ProbeTarget) -> Result<(), ProbeError> {
     let file = target.open(false, true, false)?;
     rustix::fs::fdatasync(&file).map_err(|e| ProbeError::io(&target.name, "its dirty pages cannot be written", e))?;
@@ -32,17 +32,17 @@ pub fn drop_target_pages(target: &ProbeTarget) -> Result<(), ProbeError> {
         .map_err(|e| ProbeError::io(&target.name, "its pages cannot be dropped from the cache", e))
 }
 
-/// Returns the share of a target that the page cache holds, from a sample of its pages: a read that
-/// may not wait is served from memory or fails. `None` if the filesystem does not support such
-/// reads.
+/// Returns the share of a target that the page cache holds, estimated from a sample of its pages: a
+/// read that must not wait (`RWF_NOWAIT`) is served from memory or fails. `None` if the filesystem does
+/// not support such reads.
 pub fn cached_share(target: &ProbeTarget) -> Option<f64> {
     let file = target.open(false, true, false).ok()?;
     let step = (target.bytes / SAMPLE_COUNT).max(4096) / 4096 * 4096;
     let mut sampled = 0.0;
     let mut cached = 0.0;
-    for index in (0..SAMPLE_COUNT).map(|i| i * step).take_while(|offset| offset + 512 <= target.bytes) {
+    for offset in (0..SAMPLE_COUNT).map(|i| i * step).take_while(|offset| offset + 512 <= target.bytes) {
         sampled += 1.0;
-        cached += f64::from(u8::from(is_page_cached(file.as_fd(), index)?));
+        cached += f64::from(u8::from(is_page_cached(file.as_fd(), offset)?));
     }
     (sampled > 0.0).then(|| cached / sampled)
 }
@@ -56,19 +56,19 @@ fn is_page_cached(file: BorrowedFd<'_>, offset: u64) -> Option<bool> {
     }
 }
 
-/// Returns the bytes of dirty pages at which the kernel begins to write them back, and at which it
-/// stops writers, as the kernel computes both from `vm.dirty_*` and the available memory; `None` if
-/// it does not show them.
+/// Returns two limits of dirty pages, bytes: at the first the kernel begins to write them back, at the
+/// second it makes writers wait. The kernel computes both from `vm.dirty_*` and the available memory.
+/// `None` if it does not show them.
 pub fn dirty_limits() -> Option<(f64, f64)> {
     parse_dirty_limits(&fs::read_to_string("/proc/vmstat").ok()?, rustix::param::page_size() as f64)
 }
 
 fn parse_dirty_limits(vmstat: &str, page_bytes: f64) -> Option<(f64, f64)> {
-    let of = |name: &str| {
+    let bytes_of = |name: &str| {
         let line = vmstat.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
         line.trim().parse::<f64>().ok().map(|pages| pages * page_bytes)
     };
-    Some((of("nr_dirty_background_threshold")?, of("nr_dirty_threshold")?))
+    Some((bytes_of("nr_dirty_background_threshold")?, bytes_of("nr_dirty_threshold")?))
 }
 
 #[cfg(test)]

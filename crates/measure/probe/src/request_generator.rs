@@ -7,9 +7,9 @@ use diskwright_base::zipf::{Zipf, scatter_rank};
 use crate::pattern::{MixStep, NormalSpread, Pattern, Placement};
 
 /// Draws a quantity as Response Probe does (Windows NT Workstation 4.0 Resource Kit, ch. 11, "How
-/// Response Probe Works"): the mean, plus the deviation times the sum of 14 numbers between 0 and 1
-/// less 7; negative values are folded. The true deviation is therefore sqrt(14/12), 1.08 times the
-/// given one.
+/// Response Probe Works"): the mean, plus the deviation times (the sum of 14 numbers between 0 and 1,
+/// minus 7). A negative value loses its sign. The true deviation is therefore sqrt(14/12), or 1.08,
+/// times the given one.
 pub fn draw_bell_curve(rng: &mut Rng, spread: &NormalSpread) -> f64 {
     if spread.deviation == 0.0 {
         return spread.mean;
@@ -18,7 +18,7 @@ pub fn draw_bell_curve(rng: &mut Rng, spread: &NormalSpread) -> f64 {
     (spread.mean + (sum - 7.0) * spread.deviation).abs()
 }
 
-/// One request to make.
+/// One request of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternRequest {
     /// First byte.
@@ -33,7 +33,9 @@ pub struct PatternRequest {
 #[derive(Clone, Debug)]
 pub struct RequestGenerator {
     rng: Rng,
+    /// Sizes with their weights.
     sizes: Vec<(u32, f64)>,
+    /// Sizes of writes; empty if they are those of reads.
     write_sizes: Vec<(u32, f64)>,
     read_share: f64,
     mix_steps: Vec<MixStep>,
@@ -46,21 +48,24 @@ pub struct RequestGenerator {
     /// Separate sequence of offsets for writes, if the pattern keeps them apart from reads.
     write_offsets: Option<OffsetGenerator>,
     scattered: bool,
-    /// Number of contiguous requests after each random offset.
+    /// Number of contiguous requests from each random offset on.
     run_length: u32,
-    /// Number of them that remain.
+    /// Number of requests that remain of the current run.
     run_remaining: u32,
-    /// Offset of the next of them.
+    /// Offset of the next request of the current run.
     run_offset: u64,
 }
 
+/// Placement of a pattern, with its state. Offsets count from the start of the range.
 #[derive(Clone, Debug)]
 enum OffsetGenerator {
-    /// Next offset of each stream, bytes of the range per stream, and the stream whose turn it is.
     Sequential {
+        /// Next offset of each stream.
         next: Vec<u64>,
-        part: u64,
-        turn: usize,
+        /// Bytes of the range that each stream has.
+        stream_bytes: u64,
+        /// Stream of the next request.
+        next_stream: usize,
     },
     Uniform,
     Normal {
@@ -83,7 +88,7 @@ impl RequestGenerator {
     /// one after the other.
     ///
     /// # Panics
-    /// When the largest request does not fit into the range, which [`Pattern::find_fault`] reports.
+    /// If the largest request does not fit into the range, a fault that [`Pattern::find_fault`] reports.
     pub fn new(pattern: &Pattern, target_bytes: u64, worker: u32, workers: u32) -> RequestGenerator {
         let range = pattern.range_bytes.unwrap_or(target_bytes.saturating_sub(pattern.from_bytes));
         let largest = u64::from(pattern.max_request_bytes());
@@ -95,13 +100,13 @@ impl RequestGenerator {
         let offsets = match &pattern.placement {
             Placement::Sequential { streams } => {
                 let stream_count = u64::from((*streams).max(1)) * u64::from(workers);
-                let part = (range / stream_count / align).max(1) * align;
+                let stream_bytes = (range / stream_count / align).max(1) * align;
                 let per_worker = u64::from((*streams).max(1));
                 let first = u64::from(worker) * per_worker;
                 OffsetGenerator::Sequential {
-                    next: (first..first + per_worker).map(|s| s * part % range.max(1)).collect(),
-                    part,
-                    turn: 0,
+                    next: (first..first + per_worker).map(|s| s * stream_bytes % range.max(1)).collect(),
+                    stream_bytes,
+                    next_stream: 0,
                 }
             }
             Placement::Uniform => OffsetGenerator::Uniform,
@@ -159,29 +164,33 @@ impl RequestGenerator {
         if write && !self.write_sizes.is_empty() {
             length = self.draw_size(true);
         }
-        let place = self.draw_offset(u64::from(length), write);
-        debug_assert!(place + u64::from(length) <= self.range_bytes, "{length} bytes from {place} leave the range");
-        let offset = self.range_start + place;
-        PatternRequest { offset, length, write }
+        let position = self.draw_offset(u64::from(length), write);
+        debug_assert!(
+            position + u64::from(length) <= self.range_bytes,
+            "{length} bytes from {position} leave the range"
+        );
+        PatternRequest { offset: self.range_start + position, length, write }
     }
 
     #[inline]
     fn draw_size(&mut self, write: bool) -> u32 {
         let sizes = if write { &self.write_sizes } else { &self.sizes };
-        let [(first, _)] = sizes[..] else {
-            let total_weight: f64 = sizes.iter().map(|s| s.1).sum();
-            let mut left = self.rng.next_f64() * total_weight;
-            for &(size, weight) in sizes {
-                left -= weight;
-                if left < 0.0 {
-                    return size;
-                }
+        if let [(only, _)] = sizes[..] {
+            return only;
+        }
+        let total_weight: f64 = sizes.iter().map(|s| s.1).sum();
+        let mut remaining = self.rng.next_f64() * total_weight;
+        for &(size, weight) in sizes {
+            remaining -= weight;
+            if remaining < 0.0 {
+                return size;
             }
-            return sizes[0].0;
-        };
-        first
+        }
+        // only rounding errors lead here
+        sizes[0].0
     }
 
+    /// Draws the offset of the next request in the range: in a run of contiguous requests, or at random.
     #[inline]
     fn draw_offset(&mut self, length: u64, write: bool) -> u64 {
         if self.run_length == 1 {
@@ -196,49 +205,55 @@ impl RequestGenerator {
         position
     }
 
-    /// Draws a place in the range at which a request of this length fits.
+    /// Draws an offset in the range at which a request of this length fits.
     #[inline]
     fn draw_position(&mut self, length: u64, write: bool) -> u64 {
         let align = if write { self.write_align_bytes } else { self.align_bytes };
-        let places = (self.range_bytes - length) / align + 1;
+        // offsets are drawn as multiples of `align`
+        let count = (self.range_bytes - length) / align + 1;
         let scattered = self.scattered;
-        let spread = |offset: u64| if scattered { scatter_rank(offset, places) } else { offset };
+        let spread = |index: u64| if scattered { scatter_rank(index, count) } else { index };
         let offsets = match &mut self.write_offsets {
             Some(writes) if write => writes,
             _ => &mut self.offsets,
         };
         match offsets {
-            OffsetGenerator::Uniform => self.rng.next_below(places) * align,
+            OffsetGenerator::Uniform => self.rng.next_below(count) * align,
             OffsetGenerator::Normal { mean, deviation } => {
+                // values outside the range are drawn again; after 64 in sequence the mean must do
                 for _ in 0..64 {
-                    let place = (*mean + *deviation * self.rng.draw_normal()) * places as f64;
-                    if place >= 0.0 && place < places as f64 {
-                        return spread(place as u64) * align;
+                    let index = (*mean + *deviation * self.rng.draw_normal()) * count as f64;
+                    if index >= 0.0 && index < count as f64 {
+                        return spread(index as u64) * align;
                     }
                 }
-                spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * align
+                spread((*mean * count as f64).clamp(0.0, (count - 1) as f64) as u64) * align
             }
             OffsetGenerator::Zipf(zipf) => {
                 let rank = zipf.draw_rank(&mut self.rng);
-                scatter_rank(rank, places) * align
+                scatter_rank(rank, count) * align
             }
             OffsetGenerator::Pareto { exponent } => {
-                let rank = (places as f64 * self.rng.next_f64().powf(*exponent)) as u64;
-                scatter_rank(rank.min(places - 1), places) * align
+                let rank = (count as f64 * self.rng.next_f64().powf(*exponent)) as u64;
+                scatter_rank(rank.min(count - 1), count) * align
             }
-            OffsetGenerator::Sequential { next, part, turn } => {
-                let stream = *turn;
-                *turn = (stream + 1) % next.len();
+            OffsetGenerator::Sequential { next, stream_bytes, next_stream } => {
+                let stream = *next_stream;
+                *next_stream = (stream + 1) % next.len();
                 let position = next[stream];
-                let base = position / *part * *part;
-                let position =
-                    if position + length > self.range_bytes { base.min(self.range_bytes - length) } else { position };
+                let stream_start = position / *stream_bytes * *stream_bytes;
+                let position = if position + length > self.range_bytes {
+                    stream_start.min(self.range_bytes - length)
+                } else {
+                    position
+                };
                 let end = position + length;
-                next[stream] = if end >= base + *part || end >= self.range_bytes { base } else { end };
+                let is_at_end = end >= stream_start + *stream_bytes || end >= self.range_bytes;
+                next[stream] = if is_at_end { stream_start } else { end };
                 position
             }
             OffsetGenerator::Strided { stride, next } => {
-                // each worker wraps around to its own start, so that no two of them read the same
+                // each worker wraps around to its own start, so that no two workers read the same bytes
                 let max_offset = self.range_bytes - length;
                 let first = || Some(*next % *stride).filter(|first| *first <= max_offset).unwrap_or(0);
                 let position = if *next <= max_offset { *next } else { first() };

@@ -1,4 +1,4 @@
-//! Steady state: decides whether a rate has settled.
+//! Steady state: judges whether a rate has settled.
 
 /// Steadiness of a series of counts in equal intervals, by the SNIA's Solid State Storage
 /// Performance Test Specification 2.0.1: over five rounds the rate stays within 20 % of its mean
@@ -9,25 +9,25 @@
 pub struct Steadiness {
     /// Both conditions hold.
     pub steady: bool,
-    /// Highest round less lowest, shares of the mean.
+    /// Difference between the highest and the lowest round, as a share of the mean.
     pub excursion: f64,
-    /// Rise of the line from the first round to the last, shares of the mean; negative if it falls.
+    /// Rise of the line from the first round to the last, as a share of the mean; negative if it falls.
     pub drift: f64,
 }
 
 /// Number of rounds.
 const ROUND_COUNT: usize = 5;
-/// Slices (tenths of a second) in a second.
+/// Number of slices in a second: a slice is a tenth of a second.
 const SLICES_PER_SECOND: usize = 10;
 /// Largest excursion of a steady rate, share of the mean.
 const MAX_EXCURSION: f64 = 0.2;
 /// Largest drift of a steady rate, share of the mean.
 const MAX_DRIFT: f64 = 0.1;
 
-/// Returns the complete tenths of a second of a run: one without a completion counts as 0, one that
-/// the end cut short is left out.
+/// Returns the counts of the complete tenths of a second of a run. A tenth without a completion counts
+/// 0; the last one is left out if the end of the run cut it short.
 pub fn complete_slices(slices: &[u64], seconds: f64) -> Vec<u64> {
-    // a run's length is known to a few milliseconds
+    // 0.1 slices are added, because the length of a run is known only to a few milliseconds
     let count = (seconds * SLICES_PER_SECOND as f64 + 0.1).max(0.0) as usize;
     slices.iter().copied().chain(std::iter::repeat(0)).take(count).collect()
 }
@@ -44,12 +44,12 @@ pub fn judge_slices(slices: &[u64], seconds: f64) -> Option<Steadiness> {
     debug_assert!(ROUND_COUNT * length <= slices.len(), "rounds of {length} slices exceed {}", slices.len());
     // slices that do not fill a round are left out at the beginning: the end shows where the run
     // settled
-    let rest = &slices[slices.len() - ROUND_COUNT * length..];
-    let rounds: Vec<f64> = rest.chunks(length).map(|c| c.iter().sum::<u64>() as f64).collect();
+    let judged = &slices[slices.len() - ROUND_COUNT * length..];
+    let rounds: Vec<f64> = judged.chunks(length).map(|c| c.iter().sum::<u64>() as f64).collect();
     judge_rates(&rounds)
 }
 
-/// Judges the last five of consecutive rates; `None` if there are fewer, or they are zero.
+/// Judges the last five of consecutive rates; `None` if there are fewer, or their mean is not above 0.
 pub fn judge_rates(rates: &[f64]) -> Option<Steadiness> {
     let rounds = &rates[rates.len().checked_sub(ROUND_COUNT)?..];
     let mean = rounds.iter().sum::<f64>() / ROUND_COUNT as f64;
@@ -57,7 +57,7 @@ pub fn judge_rates(rates: &[f64]) -> Option<Steadiness> {
         return None;
     }
     let (min, max) = rounds.iter().fold((f64::MAX, f64::MIN), |(a, b), &p| (a.min(p), b.max(p)));
-    // least squares through points at -2, -1, 0, 1 and 2: the squares of the places sum to 10
+    // least squares through points at x = -2, -1, 0, 1 and 2, whose squares sum to 10
     const { assert!(ROUND_COUNT == 5) };
     let slope: f64 = rounds.iter().enumerate().map(|(i, p)| (i as f64 - 2.0) * p).sum::<f64>() / 10.0;
     let (excursion, drift) = ((max - min) / mean, slope * (ROUND_COUNT - 1) as f64 / mean);
@@ -77,10 +77,10 @@ pub fn steady_since(rates: &[f64]) -> Option<usize> {
     index
 }
 
-/// Finds a step in a series: the cut at which two flat parts explain it best, with the mean before
-/// and after. `None` if a straight line explains it as well, if either part is shorter than a
-/// tenth, or if the step is less than a tenth of the mean before, or less than three times the
-/// spread around it.
+/// Finds a step in a series: returns the index at which two flat parts explain it best, and the means
+/// before and after. A part has at least a tenth of the series. `None` if a straight line explains the
+/// series about as well, or if the step is less than a tenth of the mean before it, or less than three
+/// times the spread around the two means.
 pub fn find_step(rates: &[f64]) -> Option<(usize, f64, f64)> {
     let min_length = (rates.len() / 10).max(2);
     if rates.len() < 2 * min_length + 1 {

@@ -20,7 +20,7 @@ pub fn summarize_run(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     both.merge(&tally.writes.latency);
     let (requests, bytes) = (tally.reads.requests + tally.writes.requests, tally.reads.bytes + tally.writes.bytes);
     let kernel = &outcome.kernel;
-    // the kernel's counts cover a little more than the run: treat them as a rate
+    // the kernel's counts cover a little more time than the run, so they are used as a rate
     let per_request = |count: Option<f64>| {
         let rate = count? / if kernel.seconds > 0.0 { kernel.seconds } else { return None };
         (requests > 0).then(|| rate * seconds / requests as f64)
@@ -70,7 +70,7 @@ pub fn summarize_run(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         pattern: Some(pattern.clone()),
         ..histogram_result(tally)
     };
-    // the silence is one worker's, which makes its share of the requests; the others continued
+    // only one worker was silent: its share of the requests was not sent
     set_pace(&mut run, &pattern.pace, silence * rate / f64::from(outcome.workers.max(1)));
     run
 }
@@ -84,7 +84,7 @@ fn histogram_result(tally: &WorkerTally) -> RunResult {
     }
 }
 
-/// Sets the pace of the result. In closed loops `hidden` requests were not made during the silence.
+/// Sets the pace of the result. In closed loops, `hidden` requests were not sent during the longest silence.
 fn set_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
     match *pace {
         Pace::Closed { depth } => {
@@ -108,8 +108,8 @@ fn finite_ratio(part: Option<f64>, total: Option<f64>) -> Option<f64> {
     Some(part? / total?).filter(|s| s.is_finite())
 }
 
-/// Shares at which the distribution is reported: even steps in the middle, then three for each
-/// further nine.
+/// Shares at which the distribution is reported: even steps in the middle, then three steps for each
+/// further digit 9.
 const QUANTILE_STEPS: &[f64] = &[
     0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
     0.9998, 0.9999, 0.99995, 0.99998, 0.99999,
@@ -124,8 +124,8 @@ fn latency_quantiles(histogram: &Histogram) -> Vec<(f64, f64)> {
 /// ramp, so a run with one gives `None`.
 fn memory_share(pattern: &Pattern, outcome: &RunOutcome) -> Option<f64> {
     let requested = outcome.tally.reads.bytes as f64;
-    let known = pattern.buffered && pattern.ramp.is_zero() && requested > 0.0;
-    outcome.disk_read_bytes.filter(|_| known).map(|disk| (1.0 - disk / requested).max(0.0))
+    let is_known = pattern.buffered && pattern.ramp.is_zero() && requested > 0.0;
+    outcome.disk_read_bytes.filter(|_| is_known).map(|disk| (1.0 - disk / requested).max(0.0))
 }
 
 fn placement_name(placement: &Placement) -> &'static str {
@@ -157,7 +157,7 @@ fn late_start(lateness: &Histogram) -> Option<LateStart> {
     Some(LateStart { mean: lateness.mean()? * 1e-9, p99: lateness.quantile(0.99)? * 1e-9, max: max_ns * 1e-9 })
 }
 
-/// Converts the intervals of a run into its timeline; `None` if there are few.
+/// Converts the intervals of a run into its timeline; `None` if there are fewer than [`MIN_TIMELINE_INTERVALS`].
 fn run_timeline(intervals: &[LiveInterval]) -> Option<RunTimeline> {
     if intervals.len() < MIN_TIMELINE_INTERVALS {
         return None;

@@ -10,7 +10,7 @@ pub const SLICE_NS: u64 = 100_000_000;
 pub struct DirectionTally {
     /// Requests completed while measuring.
     pub requests: u64,
-    /// Bytes they transferred.
+    /// Bytes that they transferred.
     pub bytes: u64,
     /// Their latency, nanoseconds.
     pub latency: Histogram,
@@ -25,16 +25,16 @@ pub struct WorkerTally {
     pub writes: DirectionTally,
     /// Requests and bytes in each slice of the measured time.
     pub slices: Vec<(u64, u64)>,
-    /// Error numbers of requests that failed, and how many.
+    /// Error numbers of failed requests, with the number of requests that failed with each.
     pub errors: Vec<(i32, u64)>,
     /// Requests that transferred less than requested.
     pub short: u64,
     /// Longest time in which a worker got no completion while it had requests in flight,
     /// nanoseconds.
     pub longest_silence_ns: u64,
-    /// Requests that an open loop made late because no slot was free.
+    /// Requests that an open loop sent late because no slot was free.
     pub late: u64,
-    /// Requests of an open loop that were due and never made because no slot was free.
+    /// Requests of an open loop that were due and never sent because no slot was free.
     pub unsent: u64,
     /// Delay between the due time and the start of requests of open loops and users, as far as it
     /// was caused by the probe itself: late wake-ups, and work on other requests. Nanoseconds.
@@ -43,11 +43,11 @@ pub struct WorkerTally {
     pub retried: u64,
     /// Measured time, by the worker's own clock, nanoseconds.
     pub measured_ns: u64,
-    /// Response that was slower than the limit for a device in use, nanoseconds.
+    /// Latency of a response that was slower than the limit for a device in use, nanoseconds.
     pub braked_ns: Option<u64>,
-    /// Requests in flight when they were abandoned.
+    /// Requests that were abandoned while in flight.
     pub unanswered: u64,
-    /// Time that the oldest of them had been in flight, nanoseconds.
+    /// Time for which the oldest abandoned request had been in flight, nanoseconds.
     pub unanswered_ns: u64,
 }
 
@@ -63,9 +63,9 @@ impl WorkerTally {
         if slice >= self.slices.len() {
             self.slices.resize(slice + 1, (0, 0));
         }
-        let (requests, moved) = &mut self.slices[slice];
-        *requests += 1;
-        *moved += u64::from(bytes);
+        let (slice_requests, slice_bytes) = &mut self.slices[slice];
+        *slice_requests += 1;
+        *slice_bytes += u64::from(bytes);
     }
 
     /// Records a failed request.
@@ -81,7 +81,7 @@ impl WorkerTally {
         self.errors.iter().map(|(_, count)| count).sum()
     }
 
-    /// Adds the counts of another worker of the same time.
+    /// Adds the counts of another worker, which ran at the same time.
     pub fn merge_worker(&mut self, other: &WorkerTally) {
         for (mine, theirs) in [(&mut self.reads, &other.reads), (&mut self.writes, &other.writes)] {
             mine.requests += theirs.requests;

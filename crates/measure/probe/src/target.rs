@@ -1,7 +1,7 @@
 //! Measurement targets: a block device, or a file, which is created and filled if it does not
-//! exist. A target is opened once, and every run reopens that very file, whatever its name leads to
-//! by then. A created file has no name if the filesystem supports that (so nothing is left even of
-//! a probe that was killed); otherwise it is removed with the [`ProbeTarget`].
+//! exist. A target is opened once; every run reopens that very file, even if its name leads to
+//! another by then. A created file has no name if the filesystem supports that, so that not even a
+//! killed probe leaves anything behind; otherwise it is removed with the [`ProbeTarget`].
 
 use std::fs::{self, Metadata};
 use std::os::fd::OwnedFd;
@@ -22,18 +22,18 @@ use crate::fill::{self, CHUNK_BYTES};
 pub const DEFAULT_FILE_BYTES: u64 = 1 << 30;
 /// Largest share of the free space that a created file may use.
 const MAX_FREE_SPACE_SHARE: f64 = 0.5;
-/// Largest number of pieces of a file in which holes are searched.
+/// Largest number of extents of a file that are examined for holes.
 const MAX_EXTENTS: usize = 100_000;
-/// Share of holes above which a file is reported to have them.
+/// Smallest share of holes that is reported.
 const MIN_REPORTED_HOLE_SHARE: f64 = 0.01;
 
 /// A file or device to measure.
 #[derive(Debug)]
 pub struct ProbeTarget {
-    /// As the user wrote it.
+    /// Its name, as the user wrote it.
     pub name: String,
     path: PathBuf,
-    /// The file that runs reopen; for a device that is written to, opened exclusively.
+    /// The open target, which runs reopen; a device that is written to is opened exclusively.
     file: OwnedFd,
     /// Size of the part that may be accessed, bytes.
     pub bytes: u64,
@@ -47,9 +47,10 @@ pub struct ProbeTarget {
     pub findings: Findings,
     /// Cautions about the results, a sentence each.
     pub cautions: Vec<String>,
-    /// A good part of it was never written, so reading it needs no disk access.
+    /// More than 1 % of it was never written; reading that part needs no disk access.
     pub is_sparse: bool,
-    made: bool,
+    /// The file was created for this target.
+    created: bool,
     /// Name of a created file that is removed with this target.
     temporary_name: Option<TemporaryName>,
 }
@@ -65,9 +66,9 @@ struct TemporaryName {
 
 impl Drop for TemporaryName {
     fn drop(&mut self) {
-        let is_it = |m: Metadata| (m.dev(), m.ino()) == self.identity;
-        if !self.keep && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
-            // there is no one to report an error to
+        let is_same_file = |m: Metadata| (m.dev(), m.ino()) == self.identity;
+        if !self.keep && fs::symlink_metadata(&self.path).is_ok_and(is_same_file) {
+            // `drop` cannot report an error
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -80,12 +81,12 @@ pub struct TargetOptions {
     pub writes: bool,
     /// The user's consent to use devices and files that hold data.
     pub consent: Consent,
-    /// Size of a file to create, [`DEFAULT_FILE_BYTES`] by default; of an existing target only this
-    /// much is accessed, from its start.
+    /// Size of a file to create, [`DEFAULT_FILE_BYTES`] by default. Of an existing target, only this
+    /// many bytes are accessed, from its start.
     pub bytes: Option<u64>,
     /// Keep a created file.
     pub keep: bool,
-    /// Through the page cache, so that direct I/O is not needed.
+    /// I/O goes through the page cache, so that the filesystem need not support direct I/O.
     pub buffered: bool,
 }
 
@@ -93,32 +94,31 @@ fn target_error(name: &str, because: impl Into<String>) -> ProbeError {
     ProbeError::Target { target: name.to_owned(), because: because.into() }
 }
 
-/// Returns a function that converts a system error, with the name of the target and the failed
-/// operation.
+/// Returns a function that adds the name of the target and the failed operation to a system error.
 fn io_error<E: Into<std::io::Error>>(name: &str, operation: &'static str) -> impl Fn(E) -> ProbeError {
     move |error| ProbeError::io(name, operation, error)
 }
 
 impl ProbeTarget {
     /// Opens a file or device. A missing file is created and filled with bytes that cannot be
-    /// reduced; `filled` receives the progress (bytes done, total) and stops the filling by
+    /// reduced; `progress` receives the bytes done and the total, and stops the filling by
     /// returning `false`.
     ///
     /// # Errors
-    /// When the guard refuses, when it is neither file nor block device, or
-    /// when the system refuses.
+    /// If the guard refuses, if the path is neither a file nor a block device, or if the system
+    /// refuses.
     pub fn open_or_create(
         path: &Path,
         options: &TargetOptions,
-        filled: &mut dyn FnMut(u64, u64) -> bool,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<ProbeTarget, ProbeError> {
         let name = path.display().to_string();
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return create_file(path, &name, options, filled),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return create_file(path, &name, options, progress),
             Err(e) => return Err(ProbeError::io(&name, "cannot be examined", e)),
         };
-        // opened only if that is known to be harmless: opening a tape rewinds it
+        // only files and block devices are opened: opening a tape rewinds it
         if let Some(because) = reason_not_measurable(&metadata) {
             return Err(target_error(&name, because));
         }
@@ -127,8 +127,8 @@ impl ProbeTarget {
         if (opened.dev(), opened.ino(), opened.rdev()) != (metadata.dev(), metadata.ino(), metadata.rdev()) {
             return Err(target_error(&name, "it was replaced by another file a moment ago"));
         }
-        let of_what = if metadata.is_file() { open_existing_file } else { open_device };
-        let mut target = of_what(path, &name, options, file.into(), &opened)?;
+        let open = if metadata.is_file() { open_existing_file } else { open_device };
+        let mut target = open(path, &name, options, file.into(), &opened)?;
         if let Some(bytes) = options.bytes {
             if bytes > target.bytes {
                 return Err(target_error(&name, format!("{bytes} bytes are requested, but it has {}", target.bytes)));
@@ -141,7 +141,7 @@ impl ProbeTarget {
     /// Opens the target for a run.
     ///
     /// # Errors
-    /// When the system refuses; if the filesystem does not support direct I/O the error says so.
+    /// If the system refuses. If the filesystem does not support direct I/O, the error says so.
     pub fn open(&self, writes: bool, buffered: bool, dsync: bool) -> Result<OwnedFd, ProbeError> {
         let mut flags = if writes { OFlags::RDWR } else { OFlags::RDONLY } | OFlags::CLOEXEC;
         if !buffered {
@@ -156,10 +156,10 @@ impl ProbeTarget {
 
     /// Returns whether the file was created for this target.
     pub fn was_made(&self) -> bool {
-        self.made
+        self.created
     }
 
-    /// Returns the target's location in the kernel's numbers.
+    /// Returns the target's location, in numbers of the kernel.
     pub fn kernel_place(&self) -> TargetPlace {
         let found = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
         // kernels before 5.8 do not report it
@@ -167,7 +167,7 @@ impl ProbeTarget {
         TargetPlace { device_number: self.device, is_file: !self.is_device, mount_id: reported.map(|f| f.stx_mnt_id) }
     }
 
-    /// Returns its path, or the path that it would have with a name.
+    /// Returns the path that the user gave; a file without a name is not found there.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -206,6 +206,7 @@ fn device_number(packed: u64) -> DeviceNumber {
     (u64::from(major(packed)), u64::from(minor(packed)))
 }
 
+/// Opens a block device; for writing, exclusively.
 fn open_device(
     path: &Path,
     name: &str,
@@ -227,7 +228,7 @@ fn open_device(
     let findings = guard::inspect_device(&roots, &file, device, bytes);
     guard::check_permission(name, &findings, options.writes, &options.consent)?;
     let file = if options.writes {
-        // no one can mount it while we hold it
+        // while it is open exclusively, it cannot be mounted
         guard::claim_exclusively(&file, OFlags::RDWR).map_err(|e| open_error(name, e, true))?
     } else {
         file
@@ -263,7 +264,7 @@ fn open_existing_file(
     guard::check_permission(name, &findings, options.writes, &options.consent)?;
     let mut target = target_of_file(path, name, file, bytes, options.buffered)?;
     if options.writes {
-        // find out now, not after half of the suite
+        // if it cannot be written to, find out now, not after half of the suite
         drop(target.open(true, options.buffered, false)?);
     }
     target.findings = findings;
@@ -288,12 +289,13 @@ impl ProbeTarget {
             findings,
             cautions,
             is_sparse: false,
-            made: false,
+            created: false,
             temporary_name: None,
         }
     }
 }
 
+/// Creates the target of an open file, and checks that it can be opened for runs.
 fn target_of_file(
     path: &Path,
     name: &str,
@@ -315,7 +317,7 @@ fn target_of_file(
         .map_or((0, 0), |filesystem_info| (filesystem_info.f_type as u32, filesystem_info.f_bsize as u64));
     let mut target = ProbeTarget::new(path, name, file, bytes, sector.max(min_direct_bytes(kind, block)), device);
     target.cautions.extend(filesystem_caution(kind).map(str::to_owned));
-    // a filesystem without direct I/O fails when it is used: better now than after filling
+    // a filesystem without direct I/O refuses only now: better than after filling
     drop(target.open(false, buffered, false)?);
     Ok(target)
 }
@@ -350,21 +352,22 @@ fn min_direct_bytes(kind: u32, block: u64) -> u64 {
     if matches!(kind, BTRFS | F2FS) { block } else { 0 }
 }
 
-/// Returns a sentence about the holes of a file: reading them needs no disk access.
-fn describe_holes(file: &OwnedFd, bytes: u64, max_pieces: usize) -> Option<String> {
-    let (mut offset, mut data, mut pieces) = (0, 0, 0);
-    while pieces < max_pieces {
+/// Returns a sentence about the holes of a file, which can be read without disk access; `None` if
+/// they are few. Examines at most `max_extents` extents.
+fn describe_holes(file: &OwnedFd, bytes: u64, max_extents: usize) -> Option<String> {
+    let (mut offset, mut data_bytes, mut extents) = (0, 0, 0);
+    while extents < max_extents {
         let Ok(from) = rustix::fs::seek(file, SeekFrom::Data(offset)) else { break };
         offset = rustix::fs::seek(file, SeekFrom::Hole(from)).ok()?;
-        data += offset.min(bytes).saturating_sub(from);
+        data_bytes += offset.min(bytes).saturating_sub(from);
         if offset >= bytes {
             break;
         }
-        pieces += 1;
+        extents += 1;
     }
-    // of a file in more pieces than that, only the examined part counts
-    let examined = if pieces == max_pieces { offset.min(bytes) } else { bytes };
-    let share = 1.0 - data as f64 / examined.max(1) as f64;
+    // of a file with more extents, only the examined part counts
+    let examined_bytes = if extents == max_extents { offset.min(bytes) } else { bytes };
+    let share = 1.0 - data_bytes as f64 / examined_bytes.max(1) as f64;
     (share > MIN_REPORTED_HOLE_SHARE).then(|| {
         let percent = (share * 100.0).round();
         format!("{percent:.0} % of the file is holes or was never written: reading those needs no disk access")
@@ -376,40 +379,41 @@ fn logical_sector_bytes(roots: &Roots, device: DeviceNumber) -> u64 {
     let folder = sysfs_folder(roots, device);
     let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
     // a partition uses its disk's queue
-    let unit =
+    let sector =
         read(folder.join("queue/logical_block_size")).or_else(|| read(folder.join("../queue/logical_block_size")));
-    unit.unwrap_or(512)
+    sector.unwrap_or(512)
 }
 
+/// Creates and fills a file, without a name if the filesystem supports that and it need not be kept.
 fn create_file(
     path: &Path,
     name: &str,
     options: &TargetOptions,
-    filled: &mut dyn FnMut(u64, u64) -> bool,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ProbeTarget, ProbeError> {
     guard::check_new(path)?;
-    let (file, named) = match create_unnamed_file(path).filter(|_| !options.keep) {
+    let (file, temporary_name) = match create_unnamed_file(path).filter(|_| !options.keep) {
         Some(file) => (file, None),
         None => {
-            let made = fs::File::options().read(true).write(true).create_new(true).open(path);
-            let made = made.map_err(io_error(name, "cannot be created"))?;
-            let found = made.metadata().map_err(io_error(name, "cannot be examined"))?;
-            // from here on it is removed in any case, even if the working directory changes
+            let file = fs::File::options().read(true).write(true).create_new(true).open(path);
+            let file = file.map_err(io_error(name, "cannot be created"))?;
+            let metadata = file.metadata().map_err(io_error(name, "cannot be examined"))?;
+            // from here on it is removed after any error, even if the working directory changes
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            (made.into(), Some(TemporaryName { path, identity: (found.dev(), found.ino()), keep: false }))
+            (file.into(), Some(TemporaryName { path, identity: (metadata.dev(), metadata.ino()), keep: false }))
         }
     };
     let bytes = choose_file_bytes(name, &file, options.bytes)?;
     let mut target = target_of_file(path, name, file, bytes, options.buffered)?;
-    (target.made, target.temporary_name) = (true, named);
-    let is_complete = fill::fill_file(&target.file, bytes, filled).map_err(io_error(name, "cannot be filled"))?;
+    (target.created, target.temporary_name) = (true, temporary_name);
+    let is_complete = fill::fill_file(&target.file, bytes, progress).map_err(io_error(name, "cannot be filled"))?;
     if !is_complete {
         return Err(target_error(name, "interrupted while it was being filled; it was removed"));
     }
     if options.keep {
         // the file is complete now, and the user wants to keep it
-        if let Some(named) = &mut target.temporary_name {
-            named.keep = true;
+        if let Some(temporary_name) = &mut target.temporary_name {
+            temporary_name.keep = true;
         }
     }
     Ok(target)

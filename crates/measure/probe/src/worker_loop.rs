@@ -1,5 +1,5 @@
-//! The worker loops: they generate requests, submit them to an engine when they are due, and count
-//! the completions. One worker is one thread with one engine.
+//! The loops of workers, one for each kind of pace. A worker is a thread with an engine: it generates
+//! requests, submits each to the engine when it is due, and counts the completions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,60 +13,60 @@ use crate::pattern::{Durability, NormalSpread, Pace};
 use crate::request_generator::{RequestGenerator, draw_bell_curve};
 use crate::tally::WorkerTally;
 
-/// A worker gives up after this many failed requests in a row: the target is gone.
+/// Consecutive failed requests after which a worker gives up: the target is gone.
 const MAX_CONSECUTIVE_ERRORS: u64 = 1000;
-/// A request that fails with a temporary error is given up after this many retries.
+/// Retries after which a request that fails with a temporary error is given up.
 const MAX_RETRIES: u8 = 100;
-/// Largest batch while requests complete during submission: with more, the first completions would
-/// be seen late. A ring needs some batching to be cheap.
+/// Largest batch while requests complete during submission: with a larger one, the first completions
+/// would be seen late. A ring needs some batching to be cheap.
 const MAX_SUBMIT_BATCH: usize = 32;
-/// Turns with large batches before it is checked again whether requests complete during submission.
-const BATCH_RETRY_TURNS: u32 = 64;
-/// Interval of the check for the end of the run while the processor is kept busy, nanoseconds.
+/// Submissions of full batches before small batches are tried again.
+const BATCH_RETRY_COUNT: u32 = 64;
+/// Interval between checks for the end of the run while a user computes, nanoseconds.
 const COMPUTE_STEP_NS: u64 = 10_000_000;
-/// Interval of the same check while a job waits for its start or for a completion, nanoseconds.
+/// Interval between checks while a job waits for its start or for a completion, nanoseconds.
 const CHECK_INTERVAL_NS: u64 = 100_000_000;
-/// Checks per response limit of a device in use.
+/// Number of checks within the response limit of a device in use.
 const CHECKS_PER_BRAKE_LIMIT: u64 = 4;
-/// Shortest interval between two such checks, nanoseconds.
+/// Shortest interval between two checks of that limit, nanoseconds.
 const MIN_CHECK_INTERVAL_NS: u64 = 1_000_000;
 /// Time that a stopped run waits for the requests in flight, nanoseconds.
 const STOP_GRACE_NS: u64 = 200_000_000;
 
 /// The task of one worker.
 pub struct WorkerPlan<'a> {
-    /// When to make requests: this worker's part of the pattern's pace.
+    /// When to send requests: this worker's part of the pattern's pace.
     pub pace: Pace,
-    /// Sync after each write.
+    /// How writes are made durable.
     pub durable: Durability,
     /// Time before measuring, nanoseconds.
     pub ramp_ns: u64,
     /// Measured time, nanoseconds.
     pub duration_ns: u64,
-    /// Set from outside to end the run.
+    /// Ends the run when it is set; a worker sets it for all others.
     pub stop: &'a AtomicBool,
-    /// A response slower than this ends the run, nanoseconds: others use the device.
+    /// Response limit of a device in use, nanoseconds: a slower response ends the run.
     pub brake_ns: Option<u64>,
     /// Delay of the start, nanoseconds: jobs may start one after the other.
     pub start_delay_ns: u64,
-    /// A sync follows every `sync_every`-th write.
+    /// Number of writes after which a sync follows.
     pub sync_every: u32,
     /// The run ends when this many bytes were requested after the ramp.
     pub max_bytes: Option<u64>,
     /// Counters of completed requests, for progress.
     pub live: &'a LiveCounters,
-    /// Holds the counts while the engine may block for ever.
+    /// Holds the tally while the engine may block for ever.
     pub parked_tally: &'a Mutex<Option<WorkerTally>>,
 }
 
-/// The request of a slot.
+/// The request in a submission slot.
 #[derive(Clone, Copy, Default)]
 struct RequestSlot {
     /// Time from which its latency counts, engine time.
     start_ns: u64,
     offset: u64,
     length: u32,
-    /// Submitted and not completed.
+    /// It was submitted and has not completed.
     in_flight: bool,
     write: bool,
     /// The write is complete and its sync is in flight.
@@ -78,7 +78,7 @@ struct RequestSlot {
 enum IoFault {
     /// Error number of the system.
     Error(i32),
-    /// Fewer bytes than requested: the target has become smaller.
+    /// Fewer bytes than requested were transferred: the target has become smaller.
     Short,
 }
 
@@ -87,7 +87,7 @@ impl RequestSlot {
     fn find_fault(&self, result: i32) -> Option<IoFault> {
         match u32::try_from(result) {
             Err(_) => Some(IoFault::Error(result.wrapping_neg())),
-            Ok(moved) => (!self.syncing && moved < self.length).then_some(IoFault::Short),
+            Ok(transferred) => (!self.syncing && transferred < self.length).then_some(IoFault::Short),
         }
     }
 }
@@ -110,22 +110,22 @@ struct Worker<'a, E> {
     remaining_bytes: u64,
     /// Writes since the last sync.
     writes_since_sync: u32,
-    /// Failures since the last success.
+    /// Failed requests since the last successful one.
     consecutive_errors: u64,
-    /// Time of the last look at the clock.
+    /// Time at which the clock was last read.
     clock_ns: u64,
     /// Interval between checks of the requests in flight, and time of the next check.
     check_interval_ns: u64,
     next_check_ns: u64,
 }
 
-/// Runs a worker to its end and returns its counts. Requests in flight at the end are waited for
-/// and not counted, except for the latency of those that an open loop made. After a stop they are
-/// waited for only briefly; then [`WorkerTally::unanswered`] holds the number of abandoned
-/// requests, and the engine must not be used any more.
+/// Runs a worker to its end and returns its counts. Waits for the requests in flight at the end, but
+/// does not count them, except for the latency of those that an open loop sent. After a stop it waits
+/// only briefly; then [`WorkerTally::unanswered`] has the number of abandoned requests, and the engine
+/// must not be used any more.
 ///
 /// # Errors
-/// When the engine fails.
+/// If the engine fails.
 pub fn run_worker<E: IoEngine>(
     engine: &mut E,
     generator: &mut RequestGenerator,
@@ -191,7 +191,7 @@ impl<E: IoEngine> Worker<'_, E> {
             || self.consecutive_errors >= MAX_CONSECUTIVE_ERRORS
     }
 
-    /// Stops the run if a response takes too long.
+    /// Stops the run if a response takes longer than the limit of a device in use.
     #[inline]
     fn stop_if_too_slow(&mut self, latency_ns: u64) {
         if self.plan.brake_ns.is_some_and(|limit_ns| latency_ns > limit_ns) {
@@ -230,34 +230,34 @@ impl<E: IoEngine> Worker<'_, E> {
         }
     }
 
-    /// Submits the batch and waits, but never past the next check for the end of the run.
+    /// Submits the batch and waits, at most until the next check for the end of the run.
     #[inline]
     fn submit_and_wait(&mut self, wait: WaitFor) -> io::Result<()> {
-        let look = self.clock_ns.saturating_add(self.check_interval_ns);
+        let next_check = self.clock_ns.saturating_add(self.check_interval_ns);
         let wait = match wait {
-            WaitFor::One if self.in_flight > 0 => WaitFor::Until(look),
-            WaitFor::Until(until) => WaitFor::Until(until.min(look)),
+            WaitFor::One if self.in_flight > 0 => WaitFor::Until(next_check),
+            WaitFor::Until(until) => WaitFor::Until(until.min(next_check)),
             wait => wait,
         };
         self.plan.live.set_in_flight(self.in_flight, self.last_completion_ns);
-        let turned = match self.engine.may_block() {
+        let result = match self.engine.may_block() {
             true => self.submit_and_wait_blocking(wait),
             false => self.engine.submit_and_wait(wait, &mut self.completions),
         };
         self.plan.live.set_in_flight(0, 0);
-        turned
+        result
     }
 
-    /// Parks the counts while the engine may block for ever. If they are gone afterwards, the worker was abandoned.
+    /// Parks the tally while the engine may block for ever. If it is gone afterwards, the worker was abandoned.
     fn submit_and_wait_blocking(&mut self, wait: WaitFor) -> io::Result<()> {
-        let shelf = || self.plan.parked_tally.lock().unwrap_or_else(PoisonError::into_inner);
-        *shelf() = Some(std::mem::take(&mut self.tally));
-        let turned = self.engine.submit_and_wait(wait, &mut self.completions);
-        self.tally = shelf().take().ok_or_else(|| io::Error::other("the worker was abandoned"))?;
-        turned
+        let parked = || self.plan.parked_tally.lock().unwrap_or_else(PoisonError::into_inner);
+        *parked() = Some(std::mem::take(&mut self.tally));
+        let result = self.engine.submit_and_wait(wait, &mut self.completions);
+        self.tally = parked().take().ok_or_else(|| io::Error::other("the worker was abandoned"))?;
+        result
     }
 
-    /// Stops the run if a request in flight has taken too long although others complete.
+    /// Stops the run if the oldest request in flight takes too long, even while others complete.
     fn check_oldest_request(&mut self, now: u64) {
         self.next_check_ns = now + self.check_interval_ns;
         if let Some(oldest) = self.oldest_start_ns() {
@@ -291,7 +291,7 @@ impl<E: IoEngine> Worker<'_, E> {
         Ok(())
     }
 
-    /// Counts the completions; each slot that becomes free is passed to `freed`.
+    /// Counts the completions; passes each slot that becomes free to `freed`.
     #[inline]
     fn handle_completions(&mut self, now: u64, mut freed: impl FnMut(u32)) {
         self.clock_ns = now;
@@ -300,7 +300,7 @@ impl<E: IoEngine> Worker<'_, E> {
         }
         if self.completions.is_empty() {
             if self.in_flight > 0 {
-                // a device that completes nothing must not get more requests
+                // a device in use that completes nothing must not get more requests
                 self.stop_if_too_slow(now.saturating_sub(self.last_completion_ns));
             }
             return;
@@ -309,22 +309,23 @@ impl<E: IoEngine> Worker<'_, E> {
         self.last_completion_ns = now;
         let mut completions = std::mem::take(&mut self.completions);
         let mut totals = LiveTotals::default();
-        for answer in completions.drain(..) {
-            let slot = self.slots[answer.slot as usize];
-            debug_assert!(slot.in_flight, "slot {} had no request", answer.slot);
+        for Completion { slot: index, result } in completions.drain(..) {
+            let slot = self.slots[index as usize];
+            debug_assert!(slot.in_flight, "slot {index} had no request");
             self.in_flight -= 1;
-            if slot.find_fault(answer.result).is_none() && slot.write && !slot.syncing && self.start_sync(answer.slot) {
+            let fault = slot.find_fault(result);
+            if fault.is_none() && slot.write && !slot.syncing && self.start_sync(index) {
                 continue;
             }
-            if answer.result < 0 && self.retry_request(answer.slot, -answer.result) {
+            if result < 0 && self.retry_request(index, -result) {
                 continue;
             }
-            self.slots[answer.slot as usize].in_flight = false;
-            freed(answer.slot);
+            self.slots[index as usize].in_flight = false;
+            freed(index);
             let latency = now.saturating_sub(slot.start_ns);
             self.stop_if_too_slow(latency);
-            // a shorter transfer is no measurement of the requested one
-            if let Some(fault) = slot.find_fault(answer.result) {
+            // a transfer that is too short does not measure the requested one
+            if let Some(fault) = fault {
                 self.consecutive_errors += 1;
                 match fault {
                     IoFault::Error(number) => self.tally.record_error(number),
@@ -344,15 +345,15 @@ impl<E: IoEngine> Worker<'_, E> {
         self.completions = completions;
     }
 
-    /// Records the time without a completion up to now, as far as it was measured.
+    /// Records the time since the last completion, as far as it lies in the measured time.
     #[inline]
     fn record_silence(&mut self, now: u64) {
         let silence = now.min(self.measure_until_ns).saturating_sub(self.last_completion_ns.max(self.measure_from_ns));
         self.tally.longest_silence_ns = self.tally.longest_silence_ns.max(silence);
     }
 
-    /// Counts a completion after the end. It is part of no rate; but a request that an open loop should have had
-    /// answered in time has a latency that a user would have seen, and a stall at the end must not be hidden.
+    /// Records the latency of a completion after the end, if an open loop sent the request in time: a user would have
+    /// seen this latency, and a stall at the end must not be hidden. The completion is part of no rate.
     fn record_late_completion(&mut self, slot: RequestSlot, now: u64) {
         if self.counts_late(slot) {
             let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };
@@ -364,23 +365,21 @@ impl<E: IoEngine> Worker<'_, E> {
         slot.start_ns >= self.measure_from_ns && matches!(self.plan.pace, Pace::Open { .. })
     }
 
-    /// Handles the completions that come after the loop has ended. Errors still count as errors: a
-    /// dead disk may take longer than a run to report one.
+    /// Handles completions after the loop has ended. Errors still count: a dead disk may report them late.
     fn handle_late_completions(&mut self) {
         let now = self.engine.now();
         let mut completions = std::mem::take(&mut self.completions);
-        for answer in completions.drain(..) {
-            let slot = self.slots[answer.slot as usize];
+        for Completion { slot: index, result } in completions.drain(..) {
+            let slot = self.slots[index as usize];
             self.in_flight -= 1;
-            let fault = slot.find_fault(answer.result);
-            // a write's sync belongs to it
-            if self.counts_late(slot) && fault.is_none() && slot.write && !slot.syncing && self.start_sync(answer.slot)
-            {
+            let fault = slot.find_fault(result);
+            // the sync after a write is part of its latency
+            if self.counts_late(slot) && fault.is_none() && slot.write && !slot.syncing && self.start_sync(index) {
                 continue;
             }
-            self.slots[answer.slot as usize] = RequestSlot::default();
+            self.slots[index as usize] = RequestSlot::default();
             match fault {
-                // it would be retried, but there is no time left
+                // a temporary error, for whose retry no time is left
                 Some(IoFault::Error(libc::EAGAIN | libc::EINTR)) => {}
                 Some(IoFault::Error(number)) => self.tally.record_error(number),
                 Some(IoFault::Short) => self.tally.short += 1,
@@ -390,10 +389,10 @@ impl<E: IoEngine> Worker<'_, E> {
         self.completions = completions;
     }
 
-    /// Retries a request that the system could not begin; returns false if it failed for good. Its
-    /// latency continues.
-    fn retry_request(&mut self, number: u32, error: i32) -> bool {
-        let slot = &mut self.slots[number as usize];
+    /// Retries a request after a temporary error; returns false if it failed for good. Its latency
+    /// counts from the first try.
+    fn retry_request(&mut self, slot_index: u32, error: i32) -> bool {
+        let slot = &mut self.slots[slot_index as usize];
         if !matches!(error, libc::EAGAIN | libc::EINTR) || slot.tries == MAX_RETRIES {
             return false;
         }
@@ -406,13 +405,13 @@ impl<E: IoEngine> Worker<'_, E> {
             (false, true) => Action::Write,
             (false, false) => Action::Read,
         };
-        self.engine.queue_op(Op { slot: number, action, offset, length });
+        self.engine.queue_op(Op { slot: slot_index, action, offset, length });
         self.in_flight += 1;
         self.tally.retried += 1;
         true
     }
 
-    /// Records that a request was made later than it was due.
+    /// Records how long after its due time a request was sent.
     #[inline]
     fn record_lateness(&mut self, now: u64, due: u64) {
         if now > self.measure_from_ns {
@@ -442,10 +441,10 @@ impl<E: IoEngine> Worker<'_, E> {
     fn run_closed_loop(&mut self) -> io::Result<()> {
         let mut free: Vec<u32> = (0..self.slots.len() as u32).collect();
         let mut now = self.engine.now();
-        // turns until small batches are tried again; 0 while requests complete during submission
-        let mut patience = 0u32;
+        // full batches until small ones are tried again; 0 while requests complete during submission
+        let mut full_batches = 0u32;
         while !self.is_run_over(now) {
-            let batch_size = if patience == 0 { MAX_SUBMIT_BATCH } else { usize::MAX };
+            let batch_size = if full_batches == 0 { MAX_SUBMIT_BATCH } else { usize::MAX };
             for _ in 0..free.len().min(batch_size) {
                 if !self.has_reached_byte_limit()
                     && let Some(slot) = free.pop()
@@ -455,11 +454,11 @@ impl<E: IoEngine> Worker<'_, E> {
             }
             if free.is_empty() || self.has_reached_byte_limit() {
                 self.submit_and_wait(WaitFor::One)?;
-                patience = patience.saturating_sub(1);
+                full_batches = full_batches.saturating_sub(1);
             } else {
                 self.submit_and_wait(WaitFor::Nothing)?;
-                let at_once = self.completions.len() == self.in_flight as usize;
-                patience = if at_once { 0 } else { BATCH_RETRY_TURNS };
+                let are_complete = self.completions.len() == self.in_flight as usize;
+                full_batches = if are_complete { 0 } else { BATCH_RETRY_COUNT };
             }
             now = self.engine.now();
             self.handle_completions(now, |slot| free.push(slot));
@@ -470,8 +469,8 @@ impl<E: IoEngine> Worker<'_, E> {
     /// Runs users with think time: each slot is one user.
     fn run_users(&mut self, think_s: f64, random: bool) -> io::Result<()> {
         let begin = self.engine.now();
-        let think = |draw: &mut RequestGenerator| {
-            let seconds = if random { draw.rng_mut().draw_exponential(think_s) } else { think_s };
+        let think_ns = |generator: &mut RequestGenerator| {
+            let seconds = if random { generator.rng_mut().draw_exponential(think_s) } else { think_s };
             (seconds * 1e9) as u64
         };
         let mut ready = BinaryHeap::new();
@@ -480,28 +479,28 @@ impl<E: IoEngine> Worker<'_, E> {
             let first = (self.generator.rng_mut().next_f64() * think_s * 1e9) as u64;
             ready.push(Reverse((begin + first, user)));
         }
-        let (mut now, mut back) = (begin, Vec::new());
+        let (mut now, mut finished) = (begin, Vec::new());
         while !self.is_run_over(now) {
             while let Some(&Reverse((due, user))) =
                 ready.peek().filter(|r| r.0.0 <= now && !self.has_reached_byte_limit())
             {
                 ready.pop();
-                // a user who wakes late did not wait for the device: latency starts now
+                // a late start is not the device's fault: latency counts from now
                 self.submit_request(user, now.max(due));
                 self.record_lateness(now, due);
             }
             let next = ready.peek().map_or(self.measure_until_ns, |r| r.0.0.min(self.measure_until_ns));
             self.submit_and_wait(WaitFor::Until(next))?;
             now = self.engine.now();
-            self.handle_completions(now, |slot| back.push(slot));
-            for user in back.drain(..) {
-                ready.push(Reverse((now + think(self.generator), user)));
+            self.handle_completions(now, |slot| finished.push(slot));
+            for user in finished.drain(..) {
+                ready.push(Reverse((now + think_ns(self.generator), user)));
             }
         }
         Ok(())
     }
 
-    /// Runs users in Response Probe's cycles: think, make some requests, compute.
+    /// Runs users in Response Probe's cycles: think, send some requests, compute.
     fn run_cycles(
         &mut self,
         think_s: &NormalSpread,
@@ -510,32 +509,33 @@ impl<E: IoEngine> Worker<'_, E> {
     ) -> io::Result<()> {
         let begin = self.engine.now();
         let users = self.slots.len() as u32;
-        // requests left in each user's cycle
-        let mut left = vec![0u64; users as usize];
-        let first = |draw: &mut RequestGenerator| begin + (draw.rng_mut().next_f64() * think_s.mean * 1e9) as u64;
-        let mut ready: BinaryHeap<_> = (0..users).map(|user| Reverse((first(self.generator), user))).collect();
-        let (mut now, mut back) = (begin, Vec::new());
+        // requests that remain in each user's cycle
+        let mut remaining = vec![0u64; users as usize];
+        let first_due = |g: &mut RequestGenerator| begin + (g.rng_mut().next_f64() * think_s.mean * 1e9) as u64;
+        let mut ready: BinaryHeap<_> = (0..users).map(|user| Reverse((first_due(self.generator), user))).collect();
+        let (mut now, mut finished) = (begin, Vec::new());
         while !self.is_run_over(now) {
             while let Some(&Reverse((due, user))) =
                 ready.peek().filter(|r| r.0.0 <= now && !self.has_reached_byte_limit())
             {
                 ready.pop();
-                if left[user as usize] == 0 {
-                    left[user as usize] = (draw_bell_curve(self.generator.rng_mut(), requests).round() as u64).max(1);
+                let cycle_requests = &mut remaining[user as usize];
+                if *cycle_requests == 0 {
+                    *cycle_requests = (draw_bell_curve(self.generator.rng_mut(), requests).round() as u64).max(1);
                 }
                 self.submit_request(user, now.max(due));
             }
             let next = ready.peek().map_or(self.measure_until_ns, |r| r.0.0.min(self.measure_until_ns));
             self.submit_and_wait(WaitFor::Until(next))?;
             now = self.engine.now();
-            self.handle_completions(now, |slot| back.push(slot));
-            for user in back.drain(..) {
-                let left = &mut left[user as usize];
-                *left -= 1;
-                if *left == 0 {
+            self.handle_completions(now, |slot| finished.push(slot));
+            for user in finished.drain(..) {
+                let cycle_requests = &mut remaining[user as usize];
+                *cycle_requests -= 1;
+                if *cycle_requests == 0 {
                     now = self.spend_compute_time(compute_s);
-                    let thinks = draw_bell_curve(self.generator.rng_mut(), think_s);
-                    ready.push(Reverse((now + (thinks * 1e9) as u64, user)));
+                    let think = draw_bell_curve(self.generator.rng_mut(), think_s);
+                    ready.push(Reverse((now + (think * 1e9) as u64, user)));
                 } else {
                     ready.push(Reverse((now, user)));
                 }
@@ -544,21 +544,20 @@ impl<E: IoEngine> Worker<'_, E> {
         Ok(())
     }
 
-    /// Keeps the processor busy like a user who works on what was read; returns the time
-    /// afterwards.
+    /// Keeps the processor busy, as a user does who processes the data; returns the time afterwards.
     fn spend_compute_time(&mut self, compute_s: &NormalSpread) -> u64 {
-        let mut left = (draw_bell_curve(self.generator.rng_mut(), compute_s) * 1e9) as u64;
+        let mut left_ns = (draw_bell_curve(self.generator.rng_mut(), compute_s) * 1e9) as u64;
         let mut now = self.engine.now();
-        while left > 0 && !self.is_run_over(now) {
-            let part = left.min(COMPUTE_STEP_NS);
-            self.engine.consume_cpu(part);
-            left -= part;
+        while left_ns > 0 && !self.is_run_over(now) {
+            let step_ns = left_ns.min(COMPUTE_STEP_NS);
+            self.engine.consume_cpu(step_ns);
+            left_ns -= step_ns;
             now = self.engine.now();
         }
         now
     }
 
-    /// Makes requests at a fixed rate, whatever the device does.
+    /// Sends requests at a fixed rate that does not depend on the device.
     fn run_open_loop(&mut self, rate_per_s: f64, poisson: bool) -> io::Result<()> {
         let mean_ns = 1e9 / rate_per_s;
         let begin = self.engine.now();
@@ -588,7 +587,7 @@ impl<E: IoEngine> Worker<'_, E> {
             self.handle_completions(now, |slot| free.push(slot));
         }
         if !self.has_reached_byte_limit() {
-            // requests that were due and found no slot: how long they would have waited is unknown
+            // count the requests that were due and found no slot: their latency is unknown
             let from = due.max(self.measure_from_ns as f64);
             self.tally.unsent = ((now.min(self.measure_until_ns) as f64 - from) / mean_ns).ceil().max(0.0) as u64;
         }

@@ -32,7 +32,7 @@ fn document_facts(document: &ProbeDocument) -> BTreeMap<String, String> {
     // a file may contain any numbers
     let counts = document.runs.iter().flat_map(|run| [run.failed, run.short_transfers, run.unanswered]);
     let failed = counts.fold(0, u64::saturating_add);
-    let all: [(&str, Option<String>); 24] = [
+    let known_facts: [(&str, Option<String>); 24] = [
         ("suite", Some(document.suite.clone())),
         ("target", Some(document.target.clone())),
         ("target_bytes", Some(document.target_bytes.to_string())),
@@ -59,7 +59,7 @@ fn document_facts(document: &ProbeDocument) -> BTreeMap<String, String> {
         ("memory_bytes", number(machine.memory_bytes)),
         ("io_limits", Some(machine.io_limits.join("; "))),
     ];
-    let known = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let known = known_facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     // the scheduler and the queue's requests are already facts of the device
     let queue = machine.queue.iter().filter(|(name, _)| *name != "scheduler" && *name != "nr_requests");
     known.chain(queue.map(|(name, value)| (format!("queue.{name}"), value.clone()))).collect()
@@ -91,7 +91,7 @@ pub(crate) fn find_circumstances(
 ) -> Vec<Circumstance> {
     let (first, second) = (collect_values(before), collect_values(after));
     let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
-    let mut found: Vec<Circumstance> = names
+    let mut circumstances: Vec<Circumstance> = names
         .into_iter()
         .filter(|name| first.get(*name) != second.get(*name))
         .map(|name| Circumstance {
@@ -101,8 +101,8 @@ pub(crate) fn find_circumstances(
             runs: Vec::new(),
         })
         .collect();
-    found.extend(pattern_differences(runs));
-    found
+    circumstances.extend(pattern_differences(runs));
+    circumstances
 }
 
 /// Returns the fields of a run's pattern, except name and seed, which may differ.
@@ -121,12 +121,12 @@ fn pattern_fields(side: &RunsByName<'_>, run: &str) -> DistinctValues {
 /// several runs is reported once.
 fn pattern_differences([before, after]: [&RunsByName<'_>; 2]) -> Vec<Circumstance> {
     let mut found: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
-    let mut shared = 0;
+    let mut shared_runs = 0;
     for run in before.names.iter().filter(|n| after.has_run(n)) {
-        shared += 1;
+        shared_runs += 1;
         let (first, second) = (pattern_fields(before, run), pattern_fields(after, run));
         if first.is_empty() || second.is_empty() {
-            // the file is from a version that did not store patterns
+            // a file is from a version that did not store patterns
             continue;
         }
         let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
@@ -137,7 +137,7 @@ fn pattern_differences([before, after]: [&RunsByName<'_>; 2]) -> Vec<Circumstanc
         }
     }
     let circumstance = |((field, before, after), runs): ((String, String, String), Vec<String>)| {
-        let runs = if runs.len() == shared { Vec::new() } else { runs };
+        let runs = if runs.len() == shared_runs { Vec::new() } else { runs };
         Circumstance { name: field, before, after, runs }
     };
     found.into_iter().map(circumstance).collect()

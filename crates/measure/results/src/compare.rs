@@ -12,7 +12,7 @@
 //! error probability of 5 % (Holm).
 //!
 //! Percentiles are read from buckets that are up to 1/64 of the value wide; the
-//! variance of such a reading, width squared by 12, is added to each side (JCGM
+//! variance of such a reading, the squared width divided by 12, is added to each side (JCGM
 //! 100:2008, "Guide to the expression of uncertainty in measurement", F.2.2.1).
 
 use std::collections::{HashMap, HashSet};
@@ -89,8 +89,8 @@ impl ResultRow {
     /// Returns the share by which the second side is worse than the first; negative if it is better.
     pub fn worse_by(&self) -> f64 {
         let ratio = self.ratio.unwrap_or(1.0);
-        let more = QUANTITIES.iter().any(|q| q.counter == self.counter && q.more_is_better);
-        if more { 1.0 - ratio } else { ratio - 1.0 }
+        let more_is_better = QUANTITIES.iter().any(|q| q.counter == self.counter && q.more_is_better);
+        if more_is_better { 1.0 - ratio } else { ratio - 1.0 }
     }
 }
 
@@ -112,9 +112,9 @@ pub struct ResultSide {
     pub suites: Vec<String>,
     /// Targets.
     pub targets: Vec<String>,
-    /// Keys by which the devices are recognised.
+    /// Keys by which the devices are recognized.
     pub devices: Vec<String>,
-    /// Start time of each, RFC 3339.
+    /// Start time of each file, RFC 3339.
     pub started: Vec<String>,
 }
 
@@ -159,17 +159,21 @@ struct ComparedQuantity {
 }
 
 /// Creates a quantity in seconds of which less is better.
-const fn latency_quantity(counter: &'static str, rounded: bool, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
-    ComparedQuantity { counter, unit: "s", more_is_better: false, is_bucketed: rounded, extract: of }
+const fn latency_quantity(
+    counter: &'static str,
+    is_bucketed: bool,
+    extract: fn(&RunResult) -> Option<f64>,
+) -> ComparedQuantity {
+    ComparedQuantity { counter, unit: "s", more_is_better: false, is_bucketed, extract }
 }
 
 /// Creates a rate, of which more is better.
 const fn rate_quantity(
     counter: &'static str,
     unit: &'static str,
-    of: fn(&RunResult) -> Option<f64>,
+    extract: fn(&RunResult) -> Option<f64>,
 ) -> ComparedQuantity {
-    ComparedQuantity { counter, unit, more_is_better: true, is_bucketed: false, extract: of }
+    ComparedQuantity { counter, unit, more_is_better: true, is_bucketed: false, extract }
 }
 
 /// All compared quantities, in the order of the report.
@@ -217,9 +221,9 @@ pub fn compare_results(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> R
     let is_left_out = |name: &str| second.has_run(name) && !counters.iter().any(|row| row.instance == name);
     let ended_early: Vec<OneSidedRun> =
         first.names.iter().filter(|name| is_left_out(name)).map(|name| named(name)).collect();
-    let lacking = |side: &RunsByName<'_>, other: &RunsByName<'_>| -> Vec<OneSidedRun> {
-        let lacks = side.names.iter().filter(|n| !other.has_run(n));
-        lacks.map(|name| named(name)).collect()
+    let missing_runs = |side: &RunsByName<'_>, other: &RunsByName<'_>| -> Vec<OneSidedRun> {
+        let missing = side.names.iter().filter(|n| !other.has_run(n));
+        missing.map(|name| named(name)).collect()
     };
     ResultComparison {
         schema: "diskwright.compare/1",
@@ -228,8 +232,8 @@ pub fn compare_results(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> R
         sentence: outcome_sentence(outcome, &counters, is_shared),
         questions: contrasts.iter().zip(&is_question).filter(|(c, is_question)| c.is_some() && **is_question).count(),
         counters,
-        only_before: lacking(&first, &second),
-        only_after: lacking(&second, &first),
+        only_before: missing_runs(&first, &second),
+        only_after: missing_runs(&second, &first),
         ended_early,
         circumstances: find_circumstances(before, after, [&first, &second]),
         before: summarize_side(before),
@@ -274,13 +278,13 @@ impl<'a> RunsByName<'a> {
 
 /// Returns a quantity's values: one per repeat if there is a single file, else one per file.
 fn quantity_values(side: &RunsByName<'_>, name: &str, quantity: &ComparedQuantity) -> Vec<f64> {
-    let of_file = |runs: &Vec<&RunResult>| -> Vec<f64> {
+    let completed_values = |runs: &Vec<&RunResult>| -> Vec<f64> {
         // a stopped run has another measuring time than the others
         let completed = runs.iter().filter(|r| !r.stopped);
         completed.filter_map(|r| (quantity.extract)(r)).filter(|v| v.is_finite()).collect()
     };
-    let of_name = side.files.iter().filter_map(|f| f.get(name));
-    let mut files: Vec<Vec<f64>> = of_name.map(of_file).filter(|v| !v.is_empty()).collect();
+    let runs_by_file = side.files.iter().filter_map(|f| f.get(name));
+    let mut files: Vec<Vec<f64>> = runs_by_file.map(completed_values).filter(|v| !v.is_empty()).collect();
     if files.len() == 1 {
         return files.remove(0);
     }
@@ -303,10 +307,10 @@ fn mean_with_variance(values: &[f64], bucket: f64) -> Option<MeanVariance> {
     }
     let value = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|v| (v - value).powi(2)).sum();
-    let drawn = squares / (count - 1.0) / count;
-    let variance = drawn + (value * bucket).powi(2) / 12.0;
+    let sampling_variance = squares / (count - 1.0) / count;
+    let variance = sampling_variance + (value * bucket).powi(2) / 12.0;
     // Welch and Satterthwaite; the variance of the reading is known, so it has infinite degrees of freedom
-    let df = if drawn > 0.0 { (count - 1.0) * (variance / drawn).powi(2) } else { 1e9 };
+    let df = if sampling_variance > 0.0 { (count - 1.0) * (variance / sampling_variance).powi(2) } else { 1e9 };
     Some(MeanVariance { value, variance, df: df.min(1e9) })
 }
 
@@ -317,10 +321,10 @@ pub fn estimate_from_values(values: &[f64]) -> RepeatEstimate {
 
 /// Builds an estimate with the interval of the mean, if it is finite.
 fn build_estimate(values: &[f64], mean: Option<&MeanVariance>) -> RepeatEstimate {
-    let plain = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let average = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let interval =
         mean.map(MeanVariance::confidence_interval).filter(|(low, high)| low.is_finite() && high.is_finite());
-    RepeatEstimate { mean: plain, low: interval.map(|i| i.0), high: interval.map(|i| i.1), values: values.len() }
+    RepeatEstimate { mean: average, low: interval.map(|i| i.0), high: interval.map(|i| i.1), values: values.len() }
 }
 
 /// Builds a row that is not judged yet, and the contrast of its sides if it is known; `None` if a side has no value.
@@ -357,13 +361,13 @@ fn build_row(
 /// excludes 0 exactly if the difference is beyond noise. A row that only repeats
 /// another one gets the judgement of that one.
 fn judge_rows(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_question: &[bool]) {
-    let chance = |(c, is_question): (&Option<Contrast>, &bool)| match c {
+    let p_value = |(c, is_question): (&Option<Contrast>, &bool)| match c {
         Some(c) if *is_question => c.p_value(),
         _ => f64::NAN,
     };
-    let chances: Vec<f64> = contrasts.iter().zip(is_question).map(chance).collect();
+    let p_values: Vec<f64> = contrasts.iter().zip(is_question).map(p_value).collect();
     let mut last = None;
-    for ((row, contrast), result) in rows.iter_mut().zip(contrasts).zip(test_by_holm(&chances, ERROR_RATE)) {
+    for ((row, contrast), result) in rows.iter_mut().zip(contrasts).zip(test_by_holm(&p_values, ERROR_RATE)) {
         let result = if result.adjusted_p_value.is_nan() && row.counter == BYTES_PER_S { last } else { Some(result) };
         last = result;
         let Some((contrast, result)) = contrast.as_ref().zip(result.filter(|r| !r.adjusted_p_value.is_nan())) else {
@@ -379,8 +383,8 @@ fn judge_rows(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_questio
 
 /// Determines the outcome from the judged rows.
 fn overall_outcome(rows: &[ResultRow]) -> ResultOutcome {
-    let real = || rows.iter().filter(|r| r.noise == Some(false));
-    match (real().any(|r| r.better), real().any(|r| !r.better)) {
+    let beyond_noise = || rows.iter().filter(|r| r.noise == Some(false));
+    match (beyond_noise().any(|r| r.better), beyond_noise().any(|r| !r.better)) {
         (true, true) => ResultOutcome::Mixed,
         (true, false) => ResultOutcome::Helped,
         (false, true) => ResultOutcome::Worse,
@@ -413,16 +417,16 @@ fn outcome_sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool)
         return "The results have no run in common.".into();
     }
     let judged = rows.iter().filter(|r| r.noise.is_some()).count();
-    let real = |better: bool| rows.iter().filter(move |r| r.noise == Some(false) && r.better == better);
-    let size = |r: &&ResultRow| r.ratio.map_or(0.0, |ratio| ratio.max(1e-9).ln().abs());
+    let beyond_noise = |better: bool| rows.iter().filter(move |r| r.noise == Some(false) && r.better == better);
+    let log_change = |r: &&ResultRow| r.ratio.map_or(0.0, |ratio| ratio.max(1e-9).ln().abs());
     let largest = |better| {
-        let row = real(better).max_by(|a, b| size(a).total_cmp(&size(b)))?;
-        let times =
+        let row = beyond_noise(better).max_by(|a, b| log_change(a).total_cmp(&log_change(b)))?;
+        let ratio_text =
             row.ratio.map_or(String::new(), |r| format!(", x {}", diskwright_base::units::format_significant(r)));
-        Some(format!("most in {} of {}{times}", quantity_label(row.counter), row.instance))
+        Some(format!("most in {} of {}{ratio_text}", quantity_label(row.counter), row.instance))
     };
     let summary = |better: bool, word: &str| {
-        let count = real(better).count();
+        let count = beyond_noise(better).count();
         largest(better).map(|largest| format!("{count} of {judged} figures {word} beyond noise ({largest})"))
     };
     match outcome {
@@ -440,17 +444,17 @@ fn outcome_sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool)
 
 /// Summarizes a side.
 fn summarize_side(documents: &[ResultFile<'_>]) -> ResultSide {
-    let each = |field: fn(&ProbeDocument) -> &str| {
-        let mut found: Vec<String> = documents.iter().map(|(_, d)| field(d).to_owned()).collect();
-        found.dedup();
-        found
+    let field_values = |field: fn(&ProbeDocument) -> &str| {
+        let mut values: Vec<String> = documents.iter().map(|(_, d)| field(d).to_owned()).collect();
+        values.dedup();
+        values
     };
     ResultSide {
         files: documents.iter().map(|(file, _)| (*file).to_owned()).collect(),
-        suites: each(|d| &d.suite),
-        targets: each(|d| &d.target),
-        devices: each(|d| &d.device.key),
-        started: each(|d| &d.started),
+        suites: field_values(|d| &d.suite),
+        targets: field_values(|d| &d.target),
+        devices: field_values(|d| &d.device.key),
+        started: field_values(|d| &d.started),
     }
 }
 

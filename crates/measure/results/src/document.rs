@@ -210,19 +210,19 @@ fn shorten_value(value: &serde_json::Value) -> String {
 /// Parses JSON; errors have the path of the field.
 fn parse_json<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let read = serde_path_to_error::deserialize(&mut json);
-    let damaged = |place: String, error: &serde_json::Error| {
+    let result = serde_path_to_error::deserialize(&mut json);
+    let damage_error = |place: String, error: &serde_json::Error| {
         // the position is in its own part of the message
         let text = error.to_string();
         let because = text.rsplit_once(" at line ").map_or(text.as_str(), |(because, _)| because).to_owned();
         ReadError::Damaged { file: file.into(), line: error.line(), column: error.column(), place, because }
     };
-    let value = read.map_err(|error| {
+    let value = result.map_err(|error| {
         let path = error.path().to_string();
         let place = if path == "." { String::new() } else { format!("`{path}`: ") };
-        damaged(place, error.inner())
+        damage_error(place, error.inner())
     })?;
-    json.end().map_err(|error| damaged(String::new(), &error))?;
+    json.end().map_err(|error| damage_error(String::new(), &error))?;
     Ok(value)
 }
 

@@ -12,7 +12,7 @@ pub struct DeviceFacts {
     /// Kernel name of the block device, or of the one below a file; empty
     /// if there is none (a network filesystem).
     pub name: String,
-    /// Key by which it is recognised (see [`diskwright_base::ceiling::keys`]); for a file without a
+    /// Key by which it is recognized (see [`diskwright_base::ceiling::keys`]); for a file without a
     /// block device below, the key of its filesystem. Empty for memory.
     pub key: String,
     /// Model.

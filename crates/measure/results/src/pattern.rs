@@ -56,8 +56,8 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-fn is_false(word: &bool) -> bool {
-    !word
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Timing of the requests.
@@ -199,18 +199,18 @@ pub struct Pattern {
     /// True to scatter places over the range, so that popular ones are not adjacent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub scattered: bool,
-    /// Interval of writes of a worker after which one is made durable; 0 and 1 mean every write.
+    /// Each worker makes every n-th of its writes durable: this is n; 0 and 1 mean every write.
     #[serde(default = "default_one", skip_serializing_if = "is_one")]
     pub sync_every: u32,
-    /// Number of bytes requested after the ramp at which the run ends.
+    /// The run ends when this many bytes have been requested after the ramp.
     #[serde(rename = "most_bytes", default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
-    /// Largest number of requests in flight in an open loop; later ones wait, and their wait counts.
+    /// Largest number of requests in flight with open arrivals; later ones wait, and their wait counts.
     #[serde(rename = "most_outstanding", default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
 }
 
-/// Durations are seconds in files, which keep the nanoseconds of a hundred days.
+/// Files store durations as seconds; an `f64` keeps the nanoseconds of up to a hundred days.
 mod seconds {
     use super::*;
 
@@ -225,7 +225,7 @@ mod seconds {
     }
 }
 
-/// Sizes are objects with names in files.
+/// Files store sizes as objects with named fields.
 mod sizes {
     use super::*;
 
@@ -319,16 +319,16 @@ impl Pattern {
                 self.from_bytes
             ));
         }
-        let wrong = match self.pace {
+        let is_invalid = match self.pace {
             Pace::Closed { depth } => depth == 0 || depth > 65_536,
             Pace::Users { users, think_s, .. } => users == 0 || users > 65_536 || !(0.0..86_400.0).contains(&think_s),
             Pace::Cycles { users, think_s, requests, compute_s } => {
-                let times = think_s.is_within_limit(86_400.0) && compute_s.is_within_limit(3600.0);
-                users == 0 || users > 65_536 || !times || !requests.is_within_limit(1e9)
+                let has_valid_times = think_s.is_within_limit(86_400.0) && compute_s.is_within_limit(3600.0);
+                users == 0 || users > 65_536 || !has_valid_times || !requests.is_within_limit(1e9)
             }
             Pace::Open { rate_per_s, .. } => !rate_per_s.is_finite() || rate_per_s <= 0.0,
         };
-        if wrong || self.max_in_flight.is_some_and(|max| max == 0 || max > 65_536) {
+        if is_invalid || self.max_in_flight.is_some_and(|max| max == 0 || max > 65_536) {
             return Some("depth, users and rate must be more than 0 (and at most 65536 requests in flight)".into());
         }
         None

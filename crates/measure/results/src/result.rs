@@ -113,13 +113,13 @@ pub struct RunResult {
     /// `closed`, `users`, `open`.
     #[serde(rename = "loop")]
     pub pace: String,
-    /// Queue depth, in a closed loop.
+    /// Queue depth, with closed arrivals.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
     /// Number of users, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub users: Option<u32>,
-    /// Requested rate in an open loop, requests per second.
+    /// Requested rate with open arrivals, requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_per_s: Option<f64>,
     /// Mean size of a request, bytes.
@@ -161,7 +161,7 @@ pub struct RunResult {
     pub from_memory_share: Option<f64>,
     /// Longest time without a completion of a worker that had requests in flight, seconds.
     pub longest_silence_s: f64,
-    /// Requests hidden by a closed loop: those that this worker did not make during the longest
+    /// Requests hidden by closed arrivals: those that this worker did not make during the longest
     /// silence, at its share of the run's rate.
     pub hidden_requests: Option<f64>,
     /// True if the rate became steady; `None` if the run was too short to decide.
@@ -176,18 +176,18 @@ pub struct RunResult {
     pub errors: Vec<FailureCount>,
     /// `io_uring` or `threads`.
     pub engine: String,
-    /// Reasons why the engine could not do its best or the requested load, as sentences.
+    /// Sentences that say why the engine could not work at its best, or could not make the requested load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engine_notes: Vec<String>,
     /// Delays of requests caused by the probe itself (waking up, serving other
-    /// requests); in an open loop they are part of the latency. Only for open
-    /// loops and users.
+    /// requests); with open arrivals they are part of the latency. Only for open
+    /// arrivals and users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_start_s: Option<LateStart>,
     /// Number of requests that were repeated because the system asked to try again.
     #[serde(default)]
     pub retried: u64,
-    /// Requests of an open loop that were due in the measured time and never made, because too
+    /// Requests of open arrivals that were due in the measured time and never made, because too
     /// many were in flight; they are in no latency.
     #[serde(default)]
     pub unsent: u64,
@@ -197,10 +197,10 @@ pub struct RunResult {
     /// Number of requests that were abandoned without a completion.
     #[serde(default)]
     pub unanswered: u64,
-    /// Time in flight of the oldest of them, seconds.
+    /// Time in flight of the oldest abandoned request, seconds.
     #[serde(default)]
     pub unanswered_s: f64,
-    /// True if it was stopped early.
+    /// True if the run was stopped early.
     pub stopped: bool,
     /// Number of requests in each tenth of a second.
     pub slices: Vec<u64>,
@@ -214,7 +214,7 @@ pub struct RunResult {
     /// Number of writes by steps of latency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write_histogram: Vec<LatencyStep>,
-    /// Course over time, for runs of at least [`MIN_TIMELINE_INTERVALS`] intervals.
+    /// Timeline, for runs of at least [`MIN_TIMELINE_INTERVALS`] intervals.
     #[serde(rename = "course", default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<RunTimeline>,
     /// Time for transferring the document's `moving_bytes` at this rate in requests of this size, seconds.

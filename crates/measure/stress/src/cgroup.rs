@@ -1,5 +1,5 @@
-//! Cgroup of a load: version 2 if the memory controller is there, otherwise version 1. It is removed with its load; the
-//! group of a killed load is recognized by its name, is empty, and is removed by the next load.
+//! Cgroup of a load: version 2 if that has the memory controller, otherwise version 1. It is removed with its load. If
+//! a load is killed, its empty group stays; the next load recognizes it by its name, and removes it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use crate::memory_relief::{self, MemoryRelief};
 use crate::{StressError, io_error};
 
-/// Prefix of the names of these cgroups.
+/// Prefix of the names of cgroups of loads; the process id follows.
 const GROUP_NAME_PREFIX: &str = "diskwright-stress-";
 /// File of a group that lists the controllers delegated to its child groups.
 const SUBTREE_CONTROL_FILE: &str = "cgroup.subtree_control";
-/// Controllers of version 1 in which a load has a group: memory has the limit, the others count its usage.
+/// Controllers of version 1 in which a load has a group: `memory` limits it, the others count its usage.
 const CONTROLLERS: [&str; 4] = ["memory", "cpu", "cpuacct", "blkio"];
 
 /// Roots below which cgroups of loads are created.
@@ -26,6 +26,7 @@ pub struct CgroupRoots {
     roots: Vec<PathBuf>,
     /// Root below which groups can have a memory limit.
     memory_root: Option<PathBuf>,
+    /// True for version 2.
     is_unified: bool,
 }
 
@@ -40,28 +41,29 @@ impl CgroupRoots {
         if let Some(root) = unified.filter(|root| has_controller(&root.join("cgroup.controllers"), "memory")) {
             return CgroupRoots { roots: vec![root.clone()], memory_root: Some(root), is_unified: true };
         }
-        let of = |controller: &str| {
+        let root_of = |controller: &str| {
             let has = |row: &&Vec<&str>| row[2] == "cgroup" && row[3].split(',').any(|option| option == controller);
             rows.iter().find(has).map(point)
         };
-        let mut roots: Vec<PathBuf> = CONTROLLERS.iter().filter_map(|controller| of(controller)).collect();
+        let mut roots: Vec<PathBuf> = CONTROLLERS.iter().filter_map(|controller| root_of(controller)).collect();
+        // several controllers may have one hierarchy
         roots.sort();
         roots.dedup();
-        CgroupRoots { roots, memory_root: of("memory"), is_unified: false }
+        CgroupRoots { roots, memory_root: root_of("memory"), is_unified: false }
     }
 
-    /// Finds the roots of the host: below the groups of this process if those have limits, so that they bind a load,
-    /// too.
+    /// Finds the roots of the host. If the groups of this process have limits, the roots are these groups, so that the
+    /// limits apply to a load, too.
     #[must_use]
     pub fn of_host() -> CgroupRoots {
-        let place = CgroupRoots::from_mounts(&mounts::read_table("/proc/self/mounts"));
-        let machine = Path::new("/");
-        if cgroup::is_limited(machine) { place.below_own_groups(machine) } else { place }
+        let roots = CgroupRoots::from_mounts(&mounts::read_table("/proc/self/mounts"));
+        let host_root = Path::new("/");
+        if cgroup::is_limited(host_root) { roots.below_own_groups(host_root) } else { roots }
     }
 
-    /// Moves the roots below the groups of this process, on a host whose root is a folder.
-    fn below_own_groups(self, machine: &Path) -> CgroupRoots {
-        let own = |controller: &str| OwnCgroup::for_controller(machine, controller);
+    /// Replaces the roots by the groups of this process; `host_root` is `/`, or the folder of a fake host.
+    fn below_own_groups(self, host_root: &Path) -> CgroupRoots {
+        let own = |controller: &str| OwnCgroup::for_controller(host_root, controller);
         if !self.is_unified {
             let folder = |controller: &str| Some(own(controller)?.folder().to_owned());
             // version 1 limits disks for the processes of a group, not for child groups: a load stays in our group
@@ -72,10 +74,11 @@ impl CgroupRoots {
             return CgroupRoots { roots, memory_root: folder("memory"), is_unified: false };
         }
         let Some(own) = own("memory") else { return self };
-        // a memory limit can be set below groups that delegate this controller; groups with processes cannot delegate
-        let hands_on = |folder: &&Path| has_controller(&folder.join(SUBTREE_CONTROL_FILE), "memory");
-        let memory = own.folders().find(hands_on).map(Path::to_owned).or(self.memory_root);
-        CgroupRoots { roots: vec![own.folder().to_owned()], memory_root: memory, is_unified: true }
+        // a group can have a memory limit only below one that delegates this controller; a group with processes cannot
+        // delegate it
+        let delegates = |folder: &&Path| has_controller(&folder.join(SUBTREE_CONTROL_FILE), "memory");
+        let memory_root = own.folders().find(delegates).map(Path::to_owned).or(self.memory_root);
+        CgroupRoots { roots: vec![own.folder().to_owned()], memory_root, is_unified: true }
     }
 
     /// Removes groups that killed loads left, and returns their paths.
@@ -84,12 +87,12 @@ impl CgroupRoots {
         let mut removed = Vec::new();
         let roots = self.roots.iter().chain(self.memory_root.iter().filter(|memory| !self.roots.contains(memory)));
         for entry in roots.filter_map(|root| fs::read_dir(root).ok()).flatten().flatten() {
-            // a group with processes cannot be removed; the group of a load that is just starting can, but its creator
-            // is alive
+            // the kernel removes no group with processes; but a group is empty too while its load is just starting, so
+            // its creator must be gone
             let name = entry.file_name().to_string_lossy().into_owned();
-            let maker = name.strip_prefix(GROUP_NAME_PREFIX).and_then(|id| id.parse::<u32>().ok());
-            let is_left = maker.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists());
-            if is_left && fs::remove_dir(entry.path()).is_ok() {
+            let creator = name.strip_prefix(GROUP_NAME_PREFIX).and_then(|id| id.parse::<u32>().ok());
+            let is_leftover = creator.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists());
+            if is_leftover && fs::remove_dir(entry.path()).is_ok() {
                 removed.push(entry.path());
             }
         }
@@ -119,10 +122,10 @@ impl CgroupRoots {
         for root in roots {
             let folder = root.join(format!("{GROUP_NAME_PREFIX}{}", std::process::id()));
             if self.is_unified {
-                // may be delegated already, or we may lack the permission; then setting the limit below fails
+                // without the permission to delegate, setting the limit below fails
                 let control = root.join(SUBTREE_CONTROL_FILE);
-                let had = has_controller(&control, "memory");
-                if fs::write(&control, "+memory").is_ok() && !had {
+                let was_delegated = has_controller(&control, "memory");
+                if fs::write(&control, "+memory").is_ok() && !was_delegated {
                     group.delegated_roots.push(root.clone());
                 }
             }
@@ -149,11 +152,12 @@ fn has_controller(list: &Path, controller: &str) -> bool {
 #[derive(Debug)]
 pub struct LoadGroup {
     folders: Vec<PathBuf>,
+    /// Folder with the memory controller's files.
     memory_folder: Option<PathBuf>,
     is_unified: bool,
-    /// Groups of version 2 that delegate the memory controller since this group was created.
+    /// Roots of version 2 that delegate the memory controller only since this group was created.
     delegated_roots: Vec<PathBuf>,
-    /// Set if the group waits for memory instead of being killed.
+    /// `Some` if the group waits for memory instead of being killed.
     relief: Option<MemoryRelief>,
 }
 
@@ -170,7 +174,7 @@ impl LoadGroup {
         Ok(())
     }
 
-    /// Returns the reason if the kernel killed a process of the load for lack of memory.
+    /// Returns a message if the kernel killed a process of the load for lack of memory.
     #[must_use]
     pub fn oom_kill_reason(&self) -> Option<&'static str> {
         let file = if self.is_unified { "memory.events" } else { memory_relief::OOM_CONTROL_FILE };
@@ -193,7 +197,7 @@ impl LoadGroup {
     }
 }
 
-/// Returns true if another load has a group below this one: it would lose its limit with the controller.
+/// Returns true if a load has a group below this root: without the controller, it would lose its limit.
 fn has_loads(root: &Path) -> bool {
     let is_load = |entry: fs::DirEntry| entry.file_name().to_string_lossy().starts_with(GROUP_NAME_PREFIX);
     fs::read_dir(root).is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(is_load)))
@@ -231,7 +235,7 @@ pub fn enter_group(procs_files: &[PathBuf]) -> Result<(), StressError> {
         .iter()
         .any(|procs_file| waits_for_memory(&procs_file.with_file_name(memory_relief::OOM_CONTROL_FILE)))
     {
-        // the parent raises the limit for waiting processes: without it they would wait forever, and handle no signal
+        // the parent raises the limit for waiting processes. If it died, they would wait forever, and handle no signal
         // but SIGKILL
         set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(io_error(Path::new("parent"), "cannot be followed"))?;
@@ -240,7 +244,7 @@ pub fn enter_group(procs_files: &[PathBuf]) -> Result<(), StressError> {
     procs_files.iter().try_for_each(|procs_file| {
         fs::write(procs_file, "0").map_err(io_error(procs_file, "the group cannot be entered"))
     })?;
-    // leaving a version 2 cpuset may allow more processors than before: restore the previous mask
+    // entering the group may leave a cpuset and so allow more processors than before: restore the previous mask
     let Some(before) = before.filter(|before| sched_getaffinity(None).is_ok_and(|after| after != *before)) else {
         return Ok(());
     };

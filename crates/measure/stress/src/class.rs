@@ -94,20 +94,20 @@ pub fn read_classes() -> Result<Vec<StressClass>, Problems> {
 /// # Errors
 /// Names the nearest class, and all classes.
 pub fn find_class(name: &str) -> Result<StressClass, StressError> {
-    let all = read_classes().map_err(|problems| StressError::Usage(problems.to_string()))?;
-    if let Some(class) = all.iter().find(|class| class.id == name) {
+    let classes = read_classes().map_err(|problems| StressError::Usage(problems.to_string()))?;
+    if let Some(class) = classes.iter().find(|class| class.id == name) {
         return Ok(class.clone());
     }
-    let ids: Vec<&str> = all.iter().map(|class| class.id.as_str()).collect();
-    let named: Vec<&str> =
-        all.iter().filter(|class| class.expects_verdict(name)).map(|class| class.id.as_str()).collect();
-    let near = match nearest_word(name, ids.iter().copied()) {
-        Some(near) => format!(" (did you mean `{near}`?)"),
+    let ids: Vec<&str> = classes.iter().map(|class| class.id.as_str()).collect();
+    let expecting: Vec<&str> =
+        classes.iter().filter(|class| class.expects_verdict(name)).map(|class| class.id.as_str()).collect();
+    let hint = match nearest_word(name, ids.iter().copied()) {
+        Some(nearest) => format!(" (did you mean `{nearest}`?)"),
         // the name may be that of an expected verdict
-        None if !named.is_empty() => format!(" (`why` should say {name} for {})", named.join(", ")),
+        None if !expecting.is_empty() => format!(" (`why` should say {name} for {})", expecting.join(", ")),
         None => String::new(),
     };
-    Err(StressError::Usage(format!("there is no class `{name}`{near}; classes: {}", ids.join(", "))))
+    Err(StressError::Usage(format!("there is no class `{name}`{hint}; classes: {}", ids.join(", "))))
 }
 
 impl StressClass {
@@ -117,7 +117,7 @@ impl StressClass {
         (self.file_mib + self.swap_mib) << 20
     }
 
-    /// Returns true if a verdict is correct whatever the processors do.
+    /// Returns true if a verdict is correct even if the processors are not full.
     #[must_use]
     pub fn expects_verdict(&self, verdict: &str) -> bool {
         self.expected_verdicts.iter().any(|expected| expected == verdict)

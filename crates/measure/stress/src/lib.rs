@@ -3,8 +3,8 @@
 //!
 //! Reading order: `class` (classes as data, in `classes.toml`), `loads` (their workers, which do small steps), `pace`
 //! (holding a share of the maximum), `run` (measuring the maximum, and running at a share of it). Around a load:
-//! `cgroup` (its cgroup), `memory_relief` (more memory for a group that waits for it), `swap` (a swap file, if a class
-//! needs one) and `safety` (conditions that stop a load).
+//! `cgroup` (its cgroup), `memory_relief` (a higher limit for a group that waits for memory), `swap` (a swap file, if a
+//! class needs one) and `safety` (conditions that stop a load).
 //!
 //! Unsafe code: none.
 
@@ -33,7 +33,7 @@ pub enum StressError {
     /// An operating system call failed.
     #[error("{}: {operation}: {source}", .path.display())]
     Io {
-        /// The file or folder, or a name in its place.
+        /// The file or folder, or a word for what has no path, such as `threads`.
         path: PathBuf,
         /// Description of the failed operation.
         operation: &'static str,

@@ -1,18 +1,19 @@
-//! Memory relief for a version 1 cgroup that waits for memory instead of being killed. Under a load that fills its
-//! group, the kernel finds nothing to reclaim at once, although swap space is free, and kills a process. With the OOM
-//! killer off, processes that need memory wait. Then nothing else frees memory, so the creator of the group raises its
-//! limit a little.
+//! Memory relief for a version 1 cgroup that waits for memory instead of being killed. If a load fills its group, the
+//! kernel may find nothing that it can reclaim at once, although swap space is free, and kill a process. With the OOM
+//! killer off, processes that need memory wait instead. If then nothing frees memory, the creator of the group raises
+//! its limit a little.
 //!
 //! The group's processes cannot do this: they are the ones that wait, and reading a file takes memory, too.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Amount by which a limit is raised at a time, bytes.
+/// Amount by which a limit is raised each time, bytes.
 const LIMIT_STEP_BYTES: u64 = 8 << 20;
-/// Interval of checking whether the group waits.
+/// Time between two checks of whether the group waits.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// File that shows whether a group waits, and turns its OOM killer off.
 pub(crate) const OOM_CONTROL_FILE: &str = "memory.oom_control";
@@ -27,22 +28,24 @@ pub(crate) struct MemoryRelief {
 }
 
 impl MemoryRelief {
-    /// Turns the OOM killer of a group off, and starts the thread. None if the kernel does not let the group wait.
+    /// Turns the OOM killer of a group off, and starts the thread. `limit` is the group's limit, bytes. `None` if the
+    /// kernel does not let the group wait, or no thread can be started.
     pub(crate) fn start(folder: &Path, limit: u64) -> Option<MemoryRelief> {
         fs::write(folder.join(OOM_CONTROL_FILE), "1").ok()?;
         let mut group = WaitingGroup { folder: folder.to_owned(), limit_bytes: limit, max_limit_bytes: 2 * limit };
-        let (end, ended) = channel();
-        let look = move || {
-            while ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        // dropping the sender ends the thread
+        let (stop_sender, stop_receiver) = channel();
+        let relieve = move || {
+            while stop_receiver.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 group.raise_limit_if_waiting();
             }
         };
-        let thread = std::thread::Builder::new().name("stress-relief".into()).spawn(look);
+        let thread = std::thread::Builder::new().name("stress-relief".into()).spawn(relieve);
         if thread.is_err() {
             // without the thread, nothing would end the waiting
             let _ = fs::write(folder.join(OOM_CONTROL_FILE), "0");
         }
-        Some(MemoryRelief { stop_sender: Some(end), thread: Some(thread.ok()?) })
+        Some(MemoryRelief { stop_sender: Some(stop_sender), thread: Some(thread.ok()?) })
     }
 }
 
@@ -55,7 +58,7 @@ impl Drop for MemoryRelief {
     }
 }
 
-/// A group, its limit, and the maximum of the limit: a load that has too little then will never have enough.
+/// A group, its limit, and the highest limit that it may get: a load that needs even more will never have enough.
 struct WaitingGroup {
     folder: PathBuf,
     limit_bytes: u64,
@@ -68,7 +71,8 @@ impl WaitingGroup {
         parse_table_value(&text, name)
     }
 
-    /// Raises the limit if the group waits for memory, and no writeback is running.
+    /// Raises the limit if the group waits for memory and no writeback is running. At the maximum, turns the OOM killer
+    /// on again.
     fn raise_limit_if_waiting(&mut self) {
         let waits = self.read_value(OOM_CONTROL_FILE, "under_oom").is_some_and(|waits| waits > 0);
         // pages under writeback to swap space or files are freed when it is done

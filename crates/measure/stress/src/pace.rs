@@ -1,7 +1,7 @@
 //! Pace of a worker: it does small steps, and rests while it is ahead of its schedule.
 //!
-//! Delays are caught up, so that the mean rate is held, not the momentary rate. A worker that is never ahead never
-//! rests: that is 100 %.
+//! A worker makes up for delays, so that the mean rate is held, not the momentary rate. A worker that is never ahead
+//! never rests: that is 100 %.
 
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ const MAX_REST: Duration = Duration::from_millis(20);
 pub struct WorkPace {
     /// Target rate, units per second; infinite for the maximum.
     pub target_per_s: f64,
-    /// True if a step counts from its start. So it is below 100 %: otherwise all workers would start a step as soon as
-    /// one is due, and many slow ones would be far ahead before the first had ended. At 100 % all workers work at once.
+    /// True if a step counts when it starts, not when it ends. This is necessary below 100 %: otherwise all workers
+    /// would start a step as soon as one is due, and many slow workers would be far ahead before the first step ended.
+    /// At 100 % all workers work at once.
     pub counts_started_steps: bool,
 }
 

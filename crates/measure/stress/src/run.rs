@@ -19,7 +19,7 @@ const MEASUREMENT_TIME: Duration = Duration::from_secs(1);
 const SETTLED_SHARE: f64 = 0.05;
 /// Largest number of measurements.
 const MAX_MEASUREMENTS: usize = 8;
-/// Duration of a trial of a number of workers.
+/// Duration of the trial of each number of workers.
 const TRIAL_TIME: Duration = Duration::from_millis(600);
 /// Smallest gain for which the number of workers is doubled.
 const MIN_GAIN_OF_DOUBLING: f64 = 1.05;
@@ -58,22 +58,22 @@ pub fn sleep_for(time: Duration) {
 /// # Errors
 /// Those of the workers.
 pub fn measure_maximum(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadMaximum, StressError> {
-    let all = load.workers.len();
-    let mut workers = all;
+    let max_workers = load.workers.len();
+    let mut workers = max_workers;
     match &load.full_level {
         FullLevel::KnownRate(max_per_s) => return Ok(LoadMaximum { max_per_s: *max_per_s, workers }),
         FullLevel::Filled(_) => return Ok(LoadMaximum { max_per_s: 1.0, workers }),
         FullLevel::Measured => {}
         FullLevel::MeasuredByDoubling => {
-            workers = all.min(4);
-            let mut best = measure_unlimited(&mut load.workers[..workers], TRIAL_TIME, stop)?;
-            while workers < all {
-                let more = (2 * workers).min(all);
-                let found = measure_unlimited(&mut load.workers[..more], TRIAL_TIME, stop)?;
-                if found < best * MIN_GAIN_OF_DOUBLING {
+            workers = max_workers.min(4);
+            let mut best_per_s = measure_unlimited(&mut load.workers[..workers], TRIAL_TIME, stop)?;
+            while workers < max_workers {
+                let doubled = (2 * workers).min(max_workers);
+                let per_s = measure_unlimited(&mut load.workers[..doubled], TRIAL_TIME, stop)?;
+                if per_s < best_per_s * MIN_GAIN_OF_DOUBLING {
                     break;
                 }
-                (workers, best) = (more, found);
+                (workers, best_per_s) = (doubled, per_s);
             }
         }
     }
@@ -87,17 +87,18 @@ pub fn measure_maximum(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadM
 
 /// Repeats a measurement, and returns the mean of the first two in sequence that agree, or of the last two.
 fn measure_until_settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64, StressError> {
-    let mut before = measure()?;
+    let mut previous = measure()?;
     for _ in 2..MAX_MEASUREMENTS {
-        let now = measure()?;
-        if (now - before).abs() <= SETTLED_SHARE * before {
-            return Ok((before + now) / 2.0);
+        let current = measure()?;
+        if (current - previous).abs() <= SETTLED_SHARE * previous {
+            return Ok((previous + current) / 2.0);
         }
-        before = now;
+        previous = current;
     }
-    Ok((before + measure()?) / 2.0)
+    Ok((previous + measure()?) / 2.0)
 }
 
+/// Runs workers as fast as possible, and returns the units that they do together in a second.
 fn measure_unlimited(workers: &mut [WorkStep], duration: Duration, stop: &AtomicBool) -> Result<f64, StressError> {
     let (done, wall) = run_workers(workers, WorkPace::UNLIMITED, duration, stop)?;
     Ok(done / wall.as_secs_f64())
@@ -131,8 +132,8 @@ struct SharedTotal(AtomicU64);
 
 impl SharedTotal {
     fn add_units(&self, units: f64) {
-        let more = |bits| Some((f64::from_bits(bits) + units).to_bits());
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let sum = |bits| Some((f64::from_bits(bits) + units).to_bits());
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
     }
 
     fn get(&self) -> f64 {
@@ -140,7 +141,7 @@ impl SharedTotal {
     }
 }
 
-/// Runs workers in parallel, and returns the units done together and the elapsed time.
+/// Runs workers in parallel, and returns the units that they did together, and the elapsed time.
 fn run_workers(
     workers: &mut [WorkStep],
     pace: WorkPace,
@@ -150,9 +151,9 @@ fn run_workers(
     run_workers_in(Builder::new, workers, pace, duration, stop)
 }
 
-/// Does the same in threads from a given builder.
+/// Does what [`run_workers`] does, in threads that `new_thread` configures.
 fn run_workers_in(
-    new: fn() -> Builder,
+    new_thread: fn() -> Builder,
     workers: &mut [WorkStep],
     pace: WorkPace,
     duration: Duration,
@@ -167,7 +168,7 @@ fn run_workers_in(
     };
     std::thread::scope(|scope| {
         for step in workers {
-            let thread = new().spawn_scoped(scope, || {
+            let thread = new_thread().spawn_scoped(scope, || {
                 let must_end =
                     || started.elapsed() >= duration || stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed);
                 if let Err(error) = run_worker(step, pace, started, &total, &must_end) {
@@ -187,6 +188,7 @@ fn run_workers_in(
     Ok((total.get(), wall))
 }
 
+/// Does steps of one worker until `must_end` returns true.
 fn run_worker(
     step: &mut WorkStep,
     pace: WorkPace,
@@ -194,16 +196,16 @@ fn run_worker(
     total: &SharedTotal,
     must_end: &dyn Fn() -> bool,
 ) -> Result<(), StressError> {
-    let mut last = 0.0;
+    let mut last_units = 0.0;
     while !must_end() {
-        // half a step early as often as half a step late, so that the mean of few large steps is right
-        match pace.rest_before_step(total.get() + last / 2.0, started.elapsed()) {
+        // a step starts when half of it is due: then the mean of a few large steps is right
+        match pace.rest_before_step(total.get() + last_units / 2.0, started.elapsed()) {
             Some(time) => sleep_for(time),
             None => {
-                let expected = if pace.counts_started_steps { last } else { 0.0 };
+                let expected = if pace.counts_started_steps { last_units } else { 0.0 };
                 total.add_units(expected);
-                last = step()?;
-                total.add_units(last - expected);
+                last_units = step()?;
+                total.add_units(last_units - expected);
             }
         }
     }

@@ -7,7 +7,7 @@ use diskwright_hostfiles::disk_space::DiskSpace;
 
 /// Margin below a critical temperature at which a load stops, thousandths of a degree.
 const CRITICAL_MARGIN_MILLIDEGREES: i64 = 5_000;
-/// Largest amount of memory that must stay available, bytes.
+/// Largest amount of memory that a load has to leave available, bytes.
 const MAX_RESERVE_BYTES: u64 = 1 << 30;
 
 /// Sensors checked while a load runs.
@@ -15,7 +15,9 @@ const MAX_RESERVE_BYTES: u64 = 1 << 30;
 pub struct SafetyWatch {
     /// Temperature files with their critical values, thousandths of a degree.
     sensors: Vec<(PathBuf, i64)>,
+    /// Path of `/proc/meminfo`.
     meminfo: PathBuf,
+    /// Folder on the filesystem whose free space is checked.
     folder: Option<File>,
 }
 
@@ -57,15 +59,15 @@ impl SafetyWatch {
     }
 }
 
-/// Returns the available memory, and the part that must stay available: a twentieth of all, at most 1 GiB. Bytes.
+/// Returns the available memory, and how much must stay available: a twentieth of all memory, at most 1 GiB. Bytes.
 #[must_use]
 pub fn available_and_reserve(meminfo: &Path) -> Option<(u64, u64)> {
     let text = fs::read_to_string(meminfo).ok()?;
-    let of = |name: &str| {
+    let bytes_of = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
     };
-    Some((of("MemAvailable")?, (of("MemTotal")? / 20).min(MAX_RESERVE_BYTES)))
+    Some((bytes_of("MemAvailable")?, (bytes_of("MemTotal")? / 20).min(MAX_RESERVE_BYTES)))
 }
 
 fn read_number(file: &Path) -> Option<i64> {
@@ -84,11 +86,11 @@ fn find_sensors(class: &Path) -> Vec<(PathBuf, i64)> {
         found.extend(critical.map(|critical| (zone.join("temp"), critical)));
     }
     for monitor in folders("hwmon") {
-        let of = |sensor: u32| {
+        let input_and_limit = |sensor: u32| {
             let critical = read_number(&monitor.join(format!("temp{sensor}_crit")))?;
             Some((monitor.join(format!("temp{sensor}_input")), critical))
         };
-        found.extend((1..=64).filter_map(of));
+        found.extend((1..=64).filter_map(input_and_limit));
     }
     // a limit of 0 means that there is none
     found.retain(|(_, critical)| *critical > CRITICAL_MARGIN_MILLIDEGREES);

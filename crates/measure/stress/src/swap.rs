@@ -1,5 +1,5 @@
-//! Swap file for a load that pages, if the host has too little swap space. It has a name, because the kernel turns it
-//! off by name only; the next load turns off and removes the swap file of a killed load.
+//! Swap file for a load that pages, if the host has too little swap space. The file keeps its name, because the kernel
+//! turns swap off only by name. If a load is killed, the next load turns its swap file off and removes it.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use crate::{StressError, io_error};
 /// A swap file, in use until dropped.
 #[derive(Debug)]
 pub struct SwapFile {
-    /// None when its name has to stay.
+    /// `None` once its name has to stay.
     file: Option<WorkFile>,
     path: PathBuf,
 }
@@ -54,8 +54,7 @@ impl SwapFile {
 impl Drop for SwapFile {
     fn drop(&mut self) {
         let _ = run_on_swap_file("swapoff", &self.path);
-        // the kernel turns a swap file off by name only: while it is in use, the name stays for the next load, which
-        // tries again
+        // while the kernel uses it, its name stays: the next load tries again to turn it off
         if is_in_use(&read_swap_table(), &self.path)
             && let Some(file) = self.file.take()
         {
@@ -69,13 +68,13 @@ fn read_swap_table() -> String {
     mounts::read_table("/proc/swaps")
 }
 
-/// Returns the paths of swap areas in that table.
+/// Returns the paths of the swap areas in a table of them.
 fn swap_paths(swaps: &str) -> impl Iterator<Item = PathBuf> {
     swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape_path)
 }
 
 fn is_in_use(swaps: &str, path: &Path) -> bool {
-    // invalid UTF-8 is replaced in the table
+    // the table was read with invalid UTF-8 replaced
     swap_paths(swaps).any(|name| name.to_string_lossy() == path.to_string_lossy())
 }
 
@@ -102,7 +101,7 @@ pub fn free_swap_bytes(swaps: &str) -> u64 {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |column: usize| words.get(column)?.parse::<u64>().ok();
-        // spaces in the name are written as \040, so columns can be counted from the front
+        // columns: name, type, size, used. A space in a name is written as \040, so that columns can be counted
         Some(number(2)?.saturating_sub(number(3)?) << 10)
     };
     swaps.lines().skip(1).filter_map(row).sum()
@@ -114,7 +113,7 @@ pub fn find_leftovers() -> Vec<PathBuf> {
     swap_paths(&read_swap_table()).filter(|path| is_leftover(path)).collect()
 }
 
-/// Turns off and removes those files, and returns their paths.
+/// Turns off and removes the files of [`find_leftovers`], and returns the paths of those that are gone.
 #[must_use]
 pub fn remove_leftovers() -> Vec<PathBuf> {
     let is_removed = |path: &PathBuf| run_on_swap_file("swapoff", path).is_ok() && fs::remove_file(path).is_ok();

@@ -15,7 +15,7 @@ use crate::expression::{Comparison, Expression};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentDocument {
-    /// Its number: the three digits at the start of its file name.
+    /// Number of the document: the three digits at the start of its file name.
     pub doc: String,
     /// Title, authors and date.
     pub title: String,
@@ -68,10 +68,10 @@ pub struct FitParameter {
     /// Text of the value, with `{}` for the number (`{}us`, `{}KB/s`); a plain number if empty.
     #[serde(default, rename = "written")]
     pub value_format: String,
-    /// The key takes only integers.
+    /// True if the key takes only integers.
     #[serde(default, rename = "whole")]
     pub is_integer: bool,
-    /// Calculated by hand from published figures; a search leaves it unchanged.
+    /// True if it was calculated by hand from published figures; a search leaves it unchanged.
     #[serde(default)]
     pub worked_out: bool,
     /// Its meaning, and whether the value is plausible.
@@ -115,14 +115,14 @@ pub enum Bound {
     Within,
 }
 
-/// A naive prediction, as a comparison.
+/// A naive prediction, with which the simulated value is compared.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NaivePrediction {
     /// A fit row of the same document, whose published value is used...
     #[serde(default)]
     pub row: Option<String>,
-    /// ... times this factor (the ratio of disks, for what scales with them).
+    /// ... times this factor (the ratio of the numbers of disks, for a quantity that scales with them).
     #[serde(default = "default_factor")]
     pub times: f64,
     /// A fixed value, if no row gives one.
@@ -154,7 +154,7 @@ pub struct PublishedRow {
     pub derived: Option<String>,
     /// Unit of the published and the simulated value.
     pub unit: String,
-    /// A gain, published as a percentage: errors are percentage points.
+    /// True for a gain that was published as a percentage: its errors are percentage points.
     #[serde(default)]
     pub gain: bool,
     /// Set if the published value is a bound.
@@ -166,7 +166,7 @@ pub struct PublishedRow {
     /// The naive prediction.
     #[serde(default)]
     pub baseline: Option<NaivePrediction>,
-    /// Expression over simulation results that is compared with it, in `unit`.
+    /// Expression over simulation results that is compared with `published`, in `unit`.
     #[serde(default)]
     pub measure: Option<Expression>,
     /// Comparisons that must hold for a shape.
@@ -181,9 +181,9 @@ impl PublishedRow {
     /// True if an id means this row: the row itself, or the whole that it is a part of (`M28` means `M28a`, `M8a` means
     /// `M8a.processor`).
     pub fn matches_id(&self, id: &str) -> bool {
-        let Some(rest) = self.id.get(..id.len()).filter(|head| head.eq_ignore_ascii_case(id)) else { return false };
-        let rest = &self.id[rest.len()..];
-        rest.is_empty() || rest.starts_with('.') || rest.starts_with(|c: char| c.is_ascii_lowercase())
+        let Some(head) = self.id.get(..id.len()).filter(|head| head.eq_ignore_ascii_case(id)) else { return false };
+        let suffix = &self.id[head.len()..];
+        suffix.is_empty() || suffix.starts_with('.') || suffix.starts_with(|c: char| c.is_ascii_lowercase())
     }
 
     /// Names of the runs that it needs, each once.
@@ -228,10 +228,10 @@ impl ExperimentDocument {
     }
 
     fn check_consistency(&self, top: &TomlFields<'_, '_>) {
-        let places = |key| top.read_tables(key).into_iter().map(|table| table.span().start);
-        for ((index, row), place) in self.rows.iter().enumerate().zip(places("row")) {
+        let offsets = |key| top.read_tables(key).into_iter().map(|table| table.span().start);
+        for ((index, row), offset) in self.rows.iter().enumerate().zip(offsets("row")) {
             if let Err(message) = self.check_row(index, row) {
-                top.source.report_problem(place, &format!("row {}", row.id), message);
+                top.source.report_problem(offset, &format!("row {}", row.id), message);
             }
         }
         if let Some(runs) = top.read_table("runs") {
@@ -239,9 +239,9 @@ impl ExperimentDocument {
                 top.source.report_problem(runs.value_offset(name), &format!("run {name}"), "`repeat` is 1 to 100");
             }
         }
-        for (fitted, place) in self.fits.iter().zip(places("fit")) {
-            if let Err(message) = self.check_fit_parameter(fitted) {
-                top.source.report_problem(place, &format!("fit `{}`", fitted.name), message);
+        for (parameter, offset) in self.fits.iter().zip(offsets("fit")) {
+            if let Err(message) = self.check_fit_parameter(parameter) {
+                top.source.report_problem(offset, &format!("fit `{}`", parameter.name), message);
             }
         }
     }
@@ -260,8 +260,8 @@ impl ExperimentDocument {
             return Err("neither `measure` nor `because`: say why it is not simulated".into());
         }
         if let Some(run) = row.run_names().into_iter().find(|run| !self.runs.contains_key(*run)) {
-            let near = did_you_mean(run, self.runs.keys());
-            return Err(format!("names run `{run}`, which is not in [runs]{near}"));
+            let suggestion = did_you_mean(run, self.runs.keys());
+            return Err(format!("names run `{run}`, which is not in [runs]{suggestion}"));
         }
         self.check_baseline(row)
     }
@@ -280,18 +280,18 @@ impl ExperimentDocument {
         }
     }
 
-    fn check_fit_parameter(&self, fitted: &FitParameter) -> Result<(), String> {
-        let [min, max] = fitted.range;
-        if !(min..=max).contains(&fitted.value) {
-            return Err(format!("its value {} is outside its range {min} to {max}", fitted.value));
+    fn check_fit_parameter(&self, parameter: &FitParameter) -> Result<(), String> {
+        let [min, max] = parameter.range;
+        if !(min..=max).contains(&parameter.value) {
+            return Err(format!("its value {} is outside its range {min} to {max}", parameter.value));
         }
-        if fitted.rows.is_empty() || fitted.keys.is_empty() {
+        if parameter.rows.is_empty() || parameter.keys.is_empty() {
             return Err("it needs `rows` that set it and `keys` that use it".into());
         }
-        if let Some(key) = fitted.keys.iter().find(|key| !key.contains(':')) {
+        if let Some(key) = parameter.keys.iter().find(|key| !key.contains(':')) {
             return Err(format!("key `{key}` names no system: write SYSTEM:KEY"));
         }
-        for id in &fitted.rows {
+        for id in &parameter.rows {
             match self.find_row(id) {
                 Some(row) if row.usage == RowUse::Fit => {}
                 Some(row) => return Err(format!("row {id} is for `{}` and must not set anything", row.usage.name())),

@@ -4,9 +4,9 @@
 //! two:workload.bytes_per_s / one:workload.bytes_per_s - 1
 //! ```
 //!
-//! `run:path` is a number of a run; numbers, `+ - * /`, brackets, and
+//! An expression consists of numbers, `run:path` (a number of a run), `+ - * /`, brackets, and
 //! `min max mean sum` of any number of arguments. `plateau(0.05, 2, a:x, 4, b:x)`
-//! is the first of the arguments 2, 4 whose value is within 5 % of the largest.
+//! is the first of the arguments 2, 4 whose value (`a:x`, `b:x`) is within 5 % of the largest.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ enum ComparisonOperator {
 }
 
 impl ComparisonOperator {
-    /// All, with their signs; a sign stands before those that it begins with.
+    /// All, with their signs. `<=` stands before `<`, because the first sign that matches is taken.
     const ALL: [(ComparisonOperator, &str); 4] = [
         (ComparisonOperator::AtMost, "<="),
         (ComparisonOperator::AtLeast, ">="),
@@ -128,7 +128,7 @@ impl fmt::Display for Comparison {
 }
 
 impl Expression {
-    /// Returns its value.
+    /// Returns the value.
     ///
     /// # Errors
     /// Returns the lookup's error.
@@ -212,10 +212,10 @@ impl Function {
             Function::Sum => sum,
             Function::Plateau => {
                 let (share, pairs) = values.split_first().ok_or("plateau needs a share and pairs")?;
-                let (pairs, rest) = pairs.as_chunks::<2>();
+                let (pairs, unpaired) = pairs.as_chunks::<2>();
                 let max = pairs.iter().map(|pair| pair[1]).fold(f64::NEG_INFINITY, f64::max);
                 let first = pairs.iter().find(|pair| pair[1] >= max * (1.0 - share));
-                first.filter(|_| rest.is_empty()).ok_or("plateau needs a share and pairs")?[0]
+                first.filter(|_| unpaired.is_empty()).ok_or("plateau needs a share and pairs")?[0]
             }
         })
     }
@@ -232,21 +232,23 @@ impl<'a> ExpressionReader<'a> {
     fn new(text: &'a str) -> Result<ExpressionReader<'a>, String> {
         match text.len() {
             0..=MAX_LENGTH_BYTES => Ok(ExpressionReader { text, position: 0, depth: 0 }),
-            more => Err(format!("an expression of {more} bytes; the limit is {MAX_LENGTH_BYTES}")),
+            length => Err(format!("an expression of {length} bytes; the limit is {MAX_LENGTH_BYTES}")),
         }
     }
 
     fn skip_spaces(&mut self) -> &'a str {
-        let rest = &self.text[self.position..];
-        let trimmed = rest.trim_start();
-        self.position += rest.len() - trimmed.len();
+        let remaining = &self.text[self.position..];
+        let trimmed = remaining.trim_start();
+        self.position += remaining.len() - trimmed.len();
         trimmed
     }
 
     fn accept_token(&mut self, word: &str) -> bool {
-        let is = self.skip_spaces().starts_with(word);
-        self.position += if is { word.len() } else { 0 };
-        is
+        let is_next = self.skip_spaces().starts_with(word);
+        if is_next {
+            self.position += word.len();
+        }
+        is_next
     }
 
     /// Accepts the first of some operators whose sign comes next.
@@ -254,20 +256,20 @@ impl<'a> ExpressionReader<'a> {
         operators.into_iter().find(|(_, sign)| self.accept_token(sign)).map(|(operator, _)| operator)
     }
 
-    fn expected_message(&mut self, wanted: &str) -> String {
+    fn expected_message(&mut self, expected: &str) -> String {
         let found = self.skip_spaces().chars().take(12).collect::<String>();
-        format!("`{}`: expected {wanted} at `{found}`", self.text)
+        format!("`{}`: expected {expected} at `{found}`", self.text)
     }
 
     fn expect_end(&mut self) -> Result<(), String> {
         if self.skip_spaces().is_empty() { Ok(()) } else { Err(self.expected_message("the end")) }
     }
 
-    fn read_word(&mut self, within: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.skip_spaces();
-        let end = rest.find(|c: char| !within(c)).unwrap_or(rest.len());
+    fn read_word(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
+        let remaining = self.skip_spaces();
+        let end = remaining.find(|c: char| !is_part(c)).unwrap_or(remaining.len());
         self.position += end;
-        &rest[..end]
+        &remaining[..end]
     }
 
     fn parse_sum(&mut self) -> Result<ExpressionNode, String> {

@@ -11,49 +11,49 @@ pub fn minimize_within_bounds(
     max_evaluations: usize,
     mut function: impl FnMut(&[f64]) -> f64,
 ) -> (Vec<f64>, f64) {
-    let inside = |point: Vec<f64>| clamp_to_bounds(point, bounds);
+    let clamp = |point: Vec<f64>| clamp_to_bounds(point, bounds);
     let mut evaluations = 0;
     let mut measure = |point: &[f64]| {
         evaluations += 1;
         let value = function(point);
         (if value.is_nan() { f64::INFINITY } else { value }, evaluations)
     };
-    let mut corners = vec![inside(start.to_vec())];
+    let mut corners = vec![clamp(start.to_vec())];
     for index in 0..start.len() {
         let [min, max] = bounds[index];
         let step = (max - min) * 0.15;
         let mut corner = corners[0].clone();
         corner[index] += if corner[index] + step > max { -step } else { step };
-        corners.push(inside(corner));
+        corners.push(clamp(corner));
     }
     let mut simplex: Vec<(Vec<f64>, f64)> = corners.into_iter().map(|c| (c.clone(), measure(&c).0)).collect();
     loop {
         simplex.sort_by(|a, b| a.1.total_cmp(&b.1));
         let last = simplex.len() - 1;
-        let small = |index: usize| {
+        let is_small = |index: usize| {
             let span = bounds[index][1] - bounds[index][0];
             simplex.iter().all(|(p, _)| (p[index] - simplex[0].0[index]).abs() <= span * 1e-4)
         };
-        if last == 0 || (0..start.len()).all(small) {
+        if last == 0 || (0..start.len()).all(is_small) {
             break;
         }
-        let centre: Vec<f64> = (0..start.len())
+        let center: Vec<f64> = (0..start.len())
             .map(|index| simplex[..last].iter().map(|(p, _)| p[index]).sum::<f64>() / last as f64)
             .collect();
         let worst = simplex[last].clone();
-        let along = |factor: f64| inside(centre.iter().zip(&worst.0).map(|(c, w)| c + factor * (c - w)).collect());
-        let reflected = along(1.0);
+        let point_at = |factor: f64| clamp(center.iter().zip(&worst.0).map(|(c, w)| c + factor * (c - w)).collect());
+        let reflected = point_at(1.0);
         let (value, count) = measure(&reflected);
         let next = if value < simplex[0].1 {
-            let expanded = along(2.0);
-            let further = measure(&expanded).0;
-            Some(if further < value { (expanded, further) } else { (reflected, value) })
+            let expanded = point_at(2.0);
+            let expanded_value = measure(&expanded).0;
+            Some(if expanded_value < value { (expanded, expanded_value) } else { (reflected, value) })
         } else if value < simplex[last - 1].1 {
             Some((reflected, value))
         } else {
-            let contracted = along(if value < worst.1 { 0.5 } else { -0.5 });
-            let nearer = measure(&contracted).0;
-            (nearer < worst.1.min(value)).then_some((contracted, nearer))
+            let contracted = point_at(if value < worst.1 { 0.5 } else { -0.5 });
+            let contracted_value = measure(&contracted).0;
+            (contracted_value < worst.1.min(value)).then_some((contracted, contracted_value))
         };
         match next {
             Some(corner) => simplex[last] = corner,

@@ -16,7 +16,7 @@ pub struct RowOutcome {
     pub gain: bool,
     /// Simulated value, in the row's unit; `None` if it was not simulated.
     pub simulated: Option<f64>,
-    /// For a shape: number of comparisons that hold, and of all.
+    /// For a shape: number of comparisons that hold, and number of all its comparisons.
     pub holds: Option<(usize, usize)>,
     /// Naive prediction, in the row's unit.
     pub baseline: Option<f64>,
@@ -37,12 +37,12 @@ pub struct RowOutcome {
 /// assert_eq!(published_error(80.0, None, false, 76.0), 0.05);
 /// ```
 pub fn published_error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f64 {
-    let off = match bound {
+    let deviation = match bound {
         None => (value - published).abs(),
         Some(Bound::AtLeast) => (published - value).max(0.0),
         Some(Bound::Within) => (value.abs() - published.abs()).max(0.0),
     };
-    if gain { off } else { off / published.abs() }
+    if gain { deviation } else { deviation / published.abs() }
 }
 
 /// Judges a row by its simulated value.
@@ -54,12 +54,12 @@ pub fn judge_row(
 ) -> RowOutcome {
     // of a shape, only the comparisons are predicted
     let published = row.published.filter(|_| row.usage != RowUse::Shape);
-    let against = |value: f64| published.map(|published| published_error(published, row.bound, row.gain, value));
+    let error_of = |value: f64| published.map(|published| published_error(published, row.bound, row.gain, value));
     let baseline = document.baseline_value(row);
-    let (simulated, failed) = match simulated {
+    let (simulated, failure) = match simulated {
         Ok(value) if value.is_finite() => (Some(value), None),
         Ok(_) => (None, Some("the simulation gave no number".to_owned())),
-        Err(why) => (None, Some(why)),
+        Err(reason) => (None, Some(reason)),
     };
     RowOutcome {
         doc: document.doc.clone(),
@@ -69,9 +69,9 @@ pub fn judge_row(
         simulated,
         holds,
         baseline,
-        error: simulated.and_then(against),
-        baseline_error: baseline.and_then(against),
-        failure: failed,
+        error: simulated.and_then(error_of),
+        baseline_error: baseline.and_then(error_of),
+        failure,
     }
 }
 
@@ -115,21 +115,21 @@ impl DocumentSummary {
             gains: mean_errors(predicted().filter(|o| o.gain), |_| 1.0),
             others: mean_errors(predicted().filter(|o| !o.gain), |_| 1.0),
             all: mean_errors(predicted(), |o| if o.gain { 0.01 } else { 1.0 }),
-            shapes: (shapes.iter().filter(|(held, all)| held == all).count(), shapes.len()),
+            shapes: (shapes.iter().filter(|(holding, comparisons)| holding == comparisons).count(), shapes.len()),
         }
     }
 }
 
 fn mean_errors<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>, scale: impl Fn(&RowOutcome) -> f64) -> RowMeans {
     let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let (mut rows, mut errors, mut beside, mut baselines) = (0, Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut errors, mut errors_with_baseline, mut baselines) = (0, Vec::new(), Vec::new(), Vec::new());
     for outcome in outcomes {
         rows += 1;
         let factor = scale(outcome);
         let Some(error) = outcome.error else { continue };
         errors.push(error * factor);
         if let Some(baseline) = outcome.baseline_error {
-            beside.push(error * factor);
+            errors_with_baseline.push(error * factor);
             baselines.push(baseline * factor);
         }
     }
@@ -137,7 +137,7 @@ fn mean_errors<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>, scale: impl F
         rows,
         simulated: errors.len(),
         error: average(&errors),
-        error_where_baseline: average(&beside),
+        error_where_baseline: average(&errors_with_baseline),
         baseline_error: average(&baselines),
     }
 }

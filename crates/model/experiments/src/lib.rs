@@ -28,7 +28,7 @@ pub struct SearchError {
     pub file: String,
     /// The row.
     pub item: String,
-    /// Reason why it has no value.
+    /// Reason why the row has no value.
     pub message: String,
 }
 

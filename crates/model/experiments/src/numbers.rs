@@ -15,11 +15,11 @@ impl Numbers {
         self.values.insert(path.into(), value);
     }
 
-    /// Returns the means of the numbers that all of them have.
-    pub fn mean_of_runs(all: &[Numbers]) -> Numbers {
+    /// Returns the means of the numbers that all runs have.
+    pub fn mean_of_runs(runs: &[Numbers]) -> Numbers {
         let mut means = Numbers::default();
-        for (path, _) in all.iter().take(1).flat_map(Numbers::iter) {
-            let values: Option<Vec<f64>> = all.iter().map(|numbers| numbers.values.get(path).copied()).collect();
+        for (path, _) in runs.iter().take(1).flat_map(Numbers::iter) {
+            let values: Option<Vec<f64>> = runs.iter().map(|numbers| numbers.values.get(path).copied()).collect();
             if let Some(values) = values {
                 means.insert(path, values.iter().sum::<f64>() / values.len() as f64);
             }
@@ -30,16 +30,16 @@ impl Numbers {
     /// Returns the number at a path.
     ///
     /// # Errors
-    /// An error lists the paths of the same kind.
+    /// The error lists the paths that begin with the same name, or all paths if there are none.
     pub fn get(&self, path: &str) -> Result<f64, String> {
         if let Some(value) = self.values.get(path) {
             return Ok(*value);
         }
-        let kind = path.split('.').next().unwrap_or_default();
-        let near: Vec<&str> =
-            self.values.keys().map(String::as_str).filter(|k| k.split('.').next() == Some(kind)).collect();
-        let near = if near.is_empty() { self.values.keys().map(String::as_str).collect() } else { near };
-        Err(format!("a simulation has no number `{path}`; it has {}", near.join(", ")))
+        let first_name = path.split('.').next().unwrap_or_default();
+        let paths: Vec<&str> =
+            self.values.keys().map(String::as_str).filter(|k| k.split('.').next() == Some(first_name)).collect();
+        let paths = if paths.is_empty() { self.values.keys().map(String::as_str).collect() } else { paths };
+        Err(format!("a simulation has no number `{path}`; it has {}", paths.join(", ")))
     }
 
     /// All numbers, by path.

@@ -36,33 +36,37 @@ pub struct VariantRunner<'a> {
 /// Returns the variant of a run: its system, the document's fitted parameters for that system, then the run's own
 /// settings.
 fn run_variant(document: &ExperimentDocument, run: &str) -> Option<Variant> {
-    let described = document.runs.get(run)?;
-    let fitted = document.fits.iter().flat_map(|fitted| {
-        let keys = fitted.keys.iter().filter_map(|key| key.split_once(':'));
-        let own = keys.filter(|(system, _)| *system == described.system);
-        own.map(|(_, key)| (key.to_owned(), format_value(fitted)))
+    let run = document.runs.get(run)?;
+    let fitted_settings = document.fits.iter().flat_map(|parameter| {
+        let keys = parameter.keys.iter().filter_map(|key| key.split_once(':'));
+        let keys_of_system = keys.filter(|(system, _)| *system == run.system);
+        keys_of_system.map(|(_, key)| (key.to_owned(), format_value(parameter)))
     });
-    let own = described.set.iter().map(|(key, value)| (key.clone(), value.to_string()));
-    Some(Variant { system: described.system.clone(), settings: fitted.chain(own).collect(), repeat: described.repeat })
+    let run_settings = run.set.iter().map(|(key, value)| (key.clone(), value.to_string()));
+    let settings = fitted_settings.chain(run_settings).collect();
+    Some(Variant { system: run.system.clone(), settings, repeat: run.repeat })
 }
 
 /// Formats a parameter's value for a description.
-fn format_value(fitted: &FitParameter) -> String {
-    let value = if fitted.is_integer { fitted.value.round() } else { fitted.value };
+fn format_value(parameter: &FitParameter) -> String {
+    let value = if parameter.is_integer { parameter.value.round() } else { parameter.value };
     // TOML distinguishes 3 and 3.0
-    let number =
-        if fitted.is_integer || !fitted.value_format.is_empty() { value.to_string() } else { format!("{value:?}") };
-    if fitted.value_format.is_empty() { number } else { fitted.value_format.replace("{}", &number) }
+    let number = if parameter.is_integer || !parameter.value_format.is_empty() {
+        value.to_string()
+    } else {
+        format!("{value:?}")
+    };
+    if parameter.value_format.is_empty() { number } else { parameter.value_format.replace("{}", &number) }
 }
 
-/// Simulates the rows of a document that `is_wanted` selects, and returns their outcomes in order. A failed simulation
-/// is reported in the outcomes of its rows.
+/// Simulates the rows of a document that `is_selected` selects, and returns their outcomes in order. The outcomes of
+/// the rows report a failed simulation.
 pub fn simulate_document(
     runner: &VariantRunner,
     document: &ExperimentDocument,
-    is_wanted: impl Fn(&PublishedRow) -> bool,
+    is_selected: impl Fn(&PublishedRow) -> bool,
 ) -> Vec<RowOutcome> {
-    let rows: Vec<&PublishedRow> = document.rows.iter().filter(|row| is_wanted(row)).collect();
+    let rows: Vec<&PublishedRow> = document.rows.iter().filter(|row| is_selected(row)).collect();
     let runs = rows.iter().flat_map(|row| row.run_names());
     let variants = runs.filter_map(|run| run_variant(document, run).map(|variant| (run, variant))).collect();
     let simulated = simulate_all(runner, &variants);
@@ -83,9 +87,10 @@ fn row_outcome(
         Some(measure) => measure.evaluate(&lookup).map(|value| value / unit_factor(&row.unit)),
         None => Err(row.because.clone()),
     };
-    let held: Result<Vec<bool>, String> = row.holds.iter().map(|test| test.is_true(&lookup)).collect();
-    let holds = held.ok().filter(|held| !held.is_empty());
-    judge::judge_row(document, row, value, holds.map(|held| (held.iter().filter(|h| **h).count(), held.len())))
+    let comparisons: Result<Vec<bool>, String> = row.holds.iter().map(|test| test.is_true(&lookup)).collect();
+    let comparisons = comparisons.ok().filter(|results| !results.is_empty());
+    let holds = comparisons.map(|results| (results.iter().filter(|holds| **holds).count(), results.len()));
+    judge::judge_row(document, row, value, holds)
 }
 
 /// Returns the size of a row's unit in SI units.
@@ -110,15 +115,15 @@ fn simulate_all<'a>(
         }
     }
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<SimulationResult>>> = Mutex::new(vec![None; distinct.len()]);
-    let (simulate, variants_in_turn) = (runner.simulate, &distinct);
+    let results: Mutex<Vec<Option<SimulationResult>>> = Mutex::new(vec![None; distinct.len()]);
+    let (simulate, queue) = (runner.simulate, &distinct);
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(variant) = variants_in_turn.get(index) else { break };
+            let Some(variant) = queue.get(index) else { break };
             let numbers = simulate_repeated(simulate, variant);
             // the lock is poisoned only if a simulation panicked, which ends the scope anyway
-            done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(numbers);
+            results.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(numbers);
         }
     };
     std::thread::scope(|scope| {
@@ -126,9 +131,10 @@ fn simulate_all<'a>(
             scope.spawn(work);
         }
     });
-    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let find_result =
-        |variant: &Variant| distinct.iter().position(|known| *known == variant).and_then(|index| done[index].clone());
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let find_result = |variant: &Variant| {
+        distinct.iter().position(|known| *known == variant).and_then(|index| results[index].clone())
+    };
     variants.iter().filter_map(|(run, variant)| find_result(variant).map(|numbers| (*run, numbers))).collect()
 }
 
@@ -137,13 +143,13 @@ fn simulate_repeated(simulate: &(dyn Fn(&Variant) -> SimulationResult + Sync), v
     if variant.repeat <= 1 {
         return simulate(variant);
     }
-    let mut all = Vec::new();
+    let mut results = Vec::new();
     for seed in 1..=variant.repeat {
         let mut settings = variant.settings.clone();
         settings.push(("watch.seed".into(), seed.to_string()));
-        all.push(simulate(&Variant { settings, repeat: 1, ..variant.clone() })?);
+        results.push(simulate(&Variant { settings, repeat: 1, ..variant.clone() })?);
     }
-    Ok(Numbers::mean_of_runs(&all))
+    Ok(Numbers::mean_of_runs(&results))
 }
 
 /// A parameter before and after a search.
@@ -158,7 +164,8 @@ pub struct FitResult {
 }
 
 /// Searches the free parameters of a document that minimize the squared errors of the fit rows that set them:
-/// parameters that share rows together, the others one after the other, in two rounds. No other row is simulated.
+/// parameters that share rows are searched together, the others one after the other, in two rounds. No other row is
+/// simulated.
 /// Returns the parameters and the root mean square error.
 ///
 /// # Errors
@@ -176,11 +183,14 @@ pub fn search_parameters(
     }
     let rows: Vec<&String> = original.fits.iter().flat_map(|fitted| &fitted.rows).collect();
     let outcomes = simulate_document(runner, &trial, |row| rows.contains(&&row.id));
-    let found = original.fits.iter().zip(&trial.fits);
     // rounded as it was simulated
-    let after = |is: &FitParameter| if is.is_integer { is.value.round() } else { is.value };
-    let found = found.map(|(was, is)| FitResult { name: was.name.clone(), before: was.value, after: after(is) });
-    Ok((found.collect(), mean_square(&outcomes).sqrt()))
+    let simulated_value = |fitted: &FitParameter| if fitted.is_integer { fitted.value.round() } else { fitted.value };
+    let results = original.fits.iter().zip(&trial.fits).map(|(parameter, fitted)| FitResult {
+        name: parameter.name.clone(),
+        before: parameter.value,
+        after: simulated_value(fitted),
+    });
+    Ok((results.collect(), mean_square(&outcomes).sqrt()))
 }
 
 /// Number of rounds over the groups: one group's rows may depend on another's parameters.
@@ -189,9 +199,10 @@ const SEARCH_ROUNDS: usize = 2;
 /// Groups the positions of parameters that share rows.
 fn parameter_groups(document: &ExperimentDocument) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    for (index, fitted) in document.fits.iter().enumerate().filter(|(_, f)| !f.worked_out) {
-        let shares = |other: &usize| document.fits[*other].rows.iter().any(|row| fitted.rows.contains(row));
-        match groups.iter_mut().find(|group| group.iter().any(shares)) {
+    for (index, parameter) in document.fits.iter().enumerate().filter(|(_, f)| !f.worked_out) {
+        let shares_row =
+            |other_index: &usize| document.fits[*other_index].rows.iter().any(|row| parameter.rows.contains(row));
+        match groups.iter_mut().find(|group| group.iter().any(shares_row)) {
             Some(group) => group.push(index),
             None => groups.push(vec![index]),
         }
@@ -208,24 +219,22 @@ fn search_group(
     let rows: Vec<String> = group.iter().flat_map(|index| trial.fits[*index].rows.clone()).collect();
     let start: Vec<f64> = group.iter().map(|index| trial.fits[*index].value).collect();
     let bounds: Vec<[f64; 2]> = group.iter().map(|index| trial.fits[*index].range).collect();
-    let mut failed = None;
+    let mut failure = None;
     let (point, squares) = fit::minimize_within_bounds(&start, &bounds, max_evaluations, |point| {
         for (index, value) in group.iter().zip(point) {
             trial.fits[*index].value = *value;
         }
         let outcomes = simulate_document(runner, trial, |row| row.usage == RowUse::Fit && rows.contains(&row.id));
-        if failed.is_none() {
-            failed = outcomes.iter().find_map(|o| o.failure.as_ref().map(|because| (o.id.clone(), because.clone())));
+        if failure.is_none() {
+            failure = outcomes.iter().find_map(|o| o.failure.as_ref().map(|reason| (o.id.clone(), reason.clone())));
         }
         mean_square(&outcomes)
     });
     for (index, value) in group.iter().zip(&point) {
         trial.fits[*index].value = *value;
     }
-    match failed {
-        Some((row, because)) if !squares.is_finite() => {
-            Err(SearchError::new(&trial.doc, format!("row {row}"), because))
-        }
+    match failure {
+        Some((row, reason)) if !squares.is_finite() => Err(SearchError::new(&trial.doc, format!("row {row}"), reason)),
         _ => Ok(()),
     }
 }

@@ -25,24 +25,25 @@ pub fn simulate_variant(variant: &Variant) -> SimulationResult {
     let settings: Vec<Setting> = variant.settings.iter().map(setting).collect();
     let file = format!("experiments/systems/{name}.toml");
     let no_files = |path: &str| Err(format!("`{path}`: systems of experiments name no files"));
-    let described = read(&file, text, &settings, &no_files).map_err(|problems| problems.to_string())?;
-    let mut simulation = Simulation::new(&described.system).map_err(|error| error.to_string())?;
+    let description = read(&file, text, &settings, &no_files).map_err(|problems| problems.to_string())?;
+    let mut simulation = Simulation::new(&description.system).map_err(|error| error.to_string())?;
     let report = simulation.run(|_| {});
-    let host = &described.system.host;
-    // other interrupts are counted, but are no visits to a processor
-    let others = host.other_interrupts_per_s * host.interrupt_ns as f64 * 1e-9 / f64::from(host.processors.max(1));
-    Ok(report_numbers(&report, others))
+    let host = &description.system.host;
+    // other interrupts use processor time, but are not simulated as visits to a processor
+    let other_interrupt_share =
+        host.other_interrupts_per_s * host.interrupt_ns as f64 * 1e-9 / f64::from(host.processors.max(1));
+    Ok(report_numbers(&report, other_interrupt_share))
 }
 
-/// Extracts the numbers of a report; `others` is the share of processor time in other interrupts.
-fn report_numbers(report: &SimulationReport, others: f64) -> Numbers {
+/// Extracts the numbers of a report; `other_interrupt_share` is the share of processor time in other interrupts.
+fn report_numbers(report: &SimulationReport, other_interrupt_share: f64) -> Numbers {
     let mut numbers = Numbers::default();
     let elapsed_s = report.elapsed_s();
     numbers.insert("elapsed_s", elapsed_s);
     numbers.insert("interrupts_per_s", report.interrupts / elapsed_s);
     let processors = report.components.iter().find(|c| c.kind == ComponentKind::Processor);
     if let Some(processors) = processors {
-        numbers.insert(processor::BUSY, (processors.utilisation() + others).min(1.0));
+        numbers.insert(processor::BUSY, (processors.utilisation() + other_interrupt_share).min(1.0));
         let interrupts_s = report.interrupt_ns * 1e-9 / elapsed_s;
         numbers.insert("interrupt_busy", (interrupts_s / f64::from(processors.servers)).min(1.0));
     }
@@ -50,17 +51,21 @@ fn report_numbers(report: &SimulationReport, others: f64) -> Numbers {
     let mut kinds: Vec<&str> = report.components.iter().map(|c| c.kind.name()).collect();
     kinds.dedup();
     for kind in kinds.into_iter().filter(|kind| *kind != ComponentKind::Processor.name()) {
-        let of_kind: Vec<&Component> = report.components.iter().filter(|c| c.kind.name() == kind).collect();
-        let one = |c: &Component| component_quantities(c.utilisation(), &c.totals, &c.counts, elapsed_s);
-        insert_quantities(&mut numbers, kind, &of_kind.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
+        let components: Vec<&Component> = report.components.iter().filter(|c| c.kind.name() == kind).collect();
+        let quantities = |c: &Component| component_quantities(c.utilisation(), &c.totals, &c.counts, elapsed_s);
+        insert_quantities(
+            &mut numbers,
+            kind,
+            &components.iter().map(|c| (c.name.as_str(), quantities(c))).collect::<Vec<_>>(),
+        );
     }
-    let one = |a: &diskwright_simulator::run::ArrayReport| {
+    let quantities = |a: &diskwright_simulator::run::ArrayReport| {
         component_quantities(a.totals.busy_share(), &a.totals, &a.counts, elapsed_s)
     };
     insert_quantities(
         &mut numbers,
         "array",
-        &report.arrays.iter().map(|a| (a.name.as_str(), one(a))).collect::<Vec<_>>(),
+        &report.arrays.iter().map(|a| (a.name.as_str(), quantities(a))).collect::<Vec<_>>(),
     );
     numbers
 }
@@ -79,23 +84,24 @@ fn component_quantities(busy: f64, totals: &StationTotals, counts: &IoCounts, el
     ]
 }
 
-/// Inserts the quantities of each component by its name, and of all together: sums of rates, means of the rest.
-fn insert_quantities(numbers: &mut Numbers, kind: &str, parts: &[(&str, ComponentQuantities)]) {
-    for (name, values) in parts {
+/// Inserts the quantities of each component by its name, and those of all components: sums of rates, means of the
+/// other quantities.
+fn insert_quantities(numbers: &mut Numbers, kind: &str, components: &[(&str, ComponentQuantities)]) {
+    for (name, values) in components {
         for (quantity, value) in values {
             numbers.insert(format!("{kind}.{}.{quantity}", path_name(name)), *value);
         }
     }
-    let Some((_, first)) = parts.first() else { return };
+    let Some((_, first)) = components.first() else { return };
     for (index, (quantity, _)) in first.iter().enumerate() {
-        let sum: f64 = parts.iter().map(|(_, values)| values[index].1).sum();
-        let all = if quantity.ends_with("_per_s") { sum } else { sum / parts.len() as f64 };
-        numbers.insert(format!("{kind}.{quantity}"), all);
+        let sum: f64 = components.iter().map(|(_, values)| values[index].1).sum();
+        let combined = if quantity.ends_with("_per_s") { sum } else { sum / components.len() as f64 };
+        numbers.insert(format!("{kind}.{quantity}"), combined);
     }
 }
 
 fn insert_workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed_s: f64) {
-    let mut all = WorkloadSums::default();
+    let mut total = WorkloadSums::default();
     for workload in workloads {
         let sums = WorkloadSums::from_report(workload);
         sums.insert_into_numbers(numbers, &format!("workload.{}", path_name(&workload.name)), elapsed_s);
@@ -107,9 +113,9 @@ fn insert_workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed
                 numbers.insert(format!("{path}.{}.span_s", path_name(&span.name)), (span.to - span.from) as f64 * 1e-9);
             }
         }
-        all.add_sums(&sums);
+        total.add_sums(&sums);
     }
-    all.insert_into_numbers(numbers, "workload", elapsed_s);
+    total.insert_into_numbers(numbers, "workload", elapsed_s);
 }
 
 /// Sums over workloads.

@@ -18,7 +18,7 @@ use crate::demand::Demand;
 use crate::design_part::{DesignPart, volume_need};
 use crate::reliability::gamma_share;
 
-/// Name of a design's members together among its parts.
+/// Name under which all members of a design are one of its parts.
 pub const MEMBERS_PART: &str = "members";
 
 /// Members of one part at a RAID level.
@@ -59,22 +59,22 @@ impl DesignResponse {
 struct SequentialRequests {
     /// Shares of the reads and of the writes.
     shares: [f64; 2],
-    /// Time of the others on an idle design, less that of these: the transfer, s.
+    /// Time that such a request saves on an idle design, s: the response of a random request minus the transfer.
     saving_s: [f64; 2],
-    /// All work of the arms, relative to the work if every request were random.
+    /// Total work of the arms, relative to the work if every request were random.
     arm_work: f64,
 }
 
-/// Describes the volume for the solver, which treats all requests as random: limits are raised by what sequential
-/// requests count for less.
+/// Describes the volume for the solver. The solver treats all requests as random, so the limits are raised by the
+/// factor by which sequential requests count less.
 fn with_merged_limits(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
-    let (less, all) = (volume_need(spec, demand), volume_need(spec, random));
-    let higher = |limit: RateLimit, index: usize| RateLimit {
-        baseline: limit.baseline * all[index] / less[index],
-        burst: limit.burst * all[index] / less[index],
+    let (need, random_need) = (volume_need(spec, demand), volume_need(spec, random));
+    let raised = |limit: RateLimit, index: usize| RateLimit {
+        baseline: limit.baseline * random_need[index] / need[index],
+        burst: limit.burst * random_need[index] / need[index],
         ..limit
     };
-    VolumeSpec { operations: higher(spec.operations, 0), bytes: higher(spec.bytes, 1), ..spec.clone() }
+    VolumeSpec { operations: raised(spec.operations, 0), bytes: raised(spec.bytes, 1), ..spec.clone() }
 }
 
 /// Rounds a size to blocks, at least one.
@@ -99,7 +99,7 @@ impl StorageDesign<'_> {
         (reads + writes) / f64::from(self.count)
     }
 
-    /// True if it has stripe units.
+    /// True if the design has stripe units.
     pub fn is_striped(&self) -> bool {
         self.count > 1 && !matches!(self.level, ArrayLevel::Linear | ArrayLevel::Raid1)
     }
@@ -137,9 +137,9 @@ impl StorageDesign<'_> {
     }
 
     /// Shares of the reads and of the writes that continue where the previous request on the same rotating disk ended:
-    /// that one belongs to the stream as well, and is of the same kind. In a stream over stripe units, each member has
-    /// a stream. Small writes to parity read first, so they never continue, and their I/Os stand between the reads;
-    /// copies are read in turns, and data read from one copy was not read from the other.
+    /// the previous request must belong to the stream as well, and be of the same kind. In a stream over stripe units,
+    /// each member has a stream. Small writes to parity read first, so they never continue, and their I/Os stand
+    /// between the reads; copies are read in turns, and data read from one copy was not read from the other.
     fn sequential_shares(&self, demand: &Demand) -> [f64; 2] {
         let share = demand.sequential_share.unwrap_or(0.0);
         let (reads, info) = (demand.read_share(), self.level.info());
@@ -147,9 +147,9 @@ impl StorageDesign<'_> {
             let ios = reads + (1.0 - reads) * write_cost(self.level, self.count);
             return [share * share * reads / ios.max(1e-9), 0.0];
         }
-        let mirrored = matches!(self.level, ArrayLevel::Raid1 | ArrayLevel::Raid10 | ArrayLevel::Raid01);
-        let copies = mirrored && self.count > 1;
-        [if copies { 0.0 } else { share * share * reads }, share * share * (1.0 - reads)]
+        let is_mirrored = matches!(self.level, ArrayLevel::Raid1 | ArrayLevel::Raid10 | ArrayLevel::Raid01);
+        let has_copies = is_mirrored && self.count > 1;
+        [if has_copies { 0.0 } else { share * share * reads }, share * share * (1.0 - reads)]
     }
 
     /// Savings by requests that continue the previous one; `None` if there are none, or if every position is treated as
@@ -168,18 +168,19 @@ impl StorageDesign<'_> {
             return Ok(None);
         };
         let transfer = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| bytes / rate);
-        let saved_s = [0, 1].map(|kind| (idle.read_write_s[kind] - transfer[kind]).max(0.0));
+        let saving_s = [0, 1].map(|kind| (idle.read_write_s[kind] - transfer[kind]).max(0.0));
         // I/Os of each kind on the members; small writes to parity need several
         let ios = [demand.reads_per_s, demand.writes_per_s * write_cost(self.level, self.count)];
+        // the time saved, as I/Os
         let saved = [0, 1].map(|kind| match idle.read_write_s[kind] > 0.0 {
-            true => ios[kind] * shares[kind] * saved_s[kind] / idle.read_write_s[kind],
+            true => ios[kind] * shares[kind] * saving_s[kind] / idle.read_write_s[kind],
             false => 0.0,
         });
-        let work = 1.0 - (saved[0] + saved[1]) / (ios[0] + ios[1]);
-        Ok(Some(SequentialRequests { shares, saving_s: saved_s, arm_work: work }))
+        let arm_work = 1.0 - (saved[0] + saved[1]) / (ios[0] + ios[1]);
+        Ok(Some(SequentialRequests { shares, saving_s, arm_work }))
     }
 
-    /// Predicts its response; `None` if it cannot keep up.
+    /// Predicts the response of the design; `None` if it cannot keep up.
     ///
     /// # Errors
     /// The part that cannot be solved.
@@ -194,14 +195,16 @@ impl StorageDesign<'_> {
         }
         // positions are treated as random: the order of sequential requests is left to the simulation
         let random = Demand { sequential_share: None, ..demand.clone() };
-        // a cache accepts writes at once; what it passes on is the same as without it
+        // a cache accepts writes at once, and passes on the same I/Os as without it
         let write_back = self.path.filter(|path| path.write_back);
-        let through = StorageDesign { path: self.path.map(|path| DesignPath { write_back: false, ..path }), ..*self };
-        let continued = self.sequential_requests(demand, &random)?;
-        let load = continued.as_ref().map_or(random.clone(), |continued| random.scaled_by(continued.arm_work));
-        let mut system = through.to_system(&load, 0);
-        let joins = demand.sequential_share.is_some_and(|share| share > 0.0);
-        if let (DeviceModel::Volume(spec), Some(group), true) = (&self.part.device, system.drives.first_mut(), joins) {
+        let path = self.path.map(|path| DesignPath { write_back: false, ..path });
+        let without_cache = StorageDesign { path, ..*self };
+        let sequential = self.sequential_requests(demand, &random)?;
+        let load = sequential.as_ref().map_or(random.clone(), |sequential| random.scaled_by(sequential.arm_work));
+        let mut system = without_cache.to_system(&load, 0);
+        let is_merged = demand.sequential_share.is_some_and(|share| share > 0.0);
+        let first_group = system.drives.first_mut().filter(|_| is_merged);
+        if let (DeviceModel::Volume(spec), Some(group)) = (&self.part.device, first_group) {
             group.device = DeviceModel::Volume(Arc::new(with_merged_limits(spec, demand, &random)));
         }
         match analytic::solve(&system) {
@@ -224,9 +227,9 @@ impl StorageDesign<'_> {
                 busiest.sort_by(|a, b| b.1.total_cmp(&a.1));
                 let mut kinds_s = [solution.read_response_s, solution.write_response_s];
                 let mut mean_s = solution.response_s;
-                if let Some(continued) = continued {
+                if let Some(sequential) = sequential {
                     for kind in [0, 1] {
-                        kinds_s[kind] -= continued.shares[kind] * continued.saving_s[kind];
+                        kinds_s[kind] -= sequential.shares[kind] * sequential.saving_s[kind];
                     }
                     mean_s = demand.mean_of(kinds_s);
                 }
@@ -241,8 +244,8 @@ impl StorageDesign<'_> {
         }
     }
 
-    /// Limits of parallel volumes, each with its share of the requests: those of operations and of bytes by name, with
-    /// their utilization, the highest first.
+    /// Limits of parallel volumes, each of which has its share of the requests: the limits of operations and of bytes
+    /// by name, with their utilization, the highest first.
     fn volume_limits(&self, spec: &VolumeSpec, demand: &Demand) -> Vec<(String, f64)> {
         let each = demand.scaled_by(1.0 / f64::from(self.count));
         let need = volume_need(spec, &each);
@@ -255,37 +258,42 @@ impl StorageDesign<'_> {
         limits
     }
 
-    /// Estimates 95 and 99 % of responses: reads and writes each as a gamma distribution of their mean and of the
-    /// variance of an idle design and of waits. That of a wait W is W² + 2/3 W E[S³] / E[S²] (Takács, for M/G/1: W² + λ
-    /// E[S³] / (3 (1 - ρ)) with W = λ E[S²] / (2 (1 - ρ))). Small writes to parity wait twice. The short list has those
-    /// of the simulation.
+    /// Estimates the 95th and 99th percentile of the response. Reads and writes each have a gamma distribution with
+    /// their mean, and with the sum of two variances: that of an idle design, and that of waits. The variance of a wait
+    /// W is W² + 2/3 W E[S³] / E[S²] (Takács, for M/G/1: W² + λ E[S³] / (3 (1 - ρ)) with W = λ E[S²] / (2 (1 - ρ))).
+    /// Small writes to parity wait twice. Designs on the short list have the percentiles of the simulation instead.
     pub fn estimate_percentiles(&self, demand: &Demand, response: &DesignResponse) -> Option<[f64; 2]> {
         let idle = self.predict_response(&demand.scaled_by(1e-4)).ok()??;
         let (share, cv2) = (demand.read_share(), self.squared_variation());
-        let turns = [1.0, if self.level.info().parities > 0 { 2.0 } else { 1.0 }];
+        // number of times that a read and a write wait
+        let wait_counts = [1.0, if self.level.info().parities > 0 { 2.0 } else { 1.0 }];
         // a member's service time
-        let service = if idle.read_write_s[0] > 0.0 { idle.read_write_s[0] } else { idle.read_write_s[1] / turns[1] };
-        let rest = 2.0 / 3.0
+        let [idle_read_s, idle_write_s] = idle.read_write_s;
+        let service = if idle_read_s > 0.0 { idle_read_s } else { idle_write_s / wait_counts[1] };
+        // 2/3 E[S³] / E[S²]
+        let wait_factor_s = 2.0 / 3.0
             * match &self.part.volume {
                 // a request that waits for a limit waits for its next token
                 Some(_) => response.busiest_share() * f64::from(self.count) / demand.requests_per_s(),
                 None => service * (1.0 + 3.0 * cv2) / (1.0 + cv2),
             };
-        let mut parts: Vec<(f64, f64, f64)> = Vec::new();
+        // share, mean and variance of the reads and of the writes
+        let mut kinds: Vec<(f64, f64, f64)> = Vec::new();
         for (kind, share) in [share, 1.0 - share].into_iter().enumerate().filter(|(_, share)| *share > 0.0) {
             let (mean, idle) = (response.read_write_s[kind], idle.read_write_s[kind]);
             let wait = (mean - idle).max(0.0);
-            let still = cv2 * service.min(idle).powi(2) * turns[kind];
-            parts.push((share, mean, (still + wait * wait / turns[kind] + wait * rest).max(1e-6 * mean * mean)));
+            let idle_variance = cv2 * service.min(idle).powi(2) * wait_counts[kind];
+            let variance = idle_variance + wait * wait / wait_counts[kind] + wait * wait_factor_s;
+            kinds.push((share, mean, variance.max(1e-6 * mean * mean)));
         }
-        let below = |time: f64| -> f64 {
-            parts.iter().map(|(share, mean, v)| share * gamma_share(mean * mean / v, time * mean / v)).sum()
+        let share_below = |time: f64| -> f64 {
+            kinds.iter().map(|(share, mean, v)| share * gamma_share(mean * mean / v, time * mean / v)).sum()
         };
-        Some([0.95, 0.99].map(|wanted| {
+        Some([0.95, 0.99].map(|percentile| {
             let (mut low, mut high) = (0.0, 100.0 * response.mean_s);
             for _ in 0..40 {
                 let middle = 0.5 * (low + high);
-                if below(middle) < wanted { low = middle } else { high = middle }
+                if share_below(middle) < percentile { low = middle } else { high = middle }
             }
             high
         }))
@@ -303,7 +311,7 @@ impl StorageDesign<'_> {
     }
 }
 
-/// Operation classes of a demand: random requests, and those that continue where the last one ended (in one stream).
+/// Operation classes of a demand: random requests, and requests that continue where the last one ended (in one stream).
 fn operation_classes(demand: &Demand) -> Vec<OperationClass> {
     let transfer = OperationTransfer {
         read_share: demand.read_share(),

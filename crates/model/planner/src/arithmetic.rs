@@ -46,7 +46,7 @@ pub fn back_end_per_s(reads: f64, writes: f64, factor: f64) -> f64 {
     reads + factor * writes
 }
 
-/// Front-end I/Os per second of drives with `raw` together: raw / (r + w p). Rule 1.
+/// Front-end I/Os per second of drives that sustain `raw` I/Os per second together: raw / (r + w p). Rule 1.
 pub fn front_end_per_s(raw: f64, read_share: f64, factor: f64) -> f64 {
     raw / (read_share + (1.0 - read_share) * factor)
 }
@@ -95,16 +95,17 @@ pub fn slowest_index(rates: &[f64]) -> Option<usize> {
 /// ```
 pub fn front_end_from_member_io(level: ArrayLevel, members: u16, reads: f64, writes: f64) -> Option<(f64, f64)> {
     let info = level.info();
-    let (written, read) = match info.form {
+    // I/Os of a small write
+    let (write_ios, read_ios) = match info.form {
         LevelForm::Parity => {
-            let written = 1.0 + f64::from(info.parities);
-            (written, write_cost(level, members) - written)
+            let write_ios = 1.0 + f64::from(info.parities);
+            (write_ios, write_cost(level, members) - write_ios)
         }
         _ => (level.small_write_factor(members), 0.0),
     };
-    let front = writes / written;
-    let left = reads - front * read;
-    (left >= 0.0).then_some((left, front))
+    let front_writes = writes / write_ios;
+    let front_reads = reads - front_writes * read_ios;
+    (front_reads >= 0.0).then_some((front_reads, front_writes))
 }
 
 /// Usable capacity, in members, of striped groups of RAID 5 or 6 (RAID 50, RAID 60): each group has its own parities.

@@ -30,11 +30,11 @@ pub(crate) fn design_steps(
     demand: &Demand,
     limits: &PlanLimits,
 ) -> Vec<ArithmeticStep> {
-    let mut all = load_steps(design, planned, demand);
-    all.extend(path_steps(design, planned, demand));
-    all.extend(capacity_steps(design, planned, demand, limits));
-    all.extend(price_steps(planned, limits));
-    all
+    let mut steps = load_steps(design, planned, demand);
+    steps.extend(path_steps(design, planned, demand));
+    steps.extend(capacity_steps(design, planned, demand, limits));
+    steps.extend(price_steps(planned, limits));
+    steps
 }
 
 fn new_step(figure: &'static str, formula: &'static str, numbers: String, value: f64) -> ArithmeticStep {
@@ -46,7 +46,7 @@ fn format_number(value: f64) -> String {
     format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
 }
 
-/// Number of pieces of a request, if stripe units are smaller than it.
+/// Number of stripe units that a request spans.
 fn stripe_pieces(design: &StorageDesign<'_>, bytes: f64) -> f64 {
     if design.is_striped() { (bytes / design.unit_bytes as f64).max(1.0) } else { 1.0 }
 }
@@ -165,11 +165,11 @@ fn capacity_steps(
         format!("{} x {}", format_number(members), format_number(design.part.capacity_bytes)),
         planned.usable_bytes,
     );
-    let mut all = vec![usable_step];
+    let mut steps = vec![usable_step];
     if let (Some(seconds), Some(rate)) = (planned.rebuild_s, design.part.stream_bytes_per_s) {
         let rate = rate.min(crate::reliability::MD_CEILING_BYTES_PER_S);
         let numbers = format!("{} / {}", format_number(design.part.capacity_bytes), format_number(rate));
-        all.push(new_step("rebuild_s", "capacity of a member / rate of a rebuild", numbers, seconds));
+        steps.push(new_step("rebuild_s", "capacity of a member / rate of a rebuild", numbers, seconds));
     }
     // a design that does not hold today's data is full at once
     let full_after = planned.full_after_days.filter(|days| *days > 0.0);
@@ -180,14 +180,14 @@ fn capacity_steps(
             format_number(used),
             format_number(growth.bytes_per_day)
         );
-        all.push(new_step("full_after_days", "(usable - in use today) / growth per day", numbers, days));
+        steps.push(new_step("full_after_days", "(usable - in use today) / growth per day", numbers, days));
     }
     if let (Some(horizon), Some(used)) = (&planned.horizon, demand.capacity_bytes) {
         // the plan never covers less than today's use
         let growth = demand.growth.map_or(0.0, |growth| growth.bytes_per_day.max(0.0));
         let (used, days) = (format_number(used), format_number(limits.horizon_days));
         let needed = format!("{used} + {} x {days}", format_number(growth));
-        all.push(new_step(
+        steps.push(new_step(
             "horizon.capacity_bytes",
             "in use today + growth per day (at least 0) x days",
             needed,
@@ -196,13 +196,13 @@ fn capacity_steps(
         let numbers =
             format!("{} / ({} / {used})", format_number(planned.headroom), format_number(horizon.capacity_bytes));
         let formula = "headroom today / (space needed then / today), assuming that the load grows with the data";
-        all.push(new_step("horizon.headroom", formula, numbers, horizon.headroom));
+        steps.push(new_step("horizon.headroom", formula, numbers, horizon.headroom));
     }
-    all
+    steps
 }
 
 fn price_steps(planned: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep> {
-    let mut all = Vec::new();
+    let mut steps = Vec::new();
     if let Some(price) = planned.price {
         let item = |item: &crate::purchase::BoughtItem| {
             let each = item.price.unwrap_or(f64::NAN) / f64::from(item.count.max(1));
@@ -210,23 +210,23 @@ fn price_steps(planned: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticSt
         };
         let numbers =
             if planned.bought.is_empty() { "0".into() } else { join_numbers(planned.bought.iter().map(item)) };
-        all.push(new_step("price", "quantity x unit price, summed", numbers, price));
+        steps.push(new_step("price", "quantity x unit price, summed", numbers, price));
         if let (Some(cost), PricePeriod::Month) = (planned.cost, planned.price_period) {
             let numbers = format!("{} x 12 x {}", format_number(price), format_number(limits.years));
-            all.push(new_step("cost", "price per month x 12 x years", numbers, cost));
+            steps.push(new_step("cost", "price per month x 12 x years", numbers, cost));
         }
     }
     if let Some(watts) = planned.watts {
         let drives = planned.count + planned.spares;
-        let boards = planned.controller.as_ref().map(|c| (c.count, c.watts_each.unwrap_or(f64::NAN)));
-        let rest = boards.map_or(0.0, |(count, each)| f64::from(count) * each);
-        let mut numbers = format!("{drives} x {}", format_number((watts - rest) / f64::from(drives)));
-        if let Some((count, each)) = boards {
+        let controllers = planned.controller.as_ref().map(|c| (c.count, c.watts_each.unwrap_or(f64::NAN)));
+        let controller_watts = controllers.map_or(0.0, |(count, each)| f64::from(count) * each);
+        let mut numbers = format!("{drives} x {}", format_number((watts - controller_watts) / f64::from(drives)));
+        if let Some((count, each)) = controllers {
             numbers += &format!(" + {count} x {}", format_number(each));
         }
-        all.push(new_step("watts", "quantity x active power of one, summed", numbers, watts));
+        steps.push(new_step("watts", "quantity x active power of one, summed", numbers, watts));
     }
-    all
+    steps
 }
 
 fn join_numbers(items: impl Iterator<Item = String>) -> String {

@@ -1,4 +1,4 @@
-//! Replays limits of every kind along a load: when credits run out, for how long, and what would then not be served.
+//! Replays limits of every kind along a load: when credits run out, for how long, and which requests then wait.
 //!
 //! A bucket fills at its baseline and is drawn from at the rate of use; buckets are full at the beginning (AWS EC2 user
 //! guide, "I/O credits and burst performance": 5.4 million credits, `credits / (burst - baseline)` seconds at full
@@ -55,7 +55,7 @@ pub struct BucketReplay {
     pub lowest_balance: Option<f64>,
     /// Seconds in which more was requested than allowed.
     pub throttled_s: f64,
-    /// Of these, those with an empty bucket.
+    /// Part of these seconds in which the bucket was empty.
     pub seconds_at_nothing: f64,
     /// First time at which more was requested than allowed, RFC 3339.
     pub first: Option<String>,
@@ -63,21 +63,27 @@ pub struct BucketReplay {
     pub longest_delay_s: f64,
 }
 
-/// Replays a limit along a load; a share `goes_on` of the requests continue where the last one ended.
-pub fn replay_bucket(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, goes_on: f64) -> BucketReplay {
+/// Replays a limit along a load. `continuing_share` is the share of the requests that continue where the last one
+/// ended.
+pub fn replay_bucket(
+    bucket: &CreditBucket,
+    ticks: &[LoadTick],
+    rule: &OperationRule,
+    continuing_share: f64,
+) -> BucketReplay {
     let mut state =
         CreditLevel { balance: bucket.credits, backlog: 0.0, lowest_balance: bucket.credits, ..Default::default() };
     let mut first = None;
     let start = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
-    let mut topped = 0;
+    let mut top_ups = 0;
     for tick in ticks {
-        if let Some(every) = bucket.top_up_s {
-            let periods = ((tick.time_ns - start) as f64 * 1e-9 / every) as i64;
-            if periods > topped {
-                (topped, state.balance) = (periods, bucket.credits);
+        if let Some(interval_s) = bucket.top_up_s {
+            let periods = ((tick.time_ns - start) as f64 * 1e-9 / interval_s) as i64;
+            if periods > top_ups {
+                (top_ups, state.balance) = (periods, bucket.credits);
             }
         }
-        let [operations, bytes] = counted_rates(tick, rule, goes_on);
+        let [operations, bytes] = counted_rates(tick, rule, continuing_share);
         let demand = if bucket.unit == BucketUnit::Bytes { bytes } else { operations };
         let throttled = state.advance_tick(bucket, demand, f64::from(tick.seconds));
         if throttled > 0.0 && first.is_none() {
@@ -102,25 +108,25 @@ pub fn replay_bucket(bucket: &CreditBucket, ticks: &[LoadTick], rule: &Operation
 /// Seconds between ticks of which nothing is known. A replay leaves credits and backlog unchanged over them, because
 /// their use is unknown.
 pub fn unknown_time_s(ticks: &[LoadTick]) -> f64 {
-    let between = |pair: &[LoadTick]| {
+    let gap_between = |pair: &[LoadTick]| {
         let length_s = f64::from(pair[1].seconds);
         let gap_s = (pair[1].time_ns - pair[0].time_ns) as f64 * 1e-9 - length_s;
         // ticks come a little early or late
         if gap_s > 0.05 * length_s { gap_s } else { 0.0 }
     };
     // the sum of nothing is -0
-    ticks.windows(2).map(between).fold(0.0, |sum, gap_s| sum + gap_s)
+    ticks.windows(2).map(gap_between).fold(0.0, |sum, gap_s| sum + gap_s)
 }
 
 /// Operations and bytes per second as a provider counts them. The mean size stands for all requests, so that a mix of
 /// sizes is counted somewhat too low.
-fn counted_rates(tick: &LoadTick, rule: &OperationRule, goes_on: f64) -> [f64; 2] {
+fn counted_rates(tick: &LoadTick, rule: &OperationRule, continuing_share: f64) -> [f64; 2] {
     let mut sums = [0.0; 2];
-    for (count, bytes, write) in [(tick.reads, tick.read_bytes, false), (tick.writes, tick.write_bytes, true)] {
+    for (count, bytes, is_write) in [(tick.reads, tick.read_bytes, false), (tick.writes, tick.write_bytes, true)] {
         let (count, bytes) = (f64::from(count), f64::from(bytes));
         if count > 0.0 {
-            let each = rule.count_request(bytes / count, write, goes_on);
-            sums.iter_mut().zip(each).for_each(|(sum, each)| *sum += count * each);
+            let counted = rule.count_request(bytes / count, is_write, continuing_share);
+            sums.iter_mut().zip(counted).for_each(|(sum, each)| *sum += count * each);
         }
     }
     sums
@@ -139,42 +145,42 @@ struct CreditLevel {
 impl CreditLevel {
     /// Advances by one tick; returns the seconds of it in which more was requested than allowed.
     fn advance_tick(&mut self, bucket: &CreditBucket, demand: f64, seconds: f64) -> f64 {
-        let mut left = seconds;
+        let mut remaining_s = seconds;
         let mut throttled = 0.0;
         // the rate is constant within a tick, which is cut where the bucket or the backlog becomes empty
         for _ in 0..4 {
-            if left <= 1e-9 {
+            if remaining_s <= 1e-9 {
                 break;
             }
             let allowed = if self.balance > 0.0 { bucket.burst } else { bucket.baseline };
             let served = if self.backlog > 0.0 { allowed } else { demand.min(allowed) };
             let drain = if bucket.credits > 0.0 { served - bucket.baseline } else { 0.0 };
-            let grows = demand - served;
-            let waits = self.backlog > 0.0 || grows > 0.0;
+            let backlog_growth = demand - served;
+            let is_waiting = self.backlog > 0.0 || backlog_growth > 0.0;
             let until_empty = if drain > 0.0 { self.balance / drain } else { f64::INFINITY };
-            let until_done = if grows < 0.0 { self.backlog / -grows } else { f64::INFINITY };
-            let step = left.min(until_empty).min(until_done);
+            let until_served = if backlog_growth < 0.0 { self.backlog / -backlog_growth } else { f64::INFINITY };
+            let step = remaining_s.min(until_empty).min(until_served);
             debug_assert!(step >= 0.0, "time goes back by {step} s");
-            let waited = self.backlog;
+            let backlog_before = self.backlog;
             self.balance = (self.balance - drain * step).clamp(0.0, bucket.credits);
-            self.backlog = (self.backlog + grows * step).max(0.0);
+            self.backlog = (self.backlog + backlog_growth * step).max(0.0);
             if step == until_empty {
                 self.balance = 0.0;
             }
-            if step == until_done {
+            if step == until_served {
                 self.backlog = 0.0;
             }
             self.lowest_balance = self.lowest_balance.min(self.balance);
-            if waits {
+            if is_waiting {
                 throttled += step;
-                let empty = bucket.credits > 0.0 && allowed <= bucket.baseline;
-                self.empty_s += if empty { step } else { 0.0 };
+                let is_empty = bucket.credits > 0.0 && allowed <= bucket.baseline;
+                self.empty_s += if is_empty { step } else { 0.0 };
                 // in a long tick, everything that waited at its beginning may be served at its end
-                self.delay_s = self.delay_s.max(waited.max(self.backlog) / allowed);
+                self.delay_s = self.delay_s.max(backlog_before.max(self.backlog) / allowed);
             }
-            left -= step;
+            remaining_s -= step;
         }
-        debug_assert!(left <= 1e-9, "{left} s of a tick of {seconds} s were not replayed");
+        debug_assert!(remaining_s <= 1e-9, "{remaining_s} s of a tick of {seconds} s were not replayed");
         self.throttled_s += throttled;
         throttled
     }
@@ -194,18 +200,20 @@ pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Op
         credits: burst.map_or(0.0, |rule| rule.credits),
         top_up_s: None,
     };
-    let more = offer.byte_burst.filter(|rule| gib < rule.below_gib);
-    let max_rate = more.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.max * unit));
-    let has_more = more.is_some() && max_rate > bytes;
-    let flow = CreditBucket {
+    let byte_burst = offer.byte_burst.filter(|rule| gib < rule.below_gib);
+    let max_rate = byte_burst.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.max * unit));
+    let has_byte_burst = byte_burst.is_some() && max_rate > bytes;
+    let throughput = CreditBucket {
         name: "volume bytes",
         unit: BucketUnit::Bytes,
         baseline: bytes,
-        burst: if has_more { max_rate } else { bytes },
-        credits: more.filter(|_| has_more).map_or(0.0, |rule| (rule.credits + rule.credits_per_gib * gib) * unit),
+        burst: if has_byte_burst { max_rate } else { bytes },
+        credits: byte_burst
+            .filter(|_| has_byte_burst)
+            .map_or(0.0, |rule| (rule.credits + rule.credits_per_gib * gib) * unit),
         top_up_s: None,
     };
-    vec![operations, flow]
+    vec![operations, throughput]
 }
 
 /// Returns the limits of an instance. One that holds its maximum for 30 minutes in 24 hours has credits for that,

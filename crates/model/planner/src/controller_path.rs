@@ -1,9 +1,9 @@
 //! The path from a host to the drives of a design: controllers, their channels, the bus that they share, and a
 //! controller's own cache.
 //!
-//! Members are dealt out over the channels in turn. Data pass the channel, the controller's link and the bus, one after
+//! Members are assigned to the channels in turn. Data pass the channel, the controller's link and the bus, one after
 //! another; the utilizations show which of them saturates first. A cache accepts writes at once and passes them on as
-//! fast as the drives can (a battery preserves them); drives have as much to do as without it.
+//! fast as the drives can (a battery preserves them). The drives do as much work as without a cache.
 
 use diskwright_base::user_input::nearest_word;
 use diskwright_simulator::DeviceModel;
@@ -157,17 +157,17 @@ pub(crate) fn list_paths(
     if offers.is_empty() || class == DriveClass::Cloud {
         return vec![None];
     }
-    let mut all = Vec::new();
-    for (offer, row) in offers.iter().enumerate().filter(|(_, row)| row.takes_class(class)) {
+    let mut paths = Vec::new();
+    for (offer_index, offer) in offers.iter().enumerate().filter(|(_, offer)| offer.takes_class(class)) {
         for controllers in 1..=limits.max_controllers {
-            all.push(Some(JudgedPath { offer_index: offer, controllers, write_back: false }));
+            paths.push(Some(JudgedPath { offer_index, controllers, write_back: false }));
         }
-        if row.cache_mib.is_some() {
+        if offer.cache_mib.is_some() {
             // an array that a controller manages is on that controller alone
-            all.push(Some(JudgedPath { offer_index: offer, controllers: 1, write_back: true }));
+            paths.push(Some(JudgedPath { offer_index, controllers: 1, write_back: true }));
         }
     }
-    all
+    paths
 }
 
 impl DesignPath<'_> {
@@ -200,7 +200,7 @@ impl DesignPath<'_> {
         rates.into_iter().flatten().map(|rate| bytes / (rate * 1e6)).sum()
     }
 
-    /// Number of drives on a channel, dealt out in turn.
+    /// Number of drives on a channel, if drives are assigned in turn.
     fn drives_on_channel(&self, drives: u32, channel: u16) -> u32 {
         let channels = u32::from(self.channel_count());
         drives / channels + u32::from(u32::from(channel) < drives % channels)
@@ -210,7 +210,7 @@ impl DesignPath<'_> {
     pub(crate) fn simulator_number(&self, drive: u32, drives: u32) -> u32 {
         let channels = u32::from(self.channel_count());
         let channel = (drive % channels) as u16;
-        (0..channel).map(|before| self.drives_on_channel(drives, before)).sum::<u32>() + drive / channels
+        (0..channel).map(|earlier| self.drives_on_channel(drives, earlier)).sum::<u32>() + drive / channels
     }
 
     /// Puts the drives of a system with one group on channels and controllers.

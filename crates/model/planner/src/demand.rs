@@ -22,7 +22,7 @@ pub struct Demand {
     pub response: Option<ResponseTarget>,
     /// Requests in flight in all, as measured where the load is today.
     pub queue: Option<f64>,
-    /// Percentile of the load over time that the rates are; `None` if they were typed.
+    /// Percentile of the load over time to which the rates correspond; `None` if they were typed.
     pub percentile: Option<f64>,
     /// Growth of the capacity that is needed.
     pub growth: Option<CapacityGrowth>,
@@ -59,7 +59,7 @@ pub enum ResponseStatistic {
 }
 
 impl ResponseStatistic {
-    /// All of them.
+    /// All statistics.
     pub const ALL: [ResponseStatistic; 3] = [ResponseStatistic::Mean, ResponseStatistic::P95, ResponseStatistic::P99];
 
     /// `mean`, `p95` or `p99`.

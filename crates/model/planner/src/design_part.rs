@@ -33,7 +33,7 @@ pub struct DesignPart {
     pub capacity_bytes: f64,
     /// Bytes per second of a long transfer, averaged over the drive.
     pub stream_bytes_per_s: Option<f64>,
-    /// Bytes per second at its beginning: on the outer tracks of a disk.
+    /// Bytes per second of a long transfer at the beginning of the drive: on the outer tracks of a disk.
     pub outer_bytes_per_s: Option<f64>,
     /// Price of each.
     pub price: Option<PartPrice>,
@@ -120,7 +120,7 @@ fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -
         class: entry.class,
         capacity_bytes: entry.capacity_bytes as f64,
         stream_bytes_per_s: stream.map(|[mean, _]| mean),
-        outer_bytes_per_s: stream.map(|[_, first]| first),
+        outer_bytes_per_s: stream.map(|[_, outer]| outer),
         device,
         price,
         watts: prices.drive_power(&entry.id).cloned(),
@@ -143,13 +143,13 @@ pub fn list_parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart
             parts.push(drive_part(entry, prices, limits)?);
         }
     }
-    let some = limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names_part(&offer.id));
-    if some && limits.existing.is_none() {
+    let wants_volumes = limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names_part(&offer.id));
+    if wants_volumes && limits.existing.is_none() {
         let instance = limits.instance_caps()?;
         for offer in &prices.volumes {
-            let named = limits.drives.is_empty() || limits.names_part(&offer.id);
-            let fits = instance.is_none_or(|caps| caps.provider == offer.provider);
-            if named && fits && limits.allows_kind(DriveClass::Cloud, Some(offer)) {
+            let is_named = limits.drives.is_empty() || limits.names_part(&offer.id);
+            let is_of_provider = instance.is_none_or(|caps| caps.provider == offer.provider);
+            if is_named && is_of_provider && limits.allows_kind(DriveClass::Cloud, Some(offer)) {
                 add_volumes(offer, demand, limits, instance, &mut parts);
             }
         }
@@ -164,19 +164,20 @@ fn list_drives(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
         // members of an array are alike, so additions are the same drive
         (_, Some(existing)) => vec![&existing.drive],
         (true, None) => {
-            let own = limits.own_drives.iter().map(|entry| &entry.id);
+            let own_ids = limits.own_drives.iter().map(|entry| &entry.id);
             let offered = prices.drives.iter().filter(|row| row.price.is_some()).map(|row| &row.id);
-            own.chain(offered).chain(prices.groups.iter().flat_map(|group| &group.drives)).collect()
+            own_ids.chain(offered).chain(prices.groups.iter().flat_map(|group| &group.drives)).collect()
         }
         (false, None) => limits.drives.iter().filter(|id| limits.find_volume(id).is_none()).collect(),
     };
     let mut entries: Vec<&CatalogueEntry> = Vec::new();
     for name in names {
         let Some(entry) = limits.find_drive(name).filter(|entry| entry.class != DriveClass::Cloud) else {
-            let own = limits.own_drives.iter().chain(catalogue::built_in_entries()).map(|entry| entry.id.as_str());
-            let short = prices.volumes.iter().filter_map(|offer| offer.id.split_once('-')).map(|(_, name)| name);
-            let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str())).chain(short);
-            let near = nearest_word(&name.to_lowercase(), all).map(str::to_owned);
+            let drives = limits.own_drives.iter().chain(catalogue::built_in_entries());
+            let drive_ids = drives.map(|entry| entry.id.as_str());
+            let short_ids = prices.volumes.iter().filter_map(|offer| offer.id.split_once('-')).map(|(_, name)| name);
+            let known = drive_ids.chain(prices.volumes.iter().map(|offer| offer.id.as_str())).chain(short_ids);
+            let near = nearest_word(&name.to_lowercase(), known).map(str::to_owned);
             return Err(PlanError::Unknown { kind: "drive or volume", name: name.clone(), near });
         };
         if !entries.iter().any(|other| other.id == entry.id) {
@@ -186,7 +187,7 @@ fn list_drives(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
     Ok(entries)
 }
 
-/// Utilizations of volumes at the demand: each is bought for the demand over one of these.
+/// Utilizations for which volumes are bought: the limits of a volume are the demand divided by one of these.
 const UTILIZATION_GRADES: [f64; 6] = [0.95, 0.85, 0.75, 0.6, 0.4, 0.2];
 
 /// Adds volumes of an offer for a demand: a number of them, each with a size and speed.
@@ -202,20 +203,21 @@ fn add_volumes(
     let need = volume_need(like, demand);
     // an instance counts the bytes moved, the volume the bytes charged
     let instance = instance.map(|caps| (caps, need[1] / demand.bytes_per_s()));
-    let room = demand.capacity_after(limits.horizon_days).unwrap_or(0.0) / GIB;
+    let needed_gib = demand.capacity_after(limits.horizon_days).unwrap_or(0.0) / GIB;
     for count in 1..=limits.max_volumes.min(limits.max_drives) {
         let n = f64::from(count);
-        let mut last = None;
+        let mut last_choice = None;
         for grade in UTILIZATION_GRADES {
-            let choice = offer.choose_volume(room / n, need[0] / n / grade, need[1] / n / grade / offer.unit.bytes());
-            let Some(choice) = choice.filter(|choice| last != Some(*choice)) else { continue };
-            last = Some(choice);
+            let (iops, bytes_per_s) = (need[0] / n / grade, need[1] / n / grade);
+            let choice = offer.choose_volume(needed_gib / n, iops, bytes_per_s / offer.unit.bytes());
+            let Some(choice) = choice.filter(|choice| last_choice != Some(*choice)) else { continue };
+            last_choice = Some(choice);
             parts.push(volume_part(offer, like, &choice, count, limits, instance));
         }
-        if last.is_none() {
+        if last_choice.is_none() {
             // too slow for the demand: the smallest that holds the data and the fastest available, which the search
             // then rejects by name
-            let min_gib = (room / n).max(offer.gib[0]).ceil();
+            let min_gib = (needed_gib / n).max(offer.gib[0]).ceil();
             let mut sizes = vec![min_gib, offer.fastest_gib(min_gib)];
             sizes.dedup();
             for gib in sizes.into_iter().filter(|gib| *gib <= offer.gib[1]) {
@@ -231,12 +233,12 @@ const GIB: f64 = 1_073_741_824.0;
 /// Counted operations and bytes per second of a demand.
 pub fn volume_need(spec: &VolumeSpec, demand: &Demand) -> [f64; 2] {
     let rule = OperationRule::for_volume(spec);
-    let on = continuing_share(demand.sequential_share, demand.read_share());
+    let continuing = continuing_share(demand.sequential_share, demand.read_share());
     let mut need = [0.0; 2];
     let kinds =
         [(demand.reads_per_s, demand.read_size_bytes, false), (demand.writes_per_s, demand.write_size_bytes, true)];
-    for (rate, size, write) in kinds.into_iter().filter(|kind| kind.0 > 0.0) {
-        let [operations, bytes] = rule.count_request(size, write, on);
+    for (rate, size, is_write) in kinds.into_iter().filter(|kind| kind.0 > 0.0) {
+        let [operations, bytes] = rule.count_request(size, is_write, continuing);
         need[0] += rate * operations;
         need[1] += rate * bytes;
     }
@@ -251,8 +253,9 @@ fn volume_part(
     limits: &PlanLimits,
     instance: Option<(&InstanceCaps, f64)>,
 ) -> DesignPart {
-    let own = |limit: &str| format!("{} {limit}", offer.id);
-    let (mut iops, mut rate) = ((choice.iops, own("IOPS")), (choice.rate * offer.unit.bytes(), own("throughput")));
+    let limit_name = |limit: &str| format!("{} {limit}", offer.id);
+    let mut iops = (choice.iops, limit_name("IOPS"));
+    let mut rate = (choice.rate * offer.unit.bytes(), limit_name("throughput"));
     if let Some((caps, charged)) = instance {
         // all volumes share the instance's limits
         let (each_iops, each_rate) =

@@ -37,8 +37,9 @@ pub(crate) fn describe_design(context: &PlanContext<'_>, judged: &JudgedDesign) 
     let sustainable = sustainable_factor(&design, demand);
     let member_load = design.member_load(demand);
     let utilization = part_utilizations(judged.response.as_ref(), &design, demand, sustainable);
-    let failed = |condition| failed_member(&design, demand, condition, limits);
-    let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
+    let simulate_failed = |condition| failed_member(&design, demand, condition, limits);
+    let degraded = simulate_failed(ArrayCondition::Degraded);
+    let rebuilding = simulate_failed(ArrayCondition::Rebuilding);
     let rebuild = rebuild_seconds(part, judged);
     let headroom = compute_headroom(&design, demand);
     let mut planned = PlannedDesign {
@@ -90,9 +91,11 @@ pub(crate) fn describe_design(context: &PlanContext<'_>, judged: &JudgedDesign) 
 fn first_limit(judged: &JudgedDesign, design: &StorageDesign<'_>, demand: &Demand, sustainable: f64) -> String {
     match &judged.response {
         Some(response) => first_saturated_part(design, sustainable, (1.0, Some(response))),
-        None => match response_at_light_load(design, demand, sustainable).filter(|calm| !calm.utilization.is_empty()) {
-            Some(calm) => first_saturated_part(design, sustainable, (0.5 * sustainable, Some(&calm))),
-            None => "unknown".into(),
+        None => match response_at_light_load(design, demand, sustainable) {
+            Some(light) if !light.utilization.is_empty() => {
+                first_saturated_part(design, sustainable, (0.5 * sustainable, Some(&light)))
+            }
+            _ => "unknown".into(),
         },
     }
 }
@@ -133,11 +136,11 @@ fn describe_controller(path: &DesignPath<'_>, drives: u16) -> PlannedController 
 
 /// Watts of drives and controllers, if all are known.
 fn total_watts(part: &DesignPart, drives: u16, controller: Option<&PlannedController>) -> Option<f64> {
-    let boards = match controller {
+    let controller_watts = match controller {
         Some(controller) => controller.watts_each? * f64::from(controller.count),
         None => 0.0,
     };
-    Some(part.watts.as_ref()?.watts() * f64::from(drives) + boards)
+    Some(part.watts.as_ref()?.watts() * f64::from(drives) + controller_watts)
 }
 
 fn power_source(part: &DesignPart) -> Option<(&str, &str)> {
@@ -172,9 +175,13 @@ fn recommended_members(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLi
     {
         return count;
     }
-    let more = with_surplus(count, limits.surplus);
+    let recommended = with_surplus(count, limits.surplus);
     // mirrored in pairs
-    if matches!(judged.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { more.next_multiple_of(2) } else { more }
+    if matches!(judged.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) {
+        recommended.next_multiple_of(2)
+    } else {
+        recommended
+    }
 }
 
 fn analysis_figures(design: &StorageDesign<'_>, demand: &Demand, response: Option<&DesignResponse>) -> ResponseFigures {
@@ -197,9 +204,9 @@ fn part_utilizations(
     }
     // parts are used in proportion to the load; arms, which are busy long before, are full at the maximum that they
     // sustain
-    let Some(calm) = response_at_light_load(design, demand, sustainable) else { return Vec::new() };
+    let Some(light) = response_at_light_load(design, demand, sustainable) else { return Vec::new() };
     let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
-    let needed = calm.utilization.into_iter().map(|(name, share)| match is_arm && name == MEMBERS_PART {
+    let needed = light.utilization.into_iter().map(|(name, share)| match is_arm && name == MEMBERS_PART {
         true => (name, 1.0 / sustainable),
         false => (name, 2.0 * share / sustainable),
     });
@@ -221,7 +228,7 @@ fn headroom_limit(planned: &PlannedDesign) -> Option<String> {
     }
 }
 
-/// Load that it carries, as a multiple of the demand.
+/// Load that the design sustains, as a multiple of the demand.
 fn compute_headroom(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     largest_factor(|factor| {
         let demand = demand.scaled_by(factor);
@@ -251,8 +258,8 @@ fn failed_member(
     limits: &PlanLimits,
 ) -> Option<SimulatedResponse> {
     use diskwright_simulator::ArrayLevel;
-    let redundant = design.count > 1 && !matches!(design.level, ArrayLevel::Linear | ArrayLevel::Raid0);
-    redundant.then(|| simulate_design(design, demand, condition, limits.simulated_requests / 2).ok()).flatten()
+    let is_redundant = design.count > 1 && !matches!(design.level, ArrayLevel::Linear | ArrayLevel::Raid0);
+    is_redundant.then(|| simulate_design(design, demand, condition, limits.simulated_requests / 2).ok()).flatten()
 }
 
 fn rebuild_seconds(part: &DesignPart, judged: &JudgedDesign) -> Option<(f64, f64)> {
@@ -280,11 +287,11 @@ fn rebuild_loaded(
     Some(rebuild?.0 * edge_slowdown(part, rebuilding?.rebuild_bytes_per_s?))
 }
 
-/// Factor by which a rebuild under the demand takes longer than simulated: the simulation covers the beginning of the
-/// drives, on the fastest tracks, not the whole drive.
+/// Factor by which the demand slows a rebuild down. The simulation covers only the beginning of the drives, so its rate
+/// is compared with the standalone rate on the fastest tracks.
 fn edge_slowdown(part: &DesignPart, bytes_per_s: f64) -> f64 {
-    let alone = part.outer_bytes_per_s.unwrap_or(f64::NAN).min(MD_CEILING_BYTES_PER_S);
-    (alone / bytes_per_s).max(1.0)
+    let standalone = part.outer_bytes_per_s.unwrap_or(f64::NAN).min(MD_CEILING_BYTES_PER_S);
+    (standalone / bytes_per_s).max(1.0)
 }
 
 /// Reliability by the data sheet, else by the field.
@@ -293,15 +300,15 @@ fn member_reliability(part: &DesignPart) -> Option<MemberReliability> {
 }
 
 fn loss_figures(part: &DesignPart, judged: &JudgedDesign, limits: &PlanLimits) -> LossFigures {
-    let of =
+    let loss =
         |member: Option<MemberReliability>, correlation| loss_probability(part, judged, member?, limits, correlation);
     let repair = repair_hours(part, judged, limits).filter(|_| survives_one(judged));
     LossFigures {
         years: limits.years,
         repair_s: repair.map(|hours| hours * 3600.0),
-        spec: of(part.spec_reliability, 1.0),
-        field: of(part.field_reliability, 1.0),
-        correlated: of(part.field_reliability, CORRELATED_FAILURE_FACTOR).filter(|_| survives_one(judged)),
+        spec: loss(part.spec_reliability, 1.0),
+        field: loss(part.field_reliability, 1.0),
+        correlated: loss(part.field_reliability, CORRELATED_FAILURE_FACTOR).filter(|_| survives_one(judged)),
         drawn: estimate_losses(part, judged, limits, repair),
     }
 }

@@ -63,13 +63,13 @@ pub struct JudgedDesign {
 }
 
 impl JudgedDesign {
-    /// True if it differs only in number and spares.
+    /// True if the designs differ only in the number of members and of spares.
     pub fn is_same_family(&self, other: &JudgedDesign) -> bool {
-        let of = |design: &JudgedDesign| (design.part_index, design.level, design.unit_bytes);
-        of(self) == of(other) && self.path == other.path
+        let key = |design: &JudgedDesign| (design.part_index, design.level, design.unit_bytes);
+        key(self) == key(other) && self.path == other.path
     }
 
-    /// True if it consists of the same parts in the same way.
+    /// True if both consist of the same parts in the same way.
     pub fn is_same_design(&self, other: &JudgedDesign) -> bool {
         self.is_same_family(other) && (self.count, self.spares) == (other.count, other.spares)
     }
@@ -82,7 +82,7 @@ pub struct DesignFailure {
     pub limit: String,
     /// As a sentence.
     pub reason: String,
-    /// Needed over available, above 1.
+    /// Needed amount divided by the available one, above 1.
     pub factor: f64,
 }
 

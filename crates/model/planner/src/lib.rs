@@ -13,7 +13,7 @@
 //!
 //! From designs to the answer:
 //!
-//! - [`planning`]: the whole way from a demand to the answer
+//! - [`planning`]: all steps from a demand to the answer
 //! - `plan_context`: its inputs, and the order of designs
 //! - [`design_part`]: the drives and volumes of which designs consist
 //! - [`controller_path`]: controllers, channels and the bus between host and drives
@@ -34,7 +34,7 @@
 //! - [`reliability`], [`loss_chance`]: the chance of data loss
 //! - [`notes`]: caveats of an answer
 //!
-//! [`what_if`] is apart: it predicts a change to the machine of a log.
+//! [`what_if`] is separate: it predicts the effect of a change to the machine of a log.
 
 pub mod analysis;
 pub mod answer;

@@ -134,18 +134,21 @@ impl PlanLimits {
     /// # Errors
     /// The two limits that contradict each other.
     pub fn check_consistency(&self) -> Result<(), PlanError> {
-        let no = |because: String| Err(PlanError::Contradiction(because));
+        let contradiction = |reason: String| Err(PlanError::Contradiction(reason));
         let currencies = self.prices.currencies();
         if !currencies.contains(&self.currency.as_str()) {
-            let have = currencies.join(", ");
-            return no(format!("there are no prices in {}; prices are in {have} and are not converted", self.currency));
+            let known = currencies.join(", ");
+            let currency = &self.currency;
+            return contradiction(format!(
+                "there are no prices in {currency}; prices are in {known} and are not converted"
+            ));
         }
         if self.instance.is_some() && self.only.iter().any(|f| matches!(f, PartFilter::Hdd | PartFilter::Ssd)) {
-            return no("--instance is for cloud volumes, but --only selects drives".into());
+            return contradiction("--instance is for cloud volumes, but --only selects drives".into());
         }
         if let Some(spares) = self.spares.iter().min().filter(|spares| **spares >= self.max_drives) {
             let drives = format_count(self.max_drives, "drive", "drives");
-            return no(format!("--spares {spares} leaves nothing of the {drives} that --max-drives allows"));
+            return contradiction(format!("--spares {spares} leaves nothing of the {drives} that --max-drives allows"));
         }
         self.check_named()?;
         for filter in &self.only {
@@ -158,14 +161,15 @@ impl PlanLimits {
                 return Err(PlanError::Unknown { kind: "cloud", name: provider.clone(), near });
             }
             if let Some(caps) = self.instance_caps()?.filter(|caps| caps.provider != *provider) {
-                return no(format!("instance {} is of {}, but --only selects {provider}", caps.id, caps.provider));
+                let InstanceCaps { id, provider: own_provider, .. } = caps;
+                return contradiction(format!("instance {id} is of {own_provider}, but --only selects {provider}"));
             }
         }
         self.check_hardware()?;
         let min_members = self.levels.iter().map(|level| level.info().min_members).min().unwrap_or(1);
         if min_members > self.max_drives {
             let max_drives = self.max_drives;
-            return no(format!(
+            return contradiction(format!(
                 "no level of --levels works with --max-drives {max_drives}; at least {min_members} are needed"
             ));
         }
@@ -192,26 +196,26 @@ impl PlanLimits {
 
     /// Checks that existing drives and controllers are not combined with a cloud.
     fn check_hardware(&self) -> Result<(), PlanError> {
-        let no = |because: String| Err(PlanError::Contradiction(because));
+        let contradiction = |reason: String| Err(PlanError::Contradiction(reason));
         let hardware = [("--keep-existing", self.existing.is_some()), ("--controllers", !self.controllers.is_empty())];
-        let cloud = |f: &PartFilter| matches!(f, PartFilter::Cloud | PartFilter::Provider(_));
-        let only_cloud = !self.only.is_empty() && self.only.iter().all(cloud);
-        if let Some((option, _)) = hardware.iter().find(|(_, given)| *given && (self.instance.is_some() || only_cloud))
-        {
-            return no(format!("{option} is for drives, but --instance and --only cloud select volumes"));
+        let is_cloud = |f: &PartFilter| matches!(f, PartFilter::Cloud | PartFilter::Provider(_));
+        let is_cloud_only = self.instance.is_some() || !self.only.is_empty() && self.only.iter().all(is_cloud);
+        if let Some((option, _)) = hardware.iter().find(|(_, is_given)| *is_given && is_cloud_only) {
+            return contradiction(format!("{option} is for drives, but --instance and --only cloud select volumes"));
         }
-        if let Some((option, _)) = hardware.iter().find(|(_, given)| *given && self.names_volumes_alone()) {
-            return no(format!("{option} is for drives, but --drives names only cloud volumes"));
+        if let Some((option, _)) = hardware.iter().find(|(_, is_given)| *is_given && self.names_volumes_alone()) {
+            return contradiction(format!("{option} is for drives, but --drives names only cloud volumes"));
         }
         if self.cache_bytes.is_some() && self.controllers.is_empty() {
-            return no("--cache applies to controllers: name one with --controllers".into());
+            return contradiction("--cache applies to controllers: name one with --controllers".into());
         }
         let Some(existing) = &self.existing else { return Ok(()) };
         if !self.drives.is_empty() && !self.names_part(&existing.drive) {
-            return no(format!("--keep-existing keeps {}, but --drives selects others", existing.drive));
+            return contradiction(format!("--keep-existing keeps {}, but --drives selects others", existing.drive));
         }
         if existing.count > self.max_drives {
-            return no(format!("there are already {} drives, but --max-drives is {}", existing.count, self.max_drives));
+            let (count, max_drives) = (existing.count, self.max_drives);
+            return contradiction(format!("there are already {count} drives, but --max-drives is {max_drives}"));
         }
         Ok(())
     }

@@ -12,9 +12,9 @@ use crate::search::JudgedDesign;
 /// leaves.
 pub fn repair_hours(part: &DesignPart, design: &JudgedDesign, limits: &PlanLimits) -> Option<f64> {
     let rate = part.stream_bytes_per_s?.min(crate::reliability::MD_CEILING_BYTES_PER_S);
-    let idle = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest_share).min(0.9);
-    let wait = if design.spares > 0 { 0.0 } else { limits.replace_hours };
-    Some(wait + rebuild_hours(part.capacity_bytes, rate * idle))
+    let idle_share = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest_share).min(0.9);
+    let replacement_hours = if design.spares > 0 { 0.0 } else { limits.replace_hours };
+    Some(replacement_hours + rebuild_hours(part.capacity_bytes, rate * idle_share))
 }
 
 /// Chance of losing data over the mission.
@@ -30,6 +30,6 @@ pub fn loss_probability(
     if design.level == ArrayLevel::Linear {
         return Some(mission_loss(crate::reliability::mtbf_hours(member.afr), hours));
     }
-    let lasts = mttdl_hours(design.level, design.count, member, part.capacity_bytes, repair, correlation)?;
-    Some(mission_loss(lasts, hours))
+    let mttdl = mttdl_hours(design.level, design.count, member, part.capacity_bytes, repair, correlation)?;
+    Some(mission_loss(mttdl, hours))
 }

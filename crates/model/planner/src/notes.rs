@@ -8,6 +8,7 @@ use diskwright_simulator::array::LevelForm;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::answer::{PlanAnswer, PlannedDesign};
+use crate::controller_path::ControllerOffer;
 use crate::demand::Demand;
 use crate::design_part::DesignPart;
 use crate::limits::PlanLimits;
@@ -16,11 +17,11 @@ use crate::prices::is_outdated;
 use crate::search::SearchOutcome;
 
 /// A log is bursty if its index of dispersion exceeds this: one of 30 pairs of Poisson ticks scatters by a quarter.
-const BURSTY_FROM: f64 = 1.5;
-/// Chance of losing data over the mission from which it is pointed out.
-const RISKY_FROM: f64 = 0.05;
-/// Full drive writes per day from which they are pointed out: consumer drives are warranted for about 0.3.
-const HIGH_WRITES_PER_DAY: f64 = 0.3;
+const MIN_BURSTY_DISPERSION: f64 = 1.5;
+/// Chance of losing data over the mission from which a note mentions it.
+const MIN_NOTED_LOSS: f64 = 0.05;
+/// Full drive writes per day from which a note mentions them: consumer drives are warranted for about 0.3.
+const MIN_NOTED_WRITES_PER_DAY: f64 = 0.3;
 
 /// Collects all notes, each once.
 pub(crate) fn collect_notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer) -> Vec<String> {
@@ -61,7 +62,7 @@ fn demand_notes(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
                 .into(),
         ),
     }
-    if demand.burstiness.is_some_and(|burst| burst > BURSTY_FROM) {
+    if demand.burstiness.is_some_and(|burst| burst > MIN_BURSTY_DISPERSION) {
         notes.push("arrivals are bursty, but the model assumes a Poisson stream: real responses are longer".into());
     }
     notes
@@ -72,8 +73,8 @@ fn design_notes(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String
     if let Some(date) = design.price_date.as_ref().filter(|date| is_outdated(date, &context.limits.today)) {
         notes.push(format!("the price of {} is older than a year ({date})", design.part));
     }
-    let boards = context.offers.iter().filter(|offer| design.controller.as_ref().is_some_and(|own| own.id == offer.id));
-    for offer in boards {
+    let is_used = |offer: &&ControllerOffer| design.controller.as_ref().is_some_and(|used| used.id == offer.id);
+    for offer in context.offers.iter().filter(is_used) {
         if let Some(price) = offer.price.as_ref().filter(|price| is_outdated(&price.date, &context.limits.today)) {
             notes.push(format!("the price of {} is older than a year ({})", offer.id, price.date));
         }
@@ -93,7 +94,7 @@ fn design_notes(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String
         notes.push(format!("rank {rank}: it cannot keep up with the demand after a member has failed"));
     }
     let loss = design.loss.spec.or(design.loss.field);
-    if let Some(loss) = loss.filter(|loss| *loss > RISKY_FROM && context.limits.max_loss.is_none()) {
+    if let Some(loss) = loss.filter(|loss| *loss > MIN_NOTED_LOSS && context.limits.max_loss.is_none()) {
         notes.push(format!(
             "rank {rank}: the chance of losing data in {} is {}; --max-loss excludes such designs",
             format_amount(design.loss.years, "year", "years"),
@@ -101,8 +102,8 @@ fn design_notes(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String
         ));
     }
     let part = context.parts.iter().find(|part| part.id == design.part && part.volume.is_none());
-    let worn = part.and_then(|part| drive_writes_per_day(context.demand, design, part));
-    if let Some(times) = worn.filter(|times| *times > HIGH_WRITES_PER_DAY) {
+    let writes_per_day = part.and_then(|part| drive_writes_per_day(context.demand, design, part));
+    if let Some(times) = writes_per_day.filter(|times| *times > MIN_NOTED_WRITES_PER_DAY) {
         notes.push(format!(
             "rank {rank}: at a constant load, each drive's capacity is written {} times a day; endurance is not \
              checked, so compare this with the data sheet of {}",
@@ -128,8 +129,8 @@ pub fn drive_writes_per_day(demand: &Demand, design: &PlannedDesign, part: &Desi
 fn volume_notes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
     let mut notes = Vec::new();
     for offer in answer.designs.iter().filter_map(|design| limits.find_volume(&design.part)) {
-        if let Some(why) = &offer.unverified {
-            notes.push(format!("the price of {} is second-hand: {why}", offer.id));
+        if let Some(reason) = &offer.unverified {
+            notes.push(format!("the price of {} is second-hand: {reason}", offer.id));
         }
         if let Some(burst) = offer.burst {
             notes.push(format!(
@@ -140,9 +141,9 @@ fn volume_notes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
         }
         if limits.instance.is_none() {
             let is_known = limits.prices.instances.iter().any(|row| row.provider == offer.provider);
-            let how = if is_known { "name it with --instance" } else { "no instance of this cloud is built in" };
+            let advice = if is_known { "name it with --instance" } else { "no instance of this cloud is built in" };
             notes.push(format!(
-                "{}: the instance that uses the volume often has lower limits; they are not considered; {how}",
+                "{}: the instance that uses the volume often has lower limits; they are not considered; {advice}",
                 offer.provider
             ));
         }

@@ -43,19 +43,19 @@ impl OperationRule {
         }
     }
 
-    /// Operations and bytes that a request of a size counts for on average, if a share `goes_on` of them continue where
-    /// the last one ended.
-    pub fn count_request(&self, bytes: f64, write: bool, goes_on: f64) -> [f64; 2] {
-        let alone = (bytes / self.unit_bytes).ceil().max(1.0);
-        let joined = if self.merges_sequential { goes_on } else { 0.0 };
-        let counted = alone * (1.0 - joined) + bytes / self.unit_bytes * joined;
+    /// Operations and bytes that a request of a size counts for on average, if the share `continuing` of the requests
+    /// continue where the last one ended.
+    pub fn count_request(&self, bytes: f64, is_write: bool, continuing: f64) -> [f64; 2] {
+        let unmerged = (bytes / self.unit_bytes).ceil().max(1.0);
+        let merged_share = if self.merges_sequential { continuing } else { 0.0 };
+        let counted = unmerged * (1.0 - merged_share) + bytes / self.unit_bytes * merged_share;
         let drawn = if self.draws_whole_units { counted * self.unit_bytes } else { bytes };
-        [counted * if write { self.write_cost } else { 1.0 }, drawn]
+        [counted * if is_write { self.write_cost } else { 1.0 }, drawn]
     }
 }
 
-/// Share of the requests that continue where the previous one ended: the previous one belongs to the stream as well,
-/// and is of the same kind.
+/// Share of the requests that continue where the previous one ended: the previous request must belong to the stream as
+/// well, and be of the same kind.
 pub fn continuing_share(sequential_share: Option<f64>, read_share: f64) -> f64 {
     let share = sequential_share.unwrap_or(0.0);
     share * share * (read_share * read_share + (1.0 - read_share) * (1.0 - read_share))

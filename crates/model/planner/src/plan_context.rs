@@ -31,7 +31,7 @@ impl<'a> PlanContext<'a> {
 
     /// Returns the inputs by which designs are judged.
     pub fn judging_inputs(&self) -> JudgingInputs<'a> {
-        (self.demand, self.limits, self.parts, self.offers)
+        JudgingInputs { demand: self.demand, limits: self.limits, parts: self.parts, offers: self.offers }
     }
 
     /// Simulates a judged design, once; `None` if the simulator cannot build it.
@@ -43,8 +43,8 @@ impl<'a> PlanContext<'a> {
 
     /// Returns the controllers of a judged design.
     pub fn design_path(&self, judged: &JudgedDesign) -> Option<DesignPath<'a>> {
-        let JudgedPath { offer_index: offer, controllers, write_back } = judged.path?;
-        Some(DesignPath { offer: &self.offers[offer], controllers, write_back })
+        let JudgedPath { offer_index, controllers, write_back } = judged.path?;
+        Some(DesignPath { offer: &self.offers[offer_index], controllers, write_back })
     }
 
     /// Formats `raid5 of 10 x compaq-4gb + 1 spare`.
@@ -69,13 +69,13 @@ impl<'a> PlanContext<'a> {
 pub(crate) fn compare_by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
     let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
     let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
-    let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
+    let controllers = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
     cost(a)
         .total_cmp(&cost(b))
         .then(a.unknown_prices.cmp(&b.unknown_prices))
         .then(a.known_price.total_cmp(&b.known_price))
         .then((a.count + a.spares).cmp(&(b.count + b.spares)))
-        .then(boards(a).cmp(&boards(b)))
+        .then(controllers(a).cmp(&controllers(b)))
         .then(response(a).total_cmp(&response(b)))
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn find_missed_target(
     let Some(response) = found.response_s else {
         let first = judged.response.as_ref().and_then(|response| response.utilization.first());
         let limit = first.map_or(MEMBERS_PART, |part| &part.0).to_owned();
-        // the requests that were answered waited least: the response is missed by more
+        // the answered requests waited least: the target is missed by more than their mean shows
         let late = found.answered_mean_s.zip(demand.response).map_or(1.0, |(mean, target)| mean / target.target_s);
         let factor = (1.0 / found.answered_share).max(MIN_OVERLOAD_FACTOR).max(late);
         return Some(DesignFailure { reason: "simulated, it cannot keep up with the demand".into(), limit, factor });
@@ -105,8 +105,8 @@ pub(crate) fn find_missed_target(
     (value > target.target_s).then(|| {
         let factor = value / target.target_s;
         let (value, target_text) = (format_value(value, "s"), format_value(target.target_s, "s"));
-        let because =
+        let reason =
             format!("simulated, its {} response is {value}; the limit is {target_text}", target.statistic.name());
-        DesignFailure { reason: because, limit: RESPONSE_LIMIT.into(), factor }
+        DesignFailure { reason, limit: RESPONSE_LIMIT.into(), factor }
     })
 }

@@ -81,22 +81,22 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
 /// Returns the cheapest of each kind and level that meets the demand in the simulation too. Half of the places are kept
 /// for media other than that of the cheapest, if they meet the demand.
 fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortList<'a> {
-    let mut choice = ShortList::default();
-    let places = context.limits.list_length;
-    for max_of_media in [places.div_ceil(2), places] {
-        let mut tries = 4 * places;
+    let mut selection = ShortList::default();
+    let list_length = context.limits.list_length;
+    for max_of_media in [list_length.div_ceil(2), list_length] {
+        let mut remaining_tries = 4 * list_length;
         for judged in &outcome.feasible {
-            if choice.list.len() >= places || tries == 0 {
+            if selection.list.len() >= list_length || remaining_tries == 0 {
                 break;
             }
-            if choice.has_room(context, judged, max_of_media) {
-                tries -= 1;
-                choice.simulate_candidate(context, judged);
+            if selection.accepts_design(context, judged, max_of_media) {
+                remaining_tries -= 1;
+                selection.simulate_candidate(context, judged);
             }
         }
     }
-    choice.list.sort_by(compare_by_cost);
-    choice
+    selection.list.sort_by(compare_by_cost);
+    selection
 }
 
 /// A short list under construction.
@@ -119,7 +119,7 @@ enum Medium {
 
 impl<'a> ShortList<'a> {
     /// True if the list accepts the design: alternatives differ in kind or in level.
-    fn has_room(&self, context: &PlanContext<'a>, judged: &JudgedDesign, max_of_media: usize) -> bool {
+    fn accepts_design(&self, context: &PlanContext<'a>, judged: &JudgedDesign, max_of_media: usize) -> bool {
         let (kind, level, medium) = (part_kind(context, judged), judged.level.name(), part_medium(context, judged));
         let max_of_kind = if medium == Medium::Cloud { 1 } else { MAX_OF_A_KIND };
         let of_kind = self.kinds_taken.iter().filter(|taken| taken.0 == kind);
@@ -138,9 +138,9 @@ impl<'a> ShortList<'a> {
             return;
         }
         self.kinds_taken.push((part_kind(context, &judged), judged.level.name(), part_medium(context, &judged)));
-        let pressed_by =
+        let sized_by =
             self.refused_by_simulation.iter().rev().find(|fewer| fewer.is_same_family(&judged)).map(binding_limit);
-        self.list.push(JudgedDesign { sized_by: pressed_by.unwrap_or(judged.sized_by), ..judged });
+        self.list.push(JudgedDesign { sized_by: sized_by.unwrap_or(judged.sized_by), ..judged });
     }
 }
 
@@ -203,7 +203,7 @@ fn cheaper_failures<'o>(
 }
 
 /// Lists why designs are not on the list, each once: the nearest, if there is one, then the first of each kind and
-/// level, so that no kind takes all places, then more of them.
+/// level, so that no kind takes all places, then the others.
 fn list_rejections(
     context: &PlanContext<'_>,
     nearest: Option<&JudgedDesign>,
@@ -212,11 +212,11 @@ fn list_rejections(
 ) -> Vec<RejectedDesign> {
     let mut kinds: BTreeSet<(&str, &str)> = BTreeSet::new();
     let is_first = |judged: &&JudgedDesign| kinds.insert((part_kind(context, judged), judged.level.name()));
-    let (firsts, more): (Vec<_>, Vec<_>) = others.into_iter().partition(is_first);
+    let (firsts, remaining): (Vec<_>, Vec<_>) = others.into_iter().partition(is_first);
     let mut titles: BTreeSet<String> = BTreeSet::new();
-    let all =
-        nearest.into_iter().chain(firsts).chain(more).filter(|judged| titles.insert(context.design_title(judged)));
-    all.filter_map(|judged| describe_rejection(context, judged, best)).take(MAX_REJECTED).collect()
+    let ordered =
+        nearest.into_iter().chain(firsts).chain(remaining).filter(|judged| titles.insert(context.design_title(judged)));
+    ordered.filter_map(|judged| describe_rejection(context, judged, best)).take(MAX_REJECTED).collect()
 }
 
 /// Describes why a design is not on the list.
@@ -233,8 +233,8 @@ fn build_frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<Fro
     let mut points: Vec<(&JudgedDesign, f64, f64)> = Vec::new();
     for judged in outcome.feasible.iter().chain(&outcome.failing) {
         let meets = judged.failure.is_none();
-        let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE_LIMIT);
-        if let (Some(cost), Some(response), true) = (judged.cost, &judged.response, meets || by_response) {
+        let misses_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE_LIMIT);
+        if let (Some(cost), Some(response), true) = (judged.cost, &judged.response, meets || misses_response) {
             // designs that the simulation refused are as slow as it says
             let simulated = judged.simulated.and_then(|found| found.response_s);
             points.push((judged, cost, simulated.map_or(response.mean_s, |found| found[0])));
@@ -259,7 +259,7 @@ fn break_even_prices(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<Br
     let currency = &context.limits.currency;
     let Some((first, others)) = list.split_first() else { return Vec::new() };
     let Some(cost) = first.cost else { return Vec::new() };
-    let mut all = Vec::new();
+    let mut break_evens = Vec::new();
     for judged in others {
         let part = &context.parts[judged.part_index];
         if part.id == context.parts[first.part_index].id || part.volume.is_some() {
@@ -272,10 +272,10 @@ fn break_even_prices(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<Br
             context.design_path(judged).as_ref(),
             currency,
         );
-        let [drives, rest @ ..] = &items[..] else { continue };
-        let Some(rest) = rest.iter().map(|item| item.price).sum::<Option<f64>>() else { continue };
+        let [drives, others @ ..] = &items[..] else { continue };
+        let Some(others_price) = others.iter().map(|item| item.price).sum::<Option<f64>>() else { continue };
         // the controllers are paid first
-        let below = (cost - rest) / f64::from(drives.count);
+        let below = (cost - others_price) / f64::from(drives.count);
         if drives.item != part.id || below <= 0.0 {
             continue;
         }
@@ -291,20 +291,20 @@ fn break_even_prices(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<Br
             format_significant(below),
             per_tb(below)
         );
-        all.push(BreakEven { part: part.id.clone(), design: title, below, now, sentence });
+        break_evens.push(BreakEven { part: part.id.clone(), design: title, below, now, sentence });
     }
     // for designs with one part, a lower price puts the one with the higher limit first, never the others
-    let limits: Vec<(String, f64)> = all.iter().map(|turn| (turn.part.clone(), turn.below)).collect();
-    all.retain(|turn| !limits.iter().any(|(part, below)| *part == turn.part && *below > turn.below));
-    all
+    let prices: Vec<(String, f64)> = break_evens.iter().map(|point| (point.part.clone(), point.below)).collect();
+    break_evens.retain(|point| !prices.iter().any(|(part, below)| *part == point.part && *below > point.below));
+    break_evens
 }
 
 /// Describes how much more a design costs than the first, which costs nothing if the existing drives suffice.
-fn describe_extra_cost(own: f64, best: f64, currency: &str) -> String {
-    match own - best {
-        more if more <= 0.005 * best => "the same price as rank 1".to_owned(),
-        more if best <= 0.0 => format!("{} {currency} more than rank 1", format_significant(more)),
-        more => format!("{} % more expensive than rank 1", format_significant(100.0 * more / best)),
+fn describe_extra_cost(cost: f64, best: f64, currency: &str) -> String {
+    match cost - best {
+        extra if extra <= 0.005 * best => "the same price as rank 1".to_owned(),
+        extra if best <= 0.0 => format!("{} {currency} more than rank 1", format_significant(extra)),
+        extra => format!("{} % more expensive than rank 1", format_significant(100.0 * extra / best)),
     }
 }
 
@@ -314,7 +314,7 @@ fn explain_ranks(answer: &mut PlanAnswer) {
     let (cost, response, currency) = (first.cost, first.response_s.mean, first.currency.clone());
     let feasible = answer.feasible;
     for design in &mut answer.designs {
-        let sized = match design.sized_by {
+        let sizing = match design.sized_by {
             SizedBy::Level => "the minimum of the level",
             SizedBy::Offer => "as large and fast as needed",
             SizedBy::Capacity => "sized by capacity",
@@ -322,26 +322,26 @@ fn explain_ranks(answer: &mut PlanAnswer) {
             SizedBy::Load => "sized by the load: fewer cannot keep up",
             SizedBy::Response => "sized by the response time",
         };
-        let carries = format!("it sustains {}", design.describe_headroom());
+        let headroom = format!("it sustains {}", design.describe_headroom());
         design.why = match (feasible, design.rank, design.cost, cost) {
             (false, ..) => "no design meets the demand; this one comes closest".into(),
-            (_, 1, Some(own), _) => {
+            (_, 1, Some(own_cost), _) => {
                 format!(
-                    "the cheapest that meets the demand: {} {currency} over its years of use; {sized}; {carries}",
-                    format_significant(own)
+                    "the cheapest that meets the demand: {} {currency} over its years of use; {sizing}; {headroom}",
+                    format_significant(own_cost)
                 )
             }
-            (_, _, Some(own), Some(best)) => format!(
-                "{}, {} instead of {}; {sized}; {carries}",
-                describe_extra_cost(own, best, &currency),
+            (_, _, Some(own_cost), Some(best)) => format!(
+                "{}, {} instead of {}; {sizing}; {headroom}",
+                describe_extra_cost(own_cost, best, &currency),
                 format_value(design.response_s.mean, "s"),
                 format_value(response, "s")
             ),
             (_, _, None, None) => format!(
                 "no design that meets the demand has a known price: designs are listed by the number of \
-                 unknown prices, then by the known part of the price; {sized}; {carries}"
+                 unknown prices, then by the known part of the price; {sizing}; {headroom}"
             ),
-            _ => format!("its price is unknown, so it is listed after priced designs; {sized}; {carries}"),
+            _ => format!("its price is unknown, so it is listed after priced designs; {sizing}; {headroom}"),
         };
     }
 }

@@ -40,32 +40,24 @@ pub fn search_designs(
     offers: &[ControllerOffer],
 ) -> SearchOutcome {
     let mut outcome = SearchOutcome::default();
-    for (index, part) in parts.iter().enumerate() {
-        for (way, level) in list_paths(part.class, offers, limits)
+    for (part_index, part) in parts.iter().enumerate() {
+        for (judged_path, level) in list_paths(part.class, offers, limits)
             .into_iter()
-            .flat_map(|way| allowed_levels(part, limits).into_iter().map(move |level| (way, level)))
+            .flat_map(|path| allowed_levels(part, limits).into_iter().map(move |level| (path, level)))
         {
-            let path = way.map(|JudgedPath { offer_index: offer, controllers, write_back }| DesignPath {
-                offer: &offers[offer],
-                controllers,
-                write_back,
-            });
-            for unit in distinct_stripe_units(part, level, demand, limits) {
-                let family = DesignFamily {
-                    demand,
-                    limits,
-                    part,
-                    part_index: index,
-                    level,
-                    unit_bytes: unit.0,
-                    judged_path: way,
-                    path,
-                };
-                family.judge_family(unit.1, &mut outcome);
+            let path = path_of(judged_path, offers);
+            for (unit_bytes, equal_units) in distinct_stripe_units(part, level, demand, limits) {
+                let family = DesignFamily { demand, limits, part, part_index, level, unit_bytes, judged_path, path };
+                family.judge_family(equal_units, &mut outcome);
             }
         }
     }
     outcome
+}
+
+fn path_of(judged_path: Option<JudgedPath>, offers: &[ControllerOffer]) -> Option<DesignPath<'_>> {
+    let JudgedPath { offer_index, controllers, write_back } = judged_path?;
+    Some(DesignPath { offer: &offers[offer_index], controllers, write_back })
 }
 
 /// Levels that a part is used at.
@@ -77,7 +69,7 @@ fn allowed_levels(part: &DesignPart, limits: &PlanLimits) -> Vec<ArrayLevel> {
     }
 }
 
-/// Stripe units, and the number of requested units that each stands for: units that no request crosses are alike.
+/// Stripe units, each with the number of requested units that it stands for: units that no request crosses are equal.
 fn distinct_stripe_units(
     part: &DesignPart,
     level: ArrayLevel,
@@ -89,14 +81,15 @@ fn distinct_stripe_units(
         return vec![(DEFAULT_UNIT_BYTES, 1)];
     }
     let sizes = [(demand.reads_per_s, demand.read_size_bytes), (demand.writes_per_s, demand.write_size_bytes)];
-    let alike = |unit: u64| {
+    let is_never_crossed = |unit: u64| {
         let mut sizes = sizes.iter().filter(|(rate, _)| *rate > 0.0);
         sizes.all(|(_, size)| unit.is_multiple_of(size.round().max(1.0) as u64))
     };
-    let (same, other): (Vec<u64>, Vec<u64>) = limits.stripe_units.iter().copied().partition(|unit| alike(*unit));
-    let mut units: Vec<(u64, u64)> = other.into_iter().map(|unit| (unit, 1)).collect();
-    if let Some(nearest) = same.iter().copied().min_by_key(|unit| unit.abs_diff(DEFAULT_UNIT_BYTES)) {
-        units.push((nearest, same.len() as u64));
+    let (equal, others): (Vec<u64>, Vec<u64>) =
+        limits.stripe_units.iter().copied().partition(|unit| is_never_crossed(*unit));
+    let mut units: Vec<(u64, u64)> = others.into_iter().map(|unit| (unit, 1)).collect();
+    if let Some(nearest) = equal.iter().copied().min_by_key(|unit| unit.abs_diff(DEFAULT_UNIT_BYTES)) {
+        units.push((nearest, equal.len() as u64));
     }
     units
 }
@@ -119,8 +112,8 @@ impl DesignFamily<'_> {
     }
 
     fn allowed_spares(&self) -> Vec<u16> {
-        let redundant = !matches!(self.level, ArrayLevel::Linear | ArrayLevel::Raid0) && self.part.volume.is_none();
-        if redundant { self.limits.spares.clone() } else { vec![0] }
+        let is_redundant = !matches!(self.level, ArrayLevel::Linear | ArrayLevel::Raid0) && self.part.volume.is_none();
+        if is_redundant { self.limits.spares.clone() } else { vec![0] }
     }
 
     /// Minimum number of spares in every design.
@@ -142,8 +135,8 @@ impl DesignFamily<'_> {
         let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
         let min_count = self.level.info().min_members.max(fewest).max(kept);
         // spares count among the drives, and need a slot as well
-        let places = self.path.map_or(u16::MAX, |path| path.offer.drive_capacity(path.controllers));
-        let drives = self.limits.max_drives.min(places);
+        let slots = self.path.map_or(u16::MAX, |path| path.offer.drive_capacity(path.controllers));
+        let drives = self.limits.max_drives.min(slots);
         let members = drives.saturating_sub(self.min_spares());
         let max_count = match self.level {
             ArrayLevel::Raid1 => members.min(MAX_COPIES),
@@ -158,15 +151,16 @@ impl DesignFamily<'_> {
         if matches!(self.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { 2 } else { 1 }
     }
 
-    fn judge_family(&self, alike: u64, outcome: &mut SearchOutcome) {
+    /// Judges all designs of the family. It counts as `equal_units` families, one for each equal stripe unit.
+    fn judge_family(&self, equal_units: u64, outcome: &mut SearchOutcome) {
         let (min_count, max_count) = self.member_range();
         if min_count > max_count {
             return;
         }
-        outcome.searched +=
-            u64::from((max_count - min_count) / self.member_step() + 1) * self.allowed_spares().len() as u64 * alike;
-        let (room, queue) = (self.min_for_capacity(min_count, max_count), self.min_for_queue(min_count));
-        let Some(room) = room else {
+        let counts = u64::from((max_count - min_count) / self.member_step() + 1);
+        outcome.searched += counts * self.allowed_spares().len() as u64 * equal_units;
+        let for_queue = self.min_for_queue(min_count);
+        let Some(for_capacity) = self.min_for_capacity(min_count, max_count) else {
             let failure = self.capacity_failure(max_count);
             outcome.failing.push(self.judged_design(
                 max_count,
@@ -177,32 +171,32 @@ impl DesignFamily<'_> {
             ));
             return;
         };
-        let start = room.max(queue);
+        let start = for_capacity.max(for_queue);
         if start > max_count {
             let needed = (self.demand.queue.unwrap_or(0.0) / self.limits.queue_each).ceil();
             let factor = needed / f64::from(max_count);
-            let because =
+            let reason =
                 format!("{needed:.0} drives are needed for the requests in flight, but {max_count} are allowed");
-            let failure = DesignFailure { limit: "queue per spindle".into(), reason: because, factor };
+            let failure = DesignFailure { limit: "queue per spindle".into(), reason, factor };
             outcome.failing.push(self.judged_design(max_count, self.min_spares(), None, SizedBy::Queue, Some(failure)));
             return;
         }
         let found = match self.min_for_response(start, max_count, outcome) {
             Ok(found) => found,
-            Err(because) => {
-                if !outcome.unsolved.contains(&because) {
-                    outcome.unsolved.push(because);
+            Err(error) => {
+                if !outcome.unsolved.contains(&error) {
+                    outcome.unsolved.push(error);
                 }
                 return;
             }
         };
-        self.add_failing(room, queue, found.as_ref().map(|(count, _)| *count), max_count, outcome);
+        self.add_failing(for_capacity, for_queue, found.as_ref().map(|(count, _)| *count), max_count, outcome);
         let Some((count, response)) = found else { return };
         let sized_by = match count {
             _ if self.part.volume.is_some() => SizedBy::Offer,
             n if n == min_count => SizedBy::Level,
-            n if n == room => SizedBy::Capacity,
-            n if n == queue => SizedBy::Queue,
+            n if n == for_capacity => SizedBy::Capacity,
+            n if n == for_queue => SizedBy::Queue,
             n => self.binding_limit(n - self.member_step()),
         };
         self.add_feasible(count, response, sized_by, max_count, outcome);
@@ -226,8 +220,8 @@ impl DesignFamily<'_> {
     ) {
         for spares in self.allowed_spares() {
             let mut design = self.judged_design(count, spares, Some(response.clone()), sized_by, None);
-            let places = self.path.map_or(u16::MAX, |path| path.offer.drive_capacity(path.controllers));
-            if count + spares > self.limits.max_drives.min(places) && self.part.volume.is_none() {
+            let slots = self.path.map_or(u16::MAX, |path| path.offer.drive_capacity(path.controllers));
+            if count + spares > self.limits.max_drives.min(slots) && self.part.volume.is_none() {
                 continue;
             }
             design.failure = self.budget_failure(&design).or_else(|| self.loss_failure(&design));
@@ -238,14 +232,14 @@ impl DesignFamily<'_> {
             return;
         }
         // larger ones: for the frontier, and in case the simulation finds the smallest too slow
-        let mut last = count;
+        let mut last_count = count;
         for factor in [1.01, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0] {
             let larger = ((f64::from(count) * factor).ceil() as u16).next_multiple_of(self.member_step());
-            if larger > last && larger <= max_count {
-                last = larger;
+            if larger > last_count && larger <= max_count {
+                last_count = larger;
                 let Ok(Some(response)) = self.design_of_size(larger).predict_response(self.demand) else { continue };
-                let pressed_by = self.binding_limit(count);
-                let mut design = self.judged_design(larger, self.min_spares(), Some(response), pressed_by, None);
+                let sized_by = self.binding_limit(count);
+                let mut design = self.judged_design(larger, self.min_spares(), Some(response), sized_by, None);
                 design.failure = self.budget_failure(&design).or_else(|| self.loss_failure(&design));
                 if design.failure.is_none() {
                     outcome.feasible.push(design);
@@ -254,29 +248,37 @@ impl DesignFamily<'_> {
         }
     }
 
-    /// Adds the cheapest design that holds the data and fails, if the family has one.
-    fn add_failing(&self, room: u16, queue: u16, found: Option<u16>, max_count: u16, outcome: &mut SearchOutcome) {
+    /// Adds the cheapest design that holds the data and fails, if the family has one. `for_capacity` and `for_queue`
+    /// are the minimum numbers of members for each; `found` is the minimum number that meets the demand.
+    fn add_failing(
+        &self,
+        for_capacity: u16,
+        for_queue: u16,
+        found: Option<u16>,
+        max_count: u16,
+        outcome: &mut SearchOutcome,
+    ) {
         let fails_at = match found {
-            Some(count) if count == room => return,
+            Some(count) if count == for_capacity => return,
             // nothing in the family is sufficient: the nearest is the largest
             None => max_count,
-            Some(_) => room,
+            Some(_) => for_capacity,
         };
-        if fails_at < queue {
-            let held = self.demand.queue.unwrap_or(0.0) / f64::from(fails_at);
-            let factor = held / self.limits.queue_each;
-            let because = format!(
-                "its capacity suffices, but {held:.1} requests are in flight per disk, above the limit of {}",
+        if fails_at < for_queue {
+            let queue_each = self.demand.queue.unwrap_or(0.0) / f64::from(fails_at);
+            let factor = queue_each / self.limits.queue_each;
+            let reason = format!(
+                "its capacity suffices, but {queue_each:.1} requests are in flight per disk, above the limit of {}",
                 self.limits.queue_each
             );
-            let failure = DesignFailure { limit: "queue per spindle".into(), reason: because, factor };
+            let failure = DesignFailure { limit: "queue per spindle".into(), reason, factor };
             outcome.failing.push(self.judged_design(fails_at, self.min_spares(), None, SizedBy::Queue, Some(failure)));
             return;
         }
         let response = self.design_of_size(fails_at).predict_response(self.demand).ok().flatten();
         let failure = self.response_failure(fails_at, response.as_ref());
-        let pressed_by = if response.is_some() { SizedBy::Response } else { SizedBy::Load };
-        outcome.failing.push(self.judged_design(fails_at, self.min_spares(), response, pressed_by, failure));
+        let sized_by = if response.is_some() { SizedBy::Response } else { SizedBy::Load };
+        outcome.failing.push(self.judged_design(fails_at, self.min_spares(), response, sized_by, failure));
     }
 
     /// Minimum number of members that holds the data.
@@ -293,12 +295,12 @@ impl DesignFamily<'_> {
 
     fn capacity_failure(&self, max_count: u16) -> DesignFailure {
         let (need, have) = (self.needed_bytes(), self.design_of_size(max_count).usable_bytes());
-        let because = format!(
+        let reason = format!(
             "{max_count} of them hold {}, but {} are needed",
             ByteSize::capacity(have),
             ByteSize::capacity(need)
         );
-        DesignFailure { limit: "capacity".into(), reason: because, factor: need / have.max(1.0) }
+        DesignFailure { limit: "capacity".into(), reason, factor: need / have.max(1.0) }
     }
 
     /// Minimum number of members for the requests in flight, for drives with one arm.
@@ -441,24 +443,24 @@ impl DesignFamily<'_> {
     /// Returns the failure of a design that cannot keep up, and by how much.
     fn overload_failure(&self, design: &StorageDesign<'_>) -> DesignFailure {
         let sustainable = sustainable_factor(design, self.demand);
-        let calm = design.predict_response(&self.demand.scaled_by(0.5 * sustainable)).ok().flatten();
-        let limit = first_saturated_part(design, sustainable, (0.5 * sustainable, calm.as_ref()));
-        let because = self.describe_overload(design, &limit, 1.0 / sustainable);
+        let light = design.predict_response(&self.demand.scaled_by(0.5 * sustainable)).ok().flatten();
+        let limit = first_saturated_part(design, sustainable, (0.5 * sustainable, light.as_ref()));
+        let reason = self.describe_overload(design, &limit, 1.0 / sustainable);
         // if the response is too long under less load as well, both are missed
-        let missed = match (&calm, self.demand.response) {
-            (Some(calm), Some(target)) => calm.mean_s / target.target_s,
+        let missed = match (&light, self.demand.response) {
+            (Some(light), Some(target)) => light.mean_s / target.target_s,
             _ => 1.0,
         };
-        DesignFailure { limit, reason: because, factor: (1.0 / sustainable).max(1.01) * missed.max(1.0) }
+        DesignFailure { limit, reason, factor: (1.0 / sustainable).max(1.01) * missed.max(1.0) }
     }
 
-    fn describe_overload(&self, design: &StorageDesign<'_>, limit: &str, busy: f64) -> String {
+    fn describe_overload(&self, design: &StorageDesign<'_>, limit: &str, overload: f64) -> String {
         let each = match self.part.volume {
             None => format!(" ({:.0} I/Os per second on each)", design.member_load(self.demand)),
             Some(_) => String::new(),
         };
-        let busy = (busy * 100.0).max(101.0);
-        format!("{limit} cannot keep up: the demand is {busy:.0} % of what it sustains{each}")
+        let percent = (overload * 100.0).max(101.0);
+        format!("{limit} cannot keep up: the demand is {percent:.0} % of what it sustains{each}")
     }
 
     fn response_failure(&self, count: u16, response: Option<&DesignResponse>) -> Option<DesignFailure> {
@@ -469,7 +471,7 @@ impl DesignFamily<'_> {
         let target = self.demand.response?;
         let value = response_statistic(&design, self.demand, response, target.statistic);
         let show = |seconds| diskwright_base::units::format_value(seconds, "s");
-        let because = format!(
+        let reason = format!(
             "the {} response is {}, above the limit of {}; {} is {:.0} % busy",
             target.statistic.name(),
             show(value),
@@ -477,52 +479,50 @@ impl DesignFamily<'_> {
             response.utilization.first().map_or("nothing", |part| &part.0),
             response.busiest_share() * 100.0
         );
-        Some(DesignFailure { limit: RESPONSE_LIMIT.into(), reason: because, factor: value / target.target_s })
+        Some(DesignFailure { limit: RESPONSE_LIMIT.into(), reason, factor: value / target.target_s })
     }
 }
 
 /// Inputs by which designs are judged.
-pub type JudgingInputs<'a> = (&'a Demand, &'a PlanLimits, &'a [DesignPart], &'a [ControllerOffer]);
+#[derive(Clone, Copy)]
+pub struct JudgingInputs<'a> {
+    /// The demand.
+    pub demand: &'a Demand,
+    /// The limits.
+    pub limits: &'a PlanLimits,
+    /// All parts.
+    pub parts: &'a [DesignPart],
+    /// All controllers.
+    pub offers: &'a [ControllerOffer],
+}
 
-/// Returns the family of a judged design.
-fn family_of<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgingInputs<'a>) -> DesignFamily<'a> {
-    let JudgedDesign { part_index: index, level, unit_bytes: unit, path: way, .. } = *judged;
-    let path = way.map(|JudgedPath { offer_index: offer, controllers, write_back }| DesignPath {
-        offer: &offers[offer],
-        controllers,
-        write_back,
-    });
-    DesignFamily {
-        demand,
-        limits,
-        part: &parts[index],
-        part_index: index,
-        level,
-        unit_bytes: unit,
-        judged_path: way,
-        path,
-    }
+/// Returns the family to which a judged design belongs.
+fn family_of<'a>(judged: &JudgedDesign, inputs: JudgingInputs<'a>) -> DesignFamily<'a> {
+    let JudgingInputs { demand, limits, parts, offers } = inputs;
+    let JudgedDesign { part_index, level, unit_bytes, path: judged_path, .. } = *judged;
+    let path = path_of(judged_path, offers);
+    DesignFamily { demand, limits, part: &parts[part_index], part_index, level, unit_bytes, judged_path, path }
 }
 
 /// Returns the limit that a failing design misses by most: the search stops at the first. For the response, the
 /// simulation has precedence.
-pub fn worst_failure(judged: &JudgedDesign, with: JudgingInputs<'_>) -> Option<DesignFailure> {
-    let family = family_of(judged, with);
-    let slow = || match &judged.response {
+pub fn worst_failure(judged: &JudgedDesign, inputs: JudgingInputs<'_>) -> Option<DesignFailure> {
+    let family = family_of(judged, inputs);
+    let analysis_failure = || match &judged.response {
         Some(response) => family.response_failure(judged.count, Some(response)),
         None => family.response_failure(
             judged.count,
-            family.design_of_size(judged.count).predict_response(with.0).ok().flatten().as_ref(),
+            family.design_of_size(judged.count).predict_response(inputs.demand).ok().flatten().as_ref(),
         ),
     };
-    let slow = if judged.simulated.is_some() { None } else { slow() };
-    let all = [judged.failure.clone(), slow, family.budget_failure(judged)];
-    all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
+    let response_failure = if judged.simulated.is_some() { None } else { analysis_failure() };
+    let failures = [judged.failure.clone(), response_failure, family.budget_failure(judged)];
+    failures.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
 }
 
 /// Returns a limit other than the response that a design misses.
-pub(crate) fn budget_or_loss_failure(judged: &JudgedDesign, with: JudgingInputs<'_>) -> Option<DesignFailure> {
-    let family = family_of(judged, with);
+pub(crate) fn budget_or_loss_failure(judged: &JudgedDesign, inputs: JudgingInputs<'_>) -> Option<DesignFailure> {
+    let family = family_of(judged, inputs);
     family.budget_failure(judged).or_else(|| family.loss_failure(judged))
 }
 
@@ -531,12 +531,12 @@ pub fn response_statistic(
     design: &StorageDesign<'_>,
     demand: &Demand,
     response: &DesignResponse,
-    of: ResponseStatistic,
+    statistic: ResponseStatistic,
 ) -> f64 {
-    match of {
+    match statistic {
         ResponseStatistic::Mean => response.mean_s,
-        of => {
-            let index = usize::from(of == ResponseStatistic::P99);
+        ResponseStatistic::P95 | ResponseStatistic::P99 => {
+            let index = usize::from(statistic == ResponseStatistic::P99);
             design.estimate_percentiles(demand, response).map_or(f64::INFINITY, |found| found[index])
         }
     }
@@ -547,9 +547,10 @@ pub fn sustainable_factor(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     largest_factor(|factor| matches!(design.predict_response(&demand.scaled_by(factor)), Ok(Some(_))))
 }
 
-/// Returns the part that saturates first, at `most` times the demand, from the utilizations at `factor` times it: the
-/// most used one. Arms are busy long before they saturate, because they get faster as more requests wait. So they are
-/// only named if no other part is full then, each of which is used in proportion to the load.
+/// Returns the part that saturates first, at `sustainable` times the demand, from the utilizations at `factor` times
+/// the demand: the part with the highest utilization. Arms are busy long before they saturate, because they get faster
+/// as more requests wait. So they are only named if no other part is full then, each of which is used in proportion to
+/// the load.
 pub fn first_saturated_part(
     design: &StorageDesign<'_>,
     sustainable: f64,

@@ -21,7 +21,7 @@ pub enum ArrayCondition {
 /// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimulatedResponse {
-    /// Mean, 95 % and 99 % of responses, s; `None` if it could not keep up.
+    /// Mean, 95th and 99th percentile of the response, s; `None` if the design could not keep up.
     pub response_s: Option<[f64; 3]>,
     /// Utilization of the busiest member.
     pub busiest_share: f64,
@@ -31,13 +31,13 @@ pub struct SimulatedResponse {
     pub rebuild_bytes_per_s: Option<f64>,
     /// Share of the requests that was answered within the run.
     pub answered_share: f64,
-    /// Mean response of those, s, also if it could not keep up and others waited longer.
+    /// Mean response of the answered requests, s, also if the design could not keep up and others waited longer.
     pub answered_mean_s: Option<f64>,
 }
 
 /// Minimum share of arrivals that must be answered in a steady state.
 const MIN_ANSWERED_SHARE: f64 = 0.97;
-/// Allowance for the chance of arrivals, standard deviations of their number (Poisson: its square root).
+/// Allowance for random arrivals, standard deviations of their number (Poisson: its square root).
 const CHANCE_DEVIATIONS: f64 = 4.0;
 /// Maximum simulated time of a rebuild, which has many more I/Os than the load, s.
 const MAX_REBUILD_WATCH_S: f64 = 60.0;
@@ -93,11 +93,11 @@ fn run_for(
     let mut system = design.to_system(demand, spare);
     let ns = (seconds * 1e9) as u64;
     system.watch = WatchSpec { seed: 19, warm_up: ns / 10, duration: ns, interval: (ns / 20).max(1) };
-    if let (Some(set), true) = (system.arrays.first_mut(), condition != ArrayCondition::Healthy) {
-        set.failed = vec![0];
+    if let (Some(array), true) = (system.arrays.first_mut(), condition != ArrayCondition::Healthy) {
+        array.failed = vec![0];
         if condition == ArrayCondition::Rebuilding {
             let rate = Some(MD_CEILING_BYTES_PER_S as u64);
-            set.rebuild = Some(BackgroundWork { step_blocks: 1024, depth: 2, rate });
+            array.rebuild = Some(BackgroundWork { step_blocks: 1024, depth: 2, rate });
         }
     }
     let report = Simulation::new(&system).map_err(|error| error.to_string())?.run_without_samples();
@@ -108,19 +108,19 @@ fn run_for(
     let figures = workload.responses.mean().zip(quantile(0.95)).zip(quantile(0.99));
     let members = report.components.iter().filter(|part| part.name.starts_with("member"));
     let busiest = members.map(|part| part.utilisation()).fold(0.0, f64::max);
-    let chance = CHANCE_DEVIATIONS * (demand.requests_per_s() / elapsed).sqrt();
-    let keeps_up = answered >= MIN_ANSWERED_SHARE * demand.requests_per_s() - chance;
+    let allowance = CHANCE_DEVIATIONS * (demand.requests_per_s() / elapsed).sqrt();
+    let keeps_up = answered >= MIN_ANSWERED_SHARE * demand.requests_per_s() - allowance;
     let array = report.arrays.first();
     let ios = array.map_or(answered, |array| array.member_ios as f64 / elapsed / f64::from(design.count));
-    let done = array.and_then(|array| array.background).filter(|_| condition == ArrayCondition::Rebuilding);
-    let run = elapsed + system.watch.warm_up as f64 * 1e-9;
+    let rebuild = array.and_then(|array| array.background).filter(|_| condition == ArrayCondition::Rebuilding);
+    let run_s = elapsed + system.watch.warm_up as f64 * 1e-9;
     Ok(SimulatedResponse {
         response_s: figures.filter(|_| keeps_up).map(|((mean, p95), p99)| [mean * 1e-9, p95, p99]),
         busiest_share: busiest,
         answered_share: answered / demand.requests_per_s(),
         answered_mean_s: workload.responses.mean().map(|ns| ns * 1e-9),
         member_per_s: ios,
-        rebuild_bytes_per_s: done
-            .map(|done| done.done_bytes as f64 / done.ended_ns.map_or(run, |end| end as f64 * 1e-9)),
+        rebuild_bytes_per_s: rebuild
+            .map(|work| work.done_bytes as f64 / work.ended_ns.map_or(run_s, |end| end as f64 * 1e-9)),
     })
 }

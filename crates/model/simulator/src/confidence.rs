@@ -1,5 +1,5 @@
-//! Precision of a simulated mean: means of independent runs, or of long stretches of one run (batches), and Student's
-//! t over them.
+//! Precision of a simulated mean: a confidence interval by Student's t, from the means of independent runs or of long
+//! intervals of one run (batches).
 
 use diskwright_statistics::distribution::student_limit;
 use diskwright_statistics::{ERROR_RATE, MeanVariance, WeightedPoint};
@@ -12,7 +12,7 @@ pub struct Means {
     squared_deviations: f64,
 }
 
-/// A mean and the half-width of its 95 % confidence interval. Infinite if there are fewer than two means.
+/// A mean and the half-width of its 95 % confidence interval, which is infinite if there are fewer than two means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The mean.
@@ -42,9 +42,9 @@ impl Means {
     /// Adds the mean of a run or a batch (Welford's recurrence, 1962).
     pub fn push(&mut self, mean: f64) {
         self.count += 1;
-        let off = mean - self.mean;
-        self.mean += off / self.count as f64;
-        self.squared_deviations += off * (mean - self.mean);
+        let deviation = mean - self.mean;
+        self.mean += deviation / self.count as f64;
+        self.squared_deviations += deviation * (mean - self.mean);
     }
 
     /// Number of means.
@@ -52,8 +52,8 @@ impl Means {
         self.count
     }
 
-    /// Returns the confidence interval. Neighbouring batches of one run must be long relative to the correlation time
-    /// of the queue, or the interval is too narrow.
+    /// Returns the confidence interval. Batches of one run must be long relative to the correlation time of the queue,
+    /// or the interval is too narrow.
     pub fn confidence_interval(&self) -> Interval {
         let df = self.count.saturating_sub(1) as f64;
         if self.count < 2 {
@@ -65,9 +65,10 @@ impl Means {
     }
 }
 
-/// Returns the mean over all requests of one run with its confidence interval, from stretches of equal length in the
-/// order of time: sum of the responses, s, and their number, more than 0. A long queue lasts from one stretch into the
-/// next; this correlation widens the interval. `None` for fewer than two stretches.
+/// Returns the mean over all requests of one run with its confidence interval. The run is given as stretches of equal
+/// length in the order of time; each has the sum of its response times, s, and the number of its responses, more than
+/// 0. A long queue lasts from one stretch into the next; this correlation widens the interval. `None` for fewer than
+/// two stretches.
 pub fn interval_from_stretches(stretches: &[(f64, f64)]) -> Option<Interval> {
     if stretches.len() < 2 {
         return None;
@@ -79,8 +80,8 @@ pub fn interval_from_stretches(stretches: &[(f64, f64)]) -> Option<Interval> {
     };
     let blocks: Vec<WeightedPoint> = stretches.iter().enumerate().map(to_block).collect();
     let MeanVariance { value, variance, df } = MeanVariance::from_blocks(&blocks);
-    let half = if variance > 0.0 { student_limit(ERROR_RATE, df) * variance.sqrt() } else { 0.0 };
-    Some(Interval { mean: value, half_width: half })
+    let half_width = if variance > 0.0 { student_limit(ERROR_RATE, df) * variance.sqrt() } else { 0.0 };
+    Some(Interval { mean: value, half_width })
 }
 
 /// Repeats runs until the half-width is within `share` of the mean, at least `min_runs` and at most `max_runs`

@@ -1,4 +1,4 @@
-//! The end point of all requests: one of the kinds of devices that are simulated.
+//! The end point of all requests: a device of one of the simulated kinds.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum DeviceModel {
     Flash(Arc<FlashModel>),
     /// A cloud volume.
     Volume(Arc<VolumeSpec>),
-    /// Servers with a service time and nothing else, to be compared with queueing theory.
+    /// Servers with a service time and nothing else, for comparison with queueing theory.
     Plain(Arc<PlainSpec>),
 }
 
@@ -33,7 +33,7 @@ pub struct PlainSpec {
     pub servers: u32,
     /// Service time of a request of any kind.
     pub service: ServiceTimeDistribution,
-    /// Transfer rate of each server, bytes/s, in addition to that time; infinite if size does not matter.
+    /// Transfer rate of each server, bytes/s; the transfer adds to the service time. Infinite if size does not matter.
     pub bytes_per_s: f64,
 }
 
@@ -70,7 +70,7 @@ impl DeviceModel {
         }
     }
 
-    /// Requests that it accepts before further ones wait outside.
+    /// Number of requests that the device accepts before further ones wait outside.
     pub fn slot_count(&self) -> u32 {
         match self {
             DeviceModel::Mechanical(model) => model.queue_slots(),

@@ -1,5 +1,5 @@
-//! Future events in the order of time; at equal times, in the order of insertion. So a run is reproducible whatever the
-//! layout of the heap.
+//! Future events in the order of time; at equal times, in the order of insertion. So a run is reproducible, and does
+//! not depend on the layout of the heap.
 
 use crate::Ns;
 
@@ -27,14 +27,14 @@ impl<T> EventEntry<T> {
 }
 
 /// A priority queue of events: a 4-ary heap. Payloads should be small (the number of a component and the kind of
-/// event). Memory is that of the largest number of events that ever waited at once.
+/// event). Memory grows to the largest number of events that ever waited at once.
 ///
 /// A simulation step typically pops an event and schedules a follow-up, so the root is left vacant after a pop and
 /// filled by the next event: one pass through the heap instead of two.
 #[derive(Clone, Debug)]
 pub struct EventQueue<T> {
     heap: Vec<EventEntry<T>>,
-    /// The root was popped, and nothing has filled its place.
+    /// True after the root was popped, until the next event fills its place.
     vacant: bool,
     sequence: u64,
     now: Ns,
@@ -173,9 +173,9 @@ impl<T: Copy> EventQueue<T> {
 
 /// Returns the index and key of the earlier of two entries, without a branch.
 #[inline]
-fn select_earlier(one: (usize, u128), other: (usize, u128)) -> (usize, u128) {
-    let later = other.1 < one.1;
-    (if later { other.0 } else { one.0 }, if later { other.1 } else { one.1 })
+fn select_earlier(a: (usize, u128), b: (usize, u128)) -> (usize, u128) {
+    let is_b_earlier = b.1 < a.1;
+    (if is_b_earlier { b.0 } else { a.0 }, if is_b_earlier { b.1 } else { a.1 })
 }
 
 #[cfg(test)]

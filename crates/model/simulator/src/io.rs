@@ -1,6 +1,6 @@
 //! Requests to a drive, an array or a volume.
 
-/// Size of a block, bytes: everything here is addressed in units of 512 bytes.
+/// Size of a block, bytes: all addresses in this crate count blocks of 512 bytes.
 pub use diskwright_base::units::BLOCK_BYTES;
 
 use crate::Ns;

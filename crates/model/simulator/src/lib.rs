@@ -1,8 +1,8 @@
 //! The simulator: predicts the performance of a disk subsystem under a load.
 //!
-//! Everything here is pure: virtual time in integer nanoseconds ([`Ns`]), one seed, no clock and no files.
+//! The crate is pure: virtual time in integer nanoseconds ([`Ns`]), one seed, no clock and no files.
 //!
-//! Reading order. A request and what serves it:
+//! The modules, in reading order. A request and the parts that serve it:
 //!
 //! - [`io`]: a request to a drive, an array or a volume
 //! - [`event_queue`]: future events in the order of time
@@ -19,22 +19,22 @@
 //!
 //! - [`load`]: the requests that users and programs issue
 //! - [`system`]: the description of a system, as data
-//! - [`description_toml`]: how descriptions are read from TOML
+//! - [`description_toml`]: the reader of descriptions in TOML
 //! - [`run`]: the event loop
 //! - [`sample_rows`]: samples of a run, named like those of a real machine
 //! - [`confidence`]: the precision of a simulated mean
 //!
-//! Formulas instead of a run:
+//! Formulas in place of a run:
 //!
 //! - [`solve`]: single queues in closed form, and mean value analysis
-//! - [`analytic`]: a whole system, solved
+//! - [`analytic`]: a whole system, solved approximately
 //! - [`theory`]: arms, stripes and failures in the literature
 //!
 //! Real devices:
 //!
 //! - [`catalogue`]: drives with published figures
 //! - [`diskspecs`]: the drive files of DiskSim 4.0
-//! - [`calibrate`]: a device described by measurements of it
+//! - [`calibrate`]: a description of a device, derived from measurements
 //! - [`replay`]: a measured trace on a simulated drive
 
 pub mod analytic;
@@ -64,7 +64,7 @@ pub mod volume;
 /// A point in virtual time or a duration, nanoseconds.
 pub type Ns = u64;
 
-// the types that users of the crate start with
+// the types with which users of the crate start
 pub use array::ArrayLevel;
 pub use device::DeviceModel;
 pub use io::{BLOCK_BYTES, Io};

@@ -15,9 +15,9 @@ use crate::io::Io;
 pub struct ReplayRequest {
     /// The requested I/O.
     pub io: Io,
-    /// Measured response time.
+    /// Measured response time, ns.
     pub response_ns: Ns,
-    /// Time from its completion to the next request.
+    /// Time from its completion to the next request, ns.
     pub pause_ns: Ns,
 }
 
@@ -53,7 +53,7 @@ pub struct TimeBreakdown {
     pub rotation_s: f64,
     /// Media transfer.
     pub media_s: f64,
-    /// Channel transfer, where nothing hid it.
+    /// Channel transfer that nothing else overlapped.
     pub channel_s: f64,
 }
 
@@ -95,8 +95,8 @@ impl Replay {
     fn add_request(&mut self, request: &ReplayRequest, service: &ServiceBreakdown, predicted: Ns) {
         self.measured_ns.push(request.response_ns);
         self.predicted_ns.push(predicted);
-        let sort = if request.io.write { &mut self.writes } else { &mut self.reads };
-        sort.add_request(request.response_ns, predicted);
+        let sums = if request.io.write { &mut self.writes } else { &mut self.reads };
+        sums.add_request(request.response_ns, predicted);
         self.by_hit[service.outcome as usize].add_request(request.response_ns, predicted);
         let spent = &mut self.spent;
         spent.waiting_s += ns_to_s(service.waiting);
@@ -131,10 +131,10 @@ fn mean_s(times: &[Ns]) -> Option<f64> {
 /// Cache hits needed to derive a block time.
 const MIN_CACHE_HITS: usize = 20;
 
-/// Estimates the transfer time of a block on the channel of the measured machine, for reads and for writes,
-/// nanoseconds, where the drive's specification lacks it. It uses requests served by the drive's cache, which wait for
-/// nothing but the drive's processor: the extra time per extra block. `model` is the drive with a channel that takes no
-/// time. Writes without such requests are assumed to be as fast as reads; `None` with fewer than twenty such reads.
+/// Estimates the transfer time of a block on the channel of the measured machine, for reads and for writes, ns, for a
+/// drive whose specification lacks it. It is the extra time per extra block of requests that the drive's cache served,
+/// which wait only for the drive's processor. `model` is the drive with a channel that takes no time. Without such
+/// writes, writes are assumed to be as fast as reads; `None` with fewer than twenty such reads.
 pub fn channel_block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Option<(Ns, Ns)> {
     let mut drive = MechanicalDrive::new(model);
     let mut found: [BTreeMap<u32, Vec<Ns>>; 2] = Default::default();
@@ -155,24 +155,26 @@ pub fn channel_block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Opt
     reads.map(|read| (read, writes.unwrap_or(read)))
 }
 
-/// Fits a slope through the median times of each request size by least squares, weighted with the number of requests:
-/// the constant part is not the channel's. With a single size, the whole time counts.
+/// Fits a line through the median times of each request size by least squares, weighted with the number of requests,
+/// and returns its slope, ns per block: the constant part is not the channel's. With a single size, the whole time
+/// counts.
 fn block_time_slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
-    let all: usize = found.values().map(Vec::len).sum();
-    if all < MIN_CACHE_HITS {
+    let hit_count: usize = found.values().map(Vec::len).sum();
+    if hit_count < MIN_CACHE_HITS {
         return None;
     }
     let median = |(blocks, mut times): (u32, Vec<Ns>)| {
         let (count, middle) = (times.len() as f64, times.len() / 2);
         (f64::from(blocks), *times.select_nth_unstable(middle).1 as f64, count)
     };
+    // blocks, median time and weight
     let points: Vec<(f64, f64, f64)> = found.into_iter().map(median).collect();
     let weight: f64 = points.iter().map(|point| point.2).sum();
     let mean = |value: fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| value(p) * p.2).sum::<f64>() / weight;
     let (blocks, time) = (mean(|p| p.0), mean(|p| p.1));
     let spread: f64 = points.iter().map(|p| p.2 * (p.0 - blocks).powi(2)).sum();
-    let both: f64 = points.iter().map(|p| p.2 * (p.0 - blocks) * (p.1 - time)).sum();
-    let slope = if spread > 0.0 { both / spread } else { time / blocks };
+    let covariance: f64 = points.iter().map(|p| p.2 * (p.0 - blocks) * (p.1 - time)).sum();
+    let slope = if spread > 0.0 { covariance / spread } else { time / blocks };
     Some(slope.max(0.0).round() as Ns)
 }
 

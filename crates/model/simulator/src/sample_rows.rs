@@ -1,15 +1,18 @@
-//! Samples of a simulation in the vocabulary of every other source: a simulated server can be recorded, shown and
-//! diagnosed like a real one.
+//! Samples of a simulation with the same counters as every other source, so that a simulated server can be recorded,
+//! shown and diagnosed like a real one.
 //!
-//! Each interval is one tick. Drives and arrays are `physical_disk`s, an array standing on its members, so that the
-//! members' activity is visible even where a controller would hide it. Requests that wait for a processor, a bus or a
-//! controller have not reached the disk and are not in its queue; waiting for the channel counts, as on a real host.
+//! Each interval is one tick. Drives and arrays are `physical_disk`s. The members of an array are always listed below
+//! it, so that their activity is visible even if a real controller would hide it. Requests that wait for a processor, a
+//! bus or a controller have not reached the disk and are not in its queue; requests that wait for the channel are in
+//! it, as on a real host.
 
 use std::sync::Arc;
 
 use diskwright_base::counter_ids::{self, channel, controller, interrupts, physical_disk, processor};
 use diskwright_base::latency_series::LatencyTable;
-use diskwright_base::topology::{Device as Seen, DeviceClass, DeviceKind, RaidLevel as SeenLevel, Topology};
+use diskwright_base::topology::{
+    Device as TopologyDevice, DeviceClass, DeviceKind, RaidLevel as TopologyLevel, Topology,
+};
 use diskwright_base::{Schema, Series, Tick};
 
 use crate::array::ArrayLevel;
@@ -29,7 +32,7 @@ const SECONDS_PER_NS: f64 = 1e-9;
 #[derive(Debug)]
 pub struct SampleRows {
     schema: Arc<Schema>,
-    /// Latency distributions, if they are wanted, and the series that are always present.
+    /// Latency distributions, if they are recorded, and the series that are always present.
     latency: Option<(LatencyTable, Vec<Series>)>,
     /// Time 0 of virtual time, ns since 1970.
     epoch_ns: i64,
@@ -43,13 +46,13 @@ pub struct SampleRows {
 }
 
 impl SampleRows {
-    /// Rows for a system in simulated time: [`EPOCH_NS`].
+    /// Creates rows for a system in simulated time, which starts at [`EPOCH_NS`].
     pub fn new(system: &System) -> SampleRows {
         SampleRows::starting_at(system, EPOCH_NS)
     }
 
-    /// Rows for a system whose time 0 is `epoch_ns`, nanoseconds since 1970: for a system that runs in real time, the
-    /// wall clock at its time 0.
+    /// Creates rows for a system whose time 0 is `epoch_ns`, nanoseconds since 1970: for a system that runs in real
+    /// time, the wall clock at its time 0.
     pub fn starting_at(system: &System, epoch_ns: i64) -> SampleRows {
         let schema = Schema::new(build_series(system));
         SampleRows {
@@ -127,15 +130,15 @@ impl SampleRows {
     /// Pushes the cells of processors and interrupts, in the order of [`HOST_COUNTERS`].
     fn push_processor_cells(&self, report: &SimulationReport, row: &mut Vec<f64>) {
         let elapsed_s = report.elapsed_s();
-        let all_s = elapsed_s * f64::from(self.processors);
+        let total_s = elapsed_s * f64::from(self.processors);
         let station = report.components.iter().find(|component| component.kind == ComponentKind::Processor);
-        let others = self.other_interrupts_per_s * elapsed_s;
+        let other_interrupts = self.other_interrupts_per_s * elapsed_s;
         // other interrupts are calculated, not simulated: they delay no request
-        let others_s = others * self.interrupt_ns as f64 * SECONDS_PER_NS;
-        let busy_s =
-            station.map_or(f64::NAN, |processor| processor.totals.service_ns as f64 * SECONDS_PER_NS + others_s);
+        let other_interrupts_s = other_interrupts * self.interrupt_ns as f64 * SECONDS_PER_NS;
+        let busy_s = station
+            .map_or(f64::NAN, |processor| processor.totals.service_ns as f64 * SECONDS_PER_NS + other_interrupts_s);
         // a service that lasts longer than an interval is counted in full when it begins: cap it
-        let busy_s = busy_s.min(all_s);
+        let busy_s = busy_s.min(total_s);
         let interrupts_s = (report.interrupt_ns * SECONDS_PER_NS).min(busy_s);
         let queue = station.map_or(f64::NAN, |processor| processor.totals.mean_queue());
         // program time is counted when it is requested, and may end in the next interval
@@ -144,7 +147,7 @@ impl SampleRows {
             programs_s,
             busy_s - interrupts_s - programs_s,
             interrupts_s,
-            all_s - busy_s,
+            total_s - busy_s,
             0.0,
             0.0,
             0.0,
@@ -153,8 +156,8 @@ impl SampleRows {
             f64::from(self.processors),
             report.interrupts,
             report.interrupts,
-            others,
-            report.interrupts - others,
+            other_interrupts,
+            report.interrupts - other_interrupts,
         ]);
     }
 }
@@ -202,24 +205,26 @@ const ARRAY_COUNTERS: [&str; 5] = [
 
 /// Lists the columns of a system.
 fn build_series(system: &System) -> Vec<Series> {
-    let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
-    let mut series: Vec<Series> = HOST_COUNTERS.iter().map(|(counter, instance)| one(counter, instance)).collect();
+    let new_series =
+        |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+    let mut series: Vec<Series> =
+        HOST_COUNTERS.iter().map(|(counter, instance)| new_series(counter, instance)).collect();
     for name in (0..system.drive_count()).map(|drive| system.drive_name(drive)) {
-        series.extend(DISK_COUNTERS.iter().map(|counter| one(counter, &name)));
-        series.extend(DRIVE_COUNTERS.iter().map(|counter| one(counter, &name)));
+        series.extend(DISK_COUNTERS.iter().map(|counter| new_series(counter, &name)));
+        series.extend(DRIVE_COUNTERS.iter().map(|counter| new_series(counter, &name)));
     }
-    let arrays = system.arrays.iter().map(|set| set.name.clone());
+    let arrays = system.arrays.iter().map(|spec| spec.name.clone());
     for name in arrays.clone() {
-        series.extend(DISK_COUNTERS.iter().map(|counter| one(counter, &name)));
+        series.extend(DISK_COUNTERS.iter().map(|counter| new_series(counter, &name)));
     }
     for channel in &system.channels {
-        series.extend(CHANNEL_COUNTERS.iter().map(|counter| one(counter, &channel.name)));
+        series.extend(CHANNEL_COUNTERS.iter().map(|counter| new_series(counter, &channel.name)));
     }
     for controller in &system.controllers {
-        series.extend(CONTROLLER_COUNTERS.iter().map(|counter| one(counter, &controller.name)));
+        series.extend(CONTROLLER_COUNTERS.iter().map(|counter| new_series(counter, &controller.name)));
     }
     for name in arrays {
-        series.extend(ARRAY_COUNTERS.iter().map(|counter| one(counter, &name)));
+        series.extend(ARRAY_COUNTERS.iter().map(|counter| new_series(counter, &name)));
     }
     series
 }
@@ -268,13 +273,13 @@ fn array_health_cells(array: &ArrayReport) -> [f64; 5] {
 
 /// Builds the topology that diagnosis works with.
 fn build_topology(system: &System) -> Topology {
-    let mut devices: Vec<Seen> = Vec::new();
+    let mut devices: Vec<TopologyDevice> = Vec::new();
     for (number, group) in
         (0..system.drive_count()).filter_map(|n| system.find_drive_group(n).map(|(group, _)| (n, group)))
     {
         let group = &system.drives[group];
         let channel = group.channel.and_then(|index| system.channels.get(index));
-        devices.push(Seen {
+        devices.push(TopologyDevice {
             name: system.drive_name(number),
             class: device_class(&group.device),
             members: Some(1),
@@ -283,21 +288,21 @@ fn build_topology(system: &System) -> Topology {
             device_depth: Some(group.depth.min(group.device.slot_count())),
             link_bytes_per_s: channel.and_then(|channel| channel.rate).map(|rate| rate as f64),
             path: channel.map(|channel| channel.name.clone()),
-            ..Seen::default()
+            ..TopologyDevice::default()
         });
     }
-    for set in &system.arrays {
-        let below: Vec<String> = set.members.iter().map(|member| system.drive_name(*member)).collect();
-        let first = set.members.first().and_then(|member| system.find_drive_group(*member));
-        devices.push(Seen {
-            name: set.name.clone(),
+    for spec in &system.arrays {
+        let below: Vec<String> = spec.members.iter().map(|member| system.drive_name(*member)).collect();
+        let first = spec.members.first().and_then(|member| system.find_drive_group(*member));
+        devices.push(TopologyDevice {
+            name: spec.name.clone(),
             kind: DeviceKind::Md,
             class: first.map_or(DeviceClass::Unknown, |(group, _)| device_class(&system.drives[group].device)),
-            level: raid_level(set.level),
+            level: raid_level(spec.level),
             below,
-            stripe_bytes: Some(set.unit_blocks.saturating_mul(BLOCK_BYTES)),
-            missing: set.failed.len() as u32,
-            ..Seen::default()
+            stripe_bytes: Some(spec.unit_blocks.saturating_mul(BLOCK_BYTES)),
+            missing: spec.failed.len() as u32,
+            ..TopologyDevice::default()
         });
     }
     Topology { host: system.name.clone(), processors: system.host.processors, devices, ..Topology::default() }
@@ -313,16 +318,16 @@ fn device_class(device: &DeviceModel) -> DeviceClass {
     }
 }
 
-/// Maps to diagnosis' levels, by the cost of a write.
-fn raid_level(level: ArrayLevel) -> Option<SeenLevel> {
+/// Returns the topology's level with the same cost of a write.
+fn raid_level(level: ArrayLevel) -> Option<TopologyLevel> {
     match level {
-        ArrayLevel::Linear => Some(SeenLevel::Linear),
-        ArrayLevel::Raid0 => Some(SeenLevel::Raid0),
-        ArrayLevel::Raid1 => Some(SeenLevel::Raid1),
-        ArrayLevel::Raid10 | ArrayLevel::Raid01 => Some(SeenLevel::Raid10),
-        ArrayLevel::Raid3 | ArrayLevel::Raid4 => Some(SeenLevel::Raid4),
-        ArrayLevel::Raid5 => Some(SeenLevel::Raid5),
-        ArrayLevel::Raid6 | ArrayLevel::Raid7 => Some(SeenLevel::Raid6),
+        ArrayLevel::Linear => Some(TopologyLevel::Linear),
+        ArrayLevel::Raid0 => Some(TopologyLevel::Raid0),
+        ArrayLevel::Raid1 => Some(TopologyLevel::Raid1),
+        ArrayLevel::Raid10 | ArrayLevel::Raid01 => Some(TopologyLevel::Raid10),
+        ArrayLevel::Raid3 | ArrayLevel::Raid4 => Some(TopologyLevel::Raid4),
+        ArrayLevel::Raid5 => Some(TopologyLevel::Raid5),
+        ArrayLevel::Raid6 | ArrayLevel::Raid7 => Some(TopologyLevel::Raid6),
     }
 }
 
@@ -330,6 +335,6 @@ fn raid_level(level: ArrayLevel) -> Option<SeenLevel> {
 pub fn target_name(system: &System, target: WorkloadTarget) -> String {
     match target {
         WorkloadTarget::Drive(drive) => system.drive_name(drive),
-        WorkloadTarget::Array(index) => system.arrays.get(index).map_or_else(String::new, |set| set.name.clone()),
+        WorkloadTarget::Array(index) => system.arrays.get(index).map_or_else(String::new, |spec| spec.name.clone()),
     }
 }

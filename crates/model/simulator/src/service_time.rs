@@ -83,7 +83,7 @@ impl ServiceTimeDistribution {
         }
     }
 
-    /// Its squared coefficient of variation; 0 where the mean is 0.
+    /// Its squared coefficient of variation; 0 if the mean is 0.
     pub fn variation_squared(&self) -> f64 {
         let mean = self.mean();
         if mean <= 0.0 {
@@ -131,9 +131,9 @@ impl ServiceTimeDistribution {
 /// Allen, "Probability, Statistics, and Queueing Theory", 1990): with probability p the mean is m/2p, otherwise
 /// m/2(1 - p), p = (1 - sqrt((c² - 1)/(c² + 1)))/2.
 pub(crate) fn draw_hyperexponential(mean: f64, cv2: f64, rng: &mut Rng) -> f64 {
-    let long = 0.5 * (1.0 - ((cv2 - 1.0) / (cv2 + 1.0)).sqrt());
-    let branch = if rng.next_bool(long) { long } else { 1.0 - long };
-    rng.draw_exponential(0.5 * mean / branch)
+    let long_share = 0.5 * (1.0 - ((cv2 - 1.0) / (cv2 + 1.0)).sqrt());
+    let branch_share = if rng.next_bool(long_share) { long_share } else { 1.0 - long_share };
+    rng.draw_exponential(0.5 * mean / branch_share)
 }
 
 fn check_quantiles(points: &[(f64, Ns)]) -> Result<(), String> {

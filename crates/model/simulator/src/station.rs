@@ -137,7 +137,7 @@ impl Meter {
     #[inline]
     pub fn record_completion(&mut self, now: Ns, arrived: Ns) {
         self.advance_to(now);
-        debug_assert!(self.present > 0, "who leaves had come");
+        debug_assert!(self.present > 0, "a job completes that is not present");
         self.present = self.present.saturating_sub(1);
         self.working = self.working.saturating_sub(1);
         let response = now.saturating_sub(arrived);
@@ -157,7 +157,7 @@ impl Meter {
             self.totals.busy_ns += if self.working > 0 { elapsed } else { 0 };
             self.totals.queue_ns += u128::from(elapsed) * u128::from(self.present);
         }
-        debug_assert!(self.totals.busy_ns <= self.totals.elapsed_ns, "no server works longer than time goes on");
+        debug_assert!(self.totals.busy_ns <= self.totals.elapsed_ns, "the busy time exceeds the elapsed time");
     }
 }
 
@@ -191,7 +191,7 @@ impl Station {
     }
 
     /// Adds a job. If a server is free, the job starts at once, and its end is returned.
-    #[must_use = "the end of service is to be scheduled"]
+    #[must_use = "the end of service must be scheduled"]
     #[inline]
     pub fn add_job(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
         self.meter.record_arrival(now);
@@ -211,10 +211,10 @@ impl Station {
     }
 
     /// Completes a job. Returns the job that starts in its place, if one waits, and its end.
-    #[must_use = "the end of service is to be scheduled"]
+    #[must_use = "the end of service must be scheduled"]
     #[inline]
     pub fn complete_job(&mut self, now: Ns, job: &StationJob) -> Option<(Ns, StationJob)> {
-        debug_assert!(self.jobs_present() > self.waiting.len(), "who is done was in service");
+        debug_assert!(self.jobs_present() > self.waiting.len(), "a job completes that was not in service");
         self.meter.record_completion(now, job.arrived_ns);
         let next = self.waiting.pop_front()?;
         self.meter.record_start(now);

@@ -72,10 +72,10 @@ impl SharedWork {
     }
 
     fn check_limits(&self) -> Result<(), String> {
-        let sound = self.each_s.iter().all(|s| (0.0..=100.0).contains(s))
+        let is_valid = self.each_s.iter().all(|s| (0.0..=100.0).contains(s))
             && self.bytes_per_s.iter().all(|rate| *rate > 0.0)
             && (1.0..=20.0).contains(&self.knee);
-        if sound { Ok(()) } else { Err("shared: times from 0, rates above 0 and a knee from 1 to 20".into()) }
+        if is_valid { Ok(()) } else { Err("shared: times from 0, rates above 0 and a knee from 1 to 20".into()) }
     }
 }
 
@@ -94,9 +94,9 @@ pub struct VolumeSpec {
     pub bytes: RateLimit,
     /// Largest request that counts as one operation, bytes; larger ones count as several.
     pub operation_bytes: u64,
-    /// Requests that continue where the last one ended are counted together, as a single one.
+    /// True if requests that continue at the end of the last one are counted together, as a single one.
     pub merges: bool,
-    /// Each counted operation draws `operation_bytes` from the bytes, however small it was (AWS st1 and sc1).
+    /// True if each counted operation draws `operation_bytes` from the bytes, however small it was (AWS st1 and sc1).
     pub whole_operations: bool,
     /// Operations that a write counts for, relative to a read.
     pub write_cost: f64,
@@ -212,7 +212,7 @@ pub struct VolumeTotals {
     pub charged_thousandths: u64,
     /// Bytes transferred.
     pub bytes: u64,
-    /// Bytes drawn from the limit: those of full operations, where these count.
+    /// Bytes drawn from the limit: those of whole operations, if whole operations count.
     pub drawn_bytes: u64,
     /// Operations drawn by writes, in thousandths.
     pub written_thousandths: u64,
@@ -231,8 +231,9 @@ pub struct CloudVolume {
     buckets: [TokenBucket; 2],
     /// Separate buckets of writes, if they have their own limits.
     write_buckets: Option<[TokenBucket; 2]>,
-    /// Requests in flight: completion time and work, ns, the earliest first; and their total work.
+    /// Requests in flight: completion time and work, ns; the earliest first.
     in_flight: BinaryHeap<Reverse<(Ns, u64)>>,
+    /// Total work of the requests in flight.
     in_flight_work_ns: u64,
     /// End of the last request; `None` before the first.
     last_end: Option<u64>,
@@ -277,10 +278,11 @@ impl CloudVolume {
     /// Returns the operations and bytes per second that are currently allowed: the burst while there are credits, then
     /// the baseline; followed by those of writes, if they have their own limits.
     pub fn allowed_rates(&self) -> [f64; 4] {
-        let now = |bucket: &TokenBucket| if bucket.credits > 0.0 { bucket.limit.burst } else { bucket.limit.baseline };
-        let [operations, bytes] = [now(&self.buckets[0]), now(&self.buckets[1])];
+        let current_rate =
+            |bucket: &TokenBucket| if bucket.credits > 0.0 { bucket.limit.burst } else { bucket.limit.baseline };
+        let [operations, bytes] = [current_rate(&self.buckets[0]), current_rate(&self.buckets[1])];
         let [writes, written] = match &self.write_buckets {
-            Some(own) => [now(&own[0]), now(&own[1])],
+            Some(buckets) => [current_rate(&buckets[0]), current_rate(&buckets[1])],
             None => [f64::INFINITY; 2],
         };
         [operations, bytes, writes, written]
@@ -298,18 +300,18 @@ impl CloudVolume {
         let spec = &*self.spec;
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
         let unit = spec.operation_bytes;
-        let goes_on = spec.merges && self.last_end == Some(io.first) && io.write == self.last_was_write;
-        // the rest of the last counted operation is free for a request that continues it
-        let before = if goes_on { self.merged_bytes } else { 0 };
-        let all = before + bytes;
-        let counted = all.div_ceil(unit) - before.div_ceil(unit);
-        self.merged_bytes = all % unit;
+        let continues = spec.merges && self.last_end == Some(io.first) && io.write == self.last_was_write;
+        // the remaining bytes of the last counted operation are free for a request that continues it
+        let before = if continues { self.merged_bytes } else { 0 };
+        let total = before + bytes;
+        let counted = total.div_ceil(unit) - before.div_ceil(unit);
+        self.merged_bytes = total % unit;
         self.last_end = Some(io.end());
         self.last_was_write = io.write;
         let cost = counted as f64 * if io.write { spec.write_cost } else { 1.0 };
         let drawn = if spec.whole_operations { counted * unit } else { bytes };
-        let own = self.write_buckets.as_mut().filter(|_| io.write);
-        let [operations, drawn_bytes] = own.unwrap_or(&mut self.buckets);
+        let write_buckets = self.write_buckets.as_mut().filter(|_| io.write);
+        let [operations, drawn_bytes] = write_buckets.unwrap_or(&mut self.buckets);
         let first = operations.draw_tokens(now, cost, spec.window_ns);
         let begin = first.max(drawn_bytes.draw_tokens(now, drawn as f64, spec.window_ns));
         self.totals.requests += 1;
@@ -324,26 +326,26 @@ impl CloudVolume {
         }
         self.totals.throttled_ns += u128::from(begin - now);
         let latency = if io.write { spec.write.draw_time(&mut self.rng) } else { spec.read.draw_time(&mut self.rng) };
-        let alone_ns = latency + (bytes as f64 / spec.stream_bytes_per_s * NS_PER_SECOND) as Ns;
+        let standalone_ns = latency + (bytes as f64 / spec.stream_bytes_per_s * NS_PER_SECOND) as Ns;
         match spec.shared {
-            Some(shared) => self.shared_completion(begin, alone_ns, shared, shared.work_s(io.write, bytes as f64)),
-            None => begin + alone_ns,
+            Some(shared) => self.shared_completion(begin, standalone_ns, shared, shared.work_s(io.write, bytes as f64)),
+            None => begin + standalone_ns,
         }
     }
 
     /// Returns the completion time of a request that shares work with those in flight.
-    fn shared_completion(&mut self, begin: Ns, alone_ns: Ns, shared: SharedWork, own_s: f64) -> Ns {
+    fn shared_completion(&mut self, begin: Ns, standalone_ns: Ns, shared: SharedWork, work_s: f64) -> Ns {
         while let Some(Reverse((_, work))) = self.in_flight.peek().filter(|first| first.0.0 <= begin).copied() {
             self.in_flight.pop();
             self.in_flight_work_ns -= work;
         }
-        let own = (own_s * NS_PER_SECOND) as u64;
-        self.in_flight_work_ns += own;
-        let longer = (alone_ns as f64).max(self.in_flight_work_ns as f64).max(1.0);
-        let powers =
-            (alone_ns as f64 / longer).powf(shared.knee) + (self.in_flight_work_ns as f64 / longer).powf(shared.knee);
+        let work_ns = (work_s * NS_PER_SECOND) as u64;
+        self.in_flight_work_ns += work_ns;
+        let longer = (standalone_ns as f64).max(self.in_flight_work_ns as f64).max(1.0);
+        let powers = (standalone_ns as f64 / longer).powf(shared.knee)
+            + (self.in_flight_work_ns as f64 / longer).powf(shared.knee);
         let done = begin + (longer * powers.powf(1.0 / shared.knee)) as Ns;
-        self.in_flight.push(Reverse((done, own)));
+        self.in_flight.push(Reverse((done, work_ns)));
         done
     }
 }

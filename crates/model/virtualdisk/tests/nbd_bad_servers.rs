@@ -203,6 +203,9 @@ fn rejects_invalid_replies() {
     }
     let nothing = status(&simple_reply(0, COOKIE)).expect_err("no extents").to_string();
     assert!(nothing.contains("simple reply to Some(BlockStatus)"), "{nothing}");
+    let without_context = run_command(NbdCommand::BlockStatus, false, &simple_reply(0, COOKIE));
+    let message = without_context.expect_err("no extents").to_string();
+    assert!(message.contains("a block status is empty"), "{message}");
 }
 
 fn extents(lengths: &[u32]) -> Vec<u8> {

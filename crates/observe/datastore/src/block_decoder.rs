@@ -1,4 +1,4 @@
-//! Decodes a block into frames: one per part, each with its own schema.
+//! Decodes a block into frames: one for each part, because each part has its own schema.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub(crate) struct BlockDecoder {
     union_frame: Frame,
     nameless_schema: Arc<Schema>,
     pending_parts: VecDeque<PendingPart>,
-    /// First tick (index) of the block that is wanted; those before it are left out.
+    /// Number of ticks at the start of the block that are left out.
     skipped_ticks: usize,
 }
 
@@ -59,11 +59,11 @@ impl BlockDecoder {
         }
         let schemas: Vec<Arc<Schema>> = parts.iter().map(|(schema, _)| schema.clone()).collect();
         let mut union = ColumnUnion::default();
-        let mut from = 0;
+        let mut start = 0;
         for (schema, (_, ticks)) in schemas.iter().zip(&parts) {
             let columns = Some(union.add_series(&schema.series));
-            self.pending_parts.push_back(PendingPart { schema: schema.clone(), ticks: from..from + ticks, columns });
-            from += ticks;
+            self.pending_parts.push_back(PendingPart { schema: schema.clone(), ticks: start..start + ticks, columns });
+            start += ticks;
         }
         if union.series.len() != head.columns {
             self.pending_parts.clear();
@@ -76,37 +76,37 @@ impl BlockDecoder {
             self.nameless_schema = Arc::new(Schema::new(vec![nameless; head.columns]));
         }
         block.reset(self.nameless_schema.clone(), head.ticks);
-        let sound = self.decode_columns(head, code, &mut block);
+        let is_sound = self.decode_columns(head, code, &mut block);
         self.union_frame = block;
-        sound
+        is_sound
     }
 
     /// Decodes the columns into `frame`. Returns false, and drops the parts, if the code is damaged.
     fn decode_columns(&mut self, head: &BlockHead, code: &[u8], frame: &mut Frame) -> bool {
-        let sound = self.decoder.decode(code, head.first_time_ns, head.ticks, frame).is_some();
-        if !sound {
+        let is_sound = self.decoder.decode(code, head.first_time_ns, head.ticks, frame).is_some();
+        if !is_sound {
             self.pending_parts.clear();
         }
-        sound
+        is_sound
     }
 
     /// Fills `frame` with the next part that has ticks from `from_ns` to `to_ns`;
     /// returns false when none is left.
     pub fn next_part(&mut self, frame: &mut Frame, from_ns: i64, to_ns: i64) -> bool {
         while let Some(part) = self.pending_parts.pop_front() {
-            let unread = self.skipped_ticks.saturating_sub(part.ticks.start);
+            let first_unread = self.skipped_ticks.saturating_sub(part.ticks.start);
             if let Some(columns) = &part.columns {
                 let ticks = part.ticks;
                 frame.reset(part.schema, ticks.len());
                 frame.set_ticks(&self.union_frame.ticks()[ticks.clone()]);
-                for (column, &from) in columns.iter().enumerate() {
-                    frame.column_mut(column).copy_from_slice(&self.union_frame.column(from)[ticks.clone()]);
+                for (column, &union_column) in columns.iter().enumerate() {
+                    frame.column_mut(column).copy_from_slice(&self.union_frame.column(union_column)[ticks.clone()]);
                 }
             }
-            let inside = |time: i64| time >= from_ns && time <= to_ns;
-            let wanted = |(index, tick): (usize, &Tick)| index >= unread && inside(tick.time_ns);
-            let first = frame.ticks().iter().enumerate().position(wanted);
-            let last = frame.ticks().iter().rposition(|t| inside(t.time_ns));
+            let is_inside = |time: i64| time >= from_ns && time <= to_ns;
+            let is_wanted = |(index, tick): (usize, &Tick)| index >= first_unread && is_inside(tick.time_ns);
+            let first = frame.ticks().iter().enumerate().position(is_wanted);
+            let last = frame.ticks().iter().rposition(|t| is_inside(t.time_ns));
             if let (Some(first), Some(last)) = (first, last)
                 && first <= last
             {

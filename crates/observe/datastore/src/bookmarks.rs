@@ -21,14 +21,14 @@ pub fn add_bookmark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     require_log(dir)?;
     private_files::check_folder_trust(dir).map_err(|e| StoreError::from_distrust(dir, e))?;
     let path = dir.join(MARKS_FILE);
-    let wrap = |e| StoreError::from_io(&path, e);
-    if !path.try_exists().map_err(wrap)? {
+    let to_store_error = |e| StoreError::from_io(&path, e);
+    if !path.try_exists().map_err(to_store_error)? {
         create_marks_file(dir, &path)?;
     }
     let mut file = private_files::open_append(&path).map_err(|e| StoreError::from_distrust(&path, e))?;
-    let before = file.metadata().map_err(wrap)?.len();
+    let length_before = file.metadata().map_err(to_store_error)?.len();
     let mut record = Vec::new();
-    if before == 0 {
+    if length_before == 0 {
         // Two simultaneous first bookmarks both write a head; readers skip the second.
         write_marks_head(&mut record);
     }
@@ -38,7 +38,7 @@ pub fn add_bookmark(dir: &Path, note: &Note) -> Result<(), StoreError> {
     }
     let note = Note::new(note.time_ns, &note.kind, &note.text()[..end]);
     notes::write(&mut record, &mut notes::NoteScratch::default(), 0, &[StoredNote { flags: 0, note }]);
-    file.write_all(&record).and_then(|()| file.sync_data()).map_err(wrap)
+    file.write_all(&record).and_then(|()| file.sync_data()).map_err(to_store_error)
 }
 
 fn write_marks_head(out: &mut Vec<u8>) {
@@ -48,14 +48,14 @@ fn write_marks_head(out: &mut Vec<u8>) {
 /// Creates the file together with its head, so that an empty file always means lost bookmarks.
 fn create_marks_file(dir: &Path, path: &Path) -> Result<(), StoreError> {
     let temporary = dir.join(format!("{}.{}", MARKS_FILE, std::process::id()));
-    let wrap = |e| StoreError::from_io(&temporary, e);
+    let to_store_error = |e| StoreError::from_io(&temporary, e);
     let mut head = Vec::new();
     write_marks_head(&mut head);
     let mut file = private_files::create(&temporary).map_err(|e| StoreError::from_distrust(&temporary, e))?;
-    file.write_all(&head).and_then(|()| file.sync_data()).map_err(wrap)?;
+    file.write_all(&head).and_then(|()| file.sync_data()).map_err(to_store_error)?;
     // another process was quicker, or the filesystem cannot do this: the caller uses the file that exists
     if private_files::rename_if_free(&temporary, path).is_err() {
-        fs::remove_file(&temporary).map_err(wrap)?;
+        fs::remove_file(&temporary).map_err(to_store_error)?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use zstd::zstd_safe::CParameter;
 /// Compression level of zstd. It can be high, because texts are small and few.
 const ZSTD_LEVEL: i32 = 12;
 /// Sizes of zstd's tables and window, as powers of two. The defaults of this level would
-/// need more memory than the rest of a recorder, and save only a hundredth more.
+/// need more memory than the rest of a recorder, and save only 1 % more.
 const ZSTD_SIZES: [CParameter; 3] = [CParameter::HashLog(16), CParameter::ChainLog(16), CParameter::WindowLog(18)];
 
 /// Compressor that reuses zstd's memory from one text to the next.

@@ -3,16 +3,16 @@
 //! A log is a directory:
 //!
 //! ```text
-//! 00000001.dwlog, 00000002.dwlog, ...   segments; a segment stands alone
-//! tail                                  ticks that no block holds yet
-//! marks.dwlog                           bookmarks, by whoever sets them
-//! ledger                                how many ticks there are; see `ledger.rs`
-//! lock                                  held while a recorder runs; its pid
+//! 00000001.dwlog, 00000002.dwlog, ...   segments; each can be read without the others
+//! tail                                  ticks that are not in a block yet
+//! marks.dwlog                           bookmarks, which any process may add
+//! ledger                                the number of ticks; see `ledger.rs`
+//! lock                                  locked while a recorder runs; contains its pid
 //! ```
 //!
-//! Every file but `lock` is a sequence of records and is only ever appended
-//! to; `tail` is cut back whenever a block takes over its ticks, and `ledger`
-//! is one record that is written over in place. Numbers are little-endian. A
+//! Every file but `lock` is a sequence of records, to which records are only
+//! appended. There are two exceptions: `tail` is cut back when a block contains
+//! its ticks, and `ledger` is one record that is overwritten in place. Numbers are little-endian. A
 //! record is a header of 16 bytes and a payload:
 //!
 //! ```text
@@ -23,59 +23,57 @@
 //! 12  4  CRC-32 of bytes 0 to 11
 //! ```
 //!
-//! A header that is sound but whose payload is not costs that record alone.
-//! Where a header is not sound, the reader looks for the next sync mark that
-//! starts a record with two valid checksums. Either way it reports what it
-//! skipped.
+//! If a payload is damaged and its header is not, only that record is lost. If
+//! a header is damaged, the reader searches for the next sync mark that starts
+//! a record with two valid checksums. In both cases it reports what it skipped.
 //!
 //! - **head** opens a file: 15 bytes `diskwright log\n`, version u16, role u8
 //!   (0 segment, 1 tail, 2 marks), segment number u32, number of the next tick
 //!   u64, number of the next note u64.
 //! - **schema**: id u64, then (zstd) the names of the series; see `schema.rs`.
-//!   Blocks and ticks name the schema they follow by its id. It stands before
-//!   its blocks and once more at the segment's end.
+//!   Blocks and ticks refer to their schema by its id. A schema is written before
+//!   its blocks and again at the segment's end.
 //! - **block**: the ticks of a minute or two, in columns: number of the first
-//!   tick u64, first and last wall time i64 (nanoseconds; never falling within
-//!   a block), number of the next note u64, ticks u16, columns u32, parts u16,
+//!   tick u64, first and last wall time i64 (nanoseconds; within a
+//!   block, times never go back), number of the next note u64, ticks u16, columns u32, parts u16,
 //!   for each part schema id u64 and ticks u16, then the code of `codec`, or of
-//!   `codec/plain`, which bulk imports write. The columns are those of the
-//!   parts' schemas together (`union.rs`). A reader can skip a block by its
-//!   times without decoding it.
+//!   `codec/plain`, which bulk imports write. The columns are the union of those
+//!   of the parts' schemas (`union.rs`). A reader can skip a block by its times
+//!   without decoding it.
 //! - **notes**: number of the first note u64, then (zstd) the notes; see `notes.rs`.
 //! - **tick**: one tick, only in `tail`; see `tail.rs`.
-//! - **end** closes a segment: number of the next tick u64, least and greatest
-//!   wall time i64 (least above greatest: no tick), running time of its ticks
-//!   together u64, nanoseconds (logs of earlier releases have no such number).
+//! - **end** closes a segment: number of the next tick u64, smallest and largest
+//!   wall time i64 (smallest above largest: no tick), total running time of its
+//!   ticks u64, nanoseconds (absent in logs of earlier releases).
 //! - **ledger**: see `ledger.rs`.
 //!
 //! Ticks and notes are numbered from 0 over the life of the log. So a reader
-//! knows how many ticks a damaged stretch held, and a tick that is found both
-//! in a block and in the tail is taken once: killed between the writing of a
-//! block and the cutting of the tail, a recorder leaves both. Segments are read
-//! in the order of the numbers in their heads; ticks that were read already (a
-//! copied file) are skipped. The ledger shows what numbers cannot: ticks cut
-//! from the log's end, and whether retention removed those before its start.
+//! knows how many ticks a damaged part contained, and it returns a tick once that
+//! is both in a block and in the tail (the recorder was killed after it wrote the
+//! block and before it cut the tail). Segments are read in the order of the
+//! numbers in their heads; ticks that were read already (a copied file) are
+//! skipped. The ledger shows losses that these numbers cannot: ticks cut from
+//! the log's end, and whether retention removed those before its start.
 //!
 //! A tick is in the tail when `push` returns, so a killed recorder loses none.
-//! The next recorder moves what the tail holds into the first block of a new
-//! segment. An import keeps no tail: killed, it loses what no block holds yet,
-//! and its last segment has no end record. A segment starts with its schema and
-//! the notes that describe the machine, so that the oldest segments can be
-//! deleted and a single one can be sent to somebody.
+//! The next recorder moves the ticks of the tail into the first block of a new
+//! segment. An import writes no tail: if it is killed, the ticks that are not yet
+//! in a block are lost, and its last segment has no end record. A segment starts
+//! with its schema and the notes that describe the machine, so that the oldest
+//! segments can be deleted and a single segment can be sent to somebody.
 //!
 //! **Power cuts.** The tail is synced to the device (fdatasync) every 10
 //! seconds of running time (`record --sync`), a block and the directory as soon
 //! as the block is written; the tail is cut only when the device has the block,
-//! and old segments are deleted only when it has the ledger that says so. A
-//! thread of its own waits for the device, so that a tick never does. A power
-//! cut, or a kernel that dies, costs at most the ticks since the last sync: by
-//! default those of 10 seconds and of the time that the device took for the
-//! sync in flight. A closed log loses nothing, and neither does a finished
-//! import.
+//! and old segments are deleted only when it has the ledger that counts them as
+//! removed. A separate thread waits for the device, so that a tick never waits. A
+//! power cut or a kernel crash costs at most the ticks since the last sync: by
+//! default those of 10 seconds, and of the time that the device needs for the
+//! sync in flight. A closed log and a finished import lose nothing.
 //!
-//! **Age** is running time: the sum of the ticks' own lengths, which no step of
-//! the wall clock, no sleep and no restart changes. A segment may be deleted when
-//! the segments after it cover the retention time.
+//! **Age** is running time: the sum of the ticks' own lengths, which is not
+//! affected by steps of the wall clock, suspension or restarts. A segment may be
+//! deleted when the segments after it cover the retention time.
 
 use std::path::Path;
 
@@ -84,8 +82,8 @@ use crate::error::StoreError;
 /// Returns the description of the format that the program prints: the documentation of this module.
 pub fn describe_format() -> String {
     let text = include_str!("format.rs");
-    let essay = text.lines().take_while(|l| l.starts_with("//!"));
-    essay.map(|l| l.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_owned() + "\n").collect()
+    let description = text.lines().take_while(|l| l.starts_with("//!"));
+    description.map(|l| l.trim_start_matches("//!").strip_prefix(' ').unwrap_or("").to_owned() + "\n").collect()
 }
 
 pub(crate) const VERSION: u16 = 1;
@@ -264,9 +262,9 @@ impl BlockHead {
             parts: usize::from(u16_at(payload, 38)?),
         };
         let cells = head.ticks.checked_mul(head.columns)?;
-        let sane =
+        let is_valid =
             head.ticks > 0 && head.ticks <= MAX_BLOCK_TICKS && head.columns <= MAX_SERIES && cells <= MAX_BLOCK_CELLS;
-        (sane && head.parts > 0 && head.parts <= MAX_BLOCK_PARTS).then_some(head)
+        (is_valid && head.parts > 0 && head.parts <= MAX_BLOCK_PARTS).then_some(head)
     }
 }
 
@@ -327,8 +325,8 @@ pub(crate) fn segment_file_name(number: u32) -> String {
 /// Parses the number of a segment from its file name; `None` for other files.
 pub(crate) fn parse_segment_number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".dwlog")?;
-    let plain = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
-    if plain { digits.parse().ok() } else { None }
+    let is_number = digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit());
+    if is_number { digits.parse().ok() } else { None }
 }
 
 pub(crate) const TAIL_FILE: &str = "tail";

@@ -61,12 +61,12 @@ pub(crate) struct TickLedger {
 }
 
 impl TickLedger {
-    /// Creates the ledger of a log that continues at tick `next` and has no ledger yet.
-    pub fn starting_at(next: u64, first: Option<u64>) -> TickLedger {
+    /// Creates the ledger of a log that has none yet and continues at tick `next`.
+    pub fn starting_at(next: u64, first_kept: Option<u64>) -> TickLedger {
         let trimmed = TrimSummary::default();
         TickLedger {
             counted_from: next,
-            first_kept: first,
+            first_kept,
             next_tick: next,
             durable_ticks: 0,
             trimmed,
@@ -104,19 +104,20 @@ impl TickLedger {
     fn parse(bytes: &[u8]) -> Option<TickLedger> {
         let header = RecordHeader::parse(bytes)?;
         let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes)?;
-        let sound = header.kind == LEDGER_KIND
+        let is_intact = header.kind == LEDGER_KIND
             && crc32fast::hash(payload) == header.payload_crc
             && payload.len() >= PAYLOAD_BYTES;
+        // the numbers in the order of `write`
         let number = |index: usize| u64_at(payload, index * 8);
-        if !sound {
+        if !is_intact {
             return None;
         }
-        let first = number(1).filter(|n| *n != u64::MAX);
+        let first_kept = number(1).filter(|n| *n != u64::MAX);
         let (min_time_ns, max_time_ns) = (number(7)? as i64, number(8)? as i64);
         let range = (min_time_ns <= max_time_ns).then_some((min_time_ns, max_time_ns));
         let ledger = TickLedger {
             counted_from: number(0)?,
-            first_kept: first,
+            first_kept,
             next_tick: number(2)?,
             durable_ticks: number(3)?,
             trimmed: TrimSummary { segments: number(4)?, bytes: number(5)?, ticks: number(6)?, range },
@@ -124,7 +125,7 @@ impl TickLedger {
             importing: payload[72] & IMPORT_FLAG != 0,
             boot_id: payload.get(73..PAYLOAD_BYTES)?.try_into().ok()?,
         };
-        // what `write` never writes: the numbers of ticks that were not there yet
+        // `write` never writes numbers above that of the next tick
         let is_sound = ledger.counted_from <= ledger.next_tick && ledger.durable_ticks <= ledger.next_tick;
         is_sound.then_some(ledger)
     }
@@ -136,27 +137,27 @@ impl TickLedger {
         let damage = |bytes, loss| Damage { ticks: Some(0), ..Damage::with_unknown_size(&path, 0, bytes, loss) };
         let mut bytes = Vec::new();
         for _ in 0..MAX_READS {
-            let again = match private_files::open_for_reading(&path) {
+            let content = match private_files::open_for_reading(&path) {
                 Ok(file) => {
-                    let mut again = Vec::with_capacity(HEADER_BYTES + PAYLOAD_BYTES + 1);
-                    if file.take(1 << 12).read_to_end(&mut again).is_err() {
+                    let mut content = Vec::with_capacity(HEADER_BYTES + PAYLOAD_BYTES + 1);
+                    if file.take(1 << 12).read_to_end(&mut content).is_err() {
                         return (None, Some(damage(0, Loss::Refused)));
                     }
-                    again
+                    content
                 }
                 Err(PrivateFileError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
                     return (None, None);
                 }
                 Err(_) => return (None, Some(damage(0, Loss::Refused))),
             };
-            if let Some(ledger) = TickLedger::parse(&again) {
+            if let Some(ledger) = TickLedger::parse(&content) {
                 return (Some(ledger), None);
             }
             // a recorder may be overwriting it: only bytes that stay the same are damaged
-            if again == bytes {
+            if content == bytes {
                 break;
             }
-            bytes = again;
+            bytes = content;
         }
         // An empty file: the disk was full when the ledger was first written.
         if bytes.is_empty() { (None, None) } else { (None, Some(damage(bytes.len() as u64, Loss::Damaged))) }

@@ -46,9 +46,9 @@ pub use writer::{LogWriter, WriteOutcome, WriterOptions};
 /// # Errors
 /// When a file cannot be opened, or the device fails.
 pub fn sync_log(dir: &std::path::Path) -> Result<(), StoreError> {
-    let wrap = |e| StoreError::from_io(dir, e);
+    let to_store_error = |e| StoreError::from_io(dir, e);
     for segment in segment_list::list_segments(dir)? {
-        std::fs::File::open(segment.path(dir)).and_then(|file| file.sync_data()).map_err(wrap)?;
+        std::fs::File::open(segment.path(dir)).and_then(|file| file.sync_data()).map_err(to_store_error)?;
     }
-    std::fs::File::open(dir).and_then(|folder| folder.sync_all()).map_err(wrap)
+    std::fs::File::open(dir).and_then(|folder| folder.sync_all()).map_err(to_store_error)
 }

@@ -18,17 +18,17 @@ pub fn is_log_file_name(name: &str) -> bool {
     name == TAIL_FILE || name == LEDGER_FILE || Path::new(name).extension().is_some_and(|ending| ending == "dwlog")
 }
 
-/// Largest distance into a file at which the first sound record is searched.
+/// Number of bytes at the start of a file in which the first sound record is searched.
 const MAX_SEARCH_BYTES: u64 = 1 << 20;
 
-/// Returns an error, with the place where it shows, if `path` is not a log.
+/// Returns an error, with the offset of the first wrong byte, if `path` is not a log.
 pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
     let metadata = std::fs::metadata(path).map_err(|e| StoreError::from_io(path, e))?;
     if metadata.is_dir() {
-        let named = !segment_list::list_segments(path)?.is_empty()
+        let has_log_files = !segment_list::list_segments(path)?.is_empty()
             || path.join(TAIL_FILE).exists()
             || path.join(LEDGER_FILE).exists();
-        return named.then_some(()).ok_or_else(|| StoreError::NotALog {
+        return has_log_files.then_some(()).ok_or_else(|| StoreError::NotALog {
             path: path.to_owned(),
             offset: 0,
             expected: "segment files (00000001.dwlog)",
@@ -45,7 +45,7 @@ pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
         length if length < crate::format::HEAD_RECORD_BYTES => format!("a file of {length} bytes"),
         _ => "other bytes".to_owned(),
     };
-    // The head may be damaged and the rest sound.
+    // The head may be damaged and the following records sound.
     loop {
         match scanner.peek_record()? {
             Peek::Record(header) if scanner.read_payload(&header)?.is_some() => return Ok(()),

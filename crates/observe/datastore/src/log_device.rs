@@ -1,4 +1,4 @@
-//! Finds the device that a log lies on.
+//! Finds the device that holds a log.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

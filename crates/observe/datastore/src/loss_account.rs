@@ -53,7 +53,7 @@ impl LossAccount {
     pub fn size_losses(&mut self, file: &Path, offset: u64, tick: u64, note: u64) {
         let ticks = self.next_tick.map(|expected| tick.saturating_sub(expected));
         let notes = self.next_note.map(|expected| note.saturating_sub(expected));
-        // Numbers fall only in copies of records that were already read.
+        // Numbers go down only in copies of records that were already read.
         self.next_tick = Some(tick.max(self.next_tick.unwrap_or(0)));
         self.next_note = Some(note.max(self.next_note.unwrap_or(0)));
         if self.unsized_losses.is_empty() && (ticks.is_some_and(|t| t > 0) || notes.is_some_and(|n| n > 0)) {
@@ -66,10 +66,10 @@ impl LossAccount {
 
     /// Gives the unsized losses these sizes.
     fn assign_sizes(&mut self, ticks: Option<u64>, notes: Option<u64>) {
-        for (i, mut damage) in std::mem::take(&mut self.unsized_losses).into_iter().enumerate() {
-            // The first loss gets all of them: which of several lost how many is not known.
-            damage.ticks = if i == 0 { ticks } else { ticks.map(|_| 0) };
-            damage.notes = if i == 0 { notes } else { notes.map(|_| 0) };
+        for (index, mut damage) in std::mem::take(&mut self.unsized_losses).into_iter().enumerate() {
+            // It is not known how many each of several losses cost: the first one gets all of them.
+            damage.ticks = if index == 0 { ticks } else { ticks.map(|_| 0) };
+            damage.notes = if index == 0 { notes } else { notes.map(|_| 0) };
             self.sized_losses.push(damage);
         }
     }
@@ -91,8 +91,9 @@ impl LossAccount {
         let known = self.next_tick.filter(|_| !ledger.importing || ticks > 0);
         self.assign_sizes(known.map(|_| ticks), None);
         // The recorder still runs or was killed: an unfinished write is not a loss.
-        let in_flight = |d: &Damage| matches!(d.loss, Loss::Unclosed | Loss::Unfinished) && d.ticks == Some(0);
-        self.sized_losses.retain(|d| ledger.closed || !in_flight(d));
+        let is_unfinished_write =
+            |d: &Damage| matches!(d.loss, Loss::Unclosed | Loss::Unfinished) && d.ticks == Some(0);
+        self.sized_losses.retain(|d| ledger.closed || !is_unfinished_write(d));
     }
 
     /// Returns the losses that no sound record follows.

@@ -1,6 +1,6 @@
 //! Order in which a reader returns notes: those of a frame's time span before the
-//! frame, bookmarks among them, and at the start of a window also the older
-//! ones that describe the machine.
+//! frame, bookmarks included. At the start of a window it also returns older
+//! notes that describe the machine.
 
 use diskwright_base::Note;
 
@@ -64,22 +64,22 @@ impl NoteFlow {
             if self.from_note > 0 && (is_repeated || number < self.from_note) {
                 continue;
             }
-            let latest = flags & KEEP_LATEST != 0;
-            let stands = latest || flags & KEEP_EACH != 0;
-            if stands {
-                let known = self.standing_notes.iter().any(|s| s.note == note);
-                if known && is_repeated {
+            let is_latest = flags & KEEP_LATEST != 0;
+            let is_standing = is_latest || flags & KEEP_EACH != 0;
+            if is_standing {
+                let is_known = self.standing_notes.iter().any(|s| s.note == note);
+                if is_known && is_repeated {
                     continue;
                 }
-                self.standing_notes.retain(|s| s.note.kind != note.kind || !latest && s.note.text() != note.text());
+                self.standing_notes.retain(|s| s.note.kind != note.kind || !is_latest && s.note.text() != note.text());
                 if self.standing_notes.len() == MAX_STANDING_NOTES {
                     self.standing_notes.remove(0);
                 }
                 self.standing_notes.push(StoredNote { flags, note: note.clone() });
             }
-            if note.time_ns < self.from_ns && stands {
+            if note.time_ns < self.from_ns && is_standing {
                 // At the start of the window only the newest of its kind is wanted.
-                self.waiting_notes.retain(|n| !latest || n.kind != note.kind || n.time_ns >= self.from_ns);
+                self.waiting_notes.retain(|n| !is_latest || n.kind != note.kind || n.time_ns >= self.from_ns);
             } else if note.time_ns < self.from_ns || note.time_ns > self.to_ns {
                 continue;
             }
@@ -104,9 +104,9 @@ impl NoteFlow {
     fn release_marks(&mut self, until_ns: i64, out: &mut Vec<Note>) -> Result<(), StoreError> {
         loop {
             let (from, to) = (self.from_ns, self.to_ns);
-            let (due, later): (Vec<Note>, Vec<Note>) =
+            let (released, later): (Vec<Note>, Vec<Note>) =
                 self.next_marks.drain(..).partition(|note| note.time_ns <= until_ns);
-            out.extend(due.into_iter().filter(|n| n.time_ns >= from && n.time_ns <= to));
+            out.extend(released.into_iter().filter(|n| n.time_ns >= from && n.time_ns <= to));
             self.next_marks = later;
             if !self.next_marks.is_empty() || !self.read_next_marks()? {
                 return Ok(());
@@ -118,7 +118,7 @@ impl NoteFlow {
     fn read_next_marks(&mut self) -> Result<bool, StoreError> {
         let Some(scanner) = &mut self.marks else { return Ok(false) };
         let file = scanner.path().to_owned();
-        let lost =
+        let damage =
             |offset, bytes, loss| Damage { ticks: Some(0), ..Damage::with_unknown_size(&file, offset, bytes, loss) };
         loop {
             let offset = scanner.offset();
@@ -134,11 +134,11 @@ impl NoteFlow {
                             self.next_marks.extend(notes.into_iter().map(|stored| stored.note));
                             return Ok(true);
                         }
-                        None => self.damages.push(lost(offset, header.record_bytes(), Loss::Damaged)),
+                        None => self.damages.push(damage(offset, header.record_bytes(), Loss::Damaged)),
                     }
                 }
                 Peek::Lost { offset, bytes, loss } => {
-                    self.damages.push(lost(offset, bytes, loss));
+                    self.damages.push(damage(offset, bytes, loss));
                     if loss != Loss::Damaged {
                         self.marks = None;
                         return Ok(false);

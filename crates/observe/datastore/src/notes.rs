@@ -63,13 +63,13 @@ pub(crate) struct NoteScratch {
 pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut NoteScratch, first: u64, notes: &[StoredNote]) -> bool {
     let plain = &mut scratch.plain;
     plain.clear();
-    let mut before = 0i64;
+    let mut previous_ns = 0i64;
     for StoredNote { flags, note } in notes {
         plain.push(*flags);
-        put_varint(plain, zigzag(note.time_ns.wrapping_sub(before)));
+        put_varint(plain, zigzag(note.time_ns.wrapping_sub(previous_ns)));
         put_text(plain, &note.kind);
         put_text(plain, note.text());
-        before = note.time_ns;
+        previous_ns = note.time_ns;
     }
     let start = open_record(out);
     out.extend_from_slice(&first.to_le_bytes());
@@ -88,13 +88,13 @@ pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec
     let plain = unpacker.unpack(&payload[12..], length, &[])?;
     let mut cursor = ByteCursor::new(plain);
     let mut notes = Vec::new();
-    let mut before = 0i64;
+    let mut previous_ns = 0i64;
     while !cursor.is_empty() {
         let flags = cursor.read_byte()?;
-        before = before.wrapping_add(unzigzag(cursor.read_varint()?));
+        previous_ns = previous_ns.wrapping_add(unzigzag(cursor.read_varint()?));
         let kind = cursor.read_text()?;
         let text = cursor.read_text()?;
-        notes.push(StoredNote { flags, note: Note::new(before, kind, text) });
+        notes.push(StoredNote { flags, note: Note::new(previous_ns, kind, text) });
     }
     Some((first, notes))
 }

@@ -46,7 +46,11 @@ pub enum LogItem {
 enum ReadStage {
     Segments,
     /// The tail, and how many of its ticks and cells were processed.
-    Tail(Box<TailContent>, usize, usize),
+    Tail {
+        content: Box<TailContent>,
+        ticks_done: usize,
+        cells_done: usize,
+    },
     Finishing,
 }
 
@@ -69,7 +73,7 @@ pub struct LogReader {
     /// The segment that is read now, or was read last.
     current_file: Option<SegmentFile>,
     scanner: Option<RecordScanner>,
-    /// True once the current segment's end record was read.
+    /// True if the end record of the current segment was read.
     segment_closed: bool,
     /// Ticks before this number are skipped.
     first_wanted_tick: u64,
@@ -155,9 +159,9 @@ impl LogReader {
         let (ledger, damage) = TickLedger::read(&self.path);
         self.ready_items.extend(damage.map(LogItem::Damage));
         // Segment number 1 begins with the first tick.
-        let begins_log = self.segment_files.first().is_none_or(|place| place.number == 1);
-        let first = ledger.and_then(|ledger| ledger.first_kept);
-        self.account.next_tick = first.or((begins_log && !self.segment_files.is_empty()).then_some(0));
+        let has_first_segment = self.segment_files.first().is_none_or(|segment| segment.number == 1);
+        let first_kept = ledger.and_then(|ledger| ledger.first_kept);
+        self.account.next_tick = first_kept.or((has_first_segment && !self.segment_files.is_empty()).then_some(0));
         self.ledger = ledger;
         Ok(())
     }
@@ -198,23 +202,23 @@ impl LogReader {
     /// # Errors
     /// When a file cannot be read.
     pub fn time_range(&self) -> Result<Option<(i64, i64)>, StoreError> {
-        let mut span = None;
-        let mut join = |other: Option<(i64, i64)>| {
-            span = match (span, other) {
+        let mut range = None;
+        let mut extend = |added: Option<(i64, i64)>| {
+            range = match (range, added) {
                 (Some((a, b)), Some((c, d))) => Some((i64::min(a, c), i64::max(b, d))),
                 (a, b) => a.or(b),
             }
         };
         let tail = match &self.stage {
-            ReadStage::Tail(content, ..) => content,
+            ReadStage::Tail { content, .. } => content,
             _ if !self.is_dir => {
-                join(retention::file_time_range(RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?)?);
-                return Ok(span);
+                extend(retention::file_time_range(RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?)?);
+                return Ok(range);
             }
             _ => {
-                for place in &self.segment_files {
-                    match RecordScanner::open(&place.path(&self.path), HEADER_READ_BYTES) {
-                        Ok(scanner) => join(retention::file_time_range(scanner)?),
+                for segment in &self.segment_files {
+                    match RecordScanner::open(&segment.path(&self.path), HEADER_READ_BYTES) {
+                        Ok(scanner) => extend(retention::file_time_range(scanner)?),
                         Err(e) if e.is_not_found() => {}
                         Err(StoreError::NotAFile(_)) => {}
                         Err(e) => return Err(e),
@@ -224,8 +228,8 @@ impl LogReader {
                 &recovery::read_tail_of_log(&self.path, &self.segment_files, u64::MAX)?
             }
         };
-        tail.ticks.iter().for_each(|t| join(Some((t.tick.time_ns, t.tick.time_ns))));
-        Ok(span)
+        tail.ticks.iter().for_each(|t| extend(Some((t.tick.time_ns, t.tick.time_ns))));
+        Ok(range)
     }
 
     /// Returns the next frame, note or loss; `None` at the end of the log. The
@@ -241,7 +245,7 @@ impl LogReader {
             }
             let filled = match &mut self.stage {
                 ReadStage::Segments => self.read_from_segment(frame)?,
-                ReadStage::Tail(..) => self.read_from_tail(frame)?,
+                ReadStage::Tail { .. } => self.read_from_tail(frame)?,
                 ReadStage::Finishing => {
                     if let Some(ledger) = self.ledger.take().filter(|_| self.is_dir) {
                         self.account.finish_by_ledger(&self.path, &ledger);
@@ -268,12 +272,12 @@ impl LogReader {
             return;
         }
         let (from, to) = (self.note_flow.from_ns, self.note_flow.to_ns);
-        let inside = |damage: &Damage| {
+        let is_inside = |damage: &Damage| {
             let (after, before) = (damage.after_ns.unwrap_or(i64::MIN), damage.before_ns.unwrap_or(i64::MAX));
             // If the clock was set back, `after` is later than `before`.
             after.min(before) <= to && after.max(before) >= from
         };
-        self.ready_items.extend(losses.into_iter().filter(inside).map(LogItem::Damage));
+        self.ready_items.extend(losses.into_iter().filter(is_inside).map(LogItem::Damage));
     }
 
     /// Queues the waiting notes up to `until_ns`, and the damages among the bookmarks.
@@ -344,11 +348,11 @@ impl LogReader {
     ) -> Result<RecordOutcome, StoreError> {
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
-        let sound = match &mut self.scanner {
+        let is_sound = match &mut self.scanner {
             Some(scanner) => scanner.read_payload(header)?.map(|bytes| payload.extend_from_slice(bytes)).is_some(),
             None => false,
         };
-        let outcome = match (sound, header.kind) {
+        let outcome = match (is_sound, header.kind) {
             (false, _) => Ok(RecordOutcome::Damaged),
             (_, HEAD_KIND) => self.process_head(&payload, offset),
             (_, BLOCK_KIND) => self.process_block(&payload, offset, frame),
@@ -399,7 +403,7 @@ impl LogReader {
 
     fn process_block(&mut self, payload: &[u8], offset: u64, frame: &mut Frame) -> Result<RecordOutcome, StoreError> {
         let Some(head) = BlockHead::parse(payload) else { return Ok(RecordOutcome::Damaged) };
-        let next = head.first_tick.saturating_add(head.ticks as u64);
+        let next_tick = head.first_tick.saturating_add(head.ticks as u64);
         let already_read = self.account.next_tick.unwrap_or(0).saturating_sub(head.first_tick);
         if already_read >= head.ticks as u64 {
             self.account.add_repetition(&self.segment_path(), offset, (HEADER_BYTES + payload.len()) as u64);
@@ -407,7 +411,7 @@ impl LogReader {
         }
         if head.last_time_ns < self.note_flow.from_ns
             || head.first_time_ns > self.note_flow.to_ns
-            || next <= self.first_wanted_tick
+            || next_tick <= self.first_wanted_tick
         {
             self.size_losses_before_block(offset, &head);
             return Ok(RecordOutcome::NoFrame);
@@ -416,14 +420,14 @@ impl LogReader {
             return Ok(RecordOutcome::Damaged);
         };
         let Some(parts) = self.resolve_parts(parts, &head)? else { return Ok(RecordOutcome::Damaged) };
-        let decoded = self.block_decoder.decode_block(&head, parts, code, frame);
-        if !decoded {
+        let is_decoded = self.block_decoder.decode_block(&head, parts, code, frame);
+        if !is_decoded {
             return Ok(RecordOutcome::Damaged);
         }
         let unwanted = self.first_wanted_tick.saturating_sub(head.first_tick);
         self.block_decoder.skip_first_ticks(already_read.max(unwanted) as usize);
         self.size_losses_before_block(offset, &head);
-        self.account.next_tick = Some(next);
+        self.account.next_tick = Some(next_tick);
         match self.block_decoder.next_part(frame, self.note_flow.from_ns, self.note_flow.to_ns) {
             true => Ok(RecordOutcome::Frame),
             false => Ok(RecordOutcome::NoFrame),
@@ -451,7 +455,7 @@ impl LogReader {
         let mut files = vec![self.segment_path()];
         if self.is_dir {
             files.push(self.path.join(TAIL_FILE));
-            files.extend(self.segment_files.iter().map(|place| place.path(&self.path)));
+            files.extend(self.segment_files.iter().map(|segment| segment.path(&self.path)));
         }
         for file in files {
             let found = match RecordScanner::open(&file, HEADER_READ_BYTES) {
@@ -471,8 +475,8 @@ impl LogReader {
     fn find_next_segment(&mut self) -> Result<Option<SegmentFile>, StoreError> {
         let next_segment =
             |reader: &LogReader| reader.segment_files.iter().find(|p| Some(*p) > reader.current_file.as_ref()).cloned();
-        if let Some(place) = next_segment(self) {
-            return Ok(Some(place));
+        if let Some(segment) = next_segment(self) {
+            return Ok(Some(segment));
         }
         segment_list::add_new_segments(&self.path, &mut self.segment_files)?;
         Ok(next_segment(self))
@@ -480,13 +484,15 @@ impl LogReader {
 
     /// Opens the next segment that the window needs, or switches to the tail.
     fn open_next_segment(&mut self) -> Result<(), StoreError> {
-        let Some(place) = self.find_next_segment()? else { return self.switch_to_tail() };
-        self.current_file = Some(place.clone());
+        let Some(segment) = self.find_next_segment()? else { return self.switch_to_tail() };
+        self.current_file = Some(segment.clone());
         self.segment_closed = false;
-        let path = place.path(&self.path);
+        let path = segment.path(&self.path);
         match RecordScanner::open(&path, READ_AHEAD_BYTES) {
-            Ok(_) if self.skip_if_outside_window(&path)? => {}
-            Ok(scanner) => self.scanner = Some(scanner),
+            Ok(scanner) => {
+                let is_skipped = self.skip_if_outside_window(&path)?;
+                self.scanner = (!is_skipped).then_some(scanner);
+            }
             // A recorder deleted it to stay within the retention limits.
             Err(e) if e.is_not_found() => self.account.forget_position(),
             Err(StoreError::NotAFile(_)) => self.account.add_loss(&path, 0, 0, Loss::Refused),
@@ -495,8 +501,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// Returns true if a segment lies wholly outside the window, by its first and
-    /// last record. Its ticks are then counted, and it is not read.
+    /// Skips a segment that lies wholly outside the window, by its first and last
+    /// record: counts its ticks and returns true.
     fn skip_if_outside_window(&mut self, path: &Path) -> Result<bool, StoreError> {
         if self.note_flow.from_ns == i64::MIN && self.note_flow.to_ns == i64::MAX && self.first_wanted_tick == 0 {
             return Ok(false);
@@ -504,11 +510,11 @@ impl LogReader {
         let mut scanner = RecordScanner::open(path, HEADER_READ_BYTES)?;
         let Some(head) = scanner.read_head()? else { return Ok(false) };
         let Some(end) = scanner.read_end_record()? else { return Ok(false) };
-        let empty = end.min_time_ns > end.max_time_ns;
-        let repeated = head.next_tick < self.account.next_tick.unwrap_or(0);
+        let is_empty = end.min_time_ns > end.max_time_ns;
+        let is_repeated = head.next_tick < self.account.next_tick.unwrap_or(0);
         let is_new = end.next_tick > self.first_wanted_tick;
-        if empty
-            || repeated
+        if is_empty
+            || is_repeated
             || is_new && end.max_time_ns >= self.note_flow.from_ns && end.min_time_ns <= self.note_flow.to_ns
         {
             return Ok(false);
@@ -521,7 +527,8 @@ impl LogReader {
         Ok(true)
     }
 
-    /// Handles the end of the current segment, as far as it can be seen.
+    /// Handles the end of the current segment, as far as it is visible. `unfinished` is the offset and the length of an
+    /// unfinished record at the end.
     fn finish_segment(&mut self, unfinished: Option<(u64, u64)>) -> Result<(), StoreError> {
         if self.is_dir {
             if self.find_next_segment()?.is_none() {
@@ -564,10 +571,10 @@ impl LogReader {
         if self.segment_closed && unfinished.is_none() {
             return;
         }
-        // Losses since the last block: without a ledger the next recorder did not
+        // Losses since the last block: without a ledger, the next recorder did not
         // know of them when it chose its numbers, so these numbers cannot size them.
-        let counted = |tick: u64| self.ledger.is_some_and(|ledger| ledger.counted_from <= tick);
-        if !self.account.next_tick.is_some_and(counted) {
+        let is_counted = |tick: u64| self.ledger.is_some_and(|ledger| ledger.counted_from <= tick);
+        if !self.account.next_tick.is_some_and(is_counted) {
             let losses = self.account.release_rest();
             self.queue_losses(losses);
         }

@@ -82,8 +82,8 @@ impl RecordFile {
                 Ok(())
             }
             Err(e) => {
-                // If this fails too, the next append overwrites the torn part,
-                // and until then a reader sees an unfinished end.
+                // If this fails too, a reader sees an unfinished record at the end
+                // until the next append overwrites it.
                 let _ = self.file.set_len(self.end);
                 Err(WriteFault::from_io(&self.path, e))
             }

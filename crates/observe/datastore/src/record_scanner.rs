@@ -1,4 +1,4 @@
-//! Scans the records of a file, past damage. A length is never trusted
+//! Scans the records of a file and continues after damage. No length is used
 //! before it is checked against the size of the file.
 
 use std::fs::File;
@@ -6,9 +6,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::damage::Loss;
 use diskwright_hostfiles::holes;
 
+use crate::damage::Loss;
 use crate::error::StoreError;
 use crate::format::{END_KIND, EndRecord, HEAD_KIND, HEADER_BYTES, HeadRecord, RecordHeader, SYNC_MARK};
 
@@ -39,7 +39,7 @@ impl RecordSource {
 
     /// Fills `into` as far as the source has bytes; returns the count.
     fn read_at(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<usize> {
-        let wanted = into.len();
+        let requested = into.len();
         while !into.is_empty() {
             let read = match self {
                 RecordSource::File(file) => match file.read_at(into, offset) {
@@ -47,9 +47,9 @@ impl RecordSource {
                     other => other?,
                 },
                 RecordSource::Bytes(bytes) => {
-                    let from = bytes.get(offset as usize..).unwrap_or(&[]);
-                    let count = from.len().min(into.len());
-                    into[..count].copy_from_slice(&from[..count]);
+                    let available = bytes.get(offset as usize..).unwrap_or(&[]);
+                    let count = available.len().min(into.len());
+                    into[..count].copy_from_slice(&available[..count]);
                     count
                 }
             };
@@ -59,7 +59,7 @@ impl RecordSource {
             offset += read as u64;
             into = &mut into[read..];
         }
-        Ok(wanted - into.len())
+        Ok(requested - into.len())
     }
 }
 
@@ -96,8 +96,8 @@ const MAX_FALSE_HEADERS: u32 = 64;
 pub(crate) const HEADER_READ_BYTES: usize = 64;
 
 impl RecordScanner {
-    /// Creates a scanner at the start of `source` that reads `chunk` bytes at a time.
-    pub fn new(source: RecordSource, path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
+    /// Creates a scanner at the start of `source` that reads `chunk_bytes` at a time.
+    pub fn new(source: RecordSource, path: &Path, chunk_bytes: usize) -> Result<RecordScanner, StoreError> {
         let length = source.length_bytes().map_err(|e| StoreError::from_io(path, e))?;
         Ok(RecordScanner {
             source,
@@ -106,23 +106,23 @@ impl RecordScanner {
             offset: 0,
             buffer: Vec::new(),
             buffer_offset: 0,
-            chunk_bytes: chunk,
+            chunk_bytes,
         })
     }
 
     /// Opens a regular file; links are not followed.
-    pub fn open(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
+    pub fn open(path: &Path, chunk_bytes: usize) -> Result<RecordScanner, StoreError> {
         let file = diskwright_hostfiles::private_files::open_for_reading(path)
             .map_err(|e| StoreError::from_distrust(path, e))?;
-        RecordScanner::new(RecordSource::File(file), path, chunk)
+        RecordScanner::new(RecordSource::File(file), path, chunk_bytes)
     }
 
     /// Opens a file that the user named: links are followed.
-    pub fn open_named(path: &Path, chunk: usize) -> Result<RecordScanner, StoreError> {
+    pub fn open_named(path: &Path, chunk_bytes: usize) -> Result<RecordScanner, StoreError> {
         let real = std::fs::canonicalize(path).map_err(|e| StoreError::from_io(path, e))?;
         let file = diskwright_hostfiles::private_files::open_for_reading(&real)
             .map_err(|e| StoreError::from_distrust(path, e))?;
-        RecordScanner::new(RecordSource::File(file), path, chunk)
+        RecordScanner::new(RecordSource::File(file), path, chunk_bytes)
     }
 
     /// Path of the file.
@@ -155,33 +155,33 @@ impl RecordScanner {
 
     /// Returns `count` bytes from `offset` on, or as many as the file has.
     fn read_bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], StoreError> {
-        let left = self.length.saturating_sub(offset).min(count as u64) as usize;
-        let held =
-            offset >= self.buffer_offset && offset + left as u64 <= self.buffer_offset + self.buffer.len() as u64;
-        if !held {
-            let size = (left.max(self.chunk_bytes) as u64).min(self.length.saturating_sub(offset)) as usize;
+        let count = self.length.saturating_sub(offset).min(count as u64) as usize;
+        let is_buffered =
+            offset >= self.buffer_offset && offset + count as u64 <= self.buffer_offset + self.buffer.len() as u64;
+        if !is_buffered {
+            let size = (count.max(self.chunk_bytes) as u64).min(self.length.saturating_sub(offset)) as usize;
             self.buffer.resize(size, 0);
             let read = self.source.read_at(&mut self.buffer, offset).map_err(|e| StoreError::from_io(&self.path, e))?;
             self.buffer.truncate(read);
             self.buffer_offset = offset;
         }
-        let from = (offset - self.buffer_offset) as usize;
-        let to = (from + left).min(self.buffer.len());
-        Ok(&self.buffer[from..to])
+        let start = (offset - self.buffer_offset) as usize;
+        let end = (start + count).min(self.buffer.len());
+        Ok(&self.buffer[start..end])
     }
 
     /// Looks at the current position. The caller then reads or skips a record.
     pub fn peek_record(&mut self) -> Result<Peek, StoreError> {
-        let left = self.length.saturating_sub(self.offset);
-        if left == 0 {
+        let remaining = self.length.saturating_sub(self.offset);
+        if remaining == 0 {
             return Ok(Peek::End);
         }
-        let unfinished = Peek::Lost { offset: self.offset, bytes: left, loss: Loss::Unfinished };
+        let unfinished = Peek::Lost { offset: self.offset, bytes: remaining, loss: Loss::Unfinished };
         let header = RecordHeader::parse(self.read_bytes(self.offset, HEADER_BYTES)?);
         match header {
-            Some(header) if header.record_bytes() <= left => Ok(Peek::Record(header)),
+            Some(header) if header.record_bytes() <= remaining => Ok(Peek::Record(header)),
             Some(_) => Ok(unfinished),
-            None if left < HEADER_BYTES as u64 => Ok(unfinished),
+            None if remaining < HEADER_BYTES as u64 => Ok(unfinished),
             None => {
                 let offset = self.offset;
                 self.offset = self.find_next_record(offset + 1)?;
@@ -223,9 +223,9 @@ impl RecordScanner {
             return Ok(true);
         }
         let record = self.read_bytes(offset, HEADER_BYTES + header.payload_bytes)?;
-        let sound = record.get(HEADER_BYTES..).is_some_and(|payload| crc32fast::hash(payload) == header.payload_crc);
-        *false_headers += u32::from(!sound);
-        Ok(sound)
+        let is_sound = record.get(HEADER_BYTES..).is_some_and(|payload| crc32fast::hash(payload) == header.payload_crc);
+        *false_headers += u32::from(!is_sound);
+        Ok(is_sound)
     }
 
     /// Skips the peeked record.
@@ -239,20 +239,18 @@ impl RecordScanner {
         let offset = self.offset;
         self.offset += header.record_bytes();
         let record = self.read_bytes(offset, HEADER_BYTES + header.payload_bytes)?;
-        let sound =
+        let is_sound =
             |payload: &&[u8]| payload.len() == header.payload_bytes && crc32fast::hash(payload) == header.payload_crc;
-        Ok(record.get(HEADER_BYTES..).filter(sound))
+        Ok(record.get(HEADER_BYTES..).filter(is_sound))
     }
 
     /// Returns the end record, if the file has one; the position does not change.
     pub fn read_end_record(&mut self) -> Result<Option<EndRecord>, StoreError> {
-        for span in EndRecord::RECORD_BYTES {
-            let Some(offset) = self.length.checked_sub(span) else { continue };
-            let record = self.read_bytes(offset, span as usize)?;
-            let Some(header) = RecordHeader::parse(record).filter(|h| h.kind == END_KIND && h.record_bytes() == span)
-            else {
-                continue;
-            };
+        for record_bytes in EndRecord::RECORD_BYTES {
+            let Some(offset) = self.length.checked_sub(record_bytes) else { continue };
+            let record = self.read_bytes(offset, record_bytes as usize)?;
+            let is_end = |header: &RecordHeader| header.kind == END_KIND && header.record_bytes() == record_bytes;
+            let Some(header) = RecordHeader::parse(record).filter(is_end) else { continue };
             let payload = record.get(HEADER_BYTES..).filter(|p| crc32fast::hash(p) == header.payload_crc);
             if let Some(end) = payload.and_then(EndRecord::parse) {
                 return Ok(Some(end));

@@ -13,9 +13,9 @@ use crate::format::LOCK_FILE;
 /// Returns true if `path` still names the open file, and also if that
 /// cannot be determined.
 pub(crate) fn is_same_file(file: &File, path: &Path) -> bool {
-    let (Ok(held), found) = (file.metadata(), std::fs::symlink_metadata(path)) else { return true };
-    match found {
-        Ok(found) => (found.dev(), found.ino()) == (held.dev(), held.ino()),
+    let Ok(open_file) = file.metadata() else { return true };
+    match std::fs::symlink_metadata(path) {
+        Ok(named_file) => (named_file.dev(), named_file.ino()) == (open_file.dev(), open_file.ino()),
         Err(e) => !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     }
 }
@@ -31,7 +31,7 @@ impl RecorderLock {
     /// Acquires the lock of the log in `dir`; the error contains the holder's pid.
     pub fn acquire_lock(dir: &Path) -> Result<RecorderLock, StoreError> {
         let path = dir.join(LOCK_FILE);
-        let wrap = |e| StoreError::from_io(&path, e);
+        let to_store_error = |e| StoreError::from_io(&path, e);
         let mut file = private_files::open(&path).map_err(|e| StoreError::from_distrust(&path, e))?;
         match private_files::lock_file(&file) {
             Ok(()) => {}
@@ -41,7 +41,7 @@ impl RecorderLock {
                 let pid = read.ok().and_then(|_| text.trim().parse().ok());
                 return Err(StoreError::LockHeld { dir: dir.to_owned(), pid });
             }
-            Err(TryLockError::Error(e)) => return Err(wrap(e)),
+            Err(TryLockError::Error(e)) => return Err(to_store_error(e)),
         }
         // The pid only serves the next recorder's error message; a full disk may refuse it.
         let truncated = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));

@@ -26,17 +26,17 @@ pub enum RecorderState {
 #[must_use]
 pub fn read_recorder_state(dir: &Path) -> RecorderState {
     // the shared lock is held only briefly: a starting recorder waits longer than that for it
-    let held =
+    let is_locked =
         private_files::open_for_reading(&dir.join(LOCK_FILE)).ok().and_then(|file| match file.try_lock_shared() {
             Ok(()) => Some(false),
             Err(TryLockError::WouldBlock) => Some(true),
             Err(TryLockError::Error(_)) => None,
         });
     // the lock is read first: a recorder marks the ledger closed while it still holds the lock
-    let closed = || TickLedger::read(dir).0.map(|ledger| ledger.closed);
-    match held {
+    let is_closed = || TickLedger::read(dir).0.map(|ledger| ledger.closed);
+    match is_locked {
         Some(true) => RecorderState::Running,
-        free => match (free, closed()) {
+        _ => match (is_locked, is_closed()) {
             (_, Some(true)) => RecorderState::Ended,
             (Some(_), Some(false)) => RecorderState::Gone,
             _ => RecorderState::Unknown,

@@ -21,11 +21,11 @@ use crate::schema::SchemaCache;
 use crate::segment_list::{self, SegmentFile};
 use crate::tail::{self, TailTick};
 
-/// Largest tail that is read, bytes. A recorder's is a hundredth of this.
+/// Largest tail that is read, bytes. A recorder's tail is about a hundredth of this.
 const MAX_TAIL_BYTES: u64 = 1 << 26;
 
-/// Largest number of schemas searched in other files. A recorder's tail has one.
-const MAX_BORROWED_SCHEMAS: usize = 4;
+/// Largest number of missing schemas that are searched in other files. A recorder's tail has one schema.
+const MAX_MISSING_SCHEMAS: usize = 4;
 
 /// Content of a tail.
 #[derive(Debug, Default)]
@@ -55,13 +55,13 @@ impl TailContent {
     }
 
     /// Reads the schemas that are damaged here from the segments of `dir`.
-    fn borrow_schemas(&mut self, dir: &Path, places: &[SegmentFile]) -> Result<(), StoreError> {
-        let mut wanted: Vec<u64> = self.ticks.iter().map(|tick| tick.schema_id).collect();
-        wanted.dedup();
-        wanted.retain(|id| self.schemas.get(*id).is_none());
-        for id in wanted.into_iter().take(MAX_BORROWED_SCHEMAS) {
-            for place in places.iter().rev() {
-                let Ok(scanner) = RecordScanner::open(&place.path(dir), HEADER_READ_BYTES) else { continue };
+    fn load_missing_schemas(&mut self, dir: &Path, segments: &[SegmentFile]) -> Result<(), StoreError> {
+        let mut missing_ids: Vec<u64> = self.ticks.iter().map(|tick| tick.schema_id).collect();
+        missing_ids.dedup();
+        missing_ids.retain(|id| self.schemas.get(*id).is_none());
+        for id in missing_ids.into_iter().take(MAX_MISSING_SCHEMAS) {
+            for segment in segments.iter().rev() {
+                let Ok(scanner) = RecordScanner::open(&segment.path(dir), HEADER_READ_BYTES) else { continue };
                 if let Some(schema) = find_schema_in_file(scanner, id)? {
                     self.schemas.add_schema(id, schema);
                     break;
@@ -72,27 +72,31 @@ impl TailContent {
     }
 }
 
-/// Reads the tail's path and its bytes; empty if there is no tail.
+/// Returns the tail's path and its bytes; no bytes if there is no tail.
 pub(crate) fn read_tail_bytes(dir: &Path) -> Result<(PathBuf, Vec<u8>), StoreError> {
     let path = dir.join(TAIL_FILE);
-    let wrap = |e| StoreError::from_io(&path, e);
+    let to_store_error = |e| StoreError::from_io(&path, e);
     let file = match private_files::open_for_reading(&path).map_err(|e| StoreError::from_distrust(&path, e)) {
         Ok(file) => file,
         Err(e) if e.is_not_found() => return Ok((path, Vec::new())),
         Err(e) => return Err(e),
     };
-    let length = file.metadata().map_err(wrap)?.len();
+    let length = file.metadata().map_err(to_store_error)?.len();
     if length > MAX_TAIL_BYTES {
         let found = format!("{length} bytes");
         return Err(StoreError::NotALog { path, offset: 0, expected: "a tail of ticks", found });
     }
     let mut bytes = Vec::new();
-    file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes).map_err(wrap)?;
+    file.take(MAX_TAIL_BYTES).read_to_end(&mut bytes).map_err(to_store_error)?;
     Ok((path, bytes))
 }
 
-/// Reads the tail of the log in `dir`, whose segments are `places`. Ticks before `in_blocks` get no cells.
-pub(crate) fn read_tail_of_log(dir: &Path, places: &[SegmentFile], in_blocks: u64) -> Result<TailContent, StoreError> {
+/// Reads the tail of the log in `dir` with these segments. Ticks before number `ticks_in_blocks` get no cells.
+pub(crate) fn read_tail_of_log(
+    dir: &Path,
+    segments: &[SegmentFile],
+    ticks_in_blocks: u64,
+) -> Result<TailContent, StoreError> {
     let (path, bytes) = match read_tail_bytes(dir) {
         Err(StoreError::NotAFile(_)) => {
             let damage = Damage::with_unknown_size(&dir.join(TAIL_FILE), 0, 0, Loss::Refused);
@@ -100,8 +104,8 @@ pub(crate) fn read_tail_of_log(dir: &Path, places: &[SegmentFile], in_blocks: u6
         }
         other => other?,
     };
-    let mut content = read_tail(&path, bytes, in_blocks)?;
-    content.borrow_schemas(dir, places)?;
+    let mut content = read_tail(&path, bytes, ticks_in_blocks)?;
+    content.load_missing_schemas(dir, segments)?;
     Ok(content)
 }
 
@@ -125,29 +129,29 @@ pub(crate) fn find_schema_in_file(mut scanner: RecordScanner, id: u64) -> Result
     }
 }
 
-/// Parses a tail. Ticks before `in_blocks` get no cells.
-pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, in_blocks: u64) -> Result<TailContent, StoreError> {
+/// Parses a tail. Ticks before number `ticks_in_blocks` get no cells.
+pub(crate) fn read_tail(path: &Path, bytes: Vec<u8>, ticks_in_blocks: u64) -> Result<TailContent, StoreError> {
     let mut scanner = RecordScanner::new(RecordSource::Bytes(bytes), path, READ_AHEAD_BYTES)?;
-    let mut content = TailContent { first_tick_outside_blocks: in_blocks, ..TailContent::default() };
+    let mut content = TailContent { first_tick_outside_blocks: ticks_in_blocks, ..TailContent::default() };
     let mut row = Vec::new();
-    let lost = |offset, bytes, loss| Damage::with_unknown_size(path, offset, bytes, loss);
+    let damage = |offset, bytes, loss| Damage::with_unknown_size(path, offset, bytes, loss);
     loop {
         let offset = scanner.offset();
         match scanner.peek_record()? {
             Peek::End => return Ok(content),
             Peek::Lost { offset, bytes, loss } => {
-                content.damages.push((content.ticks.len(), lost(offset, bytes, loss)));
+                content.damages.push((content.ticks.len(), damage(offset, bytes, loss)));
                 if loss != Loss::Damaged {
                     return Ok(content);
                 }
             }
             Peek::Record(header) => {
-                let sound = match scanner.read_payload(&header)? {
+                let is_sound = match scanner.read_payload(&header)? {
                     Some(payload) => add_tail_record(header.kind, payload, path, &mut content, &mut row)?,
                     None => false,
                 };
-                if !sound {
-                    content.damages.push((content.ticks.len(), lost(offset, header.record_bytes(), Loss::Damaged)));
+                if !is_sound {
+                    content.damages.push((content.ticks.len(), damage(offset, header.record_bytes(), Loss::Damaged)));
                 }
             }
         }
@@ -182,7 +186,7 @@ fn add_tail_record(
     Ok(true)
 }
 
-/// Numbers with which a log continues.
+/// Numbers of the next segment, tick and note of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NextNumbers {
     pub segment: u32,
@@ -191,24 +195,24 @@ pub(crate) struct NextNumbers {
 }
 
 impl NextNumbers {
-    /// Returns the number of the first of the `held` ticks that were numbered last.
-    pub fn first_held_tick(&self, held: usize) -> u64 {
-        assert!(held as u64 <= self.tick, "{held} ticks are held, and the next has number {}", self.tick);
-        self.tick - held as u64
+    /// Returns the number of the first of the `count` ticks that were numbered last.
+    pub fn first_held_tick(&self, count: usize) -> u64 {
+        assert!(count as u64 <= self.tick, "{count} ticks are held, and the next has number {}", self.tick);
+        self.tick - count as u64
     }
 
-    /// Returns the number of the first of the `held` notes that were numbered last.
-    pub fn first_held_note(&self, held: usize) -> u64 {
-        assert!(held as u64 <= self.note, "{held} notes are held, and the next has number {}", self.note);
-        self.note - held as u64
+    /// Returns the number of the first of the `count` notes that were numbered last.
+    pub fn first_held_note(&self, count: usize) -> u64 {
+        assert!(count as u64 <= self.note, "{count} notes are held, and the next has number {}", self.note);
+        self.note - count as u64
     }
 }
 
 /// Determines the next numbers from the newest segment that contains any.
-pub(crate) fn find_next_numbers(dir: &Path, places: &[SegmentFile]) -> Result<NextNumbers, StoreError> {
-    let mut next = NextNumbers { segment: segment_list::next_free_number(places), tick: 0, note: 0 };
-    for place in places.iter().rev() {
-        if raise_next_numbers(&place.path(dir), &mut next)? {
+pub(crate) fn find_next_numbers(dir: &Path, segments: &[SegmentFile]) -> Result<NextNumbers, StoreError> {
+    let mut next = NextNumbers { segment: segment_list::next_free_number(segments), tick: 0, note: 0 };
+    for segment in segments.iter().rev() {
+        if raise_next_numbers(&segment.path(dir), &mut next)? {
             break;
         }
     }
@@ -221,13 +225,13 @@ fn raise_next_numbers(path: &Path, next: &mut NextNumbers) -> Result<bool, Store
         Err(StoreError::NotAFile(_)) => return Ok(false),
         other => other?,
     };
-    let mut found = false;
+    let mut has_numbers = false;
     let mut unpacker = Unpacker::default();
     loop {
         let header = match scanner.peek_record()? {
             Peek::Record(header) => header,
             Peek::Lost { loss: Loss::Damaged, .. } => continue,
-            Peek::Lost { .. } | Peek::End => return Ok(found),
+            Peek::Lost { .. } | Peek::End => return Ok(has_numbers),
         };
         let Some(payload) = scanner.read_payload(&header)? else { continue };
         let (tick, note) = match header.kind {
@@ -240,7 +244,7 @@ fn raise_next_numbers(path: &Path, next: &mut NextNumbers) -> Result<bool, Store
                 .map_or((0, 0), |(first, notes)| (0, notes::number_after(first, &notes))),
             _ => continue,
         };
-        found = true;
+        has_numbers = true;
         next.tick = next.tick.max(tick);
         next.note = next.note.max(note);
     }

@@ -20,18 +20,18 @@ pub(crate) fn file_time_range(mut scanner: RecordScanner) -> Result<Option<(i64,
     if let Some(end) = scanner.read_end_record()? {
         return Ok((end.min_time_ns <= end.max_time_ns).then_some((end.min_time_ns, end.max_time_ns)));
     }
-    let mut span: Option<(i64, i64)> = None;
+    let mut range: Option<(i64, i64)> = None;
     loop {
         match scanner.peek_record()? {
             Peek::Record(header) if header.kind == BLOCK_KIND => {
                 if let Some(head) = scanner.read_payload(&header)?.and_then(BlockHead::parse) {
-                    let (min_ns, max_ns) = span.unwrap_or((head.first_time_ns, head.last_time_ns));
-                    span = Some((min_ns.min(head.first_time_ns), max_ns.max(head.last_time_ns)));
+                    let (min_ns, max_ns) = range.unwrap_or((head.first_time_ns, head.last_time_ns));
+                    range = Some((min_ns.min(head.first_time_ns), max_ns.max(head.last_time_ns)));
                 }
             }
             Peek::Record(header) => scanner.skip_record(&header),
             Peek::Lost { loss: crate::Loss::Damaged, .. } => {}
-            Peek::Lost { .. } | Peek::End => return Ok(span),
+            Peek::Lost { .. } | Peek::End => return Ok(range),
         }
     }
 }
@@ -55,12 +55,12 @@ pub(crate) struct SegmentAges {
 
 impl SegmentAges {
     /// Returns the running time that a segment covers, nanoseconds.
-    fn running_time_ns(&mut self, dir: &Path, place: &SegmentFile) -> u64 {
-        if let Some((_, covered)) = self.known.iter().find(|(known, _)| known == place) {
+    fn running_time_ns(&mut self, dir: &Path, segment: &SegmentFile) -> u64 {
+        if let Some((_, covered)) = self.known.iter().find(|(known, _)| known == segment) {
             return *covered;
         }
-        let covered = compute_running_time_ns(&place.path(dir));
-        self.known.push((place.clone(), covered));
+        let covered = compute_running_time_ns(&segment.path(dir));
+        self.known.push((segment.clone(), covered));
         covered
     }
 }
@@ -68,9 +68,9 @@ impl SegmentAges {
 /// Computes the running time of a segment's ticks: from its end record, or from all
 /// its ticks if that has no such number. Unreadable segments count as 0.
 fn compute_running_time_ns(path: &Path) -> u64 {
-    let closing =
+    let end =
         RecordScanner::open(path, HEADER_READ_BYTES).and_then(|mut scanner| scanner.read_end_record()).ok().flatten();
-    if let Some(covered) = closing.and_then(|end| end.covered_ns) {
+    if let Some(covered) = end.and_then(|end| end.covered_ns) {
         return covered;
     }
     let Ok(mut reader) = LogReader::open(path) else { return 0 };
@@ -86,70 +86,71 @@ fn compute_running_time_ns(path: &Path) -> u64 {
 
 /// Chooses whole segments from the oldest on, never the newest: those that are
 /// too old, and those that make the log too large. They are counted in the ledger.
-/// Segments in `waiting`, which are to be deleted already, are skipped.
+/// Segments in `waiting`, which were chosen before and still wait to be deleted, are skipped.
 pub(crate) fn choose_expired(
     dir: &Path,
-    keep: RetentionLimits,
+    limits: RetentionLimits,
     waiting: &[ExpiredSegment],
     ages: &mut SegmentAges,
     ledger: &mut TickLedger,
 ) -> Result<Vec<ExpiredSegment>, StoreError> {
     let mut expired = Vec::new();
-    if keep.max_bytes.is_none() && keep.max_age_ns.is_none() {
+    if limits.max_bytes.is_none() && limits.max_age_ns.is_none() {
         return Ok(expired);
     }
-    let mut places = segment_list::list_segments(dir)?;
-    places.retain(|place| !waiting.iter().any(|victim| victim.0 == place.path(dir)));
-    let size = |place: &SegmentFile| std::fs::symlink_metadata(place.path(dir)).map_or(0, |m| m.len());
-    // looked up once: what is subtracted from the total is what was added to it
-    let sizes: Vec<u64> = places.iter().map(size).collect();
+    let mut segments = segment_list::list_segments(dir)?;
+    segments.retain(|segment| !waiting.iter().any(|expired| expired.0 == segment.path(dir)));
+    let size = |segment: &SegmentFile| std::fs::symlink_metadata(segment.path(dir)).map_or(0, |m| m.len());
+    // looked up once, so that the same sizes are added to the total and subtracted from it
+    let sizes: Vec<u64> = segments.iter().map(size).collect();
     let mut total: u64 = sizes.iter().sum();
-    let old = keep.max_age_ns.map_or(0, |age| count_expired_by_age(dir, &places, age, ages));
-    let Some((_newest, older)) = places.split_last() else { return Ok(expired) };
-    for (index, place) in older.iter().enumerate() {
-        if index >= old && keep.max_bytes.is_none_or(|max_bytes| total <= max_bytes) {
+    let expired_by_age = limits.max_age_ns.map_or(0, |age| count_expired_by_age(dir, &segments, age, ages));
+    let Some((_newest, older)) = segments.split_last() else { return Ok(expired) };
+    for (index, segment) in older.iter().enumerate() {
+        if index >= expired_by_age && limits.max_bytes.is_none_or(|max_bytes| total <= max_bytes) {
             break;
         }
         total -= sizes[index];
-        let path = place.path(dir);
-        record_trim(&path, places[index + 1].path(dir), sizes[index], ledger);
-        ages.known.retain(|(known, _)| known != place);
+        let path = segment.path(dir);
+        record_trim(&path, segments[index + 1].path(dir), sizes[index], ledger);
+        ages.known.retain(|(known, _)| known != segment);
         expired.push(ExpiredSegment(path));
     }
     Ok(expired)
 }
 
 /// Counts the segments, from the oldest on, that ended at least `age_ns` of running time ago.
-fn count_expired_by_age(dir: &Path, places: &[SegmentFile], age_ns: u64, ages: &mut SegmentAges) -> usize {
+fn count_expired_by_age(dir: &Path, segments: &[SegmentFile], age_ns: u64, ages: &mut SegmentAges) -> usize {
     let mut later_ns = 0u64;
-    for (index, place) in places.iter().enumerate().rev() {
+    for (index, segment) in segments.iter().enumerate().rev() {
         if later_ns >= age_ns {
             return index + 1;
         }
-        later_ns = later_ns.saturating_add(ages.running_time_ns(dir, place));
+        later_ns = later_ns.saturating_add(ages.running_time_ns(dir, segment));
     }
     0
 }
 
-/// Counts a segment to be deleted in the ledger, and notes the first tick of the next oldest.
+/// Counts a segment to be deleted in the ledger, and sets the ledger's first tick to that of the next segment.
 fn record_trim(path: &Path, next: PathBuf, bytes: u64, ledger: &mut TickLedger) {
     let head =
         |path: &Path| RecordScanner::open(path, HEADER_READ_BYTES).and_then(|mut s| s.read_head()).ok().flatten();
     // If the next segment's head is damaged, the end of this one determines the number.
-    let first = head(&next).map(|head| head.next_tick).or_else(|| number_after_last_tick(path)).or(ledger.first_kept);
-    let begin = ledger.first_kept.or_else(|| head(path).map(|head| head.next_tick));
+    let next_tick = head(&next).map(|head| head.next_tick).or_else(|| number_after_last_tick(path));
+    let first_kept = next_tick.or(ledger.first_kept);
+    let first_removed = ledger.first_kept.or_else(|| head(path).map(|head| head.next_tick));
     let trimmed = &mut ledger.trimmed;
     trimmed.segments = trimmed.segments.saturating_add(1);
-    // ledger and heads are from files, which can hold any numbers
+    // ledger and heads come from files, which may hold any numbers
     trimmed.bytes = trimmed.bytes.saturating_add(bytes);
-    let ticks = first.zip(begin).map_or(0, |(first, begin)| first.saturating_sub(begin));
+    let ticks = first_kept.zip(first_removed).map_or(0, |(kept, removed)| kept.saturating_sub(removed));
     trimmed.ticks = trimmed.ticks.saturating_add(ticks);
     let times = RecordScanner::open(path, HEADER_READ_BYTES).and_then(file_time_range).ok().flatten();
     trimmed.range = match (trimmed.range, times) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
         (a, b) => a.or(b),
     };
-    ledger.first_kept = first;
+    ledger.first_kept = first_kept;
 }
 
 /// Returns the number after the last tick of a segment.

@@ -3,7 +3,7 @@
 //! Payload: id u64, id of the base u64 (0: none), length of the plain bytes
 //! u32, packed bytes. Plain bytes: number of series, then the length and bytes of
 //! each one's counter, then of each one's instance, then each one's scale in 8
-//! bytes. Stored apart, each of the three compresses well. With a base,
+//! bytes. Stored separately, each of the three compresses well. With a base,
 //! the base's plain bytes serve as zstd's dictionary: devices and control
 //! groups come and go, and most of a schema equals the one before.
 //! The id is a hash of the plain bytes, so the same series have the same id in
@@ -84,7 +84,7 @@ fn encode_record(id: u64, base: u64, plain: &[u8], dictionary: &[u8]) -> Option<
 pub(crate) struct SchemaCache {
     /// Schemas with their ids; new ones and bases in use are at the end.
     known: Vec<(u64, Arc<Schema>)>,
-    /// Number of series of all of them.
+    /// Number of series of all cached schemas.
     series: usize,
     unpacker: Unpacker,
 }
@@ -105,16 +105,16 @@ impl SchemaCache {
         while self.known.len() > MAX_KNOWN_SCHEMAS
             || self.known.len() > MIN_KNOWN_SCHEMAS && self.series > MAX_KNOWN_SERIES
         {
-            let (_, forgotten) = self.known.remove(0);
-            self.series -= forgotten.series.len();
+            let (_, oldest) = self.known.remove(0);
+            self.series -= oldest.series.len();
         }
     }
 
     /// Moves a base to the end, because later schemas may need it however long ago it was read.
     fn mark_recently_used(&mut self, id: u64) {
         if let Some(index) = self.known.iter().position(|(known, _)| *known == id) {
-            let known = self.known.remove(index);
-            self.known.push(known);
+            let entry = self.known.remove(index);
+            self.known.push(entry);
         }
     }
 

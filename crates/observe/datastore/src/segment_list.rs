@@ -30,15 +30,15 @@ pub(crate) fn list_segments(dir: &Path) -> Result<Vec<SegmentFile>, StoreError> 
     Ok(found)
 }
 
-/// Adds the segments that are new and forgets none: opening one that was
-/// deleted fails later.
+/// Adds the segments that are new. Deleted segments stay in the list; opening
+/// them fails later.
 pub(crate) fn add_new_segments(dir: &Path, known: &mut Vec<SegmentFile>) -> Result<(), StoreError> {
-    let wrap = |e| StoreError::from_io(dir, e);
-    let old: std::collections::HashSet<String> = known.iter().map(|place| place.name.clone()).collect();
-    for entry in std::fs::read_dir(dir).map_err(wrap)? {
-        let name = entry.map_err(wrap)?.file_name();
+    let to_store_error = |e| StoreError::from_io(dir, e);
+    let known_names: std::collections::HashSet<String> = known.iter().map(|segment| segment.name.clone()).collect();
+    for entry in std::fs::read_dir(dir).map_err(to_store_error)? {
+        let name = entry.map_err(to_store_error)?.file_name();
         let Some(name) = name.to_str() else { continue };
-        let Some(by_name) = parse_segment_number(name).filter(|_| !old.contains(name)) else { continue };
+        let Some(by_name) = parse_segment_number(name).filter(|_| !known_names.contains(name)) else { continue };
         let by_head =
             RecordScanner::open(&dir.join(name), HEADER_READ_BYTES).and_then(|mut scanner| scanner.read_head());
         let number = by_head.ok().flatten().map_or(by_name, |head| head.segment);
@@ -49,8 +49,8 @@ pub(crate) fn add_new_segments(dir: &Path, known: &mut Vec<SegmentFile>) -> Resu
 }
 
 /// Returns a number that no file name and no head uses, for the next segment.
-pub(crate) fn next_free_number(places: &[SegmentFile]) -> u32 {
-    let by_name = |place: &SegmentFile| parse_segment_number(&place.name).unwrap_or(0);
-    let largest = places.iter().map(|place| place.number.max(by_name(place))).max();
+pub(crate) fn next_free_number(segments: &[SegmentFile]) -> u32 {
+    let by_name = |segment: &SegmentFile| parse_segment_number(&segment.name).unwrap_or(0);
+    let largest = segments.iter().map(|segment| segment.number.max(by_name(segment))).max();
     largest.map_or(1, |largest| largest.saturating_add(1))
 }

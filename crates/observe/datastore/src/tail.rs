@@ -60,8 +60,8 @@ pub(crate) fn parse_tick(payload: &[u8], row: &mut Vec<f64>) -> Option<TailTick>
     let mask = cursor.read_bytes(columns.div_ceil(8))?;
     row.clear();
     for column in 0..columns {
-        let set = mask[column / 8] >> (column % 8) & 1 == 1;
-        row.push(if set { read_cell(&mut cursor)? } else { 0.0 });
+        let is_nonzero = mask[column / 8] >> (column % 8) & 1 == 1;
+        row.push(if is_nonzero { read_cell(&mut cursor)? } else { 0.0 });
     }
     cursor.is_empty().then_some(head)
 }

@@ -1,5 +1,5 @@
-//! The combined columns of several schemas: those of the first, then those
-//! that only later ones have, in order. Writer and reader build the same union.
+//! The combined columns of several schemas: those of the first schema, then those
+//! that only later schemas have, in order. Writer and reader build the same union.
 
 use std::collections::HashMap;
 
@@ -24,18 +24,18 @@ impl<'a> ColumnUnion<'a> {
     /// Adds the series that are new, and returns the index of each.
     pub fn add_series(&mut self, series: &'a [Series]) -> Vec<usize> {
         // A schema may name a series twice; each then has its own column.
-        let mut taken = vec![false; self.series.len() + series.len()];
-        // Schemas are mostly the same: the next series is usually the next here too.
+        let mut is_taken = vec![false; self.series.len() + series.len()];
+        // Most schemas are alike: the next series is usually the next one of the union too.
         let mut next = 0;
         let mut indices = Vec::with_capacity(series.len());
-        for one in series {
-            let is_next = self.series.get(next).is_some_and(|candidate| series_key(candidate) == series_key(one));
-            let known = if is_next { Some(next) } else { self.find_series(one) };
-            let index = known.filter(|index| !taken[*index]).unwrap_or_else(|| {
-                self.series.push(one);
+        for added in series {
+            let is_next = self.series.get(next).is_some_and(|candidate| series_key(candidate) == series_key(added));
+            let known = if is_next { Some(next) } else { self.find_series(added) };
+            let index = known.filter(|index| !is_taken[*index]).unwrap_or_else(|| {
+                self.series.push(added);
                 self.series.len() - 1
             });
-            taken[index] = true;
+            is_taken[index] = true;
             if known == Some(index) {
                 next = index + 1;
             }
@@ -45,12 +45,12 @@ impl<'a> ColumnUnion<'a> {
     }
 
     /// Returns the first index of a series. The map is built when it is first needed.
-    fn find_series(&mut self, one: &'a Series) -> Option<usize> {
+    fn find_series(&mut self, series: &'a Series) -> Option<usize> {
         for index in self.indexed_count..self.series.len() {
             self.indices.entry(series_key(self.series[index])).or_insert(index);
         }
         self.indexed_count = self.series.len();
-        self.indices.get(&series_key(one)).copied()
+        self.indices.get(&series_key(series)).copied()
     }
 }
 

@@ -22,31 +22,31 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 
 /// Reads a slice from its start.
 pub(crate) struct ByteCursor<'a> {
-    rest: &'a [u8],
+    remaining: &'a [u8],
 }
 
 impl<'a> ByteCursor<'a> {
     /// Creates a cursor before the first byte.
     pub fn new(bytes: &'a [u8]) -> ByteCursor<'a> {
-        ByteCursor { rest: bytes }
+        ByteCursor { remaining: bytes }
     }
 
     /// Returns true if every byte was read.
     pub fn is_empty(&self) -> bool {
-        self.rest.is_empty()
+        self.remaining.is_empty()
     }
 
-    /// Reads a byte; `None` at the end, as the other methods that read.
+    /// Reads a byte; `None` at the end. All methods that read return `None` if too few bytes are left.
     pub fn read_byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.rest.split_first()?;
-        self.rest = rest;
+        let (first, remaining) = self.remaining.split_first()?;
+        self.remaining = remaining;
         Some(*first)
     }
 
-    /// Reads so many bytes.
+    /// Reads `count` bytes.
     pub fn read_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.rest.split_at_checked(count)?;
-        self.rest = rest;
+        let (taken, remaining) = self.remaining.split_at_checked(count)?;
+        self.remaining = remaining;
         Some(taken)
     }
 
@@ -55,11 +55,11 @@ impl<'a> ByteCursor<'a> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.read_byte()?;
-            let part = u64::from(byte & 0x7f);
-            if part << shift >> shift != part {
+            let seven_bits = u64::from(byte & 0x7f);
+            if seven_bits << shift >> shift != seven_bits {
                 return None;
             }
-            value |= part << shift;
+            value |= seven_bits << shift;
             if byte < 0x80 {
                 return Some(value);
             }

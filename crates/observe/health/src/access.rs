@@ -1,10 +1,10 @@
-//! Determines from /sys how a disk can be queried for its health. A device that would answer for another one, or
-//! may not tolerate the query, is out of reach; the reason is given.
+//! Determines from /sys how a disk can be queried for its health. A disk behind a USB bridge or a RAID controller is
+//! out of reach: the device may answer for another one, or may not tolerate the query.
 
 use std::fs;
 use std::path::Path;
 
-/// Way of querying a disk.
+/// How a disk is queried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriveAccess {
     /// By NVMe admin commands.
@@ -16,7 +16,7 @@ pub enum DriveAccess {
     Ata,
     /// By SCSI commands.
     Scsi,
-    /// Not at all; the reason, and a tool that would reach it.
+    /// It cannot be queried: the reason, and a tool that reaches it.
     OutOfReach(&'static str),
 }
 
@@ -62,19 +62,21 @@ pub fn access_for_disk(sys: &Path, name: &str) -> Option<DriveAccess> {
         let model = read_trimmed(&folder.join("device/model")).unwrap_or_default();
         return Some(DriveAccess::Nvme { is_volume: model.starts_with(crate::volume::EBS_MODEL) });
     }
-    // type 0 is a disk; sr and the like are others
+    // SCSI device type 0 is a disk; CD drives and tapes have other numbers
     if !name.starts_with("sd") || read_trimmed(&folder.join("device/type")).is_some_and(|kind| kind != "0") {
         return None;
     }
-    let place = fs::canonicalize(&folder).ok()?;
-    let parts: Vec<String> = place.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let device_path = fs::canonicalize(&folder).ok()?;
+    let components: Vec<String> =
+        device_path.iter().map(|component| component.to_string_lossy().into_owned()).collect();
     // usb1, usb2: the root hub on the way to the device
-    let is_usb_hub = |part: &String| part.strip_prefix("usb").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-    if parts.iter().any(is_usb_hub) {
+    let is_usb_hub =
+        |component: &String| component.strip_prefix("usb").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    if components.iter().any(is_usb_hub) {
         return Some(DriveAccess::OutOfReach("it is behind a USB bridge; try `smartctl -d sat` yourself"));
     }
-    let is_host = |part: &&String| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok());
-    let host = parts.iter().find(is_host)?;
+    let is_host = |component: &&String| component.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok());
+    let host = components.iter().find(is_host)?;
     let driver = read_trimmed(&sys.join("class/scsi_host").join(host).join("proc_name")).unwrap_or_default();
     if is_raid_driver(&driver) {
         return Some(DriveAccess::OutOfReach(

@@ -21,22 +21,26 @@ pub struct AtaCapabilities {
     pub sector_bytes: u64,
 }
 
-/// Parses IDENTIFY; `None` where the reply is empty.
+/// Parses IDENTIFY; `None` if the reply is empty.
 pub fn parse_identify(reply: &[u8]) -> Option<AtaCapabilities> {
     let word = |number: usize| read_le(reply, number * 2, 2);
     // words 82 to 87 are valid only if the highest bits of 83 and 87 are 01
-    let valid = |number: usize| word(number).is_some_and(|bits| bits >> 14 == 1);
-    let bit = |number: usize, bit: u32| word(number).is_some_and(|bits| bits >> bit & 1 == 1);
+    let is_valid_word = |number: usize| word(number).is_some_and(|bits| bits >> 14 == 1);
+    let is_bit_set = |number: usize, bit: u32| word(number).is_some_and(|bits| bits >> bit & 1 == 1);
     word(0)?;
     // word 106, bit 12: a logical sector is longer than 256 words
-    let long = valid(106) && bit(106, 12);
-    let sector_bytes = if long { (word(117)? | word(118)? << 16) * 2 } else { 512 };
-    Some(AtaCapabilities { smart: valid(83) && bit(82, 0) && bit(85, 0), logs: valid(83) && bit(84, 5), sector_bytes })
+    let is_long_sector = is_valid_word(106) && is_bit_set(106, 12);
+    let sector_bytes = if is_long_sector { (word(117)? | word(118)? << 16) * 2 } else { 512 };
+    Some(AtaCapabilities {
+        smart: is_valid_word(83) && is_bit_set(82, 0) && is_bit_set(85, 0),
+        logs: is_valid_word(83) && is_bit_set(84, 5),
+        sector_bytes,
+    })
 }
 
 /// Returns true if the drive is spinning down or has stopped, by the count register of CHECK POWER MODE.
 pub fn is_asleep(count: u8) -> bool {
-    // CHECK POWER MODE: standby, standby_y, and asleep with its cache awake
+    // standby, standby_y, and a stopped spindle with an active NV cache
     matches!(count, 0x00 | 0x01 | 0x40)
 }
 
@@ -45,33 +49,33 @@ fn has_valid_checksum(page: &[u8]) -> bool {
     page.len() >= REPLY_BYTES && page[..REPLY_BYTES].iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)) == 0
 }
 
-/// The used entries of a table of thirty; the first byte of each is its id.
+/// Returns the used entries of a table of thirty attributes or thresholds. The first byte of an entry is its id.
 fn attribute_entries(page: &[u8]) -> impl Iterator<Item = &[u8]> {
     page.get(2..362).unwrap_or_default().chunks_exact(12).filter(|entry| entry[0] != 0)
 }
 
 /// Reads SMART READ DATA and SMART READ THRESHOLDS. A page with a wrong checksum is ignored.
-pub fn apply_smart(data: &[u8], thresholds: &[u8], into: &mut DriveHealth) {
+pub fn apply_smart(data: &[u8], thresholds: &[u8], health: &mut DriveHealth) {
     if !has_valid_checksum(data) {
         return;
     }
     for entry in attribute_entries(data) {
         let raw = |bytes: usize| read_le(entry, 5, bytes);
         match entry[0] {
-            5 => into.reallocated = raw(4),
-            9 => into.power_on_h = raw(3),
-            187 => into.media_errors = raw(4),
-            193 => into.load_cycles = raw(4),
+            5 => health.reallocated = raw(4),
+            9 => health.power_on_h = raw(3),
+            187 => health.media_errors = raw(4),
+            193 => health.load_cycles = raw(4),
             // minimum and maximum share the raw value
-            190 if into.temperature_c.is_none() => into.temperature_c = raw(1),
-            194 => into.temperature_c = raw(1),
-            197 => into.pending = raw(4),
-            199 => into.link_errors = raw(4),
+            190 if health.temperature_c.is_none() => health.temperature_c = raw(1),
+            194 => health.temperature_c = raw(1),
+            197 => health.pending = raw(4),
+            199 => health.link_errors = raw(4),
             _ => {}
         }
     }
     // the last self-test: 3 to 8 found a fault, 15 is running
-    into.self_test_failed = match data[363] >> 4 {
+    health.self_test_failed = match data[363] >> 4 {
         0 => Some(false),
         3..=8 => Some(true),
         _ => None,
@@ -79,16 +83,16 @@ pub fn apply_smart(data: &[u8], thresholds: &[u8], into: &mut DriveHealth) {
     if has_valid_checksum(thresholds) {
         let limit = |id: u8| attribute_entries(thresholds).find(|entry| entry[0] == id).map(|entry| entry[1]);
         // flag 0 marks an attribute that predicts failure; 0, 254 and 255 are not valid values
-        let crossed = |entry: &[u8]| {
+        let has_crossed_threshold = |entry: &[u8]| {
             let threshold = limit(entry[0]).filter(|limit| (1..=253).contains(limit));
             entry[1] & 1 == 1 && (1..=253).contains(&entry[3]) && threshold.is_some_and(|limit| entry[3] <= limit)
         };
-        into.failing = Some(attribute_entries(data).any(crossed));
+        health.failing = Some(attribute_entries(data).any(has_crossed_threshold));
     }
 }
 
 /// Reads a page of the device statistics. They are standardized and override attributes.
-pub fn apply_statistics(page: &[u8], sector_bytes: u64, into: &mut DriveHealth) {
+pub fn apply_statistics(page: &[u8], sector_bytes: u64, health: &mut DriveHealth) {
     // a statistic has its value in the low bytes; the flags "supported" and "valid" are in the highest byte
     let value = |offset: usize, bytes: usize| {
         let flags = read_le(page, offset + 7, 1)?;
@@ -99,23 +103,23 @@ pub fn apply_statistics(page: &[u8], sector_bytes: u64, into: &mut DriveHealth) 
     let degrees = |offset: usize| value(offset, 1).filter(|degrees| *degrees < 128);
     match page.get(2) {
         Some(0x01) => {
-            set(&mut into.power_on_h, value(16, 4));
-            set(&mut into.written_bytes, value(24, 6).map(|sectors| sectors.saturating_mul(sector_bytes)));
-            set(&mut into.read_bytes, value(40, 6).map(|sectors| sectors.saturating_mul(sector_bytes)));
+            set(&mut health.power_on_h, value(16, 4));
+            set(&mut health.written_bytes, value(24, 6).map(|sectors| sectors.saturating_mul(sector_bytes)));
+            set(&mut health.read_bytes, value(40, 6).map(|sectors| sectors.saturating_mul(sector_bytes)));
         }
         Some(0x03) => {
-            set(&mut into.load_cycles, value(24, 4));
-            set(&mut into.reallocated, value(32, 4));
-            set(&mut into.pending, value(56, 4));
+            set(&mut health.load_cycles, value(24, 4));
+            set(&mut health.reallocated, value(32, 4));
+            set(&mut health.pending, value(56, 4));
         }
-        Some(0x04) => set(&mut into.media_errors, value(8, 4)),
+        Some(0x04) => set(&mut health.media_errors, value(8, 4)),
         Some(0x05) => {
-            set(&mut into.temperature_c, degrees(8));
-            set(&mut into.hot_s, value(80, 4).map(|minutes| minutes * 60));
-            set(&mut into.temperature_limit_c, degrees(88));
+            set(&mut health.temperature_c, degrees(8));
+            set(&mut health.hot_s, value(80, 4).map(|minutes| minutes * 60));
+            set(&mut health.temperature_limit_c, degrees(88));
         }
-        Some(0x06) => set(&mut into.link_errors, value(24, 4)),
-        Some(0x07) => set(&mut into.wear_percent, value(8, 1)),
+        Some(0x06) => set(&mut health.link_errors, value(24, 4)),
+        Some(0x07) => set(&mut health.wear_percent, value(8, 1)),
         _ => {}
     }
 }

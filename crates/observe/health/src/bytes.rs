@@ -2,14 +2,14 @@
 
 /// Reads a little-endian number of 1 to 8 bytes; `None` beyond the end.
 pub fn read_le(bytes: &[u8], offset: usize, length: usize) -> Option<u64> {
-    let part = bytes.get(offset..offset.checked_add(length)?)?;
-    Some(part.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    let field = bytes.get(offset..offset.checked_add(length)?)?;
+    Some(field.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
 /// Reads a big-endian number; of more than 8 bytes the last 8, if those before are zero.
 pub fn read_be(bytes: &[u8], offset: usize, length: usize) -> Option<u64> {
-    let part = bytes.get(offset..offset.checked_add(length)?)?;
-    let (high, low) = part.split_at(part.len().saturating_sub(8));
+    let field = bytes.get(offset..offset.checked_add(length)?)?;
+    let (high, low) = field.split_at(field.len().saturating_sub(8));
     high.iter().all(|byte| *byte == 0).then(|| low.iter().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 

@@ -13,8 +13,9 @@ const NVME_ADMIN: u64 = 0xc048_4e41;
 const SG_IO: u64 = 0x2285;
 /// Timeout of a command: a drive that is busy with its own repairs may take seconds.
 const TIMEOUT_MS: u32 = 10_000;
-/// `SG_DXFER_NONE` and `SG_DXFER_FROM_DEV` of scsi/sg.h.
+/// `SG_DXFER_NONE` of scsi/sg.h.
 const NO_DATA: i32 = -1;
+/// `SG_DXFER_FROM_DEV` of scsi/sg.h.
 const FROM_DEVICE: i32 = -3;
 
 /// `struct nvme_passthru_cmd`.
@@ -97,7 +98,7 @@ pub struct ScsiOutcome {
     pub sense: Vec<u8>,
 }
 
-/// Sends a SCSI command that returns data, or none where `data` is empty.
+/// Sends a SCSI command that fills `data`, or that returns no data if `data` is empty.
 pub fn send_scsi(file: &File, command: &[u8], data: &mut [u8]) -> io::Result<ScsiOutcome> {
     let mut sense = [0; 64];
     let mut header = SgHeader {
@@ -125,7 +126,7 @@ pub fn send_scsi(file: &File, command: &[u8], data: &mut [u8]) -> io::Result<Scs
         info: 0,
     };
     // SAFETY: the structure has the kernel's layout (its size is checked above); its pointers and lengths are those of
-    // `command`, `data` and `sense`, which live until the call is over, and the kernel writes to the last two alone
+    // `command`, `data` and `sense`, which live until the call is over, and the kernel writes only to the last two
     let code = unsafe { libc::ioctl(file.as_raw_fd(), SG_IO as _, &raw mut header) };
     if code < 0 {
         return Err(io::Error::last_os_error());

@@ -3,8 +3,9 @@
 use crate::DriveHealth;
 use crate::bytes::read_be;
 
-/// Log pages that are read: error counters of write, read and verify, temperature, self-tests, endurance,
-/// background scan, informational exceptions.
+/// Log pages that are read: error counters of write, read and verify, temperature, background scan, self-tests,
+/// endurance, informational exceptions. The page of the background scan has the power-on hours, from which the age of
+/// a self-test is computed, so it comes first.
 pub const LOG_PAGES: [u8; 8] = [0x02, 0x03, 0x05, 0x0d, 0x15, 0x10, 0x11, 0x2f];
 
 /// Parses sense data: sense key, additional sense code and its qualifier.
@@ -21,10 +22,11 @@ pub fn parse_sense(bytes: &[u8]) -> Option<(u8, u8, u8)> {
 pub fn is_asleep(bytes: &[u8]) -> bool {
     // standby and standby_y, each by timer and by command, and sleep
     matches!(parse_sense(bytes), Some((_, 0x5e, 0x02 | 0x04 | 0x09 | 0x0a | 0x43 | 0x45 | 0x46)))
+        // not ready until a START STOP UNIT command
         || matches!(parse_sense(bytes), Some((0x2, 0x04, 0x02)))
 }
 
-/// The parameters of a log page: code and value.
+/// Returns the parameters of a log page: code and value of each.
 fn log_parameters(page: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let length = read_be(page, 2, 2).unwrap_or(0) as usize;
     let mut rest = page.get(4..).unwrap_or_default();
@@ -39,7 +41,7 @@ fn log_parameters(page: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
 }
 
 /// Reads a log page; counters that several pages share are added up.
-pub fn apply_log_page(page: &[u8], into: &mut DriveHealth) {
+pub fn apply_log_page(page: &[u8], health: &mut DriveHealth) {
     let Some(code) = page.first().map(|byte| byte & 0x3f) else { return };
     let add = |field: &mut Option<u64>, more: Option<u64>| {
         if let Some(more) = more {
@@ -50,34 +52,34 @@ pub fn apply_log_page(page: &[u8], into: &mut DriveHealth) {
         let byte = |offset: usize| read_be(value, offset, 1);
         match (code, parameter) {
             // total uncorrected errors; total bytes processed
-            (0x02 | 0x03 | 0x05, 0x0006) => add(&mut into.media_errors, read_be(value, 0, value.len())),
-            (0x02, 0x0005) => into.written_bytes = read_be(value, 0, value.len()),
-            (0x03, 0x0005) => into.read_bytes = read_be(value, 0, value.len()),
-            (0x0d, 0x0000) => into.temperature_c = byte(1).filter(|degrees| *degrees != 0xff),
-            (0x0d, 0x0001) => into.temperature_limit_c = byte(1).filter(|degrees| !matches!(degrees, 0 | 0xff)),
+            (0x02 | 0x03 | 0x05, 0x0006) => add(&mut health.media_errors, read_be(value, 0, value.len())),
+            (0x02, 0x0005) => health.written_bytes = read_be(value, 0, value.len()),
+            (0x03, 0x0005) => health.read_bytes = read_be(value, 0, value.len()),
+            (0x0d, 0x0000) => health.temperature_c = byte(1).filter(|degrees| *degrees != 0xff),
+            (0x0d, 0x0001) => health.temperature_limit_c = byte(1).filter(|degrees| !matches!(degrees, 0 | 0xff)),
             // minutes of power
-            (0x15, 0x0000) => into.power_on_h = read_be(value, 0, 4).map(|minutes| minutes / 60),
-            (0x10, 0x0001) => apply_self_test(value, into),
-            (0x11, 0x0001) => into.wear_percent = byte(3),
+            (0x15, 0x0000) => health.power_on_h = read_be(value, 0, 4).map(|minutes| minutes / 60),
+            (0x10, 0x0001) => apply_self_test(value, health),
+            (0x11, 0x0001) => health.wear_percent = byte(3),
             // 5Dh predicts a failure
-            (0x2f, 0x0000) => into.failing = byte(0).map(|asc| asc == 0x5d),
+            (0x2f, 0x0000) => health.failing = byte(0).map(|asc| asc == 0x5d),
             _ => {}
         }
     }
 }
 
 /// Reads the newest self-test: type, result, and power-on hours at its time.
-fn apply_self_test(value: &[u8], into: &mut DriveHealth) {
+fn apply_self_test(value: &[u8], health: &mut DriveHealth) {
     let Some((first, hours)) = read_be(value, 0, 1).zip(read_be(value, 2, 2)) else { return };
     let (test, result) = (first >> 5, first & 0xf);
     if test == 0 && hours == 0 {
         return;
     }
-    into.self_test_failed = match result {
+    health.self_test_failed = match result {
         0 => Some(false),
         3..=7 => Some(true),
         _ => None,
     };
-    // FFFFh stands for that many hours or more
-    into.self_test_age_h = into.power_on_h.filter(|_| hours != 0xffff).and_then(|now| now.checked_sub(hours));
+    // FFFFh means 65535 hours or more
+    health.self_test_age_h = health.power_on_h.filter(|_| hours != 0xffff).and_then(|now| now.checked_sub(hours));
 }

@@ -4,9 +4,9 @@
 
 use crate::bytes::read_le;
 
-/// The log page.
+/// Number of the log page.
 pub const LOG_PAGE: u8 = 0xd0;
-/// Its length.
+/// Length of the log page.
 pub const LOG_BYTES: usize = 4096;
 const MAGIC: u64 = 0x3c23_b510;
 const READS_OFFSET: usize = 512;
@@ -17,7 +17,7 @@ const BIN_BYTES: usize = 24;
 /// Model of a volume, as its NVMe device reports it.
 pub const EBS_MODEL: &str = "Amazon Elastic Block Store";
 
-/// Requests by latency.
+/// Number of requests by latency.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeHistogram {
     /// Upper end of each bin, microseconds, and requests in it since the volume was attached.
@@ -35,23 +35,24 @@ impl VolumeHistogram {
     }
 
     /// Returns the requests since an earlier reading. The counts have 32 bits and wrap.
-    pub fn difference_since(&self, before: &VolumeHistogram) -> VolumeHistogram {
-        let earlier = |upper: u64| before.bins.iter().find(|(other, _)| *other == upper).map_or(0, |bin| bin.1);
+    pub fn difference_since(&self, earlier: &VolumeHistogram) -> VolumeHistogram {
+        let earlier_count = |upper: u64| earlier.bins.iter().find(|bin| bin.0 == upper).map_or(0, |bin| bin.1) as u32;
         let added =
-            |(upper, count): &(u64, u64)| (*upper, u64::from((*count as u32).wrapping_sub(earlier(*upper) as u32)));
+            |(upper, count): &(u64, u64)| (*upper, u64::from((*count as u32).wrapping_sub(earlier_count(*upper))));
         VolumeHistogram { bins: self.bins.iter().map(added).collect() }
     }
 
-    /// Upper end of the bin within which this share of the requests has ended, microseconds.
+    /// Returns the upper end of the bin in which this share of the requests (0 to 1) is reached, microseconds; `None`
+    /// without requests.
     pub fn percentile_us(&self, share: f64) -> Option<u64> {
-        let all: u64 = self.bins.iter().map(|bin| bin.1).sum();
-        let needed = (all as f64 * share).ceil() as u64;
+        let total: u64 = self.bins.iter().map(|bin| bin.1).sum();
+        let needed = (total as f64 * share).ceil() as u64;
         let mut so_far = 0;
-        let reached = |(_, count): &&(u64, u64)| {
+        let is_reached = |(_, count): &&(u64, u64)| {
             so_far += count;
             so_far >= needed
         };
-        self.bins.iter().filter(|_| all > 0).find(reached).map(|bin| bin.0)
+        self.bins.iter().filter(|_| total > 0).find(is_reached).map(|bin| bin.0)
     }
 }
 
@@ -74,7 +75,7 @@ pub struct VolumeLimits {
     pub writes: VolumeHistogram,
 }
 
-/// Parses the page; `None` where it has another format.
+/// Parses the page; `None` if it has another format.
 pub fn parse_limits(log: &[u8]) -> Option<VolumeLimits> {
     if log.len() < LOG_BYTES || read_le(log, 0, 4)? != MAGIC {
         return None;

@@ -13,7 +13,7 @@ use crate::time_basis::TimeBasis;
 use crate::value_limits::ValueLimits;
 use crate::{LogPiece, PieceSink};
 
-/// Largest frame, in cells; a frame holds at least one tick, however many series that has.
+/// Largest frame, in cells; a frame holds at least one tick, however many series it has.
 const MAX_FRAME_CELLS: usize = 1 << 18;
 /// Largest frame, in ticks.
 const MAX_FRAME_TICKS: usize = 1024;
@@ -25,7 +25,7 @@ const GAP_INTERVALS: u64 = 5;
 pub struct ReadSummary {
     /// Id of the format.
     pub format: &'static str,
-    /// The machine that was read, empty where the log does not name it.
+    /// The machine that was read, empty if the log does not name it.
     pub host: String,
     /// Different series.
     pub series: u64,
@@ -43,7 +43,7 @@ pub struct ReadSummary {
     pub range: Option<(i64, i64)>,
     /// Basis of its times, the least certain of all its parts.
     pub time_basis: TimeBasis,
-    /// Its local time less UTC, seconds, where the log names a zone.
+    /// Its local time less UTC, seconds, if the log names a zone.
     pub offset_s: Option<i32>,
 }
 
@@ -59,12 +59,12 @@ pub struct FrameBatch<'a> {
     limits: ValueLimits,
     /// Scratch row: a copy without the cells that were left out.
     cleared_row: Vec<f64>,
-    /// Name of the machine, used where the log itself does not give it.
+    /// Name of the machine, used if the log itself does not give it.
     default_host: String,
     has_topology: bool,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
     usual_interval_ns: u64,
-    /// The time before the last tick, where that was a gap; 0 otherwise.
+    /// The time before the last tick, if that was a gap; 0 otherwise.
     gap_ns: u64,
     stopped: bool,
     has_source_note: bool,
@@ -91,7 +91,7 @@ impl<'a> FrameBatch<'a> {
         }
     }
 
-    /// Returns true once the sink wants no more; a reader may end then, without an error.
+    /// Returns true once the sink has stopped the reading; a reader may then end without an error.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -152,12 +152,12 @@ impl<'a> FrameBatch<'a> {
     }
 
     /// Adds a tick. `row` has a cell for each series of `schema`, `NaN` for a gap; `elapsed_ns` is the time that it
-    /// covers, where the log says so (0: not known, as for the first sample of a log), else the time since the tick
+    /// covers, if the log says so (0: not known, as for the first sample of a log), else the time since the tick
     /// before. A tick that does not come after the one before is left out and counted.
     pub fn push_tick(&mut self, schema: &Arc<Schema>, time_ns: i64, elapsed_ns: Option<u64>, row: &[f64]) {
         let Some(tick) = self.resolve_tick(time_ns, elapsed_ns) else { return };
         self.adopt_schema(schema);
-        // equal schemas of a reader are one here
+        // equal schemas of a reader are the same `Arc` here
         if !self.limits.apply_to(self.frame.schema()) {
             self.limits = ValueLimits::for_schema(self.frame.schema());
         }
@@ -188,7 +188,7 @@ impl<'a> FrameBatch<'a> {
     /// after all before.
     pub fn push_frame(&mut self, frame: &Frame) {
         let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
-        debug_assert!(frame.ticks().is_sorted_by(|one, next| one.time_ns < next.time_ns), "ticks are in order");
+        debug_assert!(frame.ticks().is_sorted_by(|tick, next| tick.time_ns < next.time_ns), "ticks are in order");
         self.send_source_note(first.time_ns);
         self.flush_frame();
         self.record_series_names(frame.schema());
@@ -206,10 +206,10 @@ impl<'a> FrameBatch<'a> {
         self.send_piece(LogPiece::Frame(frame));
     }
 
-    /// Resolves a tick's time and length, and notes a gap before it. Returns `None` where it must be left out because
+    /// Resolves a tick's time and length, and notes a gap before it. Returns `None` if it must be left out because
     /// time does not advance. For readers that call [`FrameBatch::push_frame`].
     pub fn resolve_tick(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
-        let Some((from, before)) = self.summary.range else {
+        let Some((first_ns, last_ns)) = self.summary.range else {
             self.send_source_note(time_ns);
             if !self.has_topology && !self.default_host.is_empty() {
                 self.push_topology(time_ns, &Topology::default());
@@ -217,7 +217,7 @@ impl<'a> FrameBatch<'a> {
             self.summary.range = Some((time_ns, time_ns));
             return Some(Tick { time_ns, elapsed_ns: elapsed_ns.unwrap_or(0) });
         };
-        let since = time_ns.saturating_sub(before);
+        let since = time_ns.saturating_sub(last_ns);
         if since <= 0 {
             let because = if since == 0 { "a second sample with the same time" } else { "time goes backwards" };
             self.skips.add_skip(format!("sample at {}", format_seconds(time_ns)), because);
@@ -225,15 +225,15 @@ impl<'a> FrameBatch<'a> {
         }
         let since = since.unsigned_abs();
         // a second interval of about the same length is no gap, but a recorder that became slower
-        let slower = self.gap_ns > 0 && since <= self.gap_ns.saturating_mul(2) && since >= self.gap_ns / 2;
+        let is_slower = self.gap_ns > 0 && since <= self.gap_ns.saturating_mul(2) && since >= self.gap_ns / 2;
         let is_gap =
-            self.usual_interval_ns > 0 && since > self.usual_interval_ns.saturating_mul(GAP_INTERVALS) && !slower;
+            self.usual_interval_ns > 0 && since > self.usual_interval_ns.saturating_mul(GAP_INTERVALS) && !is_slower;
         self.gap_ns = if is_gap { since } else { 0 };
-        if slower {
+        if is_slower {
             self.usual_interval_ns = since;
         } else if is_gap {
             let text = format!("nothing was recorded for {:.0} s", since as f64 * 1e-9);
-            self.push_note(Note::new(before, Note::GAP, text));
+            self.push_note(Note::new(last_ns, Note::GAP, text));
         } else {
             self.usual_interval_ns = if self.usual_interval_ns == 0 {
                 since
@@ -241,7 +241,7 @@ impl<'a> FrameBatch<'a> {
                 self.usual_interval_ns.min(since).max(self.usual_interval_ns / 2)
             };
         }
-        self.summary.range = Some((from, time_ns));
+        self.summary.range = Some((first_ns, time_ns));
         // how much of a gap the next values cover is not known
         let elapsed_ns = elapsed_ns.unwrap_or(if is_gap { 0 } else { since });
         Some(Tick { time_ns, elapsed_ns })
@@ -260,11 +260,11 @@ impl<'a> FrameBatch<'a> {
         self.summary.series = self.seen_series.len() as u64;
         self.summary.foreign = self.seen_series.iter().filter(|(c, _)| c.starts_with("foreign.")).count() as u64;
         if self.summary.ticks == 0 && !self.stopped {
-            let why = self.summary.skipped.first().map_or("nothing was left out".into(), |s| {
-                let more = if s.count > 1 { format!(", {} times", s.count) } else { String::new() };
-                format!("left out: {}: {}{more}", s.context, s.reason)
+            let because = self.summary.skipped.first().map_or("nothing was left out".into(), |s| {
+                let times = if s.count > 1 { format!(", {} times", s.count) } else { String::new() };
+                format!("left out: {}: {}{times}", s.context, s.reason)
             });
-            return Err(LogError::NoSamples { file: file.to_owned(), because: why });
+            return Err(LogError::NoSamples { file: file.to_owned(), because });
         }
         Ok(self.summary)
     }

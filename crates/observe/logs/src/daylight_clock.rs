@@ -12,8 +12,7 @@ const HOUR_NS: i64 = 60 * MINUTE_NS;
 
 /// Text of the note where the clocks changed.
 pub(crate) const CLOCK_CHANGE_NOTE: &str = "the log's local time jumps by an hour where a sample was due; taken for \
-                               a change to or \
-                               from summer time";
+                                            a change to or from summer time";
 
 /// A jump of the local clock by an hour, as a change to or from summer time makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +33,10 @@ impl DaylightChange {
     }
 }
 
-/// Detects a change of the clocks between two ticks that are usually `usual_ns` apart. Back: the step back by an hour
-/// lands where the next sample was due. Forward: likewise, and only in the small hours of a Sunday, since a machine
-/// that slept for an hour looks much the same. `local_ns` is the later time as the log wrote it.
+/// Detects a change of the clocks between two ticks that are usually `usual_ns` apart. Back: the later time plus an
+/// hour is when the next sample was due. Forward: the later time minus an hour is; this counts only in the small hours
+/// of a Sunday, because a machine that slept for an hour looks much the same. `local_ns` is the later time as the log
+/// wrote it.
 pub(crate) fn detect_clock_change(before_ns: i64, now_ns: i64, local_ns: i64, usual_ns: u64) -> Option<DaylightChange> {
     let usual = i64::try_from(usual_ns).ok().filter(|ns| (1..HOUR_NS / 2).contains(ns))?;
     let is_due = |now: i64| now.saturating_sub(before_ns).saturating_sub(usual).saturating_abs() <= usual / 2;
@@ -61,10 +61,10 @@ pub(crate) struct DaylightClock {
     last_ns: Option<i64>,
     /// Usual time between two samples; 0 while unknown.
     usual_interval_ns: u64,
-    /// Time before the latest sample, where it was much longer than usual; else 0.
+    /// Time before the latest sample, if it was much longer than usual; else 0.
     long_interval_ns: u64,
-    /// Set where the clock was set back, or another log begins: times that catch up with the latest follow no sample of
-    /// it.
+    /// Set while times are not past the latest: the clock was set back, or another log begins. The sample that catches
+    /// up does not follow the latest.
     has_lost_track: bool,
 }
 
@@ -75,7 +75,7 @@ impl DaylightClock {
         self.resolve_covering_time(time_ns, local_ns, None, batch)
     }
 
-    /// Does the same for a sample that states how much time it covers, in nanoseconds.
+    /// As [`DaylightClock::resolve_time`], for a sample that states how much time it covers, nanoseconds.
     pub fn resolve_covering_time(
         &mut self,
         time_ns: i64,
@@ -96,8 +96,8 @@ impl DaylightClock {
         self.follow_covering_sample(time_ns, local_ns, None)
     }
 
-    /// Does the same for a sample that states how much time it covers, in nanoseconds: where that is the time since the
-    /// latest, no hour is missing.
+    /// As [`DaylightClock::follow_sample`], for a sample that states how much time it covers, nanoseconds: if that is
+    /// the time since the latest sample, the clocks did not change.
     pub fn follow_covering_sample(&mut self, time_ns: i64, local_ns: i64, covered_ns: Option<u64>) -> (i64, bool) {
         let zone = local_ns.saturating_sub(time_ns).saturating_add(MINUTE_NS / 2).div_euclid(MINUTE_NS);
         if self.zone_minutes.replace(zone).is_some_and(|before| before != zone) {
@@ -107,12 +107,12 @@ impl DaylightClock {
         let mut now = time_ns.saturating_add(self.shift_ns);
         let mut is_changed = false;
         if let Some(last) = self.last_ns {
-            let is_whole = |covered: u64| {
+            let is_time_since_last = |covered: u64| {
                 u64::try_from(now.saturating_sub(last)).is_ok_and(|since| since.abs_diff(covered) <= covered / 10)
             };
             if self.is_out_of_step(time_ns)
                 && !self.has_lost_track
-                && !covered_ns.is_some_and(is_whole)
+                && !covered_ns.is_some_and(is_time_since_last)
                 && let Some(change) = detect_clock_change(last, now, local_ns, self.usual_interval_ns)
             {
                 self.shift_ns += change.shift_ns();
@@ -139,7 +139,7 @@ impl DaylightClock {
         }
     }
 
-    /// Returns true where the next sample, at `time_ns` by the log's one zone, does not come after the latest, or comes
+    /// Returns true if the next sample, at `time_ns` by the log's one zone, does not come after the latest, or comes
     /// much later than usual.
     pub fn is_out_of_step(&self, time_ns: i64) -> bool {
         let since = |last: i64| time_ns.saturating_add(self.shift_ns).saturating_sub(last);
@@ -147,7 +147,7 @@ impl DaylightClock {
         self.usual_interval_ns > 0 && self.last_ns.is_some_and(|last| is_late(since(last)))
     }
 
-    /// Returns what is added to times, seconds.
+    /// Returns the shift that is added to times, seconds.
     pub fn shift_s(&self) -> i64 {
         self.shift_ns / SECOND_NS
     }
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(detect_clock_change(i64::MAX, i64::MAX, i64::MAX, 15), None);
     }
 
-    /// True where a clock sees a change at a time of the last Sunday of October.
+    /// True if a clock sees a change at a time of the last Sunday of October.
     fn shows(clock: &mut DaylightClock, time: &str) -> bool {
         let moment = parse_ns(&format!("2026-10-25T{time}Z"));
         clock.follow_sample(moment, moment).1

@@ -32,7 +32,7 @@ pub enum LogError {
     UnsupportedFormat {
         /// The file.
         file: String,
-        /// Kind of the file, with its version where the file gives it.
+        /// Kind of the file, with its version if the file gives it.
         format_name: String,
         /// Program that reads it, or what to do.
         instead: &'static str,

@@ -46,36 +46,43 @@ pub(crate) struct HostSplit {
 /// # Errors
 /// When the operating system returns an error.
 pub(crate) fn split_host(input: &mut LogInput, options: &LogOptions) -> Result<Option<HostSplit>, LogError> {
-    let (format, place, host, is_of_several) = {
+    let (format, place, host, has_several_hosts) = {
         let head = input.head();
         let Some(place) = detect_host_place(&head) else { return Ok(None) };
         let hosts = list_hosts(&head, place);
         let named = hosts.iter().find(|host| options.host.as_ref().is_some_and(|h| is_same_host(h, host)));
         let Some(host) = named.or(hosts.first()).cloned() else { return Ok(None) };
-        // a part that says itself whose it is needs no splitting
+        // output below the heading of a single machine can be read as it is
         if matches!(place, HostPlace::Above(_)) && hosts.len() < 2 {
             return Ok(None);
         }
         let mut filter = HostFilter::new(Box::new(io::Cursor::new(head.bytes.to_vec())), place, host.clone());
-        let mut own = Vec::new();
-        filter.by_ref().take(MAX_HEAD_BYTES as u64).read_to_end(&mut own).map_err(|e| LogError::io(input.name(), e))?;
-        let own = InputHead { name: head.name, bytes: &own };
-        let Some(format) = crate::format_of_head(&own) else { return Ok(None) };
+        let mut host_bytes = Vec::new();
+        filter
+            .by_ref()
+            .take(MAX_HEAD_BYTES as u64)
+            .read_to_end(&mut host_bytes)
+            .map_err(|e| LogError::io(input.name(), e))?;
+        let host_head = InputHead { name: head.name, bytes: &host_bytes };
+        let Some(format) = crate::format_of_head(&host_head) else { return Ok(None) };
         (format, place, host, hosts.len() > 1 || named.is_some())
     };
     let skips = Rc::new(RefCell::new(Skips::default()));
-    let kept = Rc::clone(&skips);
-    let filter = |stream| Box::new(HostFilter { skips: kept, ..HostFilter::new(stream, place, host) }) as Box<dyn Read>;
+    let filter_skips = Rc::clone(&skips);
+    let filter =
+        |stream| Box::new(HostFilter { skips: filter_skips, ..HostFilter::new(stream, place, host) }) as Box<dyn Read>;
     input.insert_filter(filter).map_err(|e| LogError::io(input.name(), e))?;
-    let host = if is_of_several { None } else { options.host.clone() };
+    let host = if has_several_hosts { None } else { options.host.clone() };
     Ok(Some(HostSplit { format, options: LogOptions { host, ..options.clone() }, skips }))
 }
 
 /// Detects where machines stand in a head, if they do.
 fn detect_host_place(head: &InputHead<'_>) -> Option<HostPlace> {
     let lines: Vec<_> = head.text_lines().filter(|line| !line.trim().is_empty()).collect();
-    let share = |separator: &str| lines.iter().filter(|line| split_host_prefix(line, separator).is_some()).count();
-    let is_each = |separator: &&&str| lines.len() >= MIN_HEAD_LINES && share(separator) * 10 >= lines.len() * 9;
+    let count_prefixed =
+        |separator: &str| lines.iter().filter(|line| split_host_prefix(line, separator).is_some()).count();
+    let is_each =
+        |separator: &&&str| lines.len() >= MIN_HEAD_LINES && count_prefixed(separator) * 10 >= lines.len() * 9;
     if let Some(separator) = SEPARATORS.iter().find(is_each) {
         return Some(HostPlace::EachLine(separator));
     }
@@ -90,32 +97,32 @@ fn detect_host_place(head: &InputHead<'_>) -> Option<HostPlace> {
 
 /// Lists the machines of a head in order of appearance.
 fn list_hosts(head: &InputHead<'_>, place: HostPlace) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let mut last = String::new();
+    let mut hosts: Vec<String> = Vec::new();
+    let mut previous = String::new();
     for line in head.text_lines() {
         let host = match place {
             HostPlace::EachLine(separator) => split_host_prefix(&line, separator).map(|(host, _)| host.to_owned()),
-            HostPlace::Above(heading) => heading(&line, &last),
+            HostPlace::Above(heading) => heading(&line, &previous),
         };
-        if let Some(host) = host.filter(|host| !found.contains(host)) {
-            found.push(host);
+        if let Some(host) = host.filter(|host| !hosts.contains(host)) {
+            hosts.push(host);
         }
-        last = line.into_owned();
+        previous = line.into_owned();
     }
-    found
+    hosts
 }
 
 /// Splits a line into the machine's name before it, and the rest.
 fn split_host_prefix<'a>(line: &'a str, separator: &str) -> Option<(&'a str, &'a str)> {
     let line = line.trim_start();
-    // a blank line loses the blank behind the sign
+    // before an empty line, the blank at the separator's end may be lost
     let (host, rest) = line.split_once(separator).or_else(|| Some((line.strip_suffix(separator.trim_end())?, "")))?;
     is_host(host.trim_end()).then_some((host.trim_end(), rest))
 }
 
 fn is_host(word: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    (1..=253).contains(&word.len()) && word.chars().all(is_part) && !word.starts_with(['-', '.'])
+    let is_host_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    (1..=253).contains(&word.len()) && word.chars().all(is_host_char) && !word.starts_with(['-', '.'])
 }
 
 /// Parses `db1 | CHANGED | rc=0 >>`.
@@ -137,9 +144,9 @@ fn parse_pssh_heading(line: &str, _: &str) -> Option<String> {
 }
 
 /// Parses a name below a line of hyphens.
-fn parse_dshbak_heading(line: &str, last: &str) -> Option<String> {
-    let is_ruled = last.len() >= 8 && last.bytes().all(|b| b == b'-');
-    (is_ruled && is_host(line.trim())).then(|| line.trim().to_owned())
+fn parse_dshbak_heading(line: &str, previous: &str) -> Option<String> {
+    let is_below_rule = previous.len() >= 8 && previous.bytes().all(|b| b == b'-');
+    (is_below_rule && is_host(line.trim())).then(|| line.trim().to_owned())
 }
 
 /// Parses `db1:` on a line of its own; its output is indented below.
@@ -163,15 +170,13 @@ struct HostFilter {
 }
 
 impl HostFilter {
-    fn new(from: Box<dyn Read>, place: HostPlace, host: String) -> HostFilter {
-        let (current, last) = (String::new(), String::new());
-        let from = BufReader::with_capacity(1 << 16, from);
+    fn new(source: Box<dyn Read>, place: HostPlace, host: String) -> HostFilter {
         HostFilter {
-            source: from,
+            source: BufReader::with_capacity(1 << 16, source),
             place,
             host,
-            current_host: current,
-            previous_line: last,
+            current_host: String::new(),
+            previous_line: String::new(),
             line_number: 0,
             line_bytes: Vec::new(),
             position: 0,
@@ -190,12 +195,12 @@ impl HostFilter {
             self.line_number += 1;
             let end = if raw.ends_with(b"\n") { "\n" } else { "" };
             let line = plain_text::decode_text(&raw).trim_end_matches(['\r', '\n']).to_owned();
-            let own = match self.place {
+            let host_line = match self.place {
                 HostPlace::EachLine(separator) => self.strip_host_prefix(&line, separator),
                 HostPlace::Above(heading) => self.filter_part_line(&line, heading),
             };
-            if let Some(own) = own {
-                self.line_bytes = own.into_bytes();
+            if let Some(host_line) = host_line {
+                self.line_bytes = host_line.into_bytes();
                 self.line_bytes.extend_from_slice(end.as_bytes());
                 self.position = 0;
                 return Ok(true);
@@ -218,8 +223,8 @@ impl HostFilter {
     }
 
     fn filter_part_line(&mut self, line: &str, heading: fn(&str, &str) -> Option<String>) -> Option<String> {
-        let last = std::mem::replace(&mut self.previous_line, line.to_owned());
-        if let Some(host) = heading(line, &last) {
+        let previous = std::mem::replace(&mut self.previous_line, line.to_owned());
+        if let Some(host) = heading(line, &previous) {
             self.current_host = host;
             return None;
         }
@@ -234,12 +239,12 @@ impl HostFilter {
 }
 
 impl Read for HostFilter {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.position == self.line_bytes.len() && !self.next_line()? {
             return Ok(0);
         }
-        let count = to.len().min(self.line_bytes.len() - self.position);
-        to[..count].copy_from_slice(&self.line_bytes[self.position..self.position + count]);
+        let count = buffer.len().min(self.line_bytes.len() - self.position);
+        buffer[..count].copy_from_slice(&self.line_bytes[self.position..self.position + count]);
         self.position += count;
         Ok(count)
     }

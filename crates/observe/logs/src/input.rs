@@ -1,4 +1,4 @@
-//! A file, or standard input, ready to be read: opened, unpacked where it is compressed, its beginning available for
+//! A file, or standard input, ready to be read: opened, unpacked if it is compressed, its beginning available for
 //! recognition.
 
 use std::borrow::Cow;
@@ -15,14 +15,14 @@ use crate::plain_text;
 use crate::text_encoding;
 use crate::xz::XzUnpacker;
 
-/// Largest beginning of an input that formats are recognised by, bytes.
+/// Largest beginning of an input that formats are recognized by, bytes.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// The beginning of an input.
 pub struct InputHead<'a> {
     /// File name without its folder; `-` is standard input.
     pub name: &'a str,
-    /// At most [`MAX_HEAD_BYTES`] bytes, unpacked; less where the file is shorter.
+    /// At most [`MAX_HEAD_BYTES`] bytes, unpacked; less if the file is shorter.
     pub bytes: &'a [u8],
 }
 
@@ -95,7 +95,7 @@ impl<R: Read> Read for CountingReader<R> {
 impl LogInput {
     /// Opens a file; `-` is standard input. gzip, bzip2, zstd and xz are unpacked on the way,
     /// and UTF-16 becomes UTF-8.
-    /// The base name of a PCP archive, which is no file, stands for its `.meta`.
+    /// The base name of a PCP archive, which is not a file, stands for its `.meta`.
     ///
     /// # Errors
     /// When the file cannot be opened, or a compressed file is broken at its beginning.
@@ -103,35 +103,41 @@ impl LogInput {
         LogInput::open_named(path, &path.display().to_string())
     }
 
-    /// Opens a file under another name for errors: one that was unpacked from an archive.
+    /// Opens a file that was unpacked from an archive, with the name that errors give it.
     ///
     /// # Errors
     /// As [`LogInput::open`].
     pub fn open_named(path: &Path, name: &str) -> Result<LogInput, LogError> {
         let name = name.to_owned();
         let error = |e| LogError::io(&name, e);
-        let taken = Arc::new(AtomicU64::new(0));
+        let consumed = Arc::new(AtomicU64::new(0));
         if path == Path::new("-") {
-            let raw = CountingReader { inner: io::stdin(), consumed_bytes: Arc::clone(&taken) };
-            return LogInput::from_stream(name, None, Box::new(raw), None, taken);
+            let raw = CountingReader { inner: io::stdin(), consumed_bytes: Arc::clone(&consumed) };
+            return LogInput::from_stream(name, None, Box::new(raw), None, consumed);
         }
-        let of_base = if path.exists() { None } else { files::meta_of_base(path) };
-        let path = of_base.as_deref().unwrap_or(path);
+        let base_meta = if path.exists() { None } else { files::meta_of_base(path) };
+        let path = base_meta.as_deref().unwrap_or(path);
         let file = File::open(path).map_err(error)?;
-        let found = file.metadata().map_err(error)?;
-        if found.is_dir() {
+        let metadata = file.metadata().map_err(error)?;
+        if metadata.is_dir() {
             return Err(error(io::Error::new(io::ErrorKind::IsADirectory, "a folder, but not a Diskwright log")));
         }
-        let raw = CountingReader { inner: input_limits::without_holes(file), consumed_bytes: Arc::clone(&taken) };
-        LogInput::from_stream(name, Some(path.to_owned()), Box::new(raw), found.is_file().then_some(found.len()), taken)
+        let raw = CountingReader { inner: input_limits::without_holes(file), consumed_bytes: Arc::clone(&consumed) };
+        LogInput::from_stream(
+            name,
+            Some(path.to_owned()),
+            Box::new(raw),
+            metadata.is_file().then_some(metadata.len()),
+            consumed,
+        )
     }
 
     /// Makes an input of bytes in memory, for tests and fuzzing. It has no path.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<LogInput, LogError> {
         let length = bytes.len() as u64;
-        let taken = Arc::default();
-        let raw = CountingReader { inner: Cursor::new(bytes), consumed_bytes: Arc::clone(&taken) };
-        LogInput::from_stream(name.to_owned(), None, Box::new(raw), Some(length), taken)
+        let consumed = Arc::default();
+        let raw = CountingReader { inner: Cursor::new(bytes), consumed_bytes: Arc::clone(&consumed) };
+        LogInput::from_stream(name.to_owned(), None, Box::new(raw), Some(length), consumed)
     }
 
     fn from_stream(
@@ -139,18 +145,18 @@ impl LogInput {
         path: Option<PathBuf>,
         raw: Box<dyn Read>,
         bytes: Option<u64>,
-        taken: Arc<AtomicU64>,
+        consumed: Arc<AtomicU64>,
     ) -> Result<LogInput, LogError> {
         let error = |e| LogError::io(&name, e);
         let cut = Arc::<CutState>::default();
-        let mut stream = unpack_stream(raw, &taken, &cut).map_err(error)?;
+        let mut stream = unpack_stream(raw, &consumed, &cut).map_err(error)?;
         let head = match read_beginning(&mut stream, MAX_HEAD_BYTES) {
             (head, Some(e)) if head.is_empty() => return Err(error(e)),
             // a reader that continues gets the error again
             (head, _) => head,
         };
         let stream: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(stream));
-        let mut input = LogInput { stream, name, path, head, size_bytes: bytes, consumed_bytes: taken, cut };
+        let mut input = LogInput { stream, name, path, head, size_bytes: bytes, consumed_bytes: consumed, cut };
         if let Some(form) = text_encoding::detect_form(&input.head) {
             input.insert_filter(|stream| form.to_plain_stream(stream)).map_err(|e| LogError::io(&input.name, e))?;
         }
@@ -159,30 +165,31 @@ impl LogInput {
 
     /// Inserts a filter between the stream and its readers; the beginning is then that of the filtered stream.
     pub(crate) fn insert_filter(&mut self, filter: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> io::Result<()> {
-        let mut turned = filter(std::mem::replace(&mut self.stream, Box::new(io::empty())));
-        self.head = match read_beginning(&mut turned, MAX_HEAD_BYTES) {
+        let mut filtered = filter(std::mem::replace(&mut self.stream, Box::new(io::empty())));
+        self.head = match read_beginning(&mut filtered, MAX_HEAD_BYTES) {
             (head, Some(error)) if head.is_empty() => return Err(error),
             (head, _) => head,
         };
-        self.stream = Box::new(Cursor::new(self.head.clone()).chain(turned));
+        self.stream = Box::new(Cursor::new(self.head.clone()).chain(filtered));
         Ok(())
     }
 
     /// Opens several files (path and name) as one input, each opened only when the one before has ended, each behind
-    /// the text that `before` makes of it.
+    /// the text that `preface` makes of it.
     ///
     /// # Errors
     /// When the first cannot be read; an error in a later one ends the reading there.
     pub fn open_joined(
         files: Vec<(PathBuf, String)>,
-        before: impl Fn(&LogInput) -> String + 'static,
+        preface: impl Fn(&LogInput) -> String + 'static,
     ) -> Result<LogInput, LogError> {
         let name = match files.as_slice() {
-            [(_, one)] => one.clone(),
-            all => format!("{} and {} more", all.first().map_or("-", |(_, name)| name), all.len().saturating_sub(1)),
+            [(_, name)] => name.clone(),
+            [] => "- and 0 more".to_owned(),
+            [(_, first), others @ ..] => format!("{first} and {} more", others.len()),
         };
         let bytes = files.iter().map(|(path, _)| path.metadata().ok().map(|found| found.len())).sum();
-        let stream = JoinedFiles { remaining: files.into_iter(), current: Box::new(io::empty()), before };
+        let stream = JoinedFiles { remaining: files.into_iter(), current: Box::new(io::empty()), preface };
         LogInput::from_stream(name, None, Box::new(stream), bytes, Arc::default())
     }
 
@@ -213,7 +220,7 @@ impl LogInput {
         InputHead { name, bytes: &self.head }
     }
 
-    /// Size of the file on disk (packed), bytes; `None` where it has none.
+    /// Size of the file on disk (packed), bytes; `None` if it has none.
     pub fn size_bytes(&self) -> Option<u64> {
         self.size_bytes
     }
@@ -239,7 +246,7 @@ impl Read for LogInput {
 struct JoinedFiles<F> {
     remaining: std::vec::IntoIter<(PathBuf, String)>,
     current: Box<dyn Read>,
-    before: F,
+    preface: F,
 }
 
 impl<F: Fn(&LogInput) -> String> Read for JoinedFiles<F> {
@@ -251,7 +258,7 @@ impl<F: Fn(&LogInput) -> String> Read for JoinedFiles<F> {
             }
             let Some((path, name)) = self.remaining.next() else { return Ok(0) };
             let input = LogInput::open_named(&path, &name).map_err(io::Error::other)?;
-            let text = Cursor::new((self.before)(&input).into_bytes());
+            let text = Cursor::new((self.preface)(&input).into_bytes());
             self.current = Box::new(text.chain(input));
         }
     }
@@ -264,8 +271,8 @@ fn read_beginning(stream: &mut dyn Read, max_bytes: usize) -> (Vec<u8>, Option<i
     (head, read.err())
 }
 
-/// Returns the stream unpacked from gzip, bzip2, zstd or xz; unchanged where it is none of these.
-fn unpack_stream(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>) -> io::Result<Box<dyn Read>> {
+/// Returns the stream unpacked from gzip, bzip2, zstd or xz; any other stream is unchanged.
+fn unpack_stream(mut raw: Box<dyn Read>, consumed: &Arc<AtomicU64>, cut: &Arc<CutState>) -> io::Result<Box<dyn Read>> {
     let magic = match read_beginning(&mut raw, 6) {
         (_, Some(error)) => return Err(error),
         (magic, None) => magic,
@@ -279,11 +286,11 @@ fn unpack_stream(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutSt
         _ => return Ok(Box::new(complete)),
     };
     let inner = CutReader { inner, state: Arc::clone(cut) };
-    Ok(Box::new(BoundedUnpacker { inner, packed_bytes: Arc::clone(taken), unpacked_bytes: 0 }))
+    Ok(Box::new(BoundedUnpacker { inner, packed_bytes: Arc::clone(consumed), unpacked_bytes: 0 }))
 }
 
 /// Returns true for the beginning of a tar archive: a header block whose checksum is right, the sum of its bytes with
-/// blanks in the checksum's place. Its files may be logs; the archive itself is none.
+/// blanks in the checksum's place. Its files may be logs; the archive itself is not one.
 pub fn is_tar(head: &[u8]) -> bool {
     const CHECKSUM_RANGE: std::ops::Range<usize> = 148..156;
     let Some(block) = head.get(..512) else { return false };

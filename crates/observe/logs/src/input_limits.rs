@@ -18,7 +18,7 @@ const MAX_UNPACK_RATIO: u64 = 500;
 const MIN_HOLE_BYTES: u64 = 16 << 20;
 /// Environment variable that sets the largest copy of an unpacked log.
 const SPOOL_LIMIT_VARIABLE: &str = "DISKWRIGHT_SPOOL_LIMIT";
-/// Largest copy where the environment variable is not set.
+/// Largest copy if the environment variable is not set.
 const DEFAULT_SPOOL_LIMIT_BYTES: u64 = 4 << 30;
 
 fn format_bytes(count: u64) -> String {
@@ -40,9 +40,9 @@ pub(crate) struct BoundedUnpacker<R> {
 
 impl<R: Read> Read for BoundedUnpacker<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let taken = self.packed_bytes.load(Ordering::Relaxed);
-        if self.unpacked_bytes > MIN_UNPACK_LIMIT_BYTES.max(taken.saturating_mul(MAX_UNPACK_RATIO)) {
-            let (from, to) = (format_bytes(taken), format_bytes(self.unpacked_bytes));
+        let packed = self.packed_bytes.load(Ordering::Relaxed);
+        if self.unpacked_bytes > MIN_UNPACK_LIMIT_BYTES.max(packed.saturating_mul(MAX_UNPACK_RATIO)) {
+            let (from, to) = (format_bytes(packed), format_bytes(self.unpacked_bytes));
             return Err(invalid_data(format!(
                 "{from} unpack to more than {to}, which no log does; unpack it by hand to read it"
             )));
@@ -64,8 +64,8 @@ pub(crate) fn without_holes(file: File) -> Box<dyn Read> {
 /// Finds the first large hole: its first byte, and the reason to report.
 pub(crate) fn find_hole(file: &File) -> Option<(u64, String)> {
     let hole = holes::find_first_hole(file, MIN_HOLE_BYTES)?;
-    let (from, long) = (hole.start, format_bytes(hole.end - hole.start));
-    Some((from, format!("from byte {from} on, {long} were never written (a hole); the file is damaged")))
+    let (from, size) = (hole.start, format_bytes(hole.end - hole.start));
+    Some((from, format!("from byte {from} on, {size} were never written (a hole); the file is damaged")))
 }
 
 struct FileHole(String);
@@ -99,40 +99,41 @@ fn copy_to_temp_file_within(
 ) -> io::Result<File> {
     /// Bytes copied between two checks of the free space.
     const CHECK_STEP_BYTES: u64 = 16 << 20;
-    /// A file up to this size is copied even where the filesystem is full.
+    /// A file up to this size is copied even if the filesystem is full.
     const SMALL_FILE_BYTES: u64 = 1 << 20;
     let mut copy = tempfile::tempfile()?;
-    let (mut done, mut step) = (0, SMALL_FILE_BYTES);
+    let (mut copied_bytes, mut step_bytes) = (0, SMALL_FILE_BYTES);
     loop {
-        let wanted = step.min(limit - done + 1);
-        let more = io::copy(&mut from.take(wanted), &mut copy)?;
-        done += more;
-        if done > limit {
+        let max_bytes = step_bytes.min(limit - copied_bytes + 1);
+        let read_bytes = io::copy(&mut from.take(max_bytes), &mut copy)?;
+        copied_bytes += read_bytes;
+        if copied_bytes > limit {
             let limit_text = format_bytes(limit);
             return Err(invalid_data(format!(
                 "it unpacks to more than {limit_text}; {SPOOL_LIMIT_VARIABLE}=SIZE allows more"
             )));
         }
-        if more < wanted {
+        if read_bytes < max_bytes {
             copy.flush()?;
             copy.rewind()?;
             return Ok(copy);
         }
         let free_space = free_space(&copy)?;
         if free_space.is_reserve_used() {
-            return Err(disk_full_error(&free_space, done));
+            return Err(disk_full_error(&free_space, copied_bytes));
         }
-        step = CHECK_STEP_BYTES.min((free_space.free_bytes - free_space.reserve_bytes).max(SMALL_FILE_BYTES / 16));
+        step_bytes =
+            CHECK_STEP_BYTES.min((free_space.free_bytes - free_space.reserve_bytes).max(SMALL_FILE_BYTES / 16));
     }
 }
 
 /// Builds the error for a folder of temporary files whose reserve is used up.
-fn disk_full_error(disk_space: &DiskSpace, done: u64) -> io::Error {
+fn disk_full_error(disk_space: &DiskSpace, copied_bytes: u64) -> io::Error {
     let (folder, free, reserve) =
         (std::env::temp_dir(), format_bytes(disk_space.free_bytes), format_bytes(disk_space.reserve_bytes));
     let because = format!(
         "its unpacked copy ({} so far) leaves {free} in {}; {reserve} must stay free: set TMPDIR to another folder",
-        format_bytes(done),
+        format_bytes(copied_bytes),
         folder.display()
     );
     io::Error::new(io::ErrorKind::StorageFull, because)

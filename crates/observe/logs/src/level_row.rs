@@ -26,7 +26,7 @@ impl LevelRow {
         self.put_object_value("", counter, instance, value);
     }
 
-    /// Does the same for a counter whose name comes in two parts (`physical_disk.` and `busy`).
+    /// As [`LevelRow::put_value`], for a counter whose name comes in two parts (`physical_disk.` and `busy`).
     pub(crate) fn put_object_value(&mut self, object: &str, counter: &str, instance: &str, value: f64) {
         self.key.clear();
         for part in [object, counter, "\0", instance] {

@@ -81,10 +81,10 @@ pub struct LogFormat {
     pub title: &'static str,
     /// Explanation for the user: the parts that are read, those that are not, and how to record it.
     pub explain: &'static str,
-    /// Returns true when the beginning of a file is of this format. It checks content, and the name only where content
+    /// Returns true when the beginning of a file is of this format. It checks content, and the name only if content
     /// cannot tell.
-    pub recognise: fn(&InputHead<'_>) -> bool,
-    /// Reads all of it. Ticks that were handed over before an error count.
+    pub recognize: fn(&InputHead<'_>) -> bool,
+    /// Reads a whole input. Ticks that were handed over before an error count.
     pub read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
 }
 
@@ -98,7 +98,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::SADF_ROWS,
     &sysstat::IOSTAT_TEXT,
     &sysstat::VMSTAT,
-    // before SAR_TEXT, whose headings partly coincide; this one is recognised by its first line
+    // before SAR_TEXT, whose headings partly coincide; this one is recognized by its first line
     &unix::SAR,
     &sysstat::SAR_TEXT,
     &sysstat::IOSTAT_JSON,
@@ -159,7 +159,7 @@ fn read_as_format(
     let (format, options, skips) = match (format, &split) {
         (Some(format), _) => (format, options, None),
         (None, Some(split)) => (split.format, &split.options, Some(&split.skips)),
-        (None, None) => (recognise_format(input)?, options, None),
+        (None, None) => (recognize_format(input)?, options, None),
     };
     let mut batch = FrameBatch::new(format.id, sink);
     batch.set_default_host(watcher.map(|watcher| watcher.host).unwrap_or_default());
@@ -186,7 +186,7 @@ fn read_as_format(
 ///
 /// # Errors
 /// When no format is like it.
-pub fn recognise_format(input: &LogInput) -> Result<&'static LogFormat, LogError> {
+pub fn recognize_format(input: &LogInput) -> Result<&'static LogFormat, LogError> {
     let head = input.head();
     if let Some(format) = format_of_head(&head) {
         return Ok(format);
@@ -203,12 +203,12 @@ pub fn recognise_format(input: &LogInput) -> Result<&'static LogFormat, LogError
     })
 }
 
-/// Recognises the format of a file by its beginning; `None` where it is of none, or an archive of files.
+/// Recognises the format of a file by its beginning; `None` if it is of none, or an archive of files.
 pub fn format_of_head(head: &InputHead<'_>) -> Option<&'static LogFormat> {
     if is_tar(head.bytes) {
         return None;
     }
-    FORMATS.iter().find(|format| (format.recognise)(head)).copied()
+    FORMATS.iter().find(|format| (format.recognize)(head)).copied()
 }
 
 #[cfg(test)]
@@ -234,7 +234,7 @@ mod tests {
     fn broken(
         read: fn(&mut LogInput, &LogOptions, &mut FrameBatch<'_>) -> Result<(), LogError>,
     ) -> (usize, Result<ReadSummary, LogError>) {
-        let format = LogFormat { id: "made-up", title: "", explain: "", recognise: |_| true, read };
+        let format = LogFormat { id: "made-up", title: "", explain: "", recognize: |_| true, read };
         let mut ticks = 0;
         let mut sink = |piece: LogPiece<'_>| {
             if let LogPiece::Frame(frame) = piece {

@@ -1,9 +1,9 @@
-//! Plain text of lines: without colours, terminal codes and a carriage return at the end; bytes that are not UTF-8 are
+//! Plain text of lines: without colors, terminal codes and a carriage return at the end; bytes that are not UTF-8 are
 //! read as windows-1252.
 
 use std::borrow::Cow;
 
-/// Returns a line without what only a terminal needs.
+/// Returns a line without its end and without what only a terminal needs.
 pub(crate) fn clean_line(line: &[u8]) -> Cow<'_, str> {
     let line = decode_text(line);
     let line = trim_line_end(line);
@@ -24,7 +24,8 @@ pub(crate) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Iterates over the lines at a text's beginning. The last one is left out where the text goes on behind it.
+/// Iterates over the lines at a text's beginning. If it was cut there, the last line is left out, unless it is the only
+/// one.
 pub(crate) fn head_lines(head: &[u8], is_cut: bool) -> impl Iterator<Item = Cow<'_, str>> {
     let complete = match memchr::memrchr(b'\n', head) {
         Some(end) if is_cut => &head[..=end],
@@ -40,7 +41,7 @@ fn trim_line_end(line: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Removes terminal codes (colours, titles, character sets) and other control characters.
+/// Removes terminal codes (colors, titles, character sets) and other control characters.
 fn strip_controls(line: &str) -> String {
     let mut clean = String::with_capacity(line.len());
     let mut letters = line.chars().peekable();
@@ -53,8 +54,8 @@ fn strip_controls(line: &str) -> String {
             }
             '\t' => clean.push('\t'),
             '\u{feff}' => {}
-            other if other.is_control() => {}
-            other => clean.push(other),
+            _ if letter.is_control() => {}
+            _ => clean.push(letter),
         }
     }
     clean
@@ -65,7 +66,7 @@ fn skip_escape_sequence(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) 
     match letters.next() {
         // CSI: parameters up to a letter or another final byte
         Some('[') => drop(letters.find(|c| matches!(c, '@'..='~'))),
-        // OSC, DCS and the like: text up to a bell, or to an escape and a backslash
+        // OSC, DCS, APC, PM, SOS: text up to a bell, or to an escape and a backslash
         Some(']' | 'P' | '_' | '^' | 'X') => {
             while let Some(letter) = letters.next() {
                 if letter == '\u{7}' || letter == '\u{1b}' && letters.next_if_eq(&'\\').is_some() {
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strips_colours_and_terminal_codes() {
+    fn strips_colors_and_terminal_codes() {
         for (line, clean) in [
             (&b"13:20:19   \x1b[32;22m     all\x1b[0m\x1b[34;1m      2.15\x1b[0m"[..], "13:20:19        all      2.15"),
             (b"\x1b]0;root@db1: ~\x07\x1b[?2004h[root@db1 ~]# vmstat 1\r", "[root@db1 ~]# vmstat 1"),

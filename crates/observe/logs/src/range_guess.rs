@@ -1,5 +1,5 @@
-//! Guess of where a log begins and ends, from its first and last lines alone: judging needs the window beforehand, and
-//! a log of gigabytes is not read twice for it. The caller compares the guess with the ticks that come.
+//! Guesses where a log begins and ends from its first and last lines: judging needs the window beforehand, and a log of
+//! gigabytes should not be read twice for it. The caller compares the guess with the ticks that come.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,8 +11,8 @@ use crate::{LogInput, LogOptions};
 /// Bytes read at each end. The heading of a log of 10,000 columns takes as many.
 const END_BYTES: u64 = 1 << 20;
 
-/// Guesses the times of the first and the last tick of a large log, nanoseconds since 1970 UTC; `None` where it is
-/// packed or not text, where its last lines cannot be read without those before, or where it is small enough to be read
+/// Guesses the times of the first and the last tick of a large log, nanoseconds since 1970 UTC; `None` if it is
+/// packed or not text, if its last lines cannot be read without those before, or if it is small enough to be read
 /// twice.
 pub fn probable_range(path: &Path, name: &str, options: &LogOptions) -> Option<(i64, i64)> {
     let mut file = File::open(path).ok()?;
@@ -30,10 +30,10 @@ pub fn probable_range(path: &Path, name: &str, options: &LogOptions) -> Option<(
     crate::read(&mut input, options, &mut sink).ok()?.range
 }
 
-/// Reads the bytes of one end; `None` where they are not text.
-fn read_end(file: &mut File, from: u64) -> Option<Vec<u8>> {
+/// Reads the bytes of one end; `None` if they are not text.
+fn read_end(file: &mut File, offset: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(from)).ok()?;
+    file.seek(SeekFrom::Start(offset)).ok()?;
     file.take(END_BYTES).read_to_end(&mut bytes).ok()?;
     (!bytes.contains(&0)).then_some(bytes)
 }

@@ -44,7 +44,7 @@ impl Skips {
         self.add_skip(context, format!("another machine; to read it use --host {host}"));
     }
 
-    /// Merges all that another collected.
+    /// Adds the entries of another collection.
     pub fn merge_skips(&mut self, other: Skips) {
         for skipped in other.found {
             let (because, times) = (skipped.reason.clone(), skipped.count - 1);
@@ -57,7 +57,7 @@ impl Skips {
         self.other_count += other.other_count;
     }
 
-    /// Returns all of it, in order of first appearance.
+    /// Returns the entries in order of first appearance.
     pub fn into_list(mut self) -> Vec<Skip> {
         if self.other_count > 0 {
             let because = "other reasons, too many to list".to_owned();

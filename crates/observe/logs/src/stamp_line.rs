@@ -1,5 +1,5 @@
 //! Lines that hold only a time, as people put them between the dumps of a loop: the output of `date` in any form,
-//! seconds since 1970, a clock alone, or a line that a collector puts around either (`zzz ***Mon Apr 17 14:00:00 BST
+//! seconds since 1970, a time of day, or a line that a collector puts around either (`zzz ***Mon Apr 17 14:00:00 BST
 //! 2017`).
 
 use crate::sysstat::calendar;
@@ -9,13 +9,13 @@ use crate::sysstat::time::{self, NumericDateOrder};
 /// Time that a line holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StampLine {
-    /// Seconds since 1970 as its clock shows them; a time on 1970-01-01 where the line has no date.
+    /// Seconds since 1970 as its clock shows them; a time on 1970-01-01 if the line has no date.
     pub local_s: i64,
     /// Fraction of the second, nanoseconds.
     pub fraction_ns: i64,
     /// Zone that the line names.
     pub zone: ZoneHint,
-    /// Set where the line gives a time of day without a date.
+    /// Set if the line gives a time of day without a date.
     pub has_no_date: bool,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn parse_stamp(line: &str, order: NumericDateOrder) -> Option<StampLi
     if line.len() > MAX_LINE_BYTES || !line.contains(char::is_numeric) {
         return None;
     }
-    // rejects rows of numbers early: most lines of a log are such
+    // rejects rows of numbers early, because most lines of a log are rows of numbers
     if line.is_ascii() && !line.contains(':') && line.split_ascii_whitespace().nth(3).is_some() {
         return None;
     }
@@ -47,14 +47,14 @@ fn parse_dated_time(text: &str, order: NumericDateOrder) -> Option<StampLine> {
     Some(StampLine { local_s: found.local_s, fraction_ns: fraction_ns(text), zone: found.zone, has_no_date: false })
 }
 
-/// Parses a clock alone, perhaps with its zone.
+/// Parses a time of day without a date, perhaps with its zone.
 fn parse_undated_time(text: &str) -> Option<StampLine> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let clock_word = words.first()?.split_once(['.', ',']).map_or(words[0], |(clock_word, _)| clock_word);
     let clock: Vec<&str> = std::iter::once(clock_word).chain(words[1..].iter().copied()).collect();
-    let (local_s, taken) = time::parse_time_of_day(&clock)?;
-    let zone = match words[taken..] {
-        [] => ZoneHint::Nothing,
+    let (local_s, word_count) = time::parse_time_of_day(&clock)?;
+    let zone = match words[word_count..] {
+        [] => ZoneHint::Missing,
         [zone] => calendar::parse_zone(zone)?,
         _ => return None,
     };
@@ -65,8 +65,8 @@ fn parse_undated_time(text: &str) -> Option<StampLine> {
 fn fraction_ns(text: &str) -> i64 {
     let parse_word = |word: &str| {
         // 17:32:32,5+01:00
-        let (clock, parts) = word.rsplit_once(':')?.1.split_once(['.', ','])?;
-        let digits: String = parts.chars().take_while(char::is_ascii_digit).collect();
+        let (clock, fraction) = word.rsplit_once(':')?.1.split_once(['.', ','])?;
+        let digits: String = fraction.chars().take_while(char::is_ascii_digit).collect();
         let is_second = clock.len() == 2 && (1..=9).contains(&digits.len());
         if is_second { format!("{digits:0<9}").parse().ok() } else { None }
     };
@@ -96,27 +96,27 @@ mod tests {
             ("Mo 23. Nov 17:32:32 CET 2026", 0, cet()),
             ("lun. 23 nov. 2026 17:32:32 CET", 0, cet()),
             ("2026年 11月 23日 星期一 17:32:32 CST", 0, ZoneHint::Name("CST".into())),
-            ("2026-11-23 17:32:32", 0, ZoneHint::Nothing),
-            ("2026-11-23 17:32:32.250", 250_000_000, ZoneHint::Nothing),
-            ("2026-11-23-17:32:32", 0, ZoneHint::Nothing),
+            ("2026-11-23 17:32:32", 0, ZoneHint::Missing),
+            ("2026-11-23 17:32:32.250", 250_000_000, ZoneHint::Missing),
+            ("2026-11-23-17:32:32", 0, ZoneHint::Missing),
             ("2026-11-23-17:32:32 +0100", 0, east()),
             ("2026-11-23 17:32:32 +0100", 0, east()),
             ("2026-11-23T17:32:32+01:00", 0, east()),
             ("2026-11-23T17:32:32,5+01:00", 500_000_000, east()),
             ("2026-11-23T17:32:32Z", 0, utc()),
             ("Mon, 23 Nov 2026 17:32:32 +0100", 0, east()),
-            ("11/23/26 17:32:32", 0, ZoneHint::Nothing),
-            ("23.11.2026 17:32:32", 0, ZoneHint::Nothing),
+            ("11/23/26 17:32:32", 0, ZoneHint::Missing),
+            ("23.11.2026 17:32:32", 0, ZoneHint::Missing),
             ("1795455152", 0, utc()),
             ("1795455152.000000001", 1, utc()),
             ("1795455152004", 4_000_000, utc()),
             ("1795455152000000004", 4, utc()),
             ("zzz ***Mon Nov 23 17:32:32 UTC 2026", 0, utc()),
-            ("zzz <11/23/2026 17:32:32>", 0, ZoneHint::Nothing),
-            ("zzz <11/23/2026 17:32:32> Count:720", 0, ZoneHint::Nothing),
+            ("zzz <11/23/2026 17:32:32>", 0, ZoneHint::Missing),
+            ("zzz <11/23/2026 17:32:32> Count:720", 0, ZoneHint::Missing),
             ("zzz ***Mon Nov 23 17:32:32 UTC 2026 Sample interval: 30 seconds", 0, utc()),
-            ("### 2026-11-23 17:32:32 ###", 0, ZoneHint::Nothing),
-            ("date: 2026-11-23 17:32:32", 0, ZoneHint::Nothing),
+            ("### 2026-11-23 17:32:32 ###", 0, ZoneHint::Missing),
+            ("date: 2026-11-23 17:32:32", 0, ZoneHint::Missing),
             ("ts=1795455152", 0, utc()),
         ] {
             assert_eq!(parse_line(text), Some((CLOCK, ns, zone)), "{text}");

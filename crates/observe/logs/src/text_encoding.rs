@@ -13,26 +13,30 @@ const SAMPLE_BYTES: usize = 1 << 10;
 /// Ways in which a text differs from UTF-8 with line feeds.
 #[derive(Clone, Copy)]
 pub(crate) struct TextForm {
-    wide: Option<&'static Encoding>,
+    /// Encoding of UTF-16.
+    utf16: Option<&'static Encoding>,
+    /// It is UTF-8 behind a byte order mark.
     is_marked: bool,
+    /// Its lines end only with carriage returns.
     has_bare_returns: bool,
+    /// It has terminal codes.
     has_codes: bool,
 }
 
-/// Detects the form of a text from its beginning; `None` where it needs no conversion, or is not text.
+/// Detects the form of a text from its beginning; `None` if it needs no conversion, or is not text.
 pub(crate) fn detect_form(head: &[u8]) -> Option<TextForm> {
-    let wide = detect_encoding(head);
-    let rest = head.strip_prefix(b"\xef\xbb\xbf");
-    let is_returned = wide.is_none() && has_bare_returns(rest.unwrap_or(head));
-    let has_codes = wide.is_none() && has_codes(head);
-    let form = TextForm { wide, is_marked: rest.is_some(), has_bare_returns: is_returned, has_codes };
-    (wide.is_some() || form.is_marked || is_returned || has_codes).then_some(form)
+    let utf16 = detect_encoding(head);
+    let without_mark = head.strip_prefix(b"\xef\xbb\xbf");
+    let has_returns = utf16.is_none() && has_bare_returns(without_mark.unwrap_or(head));
+    let has_codes = utf16.is_none() && has_codes(head);
+    let form = TextForm { utf16, is_marked: without_mark.is_some(), has_bare_returns: has_returns, has_codes };
+    (utf16.is_some() || form.is_marked || has_returns || has_codes).then_some(form)
 }
 
 impl TextForm {
     /// Returns the stream as UTF-8 with line feeds.
     pub(crate) fn to_plain_stream(self, stream: Box<dyn Read>) -> Box<dyn Read> {
-        if let Some(encoding) = self.wide {
+        if let Some(encoding) = self.utf16 {
             return with_line_feeds(Box::new(Utf8Stream::new(stream, encoding)));
         }
         let stream = if self.has_codes { Box::new(CodelessStream { source: stream, code: None }) } else { stream };
@@ -47,27 +51,28 @@ fn detect_encoding(head: &[u8]) -> Option<&'static Encoding> {
     let units = |read: fn([u8; 2]) -> u16| sample.chunks_exact(2).map(move |pair| read([pair[0], pair[1]]));
     // a printable ASCII character, a tab, an escape or an end of line, of which logs mostly consist
     let is_text = |unit: u16| matches!(unit, 0x09 | 0x0a | 0x0d | 0x1b | 0x20..=0x7e);
-    let share = |read: fn([u8; 2]) -> u16| units(read).filter(|unit| is_text(*unit)).count() * 2;
-    let is_wide = |read: fn([u8; 2]) -> u16| sample.len() >= MIN_UTF16_BYTES && share(read) * 4 >= sample.len() * 3;
+    let text_bytes = |read: fn([u8; 2]) -> u16| units(read).filter(|unit| is_text(*unit)).count() * 2;
+    let is_wide =
+        |read: fn([u8; 2]) -> u16| sample.len() >= MIN_UTF16_BYTES && text_bytes(read) * 4 >= sample.len() * 3;
     match sample {
-        [0xff, 0xfe, ..] if share(u16::from_le_bytes) * 2 >= sample.len() - 2 => Some(UTF_16LE),
-        [0xfe, 0xff, ..] if share(u16::from_be_bytes) * 2 >= sample.len() - 2 => Some(UTF_16BE),
+        [0xff, 0xfe, ..] if text_bytes(u16::from_le_bytes) * 2 >= sample.len() - 2 => Some(UTF_16LE),
+        [0xfe, 0xff, ..] if text_bytes(u16::from_be_bytes) * 2 >= sample.len() - 2 => Some(UTF_16BE),
         _ if is_wide(u16::from_le_bytes) => Some(UTF_16LE),
         _ if is_wide(u16::from_be_bytes) => Some(UTF_16BE),
         _ => None,
     }
 }
 
-/// Returns true for text whose lines end with carriage returns alone.
+/// Returns true for text whose lines end only with carriage returns.
 fn has_bare_returns(head: &[u8]) -> bool {
-    let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\r' | 0x07 | 0x08 | 0x1b);
-    head.contains(&b'\r') && !head.iter().any(is_other)
+    let is_binary = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\r' | 0x07 | 0x08 | 0x1b);
+    head.contains(&b'\r') && !head.iter().any(is_binary)
 }
 
 /// Returns true for text with terminal codes, which begin with an escape.
 fn has_codes(head: &[u8]) -> bool {
-    let is_other = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\n' | b'\r' | 0x07 | 0x08 | 0x0f | 0x1b);
-    memchr::memchr(0x1b, head).is_some() && !head.iter().any(is_other)
+    let is_binary = |b: &u8| *b < 0x20 && !matches!(b, b'\t' | b'\n' | b'\r' | 0x07 | 0x08 | 0x0f | 0x1b);
+    memchr::memchr(0x1b, head).is_some() && !head.iter().any(is_binary)
 }
 
 /// Converts carriage returns to line feeds, if the first part of the stream has no line feeds.
@@ -80,19 +85,19 @@ fn with_line_feeds(mut stream: Box<dyn Read>) -> Box<dyn Read> {
     if is_bare { Box::new(LineFeedStream(complete)) } else { complete }
 }
 
-/// A stream without the byte order mark, of so many bytes.
+/// A stream without its byte order mark of `mark_bytes` bytes.
 struct MarklessStream {
     source: Box<dyn Read>,
     mark_bytes: u64,
 }
 
 impl Read for MarklessStream {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.mark_bytes > 0 {
             let mark = std::mem::take(&mut self.mark_bytes);
             io::copy(&mut self.source.by_ref().take(mark), &mut io::sink())?;
         }
-        self.source.read(to)
+        self.source.read(buffer)
     }
 }
 
@@ -100,9 +105,9 @@ impl Read for MarklessStream {
 struct LineFeedStream(Box<dyn Read>);
 
 impl Read for LineFeedStream {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.read(to)?;
-        to[..read].iter_mut().filter(|b| **b == b'\r').for_each(|b| *b = b'\n');
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(buffer)?;
+        buffer[..read].iter_mut().filter(|b| **b == b'\r').for_each(|b| *b = b'\n');
         Ok(read)
     }
 }
@@ -127,7 +132,7 @@ struct CodelessStream {
 }
 
 impl CodelessStream {
-    /// Advances by a byte; returns true where the byte belongs to no code.
+    /// Advances by a byte; returns true if the byte belongs to no code.
     fn is_text(&mut self, byte: u8) -> bool {
         self.code = match (self.code, byte) {
             (None, 0x1b) => Some(CodePart::AfterEscape),
@@ -152,13 +157,13 @@ impl CodelessStream {
 }
 
 impl Read for CodelessStream {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let read = self.source.read(to)?;
+            let read = self.source.read(buffer)?;
             let mut kept = 0;
             for index in 0..read {
-                if self.is_text(to[index]) {
-                    to[kept] = to[index];
+                if self.is_text(buffer[index]) {
+                    buffer[kept] = buffer[index];
                     kept += 1;
                 }
             }
@@ -180,21 +185,14 @@ struct Utf8Stream {
 }
 
 impl Utf8Stream {
-    fn new(from: Box<dyn Read>, encoding: &'static Encoding) -> Utf8Stream {
+    fn new(source: Box<dyn Read>, encoding: &'static Encoding) -> Utf8Stream {
         let decoder = encoding.new_decoder_with_bom_removal();
-        Utf8Stream {
-            source: from,
-            decoder,
-            input: vec![0; 64 << 10],
-            output: Vec::new(),
-            output_position: 0,
-            is_last: false,
-        }
+        Utf8Stream { source, decoder, input: vec![0; 64 << 10], output: Vec::new(), output_position: 0, is_last: false }
     }
 }
 
 impl Read for Utf8Stream {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.output_position == self.output.len() && !self.is_last {
             let read = self.source.read(&mut self.input)?;
             self.is_last = read == 0;
@@ -204,8 +202,8 @@ impl Read for Utf8Stream {
             self.output.truncate(written);
             self.output_position = 0;
         }
-        let count = to.len().min(self.output.len() - self.output_position);
-        to[..count].copy_from_slice(&self.output[self.output_position..self.output_position + count]);
+        let count = buffer.len().min(self.output.len() - self.output_position);
+        buffer[..count].copy_from_slice(&self.output[self.output_position..self.output_position + count]);
         self.output_position += count;
         Ok(count)
     }

@@ -1,4 +1,4 @@
-//! Formats that are recognised but not supported, so that the error can say what a file is and what to do with it. All
+//! Formats that are recognized but not supported, so that the error can say what a file is and what to do with it. All
 //! of them are data (`kinds.toml`).
 
 use std::sync::OnceLock;
@@ -38,7 +38,7 @@ struct MagicBytes {
     bytes: String,
 }
 
-/// Position of the program's release in the file.
+/// Position of the program's version in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VersionPlace {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn recognises_every_format_by_its_own_signs() {
+    fn recognizes_every_format_by_its_own_signs() {
         assert!(unsupported_formats().len() >= 20);
         for format in unsupported_formats() {
             assert!(!format.magic.is_empty() || !format.lines.is_empty(), "{}: no signature", format.name);
@@ -150,7 +150,7 @@ mod tests {
         }
         let refusal = |bytes: &[u8]| {
             let input = LogInput::from_bytes("x", bytes.to_vec()).unwrap();
-            crate::recognise_format(&input).err().map(|error| error.to_string()).unwrap_or_default()
+            crate::recognize_format(&input).err().map(|error| error.to_string()).unwrap_or_default()
         };
         assert_eq!(
             refusal(b"%PDF-1.4\n"),

@@ -1,5 +1,5 @@
-//! Limits of possible values, whichever reader brought them: a kernel's underflow, a share above all, a row of zeros
-//! after a pause. Impossible values become gaps, counted with their reason.
+//! Limits of possible values, the same for all readers. They catch an underflow in the kernel, shares above 100 %, a
+//! row of zeros after a pause. Impossible values become gaps, counted with their reason.
 //!
 //! Limits are far above what machines do, so that nothing true is lost: a disk's share of busy
 //! time may pass 100 % a little, a process may take many processors, guests' time may stand
@@ -46,11 +46,13 @@ impl ShareFault {
     }
 }
 
-/// Finds the fault of shares of which none may be larger than `max_share` and whose sum must lie in `sum`; gaps are
-/// left out. The reader decides how far the sum may be off: it knows what its tool rounds and leaves out. Percentages
-/// that a tool printed side by side add up to 100 but for rounding ([`find_percent_fault`]); a tool that leaves a
-/// share out has no smallest sum (`tool/tick_row.rs`); of columns that any reader brought, shares may stand beside
-/// each other and within each other ([`ValueLimits`]), so that only sums are refused which no rounding explains.
+/// Finds the fault of a processor's shares of time: none may be larger than `max_share`, and their sum must lie in
+/// `sum`. Gaps are ignored.
+///
+/// The caller decides how far the sum may be off. Percentages that a tool printed side by side add up to 100, except
+/// for rounding ([`find_percent_fault`]). A tool that leaves a share out has no smallest sum (`tool/tick_row.rs`).
+/// [`ValueLimits`] gets columns of any reader, in which one share may include another, so it refuses only sums that no
+/// rounding explains.
 pub(crate) fn find_share_fault(
     shares: impl Iterator<Item = f64>,
     max_share: f64,
@@ -69,7 +71,7 @@ pub(crate) fn find_share_fault(
     }
 }
 
-/// Finds the fault of printed percentages of a whole processor: they add up to 100, but for rounding.
+/// Finds the fault of printed percentages of a whole processor: they add up to 100, except for rounding.
 pub(crate) fn find_percent_fault(shares: &[f64]) -> Option<ShareFault> {
     let slack = 0.6 * shares.len() as f64;
     find_share_fault(shares.iter().copied(), 100.1, 100.0 - slack..=100.0 + slack)
@@ -82,10 +84,10 @@ struct ProcessorShares {
     idle: Option<usize>,
     user: Option<usize>,
     system: Option<usize>,
-    /// Part of `privileged`, where the log gives the kernel's time under that name.
+    /// Included in `privileged`, if the log gives the kernel's time under that name.
     interrupts: Vec<usize>,
     others: Vec<usize>,
-    /// Beside the time of users in some tools, included in it in others.
+    /// Some tools count it beside the time of users, others include it there.
     guests: Vec<usize>,
     has_steal: bool,
     has_interrupts: bool,
@@ -97,7 +99,7 @@ impl ProcessorShares {
         main.chain(self.others.iter().chain(&self.interrupts).chain(&self.guests).copied())
     }
 
-    /// Returns true where the shares may add up to all of the time; false also for a row of zeros.
+    /// Returns true if the shares may add up to all of the time; false also for a row of zeros.
     fn can_add_up(&self, value: impl Fn(usize) -> f64) -> bool {
         let known = |column: Option<usize>| column.map(&value).filter(|v| !v.is_nan());
         let (Some(idle), Some(user), Some(system)) = (known(self.idle), known(self.user), known(self.system)) else {
@@ -105,10 +107,10 @@ impl ProcessorShares {
         };
         let sum = |columns: &[usize]| columns.iter().map(|c| value(*c)).filter(|v| !v.is_nan()).sum::<f64>();
         let interrupts = if self.has_interrupts { sum(&self.interrupts) } else { 0.0 };
-        let all = idle + user + system + interrupts + sum(&self.others);
+        let total = idle + user + system + interrupts + sum(&self.others);
         // tools from before Linux 2.6.11 do not show the time that a hypervisor took
         let min_sum = if self.has_steal { 0.5 } else { 0.1 };
-        all + sum(&self.guests) >= min_sum && all <= 1.5
+        total + sum(&self.guests) >= min_sum && total <= 1.5
     }
 }
 
@@ -138,10 +140,10 @@ impl ValueLimits {
         for (column, series) in schema.series.iter().enumerate() {
             let counter = Catalogue::builtin().get(&series.counter).filter(|_| series.scale > 0.0);
             let max = counter.map_or(f64::INFINITY, |c| max_counter_value(c, &series.instance) / series.scale);
-            let is_added = counter.is_some_and(|c| c.kind == CounterKind::Total);
-            limits.total_limits.extend(is_added.then_some((column, max)));
+            let is_total = counter.is_some_and(|c| c.kind == CounterKind::Total);
+            limits.total_limits.extend(is_total.then_some((column, max)));
             limits.min_values.push(if counter.is_some() { 0.0 } else { f64::NEG_INFINITY });
-            limits.max_values.push(if is_added { f64::INFINITY } else { max });
+            limits.max_values.push(if is_total { f64::INFINITY } else { max });
         }
         let column = |id: &str| schema.series.iter().position(|s| s.counter == id);
         let memory = [memory::AVAILABLE_BYTES, memory::FREE_BYTES, memory::CACHED_BYTES].map(column);
@@ -151,12 +153,12 @@ impl ValueLimits {
         limits
     }
 
-    /// Returns true where these limits belong to the schema.
+    /// Returns true if these limits belong to the schema.
     pub fn apply_to(&self, schema: &Arc<Schema>) -> bool {
         Arc::ptr_eq(&self.schema, schema)
     }
 
-    /// Returns true where no cell of a row must be left out.
+    /// Returns true if no cell of a row must be left out.
     pub fn accepts_row(&self, row: &[f64], elapsed_ns: u64) -> bool {
         let seconds = limit_seconds(elapsed_ns);
         // without an early exit the comparison is vectorized
@@ -168,8 +170,7 @@ impl ValueLimits {
             && self.find_uncounted_memory(|column| row[column]).is_none()
     }
 
-    /// Finds the column of available memory where it is 0 and cannot be: logs that were converted from older ones have
-    /// it.
+    /// Finds the column of available memory if it is 0 and cannot be 0, as in logs that were converted from older ones.
     fn find_uncounted_memory(&self, value: impl Fn(usize) -> f64) -> Option<usize> {
         let [available, free, cached] = self.memory?;
         let reclaimable = self.scale_value(free, value(free)) + self.scale_value(cached, value(cached));
@@ -208,24 +209,24 @@ impl ValueLimits {
         }
     }
 
-    /// Does the same for all ticks of a frame; `None` where nothing is left out.
+    /// As [`ValueLimits::clear_impossible`], for all ticks of a frame; `None` if nothing is left out.
     pub fn clear_frame(&self, frame: &Frame, skips: &mut Skips) -> Option<Frame> {
         let ticks = frame.ticks();
         let is_out = |column: usize| {
             let (min, max) = (self.min_values[column], self.max_values[column]);
             frame.column(column).iter().fold(false, |out, value| out | (*value < min) | (*value > max))
         };
-        let adds_too_much = |(column, max): &(usize, f64)| {
+        let grows_too_fast = |(column, max): &(usize, f64)| {
             let mut cells = frame.column(*column).iter().zip(ticks);
             cells.any(|(value, tick)| *value > max * limit_seconds(tick.elapsed_ns))
         };
-        let adds_up = |shares: &ProcessorShares| {
+        let can_always_add_up = |shares: &ProcessorShares| {
             let cell = |tick: usize| move |column: usize| self.scale_value(column, frame.column(column)[tick]);
             (0..ticks.len()).all(|tick| shares.can_add_up(cell(tick)))
         };
         let has_fault = (0..self.min_values.len()).any(is_out)
-            || self.total_limits.iter().any(adds_too_much)
-            || !self.shares.iter().all(adds_up)
+            || self.total_limits.iter().any(grows_too_fast)
+            || !self.shares.iter().all(can_always_add_up)
             || (0..ticks.len()).any(|tick| self.find_uncounted_memory(|column| frame.column(column)[tick]).is_some());
         if !has_fault {
             return None;
@@ -259,7 +260,7 @@ pub(crate) fn max_value(id: &str) -> f64 {
 fn max_counter_value(counter: &Counter, instance: &str) -> f64 {
     let id = counter.id.as_str();
     let (object, name) = id.split_once('.').unwrap_or(("", id));
-    let is_added = counter.kind == CounterKind::Total;
+    let is_total = counter.kind == CounterKind::Total;
     let is_single = object == "pressure" || (object == "processor" && instance != "_total" && !instance.is_empty());
     match (counter.unit.as_str(), counter.kind) {
         ("fraction", CounterKind::BusyFraction) => match object {
@@ -271,13 +272,13 @@ fn max_counter_value(counter: &Counter, instance: &str) -> f64 {
         },
         ("fraction", _) => 100.0,
         ("processors" | "requests", _) => 1e6,
-        ("s", _) if is_added && is_single => 10.0,
+        ("s", _) if is_total && is_single => 10.0,
         ("s", CounterKind::Total | CounterKind::AveragePerOperation) => 1e6,
         ("per_s" | "pages_per_s", _) => UNDERFLOW_COUNT,
-        ("count" | "pages", _) if is_added => UNDERFLOW_COUNT,
+        ("count" | "pages", _) if is_total => UNDERFLOW_COUNT,
         ("count", _) if object == "system" => 1e7,
         ("bytes_per_s", _) => MAX_BYTES_PER_S,
-        ("bytes", _) if is_added => MAX_BYTES_PER_S,
+        ("bytes", _) if is_total => MAX_BYTES_PER_S,
         ("bytes", CounterKind::AveragePerOperation) => 1e12,
         _ => 1e18,
     }
@@ -285,9 +286,9 @@ fn max_counter_value(counter: &Counter, instance: &str) -> f64 {
 
 /// Groups a schema's columns of processor shares by processor.
 fn group_processor_shares(schema: &Schema) -> Vec<ProcessorShares> {
-    let mut found: Vec<ProcessorShares> = Vec::new();
+    let mut processors: Vec<ProcessorShares> = Vec::new();
     let mut privileged: Vec<(usize, usize)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+    let mut indexes = std::collections::HashMap::new();
     for (column, series) in schema.series.iter().enumerate() {
         let is_guest = series.counter.starts_with("foreign.") && is_guest(&series.counter);
         let Some(name) = series.counter.strip_prefix("processor.").or(is_guest.then_some("guest")) else { continue };
@@ -298,11 +299,11 @@ fn group_processor_shares(schema: &Schema) -> Vec<ProcessorShares> {
             continue;
         }
         let instance = if series.instance.is_empty() { "_total" } else { &series.instance };
-        let index = *places.entry(instance).or_insert_with(|| {
-            found.push(ProcessorShares { instance: instance.to_owned(), ..ProcessorShares::default() });
-            found.len() - 1
+        let index = *indexes.entry(instance).or_insert_with(|| {
+            processors.push(ProcessorShares { instance: instance.to_owned(), ..ProcessorShares::default() });
+            processors.len() - 1
         });
-        let shares = &mut found[index];
+        let shares = &mut processors[index];
         match name {
             "idle" => shares.idle = Some(column),
             "user" => shares.user = Some(column),
@@ -317,10 +318,10 @@ fn group_processor_shares(schema: &Schema) -> Vec<ProcessorShares> {
         }
     }
     for (index, column) in privileged {
-        found[index].system.get_or_insert(column);
+        processors[index].system.get_or_insert(column);
     }
-    found.retain(|s| s.idle.is_some() && s.user.is_some() && s.system.is_some());
-    found
+    processors.retain(|s| s.idle.is_some() && s.user.is_some() && s.system.is_some());
+    processors
 }
 
 /// Recognises mpstat's and sar's `%guest` and `%gnice`, and vmstat's `gu`.

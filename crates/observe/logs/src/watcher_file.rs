@@ -1,5 +1,5 @@
 //! Files of OSWatcher and ExaWatcher: a tool's output below lines of the collector that say how it was called. The
-//! machine stands in the file's name, or behind OSWatcher's version:
+//! machine is named in the file's name, or behind OSWatcher's version:
 //!
 //! ```text
 //! Linux OSWbb v22.1.0AHF db1                       db1_vmstat_26.11.23.0500.dat
@@ -28,7 +28,7 @@ const MAX_HEAD_LINES: usize = 40;
 /// Facts that the collector gives about a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct WatcherFile {
-    /// Machine; empty where nothing names it.
+    /// Machine; empty if nothing names it.
     pub host: String,
     /// Time between two reports of a tool that keeps running.
     interval: Option<Duration>,
@@ -36,12 +36,12 @@ pub(crate) struct WatcherFile {
     offset_s: Option<i32>,
     /// Number of bytes up to its first time.
     head_bytes: usize,
-    /// Byte ranges of the collector's lines in them.
+    /// Byte ranges of the collector's lines within those bytes.
     line_ranges: Vec<(usize, usize)>,
 }
 
 impl WatcherFile {
-    /// Parses the head of a file; `None` where neither collector wrote it.
+    /// Parses the head of a file; `None` if neither collector wrote it.
     pub fn from_head(head: &InputHead<'_>) -> Option<WatcherFile> {
         let mut found = WatcherFile::default();
         let mut is_watcher_file = false;
@@ -80,7 +80,7 @@ impl WatcherFile {
         is_watcher_file.then_some(found)
     }
 
-    /// Returns the options with the collector's values where the user gave none.
+    /// Returns the options with the collector's values if the user gave none.
     pub fn apply_to_options(&self, options: &LogOptions) -> LogOptions {
         let mut options = options.clone();
         options.interval = options.interval.or(self.interval);
@@ -105,14 +105,14 @@ impl WatcherFile {
         filtered.map_err(|error: io::Error| LogError::io(&name, error))
     }
 
-    /// Returns true where the user chose another machine. Short and long names of a machine match.
+    /// Returns true if the user chose another machine. Short and long names of a machine match.
     pub fn is_other_host(&self, options: &LogOptions) -> bool {
         let chosen = options.host.as_deref().filter(|_| !self.host.is_empty());
         chosen.is_some_and(|chosen| !is_same_host(chosen, &self.host))
     }
 }
 
-/// Parses OSWatcher's first line, `Linux OSWbb v8.4.0 db1`, and returns the machine; empty where it names none.
+/// Parses OSWatcher's first line, `Linux OSWbb v8.4.0 db1`, and returns the machine; empty if it names none.
 fn parse_banner(text: &str) -> Option<&str> {
     let mut words = text.split_whitespace();
     let (_, program, version) = (words.next()?, words.next()?, words.next()?);
@@ -143,7 +143,7 @@ fn zone_offset_s(zone: &ZoneHint) -> Option<i32> {
     let seconds = match zone {
         ZoneHint::Offset(seconds) => Some(*seconds),
         ZoneHint::Name(name) => time::zone_offset_s(name),
-        ZoneHint::Nothing => None,
+        ZoneHint::Missing => None,
     };
     seconds.and_then(|seconds| i32::try_from(seconds).ok())
 }

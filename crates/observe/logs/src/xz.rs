@@ -22,7 +22,7 @@ pub(crate) struct XzUnpacker<R> {
 }
 
 impl<R: Read> XzUnpacker<R> {
-    /// Makes an unpacker of a packed stream.
+    /// Makes a reader of a packed stream.
     pub fn new(packed: R) -> XzUnpacker<R> {
         XzUnpacker {
             packed,

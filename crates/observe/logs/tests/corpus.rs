@@ -140,7 +140,7 @@ fn last_line_length(bytes: &[u8]) -> usize {
     bare.len() - bare.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1)
 }
 
-/// Puts a machine before each line; `None` for a file with too few lines to recognise that.
+/// Puts a machine before each line; `None` for a file with too few lines to recognize that.
 fn prefix_host(bytes: &[u8]) -> Option<Vec<u8>> {
     let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
     prefix_lines("db1: ", bytes).filter(|_| lines >= 4)

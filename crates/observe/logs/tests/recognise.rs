@@ -1,4 +1,4 @@
-//! Each fixture is recognised by the format that its file name begins with (`perfmon-text.csv`,
+//! Each fixture is recognized by the format that its file name begins with (`perfmon-text.csv`,
 //! `perfmon-text_german.csv`), and by no other.
 
 use std::io::Read;
@@ -7,7 +7,7 @@ use std::path::Path;
 use diskwright_logs::{FORMATS, LogInput};
 
 #[test]
-fn recognises_each_fixture_as_exactly_one_format() {
+fn recognizes_each_fixture_as_exactly_one_format() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -18,7 +18,7 @@ fn recognises_each_fixture_as_exactly_one_format() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let wanted = name.split(['.', '_']).next().unwrap();
         let input = LogInput::open(&path).unwrap();
-        let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();
+        let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognize)(&input.head())).map(|f| f.id).collect();
         assert_eq!(found, [wanted], "{name}");
         seen += 1;
     }
@@ -37,7 +37,7 @@ const PREFIXES: &[&str] = &[
 ];
 
 #[test]
-fn recognises_each_fixture_behind_other_lines() {
+fn recognizes_each_fixture_behind_other_lines() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -45,13 +45,13 @@ fn recognises_each_fixture_behind_other_lines() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let wanted = name.split(['.', '_']).next().unwrap();
         let mut text = String::new();
-        // binary files are recognised by their first bytes or their name
+        // binary files are recognized by their first bytes or their name
         if LogInput::open(&path).unwrap().read_to_string(&mut text).is_err() || text.contains('\0') {
             continue;
         }
         for before in PREFIXES {
             let input = LogInput::from_bytes(&name, format!("{before}{text}").into_bytes()).unwrap();
-            let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();
+            let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognize)(&input.head())).map(|f| f.id).collect();
             assert_eq!(found, [wanted], "{name} behind {before:?}");
         }
         seen += 1;
@@ -60,7 +60,7 @@ fn recognises_each_fixture_behind_other_lines() {
 }
 
 #[test]
-fn does_not_recognise_other_files() {
+fn does_not_recognize_other_files() {
     // a tool of sysstat that has no reader
     let tapes = r#"{"sysstat": {
         "hosts": [{"nodename": "db1", "date": "2026-03-02", "statistics": [
@@ -69,7 +69,7 @@ fn does_not_recognise_other_files() {
     let texts = empty.into_iter().chain(["hello, world\n", "a;b;c\n1;2;3\n", "12:00:00\n", tapes]);
     for text in texts {
         let input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();
-        let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();
+        let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognize)(&input.head())).map(|f| f.id).collect();
         assert!(found.is_empty(), "{text}: {found:?}");
     }
 }

@@ -27,7 +27,7 @@ impl CounterPlan {
     ) {
         assert!(range.len() == seconds.len() && range.len() == values.len() && range.len() == weights.len());
         sum_columns(frame, &self.terms, &range, values);
-        let by_rate = self.by_rate;
+        let has_rate_weight = self.has_rate_weight;
         match &self.divisor {
             PlanDivisor::Nothing => {
                 update_pairs(values, weights, seconds, |numerator, _, time| (numerator, time + nan_for_gap(numerator)))
@@ -41,7 +41,7 @@ impl CounterPlan {
                     update_pairs(values, weights, seconds, |numerator, divisor, time| {
                         weighted_quotient(numerator, divisor, time, time)
                     });
-                } else if by_rate {
+                } else if has_rate_weight {
                     update_pairs(values, weights, seconds, |numerator, divisor, time| {
                         weighted_quotient(numerator, divisor, divisor * time, time)
                     });
@@ -60,7 +60,7 @@ impl CounterPlan {
             PlanDivisor::Weight(columns) => {
                 sum_columns(frame, columns, &range, weights);
                 update_pairs(values, weights, seconds, |numerator, divisor, time| {
-                    let weight = if by_rate { divisor * time } else { divisor };
+                    let weight = if has_rate_weight { divisor * time } else { divisor };
                     let value = if weight > 0.0 { numerator } else { f64::NAN };
                     (value, weight + nan_for_gap(numerator) + nan_for_gap(time))
                 });
@@ -77,7 +77,7 @@ impl CounterPlan {
     /// is column `columns[c]` there.
     pub fn with_columns_renumbered(mut self, columns: &[usize]) -> CounterPlan {
         let divisor: &mut [(usize, f64)] = match &mut self.divisor {
-            PlanDivisor::Columns(by) | PlanDivisor::ColumnsAndTime(by) | PlanDivisor::Weight(by) => by,
+            PlanDivisor::Columns(terms) | PlanDivisor::ColumnsAndTime(terms) | PlanDivisor::Weight(terms) => terms,
             PlanDivisor::Nothing | PlanDivisor::Time => &mut [],
         };
         for (column, _) in self.terms.iter_mut().chain(divisor) {
@@ -122,11 +122,12 @@ fn sum_columns(frame: &Frame, columns: &[(usize, f64)], range: &Range<usize>, ou
                 *sum = cell * scale;
             }
         }
-        [(a, scale_a), (b, scale_b), rest @ ..] => {
+        // the first two in one pass, which also overwrites `out`
+        [(a, scale_a), (b, scale_b), later @ ..] => {
             for ((sum, cell_a), cell_b) in out.iter_mut().zip(cells(*a)).zip(cells(*b)) {
                 *sum = cell_a * scale_a + cell_b * scale_b;
             }
-            for (column, scale) in rest {
+            for (column, scale) in later {
                 for (sum, cell) in out.iter_mut().zip(cells(*column)) {
                     *sum += cell * scale;
                 }

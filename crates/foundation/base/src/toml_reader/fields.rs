@@ -66,7 +66,7 @@ impl<'a, 't> TomlFields<'a, 't> {
         self.source.report_problem(self.value_offset(key), &self.item, message);
     }
 
-    /// Records a remark on a key that is valid but may not be meant.
+    /// Records a remark on a key whose value is valid but may be a mistake.
     pub fn report_key_note(&self, key: &str, message: impl Into<String>) {
         self.source.report_note(self.value_offset(key), &self.item, message);
     }
@@ -156,11 +156,11 @@ impl<'a, 't> TomlFields<'a, 't> {
             self.report_wrong_type(key, "a number", value);
             return None;
         };
-        let fits = number >= low && number <= high;
-        if !fits {
+        let is_in_range = number >= low && number <= high;
+        if !is_in_range {
             self.report_key_problem(key, format!("`{key}` is {number}; expected {low} to {high}"));
         }
-        fits.then_some(number)
+        is_in_range.then_some(number)
     }
 
     /// Reads a whole number between limits.
@@ -208,8 +208,11 @@ impl<'a, 't> TomlFields<'a, 't> {
         match share {
             Some(share) if (0.0..=1.0).contains(&share) => Some(share),
             _ => {
-                let shown =
-                    text.map_or_else(|| share.map_or("not a number".to_owned(), |s| s.to_string()), str::to_owned);
+                let shown = match (text, share) {
+                    (Some(text), _) => text.to_owned(),
+                    (None, Some(number)) => number.to_string(),
+                    (None, None) => "not a number".to_owned(),
+                };
                 self.report_key_problem(
                     key,
                     format!("`{key}` is {shown}; expected a share from 0 to 1, such as 0.3 or \"30%\""),
@@ -220,15 +223,15 @@ impl<'a, 't> TomlFields<'a, 't> {
     }
 
     /// Reads a quantity of a kind, in its base unit.
-    pub fn read_quantity(&self, key: &'static str, sort: &QuantityKind) -> Option<f64> {
-        self.read_with_unit(key, sort, |text| quantity::parse_quantity(sort, text))
+    pub fn read_quantity(&self, key: &'static str, kind: &QuantityKind) -> Option<f64> {
+        self.read_with_unit(key, kind, |text| quantity::parse_quantity(kind, text))
     }
 
     /// Reads a text that `read` parses as a quantity.
     fn read_with_unit<T>(
         &self,
         key: &'static str,
-        sort: &QuantityKind,
+        kind: &QuantityKind,
         read: impl FnOnce(&str) -> Result<T, QuantityError>,
     ) -> Option<T> {
         let value = self.read_value(key)?;
@@ -239,7 +242,7 @@ impl<'a, 't> TomlFields<'a, 't> {
             };
             self.report_key_problem(
                 key,
-                format!("{shown}; expected {}, such as {key} = {}", sort.description, sort.example),
+                format!("{shown}; expected {}, such as {key} = {}", kind.description, kind.example),
             );
             return None;
         };
@@ -265,7 +268,7 @@ impl<'a, 't> TomlFields<'a, 't> {
         self.read_quantity(key, &quantity::RATE).map(|rate| rate as u64)
     }
 
-    /// Reads a frequency, times a second.
+    /// Reads a frequency, per second.
     pub fn read_per_s(&self, key: &'static str) -> Option<f64> {
         self.read_quantity(key, &quantity::FREQUENCY)
     }
@@ -334,8 +337,8 @@ impl<'a, 't> TomlFields<'a, 't> {
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         if found.is_none() {
             let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            let near = did_you_mean(text, known.iter());
-            let message = format!("`{key}` cannot be `{text}`; expected {}{near}", known.join(", "));
+            let suggestion = did_you_mean(text, known.iter());
+            let message = format!("`{key}` cannot be `{text}`; expected {}{suggestion}", known.join(", "));
             self.source.report_problem(offset, &self.item, message);
         }
         found
@@ -389,8 +392,9 @@ impl<'a, 't> TomlFields<'a, 't> {
         for (key, _) in self.table.iter().filter(|(key, _)| !known.contains(&key.get_ref().as_ref())) {
             all_known = false;
             let name = key.get_ref();
-            let near = did_you_mean(name, known.iter());
-            let hint = if near.is_empty() { format!("; known keys are {}", known.join(", ")) } else { near };
+            let suggestion = did_you_mean(name, known.iter());
+            let hint =
+                if suggestion.is_empty() { format!("; known keys are {}", known.join(", ")) } else { suggestion };
             self.source.report_problem(key.span().start, &self.item, format!("unknown key `{name}`{hint}"));
         }
         all_known
@@ -398,13 +402,13 @@ impl<'a, 't> TomlFields<'a, 't> {
 }
 
 /// Returns TOML's word for a type with its article.
-fn with_article(found: &str) -> String {
-    match found {
+fn with_article(type_name: &str) -> String {
+    match type_name {
         "string" => "a string".to_owned(),
         "boolean" => "a boolean".to_owned(),
-        "integer" | "array" => format!("an {found}"),
+        "integer" | "array" => format!("an {type_name}"),
         "float" => "a number".to_owned(),
-        other => format!("a {other}"),
+        _ => format!("a {type_name}"),
     }
 }
 

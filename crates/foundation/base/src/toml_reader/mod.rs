@@ -47,7 +47,7 @@ pub use fields::TomlFields;
 /// A value and its span in the text.
 pub type TomlValue<'a, 'i> = &'a Spanned<DeValue<'i>>;
 
-/// Most problems that are kept and reported of one file.
+/// Largest number of problems that are kept and reported for one file.
 const MAX_PROBLEMS: usize = 50;
 
 /// Reads a file whose shape is a serde type; `file` is its name in messages.
@@ -106,7 +106,7 @@ impl<'t> TomlSource<'t> {
         }
     }
 
-    /// Records a remark on something that is valid but may not be meant.
+    /// Records a remark on something that is valid but may be a mistake.
     pub fn report_note(&self, offset: usize, item: &str, message: impl Into<String>) {
         let mut notes = self.notes.borrow_mut();
         if notes.len() < MAX_PROBLEMS {

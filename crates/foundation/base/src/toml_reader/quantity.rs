@@ -49,8 +49,8 @@ pub const TIME: QuantityKind = QuantityKind {
     accepts_rate: false,
 };
 
-/// A size of memory or of a request: KB is 1024 bytes, as everybody
-/// means it who writes "64KB records".
+/// A size of memory or of a request: KB is 1024 bytes, which is what
+/// people mean who write "64KB records".
 pub const SIZE: QuantityKind = QuantityKind {
     description: "a size",
     example: "\"64KB\" or \"16MB\"",
@@ -145,7 +145,7 @@ impl QuantityError {
     /// The reason, in words that follow "is".
     pub fn message(&self) -> &str {
         match self {
-            QuantityError::Unreadable(words) | QuantityError::OutOfRange(words) => words,
+            QuantityError::Unreadable(message) | QuantityError::OutOfRange(message) => message,
         }
     }
 }
@@ -156,8 +156,8 @@ fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
     let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_');
     let mut end = text.find(|c| !is_digit(c)).unwrap_or(text.len());
     // `e` is an exponent only where digits follow it
-    let rest = &text[end..];
-    if let Some(exponent) = rest.strip_prefix(['e', 'E']) {
+    let after_number = &text[end..];
+    if let Some(exponent) = after_number.strip_prefix(['e', 'E']) {
         let sign = usize::from(exponent.starts_with(['+', '-']));
         let digits = exponent[sign..].chars().take_while(char::is_ascii_digit).count();
         end += if digits > 0 { 1 + sign + digits } else { 0 };
@@ -169,8 +169,8 @@ fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
 
 /// Parses a quantity of a kind, in its base unit.
 pub fn parse_quantity(kind: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
-    let unreadable = |because: &str| {
-        QuantityError::Unreadable(format!("{because}; expected {}, such as {}", kind.description, kind.example))
+    let unreadable = |found: &str| {
+        QuantityError::Unreadable(format!("{found}; expected {}, such as {}", kind.description, kind.example))
     };
     let Some((number, unit)) = split_number_and_unit(text) else {
         return Err(unreadable(&format!("`{}`", truncate_for_message(text))));
@@ -184,9 +184,9 @@ pub fn parse_quantity(kind: &QuantityKind, text: &str) -> Result<f64, QuantityEr
             Some(value) => value,
             None => {
                 let known: Vec<&str> = kind.units.iter().map(|(name, _)| *name).filter(|n| n.is_ascii()).collect();
-                let have = known.join(", ");
+                let known = known.join(", ");
                 return Err(unreadable(&format!(
-                    "`{}` with the unknown unit `{}` (known are {have})",
+                    "`{}` with the unknown unit `{}` (known are {known})",
                     truncate_for_message(text),
                     truncate_for_message(&unit)
                 )));
@@ -234,12 +234,12 @@ pub fn parse_time_ns(text: &str) -> Result<u64, QuantityError> {
 pub fn parse_blocks(text: &str) -> Result<u64, QuantityError> {
     let bytes = parse_quantity(&SIZE, text)?;
     if bytes % BLOCK_BYTES as f64 != 0.0 {
-        let near = ((bytes / BLOCK_BYTES as f64).round().max(1.0) as u64) * BLOCK_BYTES;
-        let words = format!(
-            "`{}`, which is not a multiple of {BLOCK_BYTES} bytes; the nearest is \"{near}B\"",
+        let nearest_bytes = ((bytes / BLOCK_BYTES as f64).round().max(1.0) as u64) * BLOCK_BYTES;
+        let message = format!(
+            "`{}`, which is not a multiple of {BLOCK_BYTES} bytes; the nearest is \"{nearest_bytes}B\"",
             truncate_for_message(text)
         );
-        return Err(QuantityError::OutOfRange(words));
+        return Err(QuantityError::OutOfRange(message));
     }
     Ok(bytes as u64 / BLOCK_BYTES)
 }

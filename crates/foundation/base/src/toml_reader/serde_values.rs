@@ -126,22 +126,22 @@ fn table_name<'a>(value: &'a Spanned<DeValue<'_>>) -> Option<&'a str> {
 
 /// Removes the value at the end of these steps and adds its parent's span to `cut`; false if there is none.
 fn remove_path(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Range<usize>>) -> bool {
-    let Some((step, rest)) = steps.split_first() else { return false };
+    let Some((step, inner_steps)) = steps.split_first() else { return false };
     let span = value.span();
     match (value.get_mut(), step) {
         (DeValue::Table(table), Step::Key(key)) => {
             let Some(name) = table.iter().find(|(k, _)| k.get_ref() == key.as_str()).map(|(k, _)| k.clone()) else {
                 return false;
             };
-            if !rest.is_empty() {
-                return table.get_mut(&name).is_some_and(|inner| remove_path(inner, rest, cut));
+            if !inner_steps.is_empty() {
+                return table.get_mut(&name).is_some_and(|inner| remove_path(inner, inner_steps, cut));
             }
             cut.push(span);
             table.remove(&name).is_some()
         }
         (DeValue::Array(list), Step::Index(index)) => {
-            if !rest.is_empty() {
-                return list.get_mut(*index).is_some_and(|inner| remove_path(inner, rest, cut));
+            if !inner_steps.is_empty() {
+                return list.get_mut(*index).is_some_and(|inner| remove_path(inner, inner_steps, cut));
             }
             cut.push(span);
             let kept = list.clone().into_iter().enumerate().filter(|(i, _)| i != index);
@@ -152,14 +152,14 @@ fn remove_path(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<R
     }
 }
 
-/// Returns the word in backticks after `start` at the beginning of a message.
-fn quoted_word<'m>(message: &'m str, start: &str) -> Option<&'m str> {
-    message.strip_prefix(start)?.trim_start().strip_prefix('`')?.split('`').next()
+/// Returns the word in backticks that follows `prefix` at the beginning of a message.
+fn quoted_word<'m>(message: &'m str, prefix: &str) -> Option<&'m str> {
+    message.strip_prefix(prefix)?.trim_start().strip_prefix('`')?.split('`').next()
 }
 
-/// Kind of a mistake, with the name that it is about. serde knows it, but hands it over as a call of
-/// `serde::de::Error`, of which the error type of `toml` keeps only the text: so the kind is read from the beginning of
-/// that text, only here. If a release changes the wording, the tests below fail.
+/// Kind of a mistake, and the name of the field or variant in question. serde reports the kind by calling a method of
+/// `serde::de::Error`, but the error type of `toml` keeps only the text. So the kind is parsed from the beginning of
+/// that text, here and nowhere else. If a release changes the wording, the tests below fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SerdeMistake<'m> {
     MissingField(&'m str),
@@ -190,16 +190,16 @@ fn translate_message(message: &str, key: Option<&str>) -> String {
     // "..., expected one of `a`, `b`": every second part is a word
     let known: Vec<&str> =
         message.split_once(", expected ").map_or(Vec::new(), |(_, list)| list.split('`').skip(1).step_by(2).collect());
-    let choice = |wrong: &str, name: &str| {
-        let near = did_you_mean(wrong, &known);
-        if near.is_empty() { format!("; {name} {}", known.join(", ")) } else { near }
+    let suggest = |wrong: &str, list_heading: &str| {
+        let suggestion = did_you_mean(wrong, &known);
+        if suggestion.is_empty() { format!("; {list_heading} {}", known.join(", ")) } else { suggestion }
     };
     let subject = key.map_or(String::new(), |key| format!("`{key}`"));
     match SerdeMistake::from_message(message) {
-        SerdeMistake::UnknownField(wrong) => format!("unknown key `{wrong}`{}", choice(wrong, "known keys are")),
+        SerdeMistake::UnknownField(wrong) => format!("unknown key `{wrong}`{}", suggest(wrong, "known keys are")),
         SerdeMistake::MissingField(missing) => format!("`{missing}` is missing"),
         SerdeMistake::UnknownVariant(wrong) => {
-            format!("{subject} cannot be `{wrong}`{}", choice(wrong, "it takes")).trim_start().to_owned()
+            format!("{subject} cannot be `{wrong}`{}", suggest(wrong, "it takes")).trim_start().to_owned()
         }
         SerdeMistake::InvalidLength | SerdeMistake::Other if subject.is_empty() => message.to_owned(),
         SerdeMistake::InvalidLength | SerdeMistake::Other => format!("{subject}: {message}"),

@@ -13,28 +13,28 @@ pub const SCHEMA: &str = "diskwright.alert/1";
 /// this far for alerts that began before it.
 pub const RESTATE_INTERVAL_NS: i64 = 600_000_000_000;
 
-/// A rule that held for its hold time.
+/// An alert: a rule held for its hold time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
     /// `diskwright.alert/1`.
     pub schema: String,
     /// The rule's id.
     pub id: String,
-    /// Severity.
+    /// Severity of the most severe rule.
     pub severity: Severity,
     /// Bottleneck that it points at.
     pub bottleneck: Bottleneck,
-    /// The device, filesystem, cgroup that it is about; empty for the machine.
+    /// The device, filesystem or cgroup that it is about; empty for the machine.
     pub instance: String,
     /// Time at which the rule began to hold, RFC 3339 in UTC.
     pub begin: String,
     /// Time at which it ended; `null` while it lasts.
     pub end: Option<String>,
-    /// The begin as a number, nanoseconds since 1970 UTC.
+    /// The beginning as a number: nanoseconds since 1970 UTC.
     pub begin_ns: i64,
-    /// The end as a number.
+    /// The end as a number: nanoseconds since 1970 UTC.
     pub end_ns: Option<i64>,
-    /// Time at which the alert was raised: the hold time after its begin.
+    /// Time at which the alert was raised, the hold time after its beginning: nanoseconds since 1970 UTC.
     pub raised_ns: i64,
     /// The worst value.
     pub peak: AlertPeak,
@@ -66,7 +66,8 @@ pub struct AlertPeak {
 }
 
 impl AlertPeak {
-    /// Unit in which screens show the values; see [`display_unit`].
+    /// Unit in which screens show the values; see [`display_unit`]. The unit of a formula of several counters stays as
+    /// it is.
     pub fn display_unit(&self) -> &str {
         display_unit(&self.quantity, &self.unit)
     }
@@ -96,7 +97,7 @@ impl Alert {
     }
 }
 
-/// Adds an alert's newest state to a list that has each alert once, in order of begin.
+/// Adds an alert's newest state to a list that has each alert once, sorted by its beginning.
 pub fn merge_alert(alerts: &mut Vec<Alert>, alert: Alert) {
     match alerts.iter_mut().find(|known| known.is_same(&alert)) {
         // an ended alert stays ended, whichever note is read last

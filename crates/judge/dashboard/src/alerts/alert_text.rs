@@ -11,16 +11,16 @@ use super::alert::{Alert, AlertPeak, SCHEMA};
 use super::engine::AlertChange;
 use super::hold_tracker::HoldTracker;
 
-/// Key of a verdict: the bottleneck and its device.
+/// Key of a verdict: the bottleneck and its instance, such as `disk:sda`.
 pub(crate) fn verdict_key(verdict: &Verdict) -> String {
     format!("{}:{}", verdict.bottleneck.name(), verdict.instance)
 }
 
-/// Bottleneck and instance that an alert of a rule points at.
-pub(crate) fn alert_target(rule: &Rule, of: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
+/// Bottleneck and instance that an alert of a rule points at: those of the verdict, for a rule on it.
+pub(crate) fn alert_target(rule: &Rule, instance: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
     match verdict {
         Some(verdict) if reads_verdict(rule) => (verdict.bottleneck, verdict.instance.clone()),
-        _ => (rule.bottleneck, of.to_owned()),
+        _ => (rule.bottleneck, instance.to_owned()),
     }
 }
 
@@ -28,23 +28,23 @@ fn reads_verdict(rule: &Rule) -> bool {
     rule.conditions().any(|condition| condition.quantity.counter.pseudo == Some(Pseudo::VerdictConfidence))
 }
 
-/// Builds the alert that a rule raises at an instance.
+/// Builds the alert that a rule raises; `key` is that of its tracker.
 pub(crate) fn build_alert(
     pack: &Pack,
     rule: &Rule,
-    (of, tracker): (&str, &HoldTracker),
+    (key, tracker): (&str, &HoldTracker),
     verdict: Option<&Verdict>,
     now_ns: i64,
 ) -> Alert {
-    let (bottleneck, instance) = alert_target(rule, of, verdict);
+    let (bottleneck, instance) = alert_target(rule, key, verdict);
     let begin_ns = tracker.holds_since.unwrap_or(now_ns);
-    let same = |verdict: &&Verdict| {
-        let near = verdict.instance == instance || verdict.instance.is_empty() || instance.is_empty();
-        verdict.bottleneck == bottleneck && bottleneck.blames() && near
+    let has_same_target = |verdict: &&Verdict| {
+        let is_related = verdict.instance == instance || verdict.instance.is_empty() || instance.is_empty();
+        verdict.bottleneck == bottleneck && bottleneck.blames() && is_related
     };
-    let verdict = verdict.filter(same);
+    let verdict = verdict.filter(has_same_target);
     let peak = rule_peak(rule, tracker, now_ns);
-    let advice = verdict.and_then(|verdict| verdict.advice.first()).or_else(|| own_advice(pack, rule));
+    let advice = verdict.and_then(|verdict| verdict.advice.first()).or_else(|| first_advice(pack, rule));
     Alert {
         schema: SCHEMA.to_owned(),
         id: rule.id.clone(),
@@ -64,13 +64,13 @@ pub(crate) fn build_alert(
     }
 }
 
-/// Adds another rule of the same cause to an alert and returns the change, if it is news. A more severe rule takes over
-/// the alert's sentence, peak and next step.
+/// Adds another rule of the same cause to an alert; returns the change, or `None` where the alert already had the rule.
+/// A more severe rule takes over the alert's sentence, peak and next step.
 pub(crate) fn join_alert(
     alert: &mut Alert,
     pack: &Pack,
     rule: &Rule,
-    (of, tracker): (&str, &HoldTracker),
+    (instance, tracker): (&str, &HoldTracker),
     now_ns: i64,
 ) -> Option<AlertChange> {
     let is_new = alert.id != rule.id && !alert.also.contains(&rule.id);
@@ -82,44 +82,46 @@ pub(crate) fn join_alert(
     }
     alert.severity = rule.severity;
     alert.peak = rule_peak(rule, tracker, now_ns);
-    alert.sentence = rule_sentence(rule, of, &alert.peak);
-    if let Some(advice) = own_advice(pack, rule) {
+    alert.sentence = rule_sentence(rule, instance, &alert.peak);
+    if let Some(advice) = first_advice(pack, rule) {
         alert.next_step.clone_from(&advice.text);
     }
     Some(AlertChange::Worse)
 }
 
-fn own_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
+/// The first remedy that a rule names.
+fn first_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
     pack.advice.iter().find(|advice| rule.advice.first() == Some(&advice.id))
 }
 
-/// Sentence of a rule without a verdict: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
+/// Sentence of a rule that no verdict explains: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
 fn rule_sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
-    let place = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
+    let subject = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
     let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| format_value(value, peak.display_unit()));
     let limit =
         peak.limit.map_or_else(String::new, |limit| format!(", limit {}", format_value(limit, peak.display_unit())));
-    format!("{place}{} ({} {value}{limit})", rule.title, peak.quantity)
+    format!("{subject}{} ({} {value}{limit})", rule.title, peak.quantity)
 }
 
+/// The worst value since the rule holds, or else the newest one.
 fn rule_peak(rule: &Rule, tracker: &HoldTracker, now_ns: i64) -> AlertPeak {
     let newest = || tracker.lead.map_or((0, f64::NAN, now_ns), |(position, value)| (position, value, now_ns));
     let (position, value, time_ns) = tracker.worst.unwrap_or_else(newest);
-    let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::display_parts);
-    let (quantity, limit, unit) = shown.unwrap_or_default();
+    let parts = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::display_parts);
+    let (quantity, limit, unit) = parts.unwrap_or_default();
     AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: format_rfc3339(time_ns) }
 }
 
-/// Updates the worst value.
+/// Updates the alert's worst value with the rule's newest one.
 pub(crate) fn update_peak(alert: &mut Alert, rule: &Rule, tracker: &HoldTracker, last: Option<Tick>) {
     let Some((position, value)) = tracker.lead.filter(|(_, value)| value.is_finite()) else { return };
     let Some(condition) = rule.conditions().nth(position) else { return };
-    // another condition of the rule may lead now, whose value is of another quantity
+    // another condition of the rule may lead now; its value is of another quantity
     if condition.display_parts().0 != alert.peak.quantity {
         return;
     }
-    let worse = |known: f64| if condition.compare.is_upper() { value > known } else { value < known };
-    if alert.peak.value.is_none_or(worse)
+    let is_worse = |known: f64| if condition.compare.is_upper() { value > known } else { value < known };
+    if alert.peak.value.is_none_or(is_worse)
         && let Some(tick) = last
     {
         alert.peak.value = Some(value);

@@ -16,11 +16,11 @@ use crate::history::RecentHistory;
 
 /// Largest number of alerts that are open at the same time.
 const MAX_OPEN_ALERTS: usize = 32;
-/// Ticks after which a vanished instance is dropped.
+/// Number of ticks after which a vanished instance is dropped.
 const FORGET_AFTER_TICKS: u64 = 600;
-/// Intervals without a tick before ticks count as overdue.
+/// Number of usual intervals without a tick after which ticks are overdue.
 const OVERDUE_INTERVALS: i64 = 3;
-/// Memory for the ticks that verdicts need.
+/// Largest memory of the ticks that verdicts need, bytes.
 const MAX_RECENT_BYTES: usize = 64 << 20;
 
 /// Change of an alert.
@@ -28,9 +28,9 @@ const MAX_RECENT_BYTES: usize = 64 << 20;
 pub enum AlertChange {
     /// It was raised.
     Begin,
-    /// Another rule of the same cause, which is no more severe, holds too; nobody is notified.
+    /// A further rule of the same cause holds, which is not more severe; nobody is notified.
     Also,
-    /// A more severe rule of the same cause holds too; the alert takes over its severity and sentence.
+    /// A more severe rule of the same cause holds; the alert takes over its severity and sentence.
     Worse,
     /// It lasts; nobody is notified.
     Still,
@@ -55,7 +55,7 @@ impl AlertChange {
         matches!(self, AlertChange::Begin | AlertChange::Worse | AlertChange::End)
     }
 
-    /// True where a rule was added.
+    /// True where a rule raised the alert or joined it.
     pub fn is_new(self) -> bool {
         matches!(self, AlertChange::Begin | AlertChange::Also | AlertChange::Worse)
     }
@@ -71,10 +71,11 @@ impl AlertEvent {
 /// An alert that lasts.
 struct OpenAlert {
     alert: Alert,
-    /// Cause that other rules must have in common to share the alert.
+    /// The bottleneck's name, or the rule's id where it blames none; rules of the same cause share the alert.
     cause: String,
     /// Rules, by position, and the instances at which they hold.
     members: Vec<(usize, String)>,
+    /// Time at which the alert was last written to the log, nanoseconds since 1970 UTC.
     stated_ns: i64,
 }
 
@@ -105,7 +106,8 @@ pub struct AlertEngine {
     rules: Vec<Rule>,
     /// For each rule, the position of its clearing conditions in the monitor's pack.
     clear_rules: Vec<Option<usize>>,
-    /// For each rule on the verdict, the position of its other conditions in the monitor's pack.
+    /// For each rule on the verdict, the position in the monitor's pack of a rule made of its other conditions (its
+    /// companion).
     companion_rules: Vec<Option<usize>>,
     /// By position in the monitor's pack, then by instance.
     trackers: Vec<BTreeMap<String, HoldTracker>>,
@@ -130,29 +132,31 @@ impl AlertEngine {
     pub fn new(alerts: Pack, judging: Pack, ceilings: Vec<Ceiling>) -> AlertEngine {
         let rules = alerts.rules.clone();
         let mut watched = alerts;
-        let (mut clear_of, mut beside_of) = (Vec::new(), Vec::new());
+        let (mut clear_rules, mut companion_rules) = (Vec::new(), Vec::new());
         for rule in &rules {
-            let rest = || Rule { id: format!("{}.beside", rule.id), all: rule.all[1..].to_vec(), ..rule.clone() };
-            let beside =
-                reads_pseudo(rule, Pseudo::VerdictConfidence).then(rest).filter(|rule| rule.conditions().count() > 0);
-            beside_of.push(beside.is_some().then_some(watched.rules.len()));
-            watched.rules.extend(beside);
+            let other_conditions =
+                || Rule { id: format!("{}.companion", rule.id), all: rule.all[1..].to_vec(), ..rule.clone() };
+            let companion = reads_pseudo(rule, Pseudo::VerdictConfidence)
+                .then(other_conditions)
+                .filter(|rule| rule.conditions().count() > 0);
+            companion_rules.push(companion.is_some().then_some(watched.rules.len()));
+            watched.rules.extend(companion);
             let clear = rule.alert.as_ref().map(|terms| terms.clear.clone()).unwrap_or_default();
-            clear_of.push((!clear.is_empty()).then_some(watched.rules.len()));
+            clear_rules.push((!clear.is_empty()).then_some(watched.rules.len()));
             if !clear.is_empty() {
                 let id = format!("{}.clear", rule.id);
                 watched.rules.push(Rule { id, all: clear, any: Vec::new(), ..rule.clone() });
             }
         }
-        assert!([clear_of.len(), beside_of.len()] == [rules.len(); 2], "an entry for each alert rule");
-        let further = clear_of.iter().chain(&beside_of).flatten();
-        assert!(further.copied().all(|place| (rules.len()..watched.rules.len()).contains(&place)), "behind the alerts");
+        assert!([clear_rules.len(), companion_rules.len()] == [rules.len(); 2], "an entry for each alert rule");
+        let further = clear_rules.iter().chain(&companion_rules).flatten();
+        assert!(further.copied().all(|index| (rules.len()..watched.rules.len()).contains(&index)), "after the alerts");
         AlertEngine {
             trackers: vec![BTreeMap::new(); watched.rules.len()],
             monitor: RuleMonitor::new(watched, ceilings.clone()),
             rules,
-            clear_rules: clear_of,
-            companion_rules: beside_of,
+            clear_rules,
+            companion_rules,
             open: Vec::new(),
             silenced: Vec::new(),
             verdicts: RecentVerdict::new(judging, ceilings),
@@ -211,14 +215,14 @@ impl AlertEngine {
         let mut events = Vec::new();
         self.check_arrival(&tick, &mut events);
         self.store_tick(frame, index, &tick);
-        let AlertEngine { monitor, trackers, tick_number: number, clear_rules: clear_of, .. } = self;
+        let AlertEngine { monitor, trackers, tick_number: number, clear_rules, .. } = self;
         monitor.judge_tick(frame, index, &mut |rule_tick: RuleTick<'_>| {
             let trackers = &mut trackers[rule_tick.rule];
             if !trackers.contains_key(rule_tick.instance) {
                 trackers.insert(rule_tick.instance.to_owned(), HoldTracker::default());
             }
             let Some(tracker) = trackers.get_mut(rule_tick.instance) else { return };
-            if clear_of.contains(&Some(rule_tick.rule)) {
+            if clear_rules.contains(&Some(rule_tick.rule)) {
                 tracker.add_clearing_tick(&tick, rule_tick, *number);
             } else {
                 tracker.add_tick(&tick, rule_tick, *number);
@@ -243,15 +247,16 @@ impl AlertEngine {
         events
     }
 
-    /// Handles the arrival of a tick: the clock set back, overdue ticks, pauses. A late tick was overdue until its own
-    /// start, unless the clock moved or the machine was suspended: a long tick covers its whole length. Where a gap was
-    /// noted, it was overdue until its end.
+    /// Handles the arrival of a tick: a clock that was set back, overdue ticks, pauses.
+    ///
+    /// A tick covers the time since its start, so if it is late, ticks were overdue only until that start; if a gap was
+    /// noted, until its end. Nothing was overdue if the clock moved or the machine was suspended.
     fn check_arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
         let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
         // logs round the times of ticks to microseconds, so the last tick may lie after the note
-        let ended = |ended_ns: i64| (last.start_ns()..=begin_ns.max(last.time_ns)).contains(&ended_ns);
-        let has_ended = self.ended_ns.is_some_and(ended);
+        let is_between = |ended_ns: i64| (last.start_ns()..=begin_ns.max(last.time_ns)).contains(&ended_ns);
+        let has_ended = self.ended_ns.is_some_and(is_between);
         if tick.time_ns <= last.time_ns {
             self.trackers
                 .iter_mut()
@@ -266,14 +271,14 @@ impl AlertEngine {
         if pause_ns > 0 {
             self.trackers.iter_mut().flat_map(BTreeMap::values_mut).for_each(|tracker| tracker.add_pause(pause_ns));
         }
-        for (lanes, _) in
+        for (trackers, _) in
             self.trackers.iter_mut().zip(&self.rules).filter(|(_, rule)| reads_pseudo(rule, Pseudo::TicksOverdue))
         {
-            lanes.values_mut().for_each(|tracker| tracker.mark_failed(tick.time_ns));
+            trackers.values_mut().for_each(|tracker| tracker.mark_failed(tick.time_ns));
         }
     }
 
-    /// Moves times of the clock after it was set back by `back_ns`.
+    /// Moves the kept times of silences and notes after the clock was set back by `back_ns`.
     fn set_back(&mut self, back_ns: i64) {
         for silenced in &mut self.silenced {
             silenced.until_ns = silenced.until_ns.saturating_sub(back_ns);
@@ -288,8 +293,8 @@ impl AlertEngine {
         if !self.expects_ticks {
             return;
         }
-        let usual = i64::try_from(last.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(OVERDUE_INTERVALS);
-        let overdue_s = (now_ns - last.time_ns).saturating_sub(usual).max(0) as f64 * 1e-9;
+        let usual_ns = i64::try_from(last.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(OVERDUE_INTERVALS);
+        let overdue_s = (now_ns - last.time_ns).saturating_sub(usual_ns).max(0) as f64 * 1e-9;
         for index in 0..self.rules.len() {
             if reads_pseudo(&self.rules[index], Pseudo::TicksOverdue) && rule_holds(&self.rules[index], overdue_s) {
                 let tracker = self.trackers[index].entry(String::new()).or_default();
@@ -307,17 +312,17 @@ impl AlertEngine {
         self.recent.forget_before(tick.time_ns.saturating_sub(RecentVerdict::needed_ns(interval_ns)));
     }
 
-    /// Judges the rules on the verdict, with one tracker for each bottleneck and device.
+    /// Judges the rules whose first condition is on the verdict, with one tracker for each bottleneck and device.
     fn judge_verdict_rules(&mut self, tick: &Tick) {
-        let of_verdict: Vec<usize> =
+        let verdict_rules: Vec<usize> =
             (0..self.rules.len()).filter(|rule| reads_pseudo(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
         // where the log lacks the counters of all companion conditions, it is unknown whether tasks wait
         let waits = |rule: &usize| {
-            let beside = self.companion_rules[*rule].and_then(|beside| self.trackers[beside].get(""));
-            beside.map(|tracker| tracker.holds_since.is_some())
+            let companion = self.companion_rules[*rule].and_then(|index| self.trackers[index].get(""));
+            companion.map(|tracker| tracker.holds_since.is_some())
         };
-        let waits: Vec<Option<bool>> = of_verdict.iter().map(waits).collect();
-        // verdicts are most of the engine's cost, so none is made that no rule would use
+        let waits: Vec<Option<bool>> = verdict_rules.iter().map(waits).collect();
+        // verdicts are most of the engine's cost, so no verdict is made that no rule would use
         let is_wanted = waits.iter().any(|waits| *waits != Some(false));
         if is_wanted {
             let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
@@ -325,26 +330,26 @@ impl AlertEngine {
         }
         let verdict = self.verdicts.verdict.as_ref().filter(|_| is_wanted);
         let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
-        let key = blamed.map(alert_text::verdict_key).unwrap_or_default();
+        let key = blamed.map(alert_text::verdict_key);
         let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
         // an inefficient pattern of requests is an alert only where tasks are known to wait
         let is_pattern = blamed.is_some_and(|verdict| verdict.bottleneck == Bottleneck::Application);
-        for (index, waits) in of_verdict.into_iter().zip(waits) {
+        for (index, waits) in verdict_rules.into_iter().zip(waits) {
             let clear = self.clear_rules[index];
             let counts = waits.unwrap_or(!is_pattern);
             let confidence = if counts { confidence } else { 0.0 };
-            if !key.is_empty() {
+            if let Some(key) = &key {
                 for rule_index in [Some(index), clear].into_iter().flatten() {
                     self.trackers[rule_index].entry(key.clone()).or_default();
                 }
             }
             for rule_index in [Some(index), clear].into_iter().flatten() {
                 let rule = &self.monitor.pack().rules[rule_index];
-                for (of, tracker) in &mut self.trackers[rule_index] {
-                    let value = if *of == key { confidence } else { 0.0 };
+                for (instance, tracker) in &mut self.trackers[rule_index] {
+                    let value = if key.as_ref() == Some(instance) { confidence } else { 0.0 };
                     let rule_tick = RuleTick {
                         rule: rule_index,
-                        instance: of,
+                        instance,
                         holds: Some(rule_holds(rule, value)),
                         lead: Some((0, value)),
                     };
@@ -359,23 +364,24 @@ impl AlertEngine {
     fn forget_blamed(&mut self, index: usize, tick: &Tick) {
         let after_ns =
             i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(FORGET_AFTER_TICKS.cast_signed());
-        let is_open = |of: &str| {
-            self.open.iter().any(|open| open.members.iter().any(|(rule, instance)| *rule == index && instance == of))
+        let is_open = |instance: &str| {
+            self.open.iter().any(|open| open.members.iter().any(|(rule, known)| *rule == index && known == instance))
         };
-        let is_old =
-            |(of, tracker): &(&String, &HoldTracker)| tracker.failed_for(after_ns, tick.time_ns) && !is_open(of);
-        let old: Vec<String> = self.trackers[index].iter().filter(is_old).map(|(of, _)| of.clone()).collect();
-        for of in old {
-            self.trackers[index].remove(&of);
-            self.clear_rules[index].and_then(|clear| self.trackers[clear].remove(&of));
+        let is_old = |(instance, tracker): &(&String, &HoldTracker)| {
+            tracker.failed_for(after_ns, tick.time_ns) && !is_open(instance)
+        };
+        let old: Vec<String> = self.trackers[index].iter().filter(is_old).map(|(key, _)| key.clone()).collect();
+        for instance in old {
+            self.trackers[index].remove(&instance);
+            self.clear_rules[index].and_then(|clear| self.trackers[clear].remove(&instance));
         }
     }
 
     /// Marks rules at vanished instances as not holding, and drops them after a while.
     fn drop_vanished(&mut self, tick: &Tick) {
         let number = self.tick_number;
-        let is_open = |of: usize, instance: &str| {
-            self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == of && i == instance))
+        let is_open = |rule_index: usize, instance: &str| {
+            self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == rule_index && i == instance))
         };
         for (rule, trackers) in self.trackers.iter_mut().enumerate() {
             trackers.retain(|instance, tracker| {
@@ -396,8 +402,8 @@ impl AlertEngine {
         }
         for rule in 0..self.rules.len() {
             let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| seconds_to_ns(terms.hold_s));
-            let due = |(_, tracker): &(&String, &HoldTracker)| tracker.held_for(hold_ns);
-            let due: Vec<String> = self.trackers[rule].iter().filter(due).map(|(of, _)| of.clone()).collect();
+            let is_due = |(_, tracker): &(&String, &HoldTracker)| tracker.held_for(hold_ns);
+            let due: Vec<String> = self.trackers[rule].iter().filter(is_due).map(|(key, _)| key.clone()).collect();
             due.into_iter().for_each(|instance| self.raise_alert(rule, instance, now_ns, events));
         }
         self.update_peaks();
@@ -418,45 +424,47 @@ impl AlertEngine {
         self.open = lasting;
     }
 
-    /// Raises an alert, or adds the rule to the open alert of its cause.
-    fn raise_alert(&mut self, index: usize, of: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
+    /// Raises an alert, or adds the rule to the open alert of its cause. `key` is that of the rule's tracker: an
+    /// instance or, for a rule on the verdict, the verdict's key.
+    fn raise_alert(&mut self, index: usize, key: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
         let rule = &self.rules[index];
         let verdict = self.verdicts.verdict.as_ref();
-        let (bottleneck, instance) = alert_text::alert_target(rule, &of, verdict);
+        let (bottleneck, instance) = alert_text::alert_target(rule, &key, verdict);
         let cause = if bottleneck.blames() { bottleneck.name().to_owned() } else { rule.id.clone() };
-        let near = |other: &str| other == instance || other.is_empty() || instance.is_empty();
-        if self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == index && *i == of)) {
+        // an alert on the whole machine is related to each of its instances
+        let is_related = |other: &str| other == instance || other.is_empty() || instance.is_empty();
+        if self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == index && *i == key)) {
             return;
         }
-        let shared = self
-            .open
-            .iter_mut()
-            .find(|open| (open.cause == cause || rule.none.contains(&open.alert.id)) && near(&open.alert.instance));
+        // a rule that is set aside by an open alert's rule has the same cause
+        let shared = self.open.iter_mut().find(|open| {
+            (open.cause == cause || rule.none.contains(&open.alert.id)) && is_related(&open.alert.instance)
+        });
         if let Some(open) = shared {
-            let tracker = self.trackers[index].get(&of).copied().unwrap_or_default();
-            let change = alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&of, &tracker), now_ns);
+            let tracker = self.trackers[index].get(&key).copied().unwrap_or_default();
+            let change = alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&key, &tracker), now_ns);
             // the most severe rule comes first: its worst value is the alert's peak
-            let place = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
-            open.members.insert(place, (index, of));
+            let position = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
+            open.members.insert(position, (index, key));
             let event = |change| AlertEvent { change, alert: open.alert.clone(), time_ns: now_ns };
             events.extend(change.map(event));
             return;
         }
         let is_silent = self.silenced.iter().any(|silenced| {
-            silenced.cause == cause && near(&silenced.instance) && silenced.covers_rule(index, rule.severity)
+            silenced.cause == cause && is_related(&silenced.instance) && silenced.covers_rule(index, rule.severity)
         });
         if is_silent || self.open.len() >= MAX_OPEN_ALERTS {
             return;
         }
-        let Some(tracker) = self.trackers[index].get(&of) else { return };
+        let Some(tracker) = self.trackers[index].get(&key) else { return };
         let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
         if !reads_pseudo(rule, Pseudo::VerdictConfidence) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
             self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
         }
         let alert =
-            alert_text::build_alert(self.monitor.pack(), rule, (&of, tracker), self.verdicts.verdict.as_ref(), now_ns);
+            alert_text::build_alert(self.monitor.pack(), rule, (&key, tracker), self.verdicts.verdict.as_ref(), now_ns);
         events.push(AlertEvent { change: AlertChange::Begin, alert: alert.clone(), time_ns: now_ns });
-        self.open.push(OpenAlert { alert, cause, members: vec![(index, of)], stated_ns: now_ns });
+        self.open.push(OpenAlert { alert, cause, members: vec![(index, key)], stated_ns: now_ns });
     }
 
     /// Updates the worst value of each open alert by its first rule, which is the most severe one.
@@ -471,11 +479,11 @@ impl AlertEngine {
         }
     }
 
-    /// Time at which the last rule of an alert cleared, once all have been clear for their time.
+    /// Time at which the last rule of an alert cleared; `None` until all have been clear for their hold times.
     fn find_end_ns(&self, open: &OpenAlert, now_ns: i64) -> Option<i64> {
         let mut end_ns = open.alert.begin_ns;
         // no state is known after the last tick
-        let seen_ns = self.last.map_or(now_ns, |last| last.time_ns.min(now_ns));
+        let known_until_ns = self.last.map_or(now_ns, |last| last.time_ns.min(now_ns));
         for (rule, instance) in &open.members {
             let clear_hold_ns = seconds_to_ns(self.rules[*rule].alert.as_ref()?.clear_hold_s);
             let cleared = match self.clear_rules[*rule] {
@@ -488,18 +496,21 @@ impl AlertEngine {
             // a vanished device has no clearing condition any more
             let tracker = self.trackers[*rule].get(instance);
             let is_gone = tracker.is_none_or(|tracker| tracker.last_tick_number + 1 < self.tick_number);
-            let failed =
-                |tracker: &HoldTracker| tracker.fails_since.filter(|_| tracker.failed_for(clear_hold_ns, seen_ns));
-            let fails = tracker.map_or(Some(now_ns), failed);
-            let since = if self.clear_rules[*rule].is_some() && !is_gone { cleared } else { fails };
+            let fails_since = |tracker: &HoldTracker| {
+                tracker.fails_since.filter(|_| tracker.failed_for(clear_hold_ns, known_until_ns))
+            };
+            let failed = tracker.map_or(Some(now_ns), fails_since);
+            let since = if self.clear_rules[*rule].is_some() && !is_gone { cleared } else { failed };
             end_ns = end_ns.max(since?);
         }
         Some(end_ns)
     }
 
+    /// Silences the cause of an alert that has ended, for the longest silence of its rules.
     fn silence_cause(&mut self, open: &OpenAlert, now_ns: i64) {
-        let longest = |(rule, _): &(usize, String)| self.rules[*rule].alert.as_ref().map_or(0.0, |t| t.silence_s);
-        let silence_s = open.members.iter().map(longest).fold(0.0, f64::max);
+        let rule_silence_s =
+            |(rule, _): &(usize, String)| self.rules[*rule].alert.as_ref().map_or(0.0, |terms| terms.silence_s);
+        let silence_s = open.members.iter().map(rule_silence_s).fold(0.0, f64::max);
         if silence_s > 0.0 {
             self.silenced.push(SilencedCause {
                 cause: open.cause.clone(),
@@ -512,15 +523,18 @@ impl AlertEngine {
     }
 }
 
-/// True where the rule's first condition is on this pseudo counter, which only the engine knows.
+/// True where the rule's first condition is on this pseudo counter, which only the engine knows. By convention of
+/// `rules/alerts.toml`, a condition on such a counter comes first.
 fn reads_pseudo(rule: &Rule, pseudo: Pseudo) -> bool {
     rule.all.first().is_some_and(|condition| condition.quantity.counter.pseudo == Some(pseudo))
 }
 
-/// True where a rule on such a value holds.
+/// True where the first condition of a rule holds at this value.
 fn rule_holds(rule: &Rule, value: f64) -> bool {
-    let limit = |condition: &diskwright_diagnosis::rule::Condition| condition.display_parts().1.unwrap_or(f64::NAN);
-    rule.all.first().is_some_and(|condition| condition.compare.holds(value, limit(condition)))
+    let holds = |condition: &diskwright_diagnosis::rule::Condition| {
+        condition.fixed_limit().is_some_and(|limit| condition.compare.holds(value, limit))
+    };
+    rule.all.first().is_some_and(holds)
 }
 
 fn seconds_to_ns(seconds: f64) -> i64 {

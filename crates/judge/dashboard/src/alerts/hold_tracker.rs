@@ -6,17 +6,18 @@ use diskwright_diagnosis::{Rule, RuleTick};
 /// Times since which a rule holds at an instance, or does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct HoldTracker {
-    /// Start of the first tick at which it holds without a break.
+    /// Start of the first of the ticks at which it has held without a break; `None` while it does not hold.
     pub holds_since: Option<i64>,
     /// End of the last tick at which it held; unknown time after it does not count as hold time.
     pub held_until: i64,
-    /// Start of the first tick at which it does not hold without a break.
+    /// Start of the first of the ticks at which it has not held without a break; `None` while it holds.
     pub fails_since: Option<i64>,
-    /// Time without ticks since it holds, or does not; it does not count.
+    /// Time without ticks since then, which does not count, nanoseconds.
     pub paused_ns: i64,
-    /// The leading condition's position and value at the last tick at which it held.
+    /// Position and value of the leading condition at the last tick at which the rule held.
     pub lead: Option<(usize, f64)>,
-    /// The worst value since it holds, of the condition that led first: its position, the value, and the time.
+    /// The worst value since the rule holds, of the condition that led first: the condition's position, the value, and
+    /// its time.
     pub worst: Option<(usize, f64, i64)>,
     /// Number of the last tick at which the instance existed.
     pub last_tick_number: u64,
@@ -34,14 +35,14 @@ impl HoldTracker {
         assert!(self.holds_since.is_none() || self.fails_since.is_none(), "a rule holds or does not: {self:?}");
     }
 
-    /// Adds a tick of a clearing condition. Where its quantity has no value because nothing happened (no reads, no
-    /// latency), it holds: requests that do not happen slow down nobody.
+    /// Adds a tick of a clearing condition. The condition also holds where its quantity has no value because nothing
+    /// happened (no reads, so no latency): requests that do not happen slow down nobody.
     pub fn add_clearing_tick(&mut self, tick: &Tick, rule_tick: RuleTick<'_>, number: u64) {
         let is_idle = rule_tick.holds == Some(false) && rule_tick.lead.is_none();
         self.add_tick(tick, if is_idle { RuleTick { holds: Some(true), ..rule_tick } } else { rule_tick }, number);
     }
 
-    /// Records that it holds from `since_ns`, or an earlier time, until `until_ns`.
+    /// Records that it holds until `until_ns`: since `since_ns`, or since earlier where it already held.
     pub fn mark_held(&mut self, (since_ns, until_ns): (i64, i64), lead: Option<(usize, f64)>) {
         if self.holds_since.is_none() {
             (self.holds_since, self.paused_ns, self.worst) = (Some(since_ns), 0, None);
@@ -51,7 +52,7 @@ impl HoldTracker {
         self.lead = lead;
     }
 
-    /// Records that it does not hold since `since_ns`, or an earlier time.
+    /// Records that it does not hold: since `since_ns`, or since earlier where it already did not.
     pub fn mark_failed(&mut self, since_ns: i64) {
         if self.fails_since.is_none() {
             (self.fails_since, self.paused_ns) = (Some(since_ns), 0);
@@ -74,8 +75,8 @@ impl HoldTracker {
         self.fails_since.is_some_and(|since| until_ns - since - self.paused_ns >= hold_ns)
     }
 
-    /// Keeps the worst value since it holds. A value of another condition is ignored, because it is of another
-    /// quantity.
+    /// Keeps the worst value since the rule holds. The value of another condition than the first is ignored, because it
+    /// is of another quantity.
     pub fn keep_worst(&mut self, rule: &Rule, time_ns: i64) {
         let lead = self.lead.filter(|(_, value)| self.holds_since.is_some() && value.is_finite());
         let Some((position, value)) = lead else { return };

@@ -1,4 +1,4 @@
-//! Alerts: rules that held for their time, each with its begin, end, peak, culprit and next step.
+//! Alerts: rules that held for their hold time, each with its beginning, end, peak, culprits and next step.
 //!
 //! - `rules`: the alert rules, from `rules/alerts.toml` and a user's file
 //! - `engine`: turns ticks into alerts; `hold_tracker`: one rule at one instance; `recent_verdict`: the verdict on the

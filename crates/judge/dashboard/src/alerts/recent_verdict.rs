@@ -5,7 +5,7 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 
 use crate::history::{History, RecentHistory};
 
-/// Length of the judged window.
+/// Shortest judged window.
 const WINDOW_NS: i64 = 30_000_000_000;
 /// Time between verdicts.
 const JUDGE_INTERVAL_NS: i64 = 5_000_000_000;
@@ -15,24 +15,25 @@ const MIN_TICKS: i64 = 6;
 /// Judges the most recent ticks at intervals and keeps the last verdict.
 pub(crate) struct RecentVerdict {
     judge: Judge,
+    /// Time of the last verdict, nanoseconds since 1970 UTC.
     judged_ns: Option<i64>,
     /// The last verdict; `None` where there were too few ticks.
     pub verdict: Option<Verdict>,
 }
 
 impl RecentVerdict {
-    /// Creates a judge for this pack without a verdict yet.
+    /// Creates a judge for this pack, without a verdict so far.
     pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> RecentVerdict {
         let options = JudgeOptions { ceilings, ..JudgeOptions::default() };
         RecentVerdict { judge: Judge::new(vec![pack], options), judged_ns: None, verdict: None }
     }
 
-    /// Nanoseconds of ticks that must be kept, with ticks of this length.
+    /// Length of the judged window where ticks have this length, nanoseconds: ticks must be kept for that long.
     pub fn needed_ns(interval_ns: i64) -> i64 {
         WINDOW_NS.max(interval_ns.saturating_mul(MIN_TICKS))
     }
 
-    /// Judges if the interval has passed since the last verdict; returns true where it judged.
+    /// Judges if the interval between verdicts has passed, or the clock was set back; returns true if it judged.
     pub fn judge_if_due(&mut self, recent: &RecentHistory, time_ns: i64, interval_ns: i64) -> bool {
         if self.judged_ns.is_some_and(|last| (0..JUDGE_INTERVAL_NS).contains(&(time_ns - last))) {
             return false;

@@ -20,8 +20,8 @@ pub fn builtin_alerts() -> Pack {
 /// Everything that is wrong with it, including rules without `alert`.
 pub fn builtin_with_own(file: &str, text: &str) -> Result<Pack, Problems> {
     let own = Pack::load(file, text)?;
-    let quiet = own.rules.iter().filter(|rule| rule.alert.is_none());
-    let wrong: Vec<diskwright_base::Problem> = quiet
+    let without_alert = own.rules.iter().filter(|rule| rule.alert.is_none());
+    let problems: Vec<diskwright_base::Problem> = without_alert
         .map(|rule| diskwright_base::Problem {
             file: file.to_owned(),
             line: rule.line,
@@ -29,11 +29,11 @@ pub fn builtin_with_own(file: &str, text: &str) -> Result<Pack, Problems> {
             message: "needs `alert = { hold = \"30s\" }`, or it never raises one".to_owned(),
         })
         .collect();
-    if !wrong.is_empty() {
-        return Err(Problems(wrong));
+    if !problems.is_empty() {
+        return Err(Problems(problems));
     }
     let mut pack = builtin_alerts();
-    pack.rules.retain(|rule| own.rules.iter().all(|other| other.id != rule.id));
+    pack.rules.retain(|builtin| own.rules.iter().all(|rule| rule.id != builtin.id));
     pack.rules.extend(own.rules);
     for advice in own.advice {
         if pack.advice.iter().all(|known| known.id != advice.id) {
@@ -46,7 +46,7 @@ pub fn builtin_with_own(file: &str, text: &str) -> Result<Pack, Problems> {
 /// Removes the rules with these ids.
 ///
 /// # Errors
-/// An id that no rule has, with the nearest.
+/// An id that no rule has, with the nearest ids.
 pub fn remove_rules(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
     for id in ids {
         check_rule_id(pack, id)?;
@@ -58,13 +58,13 @@ pub fn remove_rules(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
 /// Checks that a rule has this id.
 ///
 /// # Errors
-/// The nearest ids in words.
+/// A sentence that names the nearest ids.
 pub fn check_rule_id(pack: &Pack, id: &str) -> Result<(), String> {
     if pack.find_rule(id).is_some() {
         return Ok(());
     }
-    let near = diskwright_base::user_input::did_you_mean(id, pack.rules.iter().map(|rule| rule.id.as_str()));
-    Err(format!("no alert has the id `{id}`{near}"))
+    let suggestion = diskwright_base::user_input::did_you_mean(id, pack.rules.iter().map(|rule| rule.id.as_str()));
+    Err(format!("no alert has the id `{id}`{suggestion}"))
 }
 
 #[cfg(test)]

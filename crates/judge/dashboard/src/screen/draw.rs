@@ -17,14 +17,14 @@ use super::{ScreenInput, WatchScreen, tables};
 use crate::alerts::Alert;
 use crate::view::DashboardView;
 
-/// Capabilities of the terminal.
+/// Capabilities of the terminal, and the time zone.
 #[derive(Clone, Debug)]
 pub struct ScreenStyle {
-    /// Colours.
+    /// True if it shows colors.
     pub colour: bool,
-    /// Characters beyond ASCII.
+    /// True if it shows characters beyond ASCII.
     pub unicode: bool,
-    /// Local time.
+    /// Time zone of all times shown.
     pub zone: DisplayZone,
 }
 
@@ -37,14 +37,14 @@ pub struct OwnCost {
     pub resident_bytes: Option<f64>,
 }
 
-/// Writes text into cells, within its area, without colours where there are none.
+/// Writes text into the cells of an area, in the style of the terminal.
 pub(super) struct Pen<'b> {
     pub buffer: &'b mut Buffer,
     pub style: &'b ScreenStyle,
     pub area: Rect,
 }
 
-/// Meaning of a text, which determines its style. State is never shown by colour alone.
+/// Meaning of a text, which determines its style. State is never shown by color alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Plain,
@@ -61,17 +61,18 @@ impl Pen<'_> {
     /// Writes a text at a column and row of the area, in at most `columns` columns; returns the number of columns
     /// written.
     pub fn write_text(&mut self, (column, row): (u16, u16), columns: u16, text: &str, tone: Tone) -> u16 {
-        let room = self.area.width.saturating_sub(column).min(columns);
-        if row >= self.area.height || room == 0 {
+        let max_columns = self.area.width.saturating_sub(column).min(columns);
+        if row >= self.area.height || max_columns == 0 {
             return 0;
         }
         let shown = self.clean_text(text);
         let (x, y) = (self.area.x + column, self.area.y + row);
-        let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(room), self.cell_style(tone));
+        let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(max_columns), self.cell_style(tone));
         end - x
     }
 
-    /// Printable form of a text from outside. Pad and cut only this form: its width may differ from that of the text.
+    /// Printable form of a text from outside the program. Pad and cut only this form: its width may differ from that of
+    /// the text.
     pub fn clean_text(&self, text: &str) -> String {
         let clean = diskwright_base::text::printable_line(text);
         if self.style.unicode { clean.into_owned() } else { diskwright_report::text::to_ascii(&clean) }
@@ -93,7 +94,8 @@ impl Pen<'_> {
     }
 }
 
-/// Draws the view into a buffer of any size.
+/// Draws the view into a buffer of any size; notes in `screen` the selection, and where tables and timeline are, for
+/// mouse clicks.
 pub fn draw_screen(
     screen: &mut WatchScreen,
     view: &DashboardView,
@@ -138,11 +140,17 @@ fn draw_heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let host = if view.host.is_empty() { "this machine" } else { &view.host };
     let moment = pen.style.zone.format_moment(view.cursor_ns);
     let length = |(from, to): (i64, i64)| diskwright_report::time::format_duration((to - from) as f64 * 1e-9);
-    let rest = format!("  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
+    let details =
+        format!("  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
     let width = pen.area.width;
-    // a long name is cut in favour of the time, but not below eight columns
-    let room = usize::from(width).saturating_sub(rest.len()).max(8);
-    pen.write_text((0, 0), width, &format!("{}{rest}", cut_text(&pen.clean_text(host), room, "~")), Tone::Strong);
+    // a long host name is cut so that the time fits, but not below eight columns
+    let host_columns = usize::from(width).saturating_sub(details.len()).max(8);
+    pen.write_text(
+        (0, 0),
+        width,
+        &format!("{}{details}", cut_text(&pen.clean_text(host), host_columns, "~")),
+        Tone::Strong,
+    );
 }
 
 /// Draws the verdict and its first advice.
@@ -162,41 +170,42 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     let lines = wrap(&pen.clean_text(&verdict.sentence), usize::from(width), 0);
     pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
     let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
-    // the sentence includes the evidence; a long one is cut in favour of the advice
+    // the sentence includes the evidence; a long sentence is cut so that the advice fits
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =
         lines.get(1).map(|line| format!("{}{more}", cut_text(line, usize::from(width).saturating_sub(more.len()), "")));
-    let below = second.into_iter().chain(advice);
-    for (row, text) in (2..layout::HEADER_ROWS).zip(below) {
+    let further_lines = second.into_iter().chain(advice);
+    for (row, text) in (2..layout::HEADER_ROWS).zip(further_lines) {
         pen.write_text((0, row), width, &cut_text(&pen.clean_text(&text), usize::from(width), "..."), Tone::Plain);
     }
 }
 
 /// Alerts that are open at the cursor, the most severe first, the newest of these first.
 fn current_alerts(view: &DashboardView) -> Vec<&Alert> {
-    let lasts =
+    let is_open =
         |alert: &&Alert| alert.begin_ns <= view.cursor_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= view.cursor_ns);
-    let mut alerts: Vec<&Alert> = view.alerts.iter().filter(lasts).collect();
+    let mut alerts: Vec<&Alert> = view.alerts.iter().filter(is_open).collect();
     alerts.sort_by_key(|alert| std::cmp::Reverse((alert.severity, alert.begin_ns)));
     alerts
 }
 
-/// Draws a line for each alert, as far as there is room; the last line has the number of further ones.
+/// Draws a line for each alert, in at most `rows` rows; the last line ends with the number of alerts that are not
+/// shown.
 fn draw_alerts(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
     let width = pen.area.width;
     for (alert, row) in alerts.iter().zip(0..rows) {
         let more = alerts.len().saturating_sub(usize::from(rows));
         let more = if row + 1 == rows && more > 0 { format!("  (+{more}, press a)") } else { String::new() };
         let since = since_text(&pen.style.zone, alert.begin_ns, now_ns);
-        let room = usize::from(width).saturating_sub(more.len());
+        let text_columns = usize::from(width).saturating_sub(more.len());
         let text = pen.clean_text(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence));
-        let text = cut_text(&text, room, "...");
+        let text = cut_text(&text, text_columns, "...");
         let tone = if alert.severity == Severity::Critical { Tone::Bad } else { Tone::Warn };
         pen.write_text((0, layout::HEADER_ROWS + row), width, &format!("{text}{more}"), tone);
     }
 }
 
-/// Time of the day, with the date where it is another day than `now_ns`.
+/// Time of the day; with the date where that is not the date of `now_ns`.
 fn since_text(zone: &DisplayZone, time_ns: i64, now_ns: i64) -> String {
     let (then, now) = (zone.format_moment(time_ns), zone.format_moment(now_ns));
     let is_same_day = then.get(..10) == now.get(..10);
@@ -209,28 +218,31 @@ fn draw_strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
         pen.write_text((0, row), 11, &strip.title, Tone::Strong);
         let mut column = 11;
         for (title, value) in &strip.values {
-            let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
-            let sign = if waits { "!" } else { "" };
+            let is_waiting = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
+            let sign = if is_waiting { "!" } else { "" };
             let shown = format!("{}{sign}", format_figure(*value, display_unit(&title.counter, &title.unit)));
-            let room = if title.unit == "fraction" { 5 } else { figures::MAX_WIDTH };
-            let text = format!("{} {shown:<room$}", pen.clean_text(&title.title));
+            let width = if title.unit == "fraction" { 5 } else { figures::MAX_WIDTH };
+            let text = format!("{} {shown:<width$}", pen.clean_text(&title.title));
             let columns = u16::try_from(diskwright_report::text::display_width(&text)).unwrap_or(u16::MAX);
+            // the last value needs no space after it
             if column + columns > pen.area.width + 1 {
                 break;
             }
-            column += pen.write_text((column, row), columns, &text, if waits { Tone::Warn } else { Tone::Plain }) + 1;
+            column +=
+                pen.write_text((column, row), columns, &text, if is_waiting { Tone::Warn } else { Tone::Plain }) + 1;
         }
     }
 }
 
 /// Draws the quantity over time, marks, cursor, and times.
 fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, layout: &ScreenLayout) {
+    // a low screen has no rows for it below the devices
     if layout.timeline < layout.strips {
         return;
     }
     let columns = pen.area.width.saturating_sub(2).max(1);
     screen.timeline_area = (layout.timeline, 1, columns);
-    let place = |time_ns: i64| {
+    let column_at = |time_ns: i64| {
         let share = (time_ns - view.span.0) as f64 / (view.span.1 - view.span.0).max(1) as f64;
         1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
     };
@@ -239,8 +251,8 @@ fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardVi
         true => format!("{}, at most {}", view.timeline.title, format_value(largest, &view.timeline.unit)),
         false => format!("{}: not recorded in this time", view.timeline.title),
     };
-    let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
-    let text = near.map_or(title, |mark| format!("{}: {}", mark.kind, mark.text));
+    let mark_at_cursor = view.marks.iter().rev().find(|mark| column_at(mark.time_ns) == column_at(view.cursor_ns));
+    let text = mark_at_cursor.map_or(title, |mark| format!("{}: {}", mark.kind, mark.text));
     pen.write_text((1, layout.timeline), columns, &text, Tone::Dim);
     let values: Vec<f64> = view.timeline.max.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
     let full = (view.timeline.unit == "fraction").then_some(1.0);
@@ -253,12 +265,12 @@ fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardVi
             "alert" => ("A", Tone::Bad),
             _ => ("!", Tone::Warn),
         };
-        pen.write_text((place(mark.time_ns), layout.timeline + 2), 1, sign, tone);
+        pen.write_text((column_at(mark.time_ns), layout.timeline + 2), 1, sign, tone);
     }
-    pen.write_text((place(view.cursor_ns), layout.timeline + 2), 1, "^", Tone::Strong);
+    pen.write_text((column_at(view.cursor_ns), layout.timeline + 2), 1, "^", Tone::Strong);
     for mark in pen.style.zone.axis_marks(view.span.0, view.span.1, usize::from(columns / 12)) {
         // a label that is cut off would read as another time
-        let column = place(mark.time_ns);
+        let column = column_at(mark.time_ns);
         if usize::from(column) + diskwright_report::text::display_width(&mark.label) <= usize::from(pen.area.width) {
             pen.write_text((column, layout.timeline + 3), 12, &mark.label, Tone::Dim);
         }
@@ -292,8 +304,8 @@ fn draw_footer(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     }
 }
 
-/// Draws a page of text from a line on; scrolling is limited to its end.
-fn draw_page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
+/// Draws a page of text, from its line number `first_line` on; limits that number so that the last page is full.
+fn draw_page(pen: &mut Pen<'_>, text: &str, first_line: &mut usize) {
     let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
     // long lines are wrapped; tables that fit stay unchanged
     let fold = |line: String| match diskwright_report::text::display_width(&line) > usize::from(width) {
@@ -301,15 +313,19 @@ fn draw_page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
         false => vec![line],
     };
     let folded: Vec<String> = text.lines().map(|line| pen.clean_text(line)).flat_map(fold).collect();
-    let over = folded.len().saturating_sub(usize::from(rows));
-    *from = (*from).min(over);
-    for (line, row) in folded.iter().skip(*from).zip(0..rows) {
+    let hidden_lines = folded.len().saturating_sub(usize::from(rows));
+    *first_line = (*first_line).min(hidden_lines);
+    for (line, row) in folded.iter().skip(*first_line).zip(0..rows) {
         pen.write_text((0, row), width, line, Tone::Plain);
     }
-    let keys = if over == 0 { "any key: back" } else { "up, down: scroll   any other key: back" };
-    let last = (*from + usize::from(rows)).min(folded.len());
-    let place = if over == 0 { String::new() } else { format!("   lines {}-{last} of {}", *from + 1, folded.len()) };
-    pen.write_text((0, rows), width, &format!("{keys}{place}"), Tone::Dim);
+    let keys = if hidden_lines == 0 { "any key: back" } else { "up, down: scroll   any other key: back" };
+    let last = (*first_line + usize::from(rows)).min(folded.len());
+    let position = if hidden_lines == 0 {
+        String::new()
+    } else {
+        format!("   lines {}-{last} of {}", *first_line + 1, folded.len())
+    };
+    pen.write_text((0, rows), width, &format!("{keys}{position}"), Tone::Dim);
 }
 
 /// Draws the list of keys and the explanation of the selected column.
@@ -324,13 +340,16 @@ fn draw_help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     row += 1;
     let (title, counter, text) = help::explain_column(view, screen.column);
     pen.write_text((0, row), 13, &title, Tone::Strong);
-    let room = usize::from(width.saturating_sub(13));
-    let lines = wrap(&format!("{counter}: {text}"), room, 0);
+    let text_columns = usize::from(width.saturating_sub(13));
+    let lines = wrap(&format!("{counter}: {text}"), text_columns, 0);
     let rows = usize::from(pen.area.height.saturating_sub(row)).max(1);
     for (index, line) in lines.iter().take(rows).enumerate() {
         let is_cut = index + 1 == rows && lines.len() > rows;
-        let text =
-            if is_cut { format!("{} ... (e)", cut_text(line, room.saturating_sub(8), "")) } else { line.clone() };
+        let text = if is_cut {
+            format!("{} ... (e)", cut_text(line, text_columns.saturating_sub(8), ""))
+        } else {
+            line.clone()
+        };
         pen.write_text((13, row), width, &text, Tone::Plain);
         row += 1;
     }

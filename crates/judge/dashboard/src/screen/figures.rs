@@ -1,8 +1,8 @@
-//! Numbers in tables: three digits and a letter, so that they have a fixed small width.
+//! Numbers in tables: three digits and a unit of one or two letters, so that each fits a narrow column.
 
 use diskwright_base::byte_size::ByteSize;
 
-/// The widest that [`format_figure`] gives.
+/// Largest width of a text of [`format_figure`], columns.
 pub(super) const MAX_WIDTH: usize = 6;
 
 /// Letters of the powers of a thousand.

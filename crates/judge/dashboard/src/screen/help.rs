@@ -30,7 +30,7 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("?, h, q", "these keys; quit. ctrl-z suspends, ctrl-l redraws"),
 ];
 
-/// Explanation of a column of the devices: title, counter, and text with its pitfalls.
+/// Explanation of a column of the devices: its title, its counter, and the text, pitfalls included.
 pub(super) fn explain_column(view: &DashboardView, position: usize) -> (String, String, String) {
     let DeviceColumn::Panel(index) = DeviceColumn::at_position(view, position) else {
         let text = "Load as a share of the device's measured maximum, by requests or by bytes, whichever is larger. \

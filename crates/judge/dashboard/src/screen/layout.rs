@@ -1,7 +1,7 @@
 //! Layout of the screen in rows. Every part has a minimum size; further rows go to the devices first, then to the
 //! processes.
 
-/// Columns of a device's history.
+/// Width of a device's history, columns.
 pub(super) const HISTORY_COLUMNS: usize = 16;
 /// Rows of the timeline: title, values, marks, times.
 pub(super) const TIMELINE_ROWS: u16 = 4;
@@ -31,10 +31,10 @@ pub(super) const HEADER_ROWS: u16 = 4;
 /// Divides a screen of `rows` rows, of which the first `top` are taken, among devices, strips and processes.
 pub(super) fn divide_rows(rows: u16, top: u16, devices: usize, strips: usize, processes: usize) -> ScreenLayout {
     let to_rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
-    // rows left after the top, the heading and one row of devices, the timeline, and the line of keys
+    // rows left after the top, the heading and one row of devices, the timeline, and the footer
     let mut free = rows.saturating_sub(top + 2 + TIMELINE_ROWS + 1);
-    let mut take = |wanted: u16| {
-        let taken = wanted.min(free);
+    let mut take = |max_rows: u16| {
+        let taken = max_rows.min(free);
         free -= taken;
         taken
     };

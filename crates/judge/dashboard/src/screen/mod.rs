@@ -18,12 +18,12 @@ use crate::view::{DashboardView, ViewWindow};
 const SECOND: i64 = 1_000_000_000;
 /// Lengths of the timeline, seconds, shortest first.
 const TIMELINE_SPANS_S: [i64; 12] = [60, 120, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 604_800, 2_419_200];
-/// Lengths of the judged stretch, seconds.
+/// Lengths of the judged stretch, seconds, shortest first.
 const JUDGED_SPANS_S: [i64; 6] = [10, 60, 300, 900, 3600, 14_400];
 
-/// A stretch is judged again after this fraction of its length.
+/// A screen that follows the end judges this many times in the length of a judged stretch.
 const STEPS_PER_JUDGED_SPAN: i64 = 12;
-/// Longest time after which a stretch is judged again.
+/// Longest time after which it judges again.
 const MAX_STEP_NS: i64 = 60 * SECOND;
 
 /// A key or a mouse action.
@@ -92,9 +92,9 @@ pub(crate) enum ScreenInput {
 /// Position of the table of devices in the last drawing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeviceArea {
-    /// Row of the heading.
+    /// Row of the heading, from the top.
     pub top: u16,
-    /// Rows below it.
+    /// Number of rows below the heading.
     pub rows: u16,
     /// Position of the first device that is shown.
     pub first: usize,
@@ -107,20 +107,24 @@ pub(crate) struct DeviceArea {
 pub struct WatchScreen {
     /// Time of the cursor; `None` follows the end.
     cursor: Option<i64>,
-    /// Index in the lengths of the timeline.
+    /// Index in [`TIMELINE_SPANS_S`].
     span_index: usize,
-    /// Index in the lengths of the judged stretch.
+    /// Index in [`JUDGED_SPANS_S`].
     judged_index: usize,
+    /// Length of the stretch over which values are averaged.
     shown_ns: i64,
+    /// Usual time between ticks.
     interval_ns: i64,
     /// Start of the timeline; it stays while the cursor moves inside it.
     start: Option<i64>,
+    /// Number of the timeline quantity; see [`ViewWindow::quantity`].
     quantity: usize,
     pub(crate) order: ProcessOrder,
     /// Stacked devices have rows too.
     all_devices: bool,
     /// The column that devices are sorted by; `None` for the machine's order.
     pub(crate) sorted: Option<usize>,
+    /// Position of the selected device among the shown ones.
     pub(crate) selected: usize,
     /// The selected device's name: it stays selected when it moves to another row.
     selected_name: Option<String>,
@@ -148,14 +152,15 @@ impl WatchScreen {
     /// a log.
     pub fn new(is_live: bool, interval_ns: i64, length_ns: i64) -> WatchScreen {
         let fits = |length: &i64| *length * SECOND >= length_ns;
-        let span =
+        let span_index =
             if is_live { 3 } else { TIMELINE_SPANS_S.iter().position(fits).unwrap_or(TIMELINE_SPANS_S.len() - 1) };
         let interval_ns = interval_ns.max(SECOND / 100);
-        let enough = |length: &i64| *length * SECOND >= interval_ns.saturating_mul(6);
+        // a verdict needs some ticks
+        let has_ticks = |length: &i64| *length * SECOND >= interval_ns.saturating_mul(6);
         WatchScreen {
             cursor: None,
-            span_index: span,
-            judged_index: JUDGED_SPANS_S.iter().position(enough).unwrap_or(JUDGED_SPANS_S.len() - 1).max(1),
+            span_index,
+            judged_index: JUDGED_SPANS_S.iter().position(has_ticks).unwrap_or(JUDGED_SPANS_S.len() - 1).max(1),
             shown_ns: (5 * SECOND).max(interval_ns),
             interval_ns,
             start: None,
@@ -217,9 +222,9 @@ impl WatchScreen {
             Some(name) => match devices.iter().position(|row| row.name == *name) {
                 Some(index) => self.selected = index,
                 None => {
-                    let hidden = format!("the filter `{}` hides {name}; / changes it", self.filter);
-                    let gone = format!("{name} does not exist at this time");
-                    self.missing = Some(if name.contains(&self.filter) { gone } else { hidden });
+                    let hidden_text = format!("the filter `{}` hides {name}; / changes it", self.filter);
+                    let gone_text = format!("{name} does not exist at this time");
+                    self.missing = Some(if name.contains(&self.filter) { gone_text } else { hidden_text });
                     self.selected = self.selected.min(last);
                 }
             },
@@ -227,7 +232,7 @@ impl WatchScreen {
         }
     }
 
-    /// Selects the device at a position; the next drawing finds it by its name.
+    /// Selects the device at a position among the shown ones; the next drawing finds it by its name.
     fn select_device(&mut self, index: usize, view: &DashboardView) {
         let rows = tables::visible_devices(self, view, self.table.rows);
         let index = index.min(rows.len().saturating_sub(1));
@@ -277,14 +282,14 @@ impl WatchScreen {
             return self.handle_page_key(key);
         }
         // several keys may be pressed before the next drawing
-        let here = self.cursor.unwrap_or(view.cursor_ns).clamp(first, last);
-        let page = TIMELINE_SPANS_S[self.span_index] * SECOND / 10;
+        let cursor_ns = self.cursor.unwrap_or(view.cursor_ns).clamp(first, last);
+        let page_ns = TIMELINE_SPANS_S[self.span_index] * SECOND / 10;
         match key {
             ScreenKey::Char('q') => return ScreenAction::Quit,
-            ScreenKey::Left => self.move_cursor(here - self.interval_ns, (first, last)),
-            ScreenKey::Right => self.move_cursor(here + self.interval_ns, (first, last)),
-            ScreenKey::PageUp | ScreenKey::Wheel(true) => self.move_cursor(here - page, (first, last)),
-            ScreenKey::PageDown | ScreenKey::Wheel(false) => self.move_cursor(here + page, (first, last)),
+            ScreenKey::Left => self.move_cursor(cursor_ns - self.interval_ns, (first, last)),
+            ScreenKey::Right => self.move_cursor(cursor_ns + self.interval_ns, (first, last)),
+            ScreenKey::PageUp | ScreenKey::Wheel(true) => self.move_cursor(cursor_ns - page_ns, (first, last)),
+            ScreenKey::PageDown | ScreenKey::Wheel(false) => self.move_cursor(cursor_ns + page_ns, (first, last)),
             ScreenKey::Home => self.move_cursor(first, (first, last)),
             ScreenKey::End => self.cursor = None,
             ScreenKey::Up => self.select_device(self.selected.saturating_sub(1), view),
@@ -295,15 +300,15 @@ impl WatchScreen {
             }
             ScreenKey::Enter => self.explain_selected_column(view),
             ScreenKey::Click(column, row) => self.handle_click((column, row), view, (first, last)),
-            ScreenKey::Char(letter) => return self.handle_letter(letter, view, here, (first, last)),
+            ScreenKey::Char(letter) => return self.handle_letter(letter, view, cursor_ns, (first, last)),
             _ => {}
         }
         ScreenAction::Redraw
     }
 
-    fn handle_letter(&mut self, letter: char, view: &DashboardView, here: i64, range: (i64, i64)) -> ScreenAction {
+    fn handle_letter(&mut self, letter: char, view: &DashboardView, cursor_ns: i64, range: (i64, i64)) -> ScreenAction {
         match letter {
-            ' ' => self.cursor = if self.cursor.is_some() { None } else { Some(here) },
+            ' ' => self.cursor = if self.cursor.is_some() { None } else { Some(cursor_ns) },
             '+' | '=' => self.span_index = self.span_index.saturating_sub(1),
             '-' => self.span_index = (self.span_index + 1).min(TIMELINE_SPANS_S.len() - 1),
             'j' => self.judged_index = (self.judged_index + 1) % JUDGED_SPANS_S.len(),
@@ -322,13 +327,13 @@ impl WatchScreen {
             'a' => self.show_page(alert_list(view)),
             'g' => self.input = Some((ScreenInput::Time, String::new())),
             '?' | 'h' => self.help = true,
-            'm' => self.input = Some((ScreenInput::Mark(here), String::new())),
+            'm' => self.input = Some((ScreenInput::Mark(cursor_ns), String::new())),
             '/' => self.input = Some((ScreenInput::Filter, self.filter.clone())),
-            '[' | ']' => self.jump_to_mark(letter == ']', view, here, range),
+            '[' | ']' => self.jump_to_mark(letter == ']', view, cursor_ns, range),
             'c' => match self.anchor.take() {
-                Some(first) => return ScreenAction::Compare(first, self.judged_stretch(view, here)),
+                Some(first) => return ScreenAction::Compare(first, self.judged_stretch(view, cursor_ns)),
                 None => {
-                    self.anchor = Some(self.judged_stretch(view, here));
+                    self.anchor = Some(self.judged_stretch(view, cursor_ns));
                     self.show_message("first stretch marked; go to the second and press c");
                 }
             },
@@ -338,12 +343,12 @@ impl WatchScreen {
     }
 
     /// The judged stretch at a time: that of the view, unless keys have changed the time or the length since.
-    fn judged_stretch(&self, view: &DashboardView, here: i64) -> (i64, i64) {
+    fn judged_stretch(&self, view: &DashboardView, cursor_ns: i64) -> (i64, i64) {
         let length = JUDGED_SPANS_S[self.judged_index] * SECOND;
-        if here == view.cursor_ns && view.judged.1 - view.judged.0 == length {
+        if cursor_ns == view.cursor_ns && view.judged.1 - view.judged.0 == length {
             return view.judged;
         }
-        let end = here - here.rem_euclid((length / STEPS_PER_JUDGED_SPAN).min(MAX_STEP_NS));
+        let end = cursor_ns - cursor_ns.rem_euclid((length / STEPS_PER_JUDGED_SPAN).min(MAX_STEP_NS));
         (end - length, end)
     }
 
@@ -353,7 +358,7 @@ impl WatchScreen {
             ScreenKey::Escape => return ScreenAction::Redraw,
             ScreenKey::Enter => match input {
                 ScreenInput::Mark(_) if text.trim().is_empty() => {}
-                ScreenInput::Mark(here) => return ScreenAction::Mark(here, text),
+                ScreenInput::Mark(time_ns) => return ScreenAction::Mark(time_ns, text),
                 ScreenInput::Filter => self.filter = text,
                 ScreenInput::Time if text.trim().is_empty() => {}
                 ScreenInput::Time => return ScreenAction::Goto(text),
@@ -388,17 +393,17 @@ impl WatchScreen {
         ScreenAction::Redraw
     }
 
-    /// Moves the cursor; at the end it follows again.
+    /// Moves the cursor; at the end of the range it follows the end again.
     fn move_cursor(&mut self, to: i64, (first, last): (i64, i64)) {
         self.cursor = if to >= last { None } else { Some(to.max(first)) };
     }
 
     /// Moves the cursor to the next or previous mark.
-    fn jump_to_mark(&mut self, forward: bool, view: &DashboardView, here: i64, range: (i64, i64)) {
+    fn jump_to_mark(&mut self, forward: bool, view: &DashboardView, cursor_ns: i64, range: (i64, i64)) {
         let times = || view.marks.iter().map(|mark| mark.time_ns);
         let found = match forward {
-            true => times().filter(|time| *time > here).min(),
-            false => times().filter(|time| *time < here).max(),
+            true => times().filter(|time| *time > cursor_ns).min(),
+            false => times().filter(|time| *time < cursor_ns).max(),
         };
         match found {
             Some(time) => self.move_cursor(time, range),
@@ -414,26 +419,27 @@ impl WatchScreen {
 
     fn handle_click(&mut self, (column, row): (u16, u16), view: &DashboardView, range: (i64, i64)) {
         let span = view.span;
-        let in_table = (self.table.top..=self.table.top + self.table.rows).contains(&row);
-        if in_table {
-            let place = usize::from(column).checked_sub(tables::NAME_WIDTH).map(|right| right / tables::VALUE_WIDTH);
+        let is_in_table = (self.table.top..=self.table.top + self.table.rows).contains(&row);
+        if is_in_table {
+            let index = usize::from(column).checked_sub(tables::NAME_WIDTH).map(|offset| offset / tables::VALUE_WIDTH);
             if row > self.table.top {
                 self.select_device(self.table.first + usize::from(row - self.table.top - 1), view);
             }
-            if let Some(column) = place.and_then(|place| self.table.columns.get(place).copied()) {
+            if let Some(column) = index.and_then(|index| self.table.columns.get(index).copied()) {
                 self.select_column(column, view);
             }
         }
         let (top, left, columns) = self.timeline_area;
-        let on_line = (top..top + layout::TIMELINE_ROWS).contains(&row) && (left..left + columns).contains(&column);
-        if on_line {
+        let is_on_timeline =
+            (top..top + layout::TIMELINE_ROWS).contains(&row) && (left..left + columns).contains(&column);
+        if is_on_timeline {
             let share = (f64::from(column - left) + 0.5) / f64::from(columns.max(1));
             self.move_cursor(span.0 + (share * (span.1 - span.0) as f64) as i64, range);
         }
     }
 }
 
-/// Page with all alerts of the timeline.
+/// Text of a page with all alerts of the timeline, the newest first.
 fn alert_list(view: &DashboardView) -> String {
     if view.alerts.is_empty() {
         return "no alert in this timeline; press - for a longer one\n".into();

@@ -28,7 +28,7 @@ const MAX_WIDTH_WITHOUT_CGROUPS: u16 = 120;
 /// A column of the table of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeviceColumn {
-    /// A column of the panel, by its index.
+    /// A column of the panel, by its position there.
     Panel(usize),
     /// The share of the device's ceiling in use, which follows the panel's columns.
     Ceiling,
@@ -95,8 +95,8 @@ fn sort_level(value: f64) -> i32 {
 
 /// Processes that match the filter by name or cgroup, in the chosen order.
 pub(super) fn visible_processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
-    let shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
-    let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(shown).collect();
+    let is_shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
+    let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(is_shown).collect();
     rows.sort_by_key(|row| (std::cmp::Reverse(sort_level(screen.order.sort_value(row))), row.pid));
     rows
 }
@@ -112,7 +112,8 @@ fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<
         return (first..first + fit).collect();
     }
     let fit = max_columns.saturating_sub(1).min(count);
-    let first = if screen.column < count { (screen.column + 1).saturating_sub(fit) } else { 0 };
+    // the ceiling is always shown; selecting it scrolls to the last of the other columns
+    let first = (screen.column + 1).min(count).saturating_sub(fit);
     (first..first + fit).chain([count]).collect()
 }
 
@@ -126,26 +127,26 @@ pub(super) fn draw_devices(
 ) {
     let width = pen.area.width;
     let columns = shown_columns(screen, view, width);
-    let shown = usize::from(layout.device_rows);
-    let first = (screen.selected + 1).saturating_sub(shown).min(rows.len().saturating_sub(shown));
-    // the number of further devices replaces the title of the name column
-    let below = rows.len().saturating_sub(first + shown);
+    let max_rows = usize::from(layout.device_rows);
+    let first = (screen.selected + 1).saturating_sub(max_rows).min(rows.len().saturating_sub(max_rows));
+    // the number of devices below the shown ones joins the title of the name column
+    let below = rows.len().saturating_sub(first + max_rows);
     let name = if below > 0 { format!("dev +{below}") } else { "device".to_owned() };
-    let is_moved = columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len());
-    let name = if is_moved { format!("{} <", cut_text(&name, NAME_WIDTH - 3, "")) } else { name };
+    let is_scrolled = columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len());
+    let name = if is_scrolled { format!("{} <", cut_text(&name, NAME_WIDTH - 3, "")) } else { name };
     pen.write_text(
         (0, layout.devices),
         width,
         &pad_right(&cut_text(&name, NAME_WIDTH - 1, ""), NAME_WIDTH),
         Tone::Strong,
     );
-    for (place, position) in columns.iter().enumerate() {
+    for (index, position) in columns.iter().enumerate() {
         let sorted = if screen.sorted == Some(*position) { "*" } else { "" };
         let title = format!("{sorted}{}", DeviceColumn::at_position(view, *position).title(view));
         let text = pad_left(&cut_text(&pen.clean_text(&title), VALUE_WIDTH - 1, ""), VALUE_WIDTH - 1);
         let tone = if *position == screen.column { Tone::Inverse } else { Tone::Strong };
         // after the space that separates the columns, which is not highlighted
-        let left = u16::try_from(NAME_WIDTH + place * VALUE_WIDTH + 1).unwrap_or(u16::MAX);
+        let left = u16::try_from(NAME_WIDTH + index * VALUE_WIDTH + 1).unwrap_or(u16::MAX);
         pen.write_text((left, layout.devices), width, &text, tone);
     }
     screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
@@ -157,13 +158,14 @@ pub(super) fn draw_devices(
         pen.write_text((0, layout.devices + 1), width, &text, Tone::Dim);
         return;
     }
-    let visible = rows.iter().enumerate().skip(first).take(shown);
+    let visible = rows.iter().enumerate().skip(first).take(max_rows);
     for ((index, row), line) in visible.zip(layout.devices + 1..) {
         let is_selected = index == screen.selected && rows.len() > 1;
         draw_device(pen, screen, view, row, line, is_selected);
     }
 }
 
+/// Draws a device's row, with the columns that [`draw_devices`] has chosen.
 fn draw_device(
     pen: &mut Pen<'_>,
     screen: &WatchScreen,
@@ -173,7 +175,7 @@ fn draw_device(
     is_selected: bool,
 ) {
     let is_blamed = is_blamed(row, view);
-    // a sign shows the state, and a colour does, too, on a screen that has colours
+    // state is shown by a sign, and by color only in addition
     let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean_text(&row.name));
     let cells: String = screen.table.columns.iter().fold(String::new(), |text, position| {
         let column = DeviceColumn::at_position(view, *position);
@@ -189,7 +191,7 @@ fn draw_device(
     draw_history(pen, row, (used + 1, line));
 }
 
-/// Draws the device's quantity over the timeline, where there is room.
+/// Draws the device's history, if the columns after its values are enough.
 fn draw_history(pen: &mut Pen<'_>, row: &DeviceRow, (column, line): (u16, u16)) {
     if usize::from(pen.area.width.saturating_sub(column)) < HISTORY_COLUMNS {
         return;
@@ -209,10 +211,10 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         .iter()
         .map(|title| pad_left(title, PROCESS_VALUE_WIDTH))
         .collect();
-    let by = format!("process, by {}", screen.order.title());
+    let name_title = format!("process, by {}", screen.order.title());
     let heading = format!(
         "{}{}{titles}",
-        pad_right(&cut_text(&by, PROCESS_NAME_WIDTH, ""), PROCESS_NAME_WIDTH),
+        pad_right(&cut_text(&name_title, PROCESS_NAME_WIDTH, ""), PROCESS_NAME_WIDTH),
         pad_left("pid", PROCESS_ID_WIDTH)
     );
     pen.write_text((0, layout.processes), width, &heading, Tone::Strong);

@@ -16,7 +16,7 @@ use crate::answer::rule_outcome::{
     CPU_QUOTA_PREFIX, RuleOutcome, build_finding, find_episodes, is_memory_unrelated_to_disk, is_unrelated_to_disk,
     leading_condition, rule_outcomes, separate_explained,
 };
-use crate::answer::sentences::{Approach, describe_approach, one_thread_sentence, quantity_label, verdict_sentence};
+use crate::answer::sentences::{NearMiss, describe_near_miss, one_thread_sentence, quantity_label, verdict_sentence};
 use crate::answer::verdict::*;
 use crate::compile::split_cgroup_device;
 use crate::culprits::BlamedDisk;
@@ -26,7 +26,7 @@ use crate::trends::{Trend, find_trends};
 
 /// Largest number of rules named when a bottleneck is ruled out.
 const MAX_REASONS: usize = 3;
-/// Objects of rules and findings that the verdict treats in their own ways.
+/// Objects of rules that need special treatment here.
 const PHYSICAL_DISK: &str = "physical_disk";
 const CGROUP: &str = "cgroup";
 const MACHINE: &str = "machine";
@@ -55,10 +55,12 @@ struct PackAnswer<'a> {
     pack: &'a Pack,
     /// Outcomes of all rules at all instances.
     outcomes: Vec<RuleOutcome<'a>>,
-    /// Those that held and that nothing else explains; those of the bottleneck first, then the strongest.
+    /// The rules that held and that no other rule explains; those of the bottleneck first, then the strongest.
     findings: Vec<Finding>,
+    /// The rules that held and that another rule explains.
     explained: Vec<SetAsideFinding>,
     ranking: Vec<Rank>,
+    /// The rules that could not be judged.
     unjudged: Vec<UnjudgedRule>,
     /// Memory is short only in cgroups that do not use the blamed disk.
     is_memory_unrelated: bool,
@@ -147,8 +149,8 @@ impl<'a> PackAnswer<'a> {
     /// Instance that the verdict names; empty for the machine as a whole.
     fn instance(&self) -> String {
         let Some(first) = self.leading_finding() else { return String::new() };
-        let same = self.findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
-        bottleneck_instance(self.observed, first.bottleneck, &first.object, &first.instance, same)
+        let of_same_rule = self.findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
+        bottleneck_instance(self.observed, first.bottleneck, &first.object, &first.instance, of_same_rule)
     }
 
     fn phases(&self, instance: &str, confidence: f64) -> Vec<VerdictPhase> {
@@ -178,9 +180,9 @@ impl<'a> PackAnswer<'a> {
     /// Label of the leading quantity of a finding.
     fn quantity_label(&self, finding: &Finding) -> Option<String> {
         let rule = self.pack.find_rule(&finding.rule)?;
-        let is_same = |o: &&RuleOutcome<'_>| o.rule.id == rule.id && o.stream.instance == finding.instance;
+        let is_same = |o: &&RuleOutcome<'_>| o.rule.id == rule.id && o.progress.instance == finding.instance;
         let outcome = self.outcomes.iter().find(is_same)?;
-        rule.conditions().nth(leading_condition(rule, outcome.stream)).map(quantity_label)
+        rule.conditions().nth(leading_condition(rule, outcome.progress)).map(quantity_label)
     }
 
     fn no_bottleneck_sentence(&self) -> String {
@@ -273,11 +275,11 @@ impl<'a> PackAnswer<'a> {
         list
     }
 
-    /// True for bottlenecks of disks while the queue on a disk is unexplained: each of them may be its cause.
+    /// True for the bottlenecks that may cause a queue on a disk, while no rule explains such a queue.
     fn cannot_exclude(&self, bottleneck: Bottleneck) -> bool {
         let is_unexplained =
             |o: &RuleOutcome<'_>| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != MACHINE;
-        let of_disks = matches!(
+        let may_cause_queue = matches!(
             bottleneck,
             Bottleneck::Disk
                 | Bottleneck::Channel
@@ -285,7 +287,7 @@ impl<'a> PackAnswer<'a> {
                 | Bottleneck::Application
                 | Bottleneck::Throttle
         );
-        of_disks && self.bottleneck == Bottleneck::Unknown && self.outcomes.iter().any(is_unexplained)
+        may_cause_queue && self.bottleneck == Bottleneck::Unknown && self.outcomes.iter().any(is_unexplained)
     }
 
     /// Reason against a bottleneck; `None` where the pack could not judge it.
@@ -297,8 +299,8 @@ impl<'a> PackAnswer<'a> {
             return None;
         }
         if let Some(aside) = self.explained.iter().find(|s| s.bottleneck == bottleneck) {
-            let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
-            return Some(format!("{place}{}, but {}", aside.title, aside.because));
+            let subject = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
+            return Some(format!("{subject}{}, but {}", aside.title, aside.because));
         }
         Some(match self.ranking.iter().find(|r| r.bottleneck == bottleneck) {
             Some(rank) => weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_unrelated),
@@ -328,23 +330,23 @@ impl<'a> PackAnswer<'a> {
 
     /// Load and device of a finding, from its evidence and the topology.
     fn load_facts<'f>(&self, finding: &'f Finding) -> LoadFacts<'f> {
-        let of = |name: &str| {
-            let is = |counter: &str| {
+        let value = |name: &str| {
+            let is_named = |counter: &str| {
                 counter.split_once('.').is_some_and(|(object, n)| object == finding.object && n == name)
             };
-            finding.evidence.iter().find(|e| is(&e.counter)).and_then(|e| e.value)
+            finding.evidence.iter().find(|e| is_named(&e.counter)).and_then(|e| e.value)
         };
         let device = self.observed.topology.as_ref().and_then(|t| t.find_device(&finding.instance));
         LoadFacts {
             object: &finding.object,
             class: device.map(|d| d.class),
-            reads_per_s: of("reads_per_s"),
-            writes_per_s: of("writes_per_s"),
-            read_bytes_per_s: of("read_bytes_per_s"),
-            write_bytes_per_s: of("write_bytes_per_s"),
-            transfers_per_s: of("transfers_per_s"),
-            bytes_per_s: of("bytes_per_s"),
-            in_flight: of("avg_queue_length"),
+            reads_per_s: value("reads_per_s"),
+            writes_per_s: value("writes_per_s"),
+            read_bytes_per_s: value("read_bytes_per_s"),
+            write_bytes_per_s: value("write_bytes_per_s"),
+            transfers_per_s: value("transfers_per_s"),
+            bytes_per_s: value("bytes_per_s"),
+            in_flight: value("avg_queue_length"),
             write_cache_on: device.is_some_and(|d| d.write_cache.as_deref() == Some("write back")),
         }
     }
@@ -365,8 +367,8 @@ fn cgroup_path(instance: &str) -> &str {
     split_cgroup_device(instance).map_or(instance, |(path, _)| path)
 }
 
-/// Sort key: how far a finding's value is beyond its limit. A quantity that must not be low and is zero
-/// is furthest beyond it.
+/// Sort key: how far a finding's value is beyond its limit, as a ratio; infinite for a quantity that must not be low
+/// and is zero.
 fn limit_excess(finding: &Finding) -> f64 {
     excess_ratio(finding.compare, finding.value, finding.limit)
 }
@@ -390,30 +392,30 @@ fn sort_findings(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         let by_score = score_level(b).cmp(&score_level(a));
         let by_rule = || a.bottleneck.cmp(&b.bottleneck).then_with(|| a.rule.cmp(&b.rule));
-        let by_place = || depth(b).cmp(&depth(a)).then_with(|| limit_excess(b).total_cmp(&limit_excess(a)));
-        by_score.then_with(by_rule).then_with(by_place).then_with(|| a.instance.cmp(&b.instance))
+        let by_instance = || depth(b).cmp(&depth(a)).then_with(|| limit_excess(b).total_cmp(&limit_excess(a)));
+        by_score.then_with(by_rule).then_with(by_instance).then_with(|| a.instance.cmp(&b.instance))
     });
 }
 
-fn set_aside_finding(outcome: &RuleOutcome<'_>, by: &str) -> SetAsideFinding {
+fn set_aside_finding(outcome: &RuleOutcome<'_>, explaining_rule: &str) -> SetAsideFinding {
     SetAsideFinding {
         rule: outcome.rule.id.clone(),
         title: outcome.rule.title.clone(),
         bottleneck: outcome.rule.bottleneck,
-        instance: outcome.stream.instance.clone(),
-        because: format!("{by} explains it"),
+        instance: outcome.progress.instance.clone(),
+        because: format!("{explaining_rule} explains it"),
     }
 }
 
-/// The disks that the verdict is about, or nearly is.
+/// The disks at which a rule that blames a disk held, or held for half of its share of the time.
 fn disks_near_limits<'a>(outcomes: &'a [RuleOutcome<'_>]) -> Vec<&'a str> {
-    let near = |o: &&RuleOutcome<'_>| {
+    let is_near_limit = |o: &&RuleOutcome<'_>| {
         let blames_disk =
             matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
         let is_half_sustained = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
         o.rule.object == PHYSICAL_DISK && blames_disk && is_half_sustained
     };
-    let names = outcomes.iter().filter(near).map(|o| o.stream.instance.as_str());
+    let names = outcomes.iter().filter(is_near_limit).map(|o| o.progress.instance.as_str());
     let mut disks: Vec<&str> = names.filter(|instance| !instance.is_empty()).collect();
     disks.sort_unstable();
     disks.dedup();
@@ -421,13 +423,14 @@ fn disks_near_limits<'a>(outcomes: &'a [RuleOutcome<'_>]) -> Vec<&'a str> {
 }
 
 /// Rules that apply but could not be judged at any instance.
-fn unjudged_rules(observed: &Observation, pack: usize, all: &[RuleOutcome<'_>]) -> Vec<UnjudgedRule> {
+fn unjudged_rules(observed: &Observation, pack: usize, outcomes: &[RuleOutcome<'_>]) -> Vec<UnjudgedRule> {
     let mut list = Vec::new();
     for (index, rule) in observed.packs[pack].rules.iter().enumerate() {
         let state = &observed.states.rules[pack][index];
-        let mut here = all.iter().filter(|o| o.rule_index == index).peekable();
-        let applied = here.peek().map_or(rule, |o| o.rule);
-        let has_only_gaps = state.judged && here.peek().is_some() && here.all(|o| o.share.is_none());
+        let mut of_rule = outcomes.iter().filter(|o| o.rule_index == index).peekable();
+        // an outcome has the rule as it was judged, perhaps of logical disks
+        let applied = of_rule.peek().map_or(rule, |o| o.rule);
+        let has_only_gaps = state.judged && of_rule.peek().is_some() && of_rule.all(|o| o.share.is_none());
         let missing: Vec<String> = if !state.judged {
             state.missing.iter().cloned().collect()
         } else if has_only_gaps {
@@ -442,10 +445,11 @@ fn unjudged_rules(observed: &Observation, pack: usize, all: &[RuleOutcome<'_>]) 
     list
 }
 
+/// Reason why a bottleneck was not chosen although rules that point at it held.
 fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, is_memory_unrelated: bool) -> String {
     let rules = rank.findings.join(", ");
     // not always the best score: memory is chosen before a stronger disk, and of equal scores the first suspect
-    let own = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
+    let chosen_score = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
     match chosen {
         Bottleneck::None | Bottleneck::Unknown => {
             format!("too weak to blame: {rules} ({:.2}, at least {MIN_SCORE} needed)", rank.score)
@@ -456,31 +460,31 @@ fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, is_memory_un
         Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
             format!("paging causes the same symptoms: {rules} held too, but memory is judged first")
         }
-        _ if rank.score >= own => {
-            format!("{} is judged first: {rules} held too ({:.2} against {own:.2})", chosen.name(), rank.score)
+        _ if rank.score >= chosen_score => {
+            format!("{} is judged first: {rules} held too ({:.2} against {chosen_score:.2})", chosen.name(), rank.score)
         }
-        _ => format!("weaker than {}: {rules} ({:.2} against {own:.2})", chosen.name(), rank.score),
+        _ => format!("weaker than {}: {rules} ({:.2} against {chosen_score:.2})", chosen.name(), rank.score),
     }
 }
 
-/// Text on the rules that came nearest to holding, each with the condition that failed.
+/// Text that names the rules that came nearest to holding, each with the condition that failed.
 fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> String {
-    let mut by_rule: BTreeMap<usize, Approach> = BTreeMap::new();
+    let mut by_rule: BTreeMap<usize, NearMiss> = BTreeMap::new();
     for outcome in judged {
-        let Some(approach) = describe_approach(observed, outcome) else { continue };
+        let Some(near_miss) = describe_near_miss(observed, outcome) else { continue };
         match by_rule.get(&outcome.rule_index) {
-            Some(known) if known.closeness >= approach.closeness => {}
+            Some(known) if known.closeness >= near_miss.closeness => {}
             _ => {
-                by_rule.insert(outcome.rule_index, approach);
+                by_rule.insert(outcome.rule_index, near_miss);
             }
         }
     }
-    let mut approaches: Vec<Approach> = by_rule.into_values().collect();
-    approaches.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
-    let mut chosen: Vec<Approach> = Vec::new();
-    for approach in approaches {
-        if chosen.len() < MAX_REASONS && !chosen.iter().any(|t| t.subject == approach.subject) {
-            chosen.push(approach);
+    let mut near_misses: Vec<NearMiss> = by_rule.into_values().collect();
+    near_misses.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
+    let mut chosen: Vec<NearMiss> = Vec::new();
+    for near_miss in near_misses {
+        if chosen.len() < MAX_REASONS && !chosen.iter().any(|t| t.subject == near_miss.subject) {
+            chosen.push(near_miss);
         }
     }
     let texts: Vec<String> = chosen.into_iter().map(|t| t.text).collect();

@@ -24,30 +24,29 @@ pub(crate) fn measured_limit_text(
     instance: &str,
     evidence: &[Evidence],
 ) -> Option<String> {
-    let judged_by =
+    let reads_ceiling =
         rule.conditions().flat_map(|c| c.quantity.counters()).any(|n| n.pseudo == Some(Pseudo::CeilingUsed));
-    let ceiling = observed.ceilings.iter().find(|c| c.device == instance).filter(|_| judged_by)?;
+    let ceiling = observed.ceilings.iter().find(|c| c.device == instance).filter(|_| reads_ceiling)?;
     let class =
         observed.topology.as_ref().and_then(|t| t.find_device(instance)).map_or(DeviceClass::Unknown, |d| d.class);
-    let of = |name: &str| {
+    let value = |name: &str| {
         let found = evidence.iter().find(|e| e.counter.strip_prefix("physical_disk.") == Some(name));
         found.and_then(|e| e.value).unwrap_or(0.0)
     };
     let load = DeviceLoad {
-        reads_per_s: of("reads_per_s"),
-        writes_per_s: of("writes_per_s"),
-        read_bytes_per_s: of("read_bytes_per_s"),
-        write_bytes_per_s: of("write_bytes_per_s"),
+        reads_per_s: value("reads_per_s"),
+        writes_per_s: value("writes_per_s"),
+        read_bytes_per_s: value("read_bytes_per_s"),
+        write_bytes_per_s: value("write_bytes_per_s"),
     };
     let bound = if ceiling.is_firm() { "most" } else { "least" };
     let load_text = DeviceCeiling::for_device(ceiling, class).describe_load(&load, bound);
-    let because = if ceiling.is_firm() { String::new() } else { format!(" ({})", ceiling.at_least.join("; ")) };
+    let reasons = if ceiling.is_firm() { String::new() } else { format!(" ({})", ceiling.at_least.join("; ")) };
     (!load_text.is_empty())
-        .then(|| format!("{load_text}, measured by probe on {}{because}", date_part(&ceiling.measured)))
+        .then(|| format!("{load_text}, measured by probe on {}{reasons}", date_part(&ceiling.measured)))
 }
 
-/// Remarks on the ceilings of disks that the verdict is about, or nearly is: a missing one with the command that
-/// measures it, or an old one.
+/// Remarks on the ceilings of these disks: on a missing ceiling with the command that measures it, and on old ceilings.
 pub(crate) fn describe_ceilings(observed: &Observation, disks: &[&str]) -> Vec<String> {
     let mut list = Vec::new();
     let mut unmeasured: Vec<&str> = Vec::new();
@@ -61,6 +60,7 @@ pub(crate) fn describe_ceilings(observed: &Observation, disks: &[&str]) -> Vec<S
     list
 }
 
+/// Remark on a ceiling that was measured long before the window.
 fn age_remark(observed: &Observation, ceiling: &Ceiling) -> Option<String> {
     let days = observed.window.to_ns / 86_400_000_000_000 - parse_leading_day(&ceiling.measured)?;
     (days > MAX_AGE_DAYS).then(|| {
@@ -75,16 +75,17 @@ fn age_remark(observed: &Observation, ceiling: &Ceiling) -> Option<String> {
 
 /// Remark with the command that measures a disk; only for our own recordings, since another tool's log may come from
 /// another machine.
-fn measuring_remark(observed: &Observation, disk: &str, others: usize) -> Option<String> {
+fn measuring_remark(observed: &Observation, disk: &str, other_disks: usize) -> Option<String> {
     let topology = observed.topology.as_ref().filter(|_| observed.notes.source == LogOrigin::Live)?;
     topology.find_device(disk)?;
-    let bears = |device: &str| topology.stands_on(device, disk);
-    let mounted = topology.filesystems.iter().filter(|f| bears(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
+    let uses_disk = |device: &str| topology.stands_on(device, disk);
+    let mounted =
+        topology.filesystems.iter().filter(|f| uses_disk(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
     let target = match mounted {
         Some(mount) => shell_word(&format!("{mount}/probe.dat")),
         None => format!("/dev/{disk} --live"),
     };
-    let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+    let more = if other_disks == 0 { String::new() } else { format!(" (and {other_disks} more)") };
     Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
 }
 

@@ -12,6 +12,8 @@ use crate::run::Observation;
 const MAX_STEAL_SHARE: f64 = 0.05;
 /// Smallest number of ticks of a window that is not called short.
 const MIN_TICKS: u64 = 10;
+/// Largest number of missing counters that a sentence lists.
+const MAX_LISTED: usize = 4;
 
 /// Limits of the certainty, a sentence each.
 pub(crate) fn certainty_limits(
@@ -88,17 +90,18 @@ fn unreadable_processes_text(observed: &Observation) -> Option<String> {
 /// Rules of a pack that apply: those that need a ceiling only where there are ceilings, those on optional objects only
 /// where they were judged.
 pub(crate) fn active_rules(observed: &Observation, pack: usize) -> impl Iterator<Item = &Rule> {
-    let measured = !observed.ceilings.is_empty();
+    let has_ceilings = !observed.ceilings.is_empty();
     let rules = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
     // the absence of network mounts makes a verdict neither more nor less certain
-    let is_there = |rule: &Rule, judged: bool| judged || !OPTIONAL_OBJECTS.contains(&rule.object.as_str());
-    let awake = rules.filter(move |(rule, state)| (measured || !rule.needs_ceiling()) && is_there(rule, state.judged));
-    awake.map(|(rule, _)| rule)
+    let is_present = |rule: &Rule, judged: bool| judged || !OPTIONAL_OBJECTS.contains(&rule.object.as_str());
+    let active =
+        rules.filter(move |(rule, state)| (has_ceilings || !rule.needs_ceiling()) && is_present(rule, state.judged));
+    active.map(|(rule, _)| rule)
 }
 
 /// Sentence on rules that were judged by logical disks for lack of physical ones.
 fn stand_ins_text(observed: &Observation, pack: usize) -> Option<String> {
-    let rules = observed.states.stand_ins.keys().filter(|(of, _)| *of == pack).count();
+    let rules = observed.states.stand_ins.keys().filter(|(stand_in_pack, _)| *stand_in_pack == pack).count();
     let rules = match rules {
         0 => return None,
         1 => "a rule was".to_owned(),
@@ -110,16 +113,17 @@ fn stand_ins_text(observed: &Observation, pack: usize) -> Option<String> {
     ))
 }
 
+/// Lists the first different names, and the number of the others.
 fn first_few(names: &[&str]) -> String {
-    let mut few: Vec<&str> = Vec::new();
+    let mut distinct: Vec<&str> = Vec::new();
     for name in names {
-        if !few.contains(name) {
-            few.push(name);
+        if !distinct.contains(name) {
+            distinct.push(name);
         }
     }
-    let more = few.len().saturating_sub(4);
-    few.truncate(4);
-    let text = few.join(", ");
+    let more = distinct.len().saturating_sub(MAX_LISTED);
+    distinct.truncate(MAX_LISTED);
+    let text = distinct.join(", ");
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
@@ -128,7 +132,7 @@ fn mean_steal_share(observed: &Observation) -> Option<f64> {
     observed.states.tracks[*observed.states.confidence_tracks.get(processor::STEAL)?].mean()
 }
 
-/// Bottlenecks that are suspected before this one and of which no blaming rule could be judged.
+/// Bottlenecks that are suspected before this one, and none of whose blaming rules could be judged.
 fn unjudged_suspects(
     observed: &Observation,
     pack: usize,
@@ -136,20 +140,20 @@ fn unjudged_suspects(
     bottleneck: Bottleneck,
 ) -> Vec<Bottleneck> {
     let suspected = Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames());
-    let none_judged = |suspect: &Bottleneck| {
+    let is_unjudged = |suspect: &Bottleneck| {
         let blaming = active_rules(observed, pack).filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
         let mut blaming = blaming.peekable();
         blaming.peek().is_some() && blaming.all(|r| unjudged.iter().any(|u| u.rule == r.id))
     };
-    suspected.filter(none_judged).collect()
+    suspected.filter(is_unjudged).collect()
 }
 
 /// Share, by weight, of a bottleneck's rules that could not be judged.
 fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
     let blaming = || active_rules(observed, pack).filter(move |r| r.bottleneck == suspect);
-    let all: f64 = blaming().map(|r| r.weight).sum();
-    let open: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
-    if all > 0.0 { open / all } else { 0.0 }
+    let total_weight: f64 = blaming().map(|r| r.weight).sum();
+    let unjudged_weight: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
+    if total_weight > 0.0 { unjudged_weight / total_weight } else { 0.0 }
 }
 
 /// Number of rules of a pack that could be judged at any instance.
@@ -159,15 +163,16 @@ pub(crate) fn judged_rule_count(observed: &Observation, pack: usize) -> usize {
 
 /// Share, by weight, of the blaming rules that could be judged; rules for other kinds of logs do not count.
 fn share_judged(observed: &Observation, pack: usize, unjudged: &[UnjudgedRule]) -> f64 {
-    let all = || observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
-    let rules = || all().filter(|(r, _)| r.bottleneck.blames());
-    let is_open = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
-    let done: f64 = rules().filter(|(r, state)| state.judged && !is_open(r)).map(|(r, _)| r.weight).sum();
-    let open: f64 = rules().filter(|(r, _)| is_open(r)).map(|(r, _)| r.weight).sum();
-    if done + open > 0.0 { done / (done + open) } else { 1.0 }
+    let rule_states = || observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+    let rules = || rule_states().filter(|(r, _)| r.bottleneck.blames());
+    let is_unjudged = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
+    let judged_weight: f64 = rules().filter(|(r, state)| state.judged && !is_unjudged(r)).map(|(r, _)| r.weight).sum();
+    let unjudged_weight: f64 = rules().filter(|(r, _)| is_unjudged(r)).map(|(r, _)| r.weight).sum();
+    let total_weight = judged_weight + unjudged_weight;
+    if total_weight > 0.0 { judged_weight / total_weight } else { 1.0 }
 }
 
-/// Objects that most machines lack.
+/// Objects that most machines lack: a log without them lacks nothing.
 const OPTIONAL_OBJECTS: [&str; 3] = ["hardware", "network_filesystem", "nfs_server"];
 
 /// Smallest share of judged rules for the answer "no bottleneck".
@@ -186,15 +191,15 @@ pub(crate) fn is_inconclusive(
     observed.window.elapsed_ns == 0
         || share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
         // pressure counts every wait, whatever it is for
-        || (!observed.states.has_pressure && no_suspect_seen(observed, pack))
+        || (!observed.states.has_pressure && has_no_judged_suspect(observed, pack))
         || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
 }
 
 /// True where the pack has rules on the first suspects and none of them could be judged.
-fn no_suspect_seen(observed: &Observation, pack: usize) -> bool {
+fn has_no_judged_suspect(observed: &Observation, pack: usize) -> bool {
     let rules = || {
-        let all = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
-        all.filter(|(rule, _)| rule.weight > 0.0 && FIRST_SUSPECTS.contains(&rule.bottleneck))
+        let rule_states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+        rule_states.filter(|(rule, _)| rule.weight > 0.0 && FIRST_SUSPECTS.contains(&rule.bottleneck))
     };
     rules().next().is_some() && !rules().any(|(_, state)| state.judged)
 }
@@ -202,7 +207,8 @@ fn no_suspect_seen(observed: &Observation, pack: usize) -> bool {
 /// Smallest share of waiting that needs an explanation.
 const MIN_WAITING_SHARE: f64 = 0.02;
 
-/// The strongest sign of waiting, graded from 0 to 1, and in words. Where no rule blames anything it is unexplained.
+/// The strongest sign that tasks wait: its grade from 0 to 1, and a text. Where no rule blames anything, the waiting is
+/// unexplained.
 pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)> {
     let signs = &observed.states.confidence_tracks;
     let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
@@ -213,7 +219,7 @@ pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)>
         let grade = grade(value, processors).clamp(0.0, 1.0);
         (grade >= MIN_WAITING_SHARE).then(|| (grade, words(value)))
     };
-    let some = [
+    let found = [
         sign(pressure::IO_SOME, |v, _| v, &|v| format!("tasks waited for I/O for {} of the time", percent(v))),
         sign(pressure::MEMORY_SOME, |v, _| v, &|v| format!("tasks waited for memory for {} of the time", percent(v))),
         sign(pressure::CPU_SOME, |v, _| 0.7 * (v - 0.1), &|v| {
@@ -225,7 +231,7 @@ pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)>
             format!("tasks were runnable ({} on average)", format_value(v, ""))
         }),
     ];
-    some.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
+    found.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// Confidence from 0 to 1: the strength of the verdict and its margin over the next one, lowered by few ticks, by
@@ -267,7 +273,7 @@ pub(crate) fn round_confidence(confidence: f64) -> f64 {
 /// Confidence from the scores alone, over this number of ticks.
 pub(crate) fn score_confidence(bottleneck: Bottleneck, score: f64, rival: f64, ticks: u64) -> f64 {
     let ticks = ticks as f64;
-    let sure = match bottleneck {
+    let certainty = match bottleneck {
         Bottleneck::Unknown => 0.0,
         // the closer a bottleneck came to being blamed, the lower the confidence
         Bottleneck::None => 0.95 - 0.6 * rival.min(1.0),
@@ -277,27 +283,27 @@ pub(crate) fn score_confidence(bottleneck: Bottleneck, score: f64, rival: f64, t
             strength.sqrt() * (0.75 + 0.22 * margin)
         }
     };
-    sure * ticks / (ticks + 2.0)
+    certainty * ticks / (ticks + 2.0)
 }
 
-/// Factor that unjudged suspects, steal time and gaps leave of the confidence.
+/// Factor from 0 to 1 by which unjudged suspects, steal time and gaps lower the confidence.
 pub(crate) fn remaining_confidence(
     observed: &Observation,
     pack: usize,
     bottleneck: Bottleneck,
     unjudged: &[UnjudgedRule],
 ) -> f64 {
-    let mut left = 1.0;
+    let mut factor = 1.0;
     for suspect in Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames()) {
         // memory must be ruled out first, so an unjudged memory weighs most
         let weight = if suspect == Bottleneck::Memory { 0.25 } else { 0.05 };
-        left *= 1.0 - weight * share_unjudged(observed, pack, suspect, unjudged);
+        factor *= 1.0 - weight * share_unjudged(observed, pack, suspect, unjudged);
     }
     if mean_steal_share(observed).is_some_and(|s| s > MAX_STEAL_SHARE) {
-        left *= 0.85;
+        factor *= 0.85;
     }
     if observed.notes.gaps > 0 {
-        left *= 0.95;
+        factor *= 0.95;
     }
-    left
+    factor
 }

@@ -1,6 +1,6 @@
 //! From an observation to the verdict: outcomes of rules, ranking, confidence, phases, sentences.
 //!
-//! Uses all rooms but `compare`.
+//! Uses all modules but `compare`.
 
 mod build_verdict;
 mod ceiling_remarks;

@@ -1,8 +1,8 @@
 //! Phases of a recording: the window cut at changes of the bottleneck and at bookmarks, with one answer for each phase.
 //!
-//! A span of ten seconds (or three parts of the window, where those are longer) slides over the parts. The rules that
-//! hold in it by their own shares are ranked like those of the whole window. Neighbours with the same answer form one
-//! phase, and a piece shorter than the span goes to its longer neighbour.
+//! A span of ten seconds (or of three parts of the window, if those are longer) slides over the parts. The rules that
+//! hold for their shares of the span are ranked like those of the whole window. Neighbors with the same answer form one
+//! phase, and a piece that is shorter than the span joins its longer neighbor.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,7 +33,7 @@ struct RuleTrack<'a> {
     sums: Vec<f64>,
 }
 
-/// Parts `from..to` with one answer.
+/// Parts `from..to` of the window, which have one answer.
 #[derive(Clone, Debug, PartialEq)]
 struct PhaseRange {
     from: usize,
@@ -42,102 +42,113 @@ struct PhaseRange {
     instance: String,
 }
 
+/// The bottleneck of some parts.
+struct PartsVerdict<'a> {
+    ranking: Vec<Rank>,
+    bottleneck: Bottleneck,
+    /// Outcome of the strongest rule that points at the bottleneck; `None` where no rule does.
+    leading: Option<&'a RuleOutcome<'a>>,
+    instance: String,
+}
+
+/// The rules and parts from which phases are found.
 struct PhaseTimeline<'a> {
-    seen: &'a Observation,
+    observed: &'a Observation,
     tracks: Vec<RuleTrack<'a>>,
     /// Prefix sums of the parts' lengths, seconds.
     time: Vec<f64>,
-    /// Rules on cgroups with their instances, and the disks that they cannot be the reason for.
+    /// Rules on cgroups, by rule and instance, and the disks that they cannot be the reason for.
     unrelated: HashSet<(&'a str, &'a str, &'a str)>,
 }
 
 /// Finds the phases of a window; at least one unless the window is empty.
 pub(crate) fn find_phases(
-    seen: &Observation,
+    observed: &Observation,
     pack: usize,
     outcomes: &[RuleOutcome<'_>],
     window_verdict: &WindowVerdict<'_>,
 ) -> Vec<VerdictPhase> {
-    let grid = &seen.grid;
-    if grid.parts.is_empty() || seen.window.elapsed_ns == 0 {
+    let grid = &observed.grid;
+    if grid.parts.is_empty() || observed.window.elapsed_ns == 0 {
         return Vec::new();
     }
-    let line = PhaseTimeline::new(seen, grid, outcomes);
-    let cuts = phase_borders(seen, grid);
+    let timeline = PhaseTimeline::new(observed, grid, outcomes);
+    let cuts = phase_borders(observed, grid);
     let mut pieces: Vec<PhaseRange> = Vec::new();
     for cut in cuts.windows(2) {
-        pieces.extend(line.split_range(cut[0], cut[1]));
+        pieces.extend(timeline.split_range(cut[0], cut[1]));
     }
     // equal answers on both sides of a bookmark stay two phases unless the whole window has that answer
-    let alike = pieces.iter().all(|p| p.bottleneck == pieces[0].bottleneck && p.instance == pieces[0].instance);
-    if alike {
+    let is_single = pieces.iter().all(|p| p.bottleneck == pieces[0].bottleneck && p.instance == pieces[0].instance);
+    if is_single {
         pieces.truncate(1);
         pieces[0].to = grid.parts.len();
     }
-    pieces.iter().map(|piece| line.build_phase(pack, piece, window_verdict, alike)).collect()
+    pieces.iter().map(|piece| timeline.build_phase(pack, piece, window_verdict, is_single)).collect()
 }
 
 /// Borders at which phases must end: both ends of the window and the bookmarks inside, as part numbers.
-fn phase_borders(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
+fn phase_borders(observed: &Observation, grid: &WindowGrid) -> Vec<usize> {
     let count = grid.parts.len();
-    let marks = seen.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
+    let marks = observed.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
     let mut cuts: Vec<usize> = marks.filter(|mark| *mark > 0 && *mark < count).chain([0, count]).collect();
     cuts.sort_unstable();
     cuts.dedup();
     cuts
 }
 
-/// Joins neighbours with the same answer.
-fn merge_equal_neighbours(pieces: &mut Vec<PhaseRange>) {
+/// Joins neighbors with the same answer.
+fn merge_equal_neighbors(pieces: &mut Vec<PhaseRange>) {
     pieces.dedup_by(|next, last| {
-        let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
-        if same {
+        let is_same_answer = next.bottleneck == last.bottleneck && next.instance == last.instance;
+        if is_same_answer {
             last.to = next.to;
         }
-        same
+        is_same_answer
     });
 }
 
-fn prefix_sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
+/// Sums of the first 0, 1, 2 … values.
+fn prefix_sums(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let add = |sum: &mut f64, value: f64| {
         *sum += value;
         Some(*sum)
     };
-    std::iter::once(0.0).chain(of.scan(0.0, add)).collect()
+    std::iter::once(0.0).chain(values.scan(0.0, add)).collect()
 }
 
 impl<'a> PhaseTimeline<'a> {
-    fn new(seen: &'a Observation, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
-        let speaks = |o: &&RuleOutcome<'_>| {
+    fn new(observed: &'a Observation, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
+        let may_hold_in_parts = |o: &&RuleOutcome<'_>| {
             // a condition on the whole window holds for all of it or not at all
-            let settled = o.holds || o.rule.all.iter().all(|c| !c.is_window_value());
-            settled && o.stream.held_ns > 0
+            let holds_window_conditions = o.holds || o.rule.all.iter().all(|c| !c.is_window_value());
+            holds_window_conditions && o.progress.held_ns > 0
         };
-        let tracks = outcomes.iter().filter(speaks).filter_map(|outcome| {
-            let seconds = outcome.stream.held_times.as_ref()?.held_seconds(grid);
+        let tracks = outcomes.iter().filter(may_hold_in_parts).filter_map(|outcome| {
+            let seconds = outcome.progress.held_times.as_ref()?.held_seconds(grid);
             Some(RuleTrack { outcome, sums: prefix_sums(seconds.into_iter()) })
         });
         let tracks: Vec<RuleTrack<'a>> = tracks.collect();
-        let mut apart = HashSet::new();
+        let mut unrelated = HashSet::new();
         for group in tracks.iter().map(|t| t.outcome).filter(|o| is_cgroup_shortage(o)) {
             for disk in tracks.iter().map(|t| t.outcome).filter(|o| o.rule.object == "physical_disk") {
-                let places = (group.stream.instance.as_str(), disk.stream.instance.as_str());
-                let found = (group.rule.id.as_str(), places.0, places.1);
-                if !apart.contains(&found) && is_unrelated_to_disk(seen, group, disk) {
-                    apart.insert(found);
+                let instances = (group.progress.instance.as_str(), disk.progress.instance.as_str());
+                let found = (group.rule.id.as_str(), instances.0, instances.1);
+                if !unrelated.contains(&found) && is_unrelated_to_disk(observed, group, disk) {
+                    unrelated.insert(found);
                 }
             }
         }
         let time = prefix_sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
-        PhaseTimeline { seen, tracks, time, unrelated: apart }
+        PhaseTimeline { observed, tracks, time, unrelated }
     }
 
-    /// Like [`is_elsewhere`], from the set that was computed once for all parts.
+    /// Like the function of this name, from the set that was computed once for all parts.
     fn is_unrelated_to_disk(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
-        let (group_at, disk_at) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+        let (group_instance, disk_instance) = (group.progress.instance.as_str(), disk.progress.instance.as_str());
         is_cgroup_shortage(group)
             && disk.rule.object == "physical_disk"
-            && self.unrelated.contains(&(group.rule.id.as_str(), group_at, disk_at))
+            && self.unrelated.contains(&(group.rule.id.as_str(), group_instance, disk_instance))
     }
 
     /// Share of the parts' time at which a rule held.
@@ -148,58 +159,69 @@ impl<'a> PhaseTimeline<'a> {
 
     /// Rules that hold in the parts, each with its share.
     fn holding_rules(&self, from: usize, to: usize) -> Vec<(&RuleTrack<'a>, f64)> {
-        let enough =
+        let is_held_enough =
             |(track, share): &(&RuleTrack<'_>, f64)| *share >= track.outcome.rule.sustained.share.max(MIN_SHARE) - 1e-9;
         let shares = self.tracks.iter().map(|track| (track, self.held_share(track, from, to)));
-        let held: Vec<(&RuleTrack<'a>, f64)> = shares.filter(enough).collect();
+        let held: Vec<(&RuleTrack<'a>, f64)> = shares.filter(is_held_enough).collect();
         let rules: HashMap<&str, &Rule> =
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
-        let places: HashSet<(&str, &str)> =
-            held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.stream.instance.as_str())).collect();
-        let reaches = |by: &Rule, of: &RuleOutcome<'_>| {
-            let mut of_rule = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == by.id);
-            let is_everywhere = by.object != "cgroup" && by.object != of.rule.object;
-            is_everywhere || of_rule.any(|o| are_related(self.seen, o, of) && !self.is_unrelated_to_disk(o, of))
+        let held_at: HashSet<(&str, &str)> =
+            held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.progress.instance.as_str())).collect();
+        let can_explain = |other: &Rule, outcome: &RuleOutcome<'_>| {
+            let mut held_outcomes = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == other.id);
+            let is_everywhere = other.object != "cgroup" && other.object != outcome.rule.object;
+            is_everywhere
+                || held_outcomes
+                    .any(|o| are_related(self.observed, o, outcome) && !self.is_unrelated_to_disk(o, outcome))
         };
-        let explained = |of: &RuleOutcome<'_>| {
-            of.rule.none.iter().filter_map(|id| rules.get(id.as_str()).copied()).any(|by| {
-                let same_object = by.object == of.rule.object && by.which == of.rule.which;
-                let here = || places.contains(&(by.id.as_str(), of.stream.instance.as_str()));
-                if same_object { here() } else { reaches(by, of) }
+        let is_explained = |outcome: &RuleOutcome<'_>| {
+            outcome.rule.none.iter().filter_map(|id| rules.get(id.as_str()).copied()).any(|other| {
+                let same_object = other.object == outcome.rule.object && other.which == outcome.rule.which;
+                let holds_here = || held_at.contains(&(other.id.as_str(), outcome.progress.instance.as_str()));
+                if same_object { holds_here() } else { can_explain(other, outcome) }
             })
         };
-        let speaks = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
-        held.iter().filter(|(t, _)| speaks(t.outcome) && !explained(t.outcome)).copied().collect()
+        let blames = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
+        held.iter().filter(|(t, _)| blames(t.outcome) && !is_explained(t.outcome)).copied().collect()
     }
 
-    /// Ranking and bottleneck of the parts, with the leading outcome and the instance.
-    fn judge_parts(&self, from: usize, to: usize) -> (Vec<Rank>, Bottleneck, Option<&'a RuleOutcome<'a>>, String) {
+    /// Ranks the bottlenecks of some parts and chooses one.
+    fn judge_parts(&self, from: usize, to: usize) -> PartsVerdict<'a> {
         let holding = self.holding_rules(from, to);
-        let of = |(track, share): &(&RuleTrack<'a>, f64)| rule_score(track.outcome.rule.weight, *share);
-        let ranks = rank_bottlenecks(
-            holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), of(h))),
+        let score = |(track, share): &(&RuleTrack<'a>, f64)| rule_score(track.outcome.rule.weight, *share);
+        let ranking = rank_bottlenecks(
+            holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), score(h))),
         );
         let held = holding.iter().map(|(t, _)| t.outcome);
-        let apart = is_memory_unrelated_to_disk(held, |memory, disk| self.is_unrelated_to_disk(memory, disk));
-        let mut bottleneck = choose_bottleneck(&ranks, apart);
-        let unknown = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);
-        if bottleneck == Bottleneck::None && unknown {
+        let is_memory_unrelated =
+            is_memory_unrelated_to_disk(held, |memory, disk| self.is_unrelated_to_disk(memory, disk));
+        let mut bottleneck = choose_bottleneck(&ranking, is_memory_unrelated);
+        let is_undecided = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);
+        if bottleneck == Bottleneck::None && is_undecided {
             bottleneck = Bottleneck::Unknown;
         }
-        let speaking = holding.iter().filter(|(t, _)| t.outcome.rule.bottleneck == bottleneck);
+        let of_bottleneck = holding.iter().filter(|(t, _)| t.outcome.rule.bottleneck == bottleneck);
         let depth =
-            |o: &RuleOutcome<'_>| if o.rule.object == "cgroup" { o.stream.instance.matches('/').count() } else { 0 };
-        let first = speaking.max_by(|a, b| {
-            let by_score = of(a).total_cmp(&of(b));
+            |o: &RuleOutcome<'_>| if o.rule.object == "cgroup" { o.progress.instance.matches('/').count() } else { 0 };
+        let first = of_bottleneck.max_by(|a, b| {
+            let by_score = score(a).total_cmp(&score(b));
             let (a, b) = (a.0.outcome, b.0.outcome);
-            by_score.then_with(|| depth(a).cmp(&depth(b))).then_with(|| b.stream.instance.cmp(&a.stream.instance))
+            by_score.then_with(|| depth(a).cmp(&depth(b))).then_with(|| b.progress.instance.cmp(&a.progress.instance))
         });
-        let Some((first, _)) = first else { return (ranks, bottleneck, None, String::new()) };
+        let Some((first, _)) = first else {
+            return PartsVerdict { ranking, bottleneck, leading: None, instance: String::new() };
+        };
         let rule = first.outcome.rule;
-        let same = holding.iter().filter(|(t, _)| t.outcome.rule.id == rule.id);
-        let same = same.map(|(t, _)| t.outcome.stream.instance.as_str()).collect();
-        let instance = bottleneck_instance(self.seen, bottleneck, &rule.object, &first.outcome.stream.instance, same);
-        (ranks, bottleneck, Some(first.outcome), instance)
+        let of_same_rule = holding.iter().filter(|(t, _)| t.outcome.rule.id == rule.id);
+        let of_same_rule = of_same_rule.map(|(t, _)| t.outcome.progress.instance.as_str()).collect();
+        let instance = bottleneck_instance(
+            self.observed,
+            bottleneck,
+            &rule.object,
+            &first.outcome.progress.instance,
+            of_same_rule,
+        );
+        PartsVerdict { ranking, bottleneck, leading: Some(first.outcome), instance }
     }
 
     /// Splits the parts between two borders into pieces.
@@ -207,7 +229,7 @@ impl<'a> PhaseTimeline<'a> {
         let mut pieces: Vec<PhaseRange> = Vec::new();
         for index in start..end {
             let (from, to) = self.sliding_span(index, start, end);
-            let (_, bottleneck, _, instance) = self.judge_parts(from, to);
+            let PartsVerdict { bottleneck, instance, .. } = self.judge_parts(from, to);
             match pieces.last_mut() {
                 Some(last) if last.bottleneck == bottleneck && last.instance == instance => last.to = index + 1,
                 _ => pieces.push(PhaseRange { from: index, to: index + 1, bottleneck, instance }),
@@ -221,7 +243,7 @@ impl<'a> PhaseTimeline<'a> {
 
     /// Judges a piece again by all its parts.
     fn judge_piece(&self, piece: &mut PhaseRange) {
-        let (_, bottleneck, _, instance) = self.judge_parts(piece.from, piece.to);
+        let PartsVerdict { bottleneck, instance, .. } = self.judge_parts(piece.from, piece.to);
         (piece.bottleneck, piece.instance) = (bottleneck, instance);
     }
 
@@ -231,7 +253,7 @@ impl<'a> PhaseTimeline<'a> {
         loop {
             let before = pieces.clone();
             pieces.iter_mut().filter(|p| p.bottleneck != Bottleneck::None).for_each(|piece| self.judge_piece(piece));
-            merge_equal_neighbours(pieces);
+            merge_equal_neighbors(pieces);
             if *pieces == before {
                 break;
             }
@@ -248,13 +270,13 @@ impl<'a> PhaseTimeline<'a> {
         (from, to)
     }
 
-    /// Joins pieces that are too short with their longer neighbour. The result is judged again, because a rule that
+    /// Joins pieces that are too short with their longer neighbor. The result is judged again, because a rule that
     /// held in one piece need not hold in both.
     fn absorb_short_pieces(&self, pieces: &mut Vec<PhaseRange>) {
         let length = |p: &PhaseRange| self.time[p.to] - self.time[p.from];
-        let too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
+        let is_too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
         loop {
-            let short = (0..pieces.len()).filter(|index| too_short(&pieces[*index]));
+            let short = (0..pieces.len()).filter(|index| is_too_short(&pieces[*index]));
             let shortest = short.min_by(|a, b| length(&pieces[*a]).total_cmp(&length(&pieces[*b])));
             let Some(index) = shortest.filter(|_| pieces.len() > 1) else { break };
             let is_last = index + 1 == pieces.len();
@@ -264,33 +286,33 @@ impl<'a> PhaseTimeline<'a> {
             (pieces[into].from, pieces[into].to) = (from, to);
             self.judge_piece(&mut pieces[into]);
             pieces.remove(index);
-            merge_equal_neighbours(pieces);
+            merge_equal_neighbors(pieces);
         }
     }
 
-    /// Moves the ends of blaming pieces to where their rule started and ceased to hold: the sliding span sees it too
-    /// early and too late.
+    /// Moves the ends of blaming pieces to where their rule started and ceased to hold: the sliding span reaches beyond
+    /// them on both sides.
     fn align_edges(&self, pieces: &mut [PhaseRange]) {
         for index in 1..pieces.len() {
             let edge = pieces[index].from;
             let (left, right) = (pieces[index - 1].clone(), pieces[index].clone());
-            let blamed = |p: &PhaseRange| p.bottleneck != Bottleneck::None;
-            let of = if blamed(&right) { &right } else { &left };
-            let first = self.judge_parts(of.from, of.to).2;
-            let Some(track) = first.and_then(|f| self.tracks.iter().find(|t| std::ptr::eq(t.outcome, f))) else {
+            let is_blaming = |p: &PhaseRange| p.bottleneck != Bottleneck::None;
+            let blaming = if is_blaming(&right) { &right } else { &left };
+            let leading = self.judge_parts(blaming.from, blaming.to).leading;
+            let Some(track) = leading.and_then(|f| self.tracks.iter().find(|t| std::ptr::eq(t.outcome, f))) else {
                 continue;
             };
-            let held = |part: usize| self.held_share(track, part, part + 1) >= 0.5;
+            let is_held = |part: usize| self.held_share(track, part, part + 1) >= 0.5;
             let reach = MIN_SPAN_PARTS.max(self.span_parts_before(edge));
             let (low, high) = (edge.saturating_sub(reach).max(left.from + 1), (edge + reach).min(right.to - 1));
-            let new = match (blamed(&left), blamed(&right)) {
-                (false, true) => (low..high).find(|part| held(*part)),
-                (true, false) => (low..high).rev().find(|part| held(*part)).map(|part| part + 1),
+            let new_edge = match (is_blaming(&left), is_blaming(&right)) {
+                (false, true) => (low..high).find(|part| is_held(*part)),
+                (true, false) => (low..high).rev().find(|part| is_held(*part)).map(|part| part + 1),
                 _ => None,
             };
-            let Some(new) = new.filter(|new| *new > left.from && *new < right.to) else { continue };
-            pieces[index - 1].to = new;
-            pieces[index].from = new;
+            let Some(edge) = new_edge.filter(|edge| *edge > left.from && *edge < right.to) else { continue };
+            pieces[index - 1].to = edge;
+            pieces[index].from = edge;
         }
     }
 
@@ -299,41 +321,42 @@ impl<'a> PhaseTimeline<'a> {
         (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
     }
 
+    /// Describes a piece; `is_single` where the whole window has one answer.
     fn build_phase(
         &self,
         pack: usize,
         piece: &PhaseRange,
         window_verdict: &WindowVerdict<'_>,
-        alike: bool,
+        is_single: bool,
     ) -> VerdictPhase {
-        let grid = &self.seen.grid;
-        let (ranks, _, _, _) = self.judge_parts(piece.from, piece.to);
-        let of_piece =
-            |bottleneck: Bottleneck| ranks.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
-        let rival = ranks.iter().filter(|r| r.bottleneck != piece.bottleneck).map(|r| r.score).fold(0.0, f64::max);
+        let grid = &self.observed.grid;
+        let PartsVerdict { ranking, leading, .. } = self.judge_parts(piece.from, piece.to);
+        let score =
+            |bottleneck: Bottleneck| ranking.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
+        let rival = ranking.iter().filter(|r| r.bottleneck != piece.bottleneck).map(|r| r.score).fold(0.0, f64::max);
         let ticks = grid.parts[piece.from..piece.to].iter().map(|p| p.ticks).sum();
-        // where too little could be judged in the window, a part of it says no more
+        // where too little of the window could be judged, no more is known of its parts
         let (mut bottleneck, mut instance) = (piece.bottleneck, piece.instance.clone());
         if bottleneck == Bottleneck::None && window_verdict.bottleneck == Bottleneck::Unknown {
             bottleneck = Bottleneck::Unknown;
         }
-        let mut confidence = remaining_confidence(self.seen, pack, bottleneck, window_verdict.unjudged)
-            * score_confidence(bottleneck, of_piece(bottleneck).max(1e-9), rival, ticks);
-        if alike {
+        let mut confidence = remaining_confidence(self.observed, pack, bottleneck, window_verdict.unjudged)
+            * score_confidence(bottleneck, score(bottleneck).max(1e-9), rival, ticks);
+        if is_single {
             (bottleneck, instance) = (window_verdict.bottleneck, window_verdict.instance.to_owned());
             confidence = window_verdict.confidence;
         } else if bottleneck == Bottleneck::None && window_verdict.bottleneck == Bottleneck::None {
             confidence = confidence.min(window_verdict.confidence);
         }
-        let first = self.judge_parts(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
-        let first_rule = first.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
+        let leading = leading.filter(|o| o.rule.bottleneck == bottleneck);
+        let leading_rule = leading.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
         // a single phase takes the finding of the whole window
-        let (rule, title) = first_rule.or(window_verdict.leading_rule.filter(|_| alike)).unwrap_or_default();
+        let (rule, title) = leading_rule.or(window_verdict.leading_rule.filter(|_| is_single)).unwrap_or_default();
         let confidence = round_confidence(confidence);
         debug_assert!(!bottleneck.blames() || !rule.is_empty(), "what is blamed has a rule that held");
-        debug_assert!(!bottleneck.blames() || alike || confidence >= MIN_CONFIDENCE, "{rule}: {confidence}");
+        debug_assert!(!bottleneck.blames() || is_single || confidence >= MIN_CONFIDENCE, "{rule}: {confidence}");
         let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
-        let marks = &self.seen.notes.bookmarks;
+        let marks = &self.observed.notes.bookmarks;
         let mark = marks.iter().rfind(|mark| {
             let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
             next == piece.from && next > 0

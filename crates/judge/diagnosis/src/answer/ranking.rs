@@ -1,11 +1,10 @@
 //! Ranks bottlenecks by their findings and chooses one.
 //!
-//! A finding scores its rule's weight, a quarter of it by the share of time at
-//! which it held. A bottleneck scores as its strongest finding, and a tenth of
-//! each further rule's on top. The best score is the verdict, with two
-//! exceptions that come from the documents: memory wins over disk unless it is less than half as strong, because paging
-//! looks like a slow disk (but not the paging of a cgroup that does not use the disk); and nearly equal scores go by
-//! the order of suspicion.
+//! The score of a finding is its rule's weight, a quarter of which counts by the share of time for which the rule held.
+//! The score of a bottleneck is that of its strongest finding, plus a tenth of the score of each further rule. The
+//! bottleneck with the best score is blamed, with two exceptions that come from the documents: memory wins over disk
+//! unless it is less than half as strong, because paging looks like a slow disk (but not the paging of a cgroup that
+//! does not use the disk); and among nearly equal scores, the order of suspicion decides.
 
 use std::collections::BTreeMap;
 
@@ -55,12 +54,12 @@ pub(crate) fn rank_bottlenecks<'a>(rules: impl Iterator<Item = (Bottleneck, &'a 
     ranking
 }
 
-/// Chooses the bottleneck to blame; with `apart`, the shortage of memory cannot be why the disk is busy.
-pub(crate) fn choose_bottleneck(ranking: &[Rank], apart: bool) -> Bottleneck {
+/// Chooses the bottleneck to blame; with `is_memory_unrelated`, the shortage of memory cannot be why the disk is busy.
+pub(crate) fn choose_bottleneck(ranking: &[Rank], is_memory_unrelated: bool) -> Bottleneck {
     let Some(best) = ranking.first().filter(|r| r.score >= MIN_SCORE) else { return Bottleneck::None };
     let memory = ranking.iter().find(|r| r.bottleneck == Bottleneck::Memory);
     if best.bottleneck == Bottleneck::Disk
-        && !apart
+        && !is_memory_unrelated
         && memory.is_some_and(|m| m.score >= MIN_MEMORY_RATIO * best.score && m.score >= MIN_SCORE)
     {
         return Bottleneck::Memory;
@@ -69,27 +68,28 @@ pub(crate) fn choose_bottleneck(ranking: &[Rank], apart: bool) -> Bottleneck {
     equals.map(|r| r.bottleneck).min().unwrap_or(best.bottleneck)
 }
 
-/// Instance of a bottleneck: the array, where the rule held at all of its members (`same`).
+/// Instance of a bottleneck: the array, where the rule held at all of its members. `held_at` are all instances at which
+/// it held.
 pub(crate) fn bottleneck_instance(
     observed: &Observation,
     bottleneck: Bottleneck,
     object: &str,
     instance: &str,
-    same: Vec<&str>,
+    held_at: Vec<&str>,
 ) -> String {
     // a shortage of memory belongs to the machine, whichever disk shows it
-    let of_machine = bottleneck == Bottleneck::Memory && matches!(object, "physical_disk" | "logical_disk");
+    let is_of_machine = bottleneck == Bottleneck::Memory && matches!(object, "physical_disk" | "logical_disk");
     // the total instance of a log stands for the machine
-    if of_machine || instance.eq_ignore_ascii_case("_total") {
+    if is_of_machine || instance.eq_ignore_ascii_case("_total") {
         return String::new();
     }
     let Some(topology) = observed.topology.as_ref().filter(|_| object == "physical_disk") else {
         return instance.to_owned();
     };
-    let mut sets = topology.arrays_over(instance).into_iter();
-    let array = sets.find(|set| {
-        let members = topology.disks_under(&set.name);
-        members.len() > 1 && members.iter().all(|m| same.contains(m))
+    let mut arrays = topology.arrays_over(instance).into_iter();
+    let array = arrays.find(|array| {
+        let members = topology.disks_under(&array.name);
+        members.len() > 1 && members.iter().all(|m| held_at.contains(m))
     });
-    array.map_or_else(|| instance.to_owned(), |set| set.name.clone())
+    array.map_or_else(|| instance.to_owned(), |array| array.name.clone())
 }

@@ -13,7 +13,7 @@ use diskwright_base::timestamp::format_rfc3339;
 pub(crate) struct RuleOutcome<'a> {
     pub rule: &'a Rule,
     pub rule_index: usize,
-    pub stream: &'a RuleProgress,
+    pub progress: &'a RuleProgress,
     /// Share of the judged time at which it held; `None` where nothing could be judged.
     pub share: Option<f64>,
     /// Seconds for which it had to hold.
@@ -31,32 +31,39 @@ pub(crate) struct ConditionValue {
 
 /// Outcomes of all rules of a pack at all instances, in the rules' order.
 pub(crate) fn rule_outcomes(observed: &Observation, pack: usize) -> Vec<RuleOutcome<'_>> {
-    let streams = observed.states.streams.iter().filter(|s| s.pack == pack);
+    let of_pack = observed.states.progress.iter().filter(|progress| progress.pack == pack);
     let mut list: Vec<RuleOutcome> =
-        streams.map(|stream| rule_outcome(observed, observed.rule_for_stream(stream), stream)).collect();
+        of_pack.map(|progress| rule_outcome(observed, observed.rule_for_progress(progress), progress)).collect();
     list.sort_by_key(|o| o.rule_index);
     list
 }
 
-fn rule_outcome<'a>(observed: &'a Observation, rule: &'a Rule, stream: &'a RuleProgress) -> RuleOutcome<'a> {
+fn rule_outcome<'a>(observed: &'a Observation, rule: &'a Rule, progress: &'a RuleProgress) -> RuleOutcome<'a> {
     let half_s = observed.window.seconds() / 2.0;
     let needed_s = rule.sustained.longest_s().min(half_s);
-    let share = (stream.judged_ns > 0).then(|| stream.held_ns as f64 / stream.judged_ns as f64);
-    let often = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);
+    let share = (progress.judged_ns > 0).then(|| progress.held_ns as f64 / progress.judged_ns as f64);
+    let is_often_enough = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);
     // a nanosecond of tolerance for the rounding of the cap
-    let enough = |ns: u64, asked_s: f64| ns > 0 && ns as f64 / 1e9 >= asked_s.min(half_s) - 1e-9;
-    let long =
-        enough(stream.held_ns, rule.sustained.at_least_s) && enough(stream.longest_ns, rule.sustained.in_a_row_s);
-    let again = stream.runs >= rule.sustained.times;
-    let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_window_value());
-    let windows = of_window.all(|(index, condition)| {
-        whole_window_value(observed, condition, &stream.conditions[index])
+    let has_lasted = |ns: u64, required_s: f64| ns > 0 && ns as f64 / 1e9 >= required_s.min(half_s) - 1e-9;
+    let is_long_enough = has_lasted(progress.held_ns, rule.sustained.at_least_s)
+        && has_lasted(progress.longest_ns, rule.sustained.in_a_row_s);
+    let is_repeated = progress.runs >= rule.sustained.times;
+    let mut window_conditions = rule.all.iter().enumerate().filter(|(_, c)| c.is_window_value());
+    let holds_over_window = window_conditions.all(|(index, condition)| {
+        whole_window_value(observed, condition, &progress.conditions[index])
             .is_some_and(|m| condition.compare.holds(m.value, m.limit))
     });
-    RuleOutcome { rule, rule_index: stream.rule, stream, share, needed_s, holds: often && long && windows && again }
+    RuleOutcome {
+        rule,
+        rule_index: progress.rule,
+        progress,
+        share,
+        needed_s,
+        holds: is_often_enough && is_long_enough && holds_over_window && is_repeated,
+    }
 }
 
-/// Mean of a condition's quantity and limit over the window, whether the rule held or not.
+/// Means of a condition's quantity and limit over the window, whether the rule held or not.
 pub(crate) fn window_value(
     observed: &Observation,
     condition: &Condition,
@@ -81,7 +88,7 @@ pub(crate) fn window_value(
     Some(ConditionValue { value, limit })
 }
 
-/// Mean of a condition's quantity and limit over the ticks at which the rule held.
+/// Means of a condition's quantity and limit over the ticks at which the rule held.
 fn held_value(observed: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
     if condition.is_window_value() {
         return whole_window_value(observed, condition, state);
@@ -102,12 +109,12 @@ fn whole_window_value(observed: &Observation, condition: &Condition, state: &Con
         ConditionSpan::Trend => state.spread.relative_slope_per_day()?,
         _ => {
             let [first, times, over, per] = &**state.operands.as_ref()?;
-            let of = |operand: &OperandState| match operand {
+            let operand_value = |operand: &OperandState| match operand {
                 OperandState::Number(number) => Some(*number),
                 OperandState::Mean(sums) => sums.mean(),
                 OperandState::Statistic(index) => observed.states.statistics[*index].value(),
             };
-            of(first)? * of(times)? / of(over)? / of(per)?
+            operand_value(first)? * operand_value(times)? / operand_value(over)? / operand_value(per)?
         }
     };
     value.is_finite().then_some(ConditionValue { value, limit })
@@ -115,24 +122,25 @@ fn whole_window_value(observed: &Observation, condition: &Condition, state: &Con
 
 /// Position of the condition that a finding reports: the first that is compared at each tick; for a rule of `any` only,
 /// the one that held longest.
-pub(crate) fn leading_condition(rule: &Rule, stream: &RuleProgress) -> usize {
+pub(crate) fn leading_condition(rule: &Rule, progress: &RuleProgress) -> usize {
     let in_all = rule.all.iter().position(|c| !c.is_window_value());
-    let of_any = || {
+    let held_longest = || {
         let any = rule.all.len()..rule.all.len() + rule.any.len();
         // `max_by_key` returns the last of equals; reversed, that is the first
-        any.rev().max_by_key(|index| stream.conditions[*index].held_ns)
+        any.rev().max_by_key(|index| progress.conditions[*index].held_ns)
     };
-    in_all.or_else(of_any).unwrap_or(0)
+    in_all.or_else(held_longest).unwrap_or(0)
 }
 
-/// Builds the finding of an outcome that holds; `None` where a number is unknown, which cannot be for a rule that held.
+/// Builds the finding of an outcome that holds. `None` where a number is unknown, which does not happen for a rule that
+/// held.
 pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -> Option<Finding> {
-    let (rule, stream) = (outcome.rule, outcome.stream);
-    let index = leading_condition(rule, stream);
+    let (rule, progress) = (outcome.rule, outcome.progress);
+    let index = leading_condition(rule, progress);
     let condition = rule.conditions().nth(index)?;
-    let state = &stream.conditions[index];
+    let state = &progress.conditions[index];
     let ConditionValue { value, limit } = held_value(observed, condition, state)?;
-    let evidence = collect_evidence(observed, rule, stream);
+    let evidence = collect_evidence(observed, rule, progress);
     Some(Finding {
         rule: rule.id.clone(),
         title: rule.title.clone(),
@@ -140,24 +148,24 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
         severity: rule.severity,
         weight: rule.weight,
         object: rule.object.clone(),
-        instance: stream.instance.clone(),
+        instance: progress.instance.clone(),
         counter: condition.quantity.counter.id.clone(),
         quantity: condition.quantity_text(),
         value,
         compare: condition.compare.name(),
         limit,
         unit: condition.unit(),
-        limit_from: crate::answer::ceiling_remarks::measured_limit_text(observed, rule, &stream.instance, &evidence),
+        limit_from: crate::answer::ceiling_remarks::measured_limit_text(observed, rule, &progress.instance, &evidence),
         share: outcome.share?,
-        judged_s: stream.judged_ns as f64 / 1e9,
+        judged_s: progress.judged_ns as f64 / 1e9,
         mean: window_value(observed, condition, state).map(|m| round_mean(m.value)),
-        seconds: stream.held_ns as f64 / 1e9,
-        times: stream.runs,
-        stretches: stream.stretches.intervals().iter().map(|(from, to)| hold_interval(*from, *to)).collect(),
-        longest_from: format_rfc3339(stream.longest_span.0),
-        longest_s: stream.longest_ns as f64 / 1e9,
-        from: format_rfc3339(stream.first_ns),
-        to: format_rfc3339(stream.last_ns),
+        seconds: progress.held_ns as f64 / 1e9,
+        times: progress.runs,
+        stretches: progress.stretches.intervals().iter().map(|(from, to)| hold_interval(*from, *to)).collect(),
+        longest_from: format_rfc3339(progress.longest_span.0),
+        longest_s: progress.longest_ns as f64 / 1e9,
+        from: format_rfc3339(progress.first_ns),
+        to: format_rfc3339(progress.last_ns),
         explain: rule.explain.trim().to_owned(),
         source: rule.source.clone(),
         evidence,
@@ -179,54 +187,54 @@ fn hold_interval(from_ns: i64, to_ns: i64) -> HoldInterval {
 /// Shortest episode, seconds.
 const MIN_EPISODE_S: f64 = 60.0;
 
-/// Finds episodes: rules that blame something and once held long enough, but not for their share of the window, as in a
-/// bad hour of a quiet day.
+/// Finds episodes: rules that blame something and held long enough at one time, but not for their share of the window,
+/// as in a bad hour of a quiet day.
 pub(crate) fn find_episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
-    let stretch_s = |o: &RuleOutcome<'_>| o.stream.longest_ns as f64 / 1e9;
-    let worth_telling = |o: &&RuleOutcome<'_>| {
-        let at_all_times = o.rule.all.iter().all(|c| !c.is_window_value());
-        let long = stretch_s(o) >= o.rule.sustained.longest_s().max(MIN_EPISODE_S);
+    let stretch_s = |o: &RuleOutcome<'_>| o.progress.longest_ns as f64 / 1e9;
+    let is_episode = |o: &&RuleOutcome<'_>| {
+        let is_judged_by_tick = o.rule.all.iter().all(|c| !c.is_window_value());
+        let is_long = stretch_s(o) >= o.rule.sustained.longest_s().max(MIN_EPISODE_S);
         let explains = |other: &RuleOutcome<'_>| {
             o.rule.none.contains(&other.rule.id) && longest_spans_overlap(o, other) && can_explain(observed, other, o)
         };
-        let explained = || outcomes.iter().any(explains);
-        !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
+        let is_explained = || outcomes.iter().any(explains);
+        !o.holds && o.rule.weight > 0.0 && is_judged_by_tick && is_long && !is_explained()
     };
-    let mut reported: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(worth_telling).collect();
-    reported.sort_by_key(|o| std::cmp::Reverse(o.stream.longest_ns));
+    let mut reported: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(is_episode).collect();
+    reported.sort_by_key(|o| std::cmp::Reverse(o.progress.longest_ns));
     let episode = |o: &&RuleOutcome<'_>| Episode {
         rule: o.rule.id.clone(),
         title: o.rule.title.clone(),
         bottleneck: o.rule.bottleneck,
         object: o.rule.object.clone(),
-        instance: o.stream.instance.clone(),
+        instance: o.progress.instance.clone(),
         share: o.share.unwrap_or(0.0),
-        judged_s: o.stream.judged_ns as f64 / 1e9,
+        judged_s: o.progress.judged_ns as f64 / 1e9,
         longest_s: stretch_s(o),
-        from: format_rfc3339(o.stream.longest_span.0),
-        to: format_rfc3339(o.stream.longest_span.1),
+        from: format_rfc3339(o.progress.longest_span.0),
+        to: format_rfc3339(o.progress.longest_span.1),
     };
     reported.iter().map(episode).collect()
 }
 
 /// True where the longest stretches of two outcomes overlap for most of the first one's time.
-fn longest_spans_overlap(of: &RuleOutcome<'_>, with: &RuleOutcome<'_>) -> bool {
-    let ((a, b), (c, d)) = (of.stream.longest_span, with.stream.longest_span);
-    (b.min(d) - a.max(c)).saturating_mul(2) > b - a
+fn longest_spans_overlap(first: &RuleOutcome<'_>, second: &RuleOutcome<'_>) -> bool {
+    let ((from, to), (second_from, second_to)) = (first.progress.longest_span, second.progress.longest_span);
+    (to.min(second_to) - from.max(second_from)).saturating_mul(2) > to - from
 }
 
-fn collect_evidence(observed: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
-    let of = |state: &EvidenceState| match state {
+fn collect_evidence(observed: &Observation, rule: &Rule, progress: &RuleProgress) -> Vec<Evidence> {
+    let mean_and_max = |state: &EvidenceState| match state {
         EvidenceState::Mean(sums, max_value) => {
             (sums.mean(), Some(*max_value).filter(|max_value| max_value.is_finite()))
         }
         EvidenceState::Statistic(index) => (observed.states.statistics[*index].value(), None),
     };
-    let evidence_of = |(name, state): (&RuleCounter, &EvidenceState)| {
-        let (value, max) = of(state);
+    let evidence = |(name, state): (&RuleCounter, &EvidenceState)| {
+        let (value, max) = mean_and_max(state);
         Evidence { counter: name.id.clone(), value, max, unit: name.unit.clone() }
     };
-    rule.evidence.iter().zip(&stream.evidence).map(evidence_of).collect()
+    rule.evidence.iter().zip(&progress.evidence).map(evidence).collect()
 }
 
 /// Separates the outcomes that are findings from those that another rule explains, with that rule's id.
@@ -251,30 +259,29 @@ fn explaining_rule(observed: &Observation, outcomes: &[RuleOutcome<'_>], outcome
     let explains = |other: &&RuleOutcome<'_>| {
         other.holds && can_explain(observed, other, outcome) && explaining_rule(observed, outcomes, other).is_none()
     };
-    let named = |id: &&String| outcomes.iter().filter(|o| o.rule.id == **id).any(|o| explains(&o));
-    outcome.rule.none.iter().find(named).cloned()
+    let is_explaining = |id: &&String| outcomes.iter().filter(|o| o.rule.id == **id).any(|o| explains(&o));
+    outcome.rule.none.iter().find(is_explaining).cloned()
 }
 
-/// True where one rule at its instance can be why another holds at its own. Rules on the same object explain each other
-/// only at the same instance; otherwise the two must have a disk in common and the cgroup must not be unrelated to the
-/// disk.
+/// True where one outcome can be the reason for another. Rules on the same object explain each other only at the same
+/// instance. Otherwise the two must have a disk in common, and a cgroup must not be unrelated to the disk.
 fn can_explain(observed: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
     if other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which {
-        return other.stream.instance == outcome.stream.instance;
+        return other.progress.instance == outcome.progress.instance;
     }
     are_related(observed, other, outcome) && !is_unrelated_to_disk(observed, other, outcome)
 }
 
 /// False for rules on disks and arrays whose instances have no disk in common.
 pub(crate) fn are_related(observed: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
-    let of_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
-    !of_disks || have_common_disk(observed, &one.stream.instance, &other.stream.instance)
+    let are_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
+    !are_disks || have_common_disk(observed, &one.progress.instance, &other.progress.instance)
 }
 
 /// False for two devices that are known to have no disk in common; an empty name stands for all devices.
 fn have_common_disk(observed: &Observation, a: &str, b: &str) -> bool {
-    let known = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
-    let Some(topology) = observed.topology.as_ref().filter(known) else { return true };
+    let has_both = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
+    let Some(topology) = observed.topology.as_ref().filter(has_both) else { return true };
     topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
 }
 
@@ -287,7 +294,7 @@ pub(crate) fn is_unrelated_to_disk(observed: &Observation, group: &RuleOutcome<'
     if group.rule.object != "cgroup" || disk.rule.object != "physical_disk" {
         return false;
     }
-    let (instance, disk) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+    let (instance, disk) = (group.progress.instance.as_str(), disk.progress.instance.as_str());
     match group.rule.bottleneck {
         Bottleneck::Memory => observed.cgroup_avoids_disk(instance, disk),
         Bottleneck::Throttle
@@ -311,11 +318,11 @@ pub(crate) fn is_cgroup_shortage(outcome: &RuleOutcome<'_>) -> bool {
 /// explain that disk.
 pub(crate) fn is_memory_unrelated_to_disk<'a: 'b, 'b>(
     outcomes: impl Iterator<Item = &'b RuleOutcome<'a>> + Clone,
-    elsewhere: impl Fn(&RuleOutcome<'_>, &RuleOutcome<'_>) -> bool,
+    is_unrelated: impl Fn(&RuleOutcome<'_>, &RuleOutcome<'_>) -> bool,
 ) -> bool {
-    let of = |bottleneck: Bottleneck| {
+    let blaming = |bottleneck: Bottleneck| {
         outcomes.clone().filter(move |o| o.rule.bottleneck == bottleneck && o.rule.weight > 0.0)
     };
-    of(Bottleneck::Memory).next().is_some()
-        && of(Bottleneck::Disk).any(|disk| of(Bottleneck::Memory).all(|memory| elsewhere(memory, disk)))
+    blaming(Bottleneck::Memory).next().is_some()
+        && blaming(Bottleneck::Disk).any(|disk| blaming(Bottleneck::Memory).all(|memory| is_unrelated(memory, disk)))
 }

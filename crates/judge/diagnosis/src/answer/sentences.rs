@@ -1,7 +1,7 @@
 //! Texts of the verdict: sentences, labels of quantities, reasons why a rule did not hold.
 
 use diskwright_base::catalogue::display_unit;
-use diskwright_base::counter_ids::processor;
+use diskwright_base::counter_ids::{physical_disk, processor};
 use diskwright_base::units::{format_amount, format_count, format_duration, format_significant, format_value};
 
 use crate::answer::rule_outcome::{ConditionValue, RuleOutcome, window_value};
@@ -9,12 +9,7 @@ use crate::answer::verdict::{Culprit, Finding, seen_s};
 use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
 use crate::run::Observation;
 
-/// A value with its unit; a plain number where there is none.
-pub(crate) fn value_text(value: f64, unit: &str) -> String {
-    format_value(value, unit)
-}
-
-/// A limit with its unit; counts of requests and processes go without.
+/// A limit with its unit; a count of requests or processes without one.
 fn limit_text(limit: f64, unit: &str) -> String {
     match unit {
         "requests" | "count" | "processes" => format_significant(limit),
@@ -22,7 +17,7 @@ fn limit_text(limit: f64, unit: &str) -> String {
     }
 }
 
-/// A condition's quantity as people say it: `average queue length`.
+/// Label of a condition's quantity for sentences: `average queue length`.
 pub(crate) fn quantity_label(condition: &Condition) -> String {
     let quantity = &condition.quantity;
     let text = product_label(quantity).map_or_else(|| formula_label(quantity), str::to_owned);
@@ -90,26 +85,40 @@ fn counter_label(id: &str) -> String {
         "light_load_bytes" => return "size of a request at light load".into(),
         _ => {}
     }
-    let name = name.trim_end_matches("_per_s").trim_end_matches("_fraction").replace('_', " ");
-    let name = match name.strip_prefix("avg ") {
-        Some(rest) => {
-            format!("average {rest}").replace("average s per", "seconds per").replace("bytes per", "size per")
-        }
-        None => name,
+    let stem = name.trim_end_matches("_per_s").trim_end_matches("_fraction");
+    let words = if let Some(operation) = stem.strip_prefix("avg_s_per_") {
+        format!("seconds per {operation}")
+    } else if let Some(operation) = stem.strip_prefix("avg_bytes_per_") {
+        format!("average size per {operation}")
+    } else if let Some(quantity) = stem.strip_prefix("avg_") {
+        format!("average {quantity}")
+    } else {
+        stem.to_owned()
     };
+    let label = words.replace('_', " ");
     match object {
-        "pressure" => match name.split_once(' ') {
+        "pressure" => match label.split_once(' ') {
             Some((resource, share)) => format!("{resource} pressure ({share})"),
-            None => name,
+            None => label,
         },
-        "processor" => format!("processor {name}"),
-        "memory" if !name.contains("memory") => format!("{name} memory"),
-        _ => name,
+        "processor" => format!("processor {label}"),
+        "memory" if !label.contains("memory") => format!("{label} memory"),
+        _ => label,
     }
 }
 
-/// Closeness of a measured value to its limit, from 0 to 1.
-pub(crate) fn limit_closeness(condition: &Condition, measured: ConditionValue) -> f64 {
+/// True for a counter of seconds per request.
+fn is_latency(counter: &str) -> bool {
+    counter.contains(".avg_s_per_")
+}
+
+/// True for a counter of requests that queue or are in flight.
+fn is_queue_length(counter: &str) -> bool {
+    counter.ends_with("queue_length")
+}
+
+/// Closeness of a measured value to its limit, from 0 to 1 (the condition holds).
+fn limit_closeness(condition: &Condition, measured: ConditionValue) -> f64 {
     let ConditionValue { value, limit } = measured;
     if condition.compare.holds(value, limit) {
         return 1.0;
@@ -119,9 +128,10 @@ pub(crate) fn limit_closeness(condition: &Condition, measured: ConditionValue) -
     if ratio.is_finite() { ratio.clamp(0.0, 0.999) } else { 0.0 }
 }
 
-/// Closeness of a rule to holding, and the reason in numbers why it did not.
+/// A rule that nearly held at an instance, and the reason in numbers why it did not.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Approach {
+pub(crate) struct NearMiss {
+    /// From 0 to 1.
     pub closeness: f64,
     /// Quantity and instance, so that each is reported once.
     pub subject: String,
@@ -129,57 +139,64 @@ pub(crate) struct Approach {
 }
 
 /// Describes the condition that kept a rule from holding at an instance. `None` where nothing was judged.
-pub(crate) fn describe_approach(observed: &Observation, outcome: &RuleOutcome<'_>) -> Option<Approach> {
+pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'_>) -> Option<NearMiss> {
     let share = outcome.share?;
     let rule = outcome.rule;
-    // a queue or latency above the range of a rule is the case of another rule, and rules nothing out
-    let beyond = |(index, c): (usize, &Condition)| {
-        let id = &c.quantity.counter.id;
-        let slow = id.contains("avg_s_per") && rule.bottleneck == Bottleneck::Disk;
-        let of_waiting = id.contains("queue_length") || slow;
-        let band = || rule.all.iter().any(|other| other.compare.is_upper() && other.quantity == c.quantity);
-        let measured = || window_value(observed, c, &outcome.stream.conditions[index]);
-        let lower = !c.compare.is_upper() && (of_waiting || band());
-        lower && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
+    // a queue or latency above this rule's range is judged by another rule, so it is no reason to rule the bottleneck
+    // out
+    let is_beyond_range = |(index, c): (usize, &Condition)| {
+        let counter = &c.quantity.counter.id;
+        let measures_waiting = is_queue_length(counter) || (is_latency(counter) && rule.bottleneck == Bottleneck::Disk);
+        let is_range = || rule.all.iter().any(|other| other.compare.is_upper() && other.quantity == c.quantity);
+        let measured = || window_value(observed, c, &outcome.progress.conditions[index]);
+        let is_lower_limit = !c.compare.is_upper() && (measures_waiting || is_range());
+        is_lower_limit && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
     };
-    if rule.all.iter().enumerate().any(beyond) {
+    if rule.all.iter().enumerate().any(is_beyond_range) {
         return None;
     }
-    let of = |index: usize, condition: &Condition| {
-        let measured = window_value(observed, condition, &outcome.stream.conditions[index])?;
-        // a counter of another object does not belong to the rule's instance
-        let own = condition.quantity.counter.object == rule.object;
-        let instance = if own { outcome.stream.instance.as_str() } else { "" };
-        let quantity = format!("{} {instance}", condition.quantity.formula_text());
-        Some((limit_closeness(condition, measured), quantity, measured_text(condition, measured, instance)))
+    let measure = |index: usize, condition: &Condition| {
+        let measured = window_value(observed, condition, &outcome.progress.conditions[index])?;
+        // a counter of another object has no value at the rule's instance
+        let is_rules_object = condition.quantity.counter.object == rule.object;
+        let instance = if is_rules_object { outcome.progress.instance.as_str() } else { "" };
+        Some(NearMiss {
+            closeness: limit_closeness(condition, measured),
+            subject: format!("{} {instance}", condition.quantity.formula_text()),
+            text: measured_text(condition, measured, instance),
+        })
     };
-    let all = rule.all.iter().enumerate().filter_map(|(index, c)| of(index, c));
-    let any = rule.any.iter().enumerate().filter_map(|(index, c)| of(rule.all.len() + index, c));
-    let nearest = any.max_by(|a, b| a.0.total_cmp(&b.0));
-    // the weakest of `all`, where the strongest of `any` counts as one of them
-    let (closeness, quantity, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
-    if closeness < 1.0 {
-        return Some(Approach { closeness, subject: quantity, text });
+    let all = rule.all.iter().enumerate().filter_map(|(index, c)| measure(index, c));
+    let any = rule.any.iter().enumerate().filter_map(|(index, c)| measure(rule.all.len() + index, c));
+    let nearest = any.max_by(|a, b| a.closeness.total_cmp(&b.closeness));
+    // the condition farthest from its limit; of `any`, only the nearest counts
+    let farthest = all.chain(nearest).min_by(|a, b| a.closeness.total_cmp(&b.closeness))?;
+    if farthest.closeness < 1.0 {
+        return Some(farthest);
     }
-    let place = at_instance(&outcome.stream.instance);
+    let instance_text = at_instance(&outcome.progress.instance);
     let needed = rule.sustained.share;
-    let unknown = rule.all.iter().enumerate().find(|(index, c)| c.is_window_value() && of(*index, c).is_none());
+    let unknown = rule.all.iter().enumerate().find(|(index, c)| c.is_window_value() && measure(*index, c).is_none());
     let text = if let Some((_, condition)) = unknown {
-        format!("{}{place}: unknown, too little of this window shows {}", rule.title, quantity_label(condition))
+        format!(
+            "{}{instance_text}: unknown, because {} was recorded for too little of this window",
+            rule.title,
+            quantity_label(condition)
+        )
     } else if share < needed {
         let (share, needed) = (format_value(share, "fraction"), format_value(needed, "fraction"));
-        format!("{}{place} held for only {share} of the time ({needed} needed)", rule.title)
-    } else if outcome.stream.runs < rule.sustained.times {
-        let (runs, times) = (format_count(outcome.stream.runs, "stretch", "stretches"), rule.sustained.times);
-        format!("{}{place} held in only {runs} ({times} needed)", rule.title)
+        format!("{}{instance_text} held for only {share} of the time ({needed} needed)", rule.title)
+    } else if outcome.progress.runs < rule.sustained.times {
+        let (runs, times) = (format_count(outcome.progress.runs, "stretch", "stretches"), rule.sustained.times);
+        format!("{}{instance_text} held in only {runs} ({times} needed)", rule.title)
     } else {
-        let (row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
-        let held = if row { outcome.stream.longest_ns } else { outcome.stream.held_ns } as f64 * 1e-9;
-        let stretch = if row { " without a break" } else { "" };
+        let (in_a_row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
+        let held = if in_a_row { outcome.progress.longest_ns } else { outcome.progress.held_ns } as f64 * 1e-9;
+        let stretch = if in_a_row { " without a break" } else { "" };
         let (held, needed) = (format_value(held, "s"), format_value(needed, "s"));
-        format!("{}{place} held for only {held}{stretch} ({needed} needed)", rule.title)
+        format!("{}{instance_text} held for only {held}{stretch} ({needed} needed)", rule.title)
     };
-    Some(Approach { closeness: (share / needed.max(1e-9)).min(0.999), subject: text.clone(), text })
+    Some(NearMiss { closeness: (share / needed.max(1e-9)).min(0.999), subject: text.clone(), text })
 }
 
 fn at_instance(instance: &str) -> String {
@@ -191,28 +208,28 @@ fn measured_text(condition: &Condition, measured: ConditionValue, instance: &str
     let unit = display_unit(&condition.quantity.counter.id, &unit);
     let limit = limit_text(measured.limit, unit);
     let limit = if condition.compare.is_upper() { format!("limit {limit}") } else { format!("only below {limit}") };
-    format!("{} {}{} ({limit})", quantity_label(condition), value_text(measured.value, unit), at_instance(instance))
+    format!("{} {}{} ({limit})", quantity_label(condition), format_value(measured.value, unit), at_instance(instance))
 }
 
 /// Names the bottleneck in the phrase before the colon.
 fn bottleneck_phrase(bottleneck: Bottleneck, instance: &str) -> String {
     match (bottleneck, instance) {
         (Bottleneck::Memory, "") => "Memory is the bottleneck".into(),
-        (Bottleneck::Memory, group) => format!("Memory is the bottleneck, in {group}"),
+        (Bottleneck::Memory, instance) => format!("Memory is the bottleneck, in {instance}"),
         (Bottleneck::Disk, "") => "The disks are the bottleneck".into(),
-        (Bottleneck::Disk, disk) => format!("The disk {disk} is the bottleneck"),
+        (Bottleneck::Disk, instance) => format!("The disk {instance} is the bottleneck"),
         (Bottleneck::Cpu, "") => "The processors are the bottleneck".into(),
-        (Bottleneck::Cpu, one) => format!("The processor {one} is the bottleneck"),
+        (Bottleneck::Cpu, instance) => format!("The processor {instance} is the bottleneck"),
         (Bottleneck::Interrupts, "") => "Interrupts and copying are the bottleneck".into(),
-        (Bottleneck::Interrupts, one) => format!("Interrupts on {one} are the bottleneck"),
-        (Bottleneck::Channel, one) => format!("The channel{} is the bottleneck", to_instance(one)),
-        (Bottleneck::Controller, one) => format!("The controller{} is the bottleneck", to_instance(one)),
-        (Bottleneck::Network, one) => format!("The network{} is the bottleneck", at_instance(one)),
-        (Bottleneck::Application, one) => {
-            format!("The application's I/O pattern{} is the bottleneck", at_instance(one))
+        (Bottleneck::Interrupts, instance) => format!("Interrupts on {instance} are the bottleneck"),
+        (Bottleneck::Channel, instance) => format!("The channel{} is the bottleneck", to_instance(instance)),
+        (Bottleneck::Controller, instance) => format!("The controller{} is the bottleneck", to_instance(instance)),
+        (Bottleneck::Network, instance) => format!("The network{} is the bottleneck", at_instance(instance)),
+        (Bottleneck::Application, instance) => {
+            format!("The application's I/O pattern{} is the bottleneck", at_instance(instance))
         }
         (Bottleneck::Throttle, "") => "A configured limit is the bottleneck".into(),
-        (Bottleneck::Throttle, one) => format!("A limit on {one} is the bottleneck"),
+        (Bottleneck::Throttle, instance) => format!("A limit on {instance} is the bottleneck"),
         (Bottleneck::None, _) => "No bottleneck found".into(),
         (Bottleneck::Unknown, _) => "Not enough data".into(),
     }
@@ -248,7 +265,7 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
         }
         None => "a thread".into(),
     };
-    let used = value_text(finding.value, finding.display_unit());
+    let used = format_value(finding.value, finding.display_unit());
     let busy = finding.evidence.iter().find(|e| e.counter == processor::BUSY).and_then(|e| e.value);
     let idle = match busy {
         Some(busy) => {
@@ -263,20 +280,20 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
     )
 }
 
-/// The measured value, the time it is of, and the limit.
+/// The measured value, the time that it describes, and the limit.
 fn measurement_text(finding: &Finding, label: &str) -> String {
     if let Some(from) = &finding.limit_from {
         return from.clone();
     }
-    if finding.counter.ends_with(".stalled") {
+    if finding.counter == physical_disk::STALLED {
         return stall_text(finding);
     }
-    let value = value_text(finding.value, finding.display_unit());
+    let value = format_value(finding.value, finding.display_unit());
     let limit = limit_text(finding.limit, finding.display_unit());
     let differs = |mean: &f64| (mean - finding.value).abs() > 0.05 * finding.value.abs();
     match finding.mean.filter(differs).filter(|_| finding.share < 0.995) {
         Some(mean) => {
-            let mean = value_text(mean, finding.display_unit());
+            let mean = format_value(mean, finding.display_unit());
             format!("{label} {value} in that time, {mean} over the whole window, limit {limit}")
         }
         None => format!("{label} {value}, limit {limit}"),
@@ -285,15 +302,18 @@ fn measurement_text(finding: &Finding, label: &str) -> String {
 
 /// Number and length of a device's stalls, and the requests that they held up.
 fn stall_text(finding: &Finding) -> String {
-    let times = if finding.times == 1 { "1 stall".into() } else { format!("{} stalls", finding.times) };
-    let longest = value_text(finding.longest_s, "s");
-    let caught = finding.evidence.iter().find(|e| e.counter.ends_with(".current_queue_length"));
-    let caught = match caught.and_then(|e| e.max) {
+    let longest = format_value(finding.longest_s, "s");
+    let stalls = match finding.times {
+        1 => format!("1 stall of {longest}"),
+        times => format!("{times} stalls, the longest {longest}"),
+    };
+    let queue = finding.evidence.iter().find(|e| e.counter == physical_disk::CURRENT_QUEUE_LENGTH);
+    let held_up = match queue.and_then(|e| e.max) {
         Some(max_waiting) => format!(", up to {} held up", format_amount(max_waiting, "request", "requests")),
         None => String::new(),
     };
     let time = finding.longest_from.get(11..19).unwrap_or_default();
-    format!("{times}, the longest {longest} at {time} UTC{caught}")
+    format!("{stalls} at {time} UTC{held_up}")
 }
 
 /// Share of the judged time for which a rule held. The judged time may be less than the window; nothing is known about

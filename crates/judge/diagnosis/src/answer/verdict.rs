@@ -21,13 +21,13 @@ pub struct Verdict {
     pub pack: String,
     /// Its title.
     pub pack_title: String,
-    /// Host, where the log says; else empty.
+    /// Name of the host; empty if the log does not have it.
     pub host: String,
     /// The bottleneck.
     pub bottleneck: Bottleneck,
     /// The instance that is the bottleneck; empty for the machine as a whole.
     pub instance: String,
-    /// From 0 to 1.
+    /// Confidence of the verdict, from 0 to 1.
     pub confidence: f64,
     /// The verdict in one sentence.
     pub sentence: String,
@@ -43,13 +43,13 @@ pub struct Verdict {
     pub ruled_out: Vec<Exclusion>,
     /// Rules that could not be judged.
     pub unjudged: Vec<UnjudgedRule>,
-    /// The counters that they lack, and how to record them next time.
+    /// The counters that the unjudged rules lack, and how to record them next time.
     pub missing: MissingCounters,
-    /// The bottlenecks that findings speak for, most first.
+    /// The bottlenecks that findings point at, best score first.
     pub ranking: Vec<Rank>,
     /// Ceilings that probes measured of the devices in the window.
     pub ceilings: Vec<Ceiling>,
-    /// Processes and cgroups that cause it, where the log shows them.
+    /// Processes and cgroups that cause the bottleneck, where the log shows them.
     pub culprits: Vec<Culprit>,
     /// Programs that sent requests to the blamed disk, by operation, from a trace of single requests; empty without
     /// one.
@@ -109,17 +109,17 @@ pub struct Finding {
     pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
     pub share: f64,
-    /// The judged time: the window without the time for which the log has no data on this rule.
+    /// The judged time, seconds: the window without the time for which the log has no data on this rule.
     pub judged_s: f64,
-    /// The time at which it held, in sum.
+    /// The time for which it held, in total, seconds.
     pub seconds: f64,
-    /// The longest stretch of it.
+    /// The longest stretch for which it held without a break, seconds.
     pub longest_s: f64,
     /// Start of that stretch, RFC 3339.
     pub longest_from: String,
-    /// Stretches without a break.
+    /// Number of stretches for which it held without a break.
     pub times: u64,
-    /// Those stretches, in order; of more than 64 the closest are joined.
+    /// Those stretches, in order; if there are more than 64, the closest are joined.
     pub stretches: Vec<HoldInterval>,
     /// Start of the first tick at which it held, RFC 3339.
     pub from: String,
@@ -129,7 +129,7 @@ pub struct Finding {
     pub explain: String,
     /// Source of the rule.
     pub source: String,
-    /// Further counters while it held.
+    /// Further counters, averaged over the time for which it held.
     pub evidence: Vec<Evidence>,
     /// Advice ids, in the authority's order.
     pub advice: Vec<String>,
@@ -151,13 +151,13 @@ impl Finding {
         format_value(value, self.display_unit())
     }
 
-    /// The judged time, where it is clearly less than the window: the share is of that time only.
+    /// The judged time, seconds, where it is clearly less than the window: the share is then one of that time.
     pub fn seen_s(&self, window_s: f64) -> Option<f64> {
         seen_s(self.judged_s, window_s)
     }
 }
 
-/// See [`Finding::seen_s`].
+/// The judged time, where it is clearly less than the window; see [`Finding::seen_s`].
 pub fn seen_s(judged_s: f64, window_s: f64) -> Option<f64> {
     (judged_s < MIN_WHOLE_WINDOW_SHARE * window_s).then_some(judged_s)
 }
@@ -191,7 +191,7 @@ impl Evidence {
     }
 }
 
-/// A stretch in which a rule held that did not hold for enough of the window.
+/// A rule that held for a stretch, but for too little of the window to be a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Episode {
     /// The rule's id.
@@ -204,11 +204,11 @@ pub struct Episode {
     pub object: String,
     /// Its instance.
     pub instance: String,
-    /// Share of the judged time at which it held in all.
+    /// Share of the judged time for which it held in total.
     pub share: f64,
-    /// The judged time.
+    /// The judged time, seconds.
     pub judged_s: f64,
-    /// The longest stretch of it, seconds.
+    /// The longest stretch for which it held, seconds.
     pub longest_s: f64,
     /// Start of that stretch, RFC 3339 in UTC.
     pub from: String,
@@ -229,7 +229,7 @@ pub struct VerdictPhase {
     pub bottleneck: Bottleneck,
     /// Its instance; empty for the machine as a whole.
     pub instance: String,
-    /// From 0 to 1.
+    /// Confidence of that answer, from 0 to 1.
     pub confidence: f64,
     /// Id of the leading rule; empty where nothing was blamed.
     pub rule: String,
@@ -270,7 +270,7 @@ pub struct UnjudgedRule {
     pub rule: String,
     /// Bottleneck that the rule points at.
     pub bottleneck: Bottleneck,
-    /// Counters that the log lacks, or that have only gaps, each with a remark that says so.
+    /// Counters that the log lacks, or that have only gaps; the latter with the remark `(gaps only)`.
     pub missing: Vec<String>,
     /// True where the counters were recorded and have only gaps.
     #[serde(skip)]
@@ -289,7 +289,7 @@ impl UnjudgedRule {
 pub struct Rank {
     /// The bottleneck.
     pub bottleneck: Bottleneck,
-    /// The strongest finding's weight and share, and a tenth of each further rule's.
+    /// Score of the strongest finding, plus a tenth of the score of each further rule.
     pub score: f64,
     /// Rules that point at it, strongest first.
     pub findings: Vec<String>,
@@ -298,7 +298,7 @@ pub struct Rank {
 /// A note of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogRemark {
-    /// Time of the first one, RFC 3339.
+    /// Time of the first occurrence, RFC 3339.
     pub time: String,
     /// `gap`, `clock`, `warning`, `unseen` or `bookmark`.
     pub kind: String,
@@ -315,10 +315,10 @@ pub struct WatchWindow {
     pub from: String,
     /// End, RFC 3339.
     pub to: String,
-    /// Running time covered, without suspension.
+    /// Running time covered, without suspension, seconds.
     pub seconds: f64,
-    /// Ticks.
+    /// Number of ticks.
     pub ticks: u64,
-    /// Gaps noted in the log.
+    /// Number of gaps noted in the log.
     pub gaps: u64,
 }

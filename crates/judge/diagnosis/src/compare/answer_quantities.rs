@@ -47,15 +47,15 @@ pub struct QuantityChange {
 impl QuantityChange {
     /// True where it differs beyond noise, or by so much that it should not be attributed to noise alone.
     pub(super) fn may_differ(&self) -> bool {
-        let far = self.before.max(self.after) > LARGE_RATIO * self.before.min(self.after);
+        let is_far_apart = self.before.max(self.after) > LARGE_RATIO * self.before.min(self.after);
         matches!(self.change, ChangeDirection::Up | ChangeDirection::Down)
-            || (far && self.change != ChangeDirection::Unknown)
+            || (is_far_apart && self.change != ChangeDirection::Unknown)
     }
 }
 
 /// Smallest relevant change, as a share.
 pub(super) const MIN_CHANGE: f64 = 0.05;
-/// Loads that differ by more than this factor are not called the same, even within noise.
+/// Loads that differ by more than this factor are not called the same, even if the difference may be noise.
 const LARGE_RATIO: f64 = 1.25;
 /// Smallest request rate at which disks count as loaded.
 const MIN_REQUESTS_PER_S: f64 = 1.0;
@@ -70,7 +70,7 @@ pub(super) const READS_COUNTER: &str = physical_disk::READS_PER_S;
 pub(super) const READ_SHARE_QUOTIENT: &str = "physical_disk.reads_per_s/physical_disk.transfers_per_s";
 /// Load counters where the disks are not loaded, best first.
 const TRAFFIC_COUNTERS: [&str; 2] = [network::BYTES_PER_S, network::RECEIVED_BYTES_PER_S];
-/// Largest number of blamed counters that are compared.
+/// Largest number of blamed counters that the answer depends on.
 const MAX_GOALS: usize = 3;
 
 /// Rows that the answer depends on, by their index.
@@ -84,29 +84,30 @@ pub(super) struct AnswerRows {
 
 /// Index of the row of a counter that stands for the machine.
 fn machine_row(rows: &[ComparisonRow], counter: &str) -> Option<usize> {
-    let of = |instance: &str| rows.iter().position(|r| r.counter == counter && r.instance == instance);
-    let mut all = rows.iter().enumerate().filter(|(_, r)| r.counter == counter).map(|(index, _)| index);
-    let only = || all.next().filter(|_| all.next().is_none());
-    of(ALL_INSTANCES).or_else(|| of("")).or_else(|| of("_total")).or_else(only)
+    let row_of = |instance: &str| rows.iter().position(|r| r.counter == counter && r.instance == instance);
+    let mut matching = rows.iter().enumerate().filter(|(_, r)| r.counter == counter).map(|(index, _)| index);
+    let only = || matching.next().filter(|_| matching.next().is_none());
+    row_of(ALL_INSTANCES).or_else(|| row_of("")).or_else(|| row_of("_total")).or_else(only)
 }
 
 impl AnswerRows {
     /// Selects the rows. Disk traffic from paging is not a load: it goes away with its cause.
     pub fn select_rows(rows: &[ComparisonRow], before: &Verdict, after: &Verdict) -> AnswerRows {
         let blamed = if before.bottleneck.blames() { before } else { after };
-        let paging = [before, after].iter().any(|v| v.bottleneck == Bottleneck::Memory);
+        let is_paging = [before, after].iter().any(|v| v.bottleneck == Bottleneck::Memory);
         let is_loaded = |row: &usize, minimum: f64| rows[*row].before.mean.max(rows[*row].after.mean) >= minimum;
-        let requests = machine_row(rows, REQUESTS_COUNTER).filter(|row| is_loaded(row, MIN_REQUESTS_PER_S) && !paging);
+        let requests =
+            machine_row(rows, REQUESTS_COUNTER).filter(|row| is_loaded(row, MIN_REQUESTS_PER_S) && !is_paging);
         let traffic =
             || TRAFFIC_COUNTERS.iter().filter_map(|c| machine_row(rows, c)).find(|row| is_loaded(row, MIN_BYTES_PER_S));
-        let of_disks = matches!(
+        let concerns_disks = matches!(
             blamed.bottleneck,
             Bottleneck::Disk | Bottleneck::None | Bottleneck::Unknown | Bottleneck::Channel | Bottleneck::Controller
         );
-        let disks = |counter: &str| requests.and_then(|_| machine_row(rows, counter));
-        let response = disks(RESPONSE_COUNTER);
-        let goals = if of_disks && response.is_some() { Vec::new() } else { blamed_rows(rows, blamed) };
-        AnswerRows { load: requests.or_else(traffic), size: disks(SIZE_COUNTER), response, goals }
+        let disk_row = |counter: &str| requests.and_then(|_| machine_row(rows, counter));
+        let response = disk_row(RESPONSE_COUNTER);
+        let goals = if concerns_disks && response.is_some() { Vec::new() } else { blamed_rows(rows, blamed) };
+        AnswerRows { load: requests.or_else(traffic), size: disk_row(SIZE_COUNTER), response, goals }
     }
 
     /// Indices of all selected rows.
@@ -120,10 +121,10 @@ impl AnswerRows {
 fn blamed_rows(rows: &[ComparisonRow], verdict: &Verdict) -> Vec<(usize, bool)> {
     let row = |f: &Finding| {
         let index = rows.iter().position(|r| r.counter == f.counter && r.instance == f.instance);
-        let own = index
+        let own_row = index
             .or_else(|| machine_row(rows, &f.counter))
             .map(|index| (index, matches!(f.compare, "above" | "at_least")));
-        own.or_else(|| waiting_row(rows, f))
+        own_row.or_else(|| waiting_row(rows, f))
     };
     let blames = |f: &&Finding| f.bottleneck == verdict.bottleneck && f.bottleneck.blames();
     let mut list: Vec<(usize, bool)> = Vec::new();
@@ -154,16 +155,16 @@ pub(super) struct AnswerQuantities {
 }
 
 impl AnswerQuantities {
-    /// Changes of the selected rows; `share` is the tested share of reads.
+    /// Changes of the selected rows; `share` is the tested difference of the share of reads.
     pub fn from_rows(rows: &[ComparisonRow], picked: &AnswerRows, share: &TestedDifference) -> AnswerQuantities {
-        let of = |row: usize| quantity_change(&rows[row]);
-        let goals: Vec<QuantityChange> = picked.goals.iter().map(|(row, _)| of(*row)).collect();
-        let turned = |(movement, (_, upper)): (&QuantityChange, &(usize, bool))| match movement.change {
+        let change_of = |row: usize| quantity_change(&rows[row]);
+        let goals: Vec<QuantityChange> = picked.goals.iter().map(|(row, _)| change_of(*row)).collect();
+        let where_up_is_worse = |(movement, (_, upper)): (&QuantityChange, &(usize, bool))| match movement.change {
             ChangeDirection::Up if !upper => ChangeDirection::Down,
             ChangeDirection::Down if !upper => ChangeDirection::Up,
             change => change,
         };
-        let changes: Vec<ChangeDirection> = goals.iter().zip(&picked.goals).map(turned).collect();
+        let changes: Vec<ChangeDirection> = goals.iter().zip(&picked.goals).map(where_up_is_worse).collect();
         let any = |change: ChangeDirection| changes.contains(&change);
         let (up, down) = (any(ChangeDirection::Up), any(ChangeDirection::Down));
         let goal = if up && down {
@@ -177,48 +178,54 @@ impl AnswerQuantities {
         } else {
             ChangeDirection::Unknown
         };
-        let mut mix: Vec<QuantityChange> = picked.size.map(of).into_iter().collect();
+        let mut mix: Vec<QuantityChange> = picked.size.map(change_of).into_iter().collect();
         mix.extend(share.contrast.as_ref().map(|c| read_share_change(c, share)));
-        AnswerQuantities { load: picked.load.map(of), mix, response: picked.response.map(of), goals, goal_change: goal }
+        AnswerQuantities {
+            load: picked.load.map(change_of),
+            mix,
+            response: picked.response.map(change_of),
+            goals,
+            goal_change: goal,
+        }
     }
 }
 
 fn quantity_change(row: &ComparisonRow) -> QuantityChange {
     let (before, after) = (row.before.mean, row.after.mean);
-    let small = (after - before).abs() < MIN_CHANGE * before.abs().max(after.abs());
+    let is_small = (after - before).abs() < MIN_CHANGE * before.abs().max(after.abs());
     QuantityChange {
         counter: row.counter.clone(),
         unit: row.unit.clone(),
         before,
         after,
-        change: change_direction(row.noise, small, after > before),
+        change: change_direction(row.noise, is_small, after > before),
         ratio_low: row.ratio_low,
         ratio_high: row.ratio_high,
     }
 }
 
-pub(super) fn change_direction(noise: Option<bool>, small: bool, up: bool) -> ChangeDirection {
+pub(super) fn change_direction(noise: Option<bool>, is_small: bool, is_up: bool) -> ChangeDirection {
     match noise {
         None => ChangeDirection::Unknown,
         Some(true) => ChangeDirection::Same,
-        Some(false) if small => ChangeDirection::Same,
-        Some(false) if up => ChangeDirection::Up,
+        Some(false) if is_small => ChangeDirection::Same,
+        Some(false) if is_up => ChangeDirection::Up,
         Some(false) => ChangeDirection::Down,
     }
 }
 
-/// Change of the share of reads. It is judged by its absolute difference: 2 % of reads that become 1 % are no different
-/// mix.
-fn read_share_change(contrast: &Contrast, question: &TestedDifference) -> QuantityChange {
+/// Change of the share of reads. It is judged by its absolute difference: a share of reads that falls from 2 % to 1 %
+/// is no different mix.
+fn read_share_change(contrast: &Contrast, tested: &TestedDifference) -> QuantityChange {
     let (before, after) = contrast.both_means();
-    let small = (after - before).abs() < MIN_CHANGE;
-    let ratio = contrast.ratio_interval(question.test_result.level);
+    let is_small = (after - before).abs() < MIN_CHANGE;
+    let ratio = contrast.ratio_interval(tested.test_result.level);
     QuantityChange {
         counter: READ_SHARE_QUOTIENT.into(),
         unit: "fraction".into(),
         before,
         after,
-        change: change_direction(question.is_noise(), small, after > before),
+        change: change_direction(tested.is_noise(), is_small, after > before),
         ratio_low: ratio.map(|r| r.0),
         ratio_high: ratio.map(|r| r.1).filter(|high| high.is_finite()),
     }
@@ -234,18 +241,18 @@ pub(super) fn compare_read_share(
     if picked.response.is_none() {
         return none;
     }
-    let of = |watch: &CounterWindow| {
-        let list = read_shares(watch).into_iter().map(|(_, point)| point).collect::<Vec<WeightedPoint>>();
+    let mean_share = |window: &CounterWindow| {
+        let list = read_shares(window).into_iter().map(|(_, point)| point).collect::<Vec<WeightedPoint>>();
         MeanVariance::from_points(&list)
     };
-    let (Some(a), Some(b)) = (of(first), of(second)) else { return none };
+    let (Some(a), Some(b)) = (mean_share(first), mean_share(second)) else { return none };
     TestedDifference::from_contrast(Some(Contrast::compare_means(&a, &b, Bounds::SHARE)))
 }
 
 /// The share of reads by bucket.
-pub(super) fn read_shares(watch: &CounterWindow) -> Vec<(i64, WeightedPoint)> {
-    let instance = disks_instance(watch);
-    let points = |counter: &str| watch.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
+pub(super) fn read_shares(window: &CounterWindow) -> Vec<(i64, WeightedPoint)> {
+    let instance = disks_instance(window);
+    let points = |counter: &str| window.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
     let reads: HashMap<i64, f64> = points(READS_COUNTER).into_iter().map(|(bucket, p)| (bucket, p.value)).collect();
     let share = |(bucket, p): (i64, WeightedPoint)| {
         let share = (reads.get(&bucket)? / p.value).clamp(0.0, 1.0);
@@ -256,8 +263,8 @@ pub(super) fn read_shares(watch: &CounterWindow) -> Vec<(i64, WeightedPoint)> {
 }
 
 /// The instance whose counters stand for all disks.
-pub(super) fn disks_instance(watch: &CounterWindow) -> &'static str {
-    let there =
-        |instance: &&str| watch.find_counter(REQUESTS_COUNTER, instance).is_some_and(|s| s.window_mean().is_some());
-    [ALL_INSTANCES, "", "_total"].into_iter().find(there).unwrap_or(ALL_INSTANCES)
+pub(super) fn disks_instance(window: &CounterWindow) -> &'static str {
+    let is_measured =
+        |instance: &&str| window.find_counter(REQUESTS_COUNTER, instance).is_some_and(|s| s.window_mean().is_some());
+    [ALL_INSTANCES, "", "_total"].into_iter().find(is_measured).unwrap_or(ALL_INSTANCES)
 }

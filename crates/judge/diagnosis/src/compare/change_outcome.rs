@@ -1,6 +1,5 @@
-//! Judges whether a change helped. Load and response time are judged separately, so that "faster, because the load was
-//! lower" does not count as success. A different verdict alone is no success either: the blamed counters must have
-//! changed.
+//! Judges whether a change helped. Load and response time are judged separately, so that faster service at a lower load
+//! does not count as success. A different verdict alone is no success either: the blamed counters must have changed.
 
 use serde::Serialize;
 
@@ -31,8 +30,8 @@ pub enum ChangeOutcome {
     Unclear,
 }
 
-fn direction_of_change(of: Option<&QuantityChange>) -> ChangeDirection {
-    of.map_or(ChangeDirection::Unknown, |m| m.change)
+fn direction_of_change(quantity: Option<&QuantityChange>) -> ChangeDirection {
+    quantity.map_or(ChangeDirection::Unknown, |m| m.change)
 }
 
 /// Judges whether the change helped.
@@ -53,10 +52,10 @@ fn judge_by_response_time(quantities: &AnswerQuantities, equal: Option<&EqualLoa
     let (load, response) =
         (direction_of_change(quantities.load.as_ref()), direction_of_change(quantities.response.as_ref()));
     let differs = |m: &QuantityChange| matches!(m.change, ChangeDirection::Up | ChangeDirection::Down);
-    let other = quantities.mix.iter().any(differs);
-    // the load changed in the direction that would explain the opposite
-    let against = match (load, response) {
-        _ if other => None,
+    let is_mix_different = quantities.mix.iter().any(differs);
+    // the change of the load would explain the opposite
+    let against_load = match (load, response) {
+        _ if is_mix_different => None,
         (ChangeDirection::Up, ChangeDirection::Down) => Some(ChangeOutcome::Helped),
         (ChangeDirection::Down, ChangeDirection::Up) => Some(ChangeOutcome::Worse),
         _ => None,
@@ -64,26 +63,26 @@ fn judge_by_response_time(quantities: &AnswerQuantities, equal: Option<&EqualLoa
     match equal.map(|e| e.change) {
         Some(ChangeDirection::Down) => return ChangeOutcome::Helped,
         Some(ChangeDirection::Up) => return ChangeOutcome::Worse,
-        Some(ChangeDirection::Same) if against.is_none() => {
+        Some(ChangeDirection::Same) if against_load.is_none() => {
             return match load {
                 ChangeDirection::Up => ChangeOutcome::HigherLoad,
                 ChangeDirection::Down => ChangeOutcome::LowerLoad,
-                _ if other => ChangeOutcome::DifferentLoad,
+                _ if is_mix_different => ChangeOutcome::DifferentLoad,
                 _ => ChangeOutcome::Unchanged,
             };
         }
         _ => {}
     }
     let may_differ = |m: &QuantityChange| m.change == ChangeDirection::Same && m.may_differ();
-    let maybe = quantities.load.iter().chain(&quantities.mix).any(may_differ);
+    let may_load_differ = quantities.load.iter().chain(&quantities.mix).any(may_differ);
     match (load, response) {
-        _ if against.is_some() => against.unwrap_or(ChangeOutcome::Unclear),
+        _ if against_load.is_some() => against_load.unwrap_or(ChangeOutcome::Unclear),
         (ChangeDirection::Unknown, _) => ChangeOutcome::Unclear,
-        _ if other => ChangeOutcome::DifferentLoad,
+        _ if is_mix_different => ChangeOutcome::DifferentLoad,
         (ChangeDirection::Down, ChangeDirection::Down | ChangeDirection::Same) => ChangeOutcome::LowerLoad,
         (ChangeDirection::Up, ChangeDirection::Same | ChangeDirection::Up) => ChangeOutcome::HigherLoad,
         (ChangeDirection::Same, ChangeDirection::Same) => ChangeOutcome::Unchanged,
-        _ if maybe => ChangeOutcome::Unclear,
+        _ if may_load_differ => ChangeOutcome::Unclear,
         (ChangeDirection::Same, ChangeDirection::Down) => ChangeOutcome::Helped,
         (ChangeDirection::Same, ChangeDirection::Up) => ChangeOutcome::Worse,
         _ => ChangeOutcome::Unclear,
@@ -94,19 +93,19 @@ fn judge_by_response_time(quantities: &AnswerQuantities, equal: Option<&EqualLoa
 fn judge_by_blamed_counters(quantities: &AnswerQuantities, before: &Verdict, after: &Verdict) -> ChangeOutcome {
     // without a load counter, only the blamed counters are judged
     let load = quantities.load.as_ref().map_or(ChangeDirection::Same, |m| m.change);
-    let maybe = quantities.load.as_ref().is_some_and(|m| m.change == ChangeDirection::Same && m.may_differ());
-    let blamed = before.bottleneck.blames() || after.bottleneck.blames();
+    let may_load_differ = quantities.load.as_ref().is_some_and(|m| m.change == ChangeDirection::Same && m.may_differ());
+    let is_blamed = before.bottleneck.blames() || after.bottleneck.blames();
     match (load, quantities.goal_change) {
         (ChangeDirection::Unknown, _) => ChangeOutcome::Unclear,
         (ChangeDirection::Down, ChangeDirection::Down | ChangeDirection::Same) => ChangeOutcome::LowerLoad,
         (ChangeDirection::Up, ChangeDirection::Up | ChangeDirection::Same) => ChangeOutcome::HigherLoad,
-        (ChangeDirection::Down, _) if !blamed => ChangeOutcome::LowerLoad,
-        (ChangeDirection::Up, _) if !blamed => ChangeOutcome::HigherLoad,
-        (_, ChangeDirection::Down | ChangeDirection::Up) if maybe => ChangeOutcome::Unclear,
+        (ChangeDirection::Down, _) if !is_blamed => ChangeOutcome::LowerLoad,
+        (ChangeDirection::Up, _) if !is_blamed => ChangeOutcome::HigherLoad,
+        (_, ChangeDirection::Down | ChangeDirection::Up) if may_load_differ => ChangeOutcome::Unclear,
         (_, ChangeDirection::Down) => ChangeOutcome::Helped,
         (_, ChangeDirection::Up) => ChangeOutcome::Worse,
         (_, ChangeDirection::Same) => ChangeOutcome::Unchanged,
-        _ if !blamed && quantities.load.is_some() => ChangeOutcome::Unchanged,
+        _ if !is_blamed && quantities.load.is_some() => ChangeOutcome::Unchanged,
         _ => ChangeOutcome::Unclear,
     }
 }

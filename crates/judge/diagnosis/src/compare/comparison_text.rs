@@ -11,22 +11,27 @@ use crate::rules::Bottleneck;
 
 /// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
 /// present bottleneck.
-pub(super) fn comparison_sentence(of: &WindowComparison) -> String {
+pub(super) fn comparison_sentence(comparison: &WindowComparison) -> String {
     let mut parts = Vec::new();
-    let moved: Vec<String> = of.load.iter().chain(&of.mix).filter(|m| has_changed(m)).map(change_text).collect();
-    let leads = !moved.is_empty() && !matches!(of.outcome, ChangeOutcome::LowerLoad | ChangeOutcome::HigherLoad);
-    if leads {
-        parts.push(format!("The load differs: {}.", moved.join("; ")));
+    let load_changes: Vec<String> =
+        comparison.load.iter().chain(&comparison.mix).filter(|m| has_changed(m)).map(change_text).collect();
+    let begins_with_load =
+        !load_changes.is_empty() && !matches!(comparison.outcome, ChangeOutcome::LowerLoad | ChangeOutcome::HigherLoad);
+    if begins_with_load {
+        parts.push(format!("The load differs: {}.", load_changes.join("; ")));
     }
-    parts.push(outcome_sentence(of));
-    parts.extend(equal_load_sentence(of, !moved.is_empty()));
-    let is_load_told = leads && of.load.as_ref().is_some_and(has_changed);
-    parts.extend(load_and_response_text(of.load.as_ref().filter(|_| !is_load_told), of.response.as_ref()));
-    if of.outcome == ChangeOutcome::Unchanged && of.before.bottleneck != of.after.bottleneck {
+    parts.push(outcome_sentence(comparison));
+    parts.extend(equal_load_sentence(comparison, !load_changes.is_empty()));
+    let is_load_told = begins_with_load && comparison.load.as_ref().is_some_and(has_changed);
+    parts.extend(load_and_response_text(
+        comparison.load.as_ref().filter(|_| !is_load_told),
+        comparison.response.as_ref(),
+    ));
+    if comparison.outcome == ChangeOutcome::Unchanged && comparison.before.bottleneck != comparison.after.bottleneck {
         let why = "although no measured value changed beyond noise: the machine is close to a limit of the rules";
         parts.push(format!("The verdicts on the two windows differ, {why}."));
     }
-    parts.push(current_bottleneck_sentence(&of.before, &of.after));
+    parts.push(current_bottleneck_sentence(&comparison.before, &comparison.after));
     parts.join(" ")
 }
 
@@ -34,26 +39,27 @@ fn has_changed(m: &QuantityChange) -> bool {
     matches!(m.change, ChangeDirection::Up | ChangeDirection::Down)
 }
 
-fn direction_of_change(of: Option<&QuantityChange>) -> ChangeDirection {
-    of.map_or(ChangeDirection::Unknown, |m| m.change)
+fn direction_of_change(quantity: Option<&QuantityChange>) -> ChangeDirection {
+    quantity.map_or(ChangeDirection::Unknown, |m| m.change)
 }
 
-fn outcome_sentence(of: &WindowComparison) -> String {
-    let (before, after) = (&of.before, &of.after);
+fn outcome_sentence(comparison: &WindowComparison) -> String {
+    let (before, after) = (&comparison.before, &comparison.after);
     let known = after.bottleneck != Bottleneck::Unknown;
     let gone = before.bottleneck.blames() && before.bottleneck != after.bottleneck && known;
-    let by_goals = !of.goals.is_empty();
-    let (load, response) = (direction_of_change(of.load.as_ref()), direction_of_change(of.response.as_ref()));
-    let words = match of.outcome {
+    let by_goals = !comparison.goals.is_empty();
+    let (load, response) =
+        (direction_of_change(comparison.load.as_ref()), direction_of_change(comparison.response.as_ref()));
+    let words = match comparison.outcome {
         ChangeOutcome::Helped if gone => {
             return format!("The change helped: {} no longer a bottleneck.", subject_phrase(before));
         }
-        ChangeOutcome::Helped if by_goals => return format!("The change helped: {}.", blamed_changes_text(of)),
+        ChangeOutcome::Helped if by_goals => return format!("The change helped: {}.", blamed_changes_text(comparison)),
         ChangeOutcome::Helped if load == ChangeDirection::Up && response == ChangeDirection::Down => {
             "The change helped: the machine serves more, and each request takes less time."
         }
         ChangeOutcome::Helped => "The change helped: each request takes less time at the same load.",
-        ChangeOutcome::Worse if by_goals => return format!("It got worse: {}.", blamed_changes_text(of)),
+        ChangeOutcome::Worse if by_goals => return format!("It got worse: {}.", blamed_changes_text(comparison)),
         ChangeOutcome::Worse if load == ChangeDirection::Down && response == ChangeDirection::Up => {
             "It got worse: the machine serves less, and each request takes longer."
         }
@@ -61,19 +67,19 @@ fn outcome_sentence(of: &WindowComparison) -> String {
         ChangeOutcome::LowerLoad => {
             "The load was lower in the second window, so nothing shows that the change itself helped."
         }
-        ChangeOutcome::HigherLoad => return higher_load_sentence(of, response),
+        ChangeOutcome::HigherLoad => return higher_load_sentence(comparison, response),
         ChangeOutcome::DifferentLoad => {
             "These windows do not show whether the change helped: they had different requests."
         }
-        ChangeOutcome::Unchanged => return unchanged_sentence(of),
+        ChangeOutcome::Unchanged => return unchanged_sentence(comparison),
         ChangeOutcome::Unclear => "These windows do not show whether the change helped.",
     };
     words.to_owned()
 }
 
 /// Sentence on a higher load; it mentions response times only where they were measured.
-fn higher_load_sentence(of: &WindowComparison, response: ChangeDirection) -> String {
-    let (goals, higher) = (blamed_changes_text(of), "The load was higher in the second window");
+fn higher_load_sentence(comparison: &WindowComparison, response: ChangeDirection) -> String {
+    let (goals, higher) = (blamed_changes_text(comparison), "The load was higher in the second window");
     match response {
         _ if !goals.is_empty() => format!("{higher}. That alone may explain this: {goals}."),
         ChangeDirection::Up => format!("{higher}. That alone may explain why each request takes longer."),
@@ -83,13 +89,13 @@ fn higher_load_sentence(of: &WindowComparison, response: ChangeDirection) -> Str
 }
 
 /// Sentence on unchanged windows; it mentions the time per request only where that was judged.
-fn unchanged_sentence(of: &WindowComparison) -> String {
-    let by = if of.load.iter().chain(&of.response).chain(&of.goals).any(is_small_change) {
+fn unchanged_sentence(comparison: &WindowComparison) -> String {
+    let by = if comparison.load.iter().chain(&comparison.response).chain(&comparison.goals).any(is_small_change) {
         "by 5 %"
     } else {
         "beyond noise"
     };
-    match (of.goals.is_empty(), &of.load, &of.response) {
+    match (comparison.goals.is_empty(), &comparison.load, &comparison.response) {
         (false, None, _) => format!("What the verdict blames does not differ {by}."),
         (false, Some(_), _) => format!("Neither the load nor what the verdict blames differs {by}."),
         (true, _, None) => format!("The load does not differ {by}. Nothing shows how long a request takes."),
@@ -109,18 +115,20 @@ fn excludes_no_difference(low: Option<f64>, high: Option<f64>) -> bool {
 }
 
 /// Changes of the blamed counters, in numbers.
-fn blamed_changes_text(of: &WindowComparison) -> String {
-    let moved: Vec<String> = of.goals.iter().filter(|m| has_changed(m)).map(change_text).collect();
-    moved.join("; ")
+fn blamed_changes_text(comparison: &WindowComparison) -> String {
+    let changes: Vec<String> = comparison.goals.iter().filter(|m| has_changed(m)).map(change_text).collect();
+    changes.join("; ")
 }
 
 /// Sentence on the response time at equal load, where it adds something.
-fn equal_load_sentence(of: &WindowComparison, has_load_changed: bool) -> Option<String> {
-    if let Some(reason) = of.equal_load_missing.as_ref().filter(|_| has_load_changed) {
+fn equal_load_sentence(comparison: &WindowComparison, has_load_changed: bool) -> Option<String> {
+    if let Some(reason) = comparison.equal_load_missing.as_ref().filter(|_| has_load_changed) {
         return Some(format!("Service at equal load cannot be compared: {reason}."));
     }
-    let equal =
-        of.equal_load.as_ref().filter(|e| has_load_changed || e.change != direction_of_change(of.response.as_ref()))?;
+    let equal = comparison
+        .equal_load
+        .as_ref()
+        .filter(|e| has_load_changed || e.change != direction_of_change(comparison.response.as_ref()))?;
     let load = format!("{} to {}", format_value(equal.load_low, ""), format_value(equal.load_high, "per_s"));
     let range = interval_text(Some(equal.ratio_low), equal.ratio_high);
     let is_near = (1.0 - equal.ratio.min(1.0 / equal.ratio)) < MIN_CHANGE;
@@ -159,7 +167,7 @@ fn change_text(m: &QuantityChange) -> String {
         counter => &format!("{counter}:"),
     };
     let range = interval_text(m.ratio_low, m.ratio_high);
-    let moved = match m.change {
+    let change = match m.change {
         ChangeDirection::Same if is_small_change(m) => format!("a difference of less than 5 %{range}"),
         ChangeDirection::Same => format!("no difference beyond noise{range}"),
         ChangeDirection::Unknown => "too few or too uneven ticks to distinguish change from noise".to_owned(),
@@ -167,7 +175,7 @@ fn change_text(m: &QuantityChange) -> String {
         _ => format!("{}{range}", percent_text(m.after / m.before)),
     };
     format!(
-        "{quantity} {} before and {} after, {moved}",
+        "{quantity} {} before and {} after, {change}",
         format_value(m.before, &m.unit),
         format_value(m.after, &m.unit)
     )
@@ -195,20 +203,20 @@ fn interval_text(low: Option<f64>, high: Option<f64>) -> String {
 
 /// `the disk sda is`, `memory is`.
 fn subject_phrase(verdict: &Verdict) -> String {
-    let of = |noun: &str| match verdict.instance.as_str() {
+    let with_instance = |noun: &str| match verdict.instance.as_str() {
         "" => noun.to_owned(),
         instance => format!("{noun} ({instance})"),
     };
     match verdict.bottleneck {
-        Bottleneck::Disk => format!("{} is", of("the disk")),
-        Bottleneck::Memory => format!("{} is", of("memory")),
+        Bottleneck::Disk => format!("{} is", with_instance("the disk")),
+        Bottleneck::Memory => format!("{} is", with_instance("memory")),
         Bottleneck::Cpu => "the processors are".into(),
         Bottleneck::Interrupts => "interrupts and copying are".into(),
-        Bottleneck::Network => format!("{} is", of("the network")),
+        Bottleneck::Network => format!("{} is", with_instance("the network")),
         Bottleneck::Application => "the application's I/O pattern is".into(),
-        Bottleneck::Throttle => format!("{} is", of("a configured limit")),
-        Bottleneck::Channel => format!("{} is", of("the channel")),
-        Bottleneck::Controller => format!("{} is", of("the controller")),
+        Bottleneck::Throttle => format!("{} is", with_instance("a configured limit")),
+        Bottleneck::Channel => format!("{} is", with_instance("the channel")),
+        Bottleneck::Controller => format!("{} is", with_instance("the controller")),
         Bottleneck::None => "nothing is".into(),
         Bottleneck::Unknown => "an unknown bottleneck is".into(),
     }

@@ -18,7 +18,7 @@ use crate::sums::{
 const MAX_BUCKETS: i64 = 256;
 /// Largest number of series; each takes up to 4 KiB.
 const MAX_SERIES: usize = 16_384;
-/// Name of the instance that stands for all disks (each counted once), or all links.
+/// Name of the instance that combines all disks (each counted once), or all links.
 pub const ALL_INSTANCES: &str = "*";
 /// Objects that always have a combined instance too.
 const COMBINED_OBJECTS: [&str; 2] = ["physical_disk", "network"];
@@ -112,33 +112,33 @@ impl CounterWindow {
             return;
         }
         let topology = self.topology.take();
-        let scene = SchemaIndex::new(schema, topology.as_ref(), &[]);
-        let mut builder = NodeBuilder::new(&scene);
+        let schema_index = SchemaIndex::new(schema, topology.as_ref(), &[]);
+        let mut builder = NodeBuilder::new(&schema_index);
         let mut feeds = Vec::new();
         for entry in Catalogue::builtin().counters() {
-            let instances = scene.instances(entry.object_name());
+            let instances = schema_index.instances(entry.object_name());
             let is_amount = entry.kind == CounterKind::Total;
             if instances.is_empty() || (is_amount && totals_also_given_as_rates().contains(entry.id.as_str())) {
                 continue;
             }
             for instance in instances {
                 let Some(node) = builder.counter_node(&entry.id, instance) else { continue };
-                let from = if is_amount { FeedSource::Amount(node) } else { FeedSource::Node(node) };
-                self.add_feed(&mut feeds, &entry.id, instance, feed_unit(&entry.unit, is_amount), from);
+                let source = if is_amount { FeedSource::Amount(node) } else { FeedSource::Node(node) };
+                self.add_feed(&mut feeds, &entry.id, instance, feed_unit(&entry.unit, is_amount), source);
             }
-            let all = scene.representative_instances(entry.object_name());
-            let several = all.len() > 1 || COMBINED_OBJECTS.contains(&entry.object_name());
-            if several
+            let combined = schema_index.representative_instances(entry.object_name());
+            let has_combined = combined.len() > 1 || COMBINED_OBJECTS.contains(&entry.object_name());
+            if has_combined
                 && !is_amount
-                && let Some(node) = builder.combined_node(&entry.id, &all)
+                && let Some(node) = builder.combined_node(&entry.id, &combined)
             {
                 self.add_feed(&mut feeds, &entry.id, ALL_INSTANCES, entry.unit.clone(), FeedSource::Node(node));
             }
         }
         for (column, series) in schema.series.iter().enumerate() {
             if Catalogue::builtin().get(&series.counter).is_none() {
-                let from = FeedSource::Column(column, series.scale);
-                self.add_feed(&mut feeds, &series.counter, &series.instance, String::new(), from);
+                let source = FeedSource::Column(column, series.scale);
+                self.add_feed(&mut feeds, &series.counter, &series.instance, String::new(), source);
             }
         }
         let nodes = builder.nodes;
@@ -148,10 +148,17 @@ impl CounterWindow {
         self.schema = Some(schema.clone());
     }
 
-    fn add_feed(&mut self, feeds: &mut Vec<BucketFeed>, counter: &str, instance: &str, unit: String, from: FeedSource) {
+    fn add_feed(
+        &mut self,
+        feeds: &mut Vec<BucketFeed>,
+        counter: &str,
+        instance: &str,
+        unit: String,
+        source: FeedSource,
+    ) {
         let key = (counter.to_owned(), instance.to_owned());
-        let seen = match self.counter_indices.get(&key) {
-            Some(&seen) => seen,
+        let counter_index = match self.counter_indices.get(&key) {
+            Some(&known) => known,
             None if self.counters.len() >= MAX_SERIES => {
                 self.left_out += 1;
                 return;
@@ -163,7 +170,7 @@ impl CounterWindow {
                 self.counters.len() - 1
             }
         };
-        feeds.push(BucketFeed { source: from, counter_index: seen });
+        feeds.push(BucketFeed { source, counter_index });
     }
 
     fn process_chunk(&mut self, frame: &Frame, range: Range<usize>) {
@@ -174,16 +181,16 @@ impl CounterWindow {
         seconds.extend(frame.ticks()[range.clone()].iter().map(|t| length(t.elapsed_ns)));
         let chunk = Chunk { frame, range: range.clone(), seconds };
         let mut columns = NodeColumns { slot_of: &self.program.slot_of, slots: &mut self.slots };
-        // operands come before what reads them
+        // operands come before the nodes that read them
         for (id, node) in self.program.nodes.iter().enumerate() {
             columns.evaluate_node(id, node, &chunk);
         }
         for feed in &self.program.feeds {
             let buckets = &mut self.counters[feed.counter_index].buckets;
-            let by_time =
-                |values: &mut Vec<f64>, weights: &mut Vec<f64>, cells: &[f64], of: &dyn Fn(f64, f64) -> f64| {
+            let fill_columns =
+                |values: &mut Vec<f64>, weights: &mut Vec<f64>, cells: &[f64], value_of: &dyn Fn(f64, f64) -> f64| {
                     values.clear();
-                    values.extend(cells.iter().zip(seconds.iter()).map(|(&cell, &time)| of(cell, time)));
+                    values.extend(cells.iter().zip(seconds.iter()).map(|(&cell, &time)| value_of(cell, time)));
                     weights.clear();
                     weights.extend(values.iter().zip(seconds.iter()).map(|(value, time)| time + pass_gap(*value)));
                 };
@@ -194,10 +201,10 @@ impl CounterWindow {
                     continue;
                 }
                 FeedSource::Amount(node) => {
-                    by_time(values, weights, &columns.node_column(node).values, &|cell, time| cell / time)
+                    fill_columns(values, weights, &columns.node_column(node).values, &|cell, time| cell / time)
                 }
                 FeedSource::Column(column, scale) => {
-                    by_time(values, weights, &frame.column(column)[range.clone()], &|cell, _| cell * scale);
+                    fill_columns(values, weights, &frame.column(column)[range.clone()], &|cell, _| cell * scale);
                 }
             }
             buckets.add_chunk(self.ticks, &self.bucket_ticks, values, weights);
@@ -211,8 +218,8 @@ impl CounterWindow {
     }
 
     /// Smallest bucket width that is at least this and at least the one in use.
-    pub(crate) fn width_at_least(&self, least_ns: i64) -> i64 {
-        self.timeline.width_at_least(least_ns)
+    pub(crate) fn width_at_least(&self, min_ns: i64) -> i64 {
+        self.timeline.width_at_least(min_ns)
     }
 
     /// A counter of an instance; `None` where the window lacks it.
@@ -229,19 +236,19 @@ impl CounterWindow {
         window: (i64, i64),
         count: usize,
     ) -> Option<Vec<Option<f64>>> {
-        let seen = self.find_counter(counter, instance)?;
+        let found = self.find_counter(counter, instance)?;
         let (from_ns, to_ns) = window;
         let span = (to_ns as f64 - from_ns as f64).max(1.0);
-        let filled = seen.buckets.filled_buckets();
-        let mut apart: Vec<i64> = filled.windows(2).map(|w| w[1].time_ns - w[0].time_ns).collect();
-        apart.sort_unstable();
+        let filled = found.buckets.filled_buckets();
+        let mut spacings_ns: Vec<i64> = filled.windows(2).map(|w| w[1].time_ns - w[0].time_ns).collect();
+        spacings_ns.sort_unstable();
         // a part shorter than a tick would show a false gap
-        let usual = apart.get(apart.len() / 2).map_or(span, |apart| *apart as f64);
-        let count = ((span / (1.25 * usual.max(1.0))) as usize).clamp(1, count.max(1));
+        let median_ns = spacings_ns.get(spacings_ns.len() / 2).map_or(span, |spacing_ns| *spacing_ns as f64);
+        let count = ((span / (1.25 * median_ns.max(1.0))) as usize).clamp(1, count.max(1));
         let mut parts = vec![(0.0, 0.0); count];
         for BucketPoint { time_ns, value, weight } in filled {
-            let place = ((time_ns as f64 - from_ns as f64) / span * count as f64).max(0.0) as usize;
-            let part = &mut parts[place.min(count - 1)];
+            let index = ((time_ns as f64 - from_ns as f64) / span * count as f64).max(0.0) as usize;
+            let part = &mut parts[index.min(count - 1)];
             *part = (part.0 + value * weight, part.1 + weight);
         }
         Some(parts.into_iter().map(|(product, weight)| (weight > 0.0).then(|| product / weight)).collect())
@@ -262,16 +269,16 @@ impl WindowCounter {
     /// Mean over the window; `None` where nothing was measured.
     pub fn window_mean(&self) -> Option<WindowMean> {
         let points = self.bucket_means();
-        let ends = points
+        let range = points
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, p)| (low.min(p.value), high.max(p.value)));
         let points: Vec<WeightedPoint> = points.into_iter().map(|(_, point)| point).collect();
         let mean = (!points.is_empty()).then(|| diskwright_statistics::blocks::weighted_mean(&points))?;
-        Some(WindowMean { mean, variance: MeanVariance::from_points(&points), range: ends })
+        Some(WindowMean { mean, variance: MeanVariance::from_points(&points), range })
     }
 
-    /// Means by bucket: the bucket's middle, nanoseconds since 1970, and the mean at its time in seconds since the
-    /// first.
+    /// Means by bucket: the bucket's middle, nanoseconds since 1970, and the mean at that time, in seconds since the
+    /// first bucket.
     pub fn bucket_means(&self) -> Vec<(i64, WeightedPoint)> {
         let filled = self.buckets.filled_buckets();
         let first = filled.first().map_or(0, |f| f.time_ns);
@@ -295,10 +302,11 @@ fn feed_unit(unit: &str, is_amount: bool) -> String {
 
 /// Totals that another counter gives per second or per operation: the total itself depends on the length of the window.
 fn totals_also_given_as_rates() -> &'static HashSet<&'static str> {
-    static READ: OnceLock<HashSet<&'static str>> = OnceLock::new();
-    READ.get_or_init(|| {
-        let ways = Catalogue::builtin().counters().iter().flat_map(|c| &c.derive);
-        ways.filter(|d| !matches!(d.per, FormulaDivisor::Nothing))
+    static TOTALS: OnceLock<HashSet<&'static str>> = OnceLock::new();
+    TOTALS.get_or_init(|| {
+        let formulas = Catalogue::builtin().counters().iter().flat_map(|c| &c.derive);
+        formulas
+            .filter(|d| !matches!(d.per, FormulaDivisor::Nothing))
             .flat_map(|d| d.sum.iter().map(String::as_str))
             .collect()
     })

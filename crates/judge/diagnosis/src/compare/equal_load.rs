@@ -34,9 +34,9 @@ pub struct EqualLoad {
     pub load_low: f64,
     /// Highest request rate that both windows have, per second.
     pub load_high: f64,
-    /// Share of the first window's requests that lie there and were compared.
+    /// Share of the first window's requests that lie between these rates and were compared.
     pub share_before: f64,
-    /// The same of the second.
+    /// Share of the second window's requests that lie there.
     pub share_after: f64,
     /// Counters that were held equal.
     #[serde(rename = "held")]
@@ -61,15 +61,15 @@ pub(super) fn compare_at_equal_load(
     let width = bucket_width_ns(first, response).max(bucket_width_ns(second, response));
     let tables = [series_points(first, response, width), series_points(second, response, width)];
     // a driver that one of the windows lacks cannot be held equal
-    let has = |index: usize| tables.iter().all(|t| t.iter().any(|row| row.drivers[index].is_finite()));
-    let held: Vec<usize> = (0..drivers.len()).filter(|&index| has(index)).collect();
+    let is_in_both = |index: usize| tables.iter().all(|t| t.iter().any(|row| row.drivers[index].is_finite()));
+    let held: Vec<usize> = (0..drivers.len()).filter(|&index| is_in_both(index)).collect();
     if !held.contains(&0) {
         return Err("the logs do not show how many requests the disks received".into());
     }
     let kept = tables.map(|t| t.into_iter().filter_map(|row| keep_drivers(row, &held)).collect::<Vec<SeriesPoint>>());
-    let driver_of = |index: &usize| Driver { tolerance: MIN_CHANGE, increases_value: *index == 0 };
-    let driver_of: Vec<Driver> = held.iter().map(driver_of).collect();
-    match covariance_analysis::compare_adjusted(&kept[0], &kept[1], &driver_of) {
+    let driver = |index: &usize| Driver { tolerance: MIN_CHANGE, increases_value: *index == 0 };
+    let held_drivers: Vec<Driver> = held.iter().map(driver).collect();
+    match covariance_analysis::compare_adjusted(&kept[0], &kept[1], &held_drivers) {
         Ok(AdjustedContrast { contrast, range, share }) => {
             let held = held.into_iter().map(|index| drivers[index]).collect();
             Ok(EqualLoadResult { contrast, range: (range[0].0.exp(), range[0].1.exp()), share, held_equal: held })
@@ -81,30 +81,35 @@ pub(super) fn compare_at_equal_load(
 
 /// Sentence part on the loads of two windows that have too little in common.
 fn describe_disjoint_loads(kept: &[Vec<SeriesPoint>; 2], index: usize, driver: &str) -> String {
-    let (name, unit, of): (_, _, fn(f64) -> f64) = match driver {
+    let (name, unit, from_driver): (_, _, fn(f64) -> f64) = match driver {
         REQUESTS_COUNTER => ("numbers of requests", "per_s", f64::exp),
         SIZE_COUNTER => ("sizes of requests", "bytes", f64::exp),
         _ => ("shares of reads", "fraction", |v| v),
     };
-    let ends = |list: &[SeriesPoint]| {
+    let range_text = |list: &[SeriesPoint]| {
         let mut values: Vec<f64> = list.iter().map(|m| m.drivers[index]).collect();
         values.sort_unstable_by(f64::total_cmp);
         let quantile =
-            |share: f64| format_value(of(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
+            |share: f64| format_value(from_driver(values[((values.len() - 1) as f64 * share).round() as usize]), unit);
         let (low, high) = (quantile(0.05), quantile(0.95));
         if low == high { low } else { format!("{low} to {high}") }
     };
-    format!("the windows have too few {name} in common ({} before, {} after)", ends(&kept[0]), ends(&kept[1]))
+    format!(
+        "the windows have too few {name} in common ({} before, {} after)",
+        range_text(&kept[0]),
+        range_text(&kept[1])
+    )
 }
 
 /// Bucket width that holds a usual tick of a window. Both windows use the same width, because the logarithm of a mean
 /// depends on the time it is over.
-fn bucket_width_ns(watch: &CounterWindow, response: &ComparisonRow) -> i64 {
-    let points = watch.find_counter(RESPONSE_COUNTER, &response.instance).map(|s| s.bucket_means()).unwrap_or_default();
-    let mut apart: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
-    apart.sort_unstable();
-    let usual = apart.get(apart.len() / 2).copied().unwrap_or(0);
-    watch.width_at_least(usual / 10 * 9)
+fn bucket_width_ns(window: &CounterWindow, response: &ComparisonRow) -> i64 {
+    let points =
+        window.find_counter(RESPONSE_COUNTER, &response.instance).map(|s| s.bucket_means()).unwrap_or_default();
+    let mut spacings_ns: Vec<i64> = points.windows(2).map(|w| w[1].0 - w[0].0).collect();
+    spacings_ns.sort_unstable();
+    let median_ns = spacings_ns.get(spacings_ns.len() / 2).copied().unwrap_or(0);
+    window.width_at_least(median_ns / 10 * 9)
 }
 
 /// Merges points into means over `width` nanoseconds.
@@ -125,54 +130,55 @@ fn merge_buckets(points: Vec<(i64, WeightedPoint)>, width: i64) -> Vec<(i64, Wei
 }
 
 /// Logarithms of the response time over each `width` nanoseconds, with its drivers; `NaN` where one is unknown.
-fn series_points(watch: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<SeriesPoint> {
-    let instance = answer_quantities::disks_instance(watch);
+fn series_points(window: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<SeriesPoint> {
+    let instance = answer_quantities::disks_instance(window);
     let points = |counter: &str, instance: &str| {
-        let points = watch.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
+        let points = window.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
         merge_buckets(points, width)
     };
     let by_time = |points: Vec<(i64, WeightedPoint)>| -> HashMap<i64, f64> {
         points.into_iter().map(|(bucket, p)| (bucket, p.value)).collect()
     };
     let (rates, sizes) = (by_time(points(REQUESTS_COUNTER, instance)), by_time(points(SIZE_COUNTER, instance)));
-    let shares = by_time(merge_buckets(answer_quantities::read_shares(watch), width));
-    let positive =
-        |of: &HashMap<i64, f64>, bucket: i64| of.get(&bucket).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln());
-    let moment = |(bucket, p): (i64, WeightedPoint)| SeriesPoint {
+    let shares = by_time(merge_buckets(answer_quantities::read_shares(window), width));
+    let logarithm = |values: &HashMap<i64, f64>, bucket: i64| {
+        values.get(&bucket).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln())
+    };
+    let point = |(bucket, p): (i64, WeightedPoint)| SeriesPoint {
         time_s: p.time_s,
         value: p.value.ln(),
         drivers: vec![
-            positive(&rates, bucket),
-            positive(&sizes, bucket),
+            logarithm(&rates, bucket),
+            logarithm(&sizes, bucket),
             shares.get(&bucket).copied().unwrap_or(f64::NAN),
         ],
         weight: p.weight,
     };
-    points(RESPONSE_COUNTER, &response.instance).into_iter().filter(|(_, p)| p.value > 0.0).map(moment).collect()
+    points(RESPONSE_COUNTER, &response.instance).into_iter().filter(|(_, p)| p.value > 0.0).map(point).collect()
 }
 
 /// A point with only the drivers that are held equal; `None` where one of them is unknown.
-fn keep_drivers(mut moment: SeriesPoint, held: &[usize]) -> Option<SeriesPoint> {
-    moment.drivers = held.iter().map(|&index| moment.drivers[index]).collect();
-    let known = moment.value.is_finite() && moment.drivers.iter().all(|d| d.is_finite());
-    known.then_some(moment)
+fn keep_drivers(mut point: SeriesPoint, held: &[usize]) -> Option<SeriesPoint> {
+    point.drivers = held.iter().map(|&index| point.drivers[index]).collect();
+    let known = point.value.is_finite() && point.drivers.iter().all(|d| d.is_finite());
+    known.then_some(point)
 }
 
 impl EqualLoadResult {
     /// Completes the comparison with the result of its test.
-    pub fn into_equal_load(self, question: &TestedDifference) -> EqualLoad {
-        let level = question.test_result.level;
+    pub fn into_equal_load(self, tested: &TestedDifference) -> EqualLoad {
+        let level = tested.test_result.level;
         let ratio = self.contrast.ratio_estimate().unwrap_or(1.0);
         let (low, high) = self.contrast.ratio_interval(level).unwrap_or((0.0, f64::INFINITY));
-        let small = (1.0 - ratio.min(1.0 / ratio)) < MIN_CHANGE;
+        let is_small = (1.0 - ratio.min(1.0 / ratio)) < MIN_CHANGE;
         EqualLoad {
             counter: RESPONSE_COUNTER.into(),
             ratio,
             ratio_low: low,
             ratio_high: Some(high).filter(|v| v.is_finite()),
             level,
-            significance: question.adjusted_p_value().unwrap_or(1.0),
-            change: answer_quantities::change_direction(question.is_noise(), small, ratio > 1.0),
+            significance: tested.adjusted_p_value().unwrap_or(1.0),
+            change: answer_quantities::change_direction(tested.is_noise(), is_small, ratio > 1.0),
             load_low: self.range.0,
             load_high: self.range.1,
             share_before: self.share[0],

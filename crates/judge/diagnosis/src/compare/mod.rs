@@ -28,7 +28,7 @@ use counter_window::WindowMean;
 pub use counter_window::{ALL_INSTANCES, CounterWindow};
 pub use equal_load::EqualLoad;
 
-/// A mean that may be from a tenth to ten times of another counts as unknown.
+/// A mean whose interval reaches beyond ten times its value counts as unknown.
 const MAX_KNOWN_FACTOR: f64 = 10.0;
 /// Name of the contract.
 pub const SCHEMA: &str = "diskwright.compare/1";
@@ -62,7 +62,7 @@ pub struct WindowComparison {
     pub counters: Vec<ComparisonRow>,
     /// Counters and instances that only the first window has.
     pub only_before: Vec<CounterInstance>,
-    /// Those that only the second has.
+    /// Counters and instances that only the second window has.
     pub only_after: Vec<CounterInstance>,
     /// Number of series beyond the limit.
     pub left_out: usize,
@@ -134,8 +134,9 @@ pub struct MeanEstimate {
 }
 
 impl MeanEstimate {
-    fn from_variance(value: f64, trust: Option<&MeanVariance>, bounds: Bounds) -> MeanEstimate {
-        let (low, high) = trust.map_or((f64::NAN, f64::NAN), |mean| contrast::mean_interval(mean, bounds, ERROR_RATE));
+    fn from_variance(value: f64, variance: Option<&MeanVariance>, bounds: Bounds) -> MeanEstimate {
+        let (low, high) =
+            variance.map_or((f64::NAN, f64::NAN), |mean| contrast::mean_interval(mean, bounds, ERROR_RATE));
         // an interval that is open or extremely wide says nothing
         let is_known = low.is_finite() && high.is_finite() && high <= MAX_KNOWN_FACTOR * value.abs().max(low.abs());
         MeanEstimate { mean: value, low: is_known.then_some(low), high: is_known.then_some(high) }
@@ -146,7 +147,7 @@ impl MeanEstimate {
 pub(crate) struct TestedDifference {
     /// `None` where it is unknown.
     contrast: Option<Contrast>,
-    /// The answer depends on it.
+    /// True where the answer depends on it.
     is_leading: bool,
     /// Result of its test among all others.
     test_result: TestResult,
@@ -216,7 +217,7 @@ pub fn compare_windows(
     let equal = equal.map(|e| e.map(|e| e.into_equal_load(at_equal)));
     let (equal_load, equal_load_missing) = match equal {
         Some(Ok(equal)) => (Some(equal), None),
-        Some(Err(why)) => (None, Some(why)),
+        Some(Err(reason)) => (None, Some(reason)),
         None => (None, None),
     };
     let outcome = change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after);
@@ -242,13 +243,13 @@ pub fn compare_windows(
     comparison
 }
 
-/// Index of the first question that asks the same as each question. A difference under two names, or in two units, is
-/// one question: its p-value, which has no unit, is exactly the same. P-values of 0 and 1 tell nothing apart.
-fn first_of_same(questions: &[TestedDifference]) -> Vec<usize> {
-    let p_value = |index: usize| questions[index].p_value();
-    let mut first_of: Vec<usize> = (0..questions.len()).collect();
+/// For each difference, the index of the first one that is the same. A difference under two names, or in two units, has
+/// exactly the same p-value, because a p-value has no unit. P-values of 0 and 1 do not identify a difference.
+fn first_of_same(differences: &[TestedDifference]) -> Vec<usize> {
+    let p_value = |index: usize| differences[index].p_value();
+    let mut first_of: Vec<usize> = (0..differences.len()).collect();
     let mut sorted: Vec<usize> = first_of.iter().copied().filter(|&q| p_value(q) > 0.0 && p_value(q) < 1.0).collect();
-    // stable, so that of equal ones the first comes first
+    // stable, so that the first of equal differences comes first
     sorted.sort_by(|&a, &b| p_value(a).total_cmp(&p_value(b)));
     for pair in sorted.windows(2) {
         if p_value(pair[0]) == p_value(pair[1]) {
@@ -258,26 +259,26 @@ fn first_of_same(questions: &[TestedDifference]) -> Vec<usize> {
     first_of
 }
 
-/// Tests all differences, leading ones separately from the others, and returns the number of tests. The same question
-/// is tested once, among the leading ones where any of its names leads.
-fn test_differences(questions: &mut [TestedDifference]) -> usize {
-    let first_of = first_of_same(questions);
-    let mut leads = vec![false; questions.len()];
-    for (question, &first) in questions.iter().zip(&first_of) {
-        leads[first] |= question.is_leading;
+/// Tests all differences, leading ones separately from the others, and returns the number of tests. Equal differences
+/// are tested once, among the leading ones if any of them is leading.
+fn test_differences(differences: &mut [TestedDifference]) -> usize {
+    let first_of = first_of_same(differences);
+    let mut leads = vec![false; differences.len()];
+    for (difference, &first) in differences.iter().zip(&first_of) {
+        leads[first] |= difference.is_leading;
     }
-    for (question, &first) in questions.iter_mut().zip(&first_of) {
-        question.is_leading = leads[first];
+    for (difference, &first) in differences.iter_mut().zip(&first_of) {
+        difference.is_leading = leads[first];
     }
     let mut count = 0;
     for leading in [true, false] {
         let is_tested = |index: usize| first_of[index] == index && leads[index] == leading;
-        let p_values: Vec<f64> = (0..questions.len())
-            .map(|index| if is_tested(index) { questions[index].p_value() } else { f64::NAN })
+        let p_values: Vec<f64> = (0..differences.len())
+            .map(|index| if is_tested(index) { differences[index].p_value() } else { f64::NAN })
             .collect();
         let results = test_by_holm(&p_values, HALF_ERROR_RATE);
-        for (question, &first) in questions.iter_mut().zip(&first_of).filter(|(q, _)| q.is_leading == leading) {
-            question.test_result = results[first];
+        for (difference, &first) in differences.iter_mut().zip(&first_of).filter(|(q, _)| q.is_leading == leading) {
+            difference.test_result = results[first];
         }
         count += p_values.iter().filter(|p| !p.is_nan()).count();
     }
@@ -298,25 +299,25 @@ fn fill_row(row: &mut ComparisonRow, question: &TestedDifference) {
         return;
     }
     // with few independent values an end may be infinite
-    let closed = |v: f64| Some(v).filter(|v| v.is_finite());
-    (row.difference_low, row.difference_high) = (closed(low), closed(high));
+    let finite = |v: f64| Some(v).filter(|v| v.is_finite());
+    (row.difference_low, row.difference_high) = (finite(low), finite(high));
     let ratio = contrast.ratio_interval(question.test_result.level);
-    (row.ratio_low, row.ratio_high) = (ratio.and_then(|r| closed(r.0)), ratio.and_then(|r| closed(r.1)));
+    (row.ratio_low, row.ratio_high) = (ratio.and_then(|r| finite(r.0)), ratio.and_then(|r| finite(r.1)));
 }
 
 /// Rows of the counters that both windows have, each with its difference to be tested.
 fn comparison_rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<ComparisonRow>, Vec<TestedDifference>) {
     let (mut rows, mut questions) = (Vec::new(), Vec::new());
-    for one in first.counters() {
-        let Some(other) = second.find_counter(&one.counter, &one.instance) else { continue };
-        let (Some(a), Some(b)) = (one.window_mean(), other.window_mean()) else { continue };
-        let bounds = counter_bounds(&one.unit, &a, &b);
+    for counter in first.counters() {
+        let Some(same) = second.find_counter(&counter.counter, &counter.instance) else { continue };
+        let (Some(a), Some(b)) = (counter.window_mean(), same.window_mean()) else { continue };
+        let bounds = counter_bounds(&counter.unit, &a, &b);
         let contrast = a.variance.as_ref().zip(b.variance.as_ref()).map(|(a, b)| Contrast::compare_means(a, b, bounds));
         questions.push(TestedDifference::from_contrast(contrast));
         rows.push(ComparisonRow {
-            counter: one.counter.clone(),
-            instance: one.instance.clone(),
-            unit: one.unit.clone(),
+            counter: counter.counter.clone(),
+            instance: counter.instance.clone(),
+            unit: counter.unit.clone(),
             before: MeanEstimate::from_variance(a.mean, a.variance.as_ref(), bounds),
             after: MeanEstimate::from_variance(b.mean, b.variance.as_ref(), bounds),
             difference: b.mean - a.mean,
@@ -347,12 +348,12 @@ fn counter_bounds(unit: &str, a: &WindowMean, b: &WindowMean) -> Bounds {
 }
 
 /// Counters that one window has and the other lacks or never had a value of.
-fn counters_only_in(of: &CounterWindow, without: &CounterWindow) -> Vec<CounterInstance> {
+fn counters_only_in(window: &CounterWindow, other: &CounterWindow) -> Vec<CounterInstance> {
     let measured = |w: &CounterWindow| -> Vec<(String, String)> {
-        let seen = w.counters().iter().filter(|s| s.window_mean().is_some());
-        seen.map(|s| (s.counter.clone(), s.instance.clone())).collect()
+        let with_value = w.counters().iter().filter(|s| s.window_mean().is_some());
+        with_value.map(|s| (s.counter.clone(), s.instance.clone())).collect()
     };
-    let others: HashSet<_> = measured(without).into_iter().collect();
+    let others: HashSet<_> = measured(other).into_iter().collect();
     let named = |(counter, instance): (String, String)| CounterInstance { counter, instance };
-    measured(of).into_iter().filter(|key| !others.contains(key)).map(named).collect()
+    measured(window).into_iter().filter(|key| !others.contains(key)).map(named).collect()
 }

@@ -1,5 +1,5 @@
-//! Logical disks as stand-ins for physical ones. A Windows log may have only `LogicalDisk`, or other counters of it
-//! than of `PhysicalDisk`. Most rules on a disk apply to a drive letter too, as long as the verdict mentions it.
+//! Logical disks as stand-ins for physical ones. A Windows log may have only counters of `LogicalDisk`, or others than
+//! of `PhysicalDisk`. Most rules on a disk apply to a drive letter too, as long as the verdict mentions the stand-in.
 
 use crate::rules::{Condition, InstanceFilter, Operand, Rule, RuleCounter, RuleLimit};
 
@@ -16,10 +16,11 @@ pub(crate) fn may_stand_in(missing: &str) -> bool {
 pub(crate) fn on_logical_disks(rule: &Rule) -> Option<Rule> {
     let mut rule = rule.clone();
     if rule.object == PHYSICAL {
-        let of_a_disk = !matches!(rule.which, InstanceFilter::Set | InstanceFilter::Stacked);
+        let is_on_single_disks = !matches!(rule.which, InstanceFilter::Set | InstanceFilter::Stacked);
         // the device class behind a drive letter is unknown
-        let any_class = rule.classes.is_empty() || rule.classes.contains(&diskwright_base::DeviceClass::Unknown);
-        if !of_a_disk || !any_class {
+        let fits_unknown_class =
+            rule.classes.is_empty() || rule.classes.contains(&diskwright_base::DeviceClass::Unknown);
+        if !is_on_single_disks || !fits_unknown_class {
             return None;
         }
         rule.object = LOGICAL.into();
@@ -29,13 +30,14 @@ pub(crate) fn on_logical_disks(rule: &Rule) -> Option<Rule> {
     }
     // evidence is optional: a counter that logical disks lack stays as it is
     for name in &mut rule.evidence {
-        if let Some(other) = logical_counter(name) {
-            *name = other;
+        if let Some(stand_in) = logical_counter(name) {
+            *name = stand_in;
         }
     }
     Some(rule)
 }
 
+/// Replaces the counters of a condition; `None` where logical disks lack one of them.
 fn replace_counters(condition: &mut Condition) -> Option<()> {
     let quantity = &mut condition.quantity;
     let operands = [&mut quantity.times, &mut quantity.over].into_iter().filter_map(|operand| match operand {
@@ -59,7 +61,7 @@ fn logical_counter(name: &RuleCounter) -> Option<RuleCounter> {
         return Some(name.clone());
     }
     let (_, short) = name.id.split_once('.')?;
-    let other = RuleCounter::find_name(LOGICAL, short)?;
-    let same = name.pseudo.is_none() || name.pseudo == other.pseudo;
-    (same && other.object == LOGICAL).then_some(other)
+    let stand_in = RuleCounter::find_name(LOGICAL, short)?;
+    let is_same_kind = name.pseudo.is_none() || name.pseudo == stand_in.pseudo;
+    (is_same_kind && stand_in.object == LOGICAL).then_some(stand_in)
 }

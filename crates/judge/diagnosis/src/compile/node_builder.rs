@@ -46,7 +46,7 @@ impl RuleScope<'_> {
         match self {
             RuleScope::Machine => String::new(),
             RuleScope::Instance(object, instance) => format!("{object}:{instance}"),
-            RuleScope::Array(set) => format!("set:{set}"),
+            RuleScope::Array(array) => format!("set:{array}"),
             RuleScope::Combined(object, instances) => format!("{object}:{}", instances.join("+")),
         }
     }
@@ -63,7 +63,7 @@ pub(crate) enum Absence {
 
 /// Smallest number of operations in a tick for a meaningful latency.
 const MIN_OPERATIONS: f64 = 5.0;
-/// Floor of the other members' median latency, seconds: a smaller one does not enlarge the ratio.
+/// Floor of the other members' median latency, seconds: a smaller median does not enlarge the ratio.
 const MIN_MEDIAN_LATENCY_S: f64 = 20e-6;
 /// Floor of the other members' median queue, requests.
 const MIN_MEDIAN_QUEUE: f64 = 0.05;
@@ -72,10 +72,10 @@ const MIN_MEDIAN_QUEUE: f64 = 0.05;
 pub(crate) struct NodeBuilder<'a> {
     pub schema_index: &'a SchemaIndex<'a>,
     pub nodes: Vec<ProgramNode>,
-    /// Text that identifies each node, the same in every program: states are found by it.
+    /// Text that identifies each node. It is the same in every program, so that states are found by it.
     pub keys: Vec<String>,
     ids: HashMap<String, NodeId>,
-    /// Keys of unavailable counters: many rules look up the same ones.
+    /// Keys of unavailable counters, because many rules look up the same ones.
     absent: HashSet<String>,
     /// Reused buffer for the key of a lookup.
     key: String,
@@ -83,9 +83,9 @@ pub(crate) struct NodeBuilder<'a> {
 
 impl<'a> NodeBuilder<'a> {
     /// Creates a builder without nodes.
-    pub fn new(scene: &'a SchemaIndex<'a>) -> NodeBuilder<'a> {
+    pub fn new(schema_index: &'a SchemaIndex<'a>) -> NodeBuilder<'a> {
         NodeBuilder {
-            schema_index: scene,
+            schema_index,
             nodes: Vec::new(),
             keys: Vec::new(),
             ids: HashMap::new(),
@@ -128,14 +128,14 @@ impl<'a> NodeBuilder<'a> {
 
     /// Node of a counter over several instances, combined as the catalogue says.
     pub fn combined_node(&mut self, counter: &str, instances: &[&str]) -> Option<NodeId> {
-        let of: Vec<NodeId> = instances.iter().filter_map(|i| self.counter_node(counter, i)).collect();
-        let node = match (of.as_slice(), instance_aggregation(counter)) {
+        let nodes: Vec<NodeId> = instances.iter().filter_map(|i| self.counter_node(counter, i)).collect();
+        let node = match (nodes.as_slice(), instance_aggregation(counter)) {
             ([], _) => return None,
             ([only], _) => return Some(*only),
-            (_, OverInstances::Sum) => ProgramNode::Sum(of),
-            (_, OverInstances::Mean) => ProgramNode::Mean(of),
-            (_, OverInstances::Weighted) => ProgramNode::Weighted(of),
-            (_, OverInstances::Max) => ProgramNode::Max(of),
+            (_, OverInstances::Sum) => ProgramNode::Sum(nodes),
+            (_, OverInstances::Mean) => ProgramNode::Mean(nodes),
+            (_, OverInstances::Weighted) => ProgramNode::Weighted(nodes),
+            (_, OverInstances::Max) => ProgramNode::Max(nodes),
             (_, OverInstances::None) => return None,
         };
         Some(self.push(format!("{counter}@{}", instances.join("+")), node))
@@ -149,8 +149,8 @@ impl<'a> NodeBuilder<'a> {
         sum.or_else(|| self.schema_index.own_total(object).and_then(|total| self.counter_node(counter, total)))
     }
 
-    /// Node of a counter of an array: requests are those of the array itself, where it is a device that counts them;
-    /// waiting is that of its members.
+    /// Node of a counter of an array. Counts of requests and bytes are those of the array itself, if it is a device
+    /// that counts them; queues and latencies are those of its members.
     fn array_node(&mut self, counter: &str, set: &'a str) -> Option<NodeId> {
         let members = self.schema_index.measured_members(set);
         let entry = Catalogue::builtin().get(counter)?;
@@ -240,13 +240,13 @@ impl<'a> NodeBuilder<'a> {
     }
 
     fn spindle_count(&self, scope: &RuleScope<'a>) -> Result<f64, Absence> {
-        let known = |device: &str| self.schema_index.spindle_count(device);
-        let all = |devices: &[&str]| devices.iter().map(|d| known(d)).sum::<Option<usize>>();
+        let count_of = |device: &str| self.schema_index.spindle_count(device);
+        let sum_over = |devices: &[&str]| devices.iter().map(|d| count_of(d)).sum::<Option<usize>>();
         let count = match scope {
-            RuleScope::Machine => all(self.schema_index.disks()),
-            RuleScope::Combined(_, instances) => all(instances),
-            RuleScope::Array(device) | RuleScope::Instance("physical_disk" | "array", device) => known(device),
-            RuleScope::Instance(object, instance) => all(&self.schema_index.disks_below(object, instance)),
+            RuleScope::Machine => sum_over(self.schema_index.disks()),
+            RuleScope::Combined(_, instances) => sum_over(instances),
+            RuleScope::Array(device) | RuleScope::Instance("physical_disk" | "array", device) => count_of(device),
+            RuleScope::Instance(object, instance) => sum_over(&self.schema_index.disks_below(object, instance)),
         };
         count.map(|count| count.max(1) as f64).ok_or_else(|| Absence::Missing(SPINDLES_COUNTER.into()))
     }
@@ -255,14 +255,14 @@ impl<'a> NodeBuilder<'a> {
         match self.schema_index.topology {
             Some(topology) if topology.processors > 0 => Some(self.push_constant(f64::from(topology.processors))),
             _ => {
-                let seen = self
+                let instance_count = self
                     .schema_index
                     .instances("processor")
                     .iter()
                     .filter(|i| !i.eq_ignore_ascii_case("_total"))
                     .count();
                 let counted = self.total_node(system::PROCESSORS);
-                counted.or_else(|| (seen > 0).then(|| self.push_constant(seen as f64)))
+                counted.or_else(|| (instance_count > 0).then(|| self.push_constant(instance_count as f64)))
             }
         }
     }
@@ -314,23 +314,23 @@ impl<'a> NodeBuilder<'a> {
     /// Constant 1 where no counter of the log shows who waits, else 0: many Windows logs have only a disk's total
     /// queue.
     fn waiting_unseen(&mut self, scope: &RuleScope<'a>) -> NodeId {
-        let mut reads = |object: &str, device: &str| {
+        let mut shows_waiting = |object: &str, device: &str| {
             let mut has = |name: &str| self.counter_node(&format!("{object}.{name}"), device).is_some();
             has("avg_read_queue_length") || (has("avg_s_per_read") && has("reads_per_s"))
         };
-        let seen = match scope {
-            RuleScope::Instance(object, device) => reads(object, device),
-            RuleScope::Array(device) => reads("physical_disk", device),
+        let is_seen = match scope {
+            RuleScope::Instance(object, device) => shows_waiting(object, device),
+            RuleScope::Array(device) => shows_waiting("physical_disk", device),
             RuleScope::Machine | RuleScope::Combined(..) => true,
         };
-        let pressure = self.total_node(pressure::IO_SOME).is_some();
-        self.push_constant(f64::from(u8::from(!seen && !pressure)))
+        let has_pressure = self.total_node(pressure::IO_SOME).is_some();
+        self.push_constant(f64::from(u8::from(!is_seen && !has_pressure)))
     }
 
     fn mean_transfers(&mut self, disks: &[&str]) -> Option<NodeId> {
-        let of: Vec<NodeId> =
+        let nodes: Vec<NodeId> =
             disks.iter().filter_map(|d| self.counter_node(physical_disk::TRANSFERS_PER_S, d)).collect();
-        (!of.is_empty()).then(|| self.push(format!("load@{}", disks.join("+")), ProgramNode::Mean(of)))
+        (!nodes.is_empty()).then(|| self.push(format!("load@{}", disks.join("+")), ProgramNode::Mean(nodes)))
     }
 
     /// Mean transfers of an array's members by their own counters; `None` where one of them is not in the log.
@@ -338,16 +338,18 @@ impl<'a> NodeBuilder<'a> {
         let (RuleScope::Array(device) | RuleScope::Instance(_, device)) = scope else { return None };
         let set = self.schema_index.find_device(device).filter(|d| d.level.is_some())?;
         let members = self.schema_index.measured_members(&set.name);
-        let all = self.schema_index.spindle_count(&set.name) == Some(members.len());
-        let counted = members.iter().all(|d| self.counter_node(physical_disk::TRANSFERS_PER_S, d).is_some());
-        if all && counted { self.mean_transfers(&members) } else { None }
+        let are_all_measured = self.schema_index.spindle_count(&set.name) == Some(members.len());
+        let are_counted = members.iter().all(|d| self.counter_node(physical_disk::TRANSFERS_PER_S, d).is_some());
+        if are_all_measured && are_counted { self.mean_transfers(&members) } else { None }
     }
 
-    fn back_end_load(&mut self, scope: &RuleScope<'a>, fewest: bool) -> Option<NodeId> {
+    /// Node of the operations per second on each disk; with `is_software`, as a software array does them: with the
+    /// fewest operations.
+    fn back_end_load(&mut self, scope: &RuleScope<'a>, is_software: bool) -> Option<NodeId> {
         match scope {
             RuleScope::Machine => {
-                let scene = self.schema_index;
-                self.mean_transfers(scene.disks())
+                let schema_index = self.schema_index;
+                self.mean_transfers(schema_index.disks())
             }
             RuleScope::Combined(_, disks) => self.mean_transfers(disks),
             RuleScope::Instance(_, device) | RuleScope::Array(device) => {
@@ -359,38 +361,43 @@ impl<'a> NodeBuilder<'a> {
                 let (Some(reads), Some(writes)) = (reads, writes) else { return self.mean_transfers(&members) };
                 let level = set.level.unwrap_or(RaidLevel::Linear);
                 let count = self.schema_index.spindle_count(&set.name).unwrap_or(1);
-                // the published arithmetic, applied to one write a second
-                let printed = member_load(level, count, 0.0, 1.0) * count as f64;
+                // the published arithmetic, applied to one write per second
+                let published = member_load(level, count, 0.0, 1.0) * count as f64;
                 // a software array with parity reconstructs where that reads less: as many operations as members
-                let parity = matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
-                let factor = if fewest && parity { printed.min(count as f64) } else { printed };
+                let has_parity = matches!(level, RaidLevel::Raid4 | RaidLevel::Raid5 | RaidLevel::Raid6);
+                let factor = if is_software && has_parity { published.min(count as f64) } else { published };
                 let load = ProgramNode::MemberLoad { reads, writes, factor, members: count as f64 };
                 Some(self.push(format!("load {factor}@{device}"), load))
             }
         }
     }
 
-    fn ceiling_constant(&mut self, scope: &RuleScope<'a>, of: fn(&Ceiling) -> Option<f64>) -> Option<NodeId> {
+    /// Node of a value of the ceiling that a probe measured of a device.
+    fn ceiling_constant(
+        &mut self,
+        scope: &RuleScope<'a>,
+        ceiling_value: fn(&Ceiling) -> Option<f64>,
+    ) -> Option<NodeId> {
         let device = scope.instance();
-        let value = self.schema_index.ceilings.iter().find(|c| c.device == device).and_then(of)?;
+        let value = self.schema_index.ceilings.iter().find(|c| c.device == device).and_then(ceiling_value)?;
         Some(self.push_constant(value))
     }
 
-    /// Node that compares a device's own counts with its ceilings; for an array only where it counts its own requests,
-    /// since its members count others.
+    /// Node that compares a device's own counts with its ceilings. An array has such a node only if it counts its own
+    /// requests, because its members count others.
     fn ceiling_use_node(&mut self, scope: &RuleScope<'a>, latency: bool) -> Option<NodeId> {
         let device = scope.instance();
         let ceiling = DeviceCeiling::for_device(
             self.schema_index.ceilings.iter().find(|c| c.device == device)?,
             self.schema_index.device_class(device),
         );
-        let mut own = |name: &str| self.counter_node(&format!("physical_disk.{name}"), device);
+        let mut device_node = |name: &str| self.counter_node(&format!("physical_disk.{name}"), device);
         let measured = CeilingNodes {
-            reads: own("reads_per_s")?,
-            writes: own("writes_per_s")?,
-            read_bytes: own("read_bytes_per_s")?,
-            write_bytes: own("write_bytes_per_s")?,
-            latency: if latency { Some(own("avg_s_per_transfer")?) } else { None },
+            reads: device_node("reads_per_s")?,
+            writes: device_node("writes_per_s")?,
+            read_bytes: device_node("read_bytes_per_s")?,
+            write_bytes: device_node("write_bytes_per_s")?,
+            latency: if latency { Some(device_node("avg_s_per_transfer")?) } else { None },
             ceiling,
         };
         let value_kind = if latency { "latency" } else { "used" };
@@ -419,10 +426,10 @@ impl<'a> NodeBuilder<'a> {
         let both = self.counter_node(physical_disk::BYTES_PER_S, device);
         let known = self.schema_index.find_device(device);
         let path = known.and_then(|d| d.path.as_deref()).unwrap_or_default();
-        let duplex = known.is_some_and(|d| d.class == DeviceClass::Nvme)
+        let is_full_duplex = known.is_some_and(|d| d.class == DeviceClass::Nvme)
             || path.split('/').any(|part| part.starts_with("port-") || part.starts_with("rport-"));
-        let mut of = |name: &str| self.counter_node(&format!("physical_disk.{name}"), device);
-        match (duplex, of("read_bytes_per_s"), of("write_bytes_per_s")) {
+        let mut device_node = |name: &str| self.counter_node(&format!("physical_disk.{name}"), device);
+        match (is_full_duplex, device_node("read_bytes_per_s"), device_node("write_bytes_per_s")) {
             (true, Some(read), Some(written)) => {
                 Some(self.push(format!("busier direction@{device}"), ProgramNode::Max(vec![read, written])))
             }
@@ -466,8 +473,8 @@ impl<'a> NodeBuilder<'a> {
             return Some(self.push(format!("background@{}", arrays.join("+")), ProgramNode::Max(measured)));
         }
         let topology = self.schema_index.topology?;
-        let runs = arrays.iter().any(|a| topology.find_device(a).is_some_and(|d| d.background.is_some()));
-        Some(self.push_constant(if runs { 1.0 } else { 0.0 }))
+        let is_running = arrays.iter().any(|a| topology.find_device(a).is_some_and(|d| d.background.is_some()));
+        Some(self.push_constant(if is_running { 1.0 } else { 0.0 }))
     }
 
     fn background_share(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
@@ -475,7 +482,7 @@ impl<'a> NodeBuilder<'a> {
         let sync = array::SYNC_BYTES_PER_S;
         let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.counter_node(sync, a)).collect();
         if measured.is_empty() {
-            // a disk outside of arrays has no such work; an array without the counter hides it
+            // a disk outside of arrays has no background work; an array without the counter hides it
             return if arrays.is_empty() { Ok(self.push_constant(0.0)) } else { Err(Absence::Missing(sync.into())) };
         }
         let bytes = physical_disk::BYTES_PER_S;
@@ -501,11 +508,11 @@ impl<'a> NodeBuilder<'a> {
 
     fn swap_in_memory(&mut self) -> Option<NodeId> {
         let topology = self.schema_index.topology?;
-        let all: u64 = topology.swaps.iter().map(|s| s.bytes).sum();
+        let total: u64 = topology.swaps.iter().map(|s| s.bytes).sum();
         let in_memory =
             topology.swaps.iter().filter(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
         let in_memory: u64 = in_memory.map(|s| s.bytes).sum();
-        let share = if all == 0 { 0.0 } else { in_memory as f64 / all as f64 };
+        let share = if total == 0 { 0.0 } else { in_memory as f64 / total as f64 };
         Some(self.push_constant(share))
     }
 }

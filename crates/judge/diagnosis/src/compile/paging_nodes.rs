@@ -1,5 +1,5 @@
-//! Nodes for the share of a disk's work that is paging: swap traffic and page reads over the disk's own transfers,
-//! refaults over the bytes read.
+//! Nodes for the share of a disk's work that is paging: swap traffic and page reads as a share of the disk's transfers,
+//! refaults as a share of the bytes read.
 
 use diskwright_base::counter_ids::{paging, physical_disk};
 use diskwright_base::topology::DEFAULT_PAGE_BYTES;
@@ -8,7 +8,7 @@ use diskwright_base::{DeviceClass, Topology};
 use crate::compile::node_builder::{Absence, NodeBuilder, RuleScope};
 use crate::sums::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
 
-/// Transfers per second of a quick disk by the NT Resource Kit, for logs that do not count transfers.
+/// Transfers per second of a fast disk according to the NT Resource Kit, for logs that do not count transfers.
 const QUICK_DISK_TRANSFERS_PER_S: f64 = 40.0;
 
 const SWAP_IN_COUNTER: &str = paging::SWAP_IN_PAGES_PER_S;
@@ -28,10 +28,10 @@ impl<'a> NodeBuilder<'a> {
         if bytes.is_none() && transfers.is_none() {
             return Err(missing(&format!("{object}.bytes_per_s")));
         }
-        let memory: Vec<&str> = self.schema_index.instances("physical_disk").to_vec();
-        let memory: Vec<&str> =
-            memory.into_iter().filter(|d| self.schema_index.device_class(d) == DeviceClass::Memory).collect();
-        let in_memory = self.combined_node(physical_disk::BYTES_PER_S, &memory);
+        let disks_and_memory: Vec<&str> = self.schema_index.instances("physical_disk").to_vec();
+        let memory_disks: Vec<&str> =
+            disks_and_memory.into_iter().filter(|d| self.schema_index.device_class(d) == DeviceClass::Memory).collect();
+        let in_memory = self.combined_node(physical_disk::BYTES_PER_S, &memory_disks);
         let faults = self.total_node(paging::MAJOR_FAULTS_PER_S);
         let page_bytes = self.page_size();
         let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };
@@ -44,9 +44,9 @@ impl<'a> NodeBuilder<'a> {
         let on_disks = swaps
             .iter()
             .filter(|s| self.schema_index.device_class(&s.device) != DeviceClass::Memory && !s.device.is_empty());
-        let mut bearing: Vec<&str> = on_disks.flat_map(|s| self.schema_index.measured_members(&s.device)).collect();
-        bearing.sort_unstable();
-        bearing.dedup();
+        let mut swap_disks: Vec<&str> = on_disks.flat_map(|s| self.schema_index.measured_members(&s.device)).collect();
+        swap_disks.sort_unstable();
+        swap_disks.dedup();
         let all_in_memory =
             !swaps.is_empty() && swaps.iter().all(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
         if all_in_memory {
@@ -54,13 +54,13 @@ impl<'a> NodeBuilder<'a> {
         }
         match scope {
             RuleScope::Instance("logical_disk", drive) => Ok(("logical_disk", vec![drive])),
-            RuleScope::Instance(_, disk) | RuleScope::Array(disk) if !bearing.is_empty() => {
+            RuleScope::Instance(_, disk) | RuleScope::Array(disk) if !swap_disks.is_empty() => {
                 let below = self.schema_index.measured_members(disk);
-                let bears = bearing.contains(disk) || below.iter().any(|d| bearing.contains(d));
-                if bears { Ok(("physical_disk", bearing)) } else { Err(Absence::Nowhere) }
+                let holds_swap = swap_disks.contains(disk) || below.iter().any(|d| swap_disks.contains(d));
+                if holds_swap { Ok(("physical_disk", swap_disks)) } else { Err(Absence::Nowhere) }
             }
             RuleScope::Instance(_, disk) | RuleScope::Array(disk) => Ok(("physical_disk", vec![disk])),
-            RuleScope::Machine | RuleScope::Combined(..) if !bearing.is_empty() => Ok(("physical_disk", bearing)),
+            RuleScope::Machine | RuleScope::Combined(..) if !swap_disks.is_empty() => Ok(("physical_disk", swap_disks)),
             RuleScope::Machine | RuleScope::Combined(..) => Ok(("physical_disk", self.schema_index.disks().to_vec())),
         }
     }
@@ -97,11 +97,11 @@ impl<'a> NodeBuilder<'a> {
 
     /// Transfers per second; by Little's law where the log has only queue and latency.
     fn transfers_node(&mut self, object: &str, disks: &[&str]) -> Option<NodeId> {
-        let mut of = |name: &str| self.combined_node(&format!("{object}.{name}"), disks);
-        if let Some(counted) = of("transfers_per_s") {
+        let mut combined = |name: &str| self.combined_node(&format!("{object}.{name}"), disks);
+        if let Some(counted) = combined("transfers_per_s") {
             return Some(counted);
         }
-        let (queue, latency) = (of("avg_queue_length")?, of("avg_s_per_transfer")?);
+        let (queue, latency) = (combined("avg_queue_length")?, combined("avg_s_per_transfer")?);
         let formula = Formula {
             first: queue,
             plus: Vec::new(),
@@ -127,15 +127,15 @@ impl<'a> NodeBuilder<'a> {
         // pages that return from zram were not read from a disk
         let swaps = self.schema_index.topology.map_or(&[][..], |t| &t.swaps);
         let in_memory = swaps.iter().any(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
-        let of_files = if in_memory { self.total_node(paging::REFAULTS_FILE_PER_S) } else { None };
-        let part = self.page_bytes(of_files.unwrap_or(pages));
+        let file_refaults = if in_memory { self.total_node(paging::REFAULTS_FILE_PER_S) } else { None };
+        let part = self.page_bytes(file_refaults.unwrap_or(pages));
         Ok(self.push("refault share@".into(), ProgramNode::Share { part, total }))
     }
 
     /// Constant 1 where the log lacks swap traffic or refaults, else 0.
     pub(crate) fn paging_unseen(&mut self) -> NodeId {
-        let seen = self.total_node(SWAP_IN_COUNTER).is_some() && self.total_node(paging::REFAULTS_PER_S).is_some();
-        self.push_constant(f64::from(u8::from(!seen)))
+        let is_seen = self.total_node(SWAP_IN_COUNTER).is_some() && self.total_node(paging::REFAULTS_PER_S).is_some();
+        self.push_constant(f64::from(u8::from(!is_seen)))
     }
 
     /// Page size of this machine, bytes.
@@ -143,6 +143,7 @@ impl<'a> NodeBuilder<'a> {
         self.schema_index.topology.map_or(DEFAULT_PAGE_BYTES, Topology::page_size_bytes)
     }
 
+    /// Node of the bytes of a number of pages.
     fn page_bytes(&mut self, pages: NodeId) -> NodeId {
         let formula = Formula {
             first: pages,

@@ -13,13 +13,14 @@ use crate::rules::{
 };
 use crate::sums::{
     ChangeReference, ConditionPlan, ConditionState, EvidenceState, HeldTimes, LaneSums, LimitPlan, NodeFactor, NodeId,
-    OperandState, ProgramNode, RuleProgress, States, StreamPlan, WindowPlan,
+    OperandState, ProgramNode, ProgressPlan, RuleProgress, States, WindowPlan,
 };
 
 /// A program for a schema.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JudgeProgram {
     pub nodes: Vec<ProgramNode>,
+    /// For each node, the slot that holds its columns.
     pub slot_of: Vec<usize>,
     pub slot_count: usize,
     /// Nodes that several groups read, computed first.
@@ -30,10 +31,12 @@ pub(crate) struct JudgeProgram {
 /// Everything that is judged at one scope, with the nodes that only this group reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProgramGroup {
+    /// Nodes in the order of evaluation.
     pub order: Vec<NodeId>,
+    /// Nodes, and the tracks that they feed.
     pub tracks: Vec<(NodeId, usize)>,
     pub statistics: Vec<StatisticPlan>,
-    pub streams: Vec<StreamPlan>,
+    pub progress_plans: Vec<ProgressPlan>,
 }
 
 /// Nodes of a schema that feed a statistic.
@@ -56,7 +59,7 @@ const CONFIDENCE_COUNTERS: [&str; 8] = [
     system::RUNNING,
 ];
 
-/// Largest number of cgroup instances with a device that are followed to find out which cgroup uses it.
+/// Largest number of pairs of cgroup and device whose bytes are summed, to find out which cgroup uses a disk.
 pub(crate) const MAX_CGROUPS: usize = 256;
 /// Objects that a machine may not have, so that a log without them lacks nothing.
 const OPTIONAL_OBJECTS: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
@@ -64,35 +67,36 @@ const OPTIONAL_OBJECTS: [&str; 6] = ["array", "channel", "controller", "hardware
 /// Options of the caller on which the program depends.
 pub(crate) struct ProgramOptions<'a> {
     pub role: Option<&'a str>,
-    /// Start and end of the window are known beforehand.
+    /// True where start and end of the window are known beforehand.
     pub knows_window: bool,
 }
 
 /// Compiles the program for a schema and finds or creates the states that it feeds.
 pub(crate) fn compile_rules(
     packs: &[Pack],
-    scene: &SchemaIndex<'_>,
-    wanted: &ProgramOptions<'_>,
+    schema_index: &SchemaIndex<'_>,
+    options: &ProgramOptions<'_>,
     states: &mut States,
 ) -> JudgeProgram {
-    let mut maker = ProgramBuilder {
-        builder: NodeBuilder::new(scene),
+    let mut program_builder = ProgramBuilder {
+        builder: NodeBuilder::new(schema_index),
         states,
-        knows_window: wanted.knows_window,
+        knows_window: options.knows_window,
         groups: Vec::new(),
         group_of: HashMap::new(),
         fed_tracks: BTreeSet::new(),
     };
     for (pack, rules) in packs.iter().enumerate() {
         for (index, rule) in rules.rules.iter().enumerate() {
-            let applies = rule.roles.is_empty() || wanted.role.is_some_and(|r| rule.roles.iter().any(|w| w == r));
+            let applies = rule.roles.is_empty()
+                || options.role.is_some_and(|role| rule.roles.iter().any(|listed| listed == role));
             if applies {
-                maker.add_rule(pack, index, rule, rules.stand_ins);
+                program_builder.add_rule(pack, index, rule, rules.stand_ins);
             }
         }
     }
-    maker.add_confidence_tracks();
-    let ProgramBuilder { builder, groups, .. } = maker;
+    program_builder.add_confidence_tracks();
+    let ProgramBuilder { builder, groups, .. } = program_builder;
     assign_slots(builder.nodes, groups)
 }
 
@@ -120,10 +124,10 @@ impl<'a> ProgramBuilder<'a, '_> {
             return;
         }
         if !rule.without.is_empty() {
-            let places = rule_scopes(self.builder.schema_index, rule);
-            let never = !places.is_empty() && places.iter().all(|scope| self.has_any(&rule.without, scope));
-            self.states.rules[pack][index].not_for_this_log = never;
-            if never {
+            let scopes = rule_scopes(self.builder.schema_index, rule);
+            let never_applies = !scopes.is_empty() && scopes.iter().all(|scope| self.has_any(&rule.without, scope));
+            self.states.rules[pack][index].not_for_this_log = never_applies;
+            if never_applies {
                 return;
             }
         }
@@ -150,7 +154,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         state.missing.append(&mut missing);
     }
 
-    /// Compiles a rule at all scopes. Returns whether it can be judged anywhere, and the counters missing elsewhere.
+    /// Compiles a rule at all scopes. Returns true if it can be judged anywhere, and the counters missing elsewhere.
     fn add_rule_at_all_scopes(&mut self, request: &RuleRequest<'_>) -> (bool, BTreeSet<String>) {
         let mut judged = false;
         let mut missing: BTreeSet<String> = BTreeSet::new();
@@ -158,7 +162,7 @@ impl<'a> ProgramBuilder<'a, '_> {
             if self.has_any(&request.rule.without, scope) {
                 continue;
             }
-            match self.add_stream(request, scope) {
+            match self.add_rule_at_scope(request, scope) {
                 Ok(()) => judged = true,
                 Err(Absence::Missing(counter)) => {
                     missing.insert(counter);
@@ -177,46 +181,47 @@ impl<'a> ProgramBuilder<'a, '_> {
 
     /// All counters that a rule lacks at a scope, so that all of them can be recorded next time.
     fn missing_counters(&mut self, rule: &Rule, scope: &RuleScope<'a>) -> BTreeSet<String> {
-        let mut of = |condition: &Condition| -> BTreeSet<String> {
+        let mut missing_in = |condition: &Condition| -> BTreeSet<String> {
             let limit = match &condition.limit {
                 RuleLimit::Counter { counter, .. } => Some(counter),
                 RuleLimit::Number(_) => None,
             };
             // values of the whole window are computed from counters that other conditions name
             let names = condition.quantity.counters().chain(limit).filter(|name| !name.is_window_value());
-            let absent = |name: &RuleCounter| match self.builder.resolve_counter(name, scope) {
+            let missing_counter = |name: &RuleCounter| match self.builder.resolve_counter(name, scope) {
                 Err(Absence::Missing(counter)) => Some(counter),
                 _ => None,
             };
-            let mut found: BTreeSet<String> = names.filter_map(absent).collect();
+            let mut found: BTreeSet<String> = names.filter_map(missing_counter).collect();
             if let Err(Absence::Missing(members)) = self.builder.divisor_factor(condition.quantity.per, scope) {
                 found.insert(members);
             }
             found
         };
-        let mut lacking: BTreeSet<String> = rule.all.iter().flat_map(&mut of).collect();
-        let ways: Vec<BTreeSet<String>> = rule.any.iter().map(of).collect();
-        // one of several ways to hold is enough to judge
-        if ways.iter().all(|way| !way.is_empty()) {
-            lacking.extend(ways.into_iter().flatten());
+        let mut lacking: BTreeSet<String> = rule.all.iter().flat_map(&mut missing_in).collect();
+        let alternatives: Vec<BTreeSet<String>> = rule.any.iter().map(missing_in).collect();
+        // one condition of `any` is enough to judge
+        if alternatives.iter().all(|missing| !missing.is_empty()) {
+            lacking.extend(alternatives.into_iter().flatten());
         }
         lacking
     }
 
     /// Compiles the rule for logical disks, where the log lacks the counters of physical ones.
     fn add_stand_in(&mut self, pack: usize, index: usize, rule: &Rule) -> bool {
-        let Some(other) = on_logical_disks(rule) else { return false };
-        let (judged, _) = self.add_rule_at_all_scopes(&RuleRequest { pack, index, rule: &other, stands_in: true });
+        let Some(rewritten) = on_logical_disks(rule) else { return false };
+        let (judged, _) = self.add_rule_at_all_scopes(&RuleRequest { pack, index, rule: &rewritten, stands_in: true });
         if judged {
-            self.states.stand_ins.insert((pack, index), other);
+            self.states.stand_ins.insert((pack, index), rewritten);
         }
         judged
     }
 
-    fn add_stream(&mut self, request: &RuleRequest<'_>, scope: &RuleScope<'a>) -> Result<(), Absence> {
+    /// Compiles a rule at one scope. The error is the reason why it cannot be judged there.
+    fn add_rule_at_scope(&mut self, request: &RuleRequest<'_>, scope: &RuleScope<'a>) -> Result<(), Absence> {
         let rule = request.rule;
         let mut group = ProgramGroup::default();
-        let mut plan = StreamPlan {
+        let mut plan = ProgressPlan {
             state: 0,
             all: Vec::new(),
             any: Vec::new(),
@@ -241,7 +246,7 @@ impl<'a> ProgramBuilder<'a, '_> {
                 Err(missing) => absence = Some(missing),
             }
         }
-        // one of several ways to hold is enough to judge
+        // one condition of `any` is enough to judge
         if let (true, Some(missing)) = (plan.any.is_empty(), absence) {
             return Err(missing);
         }
@@ -265,14 +270,14 @@ impl<'a> ProgramBuilder<'a, '_> {
                 }
             }
         }
-        plan.state = self.stream_state(request, scope, conditions, evidence);
-        group.streams.push(plan);
+        plan.state = self.progress_state(request, scope, conditions, evidence);
+        group.progress_plans.push(plan);
         self.merge_group(scope, group);
         Ok(())
     }
 
     /// Index of the state of a rule at a scope; created where the instance is new.
-    fn stream_state(
+    fn progress_state(
         &mut self,
         request: &RuleRequest<'_>,
         scope: &RuleScope<'_>,
@@ -287,16 +292,17 @@ impl<'a> ProgramBuilder<'a, '_> {
             RuleScope::Machine if stands_in => "stands in".into(),
             other => other.key(),
         };
-        let fresh = || {
-            let mut stream = RuleProgress::new(pack, rule, scope.instance(), conditions, evidence);
-            stream.stands_in = stands_in;
+        let create = || {
+            let mut progress = RuleProgress::new(pack, rule, scope.instance(), conditions, evidence);
+            progress.stands_in = stands_in;
             // only the first pack has phases, as it has trends
-            stream.held_times = (pack == 0).then(HeldTimes::default);
-            stream
+            progress.held_times = (pack == 0).then(HeldTimes::default);
+            progress
         };
-        self.states.stream_index((pack, rule, key), fresh)
+        self.states.progress_index((pack, rule, key), create)
     }
 
+    /// Adds what a rule needs at a scope to the group of that scope.
     fn merge_group(&mut self, scope: &RuleScope<'_>, part: ProgramGroup) {
         let next = self.groups.len();
         let number = *self.group_of.entry(scope.key()).or_insert(next);
@@ -315,7 +321,7 @@ impl<'a> ProgramBuilder<'a, '_> {
                 group.statistics.push(plan);
             }
         }
-        group.streams.extend(part.streams);
+        group.progress_plans.extend(part.progress_plans);
     }
 
     fn track_node(&mut self, node: NodeId, group: &mut ProgramGroup) -> usize {
@@ -428,8 +434,8 @@ impl<'a> ProgramBuilder<'a, '_> {
 
     /// Adds tracks of the bytes of cgroups on each device, to find out which cgroup uses a disk.
     fn add_cgroup_tracks(&mut self) {
-        let scene = self.builder.schema_index;
-        for instance in scene.instances("cgroup").iter().copied().filter(|i| split_cgroup_device(i).is_some()) {
+        let schema_index = self.builder.schema_index;
+        for instance in schema_index.instances("cgroup").iter().copied().filter(|i| split_cgroup_device(i).is_some()) {
             let known = self.states.cgroup_tracks.contains_key(instance);
             if !known && self.states.cgroup_tracks.len() >= MAX_CGROUPS {
                 continue;
@@ -467,48 +473,48 @@ impl<'a> ProgramBuilder<'a, '_> {
 }
 
 /// Scopes at which a rule is judged.
-fn rule_scopes<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
+fn rule_scopes<'a>(schema_index: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
     if rule.object == "machine" {
         return vec![RuleScope::Machine];
     }
-    let fits = |device: &&str| {
-        let class = scene.device_class(device);
+    let has_class = |device: &&str| {
+        let class = schema_index.device_class(device);
         (rule.classes.is_empty() || rule.classes.contains(&class)) && !rule.except_classes.contains(&class)
     };
-    let devices = matches!(rule.object.as_str(), "physical_disk" | "array");
+    let are_devices = matches!(rule.object.as_str(), "physical_disk" | "array");
     let keep = |names: Vec<&'a str>| -> Vec<&'a str> {
-        if devices { names.into_iter().filter(fits).collect() } else { names }
+        if are_devices { names.into_iter().filter(has_class).collect() } else { names }
     };
     // the object's text must live as long as the schema index
     let Some(&object) = crate::rules::rule_objects().get(rule.object.as_str()) else { return Vec::new() };
-    let one = |names: Vec<&'a str>| names.into_iter().map(|name| RuleScope::Instance(object, name)).collect();
+    let one_by_one = |names: Vec<&'a str>| names.into_iter().map(|name| RuleScope::Instance(object, name)).collect();
     match rule.which {
         InstanceFilter::Total => {
-            let all = keep(scene.representative_instances(object));
-            if all.is_empty() { Vec::new() } else { vec![RuleScope::Combined(object, all)] }
+            let instances = keep(schema_index.representative_instances(object));
+            if instances.is_empty() { Vec::new() } else { vec![RuleScope::Combined(object, instances)] }
         }
-        InstanceFilter::Set => keep(scene.array_names().collect()).into_iter().map(RuleScope::Array).collect(),
+        InstanceFilter::Set => keep(schema_index.array_names().collect()).into_iter().map(RuleScope::Array).collect(),
         InstanceFilter::Leaf if object == "physical_disk" => {
-            let fits = |d: &&str| scene.is_leaf(d) || is_judged_by_path(scene, rule, d);
-            one(keep(scene.single_instances(object).into_iter().filter(fits).collect()))
+            let is_judged = |d: &&str| schema_index.is_leaf(d) || is_judged_by_path(schema_index, rule, d);
+            one_by_one(keep(schema_index.single_instances(object).into_iter().filter(is_judged).collect()))
         }
         InstanceFilter::Stacked => {
-            let fits = |d: &&str| !scene.is_leaf(d) && scene.multipath_node(d).is_none();
-            one(keep(scene.single_instances(object).into_iter().filter(fits).collect()))
+            let is_stacked = |d: &&str| !schema_index.is_leaf(d) && schema_index.multipath_node(d).is_none();
+            one_by_one(keep(schema_index.single_instances(object).into_iter().filter(is_stacked).collect()))
         }
-        InstanceFilter::Leaf | InstanceFilter::All => one(keep(scene.single_instances(object))),
+        InstanceFilter::Leaf | InstanceFilter::All => one_by_one(keep(schema_index.single_instances(object))),
     }
 }
 
 /// True for a path to a disk where the rule reads a counter that only paths have: health, errors, the speed of a link.
-/// The load belongs to the disk, whichever paths it takes.
-fn is_judged_by_path(scene: &SchemaIndex<'_>, rule: &Rule, path: &str) -> bool {
-    let Some(node) = scene.multipath_node(path) else { return false };
+/// Load is judged at the disk, because it may take any path.
+fn is_judged_by_path(schema_index: &SchemaIndex<'_>, rule: &Rule, path: &str) -> bool {
+    let Some(node) = schema_index.multipath_node(path) else { return false };
     let has = |name: &RuleCounter, device: &str| match name.pseudo {
-        None => scene.plan_counter(&name.id, device).is_some(),
-        Some(Pseudo::LinkUsed) => scene.find_device(device).is_some_and(|d| d.link_bytes_per_s.is_some()),
+        None => schema_index.plan_counter(&name.id, device).is_some(),
+        Some(Pseudo::LinkUsed) => schema_index.find_device(device).is_some_and(|d| d.link_bytes_per_s.is_some()),
         Some(_) => false,
     };
-    let mut own = rule.conditions().flat_map(|c| c.quantity.counters()).filter(|name| name.object == rule.object);
-    own.any(|name| has(name, path) && !has(name, node))
+    let mut names = rule.conditions().flat_map(|c| c.quantity.counters()).filter(|name| name.object == rule.object);
+    names.any(|name| has(name, path) && !has(name, node))
 }

@@ -7,7 +7,7 @@ use diskwright_base::catalogue::OverInstances;
 use diskwright_base::diskstats::{nvme_disk_counts_paths, parse_nvme_path};
 use diskwright_base::{Catalogue, Ceiling, CounterPlan, Device, DeviceClass, DeviceKind, Schema, Topology};
 
-/// The instances of a schema with their places in the topology.
+/// The instances of a schema with their positions in the topology.
 pub(crate) struct SchemaIndex<'a> {
     pub topology: Option<&'a Topology>,
     pub ceilings: &'a [Ceiling],
@@ -21,7 +21,7 @@ pub(crate) struct SchemaIndex<'a> {
     paths: Vec<(&'a str, &'a str)>,
     /// The series of each instance, with their columns in the whole schema.
     series_by_instance: HashMap<&'a str, (Schema, Vec<usize>)>,
-    /// Only the topology tells a single disk from an array.
+    /// True for another tool's log, in which only the topology tells a single disk from an array.
     hides_spindles: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> SchemaIndex<'a> {
             columns.push(column);
         }
         let devices = topology.iter().flat_map(|t| &t.devices).map(|d| (d.name.as_str(), d)).collect();
-        let mut scene = SchemaIndex {
+        let mut schema_index = SchemaIndex {
             topology,
             ceilings,
             instances,
@@ -58,13 +58,13 @@ impl<'a> SchemaIndex<'a> {
             series_by_instance: parts,
             hides_spindles: false,
         };
-        scene.paths = scene.find_paths();
-        scene.disks = scene.find_disks();
-        scene.arrays = scene.find_arrays();
-        scene
+        schema_index.paths = schema_index.find_paths();
+        schema_index.disks = schema_index.find_disks();
+        schema_index.arrays = schema_index.find_arrays();
+        schema_index
     }
 
-    /// This index for another tool's log, which does not show the disks behind a controller.
+    /// Sets whether the log is another tool's, which does not show the disks behind a controller.
     pub fn with_hidden_spindles(mut self, hides: bool) -> SchemaIndex<'a> {
         self.hides_spindles = hides;
         self
@@ -96,9 +96,9 @@ impl<'a> SchemaIndex<'a> {
 
     /// Instances to judge one by one: without the log's total, unless there is nothing else.
     pub fn single_instances(&self, object: &str) -> Vec<&'a str> {
-        let all = self.instances(object);
-        let single: Vec<&str> = all.iter().copied().filter(|i| !is_total_instance(i)).collect();
-        if single.is_empty() { all.to_vec() } else { single }
+        let instances = self.instances(object);
+        let single: Vec<&str> = instances.iter().copied().filter(|i| !is_total_instance(i)).collect();
+        if single.is_empty() { instances.to_vec() } else { single }
     }
 
     /// The log's total over an object's instances.
@@ -137,10 +137,10 @@ impl<'a> SchemaIndex<'a> {
 
     /// True for a name of a stacked device: a log without a topology still names devices after their drivers.
     fn looks_stacked(&self, name: &str) -> bool {
-        let numbered = |prefix: &str| {
+        let is_numbered = |prefix: &str| {
             name.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
         };
-        let partition = || {
+        let is_partition = || {
             let disk = name.trim_end_matches(|c: char| c.is_ascii_digit());
             let disk = match disk.strip_suffix('p') {
                 Some(whole_disk) if whole_disk.ends_with(|c: char| c.is_ascii_digit()) => whole_disk,
@@ -148,8 +148,8 @@ impl<'a> SchemaIndex<'a> {
             };
             disk != name && !disk.is_empty() && self.is_measured(disk)
         };
-        ["md", "dm-", "loop"].into_iter().any(numbered)
-            || partition()
+        ["md", "dm-", "loop"].into_iter().any(is_numbered)
+            || is_partition()
             || self.has_paths(name)
             || self.is_counted_at_disk(name)
     }
@@ -162,8 +162,8 @@ impl<'a> SchemaIndex<'a> {
         nvme_disk_counts_paths(kernel) == Some(true) && parse_nvme_path(name).is_some_and(is_known)
     }
 
-    /// True for an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured too: they always count its requests,
-    /// while it depends on the kernel whether the disk itself does.
+    /// True for an NVMe disk whose paths (`nvme0c1n1` of `nvme0n1`) are measured too: the paths always count its
+    /// requests, the disk itself only on some kernels.
     fn has_paths(&self, name: &str) -> bool {
         // our recorder knows the disk and leaves its paths out
         let is_known = self.find_device(name).is_some();
@@ -201,14 +201,14 @@ impl<'a> SchemaIndex<'a> {
 
     /// Arrays of at least two known members, of which any is measured.
     pub fn array_names(&self) -> impl Iterator<Item = &'a str> {
-        self.arrays.iter().map(|(set, _)| *set)
+        self.arrays.iter().map(|(array, _)| *array)
     }
 
     fn find_arrays(&self) -> Vec<(&'a str, Vec<&'a str>)> {
         let Some(topology) = self.topology else { return Vec::new() };
-        let is_set = |d: &&Device| d.level.is_some() && topology.spindle_count(&d.name) > 1;
-        let found = topology.devices.iter().filter(is_set).map(|d| (d.name.as_str(), self.find_members(&d.name)));
-        found.filter(|(set, members)| !members.is_empty() || self.is_measured(set)).collect()
+        let is_array = |d: &&Device| d.level.is_some() && topology.spindle_count(&d.name) > 1;
+        let found = topology.devices.iter().filter(is_array).map(|d| (d.name.as_str(), self.find_members(&d.name)));
+        found.filter(|(array, members)| !members.is_empty() || self.is_measured(array)).collect()
     }
 
     fn is_measured(&self, device: &str) -> bool {
@@ -216,9 +216,9 @@ impl<'a> SchemaIndex<'a> {
         series.iter().any(|s| s.counter.starts_with("physical_disk."))
     }
 
-    /// The measured leaves under a device; itself, where it is one.
+    /// The measured leaves under a device; the device itself, if it is one.
     pub fn measured_members(&self, name: &'a str) -> Vec<&'a str> {
-        match self.arrays.iter().find(|(set, _)| *set == name) {
+        match self.arrays.iter().find(|(array, _)| *array == name) {
             Some((_, members)) => members.clone(),
             None => self.find_members(name),
         }
@@ -230,17 +230,17 @@ impl<'a> SchemaIndex<'a> {
         }
         let disks = self.topology.map_or_else(Vec::new, |t| t.disks_under(name));
         // where a multipath node has no counters, its paths have them
-        let ends = |disk: &'a str| match self.topology {
+        let measured_parts = |disk: &'a str| match self.topology {
             Some(topology) if !self.is_measured(disk) => topology.leaves_under(disk),
             _ => vec![disk],
         };
-        let leaves: Vec<&str> = disks.into_iter().flat_map(ends).collect();
+        let leaves: Vec<&str> = disks.into_iter().flat_map(measured_parts).collect();
         // in the schema's order
         self.instances("physical_disk").iter().copied().filter(|m| leaves.contains(m)).collect()
     }
 
     /// Number of disks under a device, measured or not, with the hidden members of an array. `None` where it is
-    /// unknown: another tool's log does not tell a disk from an array of twenty unless the user does.
+    /// unknown: another tool's log does not tell a disk from an array of twenty, unless the user describes the array.
     pub fn spindle_count(&self, name: &str) -> Option<usize> {
         match (self.topology, self.find_device(name)) {
             (Some(topology), Some(d)) if !d.below.is_empty() || d.members.is_some() => {
@@ -270,8 +270,8 @@ impl<'a> SchemaIndex<'a> {
 
     /// The largest array over a device.
     pub fn array_over(&self, name: &str) -> Option<&'a str> {
-        let over = self.arrays.iter().filter(|(_, members)| members.len() > 1 && members.contains(&name));
-        over.max_by_key(|(_, members)| members.len()).map(|(set, _)| *set)
+        let arrays = self.arrays.iter().filter(|(_, members)| members.len() > 1 && members.contains(&name));
+        arrays.max_by_key(|(_, members)| members.len()).map(|(array, _)| *array)
     }
 
     /// Instances whose sum or mean stands for the whole object.
@@ -313,10 +313,10 @@ mod tests {
     #[test]
     fn recognizes_stacked_devices_by_name_without_a_topology() {
         let schema = schema(&["sda", "sda1", "nvme0n1", "nvme0n1p2", "md0", "dm-3", "loop7", "zram0", "_Total"]);
-        let scene = SchemaIndex::new(&schema, None, &[]);
-        assert_eq!(scene.disks(), ["sda", "nvme0n1"]);
-        assert_eq!(scene.own_total("physical_disk"), Some("_Total"));
-        assert_eq!(scene.device_class("zram0"), DeviceClass::Memory);
+        let schema_index = SchemaIndex::new(&schema, None, &[]);
+        assert_eq!(schema_index.disks(), ["sda", "nvme0n1"]);
+        assert_eq!(schema_index.own_total("physical_disk"), Some("_Total"));
+        assert_eq!(schema_index.device_class("zram0"), DeviceClass::Memory);
     }
 
     #[test]
@@ -333,9 +333,9 @@ mod tests {
     #[test]
     fn an_nvme_disk_and_its_paths_are_not_counted_twice() {
         let schema = schema(&["nvme0c0n1", "nvme0c1n1", "nvme0n1", "nvme0n2", "nvme1n1"]);
-        let scene = SchemaIndex::new(&schema, None, &[]);
+        let schema_index = SchemaIndex::new(&schema, None, &[]);
         let expected = ["nvme0c0n1", "nvme0c1n1", "nvme0n2", "nvme1n1"];
-        assert_eq!(scene.disks(), expected);
+        assert_eq!(schema_index.disks(), expected);
         // another tool's log may name its disks, and not know what stands on what
         let device = |name: &str| Device { name: name.into(), ..Device::default() };
         let names = ["nvme0c0n1", "nvme0c1n1", "nvme0n1", "nvme0n2", "nvme1n1"];
@@ -367,8 +367,8 @@ mod tests {
         let array =
             Device { name: "0 C:".into(), members: Some(3), level: Some(RaidLevel::Raid5), ..Device::default() };
         let topology = Topology { devices: vec![array], ..Topology::default() };
-        let scene = SchemaIndex::new(&schema, Some(&topology), &[]).with_hidden_spindles(true);
-        assert_eq!((scene.spindle_count("0 C:"), scene.spindle_count("1 D:")), (Some(3), None));
+        let schema_index = SchemaIndex::new(&schema, Some(&topology), &[]).with_hidden_spindles(true);
+        assert_eq!((schema_index.spindle_count("0 C:"), schema_index.spindle_count("1 D:")), (Some(3), None));
         assert_eq!(SchemaIndex::new(&schema, None, &[]).spindle_count("1 D:"), Some(1));
     }
 
@@ -390,10 +390,10 @@ mod tests {
             ..Topology::default()
         };
         let schema = schema(&["sda", "sdb", "md0", "dm-0"]);
-        let scene = SchemaIndex::new(&schema, Some(&topology), &[]);
-        assert_eq!(scene.disks(), ["sda", "sdb"]);
-        assert_eq!(scene.array_names().collect::<Vec<_>>(), ["md0"]);
-        assert_eq!(scene.array_over("sdb"), Some("md0"));
-        assert_eq!(scene.disks_below("cgroup", "/a/b@dm-0"), ["sda", "sdb"]);
+        let schema_index = SchemaIndex::new(&schema, Some(&topology), &[]);
+        assert_eq!(schema_index.disks(), ["sda", "sdb"]);
+        assert_eq!(schema_index.array_names().collect::<Vec<_>>(), ["md0"]);
+        assert_eq!(schema_index.array_over("sdb"), Some("md0"));
+        assert_eq!(schema_index.disks_below("cgroup", "/a/b@dm-0"), ["sda", "sdb"]);
     }
 }

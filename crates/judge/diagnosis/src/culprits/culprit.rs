@@ -18,7 +18,7 @@ pub struct Culprit {
     pub processes: u32,
     /// Share of the blamed activity of all processes; `null` for a cgroup.
     pub share: Option<f64>,
-    /// Its busiest thread; `null` where it never used nearly a whole processor.
+    /// Its busiest thread; `null` unless it used nearly a whole processor at least once.
     #[serde(default)]
     pub thread: Option<ThreadRow>,
     /// Open files on the blamed disk, or on unknown disks; empty where that was not recorded.
@@ -75,9 +75,9 @@ pub struct RequestingProgram {
     pub share: f64,
     /// Requests; 0 for a program that dirtied pages.
     pub requests: u64,
-    /// Bytes.
+    /// Bytes that it transferred, or dirtied.
     pub bytes: u64,
-    /// A kernel thread, which sends requests for others.
+    /// True for a kernel thread, which sends requests for others.
     pub kernel: bool,
 }
 

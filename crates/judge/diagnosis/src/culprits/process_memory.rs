@@ -1,6 +1,6 @@
 //! Peak memory of processes of one name: processes that ran one after the other are not added up.
 
-/// Lifetime of a process in the tables, seconds into the window, and its memory, bytes.
+/// Presence of a process in the tables, seconds into the window, and its memory, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ProcessMemory {
     pub from_s: f64,
@@ -13,20 +13,21 @@ pub(crate) struct ProcessMemory {
 
 /// Sum over the processes that ran at the moment of the largest total memory.
 pub(crate) fn peak_memory(processes: &[ProcessMemory]) -> ProcessMemory {
-    let held = |process: &ProcessMemory| process.resident_bytes + process.swapped_bytes;
-    let changes = |process: &ProcessMemory| [(process.to_s, -held(process)), (process.from_s, held(process))];
+    let memory_bytes = |process: &ProcessMemory| process.resident_bytes + process.swapped_bytes;
+    let changes =
+        |process: &ProcessMemory| [(process.to_s, -memory_bytes(process)), (process.from_s, memory_bytes(process))];
     let mut changes: Vec<(f64, f64)> = processes.iter().flat_map(changes).collect();
     // at the same moment, processes that end are subtracted before those that start are added
     changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let (mut now, mut largest, mut moment_s) = (0.0, 0.0, 0.0);
+    let (mut total, mut largest, mut peak_time_s) = (0.0, 0.0, 0.0);
     for (time_s, change) in changes {
-        now += change;
-        if now > largest {
-            (largest, moment_s) = (now, time_s);
+        total += change;
+        if total > largest {
+            (largest, peak_time_s) = (total, time_s);
         }
     }
-    let mut sum = ProcessMemory { from_s: moment_s, to_s: moment_s, ..ProcessMemory::default() };
-    for process in processes.iter().filter(|process| process.from_s <= moment_s && moment_s < process.to_s) {
+    let mut sum = ProcessMemory { from_s: peak_time_s, to_s: peak_time_s, ..ProcessMemory::default() };
+    for process in processes.iter().filter(|process| process.from_s <= peak_time_s && peak_time_s < process.to_s) {
         sum.first_resident_bytes += process.first_resident_bytes;
         sum.resident_bytes += process.resident_bytes;
         sum.swapped_bytes += process.swapped_bytes;

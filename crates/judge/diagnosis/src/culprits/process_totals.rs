@@ -1,4 +1,4 @@
-//! Culprits: sums every process over the window and names the few that stand out in what the verdict is about.
+//! Culprits: sums every process over the window, and names the few that contribute most to what the verdict blames.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,6 +20,8 @@ const MAX_NAMED_FILES: usize = 2;
 const OTHER_DISKS_FACTOR: f64 = 0.25;
 /// Smallest share of the blamed activity for which a process is named.
 const MIN_NAMED_SHARE: f64 = 0.05;
+/// Largest number of busiest threads kept for a process.
+const MAX_THREADS: usize = 8;
 
 /// A blamed disk among several, with its rates and the cgroups that use it.
 #[derive(Clone, Debug, Default)]
@@ -34,29 +36,35 @@ pub(crate) struct BlamedDisk {
 impl BlamedDisk {
     /// Largest share of a process's I/O that can be on this disk, from 0 to 1: the share of its cgroup where that is
     /// known, else limited by the bytes that the disk moved.
-    fn process_share(&self, sum: &ProcessTotals, seconds: f64) -> f64 {
-        if let Some(share) = self.cgroup_shares.get(&sum.cgroup) {
+    fn process_share(&self, totals: &ProcessTotals, seconds: f64) -> f64 {
+        if let Some(share) = self.cgroup_shares.get(&totals.cgroup) {
             return *share;
         }
-        let on_disk = |mine: f64, all: Option<f64>| match all {
-            // more than the disk moves went elsewhere for the most part
-            Some(all) if mine > all * seconds => all * seconds * (all * seconds / mine),
-            _ => mine,
-        };
-        let part = on_disk(sum.read_bytes, self.read_bytes_per_s) + on_disk(sum.write_bytes, self.write_bytes_per_s);
-        let share = if sum.moved_bytes() > 0.0 { part / sum.moved_bytes() } else { 1.0 };
-        if self.is_only_on_other_disks(sum) { share * OTHER_DISKS_FACTOR } else { share }
+        // a process that moved more than the disk did most of it elsewhere: its share of the disk's bytes is assumed to
+        // be the disk's share of its own (disk^2 / process; our estimate)
+        let bytes_on_disk =
+            |process_bytes: f64, disk_bytes_per_s: Option<f64>| match disk_bytes_per_s.map(|rate| rate * seconds) {
+                Some(disk_bytes) if process_bytes > disk_bytes => disk_bytes * (disk_bytes / process_bytes),
+                _ => process_bytes,
+            };
+        let on_disk = bytes_on_disk(totals.read_bytes, self.read_bytes_per_s)
+            + bytes_on_disk(totals.write_bytes, self.write_bytes_per_s);
+        let share = if totals.moved_bytes() > 0.0 { on_disk / totals.moved_bytes() } else { 1.0 };
+        if self.is_only_on_other_disks(totals) { share * OTHER_DISKS_FACTOR } else { share }
     }
 
     /// True where the process has files on this disk open.
-    fn is_used_by(&self, sum: &ProcessTotals) -> bool {
-        sum.files.iter().any(|file| file.disks.contains(&self.name))
+    fn is_used_by(&self, totals: &ProcessTotals) -> bool {
+        totals.files.iter().any(|file| file.disks.contains(&self.name))
     }
 
-    /// True where all of its open files lie on other disks. It may have closed the files that it read here.
-    fn is_only_on_other_disks(&self, sum: &ProcessTotals) -> bool {
+    /// True where all open files of the process lie on other disks. It may have closed the files that it read here.
+    fn is_only_on_other_disks(&self, totals: &ProcessTotals) -> bool {
         let is_known = |file: &FileRow| !file.disks.is_empty();
-        !sum.files.is_empty() && sum.more_files == 0 && sum.files.iter().all(is_known) && !self.is_used_by(sum)
+        !totals.files.is_empty()
+            && totals.more_files == 0
+            && totals.files.iter().all(is_known)
+            && !self.is_used_by(totals)
     }
 }
 
@@ -67,7 +75,7 @@ pub(crate) struct Culprits {
     sleeps: ThreadSleeps,
     /// Seconds that the tables cover.
     seconds: f64,
-    /// Largest number of other users' processes in a table whose I/O could not be read.
+    /// Processes of other users whose I/O could not be read: the largest number in one table.
     pub unreadable: u32,
 }
 
@@ -100,9 +108,6 @@ struct ProcessTotals {
     more_files: u32,
 }
 
-/// Largest number of busiest threads kept for a process.
-const MAX_THREADS: usize = 8;
-
 impl ProcessTotals {
     fn add_row(&mut self, row: &ProcessRow, seconds: f64, (from_s, to_s): (f64, f64)) {
         if self.seconds == 0.0 {
@@ -111,7 +116,7 @@ impl ProcessTotals {
         }
         self.span_s.1 = to_s;
         let amount = |rate: Option<f64>| rate.unwrap_or(0.0) * seconds;
-        // the name of a kernel worker ends with its present work
+        // the name of a kernel worker ends with what it works on, so it changes
         self.name.clone_from(&row.name);
         self.cgroup.clone_from(&row.cgroup);
         self.seconds += seconds;
@@ -141,10 +146,10 @@ impl ProcessTotals {
     }
 
     fn add_thread(&mut self, thread: &ThreadRow, seconds: f64) {
-        if let Some((known, looked_at)) = self.threads.iter_mut().find(|(known, _)| known.tid == thread.tid) {
-            let used = known.processor * *looked_at + thread.processor * seconds;
-            *looked_at += seconds;
-            known.processor = used / *looked_at;
+        if let Some((known, measured_s)) = self.threads.iter_mut().find(|(known, _)| known.tid == thread.tid) {
+            let used = known.processor * *measured_s + thread.processor * seconds;
+            *measured_s += seconds;
+            known.processor = used / *measured_s;
             known.name.clone_from(&thread.name);
             return;
         }
@@ -161,18 +166,19 @@ impl ProcessTotals {
         self.threads.iter().max_by(|a, b| (a.0.processor * a.1).total_cmp(&(b.0.processor * b.1)))
     }
 
-    /// Processor time of that thread.
+    /// Processor time of a process of a real-time class, seconds; 0 for others.
     fn realtime_processor_s(&self) -> f64 {
         if self.realtime_priority.is_some() { self.processor_s } else { 0.0 }
     }
 
+    /// Processor time of the busiest thread, seconds.
     fn busiest_thread_s(&self) -> f64 {
         self.busiest_thread().map_or(0.0, |(thread, seconds)| thread.processor * seconds)
     }
 
     fn merge_totals(&mut self, other: &ProcessTotals) {
         self.cgroup.clone_from(&other.cgroup);
-        // seconds of a process each: shares of time stay shares
+        // adds up the processes' seconds, so that a share of time stays an average of all of them
         self.seconds += other.seconds;
         self.processor_s += other.processor_s;
         self.read_bytes += other.read_bytes;
@@ -208,18 +214,25 @@ impl ProcessTotals {
         self.read_bytes + self.write_bytes
     }
 
+    /// Its presence in the tables, and its memory.
     fn memory_use(&self) -> ProcessMemory {
         let (from_s, to_s) = self.span_s;
         let (first, resident, swapped) = (self.resident_first, self.resident_bytes, self.swapped_bytes);
         ProcessMemory { from_s, to_s, first_resident_bytes: first, resident_bytes: resident, swapped_bytes: swapped }
     }
 
+    /// Time that it waited for block I/O, by the kernel's delay accounting or by its sleeps, whichever is more.
     fn waited_s(&self) -> f64 {
         self.delay_s.max(self.blocked_s)
     }
 
     fn growth_bytes(&self) -> f64 {
         (self.resident_bytes - self.resident_first).max(0.0)
+    }
+
+    /// True where it belongs to the cgroup of this path, or to one below it.
+    fn is_in_cgroup(&self, path: &str) -> bool {
+        self.cgroup.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || path == "/")
     }
 
     /// Rough measure of activity; the processes with the least are dropped first.
@@ -229,37 +242,41 @@ impl ProcessTotals {
     }
 }
 
-/// Processes of one name in one cgroup (a server's workers) are named as one.
+/// Processes of one name in one cgroup, such as a server's workers, which are named together.
 #[derive(Clone, Debug, Default)]
 struct ProcessGroup {
     name: String,
     /// Id of the process that contributed most.
     pid: u32,
+    /// The weighted quantities of that process.
     max_activity: f64,
     processes: u32,
-    sum: ProcessTotals,
+    /// Sums over the processes; memory only after [`ProcessGroup::set_peak_memory`].
+    totals: ProcessTotals,
     memory: Vec<ProcessMemory>,
 }
 
 impl ProcessGroup {
-    fn add_process(&mut self, pid: u32, sum: &ProcessTotals, matters: &[BlameQuantity]) {
-        let did: f64 = matters.iter().map(|(of, weight)| weight * of(sum)).sum();
-        if self.processes == 0 || (did, self.pid) > (self.max_activity, pid) {
-            (self.pid, self.max_activity) = (pid, did);
-            self.sum.files.clone_from(&sum.files);
-            self.sum.more_files = sum.more_files;
+    fn add_process(&mut self, pid: u32, totals: &ProcessTotals, quantities: &[BlameQuantity]) {
+        let activity: f64 = quantities.iter().map(|(quantity, weight)| weight * quantity(totals)).sum();
+        // on a tie, the lowest id, so that the answer does not depend on the order
+        if self.processes == 0 || (activity, self.pid) > (self.max_activity, pid) {
+            (self.pid, self.max_activity) = (pid, activity);
+            self.totals.files.clone_from(&totals.files);
+            self.totals.more_files = totals.more_files;
         }
-        self.name.clone_from(&sum.name);
+        self.name.clone_from(&totals.name);
         self.processes += 1;
-        self.sum.merge_totals(sum);
-        self.memory.push(sum.memory_use());
+        self.totals.merge_totals(totals);
+        self.memory.push(totals.memory_use());
     }
 
-    /// Sets the memory of the sum to the peak that its processes held at the same time.
+    /// Sets the memory of the group to the largest sum that its processes had at the same time.
     fn set_peak_memory(&mut self) {
         let ProcessMemory { first_resident_bytes: first, resident_bytes: resident, swapped_bytes: swapped, .. } =
             peak_memory(&self.memory);
-        (self.sum.resident_first, self.sum.resident_bytes, self.sum.swapped_bytes) = (first, resident, swapped);
+        (self.totals.resident_first, self.totals.resident_bytes, self.totals.swapped_bytes) =
+            (first, resident, swapped);
     }
 }
 
@@ -302,30 +319,29 @@ impl Culprits {
             totals.add_row(row, table.elapsed_s, (from_s, self.seconds));
         }
         if self.processes.len() > 2 * MAX_PROCESSES {
-            let mut ranked: Vec<_> =
-                self.processes.drain().map(|person| (person.1.activity_weight(), person)).collect();
+            let mut ranked: Vec<_> = self.processes.drain().map(|entry| (entry.1.activity_weight(), entry)).collect();
             // ties go to the lowest ids, so that not all of thousands of equal processes are dropped
             ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.0.cmp(&b.1.0)));
-            self.processes.extend(ranked.into_iter().take(MAX_PROCESSES).map(|(_, person)| person));
+            self.processes.extend(ranked.into_iter().take(MAX_PROCESSES).map(|(_, entry)| entry));
         }
     }
 
-    /// Processes that stand out in what the bottleneck is about; for a cgroup only its own processes, and for one disk
-    /// among several only those that can have used it.
+    /// The processes that contribute most to the bottleneck; for a cgroup only its own processes, and for one disk
+    /// among several, each process by the part of its I/O that can have been on that disk.
     pub fn for_bottleneck(
         &self,
         bottleneck: Bottleneck,
         cgroup: Option<&str>,
         blamed: Option<&BlamedDisk>,
     ) -> Vec<Culprit> {
-        let matters = match bottleneck {
+        let quantities = match bottleneck {
             Bottleneck::Memory => MEMORY_QUANTITIES,
             Bottleneck::Cpu | Bottleneck::Interrupts => PROCESSOR_QUANTITIES,
             Bottleneck::Application => CALL_QUANTITIES,
             Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller | Bottleneck::Throttle => DISK_QUANTITIES,
             Bottleneck::Network | Bottleneck::None | Bottleneck::Unknown => return self.cgroup_culprit(cgroup),
         };
-        self.rank_processes(matters, bottleneck, cgroup, blamed)
+        self.rank_processes(quantities, bottleneck, cgroup, blamed)
     }
 
     /// Processes with the busiest single threads.
@@ -342,79 +358,78 @@ impl Culprits {
 
     /// Activity and waits of the programs, for verdicts that blame nothing.
     pub fn program_activities(&self) -> Vec<ProgramActivity> {
-        let mut parties: BTreeMap<&str, ProcessGroup> = BTreeMap::new();
-        let mut people: Vec<_> = self.processes.iter().collect();
-        people.sort_by_key(|(key, _)| *key);
-        for ((pid, name), sum) in people {
-            parties.entry(name).or_default().add_process(*pid, sum, &[(|s| s.processor_s + s.waited_s(), 1.0)]);
+        let mut groups: BTreeMap<&str, ProcessGroup> = BTreeMap::new();
+        let mut processes: Vec<_> = self.processes.iter().collect();
+        processes.sort_by_key(|(key, _)| *key);
+        for ((pid, name), totals) in processes {
+            groups.entry(name).or_default().add_process(*pid, totals, &[(|t| t.processor_s + t.waited_s(), 1.0)]);
         }
-        let activity = |party: ProcessGroup| Activity {
-            processor: party.sum.processor_s / self.seconds,
-            blocked: (party.sum.waited_s() / self.seconds).min(1.0),
-            name: party.name,
-            pid: party.pid,
-            processes: party.processes,
-            waits_in: party.sum.waits_in,
+        let activity = |group: ProcessGroup| Activity {
+            processor: group.totals.processor_s / self.seconds,
+            // share of the window; of several processes at once, the share of each
+            blocked: (group.totals.waited_s() / group.totals.seconds.max(self.seconds)).min(1.0),
+            name: group.name,
+            pid: group.pid,
+            processes: group.processes,
+            waits_in: group.totals.waits_in,
         };
-        self.sleeps.describe_programs(&parties.into_values().map(activity).collect::<Vec<_>>())
+        self.sleeps.describe_programs(&groups.into_values().map(activity).collect::<Vec<_>>())
     }
 
+    /// Culprits by their weighted share of the quantities, the largest first.
     fn rank_processes(
         &self,
-        matters: &[BlameQuantity],
+        quantities: &[BlameQuantity],
         bottleneck: Bottleneck,
         cgroup: Option<&str>,
         blamed: Option<&BlamedDisk>,
     ) -> Vec<Culprit> {
         let mut found = self.cgroup_culprit(cgroup);
-        let inside = |sum: &ProcessTotals| {
-            cgroup.is_none_or(|path| {
-                sum.cgroup.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with('/') || path == "/")
-            })
-        };
-        let mut people: BTreeMap<(&str, &str), ProcessGroup> = BTreeMap::new();
-        let mut inmates: Vec<_> = self.processes.iter().filter(|(_, sum)| inside(sum)).collect();
+        let is_member = |totals: &ProcessTotals| cgroup.is_none_or(|path| totals.is_in_cgroup(path));
+        let mut groups: BTreeMap<(&str, &str), ProcessGroup> = BTreeMap::new();
+        let mut members: Vec<_> = self.processes.iter().filter(|(_, totals)| is_member(totals)).collect();
         // floating-point sums depend on the order, so it is fixed
-        inmates.sort_by_key(|(key, _)| *key);
-        for ((pid, name), sum) in inmates {
+        members.sort_by_key(|(key, _)| *key);
+        for ((pid, name), totals) in members {
+            let group = groups.entry((name, &totals.cgroup)).or_default();
             match blamed {
                 Some(disk) => {
-                    let sum = sum.with_io_share(disk.process_share(sum, self.seconds));
-                    people
-                        .entry((name, &self.processes[&(*pid, name.clone())].cgroup))
-                        .or_default()
-                        .add_process(*pid, &sum, matters);
+                    let io_share = disk.process_share(totals, self.seconds);
+                    group.add_process(*pid, &totals.with_io_share(io_share), quantities);
                 }
-                None => people.entry((name, &sum.cgroup)).or_default().add_process(*pid, sum, matters),
+                None => group.add_process(*pid, totals, quantities),
             }
         }
-        people.values_mut().for_each(ProcessGroup::set_peak_memory);
-        let totals: Vec<f64> = matters.iter().map(|(of, _)| people.values().map(|p| of(&p.sum)).sum()).collect();
-        let mut shares: Vec<(f64, ProcessGroup)> =
-            people.into_values().map(|party| (weighted_share(&party.sum, matters, &totals), party)).collect();
+        groups.values_mut().for_each(ProcessGroup::set_peak_memory);
+        let quantity_sums: Vec<f64> =
+            quantities.iter().map(|(quantity, _)| groups.values().map(|group| quantity(&group.totals)).sum()).collect();
+        let mut shares: Vec<(f64, ProcessGroup)> = groups
+            .into_values()
+            .map(|group| (weighted_share(&group.totals, quantities, &quantity_sums), group))
+            .collect();
         // by share, then by id: the answer must not depend on the order of a hash map
         shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.pid.cmp(&b.1.pid)));
         // cgroups and open files show which disk a process uses; its byte counts do not
-        let unsure = |sum: &ProcessTotals| match blamed {
-            Some(disk) if !disk.cgroup_shares.contains_key(&sum.cgroup) && !disk.is_used_by(sum) => {
+        let doubt_text = |totals: &ProcessTotals| match blamed {
+            Some(disk) if !disk.cgroup_shares.contains_key(&totals.cgroup) && !disk.is_used_by(totals) => {
                 " (by total I/O; the log does not show which disk)"
             }
             _ => "",
         };
-        for (share, party) in shares.into_iter().take(MAX_NAMED).filter(|(s, _)| *s >= MIN_NAMED_SHARE) {
-            let files = relevant_files(&party.sum, bottleneck, blamed);
-            let open = open_files_text(&files, party.sum.more_files);
+        for (share, group) in shares.into_iter().take(MAX_NAMED).filter(|(s, _)| *s >= MIN_NAMED_SHARE) {
+            let files = relevant_files(&group.totals, bottleneck, blamed);
+            let files_text = open_files_text(&files, group.totals.more_files);
             found.push(Culprit {
                 kind: "process".into(),
-                pid: Some(party.pid),
-                name: party.name,
-                cgroup: party.sum.cgroup.clone(),
-                processes: party.processes,
+                pid: Some(group.pid),
+                name: group.name,
+                cgroup: group.totals.cgroup.clone(),
+                processes: group.processes,
                 share: Some(share),
-                thread: party.sum.busiest_thread().map(|(thread, _)| thread.clone()),
-                description: activity_text(&party.sum, party.processes, bottleneck, self.seconds)
-                    + &open
-                    + unsure(&party.sum),
+                thread: group.totals.busiest_thread().map(|(thread, _)| thread.clone()),
+                description: activity_text(&group.totals, group.processes, bottleneck, self.seconds)
+                    + &files_text
+                    + doubt_text(&group.totals),
                 files,
             });
         }
@@ -422,7 +437,7 @@ impl Culprits {
     }
 
     fn cgroup_culprit(&self, cgroup: Option<&str>) -> Vec<Culprit> {
-        let of = |path: &str| Culprit {
+        let culprit = |path: &str| Culprit {
             kind: "cgroup".into(),
             pid: None,
             name: path.to_owned(),
@@ -433,28 +448,29 @@ impl Culprits {
             files: Vec::new(),
             description: "the cgroup of the finding".into(),
         };
-        cgroup.map(of).into_iter().collect()
+        cgroup.map(culprit).into_iter().collect()
     }
 }
 
-/// Weighted share of a process in the totals of the quantities; quantities whose total is zero are skipped.
-fn weighted_share(sum: &ProcessTotals, matters: &[BlameQuantity], totals: &[f64]) -> f64 {
-    let (mut mine, mut all) = (0.0, 0.0);
-    for ((of, weight), total) in matters.iter().zip(totals).filter(|(_, total)| **total > 0.0) {
-        mine += weight * of(sum) / total;
-        all += weight;
+/// Weighted mean of a group's shares of the quantities; `quantity_sums` are those of all groups, and a quantity whose
+/// sum is zero is skipped.
+fn weighted_share(totals: &ProcessTotals, quantities: &[BlameQuantity], quantity_sums: &[f64]) -> f64 {
+    let (mut weighted_shares, mut weights) = (0.0, 0.0);
+    for ((quantity, weight), sum) in quantities.iter().zip(quantity_sums).filter(|(_, sum)| **sum > 0.0) {
+        weighted_shares += weight * quantity(totals) / sum;
+        weights += weight;
     }
-    if all > 0.0 { mine / all } else { 0.0 }
+    if weights > 0.0 { weighted_shares / weights } else { 0.0 }
 }
 
 /// Open files of a process on the blamed disk, or on an unknown one; empty for bottlenecks that do not concern disks.
-fn relevant_files(sum: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk>) -> Vec<FileRow> {
+fn relevant_files(totals: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk>) -> Vec<FileRow> {
     if !concerns_disks(bottleneck) {
         return Vec::new();
     }
-    let may_be =
+    let may_be_on_disk =
         |file: &&FileRow| file.disks.is_empty() || blamed.is_none_or(|blamed| file.disks.contains(&blamed.name));
-    sum.files.iter().filter(may_be).cloned().collect()
+    totals.files.iter().filter(may_be_on_disk).cloned().collect()
 }
 
 /// Text that lists open files; `more` is the number of files beyond those listed.
@@ -468,51 +484,53 @@ fn open_files_text(files: &[FileRow], more: u32) -> String {
     }
 }
 
+/// True where open files on the blamed disk tell who uses it.
 fn concerns_disks(bottleneck: Bottleneck) -> bool {
     !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts | Bottleneck::Memory)
 }
 
 /// Activity of a process in numbers; zero quantities are left out.
-fn activity_text(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
+fn activity_text(totals: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
     let rate = |amount: f64| amount / seconds;
     let mut parts: Vec<String> = Vec::new();
-    let mut say = |amount: f64, text: String| {
+    let mut add_part = |amount: f64, text: String| {
         if amount > 0.0 {
             parts.push(text);
         }
     };
-    let disk = !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts);
+    // a shortage of memory shows as I/O too
+    let shows_io = !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts);
     if bottleneck == Bottleneck::Memory {
-        let faults = format_value(rate(sum.major_faults), "per_s");
-        say(sum.major_faults, format!("{faults} major faults"));
-        say(sum.resident_bytes, format!("{} resident", format_value(sum.resident_bytes, "bytes")));
-        say(sum.growth_bytes(), format!("grew by {}", format_value(sum.growth_bytes(), "bytes")));
-        say(sum.swapped_bytes, format!("{} in swap", format_value(sum.swapped_bytes, "bytes")));
+        let faults = format_value(rate(totals.major_faults), "per_s");
+        add_part(totals.major_faults, format!("{faults} major faults"));
+        add_part(totals.resident_bytes, format!("{} resident", format_value(totals.resident_bytes, "bytes")));
+        add_part(totals.growth_bytes(), format!("grew by {}", format_value(totals.growth_bytes(), "bytes")));
+        add_part(totals.swapped_bytes, format!("{} in swap", format_value(totals.swapped_bytes, "bytes")));
     }
     if bottleneck == Bottleneck::Application {
-        let calls = sum.read_calls + sum.write_calls;
-        let each = format_value(sum.requested_bytes / calls, "bytes");
-        say(calls, format!("{} calls of {each}", format_value(rate(calls), "per_s")));
+        let calls = totals.read_calls + totals.write_calls;
+        let each = format_value(totals.requested_bytes / calls, "bytes");
+        add_part(calls, format!("{} calls of {each}", format_value(rate(calls), "per_s")));
     }
-    if disk {
-        say(sum.read_bytes, format!("reads {}", format_value(rate(sum.read_bytes), "bytes_per_s")));
-        say(sum.write_bytes, format!("writes {}", format_value(rate(sum.write_bytes), "bytes_per_s")));
+    if shows_io {
+        add_part(totals.read_bytes, format!("reads {}", format_value(rate(totals.read_bytes), "bytes_per_s")));
+        add_part(totals.write_bytes, format!("writes {}", format_value(rate(totals.write_bytes), "bytes_per_s")));
         // share of the window; of several processes at once, the share of each
-        let waited = (sum.waited_s() / sum.seconds.max(seconds)).min(1.0);
-        let place = sum.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
-        say(waited, format!("waits for I/O for {} of the time{place}", format_value(waited, "fraction")));
+        let waited = (totals.waited_s() / totals.seconds.max(seconds)).min(1.0);
+        let waits_in = totals.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
+        add_part(waited, format!("waits for I/O for {} of the time{waits_in}", format_value(waited, "fraction")));
     }
-    let processor = rate(sum.processor_s);
-    if !disk || processor >= 0.1 {
-        // other programs get a processor only when it sleeps
-        let priority = sum.realtime_priority.filter(|_| !disk);
-        let before = priority.map_or(String::new(), |priority| format!(" at real-time priority {priority}"));
-        say(processor, format!("{} of a processor{before}", format_value(processor, "fraction")));
+    let processor = rate(totals.processor_s);
+    if !shows_io || processor >= 0.1 {
+        // a real-time thread is worth naming: others get its processor only while it sleeps
+        let priority = totals.realtime_priority.filter(|_| !shows_io);
+        let priority_text = priority.map_or(String::new(), |priority| format!(" at real-time priority {priority}"));
+        add_part(processor, format!("{} of a processor{priority_text}", format_value(processor, "fraction")));
     }
-    if let Some((ThreadRow { tid, name, .. }, _)) = sum.busiest_thread().filter(|_| !disk) {
-        // over the same time as its process, so that the part is no larger than the total
-        let used = rate(sum.busiest_thread_s()).min(processor);
-        say(used, format!("its thread {name} ({tid}) {} of one", format_value(used, "fraction")));
+    if let Some((ThreadRow { tid, name, .. }, _)) = totals.busiest_thread().filter(|_| !shows_io) {
+        // over the same time as the process, so that the thread's share is no larger than that of the process
+        let used = rate(totals.busiest_thread_s()).min(processor);
+        add_part(used, format!("its thread {name} ({tid}) {} of one", format_value(used, "fraction")));
     }
     let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
     together + &parts.join(", ")

@@ -14,10 +14,19 @@ const MAX_BUSIEST: usize = 2;
 const MAX_WAITING: usize = 3;
 /// Processor share from which a program counts as busy.
 const MIN_BUSY_SHARE: f64 = 0.05;
+/// Share of the time from which the wait of a program is listed although no table counted its sleeping threads. Our
+/// choice.
+const MIN_BLOCKED_SHARE: f64 = 0.05;
 /// Processor share from which a program counts as active at all.
 const MIN_ACTIVE_SHARE: f64 = 0.0005;
 /// Largest number of pairs of program and function that are kept.
 const MAX_KEYS: usize = 4096;
+/// Largest number of sleeps listed for a program.
+const MAX_SLEEPS: usize = 3;
+/// Smallest share, of a processor or of the time, that a description mentions. Our choice.
+const MIN_MENTIONED_SHARE: f64 = 0.01;
+/// Processor share from which a program computes most of the time, so that its waits explain little.
+const MIN_COMPUTING_SHARE: f64 = 0.5;
 
 /// Kind of event that a thread sleeps for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +41,7 @@ enum SleepKind {
     Other,
 }
 
-/// Prefixes of kernel function names, by kind of sleep.
+/// Prefixes of kernel function names, by kind of sleep; the first match wins.
 const KERNEL_FUNCTIONS: &[(SleepKind, &[&str])] = &[
     (
         SleepKind::Lock,
@@ -82,6 +91,8 @@ const KERNEL_FUNCTIONS: &[(SleepKind, &[&str])] = &[
             "wait_transaction",
         ],
     ),
+    // a thread that waits for a connection is an idle server; the prefix `inet_` below matches it too
+    (SleepKind::Events, &["inet_csk_accept"]),
     (
         SleepKind::Network,
         &[
@@ -99,10 +110,9 @@ const KERNEL_FUNCTIONS: &[(SleepKind, &[&str])] = &[
             "cifs_",
             "smb2_",
             "wait_for_response",
-            "request_wait_answer",
         ],
     ),
-    (SleepKind::Peer, &["pipe_", "anon_pipe_", "unix_", "fuse_"]),
+    (SleepKind::Peer, &["pipe_", "anon_pipe_", "unix_", "fuse_", "request_wait_answer"]),
     (SleepKind::Timer, &["hrtimer_nanosleep", "do_nanosleep", "common_nsleep", "msleep", "timerfd", "alarm_timer"]),
     (SleepKind::Child, &["do_wait", "kernel_wait4"]),
     (
@@ -128,8 +138,8 @@ const KERNEL_FUNCTIONS: &[(SleepKind, &[&str])] = &[
 
 impl SleepKind {
     fn from_function(function: &str) -> SleepKind {
-        let begins = |(_, names): &&(SleepKind, &[&str])| names.iter().any(|name| function.starts_with(name));
-        KERNEL_FUNCTIONS.iter().find(begins).map_or(SleepKind::Other, |(kind, _)| *kind)
+        let has_prefix = |(_, names): &&(SleepKind, &[&str])| names.iter().any(|name| function.starts_with(name));
+        KERNEL_FUNCTIONS.iter().find(has_prefix).map_or(SleepKind::Other, |(kind, _)| *kind)
     }
 
     fn id(self) -> &'static str {
@@ -201,14 +211,15 @@ impl SleepKind {
 pub(crate) struct ThreadSleeps {
     /// Threads by program and function, summed over the tables.
     threads: BTreeMap<(String, String), u64>,
-    looks: u64,
+    /// Number of tables that list sleeping threads.
+    tables: u64,
 }
 
 /// Activity of a program, from the process tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
     pub name: String,
-    /// Of the process that did most.
+    /// Id of the most active process.
     pub pid: u32,
     pub processes: u32,
     /// Processors used on average.
@@ -224,7 +235,7 @@ impl ThreadSleeps {
         if table.sleepers.is_empty() {
             return;
         }
-        self.looks += 1;
+        self.tables += 1;
         for row in &table.sleepers {
             let key = (stable_task_name(&row.name).to_owned(), row.waits_in.clone());
             if self.threads.len() < MAX_KEYS || self.threads.contains_key(&key) {
@@ -260,18 +271,20 @@ impl ThreadSleeps {
 
     /// Kernel functions in which a program's threads sleep on average, the most telling first.
     fn program_sleeps(&self, activity: &Activity) -> Vec<Sleep> {
-        let mean = |threads: u64| (threads as f64 / self.looks as f64).round() as u32;
+        let mean = |threads: u64| (threads as f64 / self.tables as f64).round() as u32;
         let sleep = |function: &str, threads: u32| Sleep {
             kind: SleepKind::from_function(function).id().into(),
             waits_in: function.to_owned(),
             threads,
         };
         let program = stable_task_name(&activity.name);
-        let of_name = self.threads.iter().filter(|((name, _), _)| *name == program);
-        let mut sleeps: Vec<Sleep> =
-            of_name.map(|((_, function), threads)| sleep(function, mean(*threads))).filter(|s| s.threads > 0).collect();
+        let of_program = self.threads.iter().filter(|((name, _), _)| *name == program);
+        let mut sleeps: Vec<Sleep> = of_program
+            .map(|((_, function), threads)| sleep(function, mean(*threads)))
+            .filter(|s| s.threads > 0)
+            .collect();
         // the function of an uninterruptible sleep is listed even where no table counted its threads
-        if let Some(function) = activity.waits_in.as_ref().filter(|_| activity.blocked >= MIN_BUSY_SHARE)
+        if let Some(function) = activity.waits_in.as_ref().filter(|_| activity.blocked >= MIN_BLOCKED_SHARE)
             && !sleeps.iter().any(|s| s.waits_in == *function)
         {
             sleeps.push(sleep(function, 1));
@@ -279,17 +292,17 @@ impl ThreadSleeps {
         sleeps.sort_by_key(|s| {
             (SleepKind::from_function(&s.waits_in).sort_rank(), std::cmp::Reverse(s.threads), s.waits_in.clone())
         });
-        sleeps.truncate(3);
+        sleeps.truncate(MAX_SLEEPS);
         sleeps
     }
 }
 
 fn describe_program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity {
     let mut parts = Vec::new();
-    if activity.processor >= 0.01 {
+    if activity.processor >= MIN_MENTIONED_SHARE {
         parts.push(format!("{} of a processor", format_value(activity.processor, "fraction")));
     }
-    if activity.blocked >= 0.01 {
+    if activity.blocked >= MIN_MENTIONED_SHARE {
         parts.push(format!("blocked for {} of the time", format_value(activity.blocked, "fraction")));
     }
     for (index, sleep) in sleeps.iter().enumerate() {
@@ -302,9 +315,9 @@ fn describe_program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity 
         parts.push(format!("{threads_text}{} ({waits_in})", SleepKind::from_function(waits_in).wait_phrase()));
     }
     let together = if activity.processes > 1 { format!("{} processes: ", activity.processes) } else { String::new() };
-    let next = match sleeps.first() {
+    let next_step = match sleeps.first() {
         // a program that computes most of the time waits little
-        Some(first) if activity.processor < 0.5 => {
+        Some(first) if activity.processor < MIN_COMPUTING_SHARE => {
             SleepKind::from_function(&first.waits_in).next_step(&activity.name, activity.pid)
         }
         _ => format!("find out what it computes: `perf top -p {}`", activity.pid),
@@ -317,7 +330,7 @@ fn describe_program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity 
         blocked: activity.blocked,
         sleeps,
         description: together + &parts.join(", "),
-        next_step: next,
+        next_step,
     }
 }
 
@@ -347,6 +360,9 @@ mod tests {
             ("futex_do_wait", "lock"),
             ("sk_wait_data", "network"),
             ("anon_pipe_read", "peer"),
+            ("request_wait_answer", "peer"),
+            ("inet_csk_accept", "events"),
+            ("inet_wait_for_connect", "network"),
             ("unix_stream_read_generic", "peer"),
             ("poll_schedule_timeout.constprop.0", "events"),
             ("folio_wait_bit_common", "disk"),

@@ -16,6 +16,7 @@ const MIN_NAMED_SHARE: f64 = 0.05;
 /// Share of all dirtied bytes from which a program is likely the one whose pages are written back.
 const SOLE_WRITER_SHARE: f64 = 0.9;
 
+/// Sums over the requests of a program.
 #[derive(Clone, Copy, Debug, Default)]
 struct RequestSums {
     requests: u64,
@@ -25,9 +26,10 @@ struct RequestSums {
     kernel_requests: u64,
 }
 
-/// Sums over the window, by device, operation and name.
+/// Requests and dirtied bytes over the window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requesters {
+    /// By device, operation and program.
     sums: BTreeMap<(String, String, String), RequestSums>,
     /// Bytes that programs dirtied, by device and name.
     dirtied: HashMap<String, HashMap<String, f64>>,
@@ -38,9 +40,9 @@ impl Requesters {
     pub fn add_table(&mut self, table: &RequesterTable) {
         for row in &table.rows {
             if row.operation == RequesterRow::DIRTIED {
-                let of = self.dirtied.entry(row.device.clone()).or_default();
-                if of.len() < MAX_KEYS || of.contains_key(&row.name) {
-                    *of.entry(row.name.clone()).or_default() += row.bytes as f64;
+                let dirtied = self.dirtied.entry(row.device.clone()).or_default();
+                if dirtied.len() < MAX_KEYS || dirtied.contains_key(&row.name) {
+                    *dirtied.entry(row.name.clone()).or_default() += row.bytes as f64;
                 }
                 continue;
             }
@@ -65,17 +67,17 @@ impl Requesters {
     pub fn operations_on(&self, device: &str, dirtied: &HashMap<String, f64>) -> Vec<OperationRequesters> {
         let dirtied = self.dirtied.get(device).unwrap_or(dirtied);
         let mut operations: BTreeMap<&str, Vec<(&str, RequestSums)>> = BTreeMap::new();
-        for ((of, operation, name), sums) in &self.sums {
-            if of == device {
+        for ((known, operation, name), sums) in &self.sums {
+            if known == device {
                 operations.entry(operation).or_default().push((name, *sums));
             }
         }
-        let mut all: Vec<OperationRequesters> = operations
+        let mut summaries: Vec<OperationRequesters> = operations
             .into_iter()
-            .map(|(operation, askers)| summarize_operation(device, operation, askers, dirtied))
+            .map(|(operation, programs)| summarize_operation(device, operation, programs, dirtied))
             .collect();
-        all.sort_by(|a, b| b.device_s.total_cmp(&a.device_s));
-        all
+        summaries.sort_by(|a, b| b.device_s.total_cmp(&a.device_s));
+        summaries
     }
 
     /// Like [`Requesters::operations_on`] for a disk with several paths: a trace may have its requests only under the
@@ -89,30 +91,30 @@ impl Requesters {
         if paths.is_empty() || self.sums.keys().any(|(device, ..)| device == disk) {
             return self.operations_on(disk, dirtied);
         }
-        let mut together = Requesters::default();
+        let mut on_disk = Requesters::default();
         for ((device, operation, name), sums) in &self.sums {
             if paths.contains(device) {
-                let of = together.sums.entry((disk.to_owned(), operation.clone(), name.clone())).or_default();
-                of.requests += sums.requests;
-                of.bytes += sums.bytes;
-                of.device_s += sums.device_s;
-                of.kernel_requests += sums.kernel_requests;
+                let disk_sums = on_disk.sums.entry((disk.to_owned(), operation.clone(), name.clone())).or_default();
+                disk_sums.requests += sums.requests;
+                disk_sums.bytes += sums.bytes;
+                disk_sums.device_s += sums.device_s;
+                disk_sums.kernel_requests += sums.kernel_requests;
             }
         }
-        // pages belong to the disk, whichever path they were written over
+        // pages belong to the disk, whichever path they were written through
         let devices = std::iter::once(disk).chain(paths.iter().map(String::as_str));
         for (name, bytes) in devices.filter_map(|device| self.dirtied.get(device)).flatten() {
-            *together.dirtied.entry(disk.to_owned()).or_default().entry(name.clone()).or_default() += bytes;
+            *on_disk.dirtied.entry(disk.to_owned()).or_default().entry(name.clone()).or_default() += bytes;
         }
-        together.operations_on(disk, dirtied)
+        on_disk.operations_on(disk, dirtied)
     }
 }
 
 /// True for names of kernel threads that write for others.
 fn is_kernel_name(name: &str) -> bool {
     // arrays and loop devices: `md0_raid1`, `md_home_raid1`, `loop3`, but not a program such as mdadm
-    let of_device = |c: char| c.is_ascii_digit() || c == '_';
-    let is_device = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(of_device));
+    let is_device_suffix = |c: char| c.is_ascii_digit() || c == '_';
+    let is_device = |prefix: &str| name.strip_prefix(prefix).is_some_and(|suffix| suffix.starts_with(is_device_suffix));
     ["kworker", "jbd2/", "kswapd", "xfsaild", "btrfs-", "flush-", "dmcrypt"].iter().any(|p| name.starts_with(p))
         || is_device("md")
         || is_device("loop")
@@ -121,18 +123,18 @@ fn is_kernel_name(name: &str) -> bool {
 fn summarize_operation(
     device: &str,
     operation: &str,
-    mut askers: Vec<(&str, RequestSums)>,
+    mut programs: Vec<(&str, RequestSums)>,
     dirtied: &HashMap<String, f64>,
 ) -> OperationRequesters {
-    askers.sort_by(|a, b| b.1.device_s.total_cmp(&a.1.device_s).then(b.1.requests.cmp(&a.1.requests)));
+    programs.sort_by(|a, b| b.1.device_s.total_cmp(&a.1.device_s).then(b.1.requests.cmp(&a.1.requests)));
     let (device_s, requests) =
-        askers.iter().fold((0.0, 0), |(time, count), (_, sums)| (time + sums.device_s, count + sums.requests));
-    let by_kernel: u64 = askers.iter().map(|(_, sums)| sums.kernel_requests).sum();
+        programs.iter().fold((0.0, 0), |(time, count), (_, sums)| (time + sums.device_s, count + sums.requests));
+    let by_kernel: u64 = programs.iter().map(|(_, sums)| sums.kernel_requests).sum();
     let share = |sums: &RequestSums| match device_s > 0.0 {
         true => sums.device_s / device_s,
         false => sums.requests as f64 / requests.max(1) as f64,
     };
-    let named = askers.iter().filter(|(_, sums)| share(sums) >= MIN_NAMED_SHARE).take(MAX_NAMED_PROGRAMS);
+    let named = programs.iter().filter(|(_, sums)| share(sums) >= MIN_NAMED_SHARE).take(MAX_NAMED_PROGRAMS);
     let named: Vec<RequestingProgram> = named
         .map(|(name, sums)| RequestingProgram {
             name: (*name).to_owned(),
@@ -149,7 +151,7 @@ fn summarize_operation(
     OperationRequesters {
         device: device.to_owned(),
         operation: operation.to_owned(),
-        programs: askers.len(),
+        programs: programs.len(),
         requests,
         device_s,
         askers: named,
@@ -158,8 +160,8 @@ fn summarize_operation(
     }
 }
 
-/// Programs whose pages are written back, and the certainty. The kernel does not record whose page a write is: one
-/// program that wrote nearly everything is likely, several are a guess by their shares.
+/// Programs whose pages are written back, and the certainty. The kernel does not record who dirtied a page: one program
+/// that wrote nearly everything is likely, several are a guess by their shares.
 fn likely_writers(dirtied: &HashMap<String, f64>) -> (Vec<RequestingProgram>, AttributionCertainty) {
     let total: f64 = dirtied.values().sum();
     let mut writers: Vec<(&String, f64)> =
@@ -169,14 +171,14 @@ fn likely_writers(dirtied: &HashMap<String, f64>) -> (Vec<RequestingProgram>, At
     let is_sole_writer = *max_written >= SOLE_WRITER_SHARE * total;
     let certainty = if is_sole_writer { AttributionCertainty::Likely } else { AttributionCertainty::Guess };
     let named = writers.iter().filter(|(_, bytes)| *bytes >= MIN_NAMED_SHARE * total).take(MAX_NAMED_PROGRAMS);
-    let asker = |(name, bytes): &(&String, f64)| RequestingProgram {
+    let writer = |(name, bytes): &(&String, f64)| RequestingProgram {
         name: (*name).clone(),
         share: bytes / total,
         requests: 0,
         bytes: *bytes as u64,
         kernel: false,
     };
-    (named.map(asker).collect(), certainty)
+    (named.map(writer).collect(), certainty)
 }
 
 #[cfg(test)]

@@ -28,18 +28,18 @@ pub struct Advice {
     pub when: AdviceCondition,
 }
 
-/// Condition of a remedy; it is withheld only where a known fact contradicts the condition.
+/// Condition of a remedy. The remedy is withheld only where a known fact contradicts the condition.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdviceCondition {
-    /// `read` or `write`: at least a fifth of the requests or bytes have this direction.
+    /// Only where at least a fifth of the requests or bytes have this direction.
     pub direction: Option<IoDirection>,
-    /// Mean bytes of a request (of that direction, where one is given) below this.
+    /// Only where a request (of that direction, if one is given) has fewer bytes than this on average.
     pub size_below: Option<f64>,
-    /// Mean bytes of a request at least this.
+    /// Only where a request has at least this many bytes on average.
     pub size_at_least: Option<f64>,
-    /// Requests in flight below this.
+    /// Only where fewer requests than this are in flight.
     pub queue_below: Option<f64>,
-    /// Requests in flight at least this.
+    /// Only where at least this many requests are in flight.
     pub queue_at_least: Option<f64>,
     /// Only for devices of these classes; a device of unknown class matches none.
     pub classes: Vec<DeviceClass>,
@@ -83,8 +83,8 @@ impl LoadFacts<'_> {
     fn has_direction(&self, direction: IoDirection) -> bool {
         let share = |reads: Option<f64>, writes: Option<f64>| {
             let (reads, writes) = (reads?, writes?);
-            let part = if direction == IoDirection::Read { reads } else { writes };
-            (reads + writes > 0.0).then(|| part / (reads + writes))
+            let in_direction = if direction == IoDirection::Read { reads } else { writes };
+            (reads + writes > 0.0).then(|| in_direction / (reads + writes))
         };
         let shares = [share(self.reads_per_s, self.writes_per_s), share(self.read_bytes_per_s, self.write_bytes_per_s)];
         let mut known = shares.into_iter().flatten().peekable();
@@ -109,14 +109,14 @@ impl AdviceCondition {
     /// True unless a known fact contradicts the condition.
     pub(crate) fn matches_facts(&self, facts: &LoadFacts<'_>) -> bool {
         let size = facts.mean_request_bytes(self.direction);
-        let below = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v < l));
-        let from = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v >= l));
+        let is_below = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v < l));
+        let is_at_least = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v >= l));
         let class = facts.class.unwrap_or(DeviceClass::Unknown);
         self.direction.is_none_or(|direction| facts.has_direction(direction))
-            && below(size, self.size_below)
-            && from(size, self.size_at_least)
-            && below(facts.in_flight, self.queue_below)
-            && from(facts.in_flight, self.queue_at_least)
+            && is_below(size, self.size_below)
+            && is_at_least(size, self.size_at_least)
+            && is_below(facts.in_flight, self.queue_below)
+            && is_at_least(facts.in_flight, self.queue_at_least)
             && (self.classes.is_empty() || self.classes.contains(&class))
             && !self.except_classes.contains(&class)
             && !(self.write_cache_off && facts.write_cache_on)

@@ -18,7 +18,7 @@ pub struct RuleCounter {
     pub id: String,
     /// Unit, as in the catalogue.
     pub unit: String,
-    /// The pseudo counter, where it is no counter of the catalogue.
+    /// The pseudo counter; `None` for a counter of the catalogue.
     pub pseudo: Option<Pseudo>,
     /// True for an amount per tick, which is summed over ticks instead of averaged.
     pub is_total: bool,
@@ -32,20 +32,20 @@ impl Serialize for RuleCounter {
 
 impl RuleCounter {
     /// Resolves `text` in a rule on `object`: a counter of the object, a pseudo counter of it, or a full id. The error
-    /// text has a suggestion.
+    /// is a sentence with a suggestion.
     pub fn resolve_name(object: &str, text: &str) -> Result<RuleCounter, String> {
         RuleCounter::find_name(object, text).ok_or_else(|| {
-            let near = did_you_mean(text, candidate_names(object).iter().map(String::as_str));
-            format!("unknown counter `{text}`{near}")
+            let suggestion = did_you_mean(text, candidate_names(object).iter().map(String::as_str));
+            format!("unknown counter `{text}`{suggestion}")
         })
     }
 
-    /// Like [`RuleCounter::resolve_name`] without a suggestion, which takes long to find.
+    /// Like [`RuleCounter::resolve_name`], without the suggestion, which takes long to find.
     pub fn find_name(object: &str, text: &str) -> Option<RuleCounter> {
         RuleCounter::from_id(&format!("{object}.{text}")).or_else(|| RuleCounter::from_id(text))
     }
 
-    /// True where the value is of the whole window.
+    /// True where the value describes the whole window.
     pub fn is_window_value(&self) -> bool {
         self.pseudo.is_some_and(Pseudo::is_window_value)
     }
@@ -75,11 +75,11 @@ impl RuleCounter {
 
 /// Candidates for a suggestion in a rule on `object`: its own short names, and all full ids.
 fn candidate_names(object: &str) -> Vec<String> {
-    let own = format!("{object}.");
+    let prefix = format!("{object}.");
     let pseudo = PSEUDO_COUNTERS.iter().flat_map(|p| p.objects.iter().map(move |o| format!("{o}.{}", p.name)));
-    let all: Vec<String> = Catalogue::builtin().counters().iter().map(|c| c.id.clone()).chain(pseudo).collect();
-    let short = all.iter().filter_map(|id| id.strip_prefix(&own)).map(str::to_owned).collect::<Vec<_>>();
-    short.into_iter().chain(all).collect()
+    let ids: Vec<String> = Catalogue::builtin().counters().iter().map(|c| c.id.clone()).chain(pseudo).collect();
+    let short = ids.iter().filter_map(|id| id.strip_prefix(&prefix)).map(str::to_owned).collect::<Vec<_>>();
+    short.into_iter().chain(ids).collect()
 }
 
 /// Objects that a rule can be about.
@@ -118,12 +118,12 @@ pub fn product_unit(a: &str, b: &str) -> String {
 /// True where values of the two units can be added or compared. Counts of spindles, requests and processes are
 /// compatible.
 pub fn are_comparable(a: &str, b: &str) -> bool {
-    let plain = |unit: &str| match unit {
+    let comparable_unit = |unit: &str| match unit {
         "" | "count" | "requests" | "processes" => "count".to_owned(),
         "per_s" | "requests_per_s" | "pages_per_s" | "count_per_s" => "per_s".into(),
         other => other.to_owned(),
     };
-    plain(a) == plain(b)
+    comparable_unit(a) == comparable_unit(b)
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use diskwright_base::{Ceiling, DeviceClass};
 use crate::rules::pseudo_counters::Pseudo;
 use crate::rules::rule::{Absent, Rule};
 
-/// Largest share of a load that may be of an unmeasured kind.
+/// Largest share of a load that may have an unmeasured kind of request.
 const NEGLIGIBLE_SHARE: f64 = 0.1;
-/// Share of the ceiling from which a device counts as saturated whatever unmeasured requests it had.
+/// Share of the ceiling from which a device counts as saturated, however many unmeasured requests it had.
 const SATURATED_SHARE: f64 = 0.9;
-/// Multiple of a rotational disk's random requests that only sequential requests can reach.
+/// Multiple of a rotational disk's ceiling of random requests that only sequential requests exceed.
 const SEQUENTIAL_FACTOR: f64 = 1.15;
 /// Size of the requests whose standalone latency is measured, bytes.
 const LATENCY_REQUEST_BYTES: f64 = 4096.0;
@@ -28,24 +28,26 @@ pub struct DeviceLoad {
     pub write_bytes_per_s: f64,
 }
 
-/// A device's measured ceilings, `None` where one was not measured.
+/// A device's measured ceilings; `None` for those that were not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct DeviceCeiling {
+    /// Per second, as the three that follow.
     reads: Option<f64>,
     writes: Option<f64>,
     read_bytes: Option<f64>,
     write_bytes: Option<f64>,
+    /// Standalone latency of a request.
     read_s: Option<f64>,
     write_s: Option<f64>,
     is_rotational: bool,
 }
 
-/// Sum over reads and writes, and whether both were known.
+/// Sum over reads and writes, and true where both are known.
 fn sum_known(reads: Option<f64>, writes: Option<f64>) -> (f64, bool) {
     (reads.unwrap_or(0.0) + writes.unwrap_or(0.0), reads.is_some() && writes.is_some())
 }
 
-/// Amount over its ceiling; an unmeasured amount counts as 0 where it is negligible, else `None`.
+/// Amount divided by its ceiling. Without a ceiling, a negligible amount counts as 0; any other is `None`.
 fn ceiling_share(amount: f64, total: f64, ceiling: Option<f64>) -> Option<f64> {
     match ceiling {
         Some(ceiling) => Some(amount / ceiling),
@@ -67,23 +69,26 @@ impl DeviceCeiling {
         }
     }
 
-    /// Share of the ceiling of requests, and whether reads and writes were both measured.
+    /// Share of the ceiling of requests, and true where both reads and writes were measured.
     ///
     /// By the utilization law (Denning and Buzen, "The Operational Analysis of Queueing Network Models", 1978), the
     /// utilization of a device is the sum of throughput times demand over the classes of requests. A device with a
     /// ceiling of `m` requests per second of a class spends `1 / m` seconds on each, so reads and writes together use
     /// `r / r_max + w / w_max` of it.
     fn request_share(&self, load: &DeviceLoad) -> (f64, bool) {
-        let all = load.reads_per_s + load.writes_per_s;
-        sum_known(ceiling_share(load.reads_per_s, all, self.reads), ceiling_share(load.writes_per_s, all, self.writes))
+        let total = load.reads_per_s + load.writes_per_s;
+        sum_known(
+            ceiling_share(load.reads_per_s, total, self.reads),
+            ceiling_share(load.writes_per_s, total, self.writes),
+        )
     }
 
-    /// Share of the ceiling of bytes, and whether reads and writes were both measured.
+    /// Share of the ceiling of bytes, and true where both reads and writes were measured.
     fn byte_share(&self, load: &DeviceLoad) -> (f64, bool) {
-        let all = load.read_bytes_per_s + load.write_bytes_per_s;
+        let total = load.read_bytes_per_s + load.write_bytes_per_s;
         sum_known(
-            ceiling_share(load.read_bytes_per_s, all, self.read_bytes),
-            ceiling_share(load.write_bytes_per_s, all, self.write_bytes),
+            ceiling_share(load.read_bytes_per_s, total, self.read_bytes),
+            ceiling_share(load.write_bytes_per_s, total, self.write_bytes),
         )
     }
 
@@ -92,57 +97,58 @@ impl DeviceCeiling {
         self.is_rotational && requests > SEQUENTIAL_FACTOR
     }
 
-    /// Share of the ceiling that a load uses: the larger of its shares of requests and of bytes, since small requests
-    /// are limited by the one and large requests by the other. `NaN` where an unmeasured part could add to a share
-    /// below saturation. More requests than a rotational disk does at random were sequential; then only the bytes
-    /// count.
+    /// Share of the ceiling that a load uses: the larger of its shares of requests and of bytes, because the first
+    /// limits small requests and the second large ones. `NaN` where an unmeasured part could add to a share below
+    /// saturation. If a rotational disk served more requests than it can at random, they were sequential; then only
+    /// the bytes count.
     pub fn used_share(&self, load: &DeviceLoad) -> f64 {
-        let (requests, all_requests) = self.request_share(load);
-        let (bytes, all_bytes) = self.byte_share(load);
-        let (used, known) = match self.is_sequential(requests) {
-            true => (bytes, all_bytes),
-            false => (requests.max(bytes), all_requests && all_bytes),
+        let (requests, are_requests_known) = self.request_share(load);
+        let (bytes, are_bytes_known) = self.byte_share(load);
+        let (used, is_known) = match self.is_sequential(requests) {
+            true => (bytes, are_bytes_known),
+            false => (requests.max(bytes), are_requests_known && are_bytes_known),
         };
-        if known || used >= SATURATED_SHARE { used } else { f64::NAN }
+        if is_known || used >= SATURATED_SHARE { used } else { f64::NAN }
     }
 
     /// Mean seconds of the load's requests at queue depth 1: the standalone latency of 4 KiB, plus the further bytes at
     /// full bandwidth. `NaN` where that was not measured.
     pub fn standalone_s(&self, load: &DeviceLoad) -> f64 {
-        let all = load.reads_per_s + load.writes_per_s;
-        let of = |count: f64, bytes: f64, standalone: Option<f64>, ceiling: Option<f64>| match (standalone, ceiling) {
-            (Some(standalone), Some(ceiling)) => {
-                let further_bytes = (bytes - LATENCY_REQUEST_BYTES * count).max(0.0);
-                Some(count * standalone + further_bytes / ceiling)
-            }
-            _ => (count <= NEGLIGIBLE_SHARE * all).then_some(0.0),
-        };
-        let reads = of(load.reads_per_s, load.read_bytes_per_s, self.read_s, self.read_bytes);
-        let writes = of(load.writes_per_s, load.write_bytes_per_s, self.write_s, self.write_bytes);
+        let total = load.reads_per_s + load.writes_per_s;
+        let summed_s =
+            |count: f64, bytes: f64, standalone: Option<f64>, ceiling: Option<f64>| match (standalone, ceiling) {
+                (Some(standalone), Some(ceiling)) => {
+                    let further_bytes = (bytes - LATENCY_REQUEST_BYTES * count).max(0.0);
+                    Some(count * standalone + further_bytes / ceiling)
+                }
+                _ => (count <= NEGLIGIBLE_SHARE * total).then_some(0.0),
+            };
+        let reads = summed_s(load.reads_per_s, load.read_bytes_per_s, self.read_s, self.read_bytes);
+        let writes = summed_s(load.writes_per_s, load.write_bytes_per_s, self.write_s, self.write_bytes);
         match sum_known(reads, writes) {
-            (seconds, true) if all > 0.0 => seconds / all,
+            (seconds, true) if total > 0.0 => seconds / total,
             _ => f64::NAN,
         }
     }
 
-    /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`, or bytes where [`DeviceCeiling::used_share`]
-    /// goes by them.
+    /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`, or bytes where [`DeviceCeiling::used_share`] is
+    /// their share. `bound` is `most`, or `least` for a ceiling that is only a lower bound.
     pub fn describe_load(&self, load: &DeviceLoad, bound: &str) -> String {
         let requests = self.request_share(load).0;
         let by_bytes = self.is_sequential(requests) || self.byte_share(load).0 > requests;
-        let of = |amount: f64, ceiling: Option<f64>, number: fn(f64) -> String, operations: &str| {
+        let part_text = |amount: f64, ceiling: Option<f64>, number: fn(f64) -> String, operations: &str| {
             let ceiling = ceiling.filter(|_| amount > 0.0)?;
             Some(format!("{} of at {bound} {} {operations}", number(amount), number(ceiling)))
         };
         let both = if by_bytes {
             [
-                of(load.read_bytes_per_s, self.read_bytes, format_bytes, "read"),
-                of(load.write_bytes_per_s, self.write_bytes, format_bytes, "written"),
+                part_text(load.read_bytes_per_s, self.read_bytes, format_bytes, "read"),
+                part_text(load.write_bytes_per_s, self.write_bytes, format_bytes, "written"),
             ]
         } else {
             [
-                of(load.reads_per_s, self.reads, format_count, "reads/s"),
-                of(load.writes_per_s, self.writes, format_count, "writes/s"),
+                part_text(load.reads_per_s, self.reads, format_count, "reads/s"),
+                part_text(load.writes_per_s, self.writes, format_count, "writes/s"),
             ]
         };
         both.into_iter().flatten().collect::<Vec<_>>().join(" and ")
@@ -172,12 +178,12 @@ fn format_count(value: f64) -> String {
 impl Rule {
     /// True for a rule that applies only with a measured ceiling; without one it is ignored.
     pub(crate) fn needs_ceiling(&self) -> bool {
-        let of_ceiling = |p: Pseudo| {
+        let reads_ceiling = |p: Pseudo| {
             use Pseudo::*;
             matches!(p, CeilingUsed | CeilingLatency | CeilingKnee | CeilingFirm | CeilingRequests | CeilingBytes)
         };
         let names = || self.all.iter().flat_map(|c| c.quantity.counters());
-        self.absent == Absent::Inapplicable && names().any(|n| n.pseudo.is_some_and(of_ceiling))
+        self.absent == Absent::Inapplicable && names().any(|n| n.pseudo.is_some_and(reads_ceiling))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rules as data: packs and their loader, counters that rules name, measured ceilings that they compare with, advice,
 //! and how to record counters that a log lacks.
 //!
-//! Uses no other room.
+//! Uses no other module.
 
 pub mod advice;
 pub mod counter_names;

@@ -40,12 +40,12 @@ impl Pack {
 fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
     let source = top.source;
     let head = top.read_table("pack");
-    let own_advice = advice::read_advice_list(top);
-    let mut wanted = AdviceSelection { own: &own_advice, selected: Vec::new() };
+    let pack_advice = advice::read_advice_list(top);
+    let mut selection = AdviceSelection { pack_advice: &pack_advice, selected: Vec::new() };
     let tables = top.read_tables("rule");
     let mut rules: Vec<(Rule, usize)> = Vec::new();
     for value in &tables {
-        let Some(rule) = read_rule(source, value, &mut wanted) else { continue };
+        let Some(rule) = read_rule(source, value, &mut selection) else { continue };
         if let Some((first, _)) = rules.iter().find(|(r, _)| r.id == rule.id) {
             let message = format!("a second rule with this id; the first is on line {}", first.line);
             source.report_problem(value.span().start, &format!("rule {}", rule.id), message);
@@ -76,20 +76,20 @@ fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
         stand_ins,
         file: source.file_name().to_owned(),
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
-        advice: wanted.selected,
+        advice: selection.selected,
     })
 }
 
 /// Advice that rules have named so far.
 struct AdviceSelection<'a> {
-    own: &'a [Advice],
+    pack_advice: &'a [Advice],
     selected: Vec<Advice>,
 }
 
 impl AdviceSelection<'_> {
-    /// Selects the advice of an id; the error is a suggestion.
+    /// Selects the advice of an id: the pack's own, or a built-in one. The error is a suggestion.
     fn select_advice(&mut self, id: &str) -> Result<(), String> {
-        let known = || self.own.iter().chain(advice::builtin_advice());
+        let known = || self.pack_advice.iter().chain(advice::builtin_advice());
         let Some(found) = known().find(|a| a.id == id) else {
             return Err(did_you_mean(id, known().map(|a| a.id.as_str())));
         };
@@ -109,9 +109,9 @@ fn expand_rule_families(rules: &mut [(Rule, usize)]) {
         for id in listed {
             let family = id.strip_suffix('*').filter(|prefix| prefix.ends_with('.'));
             let of_family = || blaming.iter().filter(|b| family.is_some_and(|prefix| b.starts_with(prefix)));
-            let named = of_family().filter(|b| **b != rule.id).cloned();
+            let other_rules = of_family().filter(|b| **b != rule.id).cloned();
             match of_family().next() {
-                Some(_) => rule.none.extend(named),
+                Some(_) => rule.none.extend(other_rules),
                 None => rule.none.push(id),
             }
         }
@@ -129,16 +129,16 @@ fn expand_rule_families(rules: &mut [(Rule, usize)]) {
 fn check_relations(source: &TomlSource<'_>, rules: &[(Rule, usize)]) {
     let known = || rules.iter().map(|(rule, _)| rule);
     for (rule, offset) in rules {
-        let wrong = |message: &str| source.report_problem(*offset, &format!("rule {}", rule.id), message);
+        let report = |message: &str| source.report_problem(*offset, &format!("rule {}", rule.id), message);
         for id in rule.none.iter().filter(|id| !known().any(|r| r.id == **id)) {
-            let near = did_you_mean(id, known().map(|r| r.id.as_str()));
-            wrong(&format!("`none` names no rule of this pack: `{id}`{near}"));
+            let suggestion = did_you_mean(id, known().map(|r| r.id.as_str()));
+            report(&format!("`none` names no rule of this pack: `{id}`{suggestion}"));
         }
         let mut pending: Vec<&str> = rule.none.iter().map(String::as_str).collect();
         let mut seen: Vec<&str> = Vec::new();
         while let Some(id) = pending.pop() {
             if id == rule.id {
-                wrong("`none` leads back to this rule in a circle");
+                report("`none` leads back to this rule in a circle");
                 break;
             }
             if !seen.contains(&id) {
@@ -150,7 +150,7 @@ fn check_relations(source: &TomlSource<'_>, rules: &[(Rule, usize)]) {
     }
 }
 
-fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut AdviceSelection<'_>) -> Option<Rule> {
+fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut AdviceSelection<'_>) -> Option<Rule> {
     let mut fields = TomlFields::from_value(source, "rule", value)?;
     let id = fields.require_text("id", "\"disk.busy\"");
     fields.item = id.map_or("rule".to_owned(), |id| format!("rule {id}"));
@@ -194,7 +194,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
     if conditions.iter().all(|list| list.as_ref().is_some_and(Vec::is_empty)) {
         fields.report_problem("a rule needs conditions in `all` or `any`");
     }
-    let rule = read_lists(&fields, rule, wanted);
+    let rule = read_lists(&fields, rule, selection);
     let ([all, any], [title, from, explain]) = (conditions, texts);
     let (all, any) = (all?, any?);
     if any.iter().any(Condition::is_window_value) {
@@ -205,26 +205,26 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, wanted: &mut Adv
             "an alert is judged at each tick: no `steadiness`, no `trend`, no counter of the whole window",
         );
     }
-    // a missing one has been reported above
+    // a missing field has been reported above
     let _ = (id?, object?, bottleneck?, severity?);
     let (title, from, explain) = (title?.to_owned(), from?.to_owned(), explain?.to_owned());
     Some(Rule { title, source: from, explain, all, any, alert: alert.flatten(), ..rule })
 }
 
-/// Reads the instance filter; by default leaves for disks and all for other objects.
+/// Reads the instance filter. The default is the leaves for disks, and all instances for other objects.
 fn read_instance_filter(fields: &TomlFields<'_, '_>, object: Option<&str>) -> InstanceFilter {
-    let disks = object == Some("physical_disk");
+    let is_disk = object == Some("physical_disk");
     let which = fields.read_word("which", &InstanceFilter::ALL);
-    if matches!(which, Some(InstanceFilter::Set | InstanceFilter::Stacked)) && object.is_some() && !disks {
+    if matches!(which, Some(InstanceFilter::Set | InstanceFilter::Stacked)) && object.is_some() && !is_disk {
         fields.report_key_problem("which", "`which` is set or stacked only for physical_disk");
     }
-    which.unwrap_or(if disks { InstanceFilter::Leaf } else { InstanceFilter::All })
+    which.unwrap_or(if is_disk { InstanceFilter::Leaf } else { InstanceFilter::All })
 }
 
-/// Counters shown for every blamed disk: rates, sizes, both directions, queue and busy time.
+/// Counters shown with every finding on a disk: rates, bytes and latency of both directions, queue and busy time.
 fn always_shown(rule: &Rule) -> &'static [&'static str] {
-    let disk = matches!(rule.object.as_str(), "physical_disk" | "logical_disk");
-    if !disk || !(rule.bottleneck.blames() || rule.bottleneck == Bottleneck::Unknown) {
+    let is_disk = matches!(rule.object.as_str(), "physical_disk" | "logical_disk");
+    if !is_disk || !(rule.bottleneck.blames() || rule.bottleneck == Bottleneck::Unknown) {
         return &[];
     }
     &[
@@ -251,7 +251,7 @@ fn read_counters(fields: &TomlFields<'_, '_>, key: &'static str, object: &str) -
 }
 
 /// Reads the lists that name counters and advice.
-fn read_lists(fields: &TomlFields<'_, '_>, mut rule: Rule, wanted: &mut AdviceSelection<'_>) -> Rule {
+fn read_lists(fields: &TomlFields<'_, '_>, mut rule: Rule, selection: &mut AdviceSelection<'_>) -> Rule {
     rule.evidence = read_counters(fields, "evidence", &rule.object);
     for shown in always_shown(&rule) {
         let Some(name) = RuleCounter::find_name(&rule.object, shown) else { continue };
@@ -261,9 +261,11 @@ fn read_lists(fields: &TomlFields<'_, '_>, mut rule: Rule, wanted: &mut AdviceSe
     }
     rule.without = read_counters(fields, "without", &rule.object);
     for (id, offset) in fields.read_texts("advice") {
-        match wanted.select_advice(id) {
+        match selection.select_advice(id) {
             Ok(()) => rule.advice.push(id.to_owned()),
-            Err(near) => fields.source.report_problem(offset, &fields.item, format!("unknown advice `{id}`{near}")),
+            Err(suggestion) => {
+                fields.source.report_problem(offset, &fields.item, format!("unknown advice `{id}`{suggestion}"))
+            }
         }
     }
     fields.reject_unknown_keys();
@@ -274,9 +276,12 @@ fn read_object<'a>(fields: &TomlFields<'a, '_>) -> Option<&'a str> {
     let object = fields.require_text("object", "\"physical_disk\"")?;
     let known = rule_objects();
     if !known.contains(object) {
-        let near = did_you_mean(object, known.iter());
+        let suggestion = did_you_mean(object, known.iter());
         let known: Vec<&str> = known.iter().copied().collect();
-        fields.report_key_problem("object", format!("unknown object `{object}`{near}; it takes {}", known.join(", ")));
+        fields.report_key_problem(
+            "object",
+            format!("unknown object `{object}`{suggestion}; it takes {}", known.join(", ")),
+        );
         return None;
     }
     Some(object)
@@ -305,7 +310,7 @@ fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
     };
     let clear = if inner.has_key("clear") { read_conditions(inner, "clear", object) } else { Some(Vec::new()) };
     let [hold, clear_hold, silence] = ["hold", "clear_hold", "silence"].map(seconds);
-    let well = inner.reject_unknown_keys();
+    let has_no_unknown_keys = inner.reject_unknown_keys();
     let terms = AlertTerms {
         hold_s: hold.unwrap_or(0.0),
         clear: clear?,
@@ -317,7 +322,7 @@ fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
             "an alert ends at a tick: `clear` takes no `steadiness`, no `trend`, no counter of the whole window",
         );
     }
-    well.then_some(terms)
+    has_no_unknown_keys.then_some(terms)
 }
 
 /// Reads a list of conditions; `None` where one of them is wrong.
@@ -325,8 +330,8 @@ fn read_conditions(fields: &TomlFields<'_, '_>, key: &'static str, object: &str)
     let tables = fields.read_tables(key).into_iter();
     let read = |value| read_condition(&TomlFields::from_value(fields.source, &fields.item, value)?, object);
     // all are read before `None` is returned, so that every mistake is reported
-    let read: Vec<Option<Condition>> = tables.map(read).collect();
-    read.into_iter().collect()
+    let conditions: Vec<Option<Condition>> = tables.map(read).collect();
+    conditions.into_iter().collect()
 }
 
 fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition> {
@@ -337,11 +342,11 @@ fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition
         .filter_map(|(key, compare)| Some((key, compare, fields.read_value(key)?)))
         .collect();
     let factor = fields.read_number("limit_times", f64::MIN, f64::MAX);
-    // unknown keys are reported first: one is most likely the mistyped limit
-    let well = fields.reject_unknown_keys();
+    // unknown keys are reported first: an unknown key is most likely the mistyped limit
+    let has_no_unknown_keys = fields.reject_unknown_keys();
     let (key, compare, value) = match limits[..] {
         [limit] => limit,
-        [] if !well => return None,
+        [] if !has_no_unknown_keys => return None,
         [] => {
             fields.report_problem("the limit is missing: one of `above`, `at_least`, `below`, `at_most`");
             return None;
@@ -368,7 +373,7 @@ fn read_quantity(fields: &TomlFields<'_, '_>, object: &str) -> Option<RuleQuanti
             None
         }
     };
-    let of = |key| {
+    let read_addends = |key| {
         let list = read_counters(fields, key, object);
         let first = first.as_ref();
         for name in list.iter().filter(|name| first.is_some_and(|first| !are_comparable(&name.unit, &first.unit))) {
@@ -378,7 +383,7 @@ fn read_quantity(fields: &TomlFields<'_, '_>, object: &str) -> Option<RuleQuanti
         }
         list
     };
-    let (plus, minus) = (of("plus"), of("minus"));
+    let (plus, minus) = (read_addends("plus"), read_addends("minus"));
     let times = read_operand(fields, "times", object);
     let over = read_operand(fields, "over", object);
     let per = fields.read_word("per", DIVISORS);
@@ -472,8 +477,8 @@ fn check_window_counters(fields: &TomlFields<'_, '_>, condition: &Condition) {
         RuleLimit::Counter { counter, .. } => Some(counter),
         RuleLimit::Number(_) => None,
     };
-    let mut elsewhere = quantity.plus.iter().chain(&quantity.minus).chain(limit);
-    if let Some(name) = elsewhere.find(|name| name.is_window_value()) {
+    let mut not_allowed = quantity.plus.iter().chain(&quantity.minus).chain(limit);
+    if let Some(name) = not_allowed.find(|name| name.is_window_value()) {
         fields.report_problem(format!("{} is of the whole window: only a `counter`, `times` or `over`", name.id));
     } else if let Some(name) = quantity.counters().find(|name| name.is_window_value())
         && (condition.over != ConditionSpan::Tick || limit.is_some())
@@ -482,22 +487,23 @@ fn check_window_counters(fields: &TomlFields<'_, '_>, condition: &Condition) {
     }
 }
 
-/// Checks that the limit is in the quantity's unit.
+/// Checks that the limit has the quantity's unit, and that the limit of a fraction is not given in percent.
 fn check_limit(fields: &TomlFields<'_, '_>, key: &str, condition: &Condition) {
     let quantity = &condition.quantity;
-    let of_window = condition.over != ConditionSpan::Tick;
+    let is_relative = condition.over != ConditionSpan::Tick;
     let (text, unit) = (quantity.formula_text(), &quantity.unit);
     match &condition.limit {
-        RuleLimit::Counter { counter, .. } if of_window => {
+        RuleLimit::Counter { counter, .. } if is_relative => {
             let message = format!("a change, steadiness or trend has no unit; its limit cannot be {}", counter.id);
             fields.report_key_problem(key, message);
         }
         RuleLimit::Counter { counter, .. } if !are_comparable(&counter.unit, unit) => {
             fields.report_key_problem(key, format!("{text} is in {unit}, but {} is in {}", counter.id, counter.unit));
         }
-        RuleLimit::Number(limit) if !of_window && quantity.is_plain() && unit == "fraction" && *limit > 2.0 => {
-            let right = limit / 100.0;
-            let message = format!("{text} is a fraction, so {limit} cannot be its limit; write {right} for {limit} %");
+        RuleLimit::Number(limit) if !is_relative && quantity.is_plain() && unit == "fraction" && *limit > 2.0 => {
+            let fraction = limit / 100.0;
+            let message =
+                format!("{text} is a fraction, so {limit} cannot be its limit; write {fraction} for {limit} %");
             fields.report_key_problem(key, message);
         }
         _ => {}

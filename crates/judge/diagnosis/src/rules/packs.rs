@@ -3,7 +3,7 @@
 use crate::rules::rule::Pack;
 use diskwright_base::Problems;
 
-/// Id, file and text of each pack; the default one first.
+/// Id, file and text of each pack; the default pack first.
 pub const BUILTIN_PACKS: &[(&str, &str, &str)] = &[
     ("default", "rules/default.toml", include_str!("../../../../../rules/default.toml")),
     ("nt-resource-kit", "rules/nt-resource-kit.toml", include_str!("../../../../../rules/nt-resource-kit.toml")),
@@ -29,7 +29,7 @@ pub fn builtin_pack(id: &str) -> Option<Result<Pack, Problems>> {
     BUILTIN_PACKS.iter().find(|(known, ..)| *known == id).map(|(_, file, text)| Pack::load(file, text))
 }
 
-/// All built-in packs, the default one first.
+/// All built-in packs, the default pack first.
 pub fn builtin_packs() -> Result<Vec<Pack>, Problems> {
     BUILTIN_PACKS.iter().map(|(_, file, text)| Pack::load(file, text)).collect()
 }

@@ -37,7 +37,7 @@ pub enum Pseudo {
     MemberQueueRatio,
     /// 1 while a check, rebuild or scrub runs on an array above the device.
     Background,
-    /// Share of a device's traffic that such work causes.
+    /// Share of a device's traffic that a check, rebuild or scrub causes.
     BackgroundShare,
     /// Share of time in which any task waits for I/O.
     Waiting,
@@ -57,16 +57,16 @@ pub enum Pseudo {
     VerdictConfidence,
     /// Seconds for which ticks are overdue; only alerts have it.
     TicksOverdue,
-    /// Seconds per transfer at light load; of the whole window.
+    /// Seconds per transfer at light load; one value for the whole window.
     LightLoad,
-    /// Bytes per transfer at light load; of the whole window.
+    /// Bytes per transfer at light load; one value for the whole window.
     LightLoadBytes,
-    /// Coefficient of variation of the transfers per second while requests queue; of the whole window.
+    /// Coefficient of variation of the transfers per second while requests queue; one value for the whole window.
     BusySteadiness,
 }
 
 impl Pseudo {
-    /// True where the value is of the whole window and known only at its end.
+    /// True where the value describes the whole window and is known only at its end.
     pub fn is_window_value(self) -> bool {
         matches!(self, Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness)
     }
@@ -77,9 +77,9 @@ impl Pseudo {
 pub struct PseudoCounter {
     /// The kind.
     pub pseudo: Pseudo,
-    /// Name after the object's.
+    /// Name, without that of the object.
     pub name: &'static str,
-    /// Objects whose rules may use it by that name.
+    /// Objects on which rules may use it by that name.
     pub objects: &'static [&'static str],
     /// Unit, as in the catalogue.
     pub unit: &'static str,
@@ -336,7 +336,7 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
     ),
 ];
 
-/// The entry that `object`'s rules mean by `name`.
+/// The entry that rules on `object` mean by `name`.
 pub fn find_pseudo_counter(object: &str, name: &str) -> Option<&'static PseudoCounter> {
     PSEUDO_COUNTERS.iter().find(|p| p.name == name && p.objects.contains(&object))
 }

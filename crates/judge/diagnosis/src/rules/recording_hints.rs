@@ -29,20 +29,21 @@ impl LogOrigin {
 
     /// Origin for a format id, as a [`diskwright_base::Note::SOURCE`] note has it.
     pub fn from_format(format: &str) -> LogOrigin {
-        let known = |of: &&OriginHints| of.formats.iter().any(|start| format.starts_with(start.as_str()));
-        let found = recording_data().source.iter().find(known);
-        let named = |of: &OriginHints| LogOrigin::ALL.iter().find(|(id, _)| *id == of.id).map(|(_, source)| *source);
-        found.and_then(named).unwrap_or(LogOrigin::Unknown)
+        let has_format = |hints: &&OriginHints| hints.formats.iter().any(|start| format.starts_with(start.as_str()));
+        let found = recording_data().source.iter().find(has_format);
+        let origin =
+            |hints: &OriginHints| LogOrigin::ALL.iter().find(|(id, _)| *id == hints.id).map(|(_, source)| *source);
+        found.and_then(origin).unwrap_or(LogOrigin::Unknown)
     }
 
     fn recording_hints(self) -> Option<&'static OriginHints> {
         let (id, _) = LogOrigin::ALL.iter().find(|(_, source)| *source == self)?;
-        recording_data().source.iter().find(|of| of.id == *id)
+        recording_data().source.iter().find(|hints| hints.id == *id)
     }
 
-    /// Name of the program for people.
+    /// Name of the program, for users.
     pub fn title(self) -> &'static str {
-        self.recording_hints().map_or("an unknown program", |of| of.title.as_str())
+        self.recording_hints().map_or("an unknown program", |hints| hints.title.as_str())
     }
 }
 
@@ -56,16 +57,16 @@ impl MissingCounters {
         let mut counters: Vec<String> = unrecorded.map(str::to_owned).collect();
         counters.sort_unstable();
         counters.dedup();
-        // no tool records this one: the user has to give it
+        // no tool records the number of spindles: the user has to give it
         let plan =
             RecordingPlan::new(counters.iter().map(String::as_str).filter(|name| *name != SPINDLES_COUNTER), source);
-        let mut how = plan.command_lines();
+        let mut instructions = plan.command_lines();
         if counters.iter().any(|name| name == SPINDLES_COUNTER) {
-            how.push(ARRAY_HINT.into());
+            instructions.push(ARRAY_HINT.into());
         }
         MissingCounters {
             source,
-            instructions: how,
+            instructions,
             unavailable: plan.unavailable_reasons(),
             summary: plan.summary_text(),
             counters,
@@ -196,7 +197,8 @@ fn recording_data() -> &'static RecordingData {
     })
 }
 
-/// A name in a source's vocabulary, and the group of a tool that brings it.
+/// Position of a tool, position of a group in it, and the counter's name in the tool's vocabulary; the name is empty
+/// where the group provides the counter without a name.
 type GroupMatch = (usize, usize, String);
 
 /// Largest depth of formulas within formulas.
@@ -207,34 +209,35 @@ impl OriginHints {
     fn find_groups(&self, tool: usize, id: &str, depth: usize) -> Option<Vec<GroupMatch>> {
         let counter = Catalogue::builtin().get(id)?;
         self.find_group_by_name(tool, counter).map(|found| vec![found]).or_else(|| {
-            let ways = counter.derive.iter().filter(|_| depth > 0);
-            ways.filter_map(|derive| {
-                let mut all = Vec::new();
-                for part in derive.sum.iter().chain(&derive.minus) {
-                    all.extend(self.find_groups(tool, part, depth - 1)?);
-                }
-                if let FormulaDivisor::Counters(ids) = &derive.per {
-                    let parts: Vec<GroupMatch> =
-                        ids.iter().filter_map(|part| self.find_groups(tool, part, depth - 1)).flatten().collect();
-                    all.extend((!parts.is_empty()).then_some(parts)?);
-                }
-                Some(all)
-            })
-            .next()
+            let formulas = counter.derive.iter().filter(|_| depth > 0);
+            formulas
+                .filter_map(|derive| {
+                    let mut groups = Vec::new();
+                    for part in derive.sum.iter().chain(&derive.minus) {
+                        groups.extend(self.find_groups(tool, part, depth - 1)?);
+                    }
+                    if let FormulaDivisor::Counters(ids) = &derive.per {
+                        let parts: Vec<GroupMatch> =
+                            ids.iter().filter_map(|part| self.find_groups(tool, part, depth - 1)).flatten().collect();
+                        groups.extend((!parts.is_empty()).then_some(parts)?);
+                    }
+                    Some(groups)
+                })
+                .next()
         })
     }
 
     fn find_group_by_name(&self, tool: usize, counter: &Counter) -> Option<GroupMatch> {
         let groups = &self.tool[tool].group;
-        let of = |name: &String| {
-            let fits = |g: &ToolGroup| {
+        let group_for_name = |name: &String| {
+            let has_name = |g: &ToolGroup| {
                 g.exact_names.contains(name) || g.name_parts.iter().any(|part| name.contains(part.as_str()))
             };
-            groups.iter().position(fits).map(|group| (tool, group, name.clone()))
+            groups.iter().position(has_name).map(|group| (tool, group, name.clone()))
         };
-        let given = || groups.iter().position(|g| g.counter_ids.contains(&counter.id));
-        let named = self.names.names_in(&counter.names).iter().find_map(of);
-        named.or_else(|| given().map(|group| (tool, group, String::new())))
+        let unnamed_group = || groups.iter().position(|g| g.counter_ids.contains(&counter.id));
+        let named_group = self.names.names_in(&counter.names).iter().find_map(group_for_name);
+        named_group.or_else(|| unnamed_group().map(|group| (tool, group, String::new())))
     }
 }
 
@@ -251,13 +254,15 @@ impl RecordingPlan {
         let mut plan =
             RecordingPlan { source, hints: source.recording_hints(), found: Vec::new(), unavailable: Vec::new() };
         for counter in counters {
-            let had = match counter_parts(counter) {
+            let is_available = match counter_parts(counter) {
                 Some(made) if !made.any.is_empty() => made.any.iter().any(|part| plan.add_counter(part)),
                 // `fold` and not `all`: every part is added even where an earlier one is unavailable
-                Some(made) => made.all.iter().map(|part| plan.add_counter(part)).fold(true, |all, had| all & had),
+                Some(made) => {
+                    made.all.iter().map(|part| plan.add_counter(part)).fold(true, |all, is_added| all & is_added)
+                }
                 None => plan.add_counter(counter),
             };
-            if !had {
+            if !is_available {
                 plan.unavailable.push(counter.to_owned());
             }
         }
@@ -268,10 +273,10 @@ impl RecordingPlan {
 
     /// Adds the groups that provide a counter; false where none does.
     fn add_counter(&mut self, counter: &str) -> bool {
-        let Some(of) = self.hints else { return false };
-        let mut ways = (0..of.tool.len()).filter_map(|tool| of.find_groups(tool, counter, MAX_DEPTH));
+        let Some(hints) = self.hints else { return false };
+        let mut matches = (0..hints.tool.len()).filter_map(|tool| hints.find_groups(tool, counter, MAX_DEPTH));
         let found: Vec<GroupMatch> =
-            if of.every_tool { ways.flatten().collect() } else { ways.next().unwrap_or_default() };
+            if hints.every_tool { matches.flatten().collect() } else { matches.next().unwrap_or_default() };
         self.found.extend_from_slice(&found);
         !found.is_empty()
     }
@@ -280,15 +285,15 @@ impl RecordingPlan {
     fn used_tools(&self) -> BTreeMap<usize, Vec<(&'static ToolGroup, &str)>> {
         let mut used: BTreeMap<usize, Vec<(&ToolGroup, &str)>> = BTreeMap::new();
         for (tool, group, name) in &self.found {
-            if let Some(of) = self.hints {
-                used.entry(*tool).or_default().push((&of.tool[*tool].group[*group], name));
+            if let Some(hints) = self.hints {
+                used.entry(*tool).or_default().push((&hints.tool[*tool].group[*group], name));
             }
         }
         used
     }
 
     fn command_lines(&self) -> Vec<String> {
-        let Some(of) = self.hints else {
+        let Some(hints) = self.hints else {
             if self.unavailable.is_empty() {
                 return Vec::new();
             }
@@ -296,7 +301,7 @@ impl RecordingPlan {
         };
         let mut lines = Vec::new();
         for (index, groups) in self.used_tools() {
-            let tool = &of.tool[index];
+            let tool = &hints.tool[index];
             let list = |join: &str, part: &dyn Fn(&ToolGroup, &str) -> String| {
                 let mut parts: Vec<String> = Vec::new();
                 for (group, name) in &groups {
@@ -317,7 +322,7 @@ impl RecordingPlan {
     }
 
     fn summary_text(&self) -> String {
-        let Some(of) = self.hints else { return String::new() };
+        let Some(hints) = self.hints else { return String::new() };
         let mut words: Vec<String> = Vec::new();
         for (group, name) in self.used_tools().into_values().flatten() {
             let word = group.summary.replace("{object}", name.split('\\').next().unwrap_or_default());
@@ -325,7 +330,7 @@ impl RecordingPlan {
                 words.push(word);
             }
         }
-        if words.is_empty() { String::new() } else { of.summary_template.replace("{what}", &words.join(", ")) }
+        if words.is_empty() { String::new() } else { hints.summary_template.replace("{what}", &words.join(", ")) }
     }
 
     /// One sentence for each reason why counters are unavailable.

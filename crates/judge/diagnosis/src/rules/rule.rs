@@ -312,13 +312,17 @@ impl Condition {
         }
     }
 
-    /// Text of the quantity, its limit where that is a number, and their unit.
-    pub fn display_parts(&self) -> (String, Option<f64>, String) {
-        let limit = match &self.limit {
+    /// The limit where it is a number; `None` where it is another counter.
+    pub fn fixed_limit(&self) -> Option<f64> {
+        match &self.limit {
             RuleLimit::Number(limit) => Some(*limit),
             RuleLimit::Counter { .. } => None,
-        };
-        (self.quantity_text(), limit, self.unit())
+        }
+    }
+
+    /// Text of the quantity, its limit where that is a number, and their unit.
+    pub fn display_parts(&self) -> (String, Option<f64>, String) {
+        (self.quantity_text(), self.fixed_limit(), self.unit())
     }
 }
 

@@ -1,5 +1,5 @@
-//! The judge: takes frames and notes one after another and keeps sums, not samples. The room
-//! `answer` turns its observation into verdicts (`Judge::finish`).
+//! The judge: takes frames and notes one after another and keeps sums, not samples. The module `answer` turns its
+//! observation into verdicts (`Judge::finish`).
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::sums::{
 pub struct JudgeOptions {
     /// The server's role (`file-server`, …); rules for roles apply only with it.
     pub role: Option<String>,
-    /// Start and end of the window, nanoseconds since 1970, where known
-    /// beforehand: changes against the window's first part need it.
+    /// Start and end of the window, nanoseconds since 1970, if known beforehand: changes against the window's first
+    /// part need it.
     pub expected: Option<(i64, i64)>,
-    /// Ceilings that probes measured, of this machine's devices or of others: they are matched by key, or by name where
-    /// a ceiling has no key.
+    /// Ceilings that probes measured, of this machine's devices or of others; a ceiling is matched with a device by its
+    /// key, or by its name if it has no key.
     pub ceilings: Vec<Ceiling>,
 }
 
@@ -40,9 +40,9 @@ pub struct Judge {
     scratch: JudgeScratch,
     /// Ceilings from notes of this window.
     noted_ceilings: Vec<Ceiling>,
-    /// No program was prepared for this window yet: the states are those of a new judge.
+    /// True until a program was prepared for this window: the states are those of a new judge.
     is_unprepared: bool,
-    /// More windows may follow, so the program of the first schema is kept for them.
+    /// True if more windows may follow, so that the program of the first schema is kept for them.
     keeps_program: bool,
     cached_program: Option<CachedProgram>,
     topologies: TopologyReader,
@@ -155,9 +155,10 @@ impl Judge {
                     let is_known = |c: &Ceiling| self.options.ceilings.contains(c) || self.noted_ceilings.contains(c);
                     let new = ceilings.iter().filter(|c| !is_known(c)).take(MAX_CEILINGS);
                     let new: Vec<Ceiling> = new.cloned().collect();
-                    let room = MAX_CEILINGS.saturating_sub(self.options.ceilings.len() + self.noted_ceilings.len());
-                    if !new.is_empty() && room > 0 {
-                        self.noted_ceilings.extend(new.into_iter().take(room));
+                    let free_count =
+                        MAX_CEILINGS.saturating_sub(self.options.ceilings.len() + self.noted_ceilings.len());
+                    if !new.is_empty() && free_count > 0 {
+                        self.noted_ceilings.extend(new.into_iter().take(free_count));
                         self.match_ceilings();
                     }
                 }
@@ -170,17 +171,18 @@ impl Judge {
     /// Matches ceilings with devices. The program is compiled again, because scopes depend on topology and ceilings;
     /// collected states stay.
     fn match_ceilings(&mut self) {
-        let all = [self.options.ceilings.as_slice(), &self.noted_ceilings].concat();
-        self.observation.ceilings = ceiling::ceilings_for_topology(self.observation.topology.as_ref(), &all);
+        let known = [self.options.ceilings.as_slice(), &self.noted_ceilings].concat();
+        self.observation.ceilings = ceiling::ceilings_for_topology(self.observation.topology.as_ref(), &known);
         self.observation.schema = None;
     }
 
+    /// Adds a remark that a note could not be read.
     fn note_unreadable(&mut self, note: &Note, error: &serde_json::Error) {
         let text = format!("a {} note could not be read: {error}", note.kind);
         self.observation.notes.add_note(&Note::new(note.time_ns, Note::WARNING, text));
     }
 
-    /// What was observed so far.
+    /// The observation so far.
     pub(crate) fn observation(&self) -> &Observation {
         &self.observation
     }
@@ -211,37 +213,35 @@ impl Judge {
         self.observation.schema = Some(schema.clone());
     }
 
+    /// Compiles the rules; `foreign` is true for another tool's log.
     fn rebuild_program(&mut self, schema: &Schema, foreign: bool, knows_window: bool) {
-        let scene = SchemaIndex::new(schema, self.observation.topology.as_ref(), &self.observation.ceilings)
+        let schema_index = SchemaIndex::new(schema, self.observation.topology.as_ref(), &self.observation.ceilings)
             .with_hidden_spindles(foreign);
-        self.observation.states.forget_gone_streams(|instance| scene.has_instance(instance));
-        let wanted = ProgramOptions { role: self.options.role.as_deref(), knows_window };
-        self.program = Arc::new(compile_rules(&self.observation.packs, &scene, &wanted, &mut self.observation.states));
+        self.observation.states.forget_gone_instances(|instance| schema_index.has_instance(instance));
+        let options = ProgramOptions { role: self.options.role.as_deref(), knows_window };
+        self.program =
+            Arc::new(compile_rules(&self.observation.packs, &schema_index, &options, &mut self.observation.states));
     }
 
     fn process_chunk(&mut self, frame: &Frame, range: std::ops::Range<usize>) {
         let Judge {
-            options,
-            program,
-            observation: Observation { states, window, grid, .. },
-            timeline,
-            scratch: room,
-            ..
+            options, program, observation: Observation { states, window, grid, .. }, timeline, scratch, ..
         } = self;
-        room.chunk += 1;
+        scratch.chunk += 1;
+        // it may wrap around: only its remainder by the number of lanes counts (see `LaneSums`)
         let number = (window.ticks % (1 << 48)) as usize;
-        window.add_ticks(frame, range.clone(), &mut room.segments);
-        room.clock_ticks.clear();
+        window.add_ticks(frame, range.clone(), &mut scratch.segments);
+        scratch.clock_ticks.clear();
         if let Some(timeline) = timeline {
-            timeline.cut_ticks(frame, range.clone(), &mut room.clock_ticks);
+            timeline.cut_ticks(frame, range.clone(), &mut scratch.clock_ticks);
         }
-        room.times.fill_from(frame, range.clone(), window.from_ns, number);
-        room.times.expected = options.expected;
-        room.times.grid_cells.clear();
-        room.times.grid_cells.extend(frame.ticks()[range.clone()].iter().map(|tick| grid.add_tick(tick)));
-        let seconds = std::mem::take(&mut room.times.seconds);
+        scratch.times.fill_from(frame, range.clone(), window.from_ns, number);
+        scratch.times.expected = options.expected;
+        scratch.times.grid_cells.clear();
+        scratch.times.grid_cells.extend(frame.ticks()[range.clone()].iter().map(|tick| grid.add_tick(tick)));
+        let seconds = std::mem::take(&mut scratch.times.seconds);
         let chunk = Chunk { frame, range, seconds: &seconds };
-        let mut columns = NodeColumns { slot_of: &program.slot_of, slots: &mut room.slots };
+        let mut columns = NodeColumns { slot_of: &program.slot_of, slots: &mut scratch.slots };
         for &node in &program.shared {
             columns.evaluate_node(node, &program.nodes[node], &chunk);
         }
@@ -252,29 +252,29 @@ impl Judge {
             for &(node, track) in &group.tracks {
                 let slot = columns.node_column(node);
                 let track = &mut states.tracks[track];
-                track.add_chunk(number, &room.segments, &slot.values, &slot.weights);
+                track.add_chunk(number, &scratch.segments, &slot.values, &slot.weights);
                 if let Some(buckets) = &mut track.buckets {
-                    buckets.add_chunk(number, &room.clock_ticks, &slot.values, &slot.weights);
+                    buckets.add_chunk(number, &scratch.clock_ticks, &slot.values, &slot.weights);
                 }
             }
             for plan in &group.statistics {
-                feed_statistic(&mut states.statistics[plan.state], plan, &columns, &room.times);
+                feed_statistic(&mut states.statistics[plan.state], plan, &columns, &scratch.times);
             }
-            for plan in &group.streams {
-                let stream = &mut states.streams[plan.state];
-                if !stream.judge_chunk(plan, &columns, &room.times, &mut room.masks) {
+            for plan in &group.progress_plans {
+                let progress = &mut states.progress[plan.state];
+                if !progress.judge_chunk(plan, &columns, &scratch.times, &mut scratch.masks) {
                     continue;
                 }
                 for &node in &plan.lazy {
-                    if room.computed[node] != room.chunk {
-                        room.computed[node] = room.chunk;
+                    if scratch.computed[node] != scratch.chunk {
+                        scratch.computed[node] = scratch.chunk;
                         columns.evaluate_node(node, &program.nodes[node], &chunk);
                     }
                 }
-                stream.read_evidence(plan, &columns, &room.times, &room.masks);
+                progress.read_evidence(plan, &columns, &scratch.times, &scratch.masks);
             }
         }
-        room.times.seconds = seconds;
+        scratch.times.seconds = seconds;
     }
 }
 
@@ -283,14 +283,15 @@ const BUSY_QUEUE: f64 = 1.0;
 /// Longest tick that counts for steadiness: means over minutes are smooth under any load.
 const MAX_STEADY_TICK_NS: u64 = 60_000_000_000;
 
+/// Adds a chunk of ticks to a statistic of a device.
 fn feed_statistic(statistic: &mut Statistic, plan: &StatisticPlan, columns: &NodeColumns<'_>, times: &ChunkTimes) {
     let (queue, value) = (columns.node_column(plan.queue), columns.node_column(plan.value));
     for tick in 0..times.lengths_ns.len() {
         let gap = queue.weights[tick].is_nan() || value.weights[tick].is_nan();
-        let length = queue.values[tick];
+        let queue_length = queue.values[tick];
         match statistic.kind {
             Pseudo::LightLoad | Pseudo::LightLoadBytes if !gap => {
-                if let Some(light) = LIGHT_LOAD_QUEUES.iter().position(|max_queue| length <= *max_queue) {
+                if let Some(light) = LIGHT_LOAD_QUEUES.iter().position(|max_queue| queue_length <= *max_queue) {
                     statistic.light_load[light].add_tick(
                         times.first_tick + tick,
                         value.values[tick],
@@ -298,7 +299,9 @@ fn feed_statistic(statistic: &mut Statistic, plan: &StatisticPlan, columns: &Nod
                     );
                 }
             }
-            Pseudo::BusySteadiness if !gap && length > BUSY_QUEUE && times.lengths_ns[tick] <= MAX_STEADY_TICK_NS => {
+            Pseudo::BusySteadiness
+                if !gap && queue_length > BUSY_QUEUE && times.lengths_ns[tick] <= MAX_STEADY_TICK_NS =>
+            {
                 let days = (times.ends_ns[tick] - times.origin_ns) as f64 / 86_400e9;
                 statistic.levels.add_held(value.values[tick], value.weights[tick], days);
             }

@@ -7,18 +7,19 @@ use crate::rules::LogOrigin;
 /// Largest number of different texts kept of each kind; further ones are only counted.
 const MAX_TEXTS_PER_KIND: usize = 50;
 
-/// Largest number of bookmarks kept: people set them, and look for each of them.
+/// Largest number of bookmarks kept: a person set each of them, and looks for it.
 const MAX_BOOKMARKS: usize = 100_000;
 
 /// Notes collected so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogNotes {
+    /// Notes of all other kinds, in the order of their first occurrence.
     pub remarks: Vec<NoteCount>,
     /// Bookmarks, each at its own time, in order of time.
     pub bookmarks: Vec<NoteCount>,
     /// Number of gap notes, repeated ones included.
     pub gaps: u64,
-    /// Notes beyond those kept.
+    /// Number of notes that were not kept.
     pub left_out: u64,
     /// The program that made the log; of several, the first that was not ours.
     pub source: LogOrigin,
@@ -27,7 +28,7 @@ pub(crate) struct LogNotes {
 /// A note's text and the number of its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoteCount {
-    /// Time of the first one, nanoseconds since 1970.
+    /// Time of the first occurrence, nanoseconds since 1970.
     pub time_ns: i64,
     pub kind: String,
     pub text: String,
@@ -54,8 +55,8 @@ impl LogNotes {
             let index = self.bookmarks.partition_point(|remark| remark.time_ns <= note.time_ns);
             return self.bookmarks.insert(index, NoteCount { time_ns: note.time_ns, kind, text, times: 1 });
         }
-        let same = |r: &&mut NoteCount| r.kind == note.kind && r.text == note.text();
-        if let Some(remark) = self.remarks.iter_mut().find(same) {
+        let is_same = |r: &&mut NoteCount| r.kind == note.kind && r.text == note.text();
+        if let Some(remark) = self.remarks.iter_mut().find(is_same) {
             remark.times += 1;
         } else if self.remarks.iter().filter(|r| r.kind == note.kind).count() < MAX_TEXTS_PER_KIND {
             let (kind, text) = (note.kind.clone(), note.text().to_owned());

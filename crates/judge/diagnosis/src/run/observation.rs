@@ -34,9 +34,9 @@ pub(crate) struct Observation {
 
 impl Observation {
     /// The rule of a progress state, rewritten to logical disks where they stand in.
-    pub fn rule_for_stream(&self, stream: &RuleProgress) -> &Rule {
-        let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
-        other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
+    pub fn rule_for_progress(&self, progress: &RuleProgress) -> &Rule {
+        let rewritten = self.states.stand_ins.get(&(progress.pack, progress.rule)).filter(|_| progress.stands_in);
+        rewritten.unwrap_or(&self.packs[progress.pack].rules[progress.rule])
     }
 
     /// True where the last frame had series of this instance.
@@ -61,28 +61,29 @@ impl Observation {
         device: &str,
         groups: impl Iterator<Item = (&'a String, &'a Vec<usize>)>,
     ) -> BTreeMap<String, f64> {
+        // for each cgroup, the bytes on the device and all bytes
         let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
         let stands_on = |upper: &str, lower: &str| {
             upper != lower && self.topology.as_ref().is_some_and(|t| t.stands_on(upper, lower))
         };
-        let stacked = |name: &str| {
+        let is_stacked = |name: &str| {
             let device = self.topology.as_ref().and_then(|t| t.find_device(name));
             device.is_some_and(|d| !d.below.is_empty())
         };
         for (instance, tracks) in groups {
-            let Some((path, of)) = split_cgroup_device(instance) else { continue };
+            let Some((path, counted)) = split_cgroup_device(instance) else { continue };
             let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
-            let same = of == device || stands_on(of, device) || stands_on(device, of);
+            let is_on_device = counted == device || stands_on(counted, device) || stands_on(device, counted);
             let sum = sums.entry(path.to_owned()).or_default();
             // a stacked device counts what its disks count, too
-            if same || !stacked(of) {
+            if is_on_device || !is_stacked(counted) {
                 sum.1 += bytes;
             }
-            sum.0 += if same { bytes } else { 0.0 };
+            sum.0 += if is_on_device { bytes } else { 0.0 };
         }
         sums.into_iter()
-            .filter(|(_, (_, all))| *all > 0.0)
-            .map(|(path, (on, all))| (path, (on / all).min(1.0)))
+            .filter(|(_, (_, total))| *total > 0.0)
+            .map(|(path, (on_device, total))| (path, (on_device / total).min(1.0)))
             .collect()
     }
 
@@ -94,15 +95,18 @@ impl Observation {
         };
         let on_disk =
             |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
-        let may_swap = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
+        let may_swap_to_disk = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
         let path = split_cgroup_device(group).map_or(group, |(path, _)| path);
         let start = format!("{path}@");
-        let near = || self.states.cgroup_tracks.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
-        let own = || near().filter(|(name, _)| split_cgroup_device(name).is_some_and(|(of, _)| of == path));
-        let is_unknown =
-            |name: &str| split_cgroup_device(name).is_some_and(|(_, of)| topology.find_device(of).is_none());
-        !may_swap
-            && !own().any(|(name, _)| is_unknown(name))
-            && self.shares_on_device(disk, own()).get(path).is_some_and(|share| *share < MIN_DISK_SHARE)
+        // the path of another cgroup may begin with `path@` too
+        let similar =
+            || self.states.cgroup_tracks.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
+        let of_group =
+            || similar().filter(|(name, _)| split_cgroup_device(name).is_some_and(|(known, _)| known == path));
+        let is_on_unknown_device =
+            |name: &str| split_cgroup_device(name).is_some_and(|(_, device)| topology.find_device(device).is_none());
+        !may_swap_to_disk
+            && !of_group().any(|(name, _)| is_on_unknown_device(name))
+            && self.shares_on_device(disk, of_group()).get(path).is_some_and(|share| *share < MIN_DISK_SHARE)
     }
 }

@@ -9,11 +9,12 @@ use crate::compile::JudgeProgram;
 use crate::run::observation::Observation;
 use crate::sums::States;
 
-/// A program, the inputs that it was compiled from, and the states that it feeds, as they were before any tick.
+/// A program, the inputs from which it was compiled, and the states that it feeds, as they were before any tick.
 pub(crate) struct CachedProgram {
     schema: Arc<Schema>,
     topology: Option<Topology>,
     ceilings: Vec<Ceiling>,
+    /// True for another tool's log.
     is_foreign: bool,
     knows_window: bool,
     program: Arc<JudgeProgram>,
@@ -23,38 +24,38 @@ pub(crate) struct CachedProgram {
 impl CachedProgram {
     /// Keeps the program for the first schema of a window.
     pub fn new(
-        seen: &Observation,
+        observed: &Observation,
         schema: &Arc<Schema>,
         (is_foreign, knows_window): (bool, bool),
         program: &Arc<JudgeProgram>,
     ) -> CachedProgram {
         CachedProgram {
             schema: Arc::clone(schema),
-            topology: seen.topology.clone(),
-            ceilings: seen.ceilings.clone(),
+            topology: observed.topology.clone(),
+            ceilings: observed.ceilings.clone(),
             is_foreign,
             knows_window,
             program: Arc::clone(program),
-            states: seen.states.clone(),
+            states: observed.states.clone(),
         }
     }
 
     /// The program and fresh states, where the inputs are the same.
     pub fn reuse_for(
         &self,
-        seen: &Observation,
+        observed: &Observation,
         schema: &Arc<Schema>,
         (is_foreign, knows_window): (bool, bool),
     ) -> Option<(Arc<JudgeProgram>, States)> {
         let is_same = (Arc::ptr_eq(&self.schema, schema) || self.schema == *schema)
             && (self.is_foreign, self.knows_window) == (is_foreign, knows_window)
-            && self.topology == seen.topology
-            && self.ceilings == seen.ceilings;
+            && self.topology == observed.topology
+            && self.ceilings == observed.ceilings;
         is_same.then(|| (Arc::clone(&self.program), self.states.clone()))
     }
 }
 
-/// Reads notes of the topology and keeps the last one: each window has the same note.
+/// Reads notes of the topology and keeps the last topology, because consecutive windows have the same note.
 #[derive(Default)]
 pub(crate) struct TopologyReader {
     last: Option<(Note, Arc<Topology>)>,

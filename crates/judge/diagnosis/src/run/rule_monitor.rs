@@ -26,6 +26,7 @@ pub struct RuleTick<'a> {
 pub struct RuleMonitor {
     packs: Vec<Pack>,
     ceilings: Vec<Ceiling>,
+    /// The ceilings of the devices that the topology shows.
     matched_ceilings: Vec<Ceiling>,
     topology: Option<Topology>,
     schema: Option<Arc<Schema>>,
@@ -39,7 +40,7 @@ pub struct RuleMonitor {
 }
 
 impl RuleMonitor {
-    /// A monitor that has seen nothing; `ceilings` are what probes measured.
+    /// Creates a monitor that has seen no tick; `ceilings` are those that probes measured.
     pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> RuleMonitor {
         let packs = vec![pack];
         RuleMonitor {
@@ -63,7 +64,7 @@ impl RuleMonitor {
         &self.packs[0]
     }
 
-    /// Adds a note; only the topology matters here.
+    /// Adds a note; only that of the topology is used.
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
             && let Ok(topology) = note.read_topology()
@@ -94,12 +95,12 @@ impl RuleMonitor {
             for &node in &group.order {
                 columns.evaluate_node(node, &program.nodes[node], &chunk);
             }
-            for plan in &group.streams {
-                let stream = &mut states.streams[plan.state];
-                let held = stream.judge_chunk(plan, &columns, times, scratch);
+            for plan in &group.progress_plans {
+                let progress = &mut states.progress[plan.state];
+                let held = progress.judge_chunk(plan, &columns, times, scratch);
                 let holds = (scratch.judged[0] != 0).then_some(held);
                 let lead = plan.leading_value(&columns, scratch, 0);
-                each(RuleTick { rule: stream.rule, instance: &stream.instance, holds, lead });
+                each(RuleTick { rule: progress.rule, instance: &progress.instance, holds, lead });
             }
         }
         times.seconds = seconds;
@@ -109,10 +110,10 @@ impl RuleMonitor {
         if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
         }
-        let scene = SchemaIndex::new(schema, self.topology.as_ref(), &self.matched_ceilings);
-        self.states.forget_gone_streams(|instance| scene.has_instance(instance));
-        let wanted = ProgramOptions { role: None, knows_window: false };
-        self.program = compile_rules(&self.packs, &scene, &wanted, &mut self.states);
+        let schema_index = SchemaIndex::new(schema, self.topology.as_ref(), &self.matched_ceilings);
+        self.states.forget_gone_instances(|instance| schema_index.has_instance(instance));
+        let options = ProgramOptions { role: None, knows_window: false };
+        self.program = compile_rules(&self.packs, &schema_index, &options, &mut self.states);
         self.slots.resize_with(self.program.slot_count, NodeColumn::default);
         self.schema = Some(schema.clone());
     }

@@ -12,13 +12,14 @@ const MIN_PAUSE_NS: i64 = 60_000_000_000;
 /// Times of a chunk's ticks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChunkTimes {
-    /// Length; `NaN` where unknown.
+    /// Length of each tick, seconds; `NaN` where unknown.
     pub seconds: Vec<f64>,
     pub lengths_ns: Vec<u64>,
     pub starts_ns: Vec<i64>,
     pub ends_ns: Vec<i64>,
     /// True for ticks that follow a long pause of the recording: no stretch continues over a pause.
     pub pauses: Vec<bool>,
+    /// Sum of the ticks' lengths.
     pub total_ns: u64,
     /// Start of the window.
     pub origin_ns: i64,
@@ -31,7 +32,7 @@ pub(crate) struct ChunkTimes {
 }
 
 impl ChunkTimes {
-    /// Takes the times of a range of a frame's ticks. `first_tick` is the number of the first in the whole log,
+    /// Takes the times of a range of a frame's ticks. `first_tick` is the number of the first tick in the whole log,
     /// `origin_ns` the start of the window. The caller sets the grid cells.
     pub fn fill_from(&mut self, frame: &Frame, range: Range<usize>, origin_ns: i64, first_tick: usize) {
         let ticks = &frame.ticks()[range];
@@ -57,14 +58,16 @@ impl ChunkTimes {
         self.first_tick = first_tick;
     }
 
-    /// Asserts that there is one entry for each tick. Not in `seconds`, which nodes hold while they are computed.
+    /// Asserts that there is one entry for each tick. `seconds` is not checked: it is lent to the nodes while they are
+    /// computed.
     pub fn check_lengths(&self) {
         let count = self.lengths_ns.len();
         let lengths = [self.starts_ns.len(), self.ends_ns.len(), self.pauses.len(), self.grid_cells.len()];
         assert_eq!(lengths, [count; 4], "one entry of each kind for each tick");
     }
 
-    /// End of the window's first part; `i64::MIN` for a window of unknown length, for which no rule compares with it.
+    /// End of the window's first part, which is this share of it. `i64::MIN` for a window of unknown length, in which
+    /// no rule compares with the first part.
     pub fn part_end_ns(&self, share: f64) -> i64 {
         let Some((from, to)) = self.expected else { return i64::MIN };
         from.saturating_add((to.saturating_sub(from) as f64 * share) as i64)

@@ -1,5 +1,5 @@
 //! Buckets of clock time for trends. Their width doubles as the window grows, so that a series never has more than
-//! [`MAX_BUCKETS`] of them. They are cut by the clock and not by the number of ticks, so that a gap keeps its length.
+//! [`MAX_BUCKETS`]. Buckets are cut by the clock and not by the number of ticks, so that a gap keeps its length.
 
 use diskwright_base::Frame;
 
@@ -50,12 +50,12 @@ impl Default for ClockTimeline {
 }
 
 impl ClockTimeline {
-    /// Creates a timeline of at most `most` buckets.
+    /// Creates a timeline of at most this many buckets.
     pub fn with_max_buckets(max_buckets: i64) -> ClockTimeline {
         ClockTimeline { max_buckets, doublings: 0, range: None }
     }
 
-    /// Widens the buckets for a window known beforehand, so that none is too narrow at first.
+    /// Widens the buckets for a window that is known beforehand, so that they need not be widened later.
     pub fn reserve_window(&mut self, (from_ns, to_ns): (i64, i64)) {
         if to_ns >= from_ns {
             self.bucket_at(from_ns);
@@ -63,16 +63,16 @@ impl ClockTimeline {
         }
     }
 
-    /// The width in use, doubled until it is at least `least_ns`.
-    pub fn width_at_least(&self, least_ns: i64) -> i64 {
+    /// The width in use, doubled until it is at least `min_ns`.
+    pub fn width_at_least(&self, min_ns: i64) -> i64 {
         let mut width = MIN_WIDTH_NS << self.doublings;
-        while width < least_ns {
+        while width < min_ns {
             width = width.saturating_mul(2);
         }
         width
     }
 
-    /// The bucket of a time; widens all buckets where it lies too far away.
+    /// The bucket of a time; widens all buckets where that bucket is too far from the others.
     fn bucket_at(&mut self, time_ns: i64) -> i64 {
         let narrow = time_ns.div_euclid(MIN_WIDTH_NS);
         loop {
@@ -114,10 +114,11 @@ pub(crate) struct ClockBuckets {
     /// Number of the first cell's bucket.
     first: i64,
     doublings: u32,
-    /// Sum of products and sum of weights.
+    /// For each bucket, the sum of values times weights, and the sum of weights.
     cells: Vec<(f64, f64)>,
+    /// Sums of the bucket that receives ticks at present.
     current: LaneSums,
-    /// Bucket of the current sums.
+    /// Number of that bucket.
     bucket: Option<i64>,
 }
 
@@ -154,25 +155,27 @@ impl ClockBuckets {
         }
         if bucket < self.first {
             // a second log may start before the first
-            let before = (self.first - bucket) as usize;
-            self.cells.splice(..0, std::iter::repeat_n((0.0, 0.0), before));
+            let missing = (self.first - bucket) as usize;
+            self.cells.splice(..0, std::iter::repeat_n((0.0, 0.0), missing));
             self.first = bucket;
         }
-        let place = (bucket - self.first) as usize;
-        if self.cells.len() <= place {
-            self.cells.resize(place + 1, (0.0, 0.0));
+        let index = (bucket - self.first) as usize;
+        if self.cells.len() <= index {
+            self.cells.resize(index + 1, (0.0, 0.0));
         }
-        let (product, weight) = &mut self.cells[place];
+        let (product, weight) = &mut self.cells[index];
         *product += sums.weighted_sum();
         *weight += sums.total_weight();
     }
 
+    /// Joins buckets in pairs until they have this width.
     fn widen_buckets(&mut self, doublings: u32) {
         while self.doublings < doublings {
-            let lone = (self.first & 1) as usize;
+            // pairs begin at even numbers, so an odd first bucket stays alone
+            let unpaired = (self.first & 1) as usize;
             let add = |pair: &[(f64, f64)]| pair.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
-            let (head, rest) = self.cells.split_at(lone.min(self.cells.len()));
-            self.cells = head.iter().copied().chain(rest.chunks(2).map(add)).collect();
+            let (head, pairs) = self.cells.split_at(unpaired.min(self.cells.len()));
+            self.cells = head.iter().copied().chain(pairs.chunks(2).map(add)).collect();
             self.first >>= 1;
             self.doublings += 1;
         }
@@ -180,13 +183,13 @@ impl ClockBuckets {
 
     /// The buckets with a value, in the order of time.
     pub fn filled_buckets(&self) -> Vec<BucketPoint> {
-        let mut all = self.clone();
-        all.flush_current();
-        let width = MIN_WIDTH_NS << all.doublings;
-        let filled = all.cells.iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0);
+        let mut complete = self.clone();
+        complete.flush_current();
+        let width = MIN_WIDTH_NS << complete.doublings;
+        let filled = complete.cells.iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0);
         filled
             .map(|(index, (product, weight))| BucketPoint {
-                time_ns: (all.first + index as i64).saturating_mul(width).saturating_add(width / 2),
+                time_ns: (complete.first + index as i64).saturating_mul(width).saturating_add(width / 2),
                 value: product / weight,
                 weight: *weight,
             })

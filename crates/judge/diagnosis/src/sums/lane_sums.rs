@@ -12,10 +12,10 @@ pub(crate) struct LaneSums {
 }
 
 impl LaneSums {
-    /// Adds all ticks with a weight; `phase` is the number of the first tick in the log.
+    /// Adds all ticks with a weight; `phase` is the number of the first of them in the log.
     pub fn add_ticks(&mut self, phase: usize, values: &[f64], weights: &[f64]) {
-        let head = (LANES - phase % LANES) % LANES;
-        let head = head.min(values.len());
+        // ticks before the first that belongs to lane 0
+        let head = ((LANES - phase % LANES) % LANES).min(values.len());
         let (first, values) = values.split_at(head);
         let (first_weights, weights) = weights.split_at(head);
         for (index, (&v, &w)) in first.iter().zip(first_weights).enumerate() {
@@ -26,9 +26,9 @@ impl LaneSums {
         for (v, w) in quads {
             for lane in 0..LANES {
                 // false for a gap, whose weight is NaN
-                let some = w[lane] > 0.0;
-                self.products[lane] += if some { v[lane] * w[lane] } else { 0.0 };
-                self.weights[lane] += if some { w[lane] } else { 0.0 };
+                let has_weight = w[lane] > 0.0;
+                self.products[lane] += if has_weight { v[lane] * w[lane] } else { 0.0 };
+                self.weights[lane] += if has_weight { w[lane] } else { 0.0 };
             }
         }
         for index in aligned..values.len() {
@@ -36,7 +36,7 @@ impl LaneSums {
         }
     }
 
-    /// Adds the ticks whose mask is not 0.
+    /// Adds the ticks at which the rule held: those whose mask in `held` is not 0.
     pub fn add_held(&mut self, phase: usize, values: &[f64], weights: &[f64], held: &[u8]) {
         for (index, ((&v, &w), &held)) in values.iter().zip(weights).zip(held).enumerate() {
             if held != 0 {
@@ -45,7 +45,7 @@ impl LaneSums {
         }
     }
 
-    /// Adds tick number `index`.
+    /// Adds tick number `index` of the log.
     pub fn add_tick(&mut self, index: usize, value: f64, weight: f64) {
         if weight > 0.0 {
             self.products[index % LANES] += value * weight;

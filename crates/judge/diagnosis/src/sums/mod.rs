@@ -1,5 +1,5 @@
-//! From ticks to sums: nodes that compute quantities a chunk of ticks at a time, and the states that keep what they
-//! gave over the window: means, progress of rules, buckets, norms, trends.
+//! From ticks to sums: nodes that compute quantities a chunk of ticks at a time, and the states that sum these up over
+//! the window: means, progress of rules, buckets, norms, trends.
 //!
 //! Uses `rules`.
 
@@ -24,8 +24,8 @@ pub(crate) use node::{
     pass_gap,
 };
 pub(crate) use rule_progress::{
-    ChangeReference, ConditionPlan, ConditionState, EvidenceState, LimitPlan, MaskScratch, OperandState, RuleProgress,
-    StreamPlan, WindowPlan,
+    ChangeReference, ConditionPlan, ConditionState, EvidenceState, LimitPlan, MaskScratch, OperandState, ProgressPlan,
+    RuleProgress, WindowPlan,
 };
 pub(crate) use window_buckets::{WindowBucketTicks, WindowState};
 pub(crate) use window_parts::{HeldTimes, WindowGrid};

@@ -14,16 +14,16 @@ use crate::rules::{DeviceCeiling, DeviceLoad};
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
 
-/// Ticks that are evaluated at a time: few enough that the columns of one
-/// instance stay in the first-level cache.
+/// Number of ticks that are evaluated at a time: few enough that the columns of one instance stay in the first-level
+/// cache.
 pub(crate) const CHUNK_TICKS: usize = 256;
 
 /// A computed quantity.
 #[derive(Clone, Debug)]
 pub(crate) enum ProgramNode {
-    /// A counter of an instance. A total weighs 1 a tick, so that it adds up.
+    /// A counter of an instance. A total has the weight 1 at each tick, so that it adds up.
     Counter { plan: CounterPlan, is_total: bool },
-    /// The same at every tick.
+    /// The same value at every tick.
     Constant(f64),
     /// Sum over instances.
     Sum(Vec<NodeId>),
@@ -35,12 +35,12 @@ pub(crate) enum ProgramNode {
     Max(Vec<NodeId>),
     /// `(first + plus - minus) * times / over / per`.
     Formula(Box<Formula>),
-    /// Operations a second on each member of an array (NT Magazine 1998).
+    /// Operations per second on each member of an array (NT Magazine 1998).
     MemberLoad { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
     /// The median of an array's members and its neighbors, for [`ProgramNode::MemberRatio`]; members of less weight
     /// than `min_weight` do not count.
     MemberMedian { members: Vec<NodeId>, min_weight: f64 },
-    /// A member's value over the median of the other members, of at least `floor`.
+    /// A member's value divided by the median of the other members, or by `floor` if that is larger.
     MemberRatio { own: NodeId, median: NodeId, floor: f64, min_weight: f64 },
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
@@ -87,12 +87,12 @@ impl SwapNodes {
     fn swap_share(&self, values: [Option<f64>; 6]) -> f64 {
         let [pages_in, pages_out, faults, bytes, transfers, in_memory] = values;
         let (pages_in, pages_out) = (pages_in.unwrap_or(0.0), pages_out.unwrap_or(0.0));
-        let all = (pages_in + pages_out) * self.page_bytes;
-        let on_disk = (all - in_memory.unwrap_or(0.0)).max(0.0);
+        let swapped_bytes = (pages_in + pages_out) * self.page_bytes;
+        let on_disk = (swapped_bytes - in_memory.unwrap_or(0.0)).max(0.0);
         let by_bytes = bytes.filter(|b| *b > 0.0).map_or(0.0, |bytes| on_disk / bytes);
         // a swap-in reads a cluster of eight pages by default; a swap-out is written in batches of 32 pages
         let reads = faults.map_or(pages_in / 8.0, |faults| faults.min(pages_in));
-        let requests = (reads + pages_out / 32.0) * if all > 0.0 { on_disk / all } else { 0.0 };
+        let requests = (reads + pages_out / 32.0) * if swapped_bytes > 0.0 { on_disk / swapped_bytes } else { 0.0 };
         let by_requests = transfers.filter(|t| *t > 0.0).map_or(0.0, |transfers| requests / transfers);
         by_bytes.max(by_requests).min(1.0)
     }
@@ -112,7 +112,7 @@ pub(crate) struct Formula {
 /// A factor or divisor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum NodeFactor {
-    /// None given.
+    /// No factor.
     One,
     Number(f64),
     Node(NodeId),
@@ -132,8 +132,8 @@ impl ProgramNode {
     pub fn operands(&self) -> Vec<NodeId> {
         match self {
             ProgramNode::Counter { .. } | ProgramNode::Constant(_) => Vec::new(),
-            ProgramNode::Sum(of) | ProgramNode::Mean(of) | ProgramNode::Weighted(of) | ProgramNode::Max(of) => {
-                of.clone()
+            ProgramNode::Sum(ids) | ProgramNode::Mean(ids) | ProgramNode::Weighted(ids) | ProgramNode::Max(ids) => {
+                ids.clone()
             }
             ProgramNode::Formula(f) => {
                 let factors = [f.times, f.over, f.per].into_iter().filter_map(|f| f.node_id());
@@ -143,7 +143,7 @@ impl ProgramNode {
             ProgramNode::MemberLoad { reads, writes, .. } => vec![*reads, *writes],
             ProgramNode::MemberMedian { members, .. } => members.clone(),
             ProgramNode::MemberRatio { own, median, .. } => vec![*own, *median],
-            ProgramNode::Positive(of) => vec![*of],
+            ProgramNode::Positive(id) => vec![*id],
             ProgramNode::CeilingUse(m) => {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
             }
@@ -194,7 +194,8 @@ struct MemberMedians {
 }
 
 impl MemberMedians {
-    /// The median of the other members than the one of this value: it follows from the neighbors of the median of all.
+    /// The median of the members without the one that has this value. It follows from the median of all members and the
+    /// neighbors of that median.
     fn median_without(&self, value: f64, tick: usize) -> f64 {
         let (below, middle, above) = (self.below[tick], self.middle[tick], self.above[tick]);
         if middle.is_nan() {
@@ -255,10 +256,10 @@ impl NodeColumns<'_> {
                 out.values.fill(*value);
                 out.weights.copy_from_slice(chunk.seconds);
             }
-            ProgramNode::Sum(of) => self.sum_nodes(of, 1.0, chunk, out),
-            ProgramNode::Mean(of) => self.sum_nodes(of, 1.0 / of.len().max(1) as f64, chunk, out),
-            ProgramNode::Weighted(of) => self.weighted_mean(of, out),
-            ProgramNode::Max(of) => self.max_nodes(of, chunk, out),
+            ProgramNode::Sum(ids) => self.sum_nodes(ids, 1.0, chunk, out),
+            ProgramNode::Mean(ids) => self.sum_nodes(ids, 1.0 / ids.len().max(1) as f64, chunk, out),
+            ProgramNode::Weighted(ids) => self.weighted_mean(ids, out),
+            ProgramNode::Max(ids) => self.max_nodes(ids, chunk, out),
             ProgramNode::Formula(formula) => self.compute_formula(formula, chunk, out),
             ProgramNode::MemberLoad { reads, writes, factor, members } => {
                 let (reads, writes) = (self.node_column(*reads), self.node_column(*writes));
@@ -271,19 +272,19 @@ impl NodeColumns<'_> {
             ProgramNode::MemberRatio { own, median, floor, min_weight } => {
                 self.ratio_to_member_median((*own, *median), *floor, *min_weight, chunk, out)
             }
-            ProgramNode::Positive(of) => {
-                let of = self.node_column(*of);
+            ProgramNode::Positive(id) => {
+                let column = self.node_column(*id);
                 for tick in 0..chunk.len() {
-                    out.values[tick] = if of.values[tick] > 0.0 { 1.0 } else { 0.0 };
-                    out.weights[tick] = of.weights[tick];
+                    out.values[tick] = if column.values[tick] > 0.0 { 1.0 } else { 0.0 };
+                    out.weights[tick] = column.weights[tick];
                 }
             }
             ProgramNode::CeilingUse(measured) => self.compare_with_ceiling(measured, chunk, out),
             ProgramNode::SwapShare(swapping) => {
-                let of = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
+                let columns = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
                 for tick in 0..chunk.len() {
-                    out.values[tick] = swapping.swap_share(of.map(|slot| slot.map(|slot| slot.values[tick])));
-                    let gaps: f64 = of.iter().flatten().map(|slot| pass_gap(slot.weights[tick])).sum();
+                    out.values[tick] = swapping.swap_share(columns.map(|slot| slot.map(|slot| slot.values[tick])));
+                    let gaps: f64 = columns.iter().flatten().map(|slot| pass_gap(slot.weights[tick])).sum();
                     out.weights[tick] = chunk.seconds[tick] + gaps;
                 }
             }
@@ -301,9 +302,10 @@ impl NodeColumns<'_> {
 
     fn compare_with_ceiling(&self, measured: &CeilingNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, ceiling } = measured;
-        let of = |node: &NodeId| self.node_column(*node);
-        let (reads, writes, read_bytes, write_bytes) = (of(reads), of(writes), of(read_bytes), of(write_bytes));
-        let latency = latency.as_ref().map(of);
+        let column = |node: &NodeId| self.node_column(*node);
+        let (reads, writes) = (column(reads), column(writes));
+        let (read_bytes, write_bytes) = (column(read_bytes), column(write_bytes));
+        let latency = latency.as_ref().map(column);
         for tick in 0..chunk.len() {
             let load = DeviceLoad {
                 reads_per_s: reads.values[tick],
@@ -322,10 +324,10 @@ impl NodeColumns<'_> {
         clear_weights_of_nan(out);
     }
 
-    fn sum_nodes(&self, of: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+    fn sum_nodes(&self, ids: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         out.values.fill(0.0);
         out.weights.copy_from_slice(chunk.seconds);
-        for &id in of {
+        for &id in ids {
             let slot = self.node_column(id);
             for ((sum, weight), (v, w)) in
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
@@ -338,10 +340,10 @@ impl NodeColumns<'_> {
         clear_weights_of_nan(out);
     }
 
-    fn weighted_mean(&self, of: &[NodeId], out: &mut NodeColumn) {
+    fn weighted_mean(&self, ids: &[NodeId], out: &mut NodeColumn) {
         out.values.fill(0.0);
         out.weights.fill(0.0);
-        for &id in of {
+        for &id in ids {
             let slot = self.node_column(id);
             for ((sum, weight), (v, w)) in
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
@@ -355,10 +357,10 @@ impl NodeColumns<'_> {
         }
     }
 
-    fn max_nodes(&self, of: &[NodeId], chunk: &Chunk<'_>, out: &mut NodeColumn) {
+    fn max_nodes(&self, ids: &[NodeId], chunk: &Chunk<'_>, out: &mut NodeColumn) {
         out.values.fill(f64::NEG_INFINITY);
         out.weights.copy_from_slice(chunk.seconds);
-        for &id in of {
+        for &id in ids {
             let slot = self.node_column(id);
             for ((largest, weight), (v, w)) in
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
@@ -374,9 +376,9 @@ impl NodeColumns<'_> {
     fn compute_formula(&self, formula: &Formula, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         let first = self.node_column(formula.first);
         out.values.copy_from_slice(&first.values);
-        let plain = formula.plus.is_empty() && formula.minus.is_empty() && formula.times == NodeFactor::One;
-        let own_weight = plain && formula.over == NodeFactor::One;
-        if own_weight {
+        let is_plain_sum = formula.plus.is_empty() && formula.minus.is_empty() && formula.times == NodeFactor::One;
+        let keeps_weight = is_plain_sum && formula.over == NodeFactor::One;
+        if keeps_weight {
             out.weights.copy_from_slice(&first.weights);
         } else {
             for ((weight, w), time) in out.weights.iter_mut().zip(&first.weights).zip(chunk.seconds) {
@@ -417,12 +419,12 @@ impl NodeColumns<'_> {
         clear_weights_of_nan(out);
     }
 
-    fn apply_operand(&self, id: NodeId, out: &mut NodeColumn, of: impl Fn(f64, f64) -> f64) {
+    fn apply_operand(&self, id: NodeId, out: &mut NodeColumn, combine: impl Fn(f64, f64) -> f64) {
         let slot = self.node_column(id);
         for ((value, weight), (v, w)) in
             out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
         {
-            *value = of(*value, *v);
+            *value = combine(*value, *v);
             *weight += pass_gap(*w);
         }
     }
@@ -438,8 +440,8 @@ impl NodeColumns<'_> {
         }
         for tick in 0..out.values.len() {
             sorted.clear();
-            let busy = members.iter().map(|&id| self.node_column(id)).filter(|s| s.weights[tick] >= min_weight);
-            sorted.extend(busy.map(|s| s.values[tick]).filter(|v| !v.is_nan()));
+            let counted = members.iter().map(|&id| self.node_column(id)).filter(|s| s.weights[tick] >= min_weight);
+            sorted.extend(counted.map(|s| s.values[tick]).filter(|v| !v.is_nan()));
             sorted.sort_unstable_by(f64::total_cmp);
             let (count, half) = (sorted.len(), sorted.len() / 2);
             // at least two members, and at least half of a member's peers, must count
@@ -477,7 +479,7 @@ impl NodeColumns<'_> {
     }
 }
 
-/// `NaN` for the weight of a gap, else 0. Added to another weight, it makes that a gap too.
+/// `NaN` for the weight of a gap, else 0. Added to another weight, a `NaN` makes that a gap too.
 #[inline(always)]
 pub(crate) fn pass_gap(weight: f64) -> f64 {
     weight * 0.0

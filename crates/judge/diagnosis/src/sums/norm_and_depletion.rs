@@ -10,19 +10,23 @@ const MINUTE_NS: i64 = 60_000_000_000;
 const NORM_HOURS: usize = 24;
 /// Smallest number of ticks for a norm.
 const MIN_TICKS: u64 = 300;
+/// Shortest history for a norm.
 const MIN_SPAN_NS: i64 = HOUR_NS / 2;
 /// Histogram bins for each doubling of the value: the median is exact to 9 %.
 const BINS_PER_DOUBLING: f64 = 4.0;
 
-/// The median of a quantity over the last day, from a histogram an hour.
+/// The median of a quantity over the last day, from a histogram for each hour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnNorm {
-    /// Number of the hour since 1970, and how often the value was in each part.
+    /// Number of the hour since 1970, and the histogram: how many values fell into each bin.
     hours: VecDeque<(i64, BTreeMap<i16, u32>)>,
+    /// Number of values so far.
     ticks: u64,
+    /// Time of the first value.
     first_ns: i64,
-    /// The median, and the minute for which it was computed.
+    /// `None` until there is enough history.
     median: Option<f64>,
+    /// Number of the minute, since 1970, for which the median was computed.
     minute: i64,
 }
 
@@ -56,22 +60,22 @@ impl OwnNorm {
         while self.hours.front().is_some_and(|(old, _)| hour - old >= NORM_HOURS as i64) {
             self.hours.pop_front();
         }
-        let seen: u64 = self.hours.iter().flat_map(|(_, parts)| parts.values()).map(|n| u64::from(*n)).sum();
-        let enough = seen >= MIN_TICKS && time_ns - self.first_ns >= MIN_SPAN_NS;
-        self.median = enough.then(|| self.compute_median(seen)).flatten();
+        let count: u64 = self.hours.iter().flat_map(|(_, bins)| bins.values()).map(|n| u64::from(*n)).sum();
+        let is_enough = count >= MIN_TICKS && time_ns - self.first_ns >= MIN_SPAN_NS;
+        self.median = is_enough.then(|| self.compute_median(count)).flatten();
     }
 
-    fn compute_median(&self, seen: u64) -> Option<f64> {
-        let mut all: BTreeMap<i16, u64> = BTreeMap::new();
-        for (part, count) in self.hours.iter().flat_map(|(_, parts)| parts) {
-            *all.entry(*part).or_default() += u64::from(*count);
+    fn compute_median(&self, total: u64) -> Option<f64> {
+        let mut bins: BTreeMap<i16, u64> = BTreeMap::new();
+        for (bin, count) in self.hours.iter().flat_map(|(_, bins)| bins) {
+            *bins.entry(*bin).or_default() += u64::from(*count);
         }
-        let mut before = 0;
-        let part = all.into_iter().find_map(|(part, count)| {
-            before += count;
-            (before * 2 >= seen).then_some(part)
+        let mut below = 0;
+        let middle_bin = bins.into_iter().find_map(|(bin, count)| {
+            below += count;
+            (below * 2 >= total).then_some(bin)
         })?;
-        Some(((f64::from(part) + 0.5) / BINS_PER_DOUBLING).exp2())
+        Some(((f64::from(middle_bin) + 0.5) / BINS_PER_DOUBLING).exp2())
     }
 
     fn add_value(&mut self, value: f64, time_ns: i64) {
@@ -83,14 +87,14 @@ impl OwnNorm {
         if self.hours.back().is_none_or(|(last, _)| *last < hour) {
             self.hours.push_back((hour, BTreeMap::new()));
         }
-        let part = (value.log2() * BINS_PER_DOUBLING).floor().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16;
-        if let Some((_, parts)) = self.hours.back_mut() {
-            *parts.entry(part).or_default() += 1;
+        let bin = (value.log2() * BINS_PER_DOUBLING).floor().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16;
+        if let Some((_, bins)) = self.hours.back_mut() {
+            *bins.entry(bin).or_default() += 1;
         }
     }
 }
 
-/// Largest number of points of a trend, one a minute.
+/// Largest number of points of a trend; there is one for each minute.
 const MAX_POINTS: usize = 120;
 /// Smallest number of points for a trend.
 const MIN_POINTS: usize = 5;
@@ -99,9 +103,10 @@ const MAX_LOOKAHEAD_FACTOR: f64 = 48.0;
 /// Smallest share of the variance that the line must explain.
 const MIN_FIT: f64 = 0.9;
 
-/// The line through the last two hours of a quantity, a point a minute.
+/// The line through the last two hours of a quantity, with a point for each minute.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DepletionTrend {
+    /// Time, nanoseconds since 1970, and value.
     points: VecDeque<(i64, f64)>,
     /// Seconds until it is used up; infinite where it does not fall along a line.
     remaining_s: f64,
@@ -118,7 +123,7 @@ impl DepletionTrend {
             let minute = time_ns.div_euclid(MINUTE_NS);
             let is_new = self.points.back().is_none_or(|(last, _)| last.div_euclid(MINUTE_NS) != minute);
             if weight > 0.0 && is_new {
-                // the clock was set back: the points of the future would bend the line
+                // the clock was set back: points that lie in the future would bend the line
                 if self.points.back().is_some_and(|(last, _)| *last > time_ns) {
                     self.points.clear();
                 }
@@ -128,9 +133,9 @@ impl DepletionTrend {
                 }
                 self.remaining_s = self.fit_remaining_s();
             }
-            let enough = self.points.len() >= MIN_POINTS;
+            let is_enough = self.points.len() >= MIN_POINTS;
             out.values[index] = self.remaining_s;
-            out.weights[index] = if enough { weight } else { f64::NAN };
+            out.weights[index] = if is_enough { weight } else { f64::NAN };
         }
         out.gap = out.weights.iter().any(|weight| weight.is_nan());
     }
@@ -153,8 +158,8 @@ impl DepletionTrend {
         if tt <= 0.0 || vv <= 0.0 || tv >= 0.0 || tv * tv / (tt * vv) < MIN_FIT {
             return f64::INFINITY;
         }
-        let left_s = last.1 / -(tv / tt);
-        if left_s > MAX_LOOKAHEAD_FACTOR * seconds(last.0) { f64::INFINITY } else { left_s }
+        let remaining_s = last.1 / -(tv / tt);
+        if remaining_s > MAX_LOOKAHEAD_FACTOR * seconds(last.0) { f64::INFINITY } else { remaining_s }
     }
 }
 

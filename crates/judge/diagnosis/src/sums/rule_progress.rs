@@ -16,11 +16,12 @@ pub(crate) struct RuleProgress {
     pub pack: usize,
     pub rule: usize,
     pub instance: String,
-    /// A logical disk in the place of a physical one; see [`crate::compile::on_logical_disks`].
+    /// True where a logical disk stands in for a physical one; see `on_logical_disks` in `compile`.
     pub stands_in: bool,
     pub judged_ns: u64,
     pub held_ns: u64,
     pub held_ticks: u64,
+    /// Length and start of the stretch for which the rule holds at present; the length is 0 where it does not.
     run_ns: u64,
     run_start_ns: i64,
     pub longest_ns: u64,
@@ -29,7 +30,7 @@ pub(crate) struct RuleProgress {
     /// Number of stretches without a break.
     pub runs: u64,
     pub stretches: HoldIntervals,
-    /// Time for which it held in each part of the window; `None` for packs without phases.
+    /// Time for which the rule held in each part of the window; `None` for packs without phases.
     pub held_times: Option<HeldTimes>,
     /// Start of the first and end of the last tick at which the rule held.
     pub first_ns: i64,
@@ -45,7 +46,7 @@ pub(crate) struct ConditionState {
     pub track: Option<usize>,
     /// Track of a limit that is a counter.
     pub limit_track: Option<usize>,
-    /// The log has what the condition needs.
+    /// True where the log has the counters that the condition needs.
     pub known: bool,
     /// The quantity is an amount that is summed over ticks.
     pub adds_up: bool,
@@ -57,7 +58,7 @@ pub(crate) struct ConditionState {
     pub baseline: BaselineSums,
     /// Median of the last day, for a change against its own norm.
     pub norm: Option<Box<OwnNorm>>,
-    /// Trend of the last hours, for the time until it is used up.
+    /// Trend of the last hours, for the time until the quantity is used up.
     pub depletion: Option<Box<DepletionTrend>>,
     pub spread: TrendMoments,
     /// Operands of a condition with counters of the whole window: its counter, times, over and per.
@@ -93,7 +94,7 @@ pub(crate) enum EvidenceState {
 
 /// Nodes of a schema that feed the progress of a rule at an instance.
 #[derive(Clone, Debug)]
-pub(crate) struct StreamPlan {
+pub(crate) struct ProgressPlan {
     pub state: usize,
     pub all: Vec<ConditionPlan>,
     pub any: Vec<ConditionPlan>,
@@ -152,6 +153,7 @@ pub(crate) struct WindowPlan {
 pub(crate) struct MaskScratch {
     pub held: Vec<u8>,
     pub judged: Vec<u8>,
+    /// Mask of one condition.
     one: Vec<u8>,
     gap: Vec<u8>,
     fails: Vec<u8>,
@@ -225,7 +227,7 @@ impl ConditionView<'_> {
     }
 }
 
-impl StreamPlan {
+impl ProgressPlan {
     /// Position of the rule's leading condition and its value at a tick of the chunk; for a rule of `any` only, the
     /// first condition that holds.
     pub fn leading_value(&self, columns: &NodeColumns<'_>, scratch: &MaskScratch, tick: usize) -> Option<(usize, f64)> {
@@ -292,7 +294,7 @@ impl RuleProgress {
     /// Judges a chunk. Returns true where the rule held at any of its ticks, so that the evidence has to be read.
     pub fn judge_chunk(
         &mut self,
-        plan: &StreamPlan,
+        plan: &ProgressPlan,
         columns: &NodeColumns<'_>,
         times: &ChunkTimes,
         scratch: &mut MaskScratch,
@@ -303,13 +305,13 @@ impl RuleProgress {
             masks.resize(count, 0);
         }
         for condition in plan.all.iter().chain(&plan.any) {
-            let Some(against) = condition.change else { continue };
+            let Some(reference) = condition.change else { continue };
             let state = &mut self.conditions[condition.index];
             if scratch.ratios.len() <= condition.index {
                 scratch.ratios.resize_with(condition.index + 1, NodeColumn::default);
             }
             let (slot, out) = (columns.node_column(condition.node), &mut scratch.ratios[condition.index]);
-            match against {
+            match reference {
                 ChangeReference::FirstPart(share) => {
                     state.baseline.relate_to_baseline(times.part_end_ns(share), slot, times, out)
                 }
@@ -374,8 +376,8 @@ impl RuleProgress {
                 self.run_ns += times.lengths_ns[tick];
                 self.last_ns = times.ends_ns[tick];
                 self.stretches.add_tick((times.starts_ns[tick], times.ends_ns[tick]));
-                if let Some(presence) = &mut self.held_times {
-                    presence.add_held_tick(times.grid_cells[tick], times.lengths_ns[tick]);
+                if let Some(held_times) = &mut self.held_times {
+                    held_times.add_held_tick(times.grid_cells[tick], times.lengths_ns[tick]);
                 }
                 if self.run_ns > self.longest_ns {
                     self.longest_ns = self.run_ns;
@@ -387,20 +389,21 @@ impl RuleProgress {
         }
     }
 
-    /// Collects the leading quantities over the ticks at which the rule held.
+    /// Collects the leading quantity over the ticks at which the rule held; for a rule of `any` only, the quantity of
+    /// each condition over the ticks at which that condition held too.
     fn collect_values(
         &mut self,
-        plan: &StreamPlan,
+        plan: &ProgressPlan,
         columns: &NodeColumns<'_>,
         times: &ChunkTimes,
         scratch: &mut MaskScratch,
     ) {
-        let leads = if plan.all.is_empty() { plan.any.as_slice() } else { &plan.all[..1] };
-        for lead in leads {
+        let leading = if plan.all.is_empty() { plan.any.as_slice() } else { &plan.all[..1] };
+        for lead in leading {
             let view = lead.condition_view(columns, &scratch.ratios);
             for tick in 0..scratch.held.len() {
                 scratch.one[tick] =
-                    u8::from(scratch.held[tick] != 0 && (leads.len() == 1 || view.holds_at(tick) == Some(true)));
+                    u8::from(scratch.held[tick] != 0 && (leading.len() == 1 || view.holds_at(tick) == Some(true)));
             }
             let state = &mut self.conditions[lead.index];
             state.held_ns += times.lengths_ns.iter().zip(&scratch.one).map(|(ns, &m)| ns * u64::from(m)).sum::<u64>();
@@ -414,7 +417,7 @@ impl RuleProgress {
     /// Feeds the conditions on the whole window.
     fn feed_window_conditions(
         &mut self,
-        plan: &StreamPlan,
+        plan: &ProgressPlan,
         columns: &NodeColumns<'_>,
         times: &ChunkTimes,
         scratch: &MaskScratch,
@@ -445,7 +448,7 @@ impl RuleProgress {
     /// Collects the evidence over the ticks at which the rule held; its nodes must be computed.
     pub fn read_evidence(
         &mut self,
-        plan: &StreamPlan,
+        plan: &ProgressPlan,
         columns: &NodeColumns<'_>,
         times: &ChunkTimes,
         scratch: &MaskScratch,
@@ -503,9 +506,9 @@ impl BaselineSums {
     }
 }
 
-/// Fills the masks for columns without gaps: every tick is judged.
+/// Fills the masks for columns without gaps, where every tick is judged; returns the judged time, nanoseconds.
 fn judge_without_gaps(
-    plan: &StreamPlan,
+    plan: &ProgressPlan,
     columns: &NodeColumns<'_>,
     times: &ChunkTimes,
     scratch: &mut MaskScratch,
@@ -535,9 +538,14 @@ fn judge_without_gaps(
     times.total_ns
 }
 
-/// Fills the masks for columns with gaps. A gap counts neither for nor against; results that are certain in spite of
-/// one count (a condition that fails makes `all` fail, whatever the others are).
-fn judge_with_gaps(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTimes, scratch: &mut MaskScratch) -> u64 {
+/// Fills the masks for columns with gaps. A gap counts neither for nor against the rule. A result that is certain in
+/// spite of a gap counts: one condition that fails makes `all` fail, whatever the others are.
+fn judge_with_gaps(
+    plan: &ProgressPlan,
+    columns: &NodeColumns<'_>,
+    times: &ChunkTimes,
+    scratch: &mut MaskScratch,
+) -> u64 {
     let MaskScratch { held, judged, one, gap, fails, unknown, ratios } = scratch;
     for masks in [&mut *gap, &mut *fails, &mut *unknown] {
         masks.clear();
@@ -562,11 +570,11 @@ fn judge_with_gaps(plan: &StreamPlan, columns: &NodeColumns<'_>, times: &ChunkTi
     }
     let mut judged_ns = 0;
     for tick in 0..one.len() {
-        let timed = u8::from(times.lengths_ns[tick] > 0);
-        let none = judged[tick] ^ 1;
+        let has_length = u8::from(times.lengths_ns[tick] > 0);
+        let fails_any = judged[tick] ^ 1;
         held[tick] &= (fails[tick] | unknown[tick]) ^ 1;
-        held[tick] &= timed;
-        judged[tick] = (held[tick] | fails[tick] | none) & timed;
+        held[tick] &= has_length;
+        judged[tick] = (held[tick] | fails[tick] | fails_any) & has_length;
         judged_ns += times.lengths_ns[tick] * u64::from(judged[tick]);
         debug_assert!(held[tick] <= judged[tick] && judged[tick] <= 1, "what holds is judged");
     }

@@ -4,13 +4,15 @@
 /// Weighted moments of value and time, collected tick by tick.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TrendMoments {
-    /// Ticks of the present stretch.
+    /// Number of ticks of the present stretch.
     run: u64,
     /// The last tick; it is added only once the next one holds too.
     last: Option<WeightedSample>,
     ticks: u64,
+    /// Sum of the weights.
     weight: f64,
     mean: f64,
+    /// Weighted sum of squared deviations from the mean; below the same of the times, and of both.
     squares: f64,
     mean_days: f64,
     squares_days: f64,
@@ -67,13 +69,13 @@ impl TrendMoments {
         }
         self.weight += sample.weight;
         let share = sample.weight / self.weight;
-        let off = sample.value - self.mean;
-        let off_days = sample.days - self.mean_days;
-        self.mean += off * share;
-        self.mean_days += off_days * share;
-        self.squares += sample.weight * off * (sample.value - self.mean);
-        self.squares_days += sample.weight * off_days * (sample.days - self.mean_days);
-        self.products += sample.weight * off * (sample.days - self.mean_days);
+        let deviation = sample.value - self.mean;
+        let deviation_days = sample.days - self.mean_days;
+        self.mean += deviation * share;
+        self.mean_days += deviation_days * share;
+        self.squares += sample.weight * deviation * (sample.value - self.mean);
+        self.squares_days += sample.weight * deviation_days * (sample.days - self.mean_days);
+        self.products += sample.weight * deviation * (sample.days - self.mean_days);
     }
 
     /// Standard deviation over mean; `None` below five ticks.
@@ -96,50 +98,52 @@ impl TrendMoments {
             return None;
         }
         let slope = self.products / self.squares_days;
-        let left = (slope.abs() - SLOPE_ERRORS_SUBTRACTED * self.slope_error(slope)).max(0.0);
-        Some(left * slope.signum() / self.mean.abs())
+        let certain = (slope.abs() - SLOPE_ERRORS_SUBTRACTED * self.slope_error(slope)).max(0.0);
+        Some(certain * slope.signum() / self.mean.abs())
     }
 
     /// Standard error of the slope. Autocorrelated values (whose residuals change little from tick to tick) count as
     /// fewer, so that a slow wave is not taken for a slope.
     fn slope_error(&self, slope: f64) -> f64 {
         let ticks = self.ticks as f64;
-        let rest = (self.squares - slope * self.products).max(0.0) / self.weight;
+        let residual = (self.squares - slope * self.products).max(0.0) / self.weight;
         // only rounding errors are left
-        if rest <= 1e-20 * self.mean * self.mean {
+        if residual <= 1e-20 * self.mean * self.mean {
             return 0.0;
         }
         let steps = self.step_squares - 2.0 * slope * self.step_products + slope * slope * self.step_days;
         let step = if self.steps > 0 { (steps / self.steps as f64).max(0.0) } else { 0.0 };
-        let alike = (1.0 - step / (2.0 * rest)).clamp(0.0, 1.0 - 1.0 / ticks);
-        let counted = ticks * (1.0 - alike) / (1.0 + alike);
+        let autocorrelation = (1.0 - step / (2.0 * residual)).clamp(0.0, 1.0 - 1.0 / ticks);
+        let independent_ticks = ticks * (1.0 - autocorrelation) / (1.0 + autocorrelation);
         let days = self.squares_days / self.weight;
-        (rest / days / (counted - 2.0).max(0.5)).sqrt()
+        (residual / days / (independent_ticks - 2.0).max(0.5)).sqrt()
     }
 }
 
 /// Steadiness of a quantity that stays on levels and jumps from one to another, measured on each level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Levels {
+    /// Over all ticks.
     all: TrendMoments,
     /// The current level.
     level: TrendMoments,
-    /// Weight of the former levels that had enough ticks.
+    /// Weight of the earlier levels that had enough ticks.
     weight: f64,
+    /// Sum over those levels: squared deviations divided by the square of the level's mean.
     relative_squares: f64,
 }
 
 /// A value further than this share from a level starts a new one: ten times what the rules call steady, so that noise
 /// is not cut into levels.
 const LEVEL_JUMP_SHARE: f64 = 0.2;
-/// Smallest share of the ticks that must be on levels; below it, the quantity is judged as having none.
+/// Smallest share of the ticks that must be on levels; below it, the quantity counts as having no levels.
 const MIN_SHARE_ON_LEVELS: f64 = 0.5;
 
 impl Levels {
     /// Adds a tick, as [`TrendMoments::add_held`] does; the ticks in which a level starts and ends are left out.
     pub fn add_held(&mut self, value: f64, weight: f64, days: f64) {
-        let about = if self.level.ticks > 0 { Some(self.level.mean) } else { self.level.last.map(|s| s.value) };
-        if about.is_some_and(|about| (value - about).abs() > LEVEL_JUMP_SHARE * about.abs()) {
+        let level_value = if self.level.ticks > 0 { Some(self.level.mean) } else { self.level.last.map(|s| s.value) };
+        if level_value.is_some_and(|level_value| (value - level_value).abs() > LEVEL_JUMP_SHARE * level_value.abs()) {
             (self.weight, self.relative_squares) = self.with_level();
             self.level = TrendMoments::default();
         }

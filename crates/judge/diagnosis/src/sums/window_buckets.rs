@@ -16,11 +16,11 @@ pub(crate) struct WindowState {
     pub from_ns: i64,
     /// End of the last tick.
     pub to_ns: i64,
-    /// Running time covered.
+    /// Running time covered, nanoseconds.
     pub elapsed_ns: u64,
-    /// Ticks seen.
+    /// Number of ticks.
     pub ticks: u64,
-    /// Ticks of known length before the present one.
+    /// Number of ticks of known length before the present tick.
     timed: u64,
     /// A bucket holds two to this power of timed ticks.
     doublings: u32,
@@ -74,9 +74,11 @@ impl WindowState {
 /// A quantity's means by bucket.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BucketTrack {
-    /// Complete buckets: sum of products, sum of weights.
+    /// For each complete bucket, the sum of values times weights, and the sum of weights.
     done: Vec<(f64, f64)>,
+    /// Sums of the bucket that receives ticks at present.
     current: LaneSums,
+    /// Number of that bucket.
     bucket: usize,
     doublings: u32,
     /// Buckets by the clock, for trends; `None` for a series beyond the limit.
@@ -84,9 +86,9 @@ pub(crate) struct BucketTrack {
 }
 
 impl BucketTrack {
-    /// Creates a track; with `followed`, trends are computed for it.
-    pub fn new(followed: bool) -> BucketTrack {
-        BucketTrack { buckets: followed.then(ClockBuckets::default), ..BucketTrack::default() }
+    /// Creates a track; with `has_trends`, it also keeps buckets for trends.
+    pub fn new(has_trends: bool) -> BucketTrack {
+        BucketTrack { buckets: has_trends.then(ClockBuckets::default), ..BucketTrack::default() }
     }
 
     /// Adds a chunk's columns; `number` is that of the chunk's first tick.
@@ -125,8 +127,8 @@ impl BucketTrack {
 
     /// Mean over the window; `None` where there was nothing to measure.
     pub fn mean(&self) -> Option<f64> {
-        let all = self.buckets_so_far();
-        let (product, weight) = all.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let buckets = self.buckets_so_far();
+        let (product, weight) = buckets.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
         (weight > 0.0).then(|| product / weight)
     }
 

@@ -64,8 +64,9 @@ impl WindowGrid {
         );
         self.ticks += 1;
         self.parts.resize(self.parts.len().max(part + 1), GridPart::default());
-        let this = GridPart { from_ns: tick.start_ns(), to_ns: tick.time_ns, elapsed_ns: tick.elapsed_ns, ticks: 1 };
-        self.parts[part] = self.parts[part].merge_next(this);
+        let tick_part =
+            GridPart { from_ns: tick.start_ns(), to_ns: tick.time_ns, elapsed_ns: tick.elapsed_ns, ticks: 1 };
+        self.parts[part] = self.parts[part].merge_next(tick_part);
         GridCell { part: part as u32, doublings: self.doublings }
     }
 }
@@ -95,11 +96,11 @@ impl HeldTimes {
         }
     }
 
-    /// Seconds for which it held in each part of a grid.
+    /// Seconds for which the rule held in each part of a grid.
     pub fn held_seconds(&self, grid: &WindowGrid) -> Vec<f64> {
-        let mut own = self.clone();
-        own.widen_parts(grid.doublings);
-        (0..grid.parts.len()).map(|part| own.held_ms.get(part).map_or(0.0, |ms| f64::from(*ms) / 1e3)).collect()
+        let mut widened = self.clone();
+        widened.widen_parts(grid.doublings);
+        (0..grid.parts.len()).map(|part| widened.held_ms.get(part).map_or(0.0, |ms| f64::from(*ms) / 1e3)).collect()
     }
 }
 

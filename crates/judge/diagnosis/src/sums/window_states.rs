@@ -1,5 +1,6 @@
-//! All states that are collected over the window. They grow with the number of instances, not with time; where
-//! instances keep coming and going (containers), those that are gone and never held a rule are dropped.
+//! All states that are collected over the window. They grow with the number of instances, not with time. Where
+//! instances keep coming and going (containers), states of vanished instances are dropped, those at which no rule held
+//! first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -35,42 +36,43 @@ impl Statistic {
 /// State of a rule apart from its progress at instances.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleState {
-    /// It was judged at some instance.
+    /// True where the rule was judged at some instance.
     pub judged: bool,
-    /// It applies only to logs without counters that this log has at every instance.
+    /// True where the rule applies only to logs without counters that this log has at every instance.
     pub not_for_this_log: bool,
-    /// Counters that were missing where it could not be judged.
+    /// Counters that were missing where the rule could not be judged.
     pub missing: BTreeSet<String>,
 }
 
 /// Everything collected so far. It grows with the instances, not with time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct States {
-    pub streams: Vec<RuleProgress>,
-    stream_of: HashMap<(usize, usize, String), usize>,
+    pub progress: Vec<RuleProgress>,
+    progress_indices: HashMap<(usize, usize, String), usize>,
     pub tracks: Vec<BucketTrack>,
     track_of: HashMap<String, usize>,
     pub statistics: Vec<Statistic>,
     statistic_of: HashMap<(Pseudo, String), usize>,
     /// By pack, then by rule.
     pub rules: Vec<Vec<RuleState>>,
-    /// Rules as they were judged of logical disks, by pack and rule.
+    /// Rules that were rewritten to logical disks, by pack and rule.
     pub stand_ins: HashMap<(usize, usize), Rule>,
     /// Tracks of the counters that affect the confidence of any verdict.
     pub confidence_tracks: BTreeMap<&'static str, usize>,
-    /// Bytes a second of cgroups by device (`path@sda`): their tracks.
+    /// Tracks of the bytes per second of cgroups, by cgroup and device (`path@sda`).
     pub cgroup_tracks: BTreeMap<String, Vec<usize>>,
-    /// The log has pressure stall information.
+    /// True where the log has pressure stall information.
     pub has_pressure: bool,
     /// Number of states dropped because their instances were gone.
     pub forgotten: u64,
+    /// Number of states from which vanished instances are looked for again.
     prune_at: usize,
 }
 
 /// Number of states from which those of vanished instances are dropped.
-const MAX_STREAMS: usize = 16_384;
+const MAX_PROGRESS_STATES: usize = 16_384;
 
-/// Largest number of tracks followed for trends; each takes up to 16 KiB.
+/// Largest number of tracks with buckets for trends; each takes up to 16 KiB.
 const MAX_TREND_TRACKS: usize = 2048;
 
 impl States {
@@ -80,53 +82,53 @@ impl States {
         States { rules, ..States::default() }
     }
 
-    /// Index of a rule's progress at a scope; `fresh` creates it where there is none.
-    pub fn stream_index(&mut self, key: (usize, usize, String), fresh: impl FnOnce() -> RuleProgress) -> usize {
-        if let Some(&stream) = self.stream_of.get(&key) {
-            return stream;
+    /// Index of a rule's progress at a scope; `create` makes it where there is none.
+    pub fn progress_index(&mut self, key: (usize, usize, String), create: impl FnOnce() -> RuleProgress) -> usize {
+        if let Some(&index) = self.progress_indices.get(&key) {
+            return index;
         }
-        self.streams.push(fresh());
-        self.stream_of.insert(key, self.streams.len() - 1);
-        self.streams.len() - 1
+        self.progress.push(create());
+        self.progress_indices.insert(key, self.progress.len() - 1);
+        self.progress.len() - 1
     }
 
     /// Drops states of vanished instances that never held, once there are many. Programs compiled before become
-    /// invalid, because indices change. `present` is true for instances of the schema.
-    pub fn forget_gone_streams(&mut self, present: impl Fn(&str) -> bool) {
-        if self.streams.len() < self.prune_at.max(MAX_STREAMS) {
+    /// invalid, because indices change. `is_present` is true for instances of the schema.
+    pub fn forget_gone_instances(&mut self, is_present: impl Fn(&str) -> bool) {
+        if self.progress.len() < self.prune_at.max(MAX_PROGRESS_STATES) {
             return;
         }
-        let mut gone: Vec<usize> = (0..self.streams.len())
-            .filter(|&s| !self.streams[s].instance.is_empty() && !present(&self.streams[s].instance))
+        let mut gone: Vec<usize> = (0..self.progress.len())
+            .filter(|&index| !self.progress[index].instance.is_empty() && !is_present(&self.progress[index].instance))
             .collect();
         // those that held longest stay, up to a quarter of the limit
-        gone.sort_by_key(|&s| self.streams[s].held_ns);
-        let held = gone.iter().filter(|&&s| self.streams[s].held_ns > 0).count();
-        gone.truncate(gone.len() - held.min(MAX_STREAMS / 4));
+        gone.sort_by_key(|&s| self.progress[s].held_ns);
+        let held = gone.iter().filter(|&&s| self.progress[s].held_ns > 0).count();
+        gone.truncate(gone.len() - held.min(MAX_PROGRESS_STATES / 4));
         let gone: BTreeSet<usize> = gone.into_iter().collect();
         self.forgotten += gone.len() as u64;
-        self.drop_streams(&gone);
+        self.drop_progress(&gone);
         self.drop_tracks();
-        self.prune_at = 2 * self.streams.len();
+        self.prune_at = 2 * self.progress.len();
     }
 
-    fn drop_streams(&mut self, gone: &BTreeSet<usize>) {
-        let new_indices = retain_by_index(&mut self.streams, |index| !gone.contains(&index));
-        self.stream_of.retain(|_, stream| !gone.contains(stream));
-        self.stream_of.values_mut().for_each(|stream| new_indices.update(stream));
+    fn drop_progress(&mut self, gone: &BTreeSet<usize>) {
+        let new_indices = retain_by_index(&mut self.progress, |index| !gone.contains(&index));
+        self.progress_indices.retain(|_, index| !gone.contains(index));
+        self.progress_indices.values_mut().for_each(|index| new_indices.update(index));
     }
 
     /// Drops the tracks that no state uses any more.
     fn drop_tracks(&mut self) {
-        let conditions = self.streams.iter().flat_map(|s| &s.conditions);
-        let mut wanted: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
-        wanted.extend(self.confidence_tracks.values());
-        wanted.extend(self.cgroup_tracks.values().flatten());
-        let new_indices = retain_by_index(&mut self.tracks, |index| wanted.contains(&index));
-        self.track_of.retain(|_, track| wanted.contains(track));
+        let conditions = self.progress.iter().flat_map(|s| &s.conditions);
+        let mut used: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
+        used.extend(self.confidence_tracks.values());
+        used.extend(self.cgroup_tracks.values().flatten());
+        let new_indices = retain_by_index(&mut self.tracks, |index| used.contains(&index));
+        self.track_of.retain(|_, track| used.contains(track));
         self.track_of.values_mut().for_each(|track| new_indices.update(track));
         let renumber = |track: &mut usize| new_indices.update(track);
-        for condition in self.streams.iter_mut().flat_map(|s| &mut s.conditions) {
+        for condition in self.progress.iter_mut().flat_map(|s| &mut s.conditions) {
             condition.track.iter_mut().chain(&mut condition.limit_track).for_each(renumber);
         }
         self.confidence_tracks.values_mut().chain(self.cgroup_tracks.values_mut().flatten()).for_each(renumber);
@@ -137,8 +139,8 @@ impl States {
         if let Some(&track) = self.track_of.get(key) {
             return track;
         }
-        let followed = self.tracks.len() < MAX_TREND_TRACKS;
-        self.tracks.push(BucketTrack::new(followed));
+        let has_trends = self.tracks.len() < MAX_TREND_TRACKS;
+        self.tracks.push(BucketTrack::new(has_trends));
         self.track_of.insert(key.to_owned(), self.tracks.len() - 1);
         self.tracks.len() - 1
     }
@@ -154,16 +156,18 @@ impl States {
     }
 }
 
-/// Indices of the entries that a list kept, by their index before.
+/// New indices of the entries of a list after some were dropped.
 struct NewIndices {
-    of: Vec<Option<usize>>,
+    /// By old index; `None` for a dropped entry.
+    new: Vec<Option<usize>>,
+    /// Number of entries that were kept.
     kept: usize,
 }
 
 impl NewIndices {
     /// Replaces the index of a kept entry by its new one.
     fn update(&self, index: &mut usize) {
-        let new = self.of[*index];
+        let new = self.new[*index];
         assert!(new.is_some_and(|new| new < self.kept), "entry {index} is still used but was dropped");
         *index = new.unwrap_or_default();
     }
@@ -171,17 +175,17 @@ impl NewIndices {
 
 /// Keeps the entries whose index `is_kept` accepts.
 fn retain_by_index<T>(list: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) -> NewIndices {
-    let mut new = NewIndices { of: vec![None; list.len()], kept: 0 };
+    let mut indices = NewIndices { new: vec![None; list.len()], kept: 0 };
     let mut index = 0;
     list.retain(|_| {
         let keep = is_kept(index);
         if keep {
-            new.of[index] = Some(new.kept);
-            new.kept += 1;
+            indices.new[index] = Some(indices.kept);
+            indices.kept += 1;
         }
         index += 1;
         keep
     });
-    assert_eq!(list.len(), new.kept, "each kept entry has one index");
-    new
+    assert_eq!(list.len(), indices.kept, "each kept entry has one index");
+    indices
 }

@@ -23,9 +23,15 @@ const SERIES_POINTS: usize = 60;
 const DAY_S: f64 = 86_400.0;
 /// A crossing further in the future than this many windows is not reported as important.
 const MAX_HORIZON_WINDOWS: f64 = 10.0;
+/// Smallest change that is worth showing, as a share of the quantity's level. Our choice, as the two that follow.
+const MIN_CHANGE_OF_LEVEL: f64 = 0.2;
+/// The same as a share of the limit or of the distance from it.
+const MIN_CHANGE_OF_SCALE: f64 = 0.1;
+/// Smallest share of the variance that a rhythm worth showing explains.
+const MIN_RHYTHM_SHARE: f64 = 0.3;
 
-/// Finds all trends of a pack, important ones first, and the number of tests that significance is adjusted for. Empty
-/// for windows under an hour.
+/// Finds all trends of a pack, important ones first, and the number of tests for which the p-values are adjusted. There
+/// are none for windows under an hour.
 pub(crate) fn find_trends(observed: &Observation, pack: usize) -> (Vec<Trend>, usize) {
     if !is_long_enough((observed.window.from_ns, observed.window.to_ns)) {
         return (Vec::new(), 0);
@@ -33,17 +39,18 @@ pub(crate) fn find_trends(observed: &Observation, pack: usize) -> (Vec<Trend>, u
     let subjects = trend_subjects(observed, pack);
     let found: Vec<(&TrendSubject<'_>, SeriesAnalysis)> =
         subjects.iter().filter_map(|s| Some((s, SeriesAnalysis::analyze_series(&s.filled)?))).collect();
-    let mut chances = Vec::new();
+    let mut p_values = Vec::new();
+    // for each series, the position of its first p-value
     let mut starts = Vec::new();
     for (_, analysis) in &found {
-        starts.push(chances.len());
+        starts.push(p_values.len());
         let line = analysis.line.as_ref().map_or(f64::NAN, |l| l.p_value);
         let step = analysis.step.as_ref().map_or(f64::NAN, |s| s.p_value);
-        chances.extend([line, step]);
-        chances.extend(analysis.rhythms.iter().map(|r| r.p_value));
+        p_values.extend([line, step]);
+        p_values.extend(analysis.rhythms.iter().map(|r| r.p_value));
     }
-    let test_count = chances.iter().filter(|c| !c.is_nan()).count();
-    let adjusted = multiple_tests::adjust_by_holm(&chances);
+    let test_count = p_values.iter().filter(|p_value| !p_value.is_nan()).count();
+    let adjusted = multiple_tests::adjust_by_holm(&p_values);
     let mut list: Vec<Trend> = found
         .iter()
         .zip(&starts)
@@ -57,10 +64,10 @@ pub(crate) fn find_trends(observed: &Observation, pack: usize) -> (Vec<Trend>, u
 
 /// Builds one trend; `adjusted` begins with the adjusted p-values of its line, its step and its rhythms.
 fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: &[f64], window: (i64, i64)) -> Trend {
-    let significance = |index: usize| if adjusted[index].is_nan() { 1.0 } else { adjusted[index] };
-    let (of_line, of_step) = (significance(0), significance(1));
+    let p_value = |index: usize| if adjusted[index].is_nan() { 1.0 } else { adjusted[index] };
+    let (line_p_value, step_p_value) = (p_value(0), p_value(1));
     let shape = match analysis.best_model() {
-        _ if of_line.min(of_step) >= ERROR_RATE => TrendShape::Flat,
+        _ if line_p_value.min(step_p_value) >= ERROR_RATE => TrendShape::Flat,
         SeriesModel::Line => TrendShape::Line,
         SeriesModel::Step => TrendShape::Step,
     };
@@ -73,7 +80,7 @@ fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: 
     };
     let slope = line.map_or(0.0, |l| l.slope);
     let judged = subject.next_condition(now, slope);
-    let finite = |v: f64| Some(v * DAY_S).filter(|v| v.is_finite());
+    let finite_per_day = |v: f64| Some(v * DAY_S).filter(|v| v.is_finite());
     let interval = line.map_or((0.0, 0.0), |l| l.slope_interval);
     let rhythms = significant_rhythms(analysis, adjusted);
     let mut trend = Trend {
@@ -89,13 +96,13 @@ fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: 
         shape,
         now,
         slope_per_day: slope * DAY_S,
-        slope_low: finite(interval.0),
-        slope_high: finite(interval.1),
-        slope_significance: of_line,
+        slope_low: finite_per_day(interval.0),
+        slope_high: finite_per_day(interval.1),
+        slope_significance: line_p_value,
         crosses: None,
         crosses_earliest: None,
         crosses_latest: None,
-        step: significant_step(analysis, shape, of_step),
+        step: significant_step(analysis, shape, step_p_value),
         rhythm: rhythms.first().cloned(),
         rhythms,
         matters: false,
@@ -109,21 +116,23 @@ fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: 
     trend
 }
 
-fn significant_step(analysis: &SeriesAnalysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
+/// The step, where it describes the series best.
+fn significant_step(analysis: &SeriesAnalysis, shape: TrendShape, p_value: f64) -> Option<TrendStep> {
     let step = analysis.step.as_ref().filter(|_| shape == TrendShape::Step)?;
     let time = format_rfc3339(analysis.time_ns(step.time_s)?);
-    Some(TrendStep { time, before: step.before, after: step.after, significance })
+    Some(TrendStep { time, before: step.before, after: step.after, significance: p_value })
 }
 
-/// The significant rhythms, those that explain most first.
+/// The significant rhythms, those that explain most first; `adjusted` begins as in [`build_trend`].
 fn significant_rhythms(analysis: &SeriesAnalysis, adjusted: &[f64]) -> Vec<TrendRhythm> {
-    let each = analysis.rhythms.iter().zip(&adjusted[2..]).filter(|(_, chance)| **chance < ERROR_RATE);
-    let mut list: Vec<TrendRhythm> = each.filter_map(|(r, chance)| describe_rhythm(analysis, r, *chance)).collect();
+    let significant = analysis.rhythms.iter().zip(&adjusted[2..]).filter(|(_, p_value)| **p_value < ERROR_RATE);
+    let mut list: Vec<TrendRhythm> =
+        significant.filter_map(|(r, p_value)| describe_rhythm(analysis, r, *p_value)).collect();
     list.sort_by(|a, b| b.share.total_cmp(&a.share));
     list
 }
 
-fn describe_rhythm(analysis: &SeriesAnalysis, rhythm: &Rhythm, significance: f64) -> Option<TrendRhythm> {
+fn describe_rhythm(analysis: &SeriesAnalysis, rhythm: &Rhythm, p_value: f64) -> Option<TrendRhythm> {
     const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
     let (peak_s, period_s) = (rhythm.peak_s(), rhythm.period.seconds());
     let (period, peak) = match rhythm.period {
@@ -138,7 +147,7 @@ fn describe_rhythm(analysis: &SeriesAnalysis, rhythm: &Rhythm, significance: f64
     let known = || rhythm.profile.iter().copied().filter(|v| !v.is_nan());
     let swing = known().fold(f64::NEG_INFINITY, f64::max) - known().fold(f64::INFINITY, f64::min);
     let times = analysis.span_s() / period_s;
-    Some(TrendRhythm { period, period_s, times, share: rhythm.share, peak, swing, significance })
+    Some(TrendRhythm { period, period_s, times, share: rhythm.share, peak, swing, significance: p_value })
 }
 
 /// Sets when the limit is crossed. After a step there is no line to extrapolate, and a value that is already beyond the
@@ -166,19 +175,23 @@ fn is_worth_showing(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Serie
     }
     // a change is large relative to the limit or to the distance from it
     let scale = judged.limit.abs().max((judged.limit - analysis.mean).abs());
-    let large = |change: f64, of: f64| change.abs() >= 0.2 * of.abs() && change.abs() >= 0.1 * scale;
+    let is_large = |change: f64, level: f64| {
+        change.abs() >= MIN_CHANGE_OF_LEVEL * level.abs() && change.abs() >= MIN_CHANGE_OF_SCALE * scale
+    };
     match trend.shape {
         TrendShape::Line => {
-            let soon = analysis.end_s() + MAX_HORIZON_WINDOWS * analysis.span_s();
-            let line_at = analysis.line.as_ref().map(|l| l.limit_crossing(judged.limit, analysis.end_s()));
-            let crosses = line_at.and_then(|c| c.time_s).is_some_and(|second| second <= soon);
+            let horizon_s = analysis.end_s() + MAX_HORIZON_WINDOWS * analysis.span_s();
+            let crossing = analysis.line.as_ref().map(|l| l.limit_crossing(judged.limit, analysis.end_s()));
+            let crosses_soon = crossing.and_then(|c| c.time_s).is_some_and(|second| second <= horizon_s);
             let change = trend.slope_per_day / DAY_S * analysis.span_s();
-            (trend.crosses.is_some() && crosses) || large(change, analysis.mean)
+            (trend.crosses.is_some() && crosses_soon) || is_large(change, analysis.mean)
         }
         TrendShape::Step => {
-            trend.step.as_ref().is_some_and(|s| large(s.after - s.before, s.before.abs().max(s.after.abs())))
+            trend.step.as_ref().is_some_and(|s| is_large(s.after - s.before, s.before.abs().max(s.after.abs())))
         }
-        TrendShape::Flat => trend.rhythm.as_ref().is_some_and(|r| r.share >= 0.3 && large(r.swing, analysis.mean)),
+        TrendShape::Flat => {
+            trend.rhythm.as_ref().is_some_and(|r| r.share >= MIN_RHYTHM_SHARE && is_large(r.swing, analysis.mean))
+        }
     }
 }
 
@@ -188,8 +201,8 @@ fn series_parts(analysis: &SeriesAnalysis, (from_ns, to_ns): (i64, i64)) -> Vec<
     let span = to_ns as f64 - from_ns as f64;
     for p in &analysis.points {
         let Some(time_ns) = analysis.time_ns(p.time_s) else { continue };
-        let place = ((time_ns as f64 - from_ns as f64) / span * SERIES_POINTS as f64).max(0.0) as usize;
-        let part = &mut parts[place.min(SERIES_POINTS - 1)];
+        let index = ((time_ns as f64 - from_ns as f64) / span * SERIES_POINTS as f64).max(0.0) as usize;
+        let part = &mut parts[index.min(SERIES_POINTS - 1)];
         *part = (part.0 + p.value * p.weight, part.1 + p.weight);
     }
     parts.into_iter().map(|(product, weight)| (weight > 0.0).then(|| product / weight)).collect()

@@ -1,13 +1,13 @@
-//! Analysis of one series: rhythms, then a line or a step in the remainder.
+//! Analysis of one series: its rhythms, then a line or a step in what the rhythms leave.
 
 use diskwright_statistics::{LineFit, Rhythm, StepFit, WeightedPoint, blocks, rhythm, step};
 
 use crate::sums::BucketPoint;
 
-/// Smallest number of points of a series that is analysed: with fewer, autocorrelated noise cannot be distinguished
+/// Smallest number of points of a series that is analyzed: with fewer, autocorrelated noise cannot be distinguished
 /// from a trend.
 pub(crate) const MIN_POINTS: usize = 48;
-/// Midnight at the start of a Monday, nanoseconds since 1970.
+/// The first Monday of 1970 at midnight, nanoseconds since 1970.
 const MONDAY_NS: i64 = 4 * 86_400_000_000_000;
 const WEEK_NS: i64 = 604_800_000_000_000;
 /// A rhythm with a p-value below this is subtracted before lines and steps are fitted.
@@ -34,7 +34,7 @@ pub(crate) enum SeriesModel {
 }
 
 impl SeriesAnalysis {
-    /// Analyses a series; `None` where there are too few points.
+    /// Analyzes a series; `None` where there are too few points.
     pub fn analyze_series(filled: &[BucketPoint]) -> Option<SeriesAnalysis> {
         if filled.len() < MIN_POINTS {
             return None;
@@ -66,7 +66,7 @@ impl SeriesAnalysis {
         Some(SeriesAnalysis { points: original, origin_ns, mean, line, step, rhythms })
     }
 
-    /// The model that leaves less unexplained. A step fits a third parameter, its place, and must be better by the
+    /// The model that leaves less unexplained. A step has a third parameter, its time, so it must be better by the
     /// Bayesian information criterion (Schwarz, Annals of Statistics 6, 1978).
     pub fn best_model(&self) -> SeriesModel {
         let (Some(line), Some(step)) = (&self.line, &self.step) else { return SeriesModel::Line };
@@ -75,8 +75,8 @@ impl SeriesAnalysis {
     }
 
     /// Converts a time on the points' clock to nanoseconds since 1970; `None` where it is out of range.
-    pub fn time_ns(&self, at_s: f64) -> Option<i64> {
-        let ns = self.origin_ns as f64 + at_s * 1e9;
+    pub fn time_ns(&self, time_s: f64) -> Option<i64> {
+        let ns = self.origin_ns as f64 + time_s * 1e9;
         // the year 2200
         (ns.is_finite() && ns.abs() < 7.26e18).then_some(ns as i64)
     }
@@ -86,15 +86,15 @@ impl SeriesAnalysis {
         self.points.last().map_or(0.0, |p| p.time_s)
     }
 
-    /// Length from the first to the last point.
+    /// Time from the first to the last point, seconds.
     pub fn span_s(&self) -> f64 {
         self.end_s() - self.points.first().map_or(0.0, |p| p.time_s)
     }
 }
 
-/// Median distance of neighbouring points.
+/// Median time between neighboring points, seconds.
 fn median_spacing_s(points: &[WeightedPoint]) -> f64 {
-    let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].time_s - w[0].time_s).collect();
-    apart.sort_unstable_by(f64::total_cmp);
-    apart.get(apart.len() / 2).copied().unwrap_or(0.0)
+    let mut spacings: Vec<f64> = points.windows(2).map(|w| w[1].time_s - w[0].time_s).collect();
+    spacings.sort_unstable_by(f64::total_cmp);
+    spacings.get(spacings.len() / 2).copied().unwrap_or(0.0)
 }

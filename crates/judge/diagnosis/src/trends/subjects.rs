@@ -14,7 +14,7 @@ pub(crate) struct TrendCondition<'a> {
     pub condition: &'a Condition,
     /// The limit; where it is a counter, its mean over the window.
     pub limit: f64,
-    /// It is the leading condition of its rule: the first of `all`, or one of `any` where there is no `all`.
+    /// True for the leading condition of its rule: the first of `all`, or any of `any` where there is no `all`.
     pub is_leading: bool,
 }
 
@@ -33,19 +33,20 @@ impl TrendCondition<'_> {
 /// A quantity at an instance, with all conditions on it.
 pub(crate) struct TrendSubject<'a> {
     pub instance: String,
+    /// The quantity over time.
     pub filled: Vec<BucketPoint>,
     judged: Vec<TrendCondition<'a>>,
 }
 
 impl<'a> TrendSubject<'a> {
-    /// The condition to report: preferably one that the slope leads to, that is not reached, that leads its rule and
-    /// whose rule has a weight; of these the nearest limit.
+    /// The condition to report. Preferred are conditions to whose limit the slope leads, then those that do not hold
+    /// yet, those that lead their rule, and those whose rule has a weight; among equals, the nearest limit.
     pub fn next_condition(&self, now: f64, slope: f64) -> &TrendCondition<'a> {
-        let worth =
+        let preference =
             |j: &TrendCondition<'_>| (j.leads_to_limit(now, slope), !j.holds(now), j.is_leading, j.rule.weight > 0.0);
         let better = |a: &&TrendCondition<'_>, b: &&TrendCondition<'_>| {
             let nearer = (b.limit - now).abs().total_cmp(&(a.limit - now).abs());
-            worth(a).cmp(&worth(b)).then(nearer)
+            preference(a).cmp(&preference(b)).then(nearer)
         };
         // `judged` is never empty; reversed, because `max_by` returns the last of equals
         self.judged.iter().rev().max_by(better).unwrap_or(&self.judged[0])
@@ -55,24 +56,25 @@ impl<'a> TrendSubject<'a> {
 /// The quantities that a pack's rules judge at each tick, each once.
 pub(crate) fn trend_subjects(observed: &Observation, pack: usize) -> Vec<TrendSubject<'_>> {
     let mut by_track: BTreeMap<usize, (Option<&str>, Vec<TrendCondition<'_>>)> = BTreeMap::new();
-    for stream in observed.states.streams.iter().filter(|s| s.pack == pack) {
-        let rule = observed.rule_for_stream(stream);
+    for progress in observed.states.progress.iter().filter(|s| s.pack == pack) {
+        let rule = observed.rule_for_progress(progress);
         for (index, condition) in rule.conditions().enumerate() {
-            let state = &stream.conditions[index];
+            let state = &progress.conditions[index];
             // an amount per tick depends on the tick's length, which may change
-            let of_ticks = condition.over == ConditionSpan::Tick && !condition.is_window_value() && !state.adds_up;
-            let track = state.track.filter(|_| of_ticks);
+            let is_judged_by_tick =
+                condition.over == ConditionSpan::Tick && !condition.is_window_value() && !state.adds_up;
+            let track = state.track.filter(|_| is_judged_by_tick);
             let (Some(track), Some(limit)) = (track, limit_value(observed, condition, state)) else {
                 continue;
             };
-            let own = condition.quantity.counter.object == rule.object;
+            let is_rules_object = condition.quantity.counter.object == rule.object;
             let (instance, judged) = by_track.entry(track).or_default();
-            if own {
-                *instance = Some(&stream.instance);
+            if is_rules_object {
+                *instance = Some(&progress.instance);
             }
-            let leads = index == 0 || rule.all.is_empty();
+            let is_leading = index == 0 || rule.all.is_empty();
             if !judged.iter().any(|j| j.rule.id == rule.id && j.condition == condition) {
-                judged.push(TrendCondition { rule, condition, limit, is_leading: leads });
+                judged.push(TrendCondition { rule, condition, limit, is_leading });
             }
         }
     }

@@ -28,15 +28,15 @@ pub struct Trend {
     pub limit: f64,
     /// `line`, `step` or `flat`: the shape that describes it best.
     pub shape: TrendShape,
-    /// The level at the window's end: of the line, since the step, or the mean.
+    /// The level at the end of the window: the line's value there, the mean since the step, or the mean of all.
     pub now: f64,
     /// Growth per day of the straight line.
     pub slope_per_day: f64,
-    /// Lower end of its 95 % interval; `null` where it is unknown.
+    /// Lower end of the slope's 95 % interval; `null` where it is unknown.
     pub slope_low: Option<f64>,
-    /// Upper end.
+    /// Upper end of that interval.
     pub slope_high: Option<f64>,
-    /// Probability that noise alone gives such a slope anywhere in the log.
+    /// P-value: the probability that noise alone gives such a slope anywhere in the log.
     pub slope_significance: f64,
     /// Time at which the line crosses the limit, RFC 3339; only for a `line`.
     pub crosses: Option<String>,
@@ -48,12 +48,11 @@ pub struct Trend {
     pub step: Option<TrendStep>,
     /// The rhythm that explains most, where there is one.
     pub rhythm: Option<TrendRhythm>,
-    /// All of them, those that explain most first.
+    /// All rhythms, those that explain most first.
     pub rhythms: Vec<TrendRhythm>,
-    /// Significant and large enough for the screen.
+    /// True if the trend is significant and large enough to be shown.
     pub matters: bool,
-    /// The quantity over the window in at most 60 points, `null` for a gap;
-    /// empty where nothing significant was found.
+    /// The quantity over the window in at most 60 points, `null` for a gap; empty where nothing significant was found.
     pub series: Vec<Option<f64>>,
 }
 
@@ -86,7 +85,7 @@ pub struct TrendStep {
     pub before: f64,
     /// Mean after it.
     pub after: f64,
-    /// Probability that noise alone gives such a step anywhere in the log.
+    /// P-value: the probability that noise alone gives such a step anywhere in the log.
     pub significance: f64,
 }
 
@@ -105,6 +104,6 @@ pub struct TrendRhythm {
     pub peak: String,
     /// Difference between its highest and its lowest part.
     pub swing: f64,
-    /// Probability that noise alone gives such a rhythm anywhere in the log.
+    /// P-value: the probability that noise alone gives such a rhythm anywhere in the log.
     pub significance: f64,
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use diskwright_results::result::{DirectionResult, RunResult, RunTimeline};
 
 use super::NamedResult;
-use super::sweep::{DIMENSIONS, Dimension, Sweep, find_sweeps};
+use super::sweep::{DIMENSIONS, Dimension, Sweep, SweepChart, find_sweeps};
 use crate::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use crate::svg::MAX_LINES;
 
@@ -18,24 +18,24 @@ pub fn result_charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
         if sweeps.is_empty() {
             continue;
         }
-        match dimension.id {
-            "size" => charts.extend([throughput_chart(dimension, &sweeps), rate_chart(dimension, &sweeps)]),
-            "writes" => charts.push(mixed_latency_chart(dimension, &sweeps)),
-            "stride" => charts.push(latency_chart(dimension, &sweeps)),
-            "from" => charts.push(throughput_chart(dimension, &sweeps)),
-            _ => charts.extend([rate_chart(dimension, &sweeps), latency_chart(dimension, &sweeps)]),
-        }
+        charts.extend(dimension.charts.iter().map(|chart| match chart {
+            SweepChart::Throughput => throughput_chart(dimension, &sweeps),
+            SweepChart::Rate => rate_chart(dimension, &sweeps),
+            SweepChart::Latency => latency_chart(dimension, &sweeps),
+            SweepChart::MixedLatency => mixed_latency_chart(dimension, &sweeps),
+        }));
     }
     charts.extend(percentile_chart(results));
     charts.extend(timeline_charts(results));
     charts
 }
 
-fn make_axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
-    Axis { words: words.into(), unit: unit.into(), scale }
+/// Makes an axis. The label of a y axis begins a sentence, so it has a capital letter; that of an x axis follows "by".
+fn make_axis(label: &str, unit: &str, scale: AxisScale) -> Axis {
+    Axis { words: label.into(), unit: unit.into(), scale }
 }
 
-/// A quantity's word in the name of a line, and the function that reads it from a run.
+/// A quantity: its word in the name of a line (may be empty), and the function that reads it from a run.
 type ChartQuantity<'a> = (&'a str, fn(&RunResult) -> Option<f64>);
 
 /// Makes a chart with a line for each sweep and quantity.
@@ -49,14 +49,13 @@ fn sweep_chart(
     let mut lines = Vec::new();
     for sweep in sweeps {
         for (word, quantity) in quantities {
-            let words = [sweep.name.as_str(), *word].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
-            lines.push(ChartCurve { name: words.join(", "), points: sweep.curve_points(quantity) });
+            let name_parts = [sweep.name.as_str(), *word].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
+            lines.push(ChartCurve { name: name_parts.join(", "), points: sweep.curve_points(quantity) });
         }
     }
     lines.retain(|l| !l.points.is_empty());
-    let x = make_axis(dimension.words, dimension.unit, dimension.scale);
-    let by = dimension.words.split(',').next().unwrap_or_default();
-    Curves { title: format!("{title} by {by}"), x, y, lines }
+    let x = make_axis(dimension.axis_label.unwrap_or(dimension.words), dimension.unit, dimension.scale);
+    Curves { title: format!("{title} by {}", dimension.words), x, y, lines }
 }
 
 fn throughput_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
@@ -72,15 +71,14 @@ fn rate_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
 fn latency_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
     let y = make_axis("Latency", "s", AxisScale::Log);
     let mean: ChartQuantity<'_> = ("mean", |r| r.latency_s.mean);
-    let tail: ChartQuantity<'_> = ("99 %", |r| r.latency_s.p99);
     // two lines per sweep, as long as the lines can be distinguished
-    let quantities: &[ChartQuantity<'_>] = if 2 * sweeps.len() <= MAX_LINES { &[mean, tail] } else { &[tail] };
-    let title = if quantities.len() > 1 { "Latency" } else { "99 % latency" };
-    let mut chart = sweep_chart(title, y, dimension, sweeps, quantities);
-    if quantities.len() == 1 {
-        chart.lines.iter_mut().for_each(|l| l.name = l.name.replace(", 99 %", ""));
+    let shows_mean = 2 * sweeps.len() <= MAX_LINES;
+    let tail: ChartQuantity<'_> = (if shows_mean { "99 %" } else { "" }, |r| r.latency_s.p99);
+    if shows_mean {
+        sweep_chart("Latency", y, dimension, sweeps, &[mean, tail])
+    } else {
+        sweep_chart("99 % latency", y, dimension, sweeps, &[tail])
     }
-    chart
 }
 
 fn mixed_latency_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
@@ -91,11 +89,15 @@ fn mixed_latency_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
     sweep_chart("99 % latency", y, dimension, sweeps, &[("reads", |r| tail(r.reads)), ("writes", |r| tail(r.writes))])
 }
 
-/// Returns the names of wanted runs, each once, at most `max_count` of them, evenly spaced.
-fn pick_run_names(results: &[NamedResult<'_>], max_count: usize, wanted: impl Fn(&RunResult) -> bool) -> Vec<String> {
-    let (mut names, mut known) = (Vec::new(), BTreeSet::new());
-    for run in results.iter().flat_map(|r| &r.document.runs).filter(|r| wanted(r)) {
-        if known.insert(run.name.as_str()) {
+/// Returns the names of the runs for which `is_wanted` returns true, each once; at most `max_count`, evenly spaced.
+fn pick_run_names(
+    results: &[NamedResult<'_>],
+    max_count: usize,
+    is_wanted: impl Fn(&RunResult) -> bool,
+) -> Vec<String> {
+    let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
+    for run in results.iter().flat_map(|r| &r.document.runs).filter(|r| is_wanted(r)) {
+        if seen.insert(run.name.as_str()) {
             names.push(run.name.clone());
         }
     }
@@ -108,8 +110,8 @@ fn pick_run_names(results: &[NamedResult<'_>], max_count: usize, wanted: impl Fn
 }
 
 /// Returns the name of a run's line, with the name of the result if there are several.
-fn run_label(run: &str, result: &NamedResult<'_>, several: bool) -> String {
-    if several { format!("{run} {}", result.name) } else { run.to_owned() }
+fn run_label(run: &str, result: &NamedResult<'_>, has_several_results: bool) -> String {
+    if has_several_results { format!("{run} {}", result.name) } else { run.to_owned() }
 }
 
 /// Charts latency by share of requests; of repeated runs the first is drawn.
@@ -128,7 +130,7 @@ fn percentile_chart(results: &[NamedResult<'_>]) -> Option<Curves> {
     (!lines.is_empty()).then(|| Curves { title: "Latency by percentile".into(), x, y, lines })
 }
 
-/// Largest number of runs for which all are drawn over time; of more runs, only
+/// Largest number of runs that are all drawn over time. If there are more, only
 /// those without steady state are drawn.
 const MAX_TIMELINE_RUNS: usize = 3;
 
@@ -136,15 +138,16 @@ type TimelineQuantity = fn(&RunTimeline) -> Vec<Option<f64>>;
 
 /// Charts request rate and longest latency over the time of a run.
 fn timeline_charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
-    let all = pick_run_names(results, usize::MAX, |_| true).len();
-    let wanted = |r: &RunResult| r.timeline.is_some() && (all <= MAX_TIMELINE_RUNS || r.steady == Some(false));
-    let names = pick_run_names(results, (MAX_LINES / results.len().max(1)).max(1), wanted);
+    let run_count = pick_run_names(results, usize::MAX, |_| true).len();
+    let draws_all = run_count <= MAX_TIMELINE_RUNS;
+    let is_wanted = |r: &RunResult| r.timeline.is_some() && (draws_all || r.steady == Some(false));
+    let names = pick_run_names(results, (MAX_LINES / results.len().max(1)).max(1), is_wanted);
     let mut charts = Vec::new();
     let quantities: [(&str, &str, AxisScale, TimelineQuantity); 2] = [
         ("Requests per second", "per_s", AxisScale::Linear, |c| c.requests_per_s.iter().map(|v| Some(*v)).collect()),
         ("Longest latency", "s", AxisScale::Log, |c| c.max_s.clone()),
     ];
-    for (words, unit, scale, extract) in quantities {
+    for (label, unit, scale, extract) in quantities {
         let mut lines = Vec::new();
         for name in &names {
             for result in results {
@@ -157,12 +160,12 @@ fn timeline_charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
             }
         }
         let x = make_axis("time since the measurement began", "s", AxisScale::Linear);
-        let settled = if all > MAX_TIMELINE_RUNS { ", runs without steady state" } else { "" };
+        let unsteady_note = if draws_all { "" } else { ", runs without steady state" };
         if !lines.is_empty() {
             charts.push(Curves {
-                title: format!("{words} over time{settled}"),
+                title: format!("{label} over time{unsteady_note}"),
                 x,
-                y: make_axis(words, unit, scale),
+                y: make_axis(label, unit, scale),
                 lines,
             });
         }

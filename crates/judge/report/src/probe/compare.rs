@@ -43,7 +43,7 @@ fn format_ratio(row: &ResultRow) -> String {
 fn verdict_word(row: &ResultRow) -> &'static str {
     match (row.noise, row.better) {
         (Some(true), _) => "noise",
-        // the sentence says so once
+        // the sentence already says that the noise is unknown
         (None, _) => "",
         (Some(false), true) => "better",
         (Some(false), false) => "worse",
@@ -62,8 +62,8 @@ fn comparison_remarks(comparison: &ResultComparison) -> Vec<String> {
             "{} judged; noise alone would show any of them in fewer than 1 of 20 comparisons.",
             format_count(comparison.questions, "difference was", "differences were")
         ));
-        let few = |side: &ResultSide| side.files.len() == 1;
-        if few(&comparison.before) || few(&comparison.after) {
+        let has_one_file = |side: &ResultSide| side.files.len() == 1;
+        if has_one_file(&comparison.before) || has_one_file(&comparison.after) {
             remarks.push(
                 "Noise is measured among the repeats of one file and does not include changes from day to day. Give \
                  several files per side (A1 A2 -- B1 B2) to include those."
@@ -82,11 +82,11 @@ fn comparison_remarks(comparison: &ResultComparison) -> Vec<String> {
         (&comparison.only_after, "Only in the second"),
         (&comparison.ended_early, "Not compared, because ended early"),
     ];
-    for (named, why) in left_out {
-        if !named.is_empty() {
-            let few: Vec<&str> = named.iter().take(5).map(|n| n.instance.as_str()).collect();
-            let more = if named.len() > 5 { format!(" and {} more", named.len() - 5) } else { String::new() };
-            remarks.push(format!("{why}: {}{more}.", few.join(", ")));
+    for (runs, heading) in left_out {
+        if !runs.is_empty() {
+            let names: Vec<&str> = runs.iter().take(5).map(|run| run.instance.as_str()).collect();
+            let more = if runs.len() > 5 { format!(" and {} more", runs.len() - 5) } else { String::new() };
+            remarks.push(format!("{heading}: {}{more}.", names.join(", ")));
         }
     }
     remarks
@@ -103,9 +103,9 @@ fn first_run_names(runs: &[String]) -> String {
     if runs.len() > 4 { format!("{shown} and {} more", runs.len() - 4) } else { shown }
 }
 
-/// Renders the answer for a terminal. Without `all`, differences within noise are
+/// Renders the answer for a terminal. Without `shows_all`, differences within noise are
 /// shown for the main quantities only.
-pub fn render_screen(comparison: &ResultComparison, all: bool, style: &Style) -> String {
+pub fn render_screen(comparison: &ResultComparison, shows_all: bool, style: &Style) -> String {
     let ink = match comparison.outcome {
         ResultOutcome::Helped => Ink::Good,
         ResultOutcome::Worse => Ink::Bad,
@@ -129,17 +129,17 @@ pub fn render_screen(comparison: &ResultComparison, all: bool, style: &Style) ->
     }
     push_wrapped(Ink::Dim, "");
     push_wrapped(ink, &comparison.sentence);
-    let before = [None].into_iter().chain(comparison.counters.iter().map(Some));
-    let is_shown = |(row, before): &(&ResultRow, Option<&ResultRow>)| {
-        let is_repeated = before.is_some_and(|before| repeats_request_rate(row, before));
-        all || row.noise == Some(false) && !is_repeated || MAIN_QUANTITIES.contains(&row.counter)
+    let previous_rows = [None].into_iter().chain(comparison.counters.iter().map(Some));
+    let is_shown = |(row, previous): &(&ResultRow, Option<&ResultRow>)| {
+        let is_repeated = previous.is_some_and(|previous| repeats_request_rate(row, previous));
+        shows_all || row.noise == Some(false) && !is_repeated || MAIN_QUANTITIES.contains(&row.counter)
     };
     let mut shown: Vec<&ResultRow> =
-        comparison.counters.iter().zip(before).filter(is_shown).map(|(row, _)| row).collect();
-    if !all && comparison.questions == 0 {
-        // without repeats nothing can be distinguished from noise: the largest differences are enough
-        let size = |r: &ResultRow| r.ratio.filter(|r| *r > 0.0).map_or(0.0, |r| r.ln().abs());
-        shown.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        comparison.counters.iter().zip(previous_rows).filter(is_shown).map(|(row, _)| row).collect();
+    if !shows_all && comparison.questions == 0 {
+        // without repeats nothing can be distinguished from noise: only the largest differences are shown
+        let change_size = |r: &ResultRow| r.ratio.filter(|r| *r > 0.0).map_or(0.0, |r| r.ln().abs());
+        shown.sort_by(|a, b| change_size(b).total_cmp(&change_size(a)));
         shown.truncate(MAX_UNJUDGED_ROWS);
     }
     if !shown.is_empty() {
@@ -148,9 +148,9 @@ pub fn render_screen(comparison: &ResultComparison, all: bool, style: &Style) ->
         out.push('\n');
     }
     let mut notes = comparison_remarks(comparison);
-    let left = comparison.counters.len() - shown.len();
-    if left > 0 {
-        notes.insert(0, format!("{}: --all shows them.", format_count(left, "figure more", "figures more")));
+    let hidden_count = comparison.counters.len() - shown.len();
+    if hidden_count > 0 {
+        notes.insert(0, format!("{}: --all shows them.", format_count(hidden_count, "figure more", "figures more")));
     }
     for line in wrap(&style.clean_text(&notes.join(" ")), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
@@ -175,11 +175,11 @@ fn build_table(shown: &[&ResultRow]) -> TextTable {
         table = table.with_column(title, Align::Right);
     }
     let mut table = table.with_column("", Align::Left);
-    let mut last = "";
+    let mut previous_name = "";
     for row in shown {
         // the name of a run is printed once
-        let name = if row.instance == last { "" } else { row.instance.as_str() };
-        last = &row.instance;
+        let name = if row.instance == previous_name { "" } else { row.instance.as_str() };
+        previous_name = &row.instance;
         let (before, after) = (format_estimate(&row.before, row.unit), format_estimate(&row.after, row.unit));
         table.add_row([
             name,

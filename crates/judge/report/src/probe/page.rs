@@ -110,10 +110,10 @@ fn facts_table(results: &[NamedResult<'_>], zone: &DisplayZone) -> Markup {
         ("Made by", |d| Some(format!("Diskwright {}", d.version))),
         ("Again", |d| Some(format!("`{}`", d.command.join(" ").replace('`', "'")))),
     ];
-    let begun = results.iter().map(|r| {
+    let start_times = results.iter().map(|r| {
         time::parse_rfc3339(&r.document.started).map_or_else(Markup::default, |t| zone.format_moment(t).render())
     });
-    let mut rows: Vec<Vec<Markup>> = vec![["Begun".render()].into_iter().chain(begun).collect()];
+    let mut rows: Vec<Vec<Markup>> = vec![["Begun".render()].into_iter().chain(start_times).collect()];
     for (name, extract) in facts {
         let cells: Vec<String> = results.iter().map(|r| extract(r.document).unwrap_or_default()).collect();
         if cells.iter().any(|c| !c.is_empty()) {
@@ -141,19 +141,21 @@ fn processor_text(document: &ProbeDocument) -> String {
 /// Renders charts, remarks and tables of the results of one suite.
 fn suite_section(page: &ProbePage<'_>, suite: &str, id: &str) -> Markup {
     let results: Vec<NamedResult<'_>> = page.results.iter().filter(|r| r.document.suite == suite).copied().collect();
-    let known = (page.suite)(suite);
-    let title = known.map_or_else(|| suite.to_owned(), |s| format!("{}: {}", s.id, s.title));
+    let description = (page.suite)(suite);
+    let title = description.map_or_else(|| suite.to_owned(), |s| format!("{}: {}", s.id, s.title));
     let heading = |result: &NamedResult<'_>, several: &str, single: &str| {
         if results.len() > 1 { format!("{}: {several}", result.name) } else { single.to_owned() }
     };
     let content = html! {
-        @if let Some(known) = known { p { (mark_code(known.explain)) } }
+        @if let Some(description) = description { p { (mark_code(description.explain)) } }
         (draw_charts(&result_charts(&results), id))
         @for result in results.iter().filter(|r| !r.document.remarks.is_empty()) {
             h3 { (heading(result, "what it shows", "What it shows")) }
             ul { @for remark in &result.document.remarks { li { (remark_words(remark)) } } }
         }
-        @if let Some(known) = known { p { b { "A good result:" } " " (mark_code(known.good_result)) } }
+        @if let Some(description) = description {
+            p { b { "A good result:" } " " (mark_code(description.good_result)) }
+        }
         @for result in &results {
             h3 { (heading(result, "run by run", "Run by run")) }
             (runs_table(result.document))
@@ -172,13 +174,13 @@ pub(super) fn draw_charts(charts: &[curves::Curves], id: &str) -> Markup {
 const MAX_TABLE_ROWS: usize = 500;
 
 fn runs_table(document: &ProbeDocument) -> Markup {
-    let moving = document.moving_bytes.map(|b| format!("Moving {}", ByteSize::capacity(b as f64)));
+    let moving_title = document.moving_bytes.map(|b| format!("Moving {}", ByteSize::capacity(b as f64)));
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
     titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
-    titles.extend(moving.as_deref());
-    // usually there are no remarks, and no column is needed
-    let remarked = document.runs.iter().any(|run| !run_remarks(run).is_empty());
-    titles.extend(remarked.then_some("Remarks"));
+    titles.extend(moving_title.as_deref());
+    // most results have no remarks and need no column for them
+    let has_remarks = document.runs.iter().any(|run| !run_remarks(run).is_empty());
+    titles.extend(has_remarks.then_some("Remarks"));
     let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| format_unbroken(v, unit)).render();
     let row = |run: &RunResult| {
         let latency = &run.latency_s;
@@ -192,8 +194,8 @@ fn runs_table(document: &ProbeDocument) -> Markup {
         cells.push(cell(run.cpu_s_per_request, "s"));
         cells.push(run.interrupts_per_request.map_or(String::new(), units::format_significant).render());
         cells.push(cell(run.bytes_per_interrupt, "bytes"));
-        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), format_duration).render()));
-        cells.extend(remarked.then(|| run_remarks(run).join(", ").render()));
+        cells.extend(moving_title.as_ref().map(|_| run.moving_s.map_or(String::new(), format_duration).render()));
+        cells.extend(has_remarks.then(|| run_remarks(run).join(", ").render()));
         cells
     };
     let rows: Vec<Vec<Markup>> = document.runs.iter().take(MAX_TABLE_ROWS).map(row).collect();
@@ -229,8 +231,8 @@ fn trust_list(results: &[NamedResult<'_>]) -> Markup {
     for result in results {
         let document = result.document;
         let prefix = if results.len() > 1 { format!("{}: ", result.name) } else { String::new() };
-        if let Some(because) = document.incomplete_reason.as_ref().filter(|_| !document.complete) {
-            items.push(format!("{prefix}some runs were skipped: {because}."));
+        if let Some(reason) = document.incomplete_reason.as_ref().filter(|_| !document.complete) {
+            items.push(format!("{prefix}some runs were skipped: {reason}."));
         }
         if document.buffered {
             items.push(format!(
@@ -258,15 +260,18 @@ fn trust_list(results: &[NamedResult<'_>]) -> Markup {
 /// Describes the run in which closed arrivals hid the most waiting requests; `None` if no run had a pause of more
 /// than 0.1 s.
 pub fn describe_hidden_requests(document: &ProbeDocument) -> Option<String> {
-    let hides = |r: &&RunResult| r.pace != "open" && r.longest_silence_s > 0.1;
-    let count = document.runs.iter().filter(hides).count();
-    let worst =
-        document.runs.iter().filter(hides).max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
+    let hides_requests = |r: &&RunResult| r.pace != "open" && r.longest_silence_s > 0.1;
+    let count = document.runs.iter().filter(hides_requests).count();
+    let worst = document
+        .runs
+        .iter()
+        .filter(hides_requests)
+        .max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
     let others = if count > 1 { format!(" (and {} more such runs)", count - 1) } else { String::new() };
     // with several workers, only the longest pause of one of them is known
     let subject = match worst.workers {
         0 | 1 => "no request completed".to_owned(),
-        lanes => format!("one of {lanes} workers had no completion"),
+        workers => format!("one of {workers} workers had no completion"),
     };
     Some(format!(
         "in {} {subject} for {}{others}: closed arrivals hide how long about {:.0} more requests would have waited",

@@ -6,8 +6,7 @@ use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_value;
 use diskwright_results::compare::estimate_from_values;
 use diskwright_results::document::ProbeDocument;
-use diskwright_results::facts::ScriptFormat;
-use diskwright_results::facts::SuiteText;
+use diskwright_results::facts::{ScriptFormat, SuiteText};
 use diskwright_results::result::RunResult;
 
 use super::page::{describe_hidden_requests, format_duration, run_remarks};
@@ -28,20 +27,20 @@ pub fn render_screen(suite: Option<SuiteText>, document: &ProbeDocument, style: 
         out += &fit_table(&costs, style);
     }
     out += &run_timelines(&groups, style);
-    let mut found = Vec::new();
+    let mut items = Vec::new();
     for remark in &document.remarks {
         let value = match (remark.value, &remark.unit) {
             (Some(value), Some(unit)) => format!("{}{}", format_value(value, unit), remark.separator()),
             _ => String::new(),
         };
-        found.push(format!("{value}{}", remark.text));
+        items.push(format!("{value}{}", remark.text));
     }
-    found.extend(describe_hidden_requests(document));
-    found.extend(engine_remarks(document));
-    if !found.is_empty() {
+    items.extend(describe_hidden_requests(document));
+    items.extend(engine_remarks(document));
+    if !items.is_empty() {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "What it shows"));
     }
-    for line in found.iter().flat_map(|text| indent_item(text, style)) {
+    for line in items.iter().flat_map(|text| indent_item(text, style)) {
         out += &format!("{line}\n");
     }
     let notes = document.script.iter().flat_map(|s| &s.notes);
@@ -54,8 +53,8 @@ pub fn render_screen(suite: Option<SuiteText>, document: &ProbeDocument, style: 
         }
     }
     let Some(suite) = suite else { return out };
-    let good = wrap(&style.clean_text(&format!("A good result: {}", suite.good_result)), style.width, 0);
-    out + &format!("\n{}\n", good.join("\n"))
+    let good_result = wrap(&style.clean_text(&format!("A good result: {}", suite.good_result)), style.width, 0);
+    out + &format!("\n{}\n", good_result.join("\n"))
 }
 
 /// Smallest lateness of the probe itself that is reported, as a share of the mean latency.
@@ -70,11 +69,12 @@ fn engine_remarks(document: &ProbeDocument) -> Vec<String> {
             messages.push(note.clone());
         }
     }
-    let share = |run: &&RunResult| {
-        let late = run.late_start_s.filter(|_| run.pace == "open")?.mean;
-        run.latency_s.mean.filter(|mean| late > MIN_LATE_SHARE * mean).map(|mean| late / mean)
+    let late_share = |run: &&RunResult| {
+        let late_s = run.late_start_s.filter(|_| run.pace == "open")?.mean;
+        run.latency_s.mean.filter(|mean| late_s > MIN_LATE_SHARE * mean).map(|mean| late_s / mean)
     };
-    let worst = document.runs.iter().filter_map(|run| share(&run).map(|s| (run, s))).max_by(|a, b| a.1.total_cmp(&b.1));
+    let late_runs = document.runs.iter().filter_map(|run| late_share(&run).map(|share| (run, share)));
+    let worst = late_runs.max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((run, share)) = worst {
         messages.push(format!(
             "in {} the probe itself started requests late, most likely because the processor was busy: {:.0} % of \
@@ -113,7 +113,7 @@ pub fn indent_item(words: &str, style: &Style) -> Vec<String> {
 /// Renders the head: suite or script, targets, and facts on the device.
 fn screen_head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style) -> String {
     let device = &document.device;
-    let words = [
+    let facts = [
         Some(device.name.clone()).filter(|n| !n.is_empty()),
         device.model.clone(),
         device.bytes.map(|b| ByteSize::capacity(b as f64).to_string()),
@@ -124,11 +124,11 @@ fn screen_head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style
         document.runs.first().map(|r| r.engine.clone()),
         document.buffered.then(|| "through the page cache".into()),
     ];
-    let words: Vec<String> = words.into_iter().flatten().collect();
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
     let title = style.paint(Ink::Bold, &style.clean_text(&run_title(suite, document)));
     let names: Vec<&str> = document.targets.iter().map(|t| t.name.as_str()).collect();
     let target = if names.is_empty() { document.target.clone() } else { names.join(", ") };
-    let target = wrap(&style.clean_text(&format!("{target} ({})", words.join(", "))), style.width, 0);
+    let target = wrap(&style.clean_text(&format!("{target} ({})", facts.join(", "))), style.width, 0);
     format!("{title}\n{}\n\n", style.paint(Ink::Dim, &target.join("\n")))
 }
 
@@ -180,14 +180,14 @@ fn number_column(
     groups: &[Vec<&RunResult>],
     title: &str,
     unit: &str,
-    goes: u32,
+    drop_priority: u32,
     quantity: ScreenQuantity,
 ) -> ScreenColumn {
     let cell = |runs: &Vec<&RunResult>| mean_value(runs, quantity).map_or("-".into(), |v| format_value(v, unit));
     ScreenColumn {
         title: title.into(),
         cells: groups.iter().map(cell).collect(),
-        drop_priority: goes,
+        drop_priority,
         kind: ScreenColumnKind::Number,
     }
 }
@@ -223,8 +223,8 @@ fn speed_columns(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn>
         number_column(groups, "bytes/s", "bytes_per_s", 0, |r| Some(r.bytes_per_s)),
     ];
     // the bar stands beside the figure that it shows
-    if let Some((by_bytes, bars)) = bar_column(groups, style) {
-        columns.insert(if by_bytes { 3 } else { 2 }, bars);
+    if let Some((shows_bytes, bars)) = bar_column(groups, style) {
+        columns.insert(if shows_bytes { 3 } else { 2 }, bars);
     }
     columns.extend([
         number_column(groups, "mean", "s", 0, |r| r.latency_s.mean),
@@ -279,28 +279,28 @@ const BAR_COLUMNS: usize = 10;
 /// are fewer than three runs to compare.
 fn bar_column(groups: &[Vec<&RunResult>], style: &Style) -> Option<(bool, ScreenColumn)> {
     let sizes: Vec<f64> = groups.iter().filter_map(|runs| Some(runs.first()?.size_bytes)).collect();
-    let by_bytes = sizes.windows(2).any(|w| w[0] != w[1]);
-    let quantity: ScreenQuantity = if by_bytes { |r| Some(r.bytes_per_s) } else { |r| Some(r.requests_per_s) };
+    let shows_bytes = sizes.windows(2).any(|w| w[0] != w[1]);
+    let quantity: ScreenQuantity = if shows_bytes { |r| Some(r.bytes_per_s) } else { |r| Some(r.requests_per_s) };
     let heights: Vec<f64> = groups.iter().map(|runs| mean_value(runs, quantity).unwrap_or(0.0)).collect();
     let max_value = heights.iter().copied().fold(0.0, f64::max);
     if groups.len() < 3 || max_value <= 0.0 {
         return None;
     }
-    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let bar = |height: &f64| {
         let eighths = (height / max_value * 8.0 * BAR_COLUMNS as f64).round() as usize;
         if !style.unicode {
             return "#".repeat((eighths + 4) / 8);
         }
-        format!("{}{}", "█".repeat(eighths / 8), PARTS[eighths % 8])
+        format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
     };
     let cells = heights.iter().map(bar).collect();
-    Some((by_bytes, ScreenColumn { title: String::new(), cells, drop_priority: 4, kind: ScreenColumnKind::Bar }))
+    Some((shows_bytes, ScreenColumn { title: String::new(), cells, drop_priority: 4, kind: ScreenColumnKind::Bar }))
 }
 
 /// Makes the columns of processor time, interrupts, context switches, and the time
-/// to move `moving` bytes, as far as they are known for any run.
-fn cost_columns(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<ScreenColumn> {
+/// to move `moving_bytes`, as far as they are known for any run.
+fn cost_columns(groups: &[Vec<&RunResult>], moving_bytes: Option<u64>) -> Vec<ScreenColumn> {
     let mut columns = vec![
         number_column(groups, "cpu/request", "s", 0, |r| r.cpu_s_per_request),
         number_column(groups, "processors", "count", 2, |r| r.cpu_share),
@@ -308,7 +308,7 @@ fn cost_columns(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<ScreenCo
         number_column(groups, "bytes/interrupt", "bytes", 3, |r| r.bytes_per_interrupt),
         number_column(groups, "switches/request", "count", 4, |r| r.context_switches_per_request),
     ];
-    if let Some(bytes) = moving {
+    if let Some(bytes) = moving_bytes {
         let cell = |runs: &Vec<&RunResult>| mean_value(runs, |r| r.moving_s).map_or("-".into(), format_duration);
         let cells = groups.iter().map(cell).collect();
         let title = format!("moving {}", ByteSize::capacity(bytes as f64));
@@ -341,13 +341,13 @@ fn fit_table(columns: &[ScreenColumn], style: &Style) -> String {
         }
         let drawn = table.render(style);
         let width = drawn.lines().map(text::display_width).max().unwrap_or(0);
-        let first = kept
+        let next_to_drop = kept
             .iter()
             .enumerate()
             .filter(|(_, c)| c.drop_priority > 0)
             .max_by_key(|(_, c)| c.drop_priority)
             .map(|(index, _)| index);
-        match first.filter(|_| width > style.width) {
+        match next_to_drop.filter(|_| width > style.width) {
             Some(index) => drop(kept.remove(index)),
             None => return drawn,
         }

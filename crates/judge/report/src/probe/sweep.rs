@@ -14,19 +14,41 @@ pub(super) struct Dimension {
     pub id: &'static str,
     /// Quantity in words, to follow `by`.
     pub words: &'static str,
+    /// Label of the axis, if it says more than `words`.
+    pub axis_label: Option<&'static str>,
+    /// Charts of a sweep of this quantity, in order.
+    pub charts: &'static [SweepChart],
     pub unit: &'static str,
     pub scale: AxisScale,
     pub extract: fn(&RunResult) -> Option<f64>,
 }
 
-/// Makes a dimension without its reader, which the caller sets.
+/// A chart that shows the runs of a sweep.
+#[derive(Clone, Copy)]
+pub(super) enum SweepChart {
+    /// Bytes per second.
+    Throughput,
+    /// Requests per second.
+    Rate,
+    /// Latency of all requests.
+    Latency,
+    /// Latency of reads and of writes.
+    MixedLatency,
+}
+
+/// Makes a dimension with the usual charts and without its reader, which the caller sets.
 const fn new_dimension(id: &'static str, words: &'static str, unit: &'static str, scale: AxisScale) -> Dimension {
-    Dimension { id, words, unit, scale, extract: |_| None }
+    const USUAL_CHARTS: &[SweepChart] = &[SweepChart::Rate, SweepChart::Latency];
+    Dimension { id, words, axis_label: None, charts: USUAL_CHARTS, unit, scale, extract: |_| None }
 }
 
 /// All dimensions, the usual ones first.
 pub(super) const DIMENSIONS: &[Dimension] = &[
-    Dimension { extract: |r| Some(r.size_bytes), ..new_dimension("size", "record size", "bytes", AxisScale::Log) },
+    Dimension {
+        extract: |r| Some(r.size_bytes),
+        charts: &[SweepChart::Throughput, SweepChart::Rate],
+        ..new_dimension("size", "record size", "bytes", AxisScale::Log)
+    },
     Dimension {
         extract: |r| r.depth.map(f64::from),
         ..new_dimension("depth", "requests in flight", "count", AxisScale::Log)
@@ -34,14 +56,17 @@ pub(super) const DIMENSIONS: &[Dimension] = &[
     Dimension { extract: |r| r.users.map(f64::from), ..new_dimension("users", "users", "count", AxisScale::Log) },
     Dimension {
         extract: |r| r.offered_per_s,
-        ..new_dimension("offered", "requested rate, requests per second", "per_s", AxisScale::Linear)
+        axis_label: Some("requested rate, requests per second"),
+        ..new_dimension("offered", "requested rate", "per_s", AxisScale::Linear)
     },
     Dimension {
         extract: |r| Some(1.0 - r.read_share),
+        charts: &[SweepChart::MixedLatency],
         ..new_dimension("writes", "share of writes", "fraction", AxisScale::Linear)
     },
     Dimension {
         extract: stride_of_run,
+        charts: &[SweepChart::Latency],
         ..new_dimension("stride", "distance between requests", "bytes", AxisScale::Log)
     },
     Dimension {
@@ -50,6 +75,7 @@ pub(super) const DIMENSIONS: &[Dimension] = &[
     },
     Dimension {
         extract: |r| r.pattern.as_ref().map(|p| p.from_bytes as f64),
+        charts: &[SweepChart::Throughput],
         ..new_dimension("from", "place on the target", CAPACITY_UNIT, AxisScale::Linear)
     },
     Dimension { extract: stream_count, ..new_dimension("streams", "streams", "count", AxisScale::Log) },
@@ -77,15 +103,15 @@ fn pattern_parts(run: &RunResult) -> Vec<(&'static str, String)> {
         0.0 => "writes".into(),
         share => format!("{} % reads", (share * 100.0).round()),
     };
-    let place = if run.place == "uniform" { "random" } else { &run.place };
+    let placement = if run.place == "uniform" { "random" } else { &run.place };
     let mut parts = vec![
-        ("place", place.to_owned()),
+        ("place", placement.to_owned()),
         ("writes", direction),
         ("size", ByteSize::memory(run.size_bytes).to_string()),
     ];
-    let count = |n: Option<u32>, word: &str| n.map(|n| format!("{word} {n}"));
-    parts.extend(count(run.depth, "depth").map(|w| ("depth", w)));
-    parts.extend(count(run.users, "users").map(|w| ("users", w)));
+    let numbered = |n: Option<u32>, word: &str| n.map(|n| format!("{word} {n}"));
+    parts.extend(numbered(run.depth, "depth").map(|w| ("depth", w)));
+    parts.extend(numbered(run.users, "users").map(|w| ("users", w)));
     parts.extend(run.offered_per_s.map(|r| ("offered", format!("{r:.0}/s"))));
     let Some(pattern) = &run.pattern else { return parts };
     let durable = match pattern.durable {
@@ -153,14 +179,14 @@ const MAX_RUNS: usize = 5000;
 pub(super) fn find_sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> Vec<Sweep<'a>> {
     let mut found: Vec<Sweep<'a>> = Vec::new();
     for result in results {
-        let from = found.len();
+        let first_of_result = found.len();
         for run in result.document.runs.iter().take(MAX_RUNS) {
             let Some(x) = (dimension.extract)(run).filter(|x| x.is_finite()) else { continue };
             let mut parts = pattern_parts(run);
             parts.retain(|(id, _)| *id != dimension.id);
             parts.push(("result", result.name.to_owned()));
-            let known = found[from..].iter_mut().find(|s| s.parts == parts);
-            let sweep = match known {
+            let existing = found[first_of_result..].iter_mut().find(|s| s.parts == parts);
+            let sweep = match existing {
                 Some(sweep) => sweep,
                 None => {
                     found.push(Sweep { name: String::new(), parts, steps: Vec::new() });
@@ -181,9 +207,9 @@ pub(super) fn find_sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension
 
 /// Names each sweep by the parts in which the sweeps differ.
 fn name_sweeps(sweeps: &mut [Sweep<'_>]) {
-    let all: Vec<Vec<(&'static str, String)>> = sweeps.iter().map(|s| s.parts.clone()).collect();
+    let all_parts: Vec<Vec<(&'static str, String)>> = sweeps.iter().map(|s| s.parts.clone()).collect();
     for sweep in sweeps {
-        let differs = |part: &&(&'static str, String)| !all.iter().all(|parts| parts.contains(part));
+        let differs = |part: &&(&'static str, String)| !all_parts.iter().all(|parts| parts.contains(part));
         let words: Vec<&str> = sweep.parts.iter().filter(differs).map(|(_, w)| w.as_str()).collect();
         sweep.name = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" ");
     }

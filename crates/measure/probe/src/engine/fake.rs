@@ -1,5 +1,5 @@
-//! A fake device for tests: it serves a number of requests at once, each for a given time, in
-//! virtual time. Nothing is read or written, and a test of an hour takes a moment. It can stall and
+//! A fake device for tests, in virtual time: it serves a number of requests at once, each for a given
+//! time. Nothing is read or written, so that a run of an hour takes a moment. The device can stall and
 //! fail.
 
 use std::collections::VecDeque;
@@ -7,7 +7,8 @@ use std::io;
 
 use super::{Action, Completion, IoEngine, Op, WaitFor};
 
-/// Behavior of the fake device: the service time of a request, nanoseconds, or its error number.
+/// Behavior of the fake device: from a request and the time at which its service begins, returns the
+/// service time, nanoseconds, or an error number.
 pub type FakeService = Box<dyn FnMut(&Op, u64) -> Result<u64, i32> + Send>;
 
 /// The fake engine.
@@ -46,16 +47,16 @@ impl FakeDevice {
     }
 
     fn start(&mut self, op: &Op) {
-        let free = self.servers.iter().enumerate().min_by_key(|(_, free_at)| **free_at).map_or(0, |(i, _)| i);
-        let begins = self.servers[free].max(self.now);
-        let (ends, result) = match (self.service)(op, begins) {
-            Ok(_) if matches!(op.action, Action::Fdatasync | Action::Fsync) => (begins, 0),
-            Ok(lasts) => (begins + lasts, i32::try_from(op.length).unwrap_or(i32::MAX)),
-            Err(number) => (begins, -number),
+        let server = self.servers.iter().enumerate().min_by_key(|(_, free_at)| **free_at).map_or(0, |(i, _)| i);
+        let begin = self.servers[server].max(self.now);
+        let (end, result) = match (self.service)(op, begin) {
+            Ok(_) if matches!(op.action, Action::Fdatasync | Action::Fsync) => (begin, 0),
+            Ok(service_ns) => (begin + service_ns, i32::try_from(op.length).unwrap_or(i32::MAX)),
+            Err(number) => (begin, -number),
         };
-        self.servers[free] = ends;
-        let index = self.pending.partition_point(|(time, _)| *time <= ends);
-        self.pending.insert(index, (ends, Completion { slot: op.slot, result }));
+        self.servers[server] = end;
+        let index = self.pending.partition_point(|(time, _)| *time <= end);
+        self.pending.insert(index, (end, Completion { slot: op.slot, result }));
     }
 }
 
@@ -84,11 +85,11 @@ impl IoEngine for FakeDevice {
             (WaitFor::Until(until), Some(next)) if next <= until => self.now.max(next),
             (WaitFor::Until(until), _) => self.now.max(until) + self.wake_delay_ns,
         };
-        while let Some((time, answer)) = self.pending.front() {
+        while let Some((time, completion)) = self.pending.front() {
             if *time > self.now {
                 break;
             }
-            done.push(*answer);
+            done.push(*completion);
             self.pending.pop_front();
         }
         Ok(())

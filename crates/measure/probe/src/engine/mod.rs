@@ -1,6 +1,5 @@
-//! I/O engines submit requests to a target: an io_uring ring, plain threads where there is no ring,
-//! and a fake one for tests. An engine belongs to one thread and one set of files; the worker loops
-//! feed it.
+//! I/O engines, which submit requests to a target: an io_uring ring, plain threads if there is no
+//! ring, and a fake engine for tests. An engine belongs to one worker, and has one file.
 
 pub mod fake;
 pub mod ring;
@@ -24,7 +23,7 @@ pub enum Action {
     Fsync,
 }
 
-/// One request from a slot, which gives its buffer and its number in the completion. A slot has one
+/// A request of a slot. The slot determines the buffer, and identifies the completion. A slot has one
 /// request at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Op {
@@ -69,23 +68,24 @@ pub trait IoEngine {
     /// Submits the batch, waits, and adds the completions to `done`.
     ///
     /// # Errors
-    /// When the engine itself fails; a request's error is in its completion.
+    /// If the engine itself fails; a request's error is in its completion.
     fn submit_and_wait(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()>;
 
-    /// Returns whether a wait may last until a completion arrives, whatever `wait` says.
+    /// Returns whether [`IoEngine::submit_and_wait`] may block until a completion arrives, even if
+    /// `wait` ends earlier.
     fn may_block(&self) -> bool {
         false
     }
 
-    /// Consumes this thread's processor time for `ns` nanoseconds: the work of a program between
-    /// its requests.
+    /// Consumes `ns` nanoseconds of this thread's processor time: the work of a program between its
+    /// requests.
     fn consume_cpu(&mut self, ns: u64) {
-        let spent = || {
+        let cpu_time_ns = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
             time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
         };
-        let begin = spent();
-        while spent().wrapping_sub(begin) < ns {
+        let begin = cpu_time_ns();
+        while cpu_time_ns().wrapping_sub(begin) < ns {
             std::hint::spin_loop();
         }
     }
@@ -100,7 +100,7 @@ pub struct BufferSpec {
     pub max_request_bytes: u32,
     /// Seed of the data to write.
     pub seed: u64,
-    /// Something will be written, so buffers are filled with incompressible data.
+    /// There will be writes, so buffers are filled with incompressible data.
     pub writes: bool,
 }
 
@@ -115,14 +115,14 @@ impl BufferSpec {
         (self.max_request_bytes as usize).next_multiple_of(BUFFER_ALIGN_BYTES).max(BUFFER_ALIGN_BYTES)
     }
 
-    /// Reduces the slots until the buffers fit into memory and the engine's `max_slots` is kept; returns
-    /// a sentence about it if any had to go.
-    pub fn fit_to_limits(&mut self, memory: u64, max_slots: u32) -> Option<String> {
-        let (requested, step) = (self.slots, self.slot_stride_bytes() as u64);
-        let by_memory = u32::try_from(memory / step).unwrap_or(u32::MAX).max(1);
-        self.slots = requested.min(by_memory).min(max_slots);
-        let because = if by_memory < max_slots {
-            format!("buffers of {} bytes may take {} MiB", self.max_request_bytes, memory >> 20)
+    /// Reduces the number of slots until the buffers fit into `memory_bytes` and there are at most
+    /// `max_slots`. Returns a sentence about the reduction, if there was one.
+    pub fn fit_to_limits(&mut self, memory_bytes: u64, max_slots: u32) -> Option<String> {
+        let (requested, stride_bytes) = (self.slots, self.slot_stride_bytes() as u64);
+        let memory_slots = u32::try_from(memory_bytes / stride_bytes).unwrap_or(u32::MAX).max(1);
+        self.slots = requested.min(memory_slots).min(max_slots);
+        let because = if memory_slots < max_slots {
+            format!("buffers of {} bytes may take {} MiB", self.max_request_bytes, memory_bytes >> 20)
         } else {
             format!("the engine serves at most {max_slots} per worker")
         };

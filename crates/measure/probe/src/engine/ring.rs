@@ -1,10 +1,11 @@
-//! The io_uring engine: registered file, registered buffers, one system call
-//! for a whole batch of requests and answers.
+//! The io_uring engine: a registered file, registered buffers, and one system
+//! call for a whole batch of requests and completions.
 //!
-//! This is the one file with unsafe code. What keeps it sound: the buffers
-//! live as long as the ring (`Ring` owns both and drains the ring before it
-//! frees them), and a slot's buffer belongs to the kernel from `put` until its
-//! answer; nothing here reads a buffer at all, and only `put` writes one.
+//! This is the only file of the crate with unsafe code. It is sound because the
+//! buffers live as long as the ring (`Ring` owns both, and waits for all requests
+//! before it frees the buffers), and because a slot's buffer belongs to the kernel
+//! from `queue_op` until its completion: no code here reads a buffer, and only
+//! `queue_op` writes to one, before it passes the request on.
 #![allow(unsafe_code, reason = "the kernel reads and writes our memory; see above")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -24,7 +25,7 @@ use diskwright_base::Rng;
 const MAX_SUBMISSION_ENTRIES: u32 = 32_768;
 /// Largest completion queue that kernels accept, entries.
 const MAX_COMPLETION_ENTRIES: u32 = 65_536;
-/// If memory is short, the queues are halved down to this.
+/// Smallest submission queue to which a ring is reduced if memory is short, entries.
 const MIN_ENTRIES: u32 = 16;
 
 /// One allocation for all slots.
@@ -41,29 +42,29 @@ unsafe impl Send for Buffers {}
 
 impl Buffers {
     fn new(spec: &BufferSpec) -> io::Result<Buffers> {
-        let step = spec.slot_stride_bytes();
-        let total_bytes = step.checked_mul(spec.slots as usize).ok_or(io::ErrorKind::OutOfMemory)?;
+        let stride_bytes = spec.slot_stride_bytes();
+        let total_bytes = stride_bytes.checked_mul(spec.slots as usize).ok_or(io::ErrorKind::OutOfMemory)?;
         let layout = Layout::from_size_align(total_bytes.max(BUFFER_ALIGN_BYTES), BUFFER_ALIGN_BYTES)
             .map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut buffers = Buffers { start, layout, stride_bytes: step, lent_to_kernel: false };
+        let mut buffers = Buffers { start, layout, stride_bytes, lent_to_kernel: false };
         let mut rng = Rng::new(spec.seed, u64::MAX);
         if spec.writes {
-            // incompressible, so that no device makes it smaller
+            // random data, so that no device can compress them
             for word in buffers.as_mut_bytes().chunks_exact_mut(8) {
                 word.copy_from_slice(&rng.next_u64().to_ne_bytes());
             }
         } else {
-            // so that no request has to wait for its memory
+            // touch each page now, so that no request has to wait for its memory
             buffers.as_mut_bytes().iter_mut().step_by(BUFFER_ALIGN_BYTES).for_each(|byte| *byte = 1);
         }
         Ok(buffers)
     }
 
-    /// Returns the whole allocation, before the kernel has any of it.
+    /// Returns the whole allocation; only before any request is queued.
     fn as_mut_bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the allocation is ours, this long, and initialised.
+        // SAFETY: the allocation is ours, has this length, and is initialized.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 
@@ -72,8 +73,8 @@ impl Buffers {
         unsafe { self.start.as_ptr().add(self.stride_bytes * slot as usize) }
     }
 
-    /// Makes each page of a write different from every other, so that no device can deduplicate it.
-    /// The kernel does not use the slot's buffer at this time.
+    /// Makes each page of a write different from all others, so that no device can deduplicate it. The
+    /// kernel must not be using the slot's buffer.
     fn stamp_pages(&self, slot: u32, length: u32, stamp: u64) {
         for index in (0..length as usize).step_by(BUFFER_ALIGN_BYTES) {
             // SAFETY: within the slot's buffer, which is used nowhere else now; 8 bytes fit because
@@ -92,42 +93,47 @@ impl Drop for Buffers {
     }
 }
 
-/// The io_uring engine. Fields are dropped in order: the ring before the buffers.
+/// The io_uring engine. Fields are dropped in their order: the ring before the buffers.
 pub struct Ring {
     ring: IoUring,
     buffers: Buffers,
     _file: OwnedFd,
     slots: u32,
     in_flight: u32,
+    /// Requests in the submission queue that the kernel has not taken yet.
     queued: u32,
+    /// The buffers are registered with the kernel.
     has_fixed_buffers: bool,
     /// Requests that found the queue full, to be submitted by the next call.
     overflow: VecDeque<squeue::Entry>,
     notes: Vec<String>,
+    /// Stamp of the pages of the last write.
     stamp: u64,
     start: Instant,
 }
 
-/// Builds a ring for `slots` requests, with every option that makes it cheap on one thread and that
-/// this kernel supports.
+/// Builds a ring for `slots` requests, with the options that make it cheap on one thread, if this
+/// kernel supports them.
 fn build_ring(slots: u32) -> io::Result<IoUring> {
     let entry_count = slots.clamp(2, MAX_COMPLETION_ENTRIES).next_power_of_two();
     halve_while_out_of_memory(entry_count.min(MAX_SUBMISSION_ENTRIES), |entries| {
-        // completions that find the queue full wait in the kernel
-        let answers = (2 * entries).max(entry_count >> (entry_count.min(MAX_SUBMISSION_ENTRIES) / entries).ilog2());
+        // the completion queue is halved as often as the submission queue; completions that find it full wait in
+        // the kernel
+        let halvings = (entry_count.min(MAX_SUBMISSION_ENTRIES) / entries).ilog2();
+        let completion_entries = (2 * entries).max(entry_count >> halvings);
         let mut best = IoUring::builder();
-        best.setup_cqsize(answers).setup_single_issuer().setup_defer_taskrun();
-        // kernels before 6.1 know neither of the two
-        best.build(entries).or_else(|_| IoUring::builder().setup_cqsize(answers).build(entries))
+        best.setup_cqsize(completion_entries).setup_single_issuer().setup_defer_taskrun();
+        // kernels before 6.1 do not have both options
+        best.build(entries).or_else(|_| IoUring::builder().setup_cqsize(completion_entries).build(entries))
     })
 }
 
-/// Halves the size as long as making something fails for lack of memory.
-fn halve_while_out_of_memory<T>(mut entries: u32, mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<T> {
+/// Calls `build` with half as many entries each time as long as it fails for lack of memory.
+fn halve_while_out_of_memory<T>(mut entries: u32, mut build: impl FnMut(u32) -> io::Result<T>) -> io::Result<T> {
     loop {
-        match make(entries) {
+        match build(entries) {
             Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && entries > MIN_ENTRIES => entries /= 2,
-            made => return made,
+            result => return result,
         }
     }
 }
@@ -141,28 +147,32 @@ impl Ring {
         Ring::with_queue_size(file, spec, start, spec.slots)
     }
 
-    /// Creates a ring whose queue holds `queue` requests; those that do not fit are submitted
+    /// Creates a ring whose queue holds `queue_entries` requests; those that do not fit are submitted
     /// later.
-    pub(super) fn with_queue_size(file: OwnedFd, spec: &BufferSpec, start: Instant, queue: u32) -> io::Result<Ring> {
-        let ring = build_ring(queue)?;
+    pub(super) fn with_queue_size(
+        file: OwnedFd,
+        spec: &BufferSpec,
+        start: Instant,
+        queue_entries: u32,
+    ) -> io::Result<Ring> {
+        let ring = build_ring(queue_entries)?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let buffers = Buffers::new(spec)?;
         let registered = register_all_buffers(&ring, &buffers, spec.slots);
-        let fixed = registered.is_ok();
-        let cost = |e| format!("buffers are not registered ({e}), so each request costs more");
-        let notes = registered.err().map(cost).into_iter().collect();
-        let (slots, stamp, over) = (spec.slots, spec.seed, VecDeque::new());
+        let has_fixed_buffers = registered.is_ok();
+        let note = |e| format!("buffers are not registered ({e}), so each request costs more");
+        let notes = registered.err().map(note).into_iter().collect();
         Ok(Ring {
             ring,
             buffers,
             _file: file,
-            slots,
+            slots: spec.slots,
             in_flight: 0,
             queued: 0,
-            has_fixed_buffers: fixed,
-            overflow: over,
+            has_fixed_buffers,
+            overflow: VecDeque::new(),
             notes,
-            stamp,
+            stamp: spec.seed,
             start,
         })
     }
@@ -172,27 +182,26 @@ impl Ring {
         &self.notes
     }
 
-    /// Adds an entry to the queue; returns false if it is full.
+    /// Adds an entry to the submission queue; returns false if the queue is full.
     fn push(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: the buffer and the file live as long as the ring, and the
-        // slot has no other request.
+        // SAFETY: the buffer and the file live as long as the ring, and the slot has no other request.
         let pushed = unsafe { self.ring.submission().push(entry) }.is_ok();
         self.queued += u32::from(pushed);
         pushed
     }
 
-    /// Submits requests that found the queue full, as many as the kernel accepts now.
+    /// Submits the requests that found the queue full, as many as the kernel accepts now.
     fn submit_overflow(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
         while !self.overflow.is_empty() {
             self.io_uring_enter(0, None)?;
-            let (left, came) = (self.overflow.len(), self.reap_completions(done));
+            let (remaining, completed) = (self.overflow.len(), self.reap_completions(done));
             while let Some(entry) = self.overflow.pop_front() {
                 if !self.push(&entry) {
                     self.overflow.push_front(entry);
                     break;
                 }
             }
-            if left == self.overflow.len() && came == 0 {
+            if remaining == self.overflow.len() && completed == 0 {
                 break;
             }
         }
@@ -203,9 +212,9 @@ impl Ring {
     fn reap_completions(&mut self, done: &mut Vec<Completion>) -> u32 {
         let before = done.len();
         done.extend(self.ring.completion().map(|c| Completion { slot: c.user_data() as u32, result: c.result() }));
-        let came = (done.len() - before) as u32;
-        self.in_flight -= came;
-        came
+        let count = (done.len() - before) as u32;
+        self.in_flight -= count;
+        count
     }
 
     fn build_entry(&self, op: &Op) -> squeue::Entry {
@@ -225,21 +234,22 @@ impl Ring {
         entry.user_data(u64::from(op.slot))
     }
 
-    /// Makes one system call: submits the queue and waits for `min_completions`.
+    /// Makes one system call: submits the queue, and waits for `min_completions` or until a time of
+    /// [`IoEngine::now`].
     fn io_uring_enter(&mut self, min_completions: usize, until: Option<u64>) -> io::Result<()> {
         let result = match until {
             None if min_completions == 0 && self.queued == 0 => return Ok(()),
             None => self.ring.submit_and_wait(min_completions),
             Some(until) => {
-                let left = until.saturating_sub(self.now());
-                let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
+                let left_ns = until.saturating_sub(self.now());
+                let time = Timespec::new().sec(left_ns / 1_000_000_000).nsec((left_ns % 1_000_000_000) as u32);
                 self.ring.submitter().submit_with_args(min_completions, &SubmitArgs::new().timespec(&time))
             }
         };
         match result {
             Ok(taken) => self.queued -= (taken as u32).min(self.queued),
-            // the time is up, a signal came, or the kernel is short for a moment: take the
-            // completions that are there
+            // the time is over, a signal arrived, or the kernel is short of memory for a moment: the
+            // caller takes the completions that have arrived
             Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {
                 self.queued = self.ring.submission().len() as u32;
             }
@@ -286,11 +296,11 @@ impl IoEngine for Ring {
     fn submit_and_wait(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()> {
         self.submit_overflow(done)?;
         match wait {
-            // completions that came while the overflow was submitted are enough
+            // completions arrived while the overflow was submitted: no need to wait
             _ if !done.is_empty() => self.io_uring_enter(0, None)?,
             WaitFor::Nothing => self.io_uring_enter(0, None)?,
-            // one is enough to go on, and all that have arrived are taken: waiting for more would
-            // save a little processor time and delay the first
+            // waiting for more than one completion would save a little processor time, but delay the
+            // first
             WaitFor::One => self.io_uring_enter(self.in_flight.min(1) as usize, None)?,
             WaitFor::Until(until) => self.io_uring_enter(1, Some(until))?,
         }
@@ -301,18 +311,18 @@ impl IoEngine for Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // the kernel must be done with the buffers before they go
-        let mut rest = Vec::new();
+        // the kernel must be done with the buffers before they are freed
+        let mut completions = Vec::new();
         while self.in_flight > 0 {
-            if self.submit_and_wait(WaitFor::One, &mut rest).is_err() {
-                // the ring is gone: leaking the memory is better than lending it out again
+            if self.submit_and_wait(WaitFor::One, &mut completions).is_err() {
+                // the ring is broken: leak the memory, because the kernel may still write to it
                 self.buffers.lent_to_kernel = true;
                 return;
             }
-            rest.clear();
+            completions.clear();
         }
-        // the kernel tears a ring down in the background; until then the file would be in use, and
-        // its filesystem could not be unmounted
+        // the kernel removes a ring in the background; until then a registered file would be in use,
+        // and its filesystem could not be unmounted
         let _ = self.ring.submitter().unregister_files();
     }
 }
@@ -342,22 +352,22 @@ impl NopRing {
         for _ in 0..self.batch {
             // SAFETY: a no-op entry refers to no memory.
             let pushed = unsafe { self.ring.submission().push(&entry) };
-            assert!(pushed.is_ok(), "the ring has room for a batch");
+            assert!(pushed.is_ok(), "the queue holds a batch");
         }
         self.ring.submit_and_wait(self.batch as usize)?;
         Ok(self.ring.completion().count() as u64)
     }
 }
 
-/// Makes requests that do nothing, `batch` at a time on a new ring, for about `lasts`. Returns
-/// their number and the time that they took.
+/// Sends requests that do nothing, `batch` at a time on a new ring, for about `duration`. Returns
+/// their number and the elapsed time.
 ///
 /// # Errors
 /// If there is no ring.
-pub fn run_no_ops(batch: u32, lasts: Duration) -> io::Result<(u64, Duration)> {
+pub fn run_no_ops(batch: u32, duration: Duration) -> io::Result<(u64, Duration)> {
     let mut ring = NopRing::new(batch)?;
     let (start, mut count) = (Instant::now(), 0);
-    while start.elapsed() < lasts {
+    while start.elapsed() < duration {
         count += ring.run_batch()?;
     }
     Ok((count, start.elapsed()))

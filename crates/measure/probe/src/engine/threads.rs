@@ -1,7 +1,7 @@
-//! The fallback if io_uring is off: one thread per slot, each with one plain system call at a time
-//! (preadv2, pwritev2). A single slot needs no thread: the worker makes its requests itself. With
-//! more slots, a request also costs the hand-over to a thread and back, so on fast devices this
-//! engine measures its own limit; results name the engine that ran.
+//! The fallback if there is no io_uring: one thread per slot, each with one plain system call at a
+//! time (preadv2, pwritev2). A single slot needs no thread: the worker makes the system calls itself.
+//! With more slots, a request also costs the hand-over to a thread and back, so on fast devices this
+//! engine measures its own limit. Results therefore name the engine that ran.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use diskwright_base::Rng;
 
 /// Largest number of threads.
 pub const MAX_THREADS: u32 = 512;
-/// Interval at which a waiting engine checks that its workers are alive.
+/// Interval at which a waiting engine checks that its threads are alive.
 const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The engine of plain threads.
@@ -24,15 +24,15 @@ pub struct ThreadEngine {
     submit_slots: Vec<Arc<SubmitSlot>>,
     completions: Arc<CompletionQueue>,
     workers: Vec<JoinHandle<()>>,
-    /// Makes the requests without a thread if there is one slot only; with it the operation to
-    /// make.
+    /// If there is only one slot: makes the requests without a thread; and the request that it is to
+    /// make next.
     inline_worker: Option<(ThreadWorker, Option<Op>)>,
     in_flight: u32,
     notes: Vec<String>,
     start: Instant,
 }
 
-/// Hands the next request to a worker.
+/// Passes the next request to a thread.
 #[derive(Default)]
 struct SubmitSlot {
     command: Mutex<WorkerCommand>,
@@ -47,7 +47,7 @@ enum WorkerCommand {
     Shutdown,
 }
 
-/// Collects the completions of all workers.
+/// Collects the completions of all threads.
 #[derive(Default)]
 struct CompletionQueue {
     state: Mutex<CompletionState>,
@@ -57,31 +57,29 @@ struct CompletionQueue {
 #[derive(Default)]
 struct CompletionState {
     completions: Vec<Completion>,
-    /// The engine sleeps until a completion arrives: notifying costs a system call.
+    /// The engine waits for a completion. Only then is it notified, because that costs a system call.
     has_waiter: bool,
 }
 
-/// Locks a mutex. A worker that panicked leaves nothing half done behind these locks, so poison is
-/// ignored.
+/// Locks a mutex. Poison is ignored, because a thread that panics leaves no data half changed.
 fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ThreadEngine {
-    /// Starts threads on a file; fewer than requested if the system gives no more.
+    /// Starts threads on a file; fewer than requested if the system does not permit more.
     ///
     /// # Errors
-    /// When the system does not give even one.
+    /// If not even one thread can be started.
     pub fn new(file: OwnedFd, spec: &BufferSpec, start: Instant) -> io::Result<ThreadEngine> {
-        let (file, answers) = (Arc::new(file), Arc::new(CompletionQueue::default()));
-        let (orders, workers, notes) = (Vec::new(), Vec::new(), Vec::new());
+        let file = Arc::new(file);
         let mut engine = ThreadEngine {
-            submit_slots: orders,
-            completions: answers,
-            workers,
+            submit_slots: Vec::new(),
+            completions: Arc::default(),
+            workers: Vec::new(),
             inline_worker: None,
             in_flight: 0,
-            notes,
+            notes: Vec::new(),
             start,
         };
         if spec.slots == 1 {
@@ -89,11 +87,11 @@ impl ThreadEngine {
             return Ok(engine);
         }
         for slot in 0..spec.slots {
-            let slot_state = Arc::new(SubmitSlot::default());
-            let (file, spec, worker_slot, answers) =
-                (Arc::clone(&file), *spec, Arc::clone(&slot_state), Arc::clone(&engine.completions));
-            let work = move || serve_slot(ThreadWorker::new(file, &spec, slot), &worker_slot, &answers);
-            match std::thread::Builder::new().name(format!("probe-{slot}")).spawn(work) {
+            let submit_slot = Arc::new(SubmitSlot::default());
+            let (file, thread_spec) = (Arc::clone(&file), *spec);
+            let (thread_slot, completions) = (Arc::clone(&submit_slot), Arc::clone(&engine.completions));
+            let serve = move || serve_slot(ThreadWorker::new(file, &thread_spec, slot), &thread_slot, &completions);
+            match std::thread::Builder::new().name(format!("probe-{slot}")).spawn(serve) {
                 Ok(worker) => engine.workers.push(worker),
                 Err(error) if slot == 0 => return Err(error),
                 Err(error) => {
@@ -104,7 +102,7 @@ impl ThreadEngine {
                     break;
                 }
             }
-            engine.submit_slots.push(slot_state);
+            engine.submit_slots.push(submit_slot);
         }
         Ok(engine)
     }
@@ -114,16 +112,16 @@ impl ThreadEngine {
         self.submit_slots.len().max(1) as u32
     }
 
-    /// Returns sentences about what keeps it from the requested number of slots.
+    /// Returns sentences about why it has fewer slots than requested.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Waits for a completion as `wait` says, and takes all that are there.
+    /// Waits as `wait` says, and takes all completions that have arrived.
     fn collect_completions(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()> {
         let mut state = lock_ignoring_poison(&self.completions.state);
         while state.completions.is_empty() {
-            let left = match wait {
+            let timeout = match wait {
                 WaitFor::Nothing => break,
                 WaitFor::One if self.in_flight == 0 => break,
                 WaitFor::One => WORKER_CHECK_INTERVAL,
@@ -131,11 +129,11 @@ impl ThreadEngine {
                     Duration::from_nanos(until.saturating_sub(self.now())).min(WORKER_CHECK_INTERVAL)
                 }
             };
-            if left.is_zero() {
+            if timeout.is_zero() {
                 break;
             }
             state.has_waiter = true;
-            state = self.completions.wakeup.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.completions.wakeup.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0;
             if state.completions.is_empty() && self.workers.iter().any(JoinHandle::is_finished) {
                 return Err(io::Error::other("a worker is gone"));
             }
@@ -167,28 +165,29 @@ impl ThreadWorker {
         ThreadWorker { file, memory, buffer_start, rng }
     }
 
-    /// Makes a request, again after an interrupting signal.
+    /// Makes a request; repeats it if a signal interrupted it.
     fn run_op(&mut self, op: &Op) -> Completion {
-        let moved = loop {
+        let transferred = loop {
             match self.try_op(op) {
                 Err(Errno::INTR) => {}
-                moved => break moved,
+                result => break result,
             }
         };
-        let result = moved.map_or_else(|e| -e.raw_os_error(), |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
+        let result = transferred.map_or_else(|e| -e.raw_os_error(), |bytes| i32::try_from(bytes).unwrap_or(i32::MAX));
         Completion { slot: op.slot, result }
     }
 
     fn try_op(&mut self, op: &Op) -> rustix::io::Result<usize> {
-        let part = &mut self.memory[self.buffer_start..self.buffer_start + op.length as usize];
+        let buffer = &mut self.memory[self.buffer_start..self.buffer_start + op.length as usize];
         let flags = ReadWriteFlags::empty();
         match op.action {
-            Action::Read => preadv2(&self.file, &mut [IoSliceMut::new(part)], op.offset, flags),
+            Action::Read => preadv2(&self.file, &mut [IoSliceMut::new(buffer)], op.offset, flags),
             Action::Write => {
-                for page in part.chunks_mut(BUFFER_ALIGN_BYTES).filter(|p| p.len() >= 8) {
+                // each page differs from all others, so that no device can deduplicate it
+                for page in buffer.chunks_mut(BUFFER_ALIGN_BYTES).filter(|p| p.len() >= 8) {
                     page[..8].copy_from_slice(&self.rng.next_u64().to_ne_bytes());
                 }
-                pwritev2(&self.file, &[IoSlice::new(part)], op.offset, flags)
+                pwritev2(&self.file, &[IoSlice::new(buffer)], op.offset, flags)
             }
             Action::Fdatasync => rustix::fs::fdatasync(&self.file).map(|()| 0),
             Action::Fsync => rustix::fs::fsync(&self.file).map(|()| 0),
@@ -197,24 +196,24 @@ impl ThreadWorker {
 }
 
 /// Serves the requests of one slot until the engine is dropped.
-fn serve_slot(mut worker: ThreadWorker, slot: &SubmitSlot, answers: &CompletionQueue) {
+fn serve_slot(mut worker: ThreadWorker, slot: &SubmitSlot, completions: &CompletionQueue) {
     loop {
-        let mut order = lock_ignoring_poison(&slot.command);
+        let mut command = lock_ignoring_poison(&slot.command);
         let op = loop {
-            match std::mem::take(&mut *order) {
+            match std::mem::take(&mut *command) {
                 WorkerCommand::Op(op) => break op,
                 WorkerCommand::Shutdown => return,
-                WorkerCommand::None => order = slot.wakeup.wait(order).unwrap_or_else(PoisonError::into_inner),
+                WorkerCommand::None => command = slot.wakeup.wait(command).unwrap_or_else(PoisonError::into_inner),
             }
         };
-        drop(order);
-        let done = worker.run_op(&op);
-        let mut state = lock_ignoring_poison(&answers.state);
-        state.completions.push(done);
-        let ring = std::mem::take(&mut state.has_waiter);
+        drop(command);
+        let completion = worker.run_op(&op);
+        let mut state = lock_ignoring_poison(&completions.state);
+        state.completions.push(completion);
+        let had_waiter = std::mem::take(&mut state.has_waiter);
         drop(state);
-        if ring {
-            answers.wakeup.notify_one();
+        if had_waiter {
+            completions.wakeup.notify_one();
         }
     }
 }

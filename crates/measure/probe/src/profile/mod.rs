@@ -1,9 +1,9 @@
-//! Profiles: the highest rates that a device was measured to reach, kept from run to run in one
-//! file per device, so that diagnosis can judge against them.
+//! Profiles: the highest rates that a device was measured to reach. They are kept in one file per
+//! device, so that diagnosis can compare a load with them.
 //!
-//! [`FIGURES`] lists what is kept. A figure that the device may exceed says why in `at_least`;
-//! diagnosis treats it as a lower bound. A run that does not measure the device gives no figure at
-//! all ([`MeasurementContext::reason_to_discard`]).
+//! [`FIGURES`] lists the figures of a profile. If the device may exceed a figure, `at_least` of the
+//! figure says why, and diagnosis treats it as a lower bound. A run that does not measure the device
+//! gives no figure at all ([`MeasurementContext::reason_to_discard`]).
 
 mod store;
 
@@ -32,21 +32,21 @@ pub const FIGURES: &[(&str, &str, &str)] = &[
 ];
 
 /// Largest request that counts as small, bytes.
-const SMALL_REQUEST_BYTES: f64 = 8192.0;
-/// Share of the maximum from which a deeper queue brings little.
+const MAX_SMALL_BYTES: f64 = 8192.0;
+/// Share of the maximum rate from which on a deeper queue gains little.
 const KNEE_SHARE: f64 = 0.9;
 /// Smallest number of queue depths from which a knee is determined.
 const MIN_KNEE_DEPTHS: usize = 3;
 /// Queue depth that counts as a full load if it is the only one measured.
 const DEEP_QUEUE: u32 = 16;
 /// Bytes in flight below which a run does not measure full bandwidth.
-const MIN_IN_FLIGHT_BYTES: f64 = 1048576.0;
-/// Duration below which a run is short, seconds. `quick` takes 3; one second may be all cache or
-/// credits.
+const MIN_IN_FLIGHT_BYTES: f64 = 1_048_576.0;
+/// Duration below which a run is short, seconds. A run of `quick` takes 3 s; a run of one second may be
+/// served by a cache or by burst credits alone.
 const SHORT_RUN_S: f64 = 2.0;
-/// Share of the processors available to its threads from which a probe measures the processors.
+/// Utilization of the processors that its threads can use from which on a probe measures the processors.
 const PROCESSOR_BOUND_SHARE: f64 = 0.85;
-/// Share of a rotating disk that must be covered for its arm to move as far as in use.
+/// Smallest share of a rotating disk that requests must cover, so that its arm moves as far as in use.
 const MIN_COVERED_SHARE: f64 = 0.5;
 
 /// A number of a profile.
@@ -57,7 +57,7 @@ pub struct ProfileFigure {
     pub figure: String,
     /// Value of the figure.
     pub value: f64,
-    /// Unit, as the catalogue names units.
+    /// Unit, as in [`FIGURES`].
     pub unit: String,
     /// Queue depth at which it was reached.
     pub depth: Option<u32>,
@@ -65,7 +65,7 @@ pub struct ProfileFigure {
     pub size_bytes: f64,
     /// Duration of the measurement, seconds.
     pub measured_s: f64,
-    /// When, RFC 3339 in UTC.
+    /// Time of the measurement, RFC 3339 in UTC.
     pub measured: String,
     /// Suite that measured it.
     pub suite: String,
@@ -77,7 +77,7 @@ pub struct ProfileFigure {
     pub kernel: String,
     /// Content of the target: `filled` by the probe, or `as found`.
     pub fill: String,
-    /// Reasons why the device may do more; empty for a firm figure.
+    /// Reasons why the device may exceed the figure; empty for a firm figure.
     pub at_least: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct Profile {
 /// Circumstances under which runs were measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MeasurementContext {
-    /// When, RFC 3339 in UTC.
+    /// Time of the measurement, RFC 3339 in UTC.
     pub measured: String,
     /// The suite.
     pub suite: String,
@@ -116,17 +116,17 @@ pub struct MeasurementContext {
     pub seed: u64,
     /// Size of the target, bytes.
     pub target_bytes: u64,
-    /// The target was a file, made by the probe or not.
+    /// The target was a file, created by the probe or not.
     pub is_file: bool,
     /// The file was created and filled for this measurement.
     pub was_filled: bool,
     /// The file has holes, so reading those parts needs no device access.
     pub has_holes: bool,
-    /// Others used the device meanwhile.
+    /// Others used the device at the same time.
     pub live: bool,
     /// I/O limits of a cgroup applied to the probe.
     pub is_io_limited: bool,
-    /// Through the page cache.
+    /// Requests went through the page cache.
     pub buffered: bool,
     /// The whole suite was run.
     pub complete: bool,
@@ -149,14 +149,15 @@ impl MeasurementContext {
 }
 
 impl Profile {
-    /// Builds the profile from the runs of one measurement; without figures if they say nothing
-    /// about the device.
+    /// Builds the profile from the runs of one measurement. It has no figures if the runs did not
+    /// measure the device.
     pub fn from_runs(facts: &DeviceFacts, runs: &[RunResult], context: &MeasurementContext) -> Profile {
-        let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short_transfers == 0 && r.requests_per_s > 0.0;
-        // a run beside others shows what they left; a run with its own target is of another device
+        let is_valid = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short_transfers == 0 && r.requests_per_s > 0.0;
+        // a run at the same time as others has only what they leave of the device; a run with a target
+        // of its own measured another device
         let is_standalone =
             |r: &&RunResult| r.concurrent_runs.is_empty() && r.combines.is_empty() && r.target.is_none();
-        let runs: Vec<&RunResult> = runs.iter().filter(good).filter(is_standalone).collect();
+        let runs: Vec<&RunResult> = runs.iter().filter(is_valid).filter(is_standalone).collect();
         let builder = FigureBuilder { facts, context };
         let mut figures = Vec::new();
         if context.reason_to_discard(facts).is_none() {
@@ -192,11 +193,11 @@ impl Profile {
         self.figure(name).map(|f| f.value)
     }
 
-    /// Returns the ceiling that diagnosis judges by. If any rate or bandwidth may be exceeded, the
-    /// whole is a lower bound.
+    /// Returns the ceiling with which diagnosis compares a load. If any rate or bandwidth may be
+    /// exceeded, the whole ceiling is a lower bound.
     pub fn ceiling(&self) -> Ceiling {
         let max_of = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
-        let of = |name: &str| self.figure_value(name);
+        let value = |name: &str| self.figure_value(name);
         let mut at_least: Vec<String> = Vec::new();
         for why in self.figures.iter().filter(|f| f.unit.ends_with("per_s")).flat_map(|f| &f.at_least) {
             if !at_least.contains(why) {
@@ -207,23 +208,23 @@ impl Profile {
             device: self.device.clone(),
             key: self.key.clone(),
             measured: self.figures.iter().map(|f| f.measured.clone()).max().unwrap_or_default(),
-            requests_per_s: max_of(of("reads_per_s"), of("writes_per_s")),
-            bytes_per_s: max_of(of("read_bytes_per_s"), of("write_bytes_per_s")),
-            reads_per_s: of("reads_per_s"),
-            writes_per_s: of("writes_per_s"),
-            read_bytes_per_s: of("read_bytes_per_s"),
-            write_bytes_per_s: of("write_bytes_per_s"),
-            read_s: of("read_s"),
-            write_s: of("write_s"),
-            knee_depth: of("knee_depth"),
+            requests_per_s: max_of(value("reads_per_s"), value("writes_per_s")),
+            bytes_per_s: max_of(value("read_bytes_per_s"), value("write_bytes_per_s")),
+            reads_per_s: value("reads_per_s"),
+            writes_per_s: value("writes_per_s"),
+            read_bytes_per_s: value("read_bytes_per_s"),
+            write_bytes_per_s: value("write_bytes_per_s"),
+            read_s: value("read_s"),
+            write_s: value("write_s"),
+            knee_depth: value("knee_depth"),
             at_least,
         }
     }
 
     /// Merges the previous profile into this one. A firm figure takes precedence over one that may
-    /// be exceeded; of two of the same kind the better one stays (the highest rate, the shortest
-    /// time), and of knees the newer. A rate that may be exceeded makes the whole ceiling a lower
-    /// bound, so it is not added to a profile whose rates are all firm.
+    /// be exceeded. Of two firm figures, or two that may be exceeded, the better one stays (the higher
+    /// rate, the shorter time); of two knees, the newer. A rate that may be exceeded makes the whole
+    /// ceiling a lower bound, so it is not added to a profile whose rates are all firm.
     fn merge_previous(&mut self, before: &Profile) {
         let is_rate = |f: &ProfileFigure| f.unit.ends_with("per_s");
         if before.figures.iter().any(is_rate) && before.ceiling().is_firm() {
@@ -245,6 +246,7 @@ impl Profile {
 }
 
 impl ProfileFigure {
+    /// Returns whether this older figure is kept instead of a new one.
     fn takes_precedence_over(&self, new: &ProfileFigure) -> bool {
         match (self.at_least.is_empty(), new.at_least.is_empty()) {
             (true, false) => true,
@@ -284,7 +286,7 @@ impl FigureBuilder<'_> {
         if run.steady == Some(false) {
             at_least.push("the rate was not steady".into());
         }
-        // without a ring each request has a thread, and these outnumber the processors
+        // without a ring, each request in flight has a thread, so there may be more workers than processors
         let processors = if self.facts.processors > 0 { run.workers.min(self.facts.processors) } else { run.workers };
         if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND_SHARE * f64::from(processors.max(1))) {
             at_least.push("the processor was saturated, not the device".into());
@@ -308,28 +310,29 @@ impl FigureBuilder<'_> {
     }
 
     /// Selects the runs with small random requests in a closed loop. On a rotating disk they must
-    /// cover a good part of it: an arm that moves little is faster.
+    /// cover at least [`MIN_COVERED_SHARE`] of it: an arm that moves less is faster.
     fn small_random_runs<'r>(&self, runs: &[&'r RunResult]) -> Vec<&'r RunResult> {
-        let covered =
-            self.facts.bytes.is_none_or(|all| self.context.target_bytes as f64 >= MIN_COVERED_SHARE * all as f64);
-        if self.facts.class == "rotational" && !covered {
+        let covers_enough =
+            self.facts.bytes.is_none_or(|bytes| self.context.target_bytes as f64 >= MIN_COVERED_SHARE * bytes as f64);
+        if self.facts.class == "rotational" && !covers_enough {
             return Vec::new();
         }
-        let small = |r: &&RunResult| r.place == "uniform" && r.size_bytes <= SMALL_REQUEST_BYTES && r.depth.is_some();
-        runs.iter().copied().filter(small).collect()
+        let is_small_random =
+            |r: &&RunResult| r.place == "uniform" && r.size_bytes <= MAX_SMALL_BYTES && r.depth.is_some();
+        runs.iter().copied().filter(is_small_random).collect()
     }
 
     fn rate_figure(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
         let random = self.small_random_runs(runs);
         let best = run_with_max(&random, |r| r.requests_per_s)?;
         let shallower = random.iter().copied().filter(|r| r.depth < best.depth && r.size_bytes == best.size_bytes);
-        let next = run_with_max(&shallower.collect::<Vec<_>>(), |r| r.requests_per_s);
-        let deeper = random.iter().any(|r| r.depth > best.depth);
+        let best_shallower = run_with_max(&shallower.collect::<Vec<_>>(), |r| r.requests_per_s);
+        let has_deeper = random.iter().any(|r| r.depth > best.depth);
         let mut figure = self.build_figure(name, best.requests_per_s, best);
         let depth = best.depth.unwrap_or(0);
-        match next {
-            _ if deeper => {}
-            Some(next) if next.requests_per_s >= KNEE_SHARE * best.requests_per_s => {}
+        match best_shallower {
+            _ if has_deeper => {}
+            Some(run) if run.requests_per_s >= KNEE_SHARE * best.requests_per_s => {}
             Some(_) => figure.at_least.push(format!("the rate still rose at queue depth {depth}")),
             // a single request at a time says little about the maximum
             None if depth < DEEP_QUEUE => return None,
@@ -349,22 +352,23 @@ impl FigureBuilder<'_> {
 
     fn single_request_figure(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
         let runs = self.small_random_runs(runs);
-        let alone = runs.iter().find(|r| r.depth == Some(1) && r.size_bytes <= 4096.0)?;
-        Some(self.build_figure(name, alone.latency_s.mean?, alone))
+        let standalone = runs.iter().find(|r| r.depth == Some(1) && r.size_bytes <= 4096.0)?;
+        Some(self.build_figure(name, standalone.latency_s.mean?, standalone))
     }
 
     fn knee_figure(&self, runs: &[&RunResult]) -> Option<ProfileFigure> {
         let random = self.small_random_runs(runs);
         let best = run_with_max(&random, |r| r.requests_per_s)?;
-        let mut alike: Vec<&RunResult> = random.into_iter().filter(|r| r.size_bytes == best.size_bytes).collect();
-        alike.sort_by_key(|r| r.depth);
-        alike.dedup_by_key(|r| r.depth);
-        let enough = alike.iter().copied().find(|r| r.requests_per_s >= KNEE_SHARE * best.requests_per_s)?;
-        (alike.len() >= MIN_KNEE_DEPTHS)
-            .then(|| self.build_figure("knee_depth", f64::from(enough.depth.unwrap_or(0)), enough))
+        let mut by_depth: Vec<&RunResult> = random.into_iter().filter(|r| r.size_bytes == best.size_bytes).collect();
+        by_depth.sort_by_key(|r| r.depth);
+        by_depth.dedup_by_key(|r| r.depth);
+        let knee = by_depth.iter().copied().find(|r| r.requests_per_s >= KNEE_SHARE * best.requests_per_s)?;
+        (by_depth.len() >= MIN_KNEE_DEPTHS)
+            .then(|| self.build_figure("knee_depth", f64::from(knee.depth.unwrap_or(0)), knee))
     }
 }
 
+/// Returns the run with the largest value above 0.
 fn run_with_max<'r>(runs: &[&'r RunResult], value: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
     runs.iter().copied().filter(|r| value(r) > 0.0).max_by(|a, b| value(a).total_cmp(&value(b)))
 }

@@ -1,4 +1,4 @@
-//! Profiles in a folder: one JSON file per device, readable by everyone.
+//! Profiles in a folder: one JSON file per device, which every user can read.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -90,16 +90,16 @@ fn read_profile(path: &Path) -> Result<Profile, ProfileError> {
     parse(&bytes)
 }
 
-/// Loads all profiles in a folder in the order of their keys, and lists the files that should be
-/// profiles but are not readable. A missing folder is empty.
+/// Loads all profiles in a folder, sorted by their keys, and lists the files that should be profiles
+/// but cannot be read. A missing folder counts as empty.
 pub fn load_profiles(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
-    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return (found, damaged),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return (found, unreadable),
         Err(e) => {
-            damaged.push(UnreadableProfile { path: folder.to_owned(), because: e.to_string() });
-            return (found, damaged);
+            unreadable.push(UnreadableProfile { path: folder.to_owned(), because: e.to_string() });
+            return (found, unreadable);
         }
     };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
@@ -108,46 +108,46 @@ pub fn load_profiles(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile
     for path in paths {
         match read_profile(&path) {
             Ok(profile) => found.push(ProfileEntry { path, profile }),
-            Err(error) => damaged.push(UnreadableProfile { path, because: error.to_string() }),
+            Err(error) => unreadable.push(UnreadableProfile { path, because: error.to_string() }),
         }
     }
     found.sort_by(|a, b| a.profile.key.cmp(&b.profile.key));
-    (found, damaged)
+    (found, unreadable)
 }
 
-/// Saves a profile in a folder, merged with the existing one of the same device unless `anew` is
-/// set. Readers see the old file or the new one, never half of one; of two programs at once one
-/// waits for the other.
+/// Saves a profile in a folder; unless `replace` is set, merges it with the existing profile of the
+/// same device. Readers see the old file or the new one, never half of one. Of two programs that save
+/// at the same time, one waits for the other.
 ///
 /// # Errors
-/// When the system refuses, or when the existing file is of a newer version.
-pub fn save_profile(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<ProfileEntry> {
+/// If the system refuses, or if the existing file is of a newer version.
+pub fn save_profile(folder: &Path, mut profile: Profile, replace: bool) -> io::Result<ProfileEntry> {
     diskwright_guard::check_new(&folder.join("profile")).map_err(io::Error::other)?;
     fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let lock = fs::File::open(folder)?;
     flock(&lock, FlockOperation::LockExclusive)?;
     let path = folder.join(file_name(&profile.key));
     match read_profile(&path) {
-        Ok(before) if before.key == profile.key && !anew => profile.merge_previous(&before),
-        // a newer version's measurements are not lost
+        Ok(previous) if previous.key == profile.key && !replace => profile.merge_previous(&previous),
+        // the measurements of a newer version must not be lost
         Err(error @ ProfileError::UnknownSchema(_)) => {
             return Err(io::Error::other(format!("{}: {error}", path.display())));
         }
-        // another device's, or made anew, or not readable: it is replaced
+        // the profile of another device, one to be replaced, or one that cannot be read
         Ok(_) | Err(ProfileError::Unreadable(_)) => {}
     }
-    let part = path.with_extension(format!("{}.part", std::process::id()));
-    let written = write_profile(&part, &profile).and_then(|()| fs::rename(&part, &path));
+    let temporary = path.with_extension(format!("{}.part", std::process::id()));
+    let written = write_profile(&temporary, &profile).and_then(|()| fs::rename(&temporary, &path));
     if written.is_err() {
-        let _ = fs::remove_file(&part);
+        let _ = fs::remove_file(&temporary);
     }
     written.map(|()| ProfileEntry { path, profile })
 }
 
-/// Removes a profile's file, while no other program writes one.
+/// Removes the file of a profile; waits for other programs that are saving one.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 pub fn remove(stored: &ProfileEntry) -> io::Result<()> {
     let lock = stored.path.parent().map(fs::File::open).transpose()?;
     if let Some(lock) = &lock {
@@ -164,11 +164,11 @@ fn write_profile(path: &Path, profile: &Profile) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes a file name from a key: special characters become `_`, and a checksum (FNV-1a)
-/// distinguishes keys that then look alike.
+/// Returns the name of the file for a key: special characters become `_`, and a checksum (FNV-1a)
+/// distinguishes keys that are then equal.
 fn file_name(key: &str) -> String {
-    let plain: String =
+    let readable: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(80).collect();
     let sum = key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    format!("{plain}-{:08x}.json", sum as u32)
+    format!("{readable}-{:08x}.json", sum as u32)
 }

@@ -1,5 +1,5 @@
-//! One run: jobs that run at the same time, each a pattern on a target, with the processor time and
-//! the kernel's counts of that time. Each job has its own workers.
+//! A run: jobs at the same time, each a pattern on a target, with the processor time and the kernel's
+//! counts of that time. Each job has its own workers.
 
 mod run_watch;
 mod worker_thread;
@@ -35,9 +35,9 @@ pub struct RunConfig {
     pub engine: EngineKind,
     /// Largest number of workers; one per core is enough.
     pub workers: u32,
-    /// A response slower than this ends everything: for devices that others use.
+    /// Response limit for a device that others use: a slower response ends the whole measurement.
     pub brake: Option<Duration>,
-    /// Set from outside to end the run; what was measured is kept.
+    /// Ends the run when it is set; the counts so far are kept.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -46,11 +46,11 @@ pub struct RunConfig {
 pub struct RunOutcome {
     /// All counts.
     pub tally: WorkerTally,
-    /// Measured time, seconds; less than asked for where it was stopped.
+    /// Measured time, seconds; less than requested if it was stopped.
     pub seconds: f64,
     /// `io_uring` or `threads`.
     pub engine: &'static str,
-    /// Sentences about what limited the engine, or kept it from the requested depth.
+    /// Sentences about what limited the engine, or why it did not reach the requested depth.
     pub engine_notes: Vec<String>,
     /// Number of workers that ran.
     pub workers: u32,
@@ -62,7 +62,7 @@ pub struct RunOutcome {
     /// Bytes that the kernel read from disks for this process, ramp included, if they were recorded
     /// (see [`crate::bench`]).
     pub disk_read_bytes: Option<f64>,
-    /// It was stopped from outside.
+    /// [`RunConfig::stop`] was set before the run ended.
     pub stopped: bool,
     /// Work done in each interval of the measured time.
     pub timeline: Vec<LiveInterval>,
@@ -87,7 +87,7 @@ pub type RunProgress<'a> = dyn FnMut(f64, &LiveInterval) + 'a;
 /// A job of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunJob<'a> {
-    /// The requests to make; its name is the job's.
+    /// The requests to make; the name of the pattern is that of the job.
     pub pattern: &'a Pattern,
     /// The target of the requests.
     pub target: &'a ProbeTarget,
@@ -96,12 +96,12 @@ pub struct RunJob<'a> {
 }
 
 impl RunJob<'_> {
-    /// Returns the time at which measuring begins.
+    /// Returns when measuring begins, from the run's start.
     fn measure_start(&self) -> Duration {
         self.start_delay + self.pattern.ramp
     }
 
-    /// Returns the time at which the job ends.
+    /// Returns when the job ends, from the run's start.
     fn measure_end(&self) -> Duration {
         self.measure_start().saturating_add(self.pattern.duration)
     }
@@ -120,8 +120,8 @@ pub struct Outcomes {
 /// Measures a pattern on a target.
 ///
 /// # Errors
-/// When the pattern does not fit the target, the system refuses, or requests
-/// fail and none succeeds.
+/// If the pattern does not fit the target, if the system refuses, or if requests fail and none
+/// succeeds.
 pub fn run(
     target: &ProbeTarget,
     pattern: &Pattern,
@@ -132,17 +132,16 @@ pub fn run(
     Ok(run_jobs(&[job], config, progress)?.each.into_iter().next().unwrap_or_default())
 }
 
-/// Message of a worker at its end: its job, its index, and its counts or its error.
+/// Message of a worker at its end: index of its job, index of the worker in the job, and its counts or its error.
 type WorkerReport = (usize, usize, io::Result<WorkerResult>);
 
 /// Time that a stopped run waits for its threads before it abandons them.
 pub(crate) const STOP_GRACE: Duration = Duration::from_millis(400);
-/// Checks per response limit of a device in use.
+/// Number of checks within the response limit of a device in use.
 const CHECKS_PER_BRAKE_LIMIT: u32 = 4;
 
 impl RunConfig {
-    /// Returns the interval after which to check again whether a device in use responds, at most
-    /// `interval`.
+    /// Returns the interval between checks of whether a device in use responds, at most `interval`.
     pub(crate) fn poll_interval(&self, interval: Duration) -> Duration {
         self.brake
             .map_or(interval, |brake| interval.min((brake / CHECKS_PER_BRAKE_LIMIT).max(Duration::from_millis(1))))
@@ -170,19 +169,19 @@ pub fn run_jobs(
         work.push(paces.into_iter().zip(files).collect::<Vec<_>>());
     }
     let views: Vec<Arc<JobView>> = work.iter().map(|workers| Arc::new(JobView::new(workers.len()))).collect();
-    let (ready, clock_start) = (Arc::new(StartGate::default()), Instant::now());
+    let (start_gate, clock_start) = (Arc::new(StartGate::default()), Instant::now());
     let (sender, receiver) = channel::<WorkerReport>();
     let mut threads = Vec::new();
-    for (number, (job, work)) in jobs.iter().zip(work).enumerate() {
-        let worker_count = work.len() as u32;
-        for (worker, (pace, file)) in work.into_iter().enumerate() {
+    for (job_index, (job, workers)) in jobs.iter().zip(work).enumerate() {
+        let worker_count = workers.len() as u32;
+        for (worker, (pace, file)) in workers.into_iter().enumerate() {
             let setup = WorkerSetup {
                 pattern: job.pattern.clone(),
                 target_bytes: job.target.bytes,
                 start_delay: job.start_delay,
                 config: config.clone(),
-                start_gate: Arc::clone(&ready),
-                view: Arc::clone(&views[number]),
+                start_gate: Arc::clone(&start_gate),
+                view: Arc::clone(&views[job_index]),
                 worker_index: worker as u32,
                 worker_count,
                 clock_start,
@@ -190,22 +189,22 @@ pub fn run_jobs(
             let worker_sender = sender.clone();
             let spawned = std::thread::Builder::new().spawn(move || {
                 // if the worker was abandoned, the receiver is gone
-                let _ = worker_sender.send((number, worker, setup.run(&pace, file)));
+                let _ = worker_sender.send((job_index, worker, setup.run(&pace, file)));
             });
             match spawned {
                 Ok(thread) => threads.push(thread),
-                // the receiver still exists
-                Err(error) => drop(sender.send((number, worker, Err(error)))),
+                // sending cannot fail: the receiver still exists
+                Err(error) => drop(sender.send((job_index, worker, Err(error)))),
             }
         }
     }
     drop(sender);
     let watch = RunWatch::start();
-    ready.open(threads.len());
-    let (outcomes, lost) =
+    start_gate.open(threads.len());
+    let (outcomes, has_lost_workers) =
         RunMonitor::new(jobs, &views, watch, clock_start).wait_for_workers(&receiver, config, progress)?;
-    if !lost {
-        // this closes their files; a worker that panicked has printed its message
+    if !has_lost_workers {
+        // the ends of the threads close their files; a worker that panicked has printed its message
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
     for (job, outcome) in jobs.iter().zip(&outcomes.each) {
@@ -217,46 +216,54 @@ pub fn run_jobs(
 /// Monitors a run from its start: receives the workers' reports and gathers their results.
 struct RunMonitor<'a> {
     jobs: &'a [RunJob<'a>],
+    /// State of the workers of each job.
     views: &'a [Arc<JobView>],
     watch: RunWatch,
+    /// Start of the run.
     start: Instant,
     /// Zero of the engines' clocks.
     clock_start: Instant,
     /// Time at which a stop was noticed.
     stopped_at: Option<Instant>,
-    /// First start of measuring, and last end.
+    /// First start of measuring of all jobs, from the run's start.
     measure_from: Duration,
+    /// Last end of all jobs, from the run's start.
     measure_until: Duration,
+    /// Timeline of each job.
     timelines: Vec<LiveTimeline>,
     combined_timeline: LiveTimeline,
+    /// Bytes that all jobs transferred so far.
     bytes_done: u64,
+    /// Outcome of each job.
     outcomes: Vec<RunOutcome>,
-    /// Workers still running, by job, and the end of each job.
+    /// Indexes of the workers of each job that still run.
     running_workers: Vec<Vec<usize>>,
+    /// End of each job, from the run's start; zero while unknown.
     job_ends: Vec<Duration>,
 }
 
 impl<'a> RunMonitor<'a> {
-    fn new(jobs: &'a [RunJob<'a>], shown: &'a [Arc<JobView>], watch: RunWatch, clock: Instant) -> RunMonitor<'a> {
-        let of_job = |lanes: &Arc<JobView>| RunOutcome { workers: lanes.live.len() as u32, ..RunOutcome::default() };
+    fn new(jobs: &'a [RunJob<'a>], views: &'a [Arc<JobView>], watch: RunWatch, clock_start: Instant) -> RunMonitor<'a> {
+        let outcome = |view: &Arc<JobView>| RunOutcome { workers: view.live.len() as u32, ..RunOutcome::default() };
         RunMonitor {
             jobs,
-            views: shown,
+            views,
             watch,
             start: Instant::now(),
-            clock_start: clock,
+            clock_start,
             stopped_at: None,
             measure_from: jobs.iter().map(RunJob::measure_start).min().unwrap_or_default(),
             measure_until: jobs.iter().map(RunJob::measure_end).max().unwrap_or_default(),
             timelines: jobs.iter().map(|_| LiveTimeline::default()).collect(),
             combined_timeline: LiveTimeline::default(),
             bytes_done: 0,
-            outcomes: shown.iter().map(of_job).collect(),
-            running_workers: shown.iter().map(|lanes| (0..lanes.live.len()).collect()).collect(),
+            outcomes: views.iter().map(outcome).collect(),
+            running_workers: views.iter().map(|view| (0..view.live.len()).collect()).collect(),
             job_ends: vec![Duration::ZERO; jobs.len()],
         }
     }
 
+    /// Waits for the reports of all workers. Returns the outcomes, and whether any worker or request was abandoned.
     fn wait_for_workers(
         mut self,
         receiver: &std::sync::mpsc::Receiver<WorkerReport>,
@@ -264,23 +271,23 @@ impl<'a> RunMonitor<'a> {
         progress: &mut RunProgress<'_>,
     ) -> Result<(Outcomes, bool), ProbeError> {
         let (mut failed, mut lost) = (None, false);
-        while self.running_workers.iter().any(|lanes| !lanes.is_empty()) {
+        while self.running_workers.iter().any(|workers| !workers.is_empty()) {
             match receiver.recv_timeout(self.poll_interval(config)) {
                 Ok((job, worker, result)) => {
-                    self.running_workers[job].retain(|at_work| *at_work != worker);
+                    self.running_workers[job].retain(|running| *running != worker);
                     match result {
-                        Ok(ran) => {
-                            // by the workers' clocks: this thread may have started late
-                            let measured = Duration::from_nanos(ran.tally.measured_ns);
+                        Ok(result) => {
+                            // by the worker's clock, because this thread may have started late
+                            let measured = Duration::from_nanos(result.tally.measured_ns);
                             self.job_ends[job] = self.job_ends[job].max(self.jobs[job].measure_start() + measured);
                             let outcome = &mut self.outcomes[job];
-                            lost |= ran.tally.unanswered > 0;
-                            outcome.tally.merge_worker(&ran.tally);
-                            outcome.engine = ran.engine;
-                            add_notes(&mut outcome.engine_notes, ran.notes);
+                            lost |= result.tally.unanswered > 0;
+                            outcome.tally.merge_worker(&result.tally);
+                            outcome.engine = result.engine;
+                            add_notes(&mut outcome.engine_notes, result.notes);
                         }
                         Err(e) => {
-                            // without it the other workers would measure something else
+                            // without this worker, the others would measure another load
                             config.stop.store(true, Ordering::Relaxed);
                             failed =
                                 failed.or(Some(ProbeError::io(&self.jobs[job].target.name, "the engine failed", e)));
@@ -305,7 +312,7 @@ impl<'a> RunMonitor<'a> {
         }
     }
 
-    /// Returns how long to wait for a worker's report at most.
+    /// Returns how long to wait at most for a worker's report.
     fn poll_interval(&self, config: &RunConfig) -> Duration {
         config.poll_interval(self.watch.time_to_next_boundary(
             self.start.elapsed(),
@@ -314,15 +321,15 @@ impl<'a> RunMonitor<'a> {
         ))
     }
 
-    /// Returns whether the run was stopped and its workers do not end in time. Also stops the run
-    /// if a worker waits longer than the limit: workers inside a system call cannot check it
-    /// themselves.
+    /// Returns whether the run was stopped and its workers have not ended in time. Also stops the run
+    /// if a worker waits longer than the response limit: a worker inside a system call cannot check the
+    /// limit itself.
     fn must_give_up(&mut self, config: &RunConfig) -> bool {
         let now = self.clock_start.elapsed().as_nanos() as u64;
-        let stops = config.stop.load(Ordering::Relaxed);
-        if let Some(limit) = config.brake.map(|brake| brake.as_nanos() as u64).filter(|_| !stops) {
-            for (job, shown) in self.views.iter().enumerate() {
-                let waiting = self.running_workers[job].iter().map(|worker| shown.live[*worker].in_flight_since());
+        let is_stopped = config.stop.load(Ordering::Relaxed);
+        if let Some(limit) = config.brake.map(|brake| brake.as_nanos() as u64).filter(|_| !is_stopped) {
+            for (job, view) in self.views.iter().enumerate() {
+                let waiting = self.running_workers[job].iter().map(|worker| view.live[*worker].in_flight_since());
                 let waiting = waiting.filter(|(in_flight, _)| *in_flight > 0);
                 let longest = waiting.map(|(_, since)| now.saturating_sub(since)).max();
                 if let Some(longest) = longest.filter(|longest| *longest > limit) {
@@ -335,7 +342,7 @@ impl<'a> RunMonitor<'a> {
         config.stop.load(Ordering::Relaxed) && self.stopped_at.get_or_insert_with(Instant::now).elapsed() > STOP_GRACE
     }
 
-    /// Takes the counts of the workers that do not come back.
+    /// Takes the parked counts of the workers that still run, and gives these workers up.
     fn abandon_workers(&mut self) {
         let now = self.clock_start.elapsed().as_nanos() as u64;
         for (job, workers) in self.running_workers.iter_mut().enumerate() {
@@ -351,28 +358,28 @@ impl<'a> RunMonitor<'a> {
         }
     }
 
-    /// Samples the workers of all running jobs.
+    /// Samples the workers of all running jobs, and returns their common counts since the last sample.
     fn sample_workers(&mut self) -> LiveInterval {
         let now_s = self.start.elapsed().as_secs_f64();
-        let mut all = LiveInterval::default();
-        for (number, timeline) in
-            self.timelines.iter_mut().enumerate().filter(|(n, _)| !self.running_workers[*n].is_empty())
+        let mut combined = LiveInterval::default();
+        for (index, timeline) in
+            self.timelines.iter_mut().enumerate().filter(|(index, _)| !self.running_workers[*index].is_empty())
         {
-            let measured =
-                (self.jobs[number].measure_start().as_secs_f64(), self.jobs[number].measure_end().as_secs_f64());
-            let interval = timeline.sample_workers(now_s, measured, &self.views[number].live);
-            all.seconds = all.seconds.max(interval.seconds);
-            all.totals.merge_totals(&interval.totals);
+            let job = &self.jobs[index];
+            let measured = (job.measure_start().as_secs_f64(), job.measure_end().as_secs_f64());
+            let interval = timeline.sample_workers(now_s, measured, &self.views[index].live);
+            combined.seconds = combined.seconds.max(interval.seconds);
+            combined.totals.merge_totals(&interval.totals);
         }
-        let then_s = now_s - all.seconds;
-        if then_s >= self.measure_from.as_secs_f64() && then_s < self.measure_until.as_secs_f64() {
-            self.combined_timeline.add_interval(&all);
+        let begin_s = now_s - combined.seconds;
+        if begin_s >= self.measure_from.as_secs_f64() && begin_s < self.measure_until.as_secs_f64() {
+            self.combined_timeline.add_interval(&combined);
         }
-        self.bytes_done += all.totals.bytes;
-        all
+        self.bytes_done += combined.totals.bytes;
+        combined
     }
 
-    /// Returns the finished share of the run, by time or by bytes.
+    /// Returns the finished share of the run, by time or by bytes, whichever is larger.
     fn progress_share(&self) -> f64 {
         let by_time = self.start.elapsed().as_secs_f64() / self.measure_until.as_secs_f64();
         let bytes: Option<u64> = self.jobs.iter().map(|j| j.pattern.max_bytes).sum();
@@ -382,27 +389,28 @@ impl<'a> RunMonitor<'a> {
 
     fn into_outcomes(mut self, config: &RunConfig) -> Outcomes {
         let stopped = config.stop.load(Ordering::Relaxed);
-        let several = self.jobs.len() > 1;
-        let last =
+        let has_several = self.jobs.len() > 1;
+        let last_end =
             self.job_ends.iter().zip(self.jobs).map(|(e, j)| (*e).min(j.measure_end())).max().unwrap_or_default();
         let mut all = RunOutcome {
-            seconds: last.saturating_sub(self.measure_from).as_secs_f64(),
+            seconds: last_end.saturating_sub(self.measure_from).as_secs_f64(),
             stopped,
             ..RunOutcome::default()
         };
         self.watch.fill_outcome(&mut all);
-        for (number, (outcome, timeline)) in self.outcomes.iter_mut().zip(self.timelines).enumerate() {
-            let job = &self.jobs[number];
-            let measured = self.job_ends[number].saturating_sub(job.measure_start()).min(job.pattern.duration);
+        for (index, (outcome, timeline)) in self.outcomes.iter_mut().zip(self.timelines).enumerate() {
+            let job = &self.jobs[index];
+            let measured = self.job_ends[index].saturating_sub(job.measure_start()).min(job.pattern.duration);
             outcome.seconds = measured.as_secs_f64();
             outcome.timeline = timeline.into_intervals();
             outcome.stopped = stopped;
             (outcome.cpu_s, outcome.kernel) =
-                if several { (f64::NAN, KernelCounts::default()) } else { (all.cpu_s, all.kernel) };
-            if several {
-                let later = (job.measure_start() - self.measure_from).as_nanos() / u128::from(SLICE_NS);
+                if has_several { (f64::NAN, KernelCounts::default()) } else { (all.cpu_s, all.kernel) };
+            if has_several {
+                // slices count from the first start of all jobs
+                let delay_slices = (job.measure_start() - self.measure_from).as_nanos() / u128::from(SLICE_NS);
                 let mut tally = outcome.tally.clone();
-                tally.slices.splice(0..0, (0..later).map(|_| (0, 0)));
+                tally.slices.splice(0..0, (0..delay_slices).map(|_| (0, 0)));
                 all.tally.merge_worker(&tally);
                 all.workers += outcome.workers;
                 all.engine = outcome.engine;
@@ -410,15 +418,15 @@ impl<'a> RunMonitor<'a> {
             }
         }
         all.timeline = self.combined_timeline.into_intervals();
-        Outcomes { each: self.outcomes, all: several.then_some(all) }
+        Outcomes { each: self.outcomes, all: has_several.then_some(all) }
     }
 }
 
-/// Adds notes that are not there yet: workers often report the same.
-fn add_notes(to: &mut Vec<String>, notes: Vec<String>) {
+/// Adds notes that the list does not have yet: workers often report the same.
+fn add_notes(list: &mut Vec<String>, notes: Vec<String>) {
     for note in notes {
-        if !to.contains(&note) {
-            to.push(note);
+        if !list.contains(&note) {
+            list.push(note);
         }
     }
 }
@@ -466,8 +474,8 @@ mod tests {
             assert_eq!(tally.reads.bytes, tally.reads.requests * 4096);
             assert!(tally.errors.is_empty() && tally.short == 0, "{:?}", tally.errors);
             // random requests without a ring get one thread each
-            let lanes = if outcome.engine == "threads" { 8 } else { 2 };
-            assert_eq!(outcome.workers, lanes);
+            let workers = if outcome.engine == "threads" { 8 } else { 2 };
+            assert_eq!(outcome.workers, workers);
             assert!(engine == EngineKind::Best || outcome.engine == "threads");
         }
     }
@@ -517,9 +525,9 @@ mod tests {
 
     #[test]
     fn splitting_a_pace_keeps_its_total() {
-        let depths = |depth, lanes| -> Vec<u32> {
-            let one = |p: Pace| if let Pace::Closed { depth } = p { depth } else { 0 };
-            split_pace(&Pace::Closed { depth }, lanes).into_iter().map(one).collect()
+        let depths = |depth, workers| -> Vec<u32> {
+            let depth_of = |p: Pace| if let Pace::Closed { depth } = p { depth } else { 0 };
+            split_pace(&Pace::Closed { depth }, workers).into_iter().map(depth_of).collect()
         };
         assert_eq!(depths(7, 2), [4, 3]);
         assert_eq!(depths(1, 8), [1]);
@@ -530,7 +538,11 @@ mod tests {
         let config = RunConfig { engine: EngineKind::Best, workers: 8, brake: None, stop: Arc::default() };
         let random = Pattern::random_reads(65_536, 8);
         let sequential = Pattern { placement: Placement::Sequential { streams: 1 }, ..random.clone() };
+        let pareto = Pattern { placement: Placement::Pareto { power: 0.2 }, ..random.clone() };
         assert!(worker_thread::worker_count(&random, &config, 1) >= 8);
+        let threads = RunConfig { engine: EngineKind::Threads, ..config.clone() };
+        let count = |pattern| worker_thread::worker_count(pattern, &threads, 1);
+        assert_eq!((count(&pareto), count(&sequential)), (count(&random), 1));
         assert_eq!(
             split_pace(&sequential.pace, worker_thread::worker_count(&sequential, &config, 1)),
             [Pace::Closed { depth: 8 }]

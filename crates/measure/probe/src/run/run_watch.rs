@@ -1,14 +1,14 @@
 //! Processor time and the kernel's counts while a run measures.
 
-use diskwright_base::counter_ids::{interrupts, system};
 use std::time::{Duration, Instant};
 
+use diskwright_base::counter_ids::{interrupts, system};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{KernelCounts, RunOutcome};
 
-/// Interval of progress reports.
+/// Interval between reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Processor time of this process, and when it was read.
@@ -21,8 +21,11 @@ struct CpuReading {
 /// Records processor time and the kernel's counts when measuring begins and ends.
 pub(super) struct RunWatch {
     sampler: Sampler,
+    /// Reading when measuring began.
     started: Option<CpuReading>,
+    /// Reading when measuring ended.
     ended: Option<CpuReading>,
+    /// Counts between the two readings.
     kernel: KernelCounts,
 }
 
@@ -41,7 +44,7 @@ impl RunWatch {
         RunWatch { sampler, started: None, ended: None, kernel: KernelCounts::default() }
     }
 
-    /// Returns how long to wait until the next boundary or progress report.
+    /// Returns the time until measuring begins or ends, or until the next report of progress.
     pub(super) fn time_to_next_boundary(
         &self,
         now: Duration,
@@ -52,6 +55,7 @@ impl RunWatch {
         next.saturating_sub(now).min(PROGRESS_INTERVAL).max(Duration::from_millis(1))
     }
 
+    /// Takes the readings at the begin and end of measuring, once `now` has reached them.
     pub(super) fn update_boundaries(&mut self, now: Duration, measure_from: Duration, measure_until: Duration) {
         if self.started.is_none() && now >= measure_from {
             self.sampler.tick();
@@ -81,13 +85,14 @@ impl RunWatch {
         };
     }
 
+    /// Sets processor time and the kernel's counts of an outcome, whose measured time is known.
     pub(super) fn fill_outcome(mut self, outcome: &mut RunOutcome) {
         if self.started.is_some() && self.ended.is_none() {
             self.record_end();
         }
         outcome.cpu_s = match (self.started, self.ended) {
-            // the readings may be a little apart from the run: the difference between them is
-            // treated as a rate
+            // the readings may be taken a little before or after the run's boundaries, so they are
+            // used as a rate
             (Some(start), Some(end)) if end.time > start.time => {
                 let share = outcome.seconds / end.time.duration_since(start.time).as_secs_f64();
                 end.cpu_time.saturating_sub(start.cpu_time).as_secs_f64() * share

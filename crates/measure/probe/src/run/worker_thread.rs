@@ -1,4 +1,4 @@
-//! Worker threads: each has its own engine, over one job's target.
+//! Worker threads: each has its own engine on the target of its job.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -18,40 +18,46 @@ use crate::request_generator::RequestGenerator;
 use crate::tally::WorkerTally;
 use crate::worker_loop::{self, WorkerPlan};
 
-/// Slots of an open loop: largest number of requests in flight. Further requests wait, and their
-/// wait is part of their latency.
+/// Default number of slots of an open loop: its largest number of requests in flight. Further
+/// requests wait; the wait is part of their latency.
 const OPEN_LOOP_SLOTS: u32 = 4096;
 
-/// Returns the number of workers of a pattern. Without io_uring, each request that is drawn
-/// independently of the others gets a worker that makes it itself: handing it to a thread and back
-/// would double its cost. Requests that follow one another have one worker: several would be as
-/// many streams, between which a disk moves its arm.
+/// Returns the number of workers of a pattern. Sequential requests have one worker: several workers
+/// would be as many streams, between which a disk would move its arm. Without io_uring, independent
+/// random requests have a worker for each request in flight, which makes it itself: handing it to a
+/// thread and back would double its cost.
 pub(super) fn worker_count(pattern: &Pattern, config: &RunConfig, jobs: u32) -> u32 {
     if matches!(pattern.placement, Placement::Sequential { .. }) {
         return 1;
     }
     let max_workers = (config.workers / jobs).max(1);
-    let random = matches!(pattern.placement, Placement::Uniform | Placement::Normal { .. } | Placement::Zipf { .. });
-    let is_independent = random && pattern.read_write_order.is_empty() && pattern.run_requests <= 1;
-    let ring = config.engine == EngineKind::Best && ring::has_io_uring();
-    if is_independent && !ring { max_workers.max(threads::MAX_THREADS / jobs) } else { max_workers }
+    let is_random = !matches!(pattern.placement, Placement::Sequential { .. } | Placement::Strided { .. });
+    let is_independent = is_random && pattern.read_write_order.is_empty() && pattern.run_requests <= 1;
+    let uses_ring = config.engine == EngineKind::Best && ring::has_io_uring();
+    if is_independent && !uses_ring { max_workers.max(threads::MAX_THREADS / jobs) } else { max_workers }
 }
 
 /// Holds workers back until all are ready.
 #[derive(Default)]
 pub(super) struct StartGate {
-    /// Number of workers that wait, and whether the gate is open.
-    state: Mutex<(usize, bool)>,
+    state: Mutex<GateState>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    /// Number of workers that have arrived.
+    arrived: usize,
+    is_open: bool,
 }
 
 impl StartGate {
     /// Blocks a worker until the gate opens.
     pub(super) fn wait_until_open(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.0 += 1;
+        state.arrived += 1;
         self.changed.notify_all();
-        while !state.1 {
+        while !state.is_open {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -59,10 +65,10 @@ impl StartGate {
     /// Waits for `workers` workers, then opens the gate.
     pub(super) fn open(&self, workers: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        while state.0 < workers {
+        while state.arrived < workers {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.1 = true;
+        state.is_open = true;
         self.changed.notify_all();
     }
 }
@@ -78,7 +84,7 @@ pub(super) fn split_pace(pace: &Pace, workers: u32) -> Vec<Pace> {
         Pace::Users { users, think_s, random } => {
             split(users).map(|users| Pace::Users { users, think_s, random }).collect()
         }
-        // a user who computes keeps a processor busy, and the kernel distributes the processors
+        // a user who computes keeps a processor busy, so each user has a thread
         Pace::Cycles { users, think_s, requests, compute_s } if compute_s.mean > 0.0 => {
             (0..users).map(|_| Pace::Cycles { users: 1, think_s, requests, compute_s }).collect()
         }
@@ -90,19 +96,20 @@ pub(super) fn split_pace(pace: &Pace, workers: u32) -> Vec<Pace> {
     }
 }
 
-/// Stops reads from updating the access time: that takes some 5 % of the kernel's part of a
-/// request, and the file may belong to someone else.
+/// Keeps reads from updating the file's access time: the update takes about 5 % of the kernel's time
+/// for a request, and the file may belong to someone else.
 fn disable_access_time(file: &OwnedFd) {
     if let Ok(flags) = fcntl_getfl(file) {
-        // only the owner may set this; reading works without it
+        // only the file's owner may set this flag; reading works without it
         let _ = fcntl_setfl(file, flags | OFlags::NOATIME);
     }
 }
 
 /// State of a job's workers that the monitor of the run can see.
 pub(super) struct JobView {
+    /// Progress of each worker.
     pub live: Vec<LiveCounters>,
-    /// Counts of each worker, parked while its engine may block for ever.
+    /// Tally of each worker, parked while its engine may block for ever.
     pub parked_tallies: Vec<Mutex<Option<WorkerTally>>>,
 }
 
@@ -114,7 +121,7 @@ impl JobView {
         }
     }
 
-    /// Takes the counts of a worker that does not come back, and notes what it waits for.
+    /// Takes the tally of a worker that does not come back, and adds the requests for which it waits.
     pub(super) fn take_lost_tally(&self, worker: usize, now: u64) -> WorkerTally {
         let parked = self.parked_tallies[worker].lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut tally = parked.unwrap_or_default();
@@ -134,8 +141,9 @@ pub(super) struct WorkerSetup {
     pub config: RunConfig,
     pub start_gate: Arc<StartGate>,
     pub view: Arc<JobView>,
-    /// Index of this worker, and number of workers of this job.
+    /// Index of this worker in its job.
     pub worker_index: u32,
+    /// Number of workers of the job.
     pub worker_count: u32,
     /// Zero of all engines' clocks.
     pub clock_start: Instant,
@@ -159,24 +167,24 @@ impl WorkerSetup {
         let seed = pattern.seed ^ u64::from(self.worker_index) << 32;
         let buffers =
             BufferSpec { slots, max_request_bytes: pattern.max_request_bytes(), seed, writes: pattern.has_writes() };
-        // sleeps of an open loop then end on time, not 50 microseconds later
+        // without this, each sleep of an open loop would end 50 microseconds late
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         disable_access_time(&file);
-        let because = match self.config.engine {
+        let notes = match self.config.engine {
             EngineKind::Best => match file.try_clone().and_then(|file| self.run_on_ring(pace, file, buffers)) {
-                Ok(ran) => return ran,
+                Ok(result) => return result,
                 Err(error) => vec![format!("threads, because there is no io_uring: {error}")],
             },
             EngineKind::Threads => Vec::new(),
         };
-        self.run_on_threads(pace, file, buffers, because)
+        self.run_on_threads(pace, file, buffers, notes)
     }
 
     /// Runs on a ring; the outer error means that there is no ring.
     fn run_on_ring(&self, pace: &Pace, file: OwnedFd, mut buffers: BufferSpec) -> io::Result<io::Result<WorkerResult>> {
-        let fitted = buffers.fit_to_limits(self.buffer_bytes(), u32::MAX);
+        let reduction = buffers.fit_to_limits(self.buffer_bytes(), u32::MAX);
         let ring = Ring::new(file, &buffers, self.clock_start)?;
-        let notes = fitted.into_iter().chain(ring.notes().iter().cloned()).collect();
+        let notes = reduction.into_iter().chain(ring.notes().iter().cloned()).collect();
         let tally = self.run_engine(ring, pace, buffers.slots);
         Ok(tally.map(|tally| WorkerResult { tally, engine: "io_uring", notes }))
     }
@@ -188,13 +196,12 @@ impl WorkerSetup {
         mut buffers: BufferSpec,
         mut notes: Vec<String>,
     ) -> io::Result<WorkerResult> {
-        notes.extend(
-            buffers.fit_to_limits(self.buffer_bytes(), (threads::MAX_THREADS / self.worker_count.max(1)).max(1)),
-        );
+        let max_threads = (threads::MAX_THREADS / self.worker_count.max(1)).max(1);
+        notes.extend(buffers.fit_to_limits(self.buffer_bytes(), max_threads));
         let threads = match ThreadEngine::new(file, &buffers, self.clock_start) {
             Ok(threads) => threads,
             Err(error) => {
-                // the others wait for this worker
+                // the gate opens only when this worker has arrived, too
                 self.start_gate.wait_until_open();
                 return Err(error);
             }
@@ -230,7 +237,7 @@ impl WorkerSetup {
         self.start_gate.wait_until_open();
         let tally = worker_loop::run_worker(&mut engine, &mut generator, &plan, slots);
         if tally.as_ref().is_ok_and(|tally| tally.unanswered > 0) {
-            // dropping it would wait for the device, and its buffers belong to the kernel for ever
+            // dropping it would wait for the device, and the kernel may still write to its buffers
             std::mem::forget(engine);
         }
         tally

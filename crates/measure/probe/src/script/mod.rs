@@ -1,6 +1,6 @@
-//! Runs scripts of other tools: Response Probe's thread and process files, and the common core of
-//! fio's job files. A setting is applied, or refused with file and line; a setting that does not
-//! affect the load is noted. docs/probe-scripts.md has every keyword.
+//! Scripts of other tools: Response Probe's process and thread files, and the common core of fio's job
+//! files. Each setting is applied, noted if it does not affect the load, or refused with file and line.
+//! docs/probe-scripts.md lists every keyword.
 
 pub mod fio;
 pub mod response_probe;
@@ -29,7 +29,7 @@ pub enum TargetAmount {
 }
 
 impl TargetAmount {
-    /// Converts to bytes, on a target of `target_bytes`.
+    /// Converts to bytes on a target of `target_bytes`.
     fn to_bytes_of(self, target_bytes: u64) -> u64 {
         match self {
             TargetAmount::Bytes(bytes) => bytes,
@@ -54,19 +54,19 @@ pub enum TransferLimit {
 pub struct ScriptJob {
     /// Its name in the results.
     pub name: String,
-    /// Jobs of the same group are one line in the results.
+    /// Name under which the jobs of a group are one line in the results.
     pub group: Option<String>,
     /// Path of its file.
     pub file: String,
     /// Size of that file if it must be created, bytes.
     pub file_bytes: Option<u64>,
-    /// Its requests; range and limits come from the fields below.
+    /// Its requests, without the range and limits, which the fields below give.
     pub pattern: Pattern,
     /// Start of its range.
     pub range_start: TargetAmount,
     /// Length of its range; up to the end of the target if `None`.
     pub range_length: Option<TargetAmount>,
-    /// Response Probe's FILESEEK, records: a random place around a mean.
+    /// Response Probe's FILESEEK: mean and deviation of the random record from which accesses start.
     pub seek_records: Option<NormalSpread>,
     /// Amount of data after which it ends.
     pub limit: TransferLimit,
@@ -81,9 +81,9 @@ pub struct ScriptJob {
 /// The user's settings for times and seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptOptions {
-    /// `--for`: overrides the script.
+    /// `--for`: overrides the duration of the script.
     pub duration: Option<Duration>,
-    /// `--ramp`: likewise.
+    /// `--ramp`: overrides the ramp of the script.
     pub ramp: Option<Duration>,
     /// Duration of a run if neither the user nor the script gives one.
     pub default_duration: Duration,
@@ -107,42 +107,42 @@ pub struct ScriptTarget {
 impl ScriptJob {
     /// Returns its file or device; see [`Script::required_targets`].
     pub fn path(&self, instead: Option<&Path>) -> PathBuf {
-        let own = Path::new(&self.file);
+        let file = Path::new(&self.file);
         match instead {
-            Some(folder) if folder.is_dir() => folder.join(own.file_name().unwrap_or(own.as_os_str())),
+            Some(folder) if folder.is_dir() => folder.join(file.file_name().unwrap_or(file.as_os_str())),
             Some(target) => target.to_owned(),
-            None => own.to_owned(),
+            None => file.to_owned(),
         }
     }
 
     /// Returns the job's pattern on a target of `target_bytes`.
     pub fn pattern_on_target(&self, target_bytes: u64, options: &ScriptOptions) -> Pattern {
         let mut pattern = self.pattern.clone();
-        let all = pattern.sizes.iter().chain(&pattern.write_sizes);
-        let smallest = all.map(|size| u64::from(size.0)).min().unwrap_or(1).max(1);
+        let sizes = pattern.sizes.iter().chain(&pattern.write_sizes);
+        let smallest = sizes.map(|size| u64::from(size.0)).min().unwrap_or(1).max(1);
         pattern.from_bytes = match self.range_start {
             TargetAmount::Bytes(bytes) => bytes,
             // fio starts a share at a multiple of the smallest block
             TargetAmount::Share(_) => self.range_start.to_bytes_of(target_bytes) / smallest * smallest,
         };
-        let rest = target_bytes.saturating_sub(pattern.from_bytes);
-        let range = self.range_length.map_or(rest, |range| range.to_bytes_of(target_bytes));
+        let up_to_end = target_bytes.saturating_sub(pattern.from_bytes);
+        let range = self.range_length.map_or(up_to_end, |range| range.to_bytes_of(target_bytes));
         pattern.range_bytes = Some(range);
         if let Some(seek) = self.seek_records {
             let records = (range / u64::from(pattern.max_request_bytes()).max(1)).max(1) as f64;
-            // Response Probe's bell is this much wider than the deviation it is given
-            let wider = (14.0f64 / 12.0).sqrt();
-            let (mean, deviation) = (seek.mean / records, seek.deviation * wider / records);
+            // factor by which Response Probe's deviation exceeds the given one; see `draw_bell_curve`
+            let widening = (14.0f64 / 12.0).sqrt();
+            let (mean, deviation) = (seek.mean / records, seek.deviation * widening / records);
             pattern.placement = Placement::Normal { mean: mean.clamp(0.0, 1.0), deviation };
         }
-        let (lasts, total) = match (options.duration, self.duration, self.limit) {
-            (Some(lasts), ..) => (lasts, TransferLimit::None),
-            (None, Some(lasts), total) => (lasts, total),
+        let (duration, limit) = match (options.duration, self.duration, self.limit) {
+            (Some(duration), ..) => (duration, TransferLimit::None),
+            (None, Some(duration), limit) => (duration, limit),
             (None, None, TransferLimit::None) => (options.default_duration, TransferLimit::None),
-            (None, None, total) => (UNLIMITED_DURATION, total),
+            (None, None, limit) => (UNLIMITED_DURATION, limit),
         };
-        pattern.duration = lasts;
-        pattern.max_bytes = match total {
+        pattern.duration = duration;
+        pattern.max_bytes = match limit {
             TransferLimit::None => None,
             TransferLimit::Passes(passes) => Some(range.saturating_mul(passes)),
             TransferLimit::Bytes(bytes) => Some(bytes),
@@ -189,7 +189,7 @@ impl Script {
     /// Parses a script; its format follows from its file name extension or its content.
     ///
     /// # Errors
-    /// With file, line and item, and the expected input.
+    /// The error gives file, line and item, and the expected input.
     pub fn parse(path: &Path, text: &str, environment: &ScriptEnvironment<'_>) -> Result<Script, ProbeError> {
         let file = path.display().to_string();
         if text.len() > MAX_SCRIPT_BYTES {
@@ -228,8 +228,7 @@ impl Script {
             let target = &mut targets[index];
             target.writes |= job.pattern.has_writes();
             target.buffered &= job.pattern.buffered;
-            // a job that needs a share of the file, or all of it, uses the size that the others
-            // give
+            // a job that uses a share of the file, or all of it, takes the size that other jobs require
             target.bytes = target.bytes.max(job.required_file_bytes());
         }
         targets
@@ -241,7 +240,7 @@ impl Script {
     }
 }
 
-/// Makes an error at a line of a script; line 0 is the file as a whole.
+/// Creates an error at a line of a script; line 0 stands for the whole file.
 pub(crate) fn script_error(file: &str, line: usize, because: String) -> ProbeError {
     ProbeError::Script { file: file.to_owned(), line, because }
 }
@@ -261,7 +260,7 @@ fn detect_format(path: &Path, text: &str) -> Option<ScriptFormat> {
     response_probe::is_script_line(first).then_some(ScriptFormat::ResponseProbe)
 }
 
-/// Numbers the jobs that have the same name.
+/// Appends a number to the names of jobs that have the same name.
 fn number_duplicate_names(jobs: &mut [ScriptJob]) {
     let names: Vec<String> = jobs.iter().map(|j| j.name.clone()).collect();
     for (index, job) in jobs.iter_mut().enumerate() {

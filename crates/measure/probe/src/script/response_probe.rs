@@ -1,5 +1,5 @@
-//! Parser of Response Probe's scripts, as documents describe them: `.scr` names processes, `.scp`
-//! the threads of a process, `.sct` the load of a thread. Sources: NT Resource Kit; Windows NT
+//! Parser of Response Probe's scripts, as the documents below describe them: `.scr` names processes,
+//! `.scp` the threads of a process, `.sct` the load of a thread. Sources: NT Resource Kit; Windows NT
 //! Workstation 4.0 Resource Kit, ch. 11 ("Response Probe"); Blake, "Optimizing Windows NT",
 //! appendix C ("Script Files").
 //!
@@ -21,8 +21,9 @@ const PAIR_PARAMETERS: &[&str] =
     &["THINKTIME", "CPUTIME", "CYCLEREADS", "FILESEEK", "DATAPAGE", "CODEPAGE", "FUNCTION"];
 /// Thread parameters with one word.
 const WORD_PARAMETERS: &[&str] = &["FILEACCESS", "FILEATTRIBUTE", "FILEACCESSMODE", "RECORDSIZE", "FILEACTION"];
-/// Longest series of FILEACTION, and largest record, bytes.
+/// Longest series of FILEACTION.
 const MAX_ACTIONS: usize = 4096;
+/// Largest record, bytes.
 const MAX_RECORD_BYTES: u32 = 1 << 30;
 
 /// Returns whether this is the first line of a script of any of the three kinds.
@@ -37,15 +38,15 @@ pub(super) fn is_script_line(line: &str) -> bool {
 /// Parses a script of any of the three kinds, and the files that it names.
 ///
 /// # Errors
-/// With file, line and item, and what would be right.
+/// The error gives file, line and item, and the expected input.
 pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>) -> Result<Script, ProbeError> {
     let mut reader = ResponseProbeReader { read, files: Vec::new(), notes: Vec::new(), jobs: Vec::new() };
     let name = path.display().to_string();
     let has_word =
         |word: &str| numbered_words(text).any(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
-    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     reader.files.push(ScriptFile { path: name, text: text.to_owned() });
-    match ending.as_deref() {
+    match extension.as_deref() {
         Some("scr") => reader.read_process_list(path, text)?,
         Some("scp") => reader.read_thread_list(path, text, 1)?,
         Some("sct") => reader.read_thread_script(path, text, 1)?,
@@ -66,12 +67,13 @@ pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>
     })
 }
 
-/// Iterates over the lines with content, as line number and words.
+/// Iterates over the lines with content; gives the number and the words of each.
 fn numbered_words(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     let words = text.lines().enumerate().map(|(index, line)| (index + 1, line.split_whitespace().collect::<Vec<_>>()));
     words.filter(|(_, words)| words.first().is_some_and(|w| !w.starts_with('#')))
 }
 
+/// Reader of a script and the files that it names.
 struct ResponseProbeReader<'a> {
     read: &'a dyn Fn(&Path) -> io::Result<String>,
     files: Vec<ScriptFile>,
@@ -79,7 +81,7 @@ struct ResponseProbeReader<'a> {
     jobs: Vec<ScriptJob>,
 }
 
-/// Parses `REPEAT N` before a line's other words; returns the count and the rest.
+/// Parses `REPEAT N` at the beginning of a line; returns N (1 without REPEAT) and the remaining words.
 fn parse_repeat<'w>(file: &str, line: usize, words: &'w [&'w str]) -> Result<(u32, &'w [&'w str]), ProbeError> {
     if !words[0].eq_ignore_ascii_case("REPEAT") {
         return Ok((1, words));
@@ -101,18 +103,19 @@ impl ResponseProbeReader<'_> {
         }
     }
 
-    /// Reads a file that a line names; DOS file names ignore case.
+    /// Reads a file that a line of the script `script` names, from the folder of that script. The name may
+    /// have a DOS path, which is ignored, and any case.
     fn read_named_file(
         &mut self,
-        by: &Path,
+        script: &Path,
         line: usize,
         name: &str,
     ) -> Result<(std::path::PathBuf, String), ProbeError> {
-        let last = name.rsplit('\\').next().unwrap_or(name);
-        let folder = by.parent().unwrap_or(Path::new(""));
+        let file_name = name.rsplit('\\').next().unwrap_or(name);
+        let folder = script.parent().unwrap_or(Path::new(""));
         let mut error = None;
-        for form in [last.to_owned(), last.to_lowercase(), last.to_uppercase()] {
-            let path = folder.join(form);
+        for variant in [file_name.to_owned(), file_name.to_lowercase(), file_name.to_uppercase()] {
+            let path = folder.join(variant);
             match (self.read)(&path) {
                 Ok(text) if text.len() > super::MAX_SCRIPT_BYTES => {
                     error = Some(io::Error::other("too large for a script"))
@@ -129,7 +132,7 @@ impl ResponseProbeReader<'_> {
         }
         let because = error.map(|e| e.to_string()).unwrap_or_default();
         Err(script_error(
-            &by.display().to_string(),
+            &script.display().to_string(),
             line,
             format!("{name}: {because}; put it in the folder of this file"),
         ))
@@ -205,10 +208,10 @@ impl ResponseProbeReader<'_> {
             self.add_note(&file, line, text);
         }
         for _ in 0..times {
-            let mut one = job.clone();
-            one.pattern.seed = self.jobs.len() as u64;
-            one.group = (times > 1).then(|| name.clone());
-            self.jobs.push(one);
+            let mut thread_job = job.clone();
+            thread_job.pattern.seed = self.jobs.len() as u64;
+            thread_job.group = (times > 1).then(|| name.clone());
+            self.jobs.push(thread_job);
         }
         Ok(())
     }
@@ -218,12 +221,14 @@ impl ResponseProbeReader<'_> {
 #[derive(Default)]
 struct ThreadScript<'a> {
     file: &'a str,
+    /// Parameters with a mean and a deviation.
     pairs: Vec<(&'static str, NormalSpread)>,
     access: Option<(usize, String)>,
     random: Option<bool>,
     buffered: Option<bool>,
     record_bytes: Option<(usize, u32)>,
     actions: Vec<MixStep>,
+    /// Parameters that were given.
     seen: Vec<&'static str>,
 }
 
@@ -263,8 +268,8 @@ impl ThreadScript<'_> {
             return Err(self.error_at(line, because));
         };
         self.pairs.push((key, NormalSpread { mean, deviation }));
-        let memory = matches!(key, "DATAPAGE" | "CODEPAGE" | "FUNCTION");
-        Ok(memory.then(|| format!("{key} is ignored; memory accesses cause no I/O")))
+        let is_memory = matches!(key, "DATAPAGE" | "CODEPAGE" | "FUNCTION");
+        Ok(is_memory.then(|| format!("{key} is ignored; memory accesses cause no I/O")))
     }
 
     fn parse_word(&mut self, line: usize, key: &'static str, word: &str) -> Result<Option<String>, ProbeError> {
@@ -304,15 +309,15 @@ impl ThreadScript<'_> {
                 self.record_bytes = Some((line, bytes));
             }
             _ => {
-                let turn = |c| match c {
+                let step = |c| match c {
                     'R' => Some(MixStep::Read),
                     'W' => Some(MixStep::Write),
                     _ => None,
                 };
-                let turns: Option<Vec<MixStep>> = upper.chars().map(turn).collect();
+                let steps: Option<Vec<MixStep>> = upper.chars().map(step).collect();
                 let because = || format!("FILEACTION: expected letters R and W, such as RRW, found `{word}`");
-                self.actions = turns
-                    .filter(|t| !t.is_empty() && t.len() <= MAX_ACTIONS)
+                self.actions = steps
+                    .filter(|steps| !steps.is_empty() && steps.len() <= MAX_ACTIONS)
                     .ok_or_else(|| self.error_at(line, because()))?;
             }
         }
@@ -350,6 +355,7 @@ impl ThreadScript<'_> {
         let reads = self.actions.iter().filter(|t| **t == MixStep::Read).count();
         let pattern = Pattern {
             name: name.to_owned(),
+            // for RANDOM, `seek_records` replaces it
             placement: Placement::Sequential { streams: 1 },
             pace,
             read_share: reads as f64 / series as f64,
@@ -386,17 +392,19 @@ impl ThreadScript<'_> {
         let reads = value_or("CYCLEREADS", NormalSpread::fixed(1.0));
         let (think, compute) =
             (value_or("THINKTIME", NormalSpread::default()), value_or("CPUTIME", NormalSpread::default()));
-        let zero = |s: NormalSpread| s.mean == 0.0 && s.deviation == 0.0;
-        if zero(reads) {
+        let is_zero = |s: NormalSpread| s.mean == 0.0 && s.deviation == 0.0;
+        if is_zero(reads) {
             let because = "CYCLEREADS 0 0: a thread without requests cannot be measured";
             return Err(script_error(self.file, 0, because.into()));
         }
-        if zero(think) && zero(compute) {
+        if is_zero(think) && is_zero(compute) {
             return Ok(Pace::Closed { depth: 1 });
         }
-        let scaled = |s: NormalSpread, by: f64| NormalSpread { mean: s.mean * by, deviation: s.deviation * by };
+        let scaled =
+            |s: NormalSpread, factor: f64| NormalSpread { mean: s.mean * factor, deviation: s.deviation * factor };
         Ok(Pace::Cycles {
             users: 1,
+            // scripts give times in milliseconds
             think_s: scaled(think, 1e-3),
             requests: scaled(reads, self.actions.len() as f64),
             compute_s: scaled(compute, 1e-3),

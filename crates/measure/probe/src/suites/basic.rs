@@ -1,5 +1,5 @@
-//! Basic suites, taken from the documents: largest throughput, smallest reads, sizes, reading
-//! against writing, random against sequential, both at once.
+//! Basic suites, taken from published benchmarks: maximum throughput, smallest reads, record sizes,
+//! reading against writing, random against sequential, writing while reading, processor cost.
 
 use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run, format_quantity, knee_run};
 use crate::error::ProbeError;
@@ -31,9 +31,9 @@ fn run_diskmax(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Reports how long a file of this size would take at a run's rate (NT Resource Kit, W23).
-fn report_elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
-    let Some(run) = session.runs.get(run) else { return };
+/// Reports how long reading a file of this size would take at the rate of a run (NT Resource Kit, W23).
+fn report_elapsed(session: &mut SuiteSession<'_>, run_index: usize, bytes: f64) {
+    let Some(run) = session.runs.get(run_index) else { return };
     if run.bytes_per_s > 0.0 {
         let seconds = bytes / run.size_bytes / run.requests_per_s;
         let text = format!(
@@ -100,13 +100,13 @@ pub const SIZEREAD: Suite = Suite {
     },
 };
 
-/// Reports the first size beyond which nothing is gained.
+/// Reports the first size beyond which throughput gains little, and a fall at the largest sizes.
 fn report_plateau(session: &mut SuiteSession<'_>) {
     if let Some((knee_bytes, rate)) =
         knee_run(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s))
     {
-        let (at_size, rate) = (ByteSize::memory(knee_bytes), format_quantity(rate, "bytes_per_s"));
-        let text = format!("{at_size}: the smallest record with 90 % of the best throughput ({rate})");
+        let (size, rate) = (ByteSize::memory(knee_bytes), format_quantity(rate, "bytes_per_s"));
+        let text = format!("{size}: the smallest record with 90 % of the best throughput ({rate})");
         session.report_value("knee_bytes", knee_bytes, "bytes", text);
     }
     let last = session.runs.last().map_or(0.0, |r| r.bytes_per_s);
@@ -141,18 +141,18 @@ pub const READING_WRITING: Suite = Suite {
             let writes = session.run(&write)?.requests_per_s;
             let id = format!("write_to_read_{}", name.replace('-', "_"));
             let ratio = writes / reads;
-            let means = match ratio {
+            let verdict = match ratio {
                 r if r.is_nan() => ": neither completed",
                 r if r > 1.2 => ": writes are faster, as where a cache takes them",
                 r if r > 0.8 => ": no difference, as the NT Resource Kit finds for a single disk",
-                // a stripe that is written whole needs no reads
+                // only small random writes: a stripe that is written as a whole needs no reads
                 r if is_random && (0.2..0.3).contains(&r) => {
                     ": a quarter, as expected from RAID 5's four operations per write (NT \
                                                  Magazine 1998)"
                 }
                 _ => ": writes cost more",
             };
-            session.report_value(&id, ratio, "times", format!("writes per read, {name}{means}"));
+            session.report_value(&id, ratio, "times", format!("writes per read, {name}{verdict}"));
         }
         Ok(())
     },
@@ -177,15 +177,15 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
             kinds.push((64 << 10, 0.0));
         }
         for (bytes, read_share) in kinds {
-            let places = [
+            let placements = [
                 ("sequential", SEQUENTIAL),
                 ("around", Placement::Normal { mean: 0.5, deviation: 1.0 / 6.0 }),
                 ("anywhere", Placement::Uniform),
             ];
             let (prefix, operation) = if read_share == 1.0 { ("", "read") } else { ("write-", "write") };
             let mut rates = Vec::new();
-            for (name, place) in places {
-                let pattern = session.build_pattern(format!("{prefix}{name}-{bytes}"), place, bytes, 1);
+            for (name, placement) in placements {
+                let pattern = session.build_pattern(format!("{prefix}{name}-{bytes}"), placement, bytes, 1);
                 rates.push(session.run(&Pattern { read_share, ..pattern })?.requests_per_s);
             }
             let text = format!("sequential {operation}s per random one, {}", ByteSize::memory(f64::from(bytes)));
@@ -209,7 +209,7 @@ pub const WRITE_WHILE_READ: Suite = Suite {
     run: run_write_while_read,
 };
 
-/// Writers beside the reader: name, place, size, depth.
+/// Writers beside the reader: name, placement, size of a request in bytes, queue depth.
 const WRITERS: &[(&str, Placement, u32, u32)] = &[
     ("random-1", Placement::Uniform, 4 << 10, 1),
     ("random-8", Placement::Uniform, 4 << 10, 8),
@@ -219,24 +219,24 @@ const WRITERS: &[(&str, Placement, u32, u32)] = &[
 
 fn run_write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let reader = |session: &SuiteSession<'_>, name: String| session.build_pattern(name, Placement::Uniform, 4 << 10, 8);
-    let alone = session.run(&reader(session, "reader-alone".into()))?.latency_s.p99;
-    let mut beside: Option<f64> = None;
-    for (name, place, size, depth) in WRITERS {
+    let standalone_p99 = session.run(&reader(session, "reader-alone".into()))?.latency_s.p99;
+    let mut concurrent_p99: Option<f64> = None;
+    for (name, placement, size, depth) in WRITERS {
         let reads = reader(session, format!("reader-beside-{name}"));
-        let writer = session.build_pattern(format!("writer-{name}-beside"), place.clone(), *size, *depth);
+        let writer = session.build_pattern(format!("writer-{name}-beside"), placement.clone(), *size, *depth);
         let writer = Pattern { read_share: 0.0, seed: session.settings.seed ^ 0x77, ..writer };
         let reader_index = session.runs.len();
         session.run_together(&format!("together-{name}"), &[reads, writer.clone()])?;
         if *name == "random-8" {
-            beside = session.runs[reader_index].latency_s.p99;
+            concurrent_p99 = session.runs[reader_index].latency_s.p99;
         }
         session.run(&Pattern { name: format!("writer-{name}-alone"), ..writer })?;
     }
-    match (alone, beside) {
-        (Some(alone), Some(beside)) => {
+    match (standalone_p99, concurrent_p99) {
+        (Some(standalone), Some(concurrent)) => {
             let text = "99 % latency of reads beside a random writer of the same depth, divided by that of standalone \
                         reads";
-            session.report_value("read_p99_ratio", beside / alone, "fraction", text);
+            session.report_value("read_p99_ratio", concurrent / standalone, "fraction", text);
         }
         _ => session.report_text("read_p99_ratio", "too few reads for a 99 % latency; measure longer"),
     }

@@ -1,8 +1,9 @@
-//! Caches of the device or controller: determines whether they hold reads, read ahead, hold writes,
-//! and how much.
+//! Caches of the device or controller: whether they keep data that were read, read ahead, and hold
+//! writes, and how much.
+
+use std::time::Duration;
 
 use diskwright_base::byte_size::ByteSize;
-use std::time::Duration;
 
 use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, format_quantity};
 use crate::bench::{RequestSeries, RequestTimes, SeriesStep};
@@ -37,27 +38,29 @@ const MIN_HIT_SPEEDUP: f64 = 2.0;
 fn run_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let duration = session.settings.duration;
     let mut rng = Rng::new(session.settings.seed, 77);
-    let again = vec![read_step(0); 64];
-    let hit = median_s(session.run_series("same-again", again, duration)?.get(1..));
-    let anywhere = (0..500).map(|_| read_step(random_block(session, &mut rng))).collect();
-    let miss = median_s(session.run_series("anywhere", anywhere, duration)?.get(..));
-    let (Some(hit), Some(miss)) = (hit, miss) else {
+    let repeated = vec![read_step(0); 64];
+    let hit_s = median_s(session.run_series("same-again", repeated, duration)?.get(1..));
+    let random = (0..500).map(|_| read_step(random_block(session, &mut rng))).collect();
+    let miss_s = median_s(session.run_series("anywhere", random, duration)?.get(..));
+    let (Some(hit_s), Some(miss_s)) = (hit_s, miss_s) else {
         session.report_text("read_cache_bytes", TOO_FEW_TEXT);
         return Ok(());
     };
-    if miss < MIN_HIT_SPEEDUP * hit {
-        let (again, any) = (format_quantity(hit, "s"), format_quantity(miss, "s"));
-        let text = format!("no read cache seen: the same block again takes {again}, any block {any}");
+    if miss_s < MIN_HIT_SPEEDUP * hit_s {
+        let (same, any) = (format_quantity(hit_s, "s"), format_quantity(miss_s, "s"));
+        let text = format!("no read cache seen: the same block again takes {same}, any block {any}");
         session.report_text("read_cache_bytes", text);
     } else {
-        let text = format!("a block in the device's cache; one that is not there takes {}", format_quantity(miss, "s"));
-        session.report_value("hit_s", hit, "s", text);
-        let limit = (hit * miss).sqrt();
-        measure_read_ahead(session, &mut rng, limit)?;
-        measure_cached_places(session, &mut rng, limit, miss)?;
-        measure_cached_stream(session, &mut rng, limit)?;
+        let miss = format_quantity(miss_s, "s");
+        let text = format!("a block in the device's cache; one that is not there takes {miss}");
+        session.report_value("hit_s", hit_s, "s", text);
+        // hits and misses are told apart by the geometric mean of both latencies
+        let limit_s = (hit_s * miss_s).sqrt();
+        measure_read_ahead(session, &mut rng, limit_s)?;
+        measure_cached_places(session, &mut rng, limit_s, miss_s)?;
+        measure_cached_stream(session, &mut rng, limit_s)?;
     }
-    if session.settings.writes { measure_write_cache(session, &mut rng, miss) } else { Ok(()) }
+    if session.settings.writes { measure_write_cache(session, &mut rng, miss_s) } else { Ok(()) }
 }
 
 fn read_step(offset: u64) -> SeriesStep {
@@ -75,8 +78,9 @@ fn median_s(times: Option<&[RequestTimes]>) -> Option<f64> {
     seconds.get(seconds.len() / 2).copied()
 }
 
-fn share_of_hits(times: &[RequestTimes], limit: f64) -> f64 {
-    times.iter().filter(|t| t.duration_s() < limit).count() as f64 / times.len().max(1) as f64
+/// Returns the share of requests that were faster than the limit between hits and misses.
+fn share_of_hits(times: &[RequestTimes], limit_s: f64) -> f64 {
+    times.iter().filter(|t| t.duration_s() < limit_s).count() as f64 / times.len().max(1) as f64
 }
 
 /// Attempts for each distance of read-ahead.
@@ -86,7 +90,8 @@ const STREAM_BLOCKS: u64 = 3;
 /// Pause in which the device can read ahead, nanoseconds: a dozen rotations.
 const READ_AHEAD_PAUSE_NS: u64 = 100_000_000;
 
-fn measure_read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
+/// Measures how far the device reads ahead of a stream, by doubling distances.
+fn measure_read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit_s: f64) -> Result<(), ProbeError> {
     let block = u64::from(BLOCK_BYTES);
     let reaches: Vec<u64> = (0..14).map(|i| block << i).filter(|r| r * 4 < session.settings.target_bytes).collect();
     let mut steps = Vec::new();
@@ -99,22 +104,24 @@ fn measure_read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64)
         }
     }
     let times = session.run_series("read-ahead", steps, session.settings.duration * 4)?;
-    let last: Vec<RequestTimes> =
+    // the last request of each try is the one after the pause
+    let probes: Vec<RequestTimes> =
         times.chunks_exact(STREAM_BLOCKS as usize + 1).map(|c| c[STREAM_BLOCKS as usize]).collect();
-    let hits: Vec<f64> = last.chunks_exact(TRIES_PER_REACH).map(|tries| share_of_hits(tries, limit)).collect();
-    let reached = hits.iter().take_while(|share| **share >= 0.5).count();
-    // everything that space and time allowed was tried
-    let is_all = reached == hits.len();
+    let hit_shares: Vec<f64> =
+        probes.chunks_exact(TRIES_PER_REACH).map(|tries| share_of_hits(tries, limit_s)).collect();
+    let reached = hit_shares.iter().take_while(|share| **share >= 0.5).count();
+    // all distances for which space and time sufficed were in the cache
+    let has_no_end = reached == hit_shares.len();
     match reached.checked_sub(1).map(|index| reaches[index]) {
         Some(reach) if reach > block => {
-            let end = if is_all { "nothing further was tried" } else { "twice that is not" };
+            let end = if has_no_end { "nothing further was tried" } else { "twice that is not" };
             let text = format!(
                 "read-ahead of a stream: {} ahead is in the cache after 0.1 s, {end}",
                 ByteSize::memory(reach as f64)
             );
             session.report_value("read_ahead_bytes", reach as f64, "bytes", text);
         }
-        _ if is_all => session.report_text("read_ahead_bytes", TOO_FEW_TEXT),
+        _ if has_no_end => session.report_text("read_ahead_bytes", TOO_FEW_TEXT),
         _ => session.report_text(
             "read_ahead_bytes",
             "no read-ahead seen: the data after a stream is not in the device's cache",
@@ -126,22 +133,23 @@ fn measure_read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64)
 /// Largest number of doublings of the places that are read twice.
 const MAX_PLACE_DOUBLINGS: u32 = 12;
 
+/// Measures how many scattered blocks the cache keeps: reads doubling numbers of them twice.
 fn measure_cached_places(
     session: &mut SuiteSession<'_>,
     rng: &mut Rng,
-    limit: f64,
-    miss: f64,
+    limit_s: f64,
+    miss_s: f64,
 ) -> Result<(), ProbeError> {
     let max_duration = session.settings.duration * 2;
     let mut kept = 0usize;
     for count in (0..MAX_PLACE_DOUBLINGS).map(|i| 1usize << i) {
-        if 2.0 * count as f64 * miss > max_duration.as_secs_f64() {
+        if 2.0 * count as f64 * miss_s > max_duration.as_secs_f64() {
             break;
         }
         let offsets: Vec<u64> = (0..count).map(|_| random_block(session, rng)).collect();
         let steps = offsets.iter().chain(&offsets).map(|offset| read_step(*offset)).collect();
         let times = session.run_series(&format!("places-{count}"), steps, max_duration)?;
-        if share_of_hits(times.get(count..).unwrap_or_default(), limit) < 0.9 {
+        if share_of_hits(times.get(count..).unwrap_or_default(), limit_s) < 0.9 {
             break;
         }
         kept = count;
@@ -157,10 +165,11 @@ fn measure_cached_places(
     Ok(())
 }
 
-fn measure_cached_stream(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
+/// Measures how much of a stream the cache keeps: reads doubling lengths sequentially, then random blocks of each.
+fn measure_cached_stream(session: &mut SuiteSession<'_>, rng: &mut Rng, limit_s: f64) -> Result<(), ProbeError> {
     const CHUNK: u32 = 64 << 10;
     let max_duration = session.settings.duration * 3;
-    let (mut kept, mut ended) = (0u64, false);
+    let (mut kept_bytes, mut has_end) = (0u64, false);
     let half = session.settings.target_bytes / 2;
     for bytes in (16..33).map(|power| 1u64 << power).filter(|b| *b <= half) {
         let offset = rng.next_below((session.settings.target_bytes - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
@@ -172,19 +181,19 @@ fn measure_cached_stream(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f
                 .map(|_| read_step(offset + rng.next_below(bytes / u64::from(BLOCK_BYTES)) * u64::from(BLOCK_BYTES))),
         );
         let times = session.run_series(&format!("stretch-{bytes}"), steps, max_duration)?;
-        let Some(probed) = times.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
-        if share_of_hits(probed, limit) < 0.75 {
-            ended = true;
+        let Some(probes) = times.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
+        if share_of_hits(probes, limit_s) < 0.75 {
+            has_end = true;
             break;
         }
-        kept = bytes;
+        kept_bytes = bytes;
     }
-    let end = if ended { "twice that is not" } else { "its size was not reached in this time" };
-    if kept > 0 {
-        let text =
-            format!("one stream of {} is kept and read again from the cache; {end}", ByteSize::memory(kept as f64));
-        session.report_value("read_cache_bytes", kept as f64, "bytes", text);
-    } else if ended {
+    let end = if has_end { "twice that is not" } else { "its size was not reached in this time" };
+    if kept_bytes > 0 {
+        let size = ByteSize::memory(kept_bytes as f64);
+        let text = format!("one stream of {size} is kept and read again from the cache; {end}");
+        session.report_value("read_cache_bytes", kept_bytes as f64, "bytes", text);
+    } else if has_end {
         session.report_text("read_cache_bytes", "less than 75 % of a 64 KiB stream is kept");
     } else {
         session.report_text("read_cache_bytes", TOO_FEW_TEXT);
@@ -195,18 +204,19 @@ fn measure_cached_stream(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f
 /// Writes per window whose median or mean is compared.
 const WINDOW_WRITES: usize = 32;
 
-fn measure_write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Result<(), ProbeError> {
+/// Measures the write cache: writes at random until writes become slow.
+fn measure_write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss_s: f64) -> Result<(), ProbeError> {
     const CHUNK: u64 = 64 << 10;
-    let places = session.settings.target_bytes / CHUNK;
-    if places == 0 {
+    let chunk_count = session.settings.target_bytes / CHUNK;
+    if chunk_count == 0 {
         return Ok(());
     }
     let steps: Vec<SeriesStep> = (0..1 << 16)
         .map(|i| SeriesStep {
             write: true,
-            offset: rng.next_below(places) * CHUNK,
+            offset: rng.next_below(chunk_count) * CHUNK,
             length: CHUNK as u32,
-            // the cache is empty at the beginning
+            // a pause first, so that the cache is empty
             pause_ns: if i == 0 { 500_000_000 } else { 0 },
         })
         .collect();
@@ -219,24 +229,24 @@ fn measure_write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64)
         durable: false,
         max_duration,
     })?;
-    let Some(first) = median_s(times.get(..WINDOW_WRITES)) else {
+    let Some(first_s) = median_s(times.get(..WINDOW_WRITES)) else {
         session.report_text("write_cache_bytes", "too few writes to judge by; measure longer with --for");
         return Ok(());
     };
     let text = "time of a random 64 KiB write at the beginning of a burst, divided by that of a random 4 KiB read: \
                 well below 1 means that a cache takes writes";
-    session.report_value("write_to_read", first / miss, "times", text);
-    match find_slow_down(&times, first) {
+    session.report_value("write_to_read", first_s / miss_s, "times", text);
+    match find_slow_down(&times, first_s) {
         Some((index, rate)) => {
             let seconds = (times[index].start_ns - times[0].start_ns) as f64 * 1e-9;
             let bytes = index as f64 * CHUNK as f64;
-            let held = (bytes - rate * CHUNK as f64 * seconds).max(0.0);
+            let cached_bytes = (bytes - rate * CHUNK as f64 * seconds).max(0.0);
             let text = format!(
                 "{} were written before writes became slow, and {} of them had reached the medium by then",
                 format_quantity(bytes, "bytes"),
-                format_quantity(bytes - held, "bytes")
+                format_quantity(bytes - cached_bytes, "bytes")
             );
-            session.report_value("write_cache_bytes", held, "bytes", text);
+            session.report_value("write_cache_bytes", cached_bytes, "bytes", text);
         }
         None => {
             let written = format_quantity(times.len() as f64 * CHUNK as f64, "bytes");
@@ -249,22 +259,22 @@ fn measure_write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64)
     Ok(())
 }
 
-/// Finds the first write from which writes are three times as slow as at first, by the mean of
-/// windows; returns its index and the rate from there on.
-fn find_slow_down(times: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
-    let mean = |from: usize| {
+/// Finds the write from which on writes are more than three times as slow as at first, by the means of
+/// windows. Returns its index and the rate from there on, writes per second.
+fn find_slow_down(times: &[RequestTimes], first_s: f64) -> Option<(usize, f64)> {
+    let mean_s = |from: usize| {
         times[from..from + WINDOW_WRITES].iter().map(RequestTimes::duration_s).sum::<f64>() / WINDOW_WRITES as f64
     };
-    let last = times.len().checked_sub(2 * WINDOW_WRITES)?;
-    let windows: Vec<usize> = (WINDOW_WRITES..=last).step_by(WINDOW_WRITES / 2).collect();
-    let slow = windows.iter().rposition(|w| mean(*w) <= 3.0 * first).map_or(0, |last| last + 1);
-    let window = *windows.get(slow)?;
-    // within the window before, the first that is slow
+    let last_start = times.len().checked_sub(2 * WINDOW_WRITES)?;
+    let window_starts: Vec<usize> = (WINDOW_WRITES..=last_start).step_by(WINDOW_WRITES / 2).collect();
+    let slow = window_starts.iter().rposition(|start| mean_s(*start) <= 3.0 * first_s).map_or(0, |last| last + 1);
+    let window = *window_starts.get(slow)?;
+    // the first slow write in this window or the half window before it
     let from = window - WINDOW_WRITES / 2;
-    let position = (from..window + WINDOW_WRITES).find(|i| times[*i].duration_s() > 3.0 * first).unwrap_or(window);
-    let rest = times.len() - position;
-    let seconds = (times[times.len() - 1].end_ns - times[position].start_ns) as f64 * 1e-9;
-    (seconds > 0.0).then(|| (position, rest as f64 / seconds))
+    let index = (from..window + WINDOW_WRITES).find(|i| times[*i].duration_s() > 3.0 * first_s).unwrap_or(window);
+    let count = times.len() - index;
+    let seconds = (times[times.len() - 1].end_ns - times[index].start_ns) as f64 * 1e-9;
+    (seconds > 0.0).then(|| (index, count as f64 / seconds))
 }
 
 #[cfg(test)]

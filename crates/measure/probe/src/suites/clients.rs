@@ -1,4 +1,4 @@
-//! Suites with many clients: users with think time, and daemons doubled until a limit.
+//! Suites with many clients: users with think time, and daemons whose number doubles up to a limit.
 
 use diskwright_base::units::format_count;
 
@@ -7,13 +7,14 @@ use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::result::{Latency, RunResult};
 
-/// First numbers of users, and the largest one; NT Magazine 1998's twenty are among them.
+/// First numbers of users, with the twenty of NT Magazine 1998 among them.
 const USERS_FIRST: &[u32] = &[1, 2, 4, 8, 12, 20, 32, 64, 128];
+/// Largest number of users tried.
 const MAX_USERS: u32 = 8192;
 /// Think time of a user, seconds.
 const THINK_S: f64 = 0.05;
 
-/// Throughput and response by users.
+/// The suite `users`.
 pub const USERS: Suite = Suite {
     id: "users",
     title: "throughput and response time by number of users with think time",
@@ -32,20 +33,19 @@ pub const USERS: Suite = Suite {
 
 fn run_users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let read_share = if session.settings.writes { 2.0 / 3.0 } else { 1.0 };
-    let mut last: Option<(u32, f64)> = None;
+    let mut previous: Option<(u32, f64)> = None;
     let mut saturated = false;
-    let more = (8..=13).map(|power| 1 << power).take_while(|u| *u <= MAX_USERS);
-    for users in USERS_FIRST.iter().copied().chain(more) {
+    let doublings = (8..=13).map(|power| 1 << power).take_while(|u| *u <= MAX_USERS);
+    for users in USERS_FIRST.iter().copied().chain(doublings) {
         let base = session.build_pattern(format!("users-{users}"), Placement::Uniform, 8 << 10, 1);
         let pace = Pace::Users { users, think_s: THINK_S, random: true };
         let rate = session.run(&Pattern { pace, read_share, ..base })?.requests_per_s;
-        if let Some((before, slower)) = last {
-            // the gain of this step on a device with spare capacity; a tenth of it counts as
-            // saturated
-            let ideal = f64::from(users) / f64::from(before) - 1.0;
-            saturated = rate / slower - 1.0 < 0.1 * ideal;
+        if let Some((previous_users, previous_rate)) = previous {
+            // less than a tenth of the gain that a device with spare capacity would have: saturated
+            let ideal_gain = f64::from(users) / f64::from(previous_users) - 1.0;
+            saturated = rate / previous_rate - 1.0 < 0.1 * ideal_gain;
         }
-        last = Some((users, rate));
+        previous = Some((users, rate));
         if saturated && users >= 32 {
             break;
         }
@@ -66,25 +66,22 @@ fn report_users(session: &mut SuiteSession<'_>, saturated: bool) {
                 format!("users that reach 90 % of the maximum ({rate})"),
             );
         }
-        // the law of the knee: N* = (R(1) + Z) / D, where D is the time per request at saturation
-        if let Some(first) = session.runs[0].latency_s.mean {
+        // N* = (R(1) + Z) / D, where D is the time per request at saturation
+        if let Some(single_s) = session.runs[0].latency_s.mean {
             let text = "users at which the asymptotes of throughput meet (Denning and Buzen, 1978): the device has \
                         capacity for this many";
-            session.report_value("asymptotic_users", (first + THINK_S) * max_rate, "count", text);
+            session.report_value("asymptotic_users", (single_s + THINK_S) * max_rate, "count", text);
         }
     } else {
         let users = session.runs.last().and_then(|r| r.users).unwrap_or(0);
         let text = format!("throughput still grows with {users} users: no knee seen, the device can serve more");
         session.report_text("knee_users", text);
     }
-    let twenty = session.runs.iter().find(|r| r.users == Some(20)).and_then(|r| r.latency_s.mean);
-    if let (Some(twenty), Some(one)) = (twenty, session.runs[0].latency_s.mean) {
-        let text = format!(
-            "response time with 20 users, as in NT Magazine 1998; a single user waits \
-                            {}",
-            format_quantity(one, "s")
-        );
-        session.report_value("response_20_s", twenty, "s", text);
+    let response_20_s = session.runs.iter().find(|r| r.users == Some(20)).and_then(|r| r.latency_s.mean);
+    if let (Some(response_20_s), Some(single_s)) = (response_20_s, session.runs[0].latency_s.mean) {
+        let single = format_quantity(single_s, "s");
+        let text = format!("response time with 20 users, as in NT Magazine 1998; a single user waits {single}");
+        session.report_value("response_20_s", response_20_s, "s", text);
     }
 }
 
@@ -110,8 +107,9 @@ pub const LOAD: Suite = Suite {
 };
 
 /// Returns the response time to which the limit applies: a percentile, or the mean without `share`.
+/// `None` if there were too few requests for it.
 fn response_at_share(latency: &Latency, share: Option<f64>) -> Result<Option<f64>, ProbeError> {
-    let known = [
+    let percentiles = [
         (0.5, latency.p50),
         (0.95, latency.p95),
         (0.99, latency.p99),
@@ -120,15 +118,18 @@ fn response_at_share(latency: &Latency, share: Option<f64>) -> Result<Option<f64
         (0.99999, latency.p99999),
     ];
     let Some(share) = share else { return Ok(latency.mean) };
-    known.iter().find(|(s, _)| (s - share).abs() < 1e-9).map(|(_, value)| *value).ok_or_else(|| ProbeError::Pattern {
-        name: "load".into(),
-        because: format!(
-            "the limit can apply to 0.5, 0.95, 0.99, 0.999, 0.9999 or 0.99999 of the requests, not to {share}"
-        ),
+    percentiles.iter().find(|(s, _)| (s - share).abs() < 1e-9).map(|(_, value)| *value).ok_or_else(|| {
+        ProbeError::Pattern {
+            name: "load".into(),
+            because: format!(
+                "the limit can apply to 0.5, 0.95, 0.99, 0.999, 0.9999 or 0.99999 of the requests, not to {share}"
+            ),
+        }
     })
 }
 
 fn run_load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    // refuse a wrong percentile before anything is measured
     response_at_share(&Latency::default(), session.settings.limit_share)?;
     let (mut daemons, mut within, mut beyond) = (1, None, None);
     while daemons <= MAX_DAEMONS && beyond.is_none() {
@@ -153,7 +154,7 @@ fn run_load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         }
         beyond = Some(high);
     }
-    // the knee is the first run that reaches the share, and the search goes back and forth
+    // `knee_run` expects rising depths, but the bisection goes back and forth
     session.runs.sort_by_key(|r| r.depth);
     report_load(session, within, beyond);
     Ok(())
@@ -192,20 +193,16 @@ fn report_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyon
         return;
     };
     let end = match beyond {
-        Some(beyond) => format!("{beyond} are too many"),
+        Some(too_many) => format!("{too_many} are too many"),
         None => format!("{MAX_DAEMONS} is the maximum number tried"),
     };
     let text = format!("requests per second with a {limited_response} of at most {limit}");
     session.report_value("requests_per_s_at_limit", rate, "per_s", text);
     session.report_value("daemons_at_limit", f64::from(daemons), "count", format!("daemons reached that; {end}"));
     if let Some(run) = knee_run(&session.runs, 0.9, |r| r.requests_per_s) {
-        let (few, max_rate) = (f64::from(run.depth.unwrap_or(0)), format_quantity(run.requests_per_s, "per_s"));
-        session.report_value(
-            "knee_daemons",
-            few,
-            "count",
-            format!("daemons already reach 90 % of the maximum ({max_rate})"),
-        );
+        let (daemons, rate) = (f64::from(run.depth.unwrap_or(0)), format_quantity(run.requests_per_s, "per_s"));
+        let text = format!("daemons already reach 90 % of the maximum ({rate})");
+        session.report_value("knee_daemons", daemons, "count", text);
     }
 }
 

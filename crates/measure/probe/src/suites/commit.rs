@@ -27,76 +27,75 @@ const COMMITTERS: &[u32] = &[1, 2, 4, 8, 16, 32, 64];
 
 fn run_commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let plain = session.build_pattern("write-only", SEQUENTIAL, 4 << 10, 1);
-    let alone = session.run(&Pattern { read_share: 0.0, ..plain })?.latency_s.mean;
-    let ways = [("fdatasync", Durability::Fdatasync), ("fsync", Durability::Fsync), ("dsync", Durability::Dsync)];
-    for (name, durable) in ways {
+    let write_s = session.run(&Pattern { read_share: 0.0, ..plain })?.latency_s.mean;
+    let methods = [("fdatasync", Durability::Fdatasync), ("fsync", Durability::Fsync), ("dsync", Durability::Dsync)];
+    for (name, durable) in methods {
         let mut rates = Vec::new();
-        let mut one = None;
+        // mean time and number of the commits of a single committer
+        let mut single = None;
         for &committers in COMMITTERS {
             let base = session.build_pattern(format!("{name}-{committers}"), SEQUENTIAL, 4 << 10, committers);
             let run = session.run(&Pattern { read_share: 0.0, durable, ..base })?;
             if committers == 1 {
-                one = run.latency_s.mean.zip(Some(run.requests_per_s * run.measured_s));
+                single = run.latency_s.mean.zip(Some(run.requests_per_s * run.measured_s));
             }
             rates.push((committers, run.requests_per_s));
         }
-        report_commits(session, name, one, alone, &rates);
+        report_commits(session, name, single, write_s, &rates);
     }
     Ok(())
 }
 
-/// Smallest gain that counts as one.
+/// Smallest gain by which several committers are said to reach more commits than a single one.
 const MIN_GROUP_GAIN: f64 = 1.3;
-/// Gain per committer from which they share their flushes.
+/// Smallest gain per committer by which committers are said to share their flushes.
 const MIN_SHARED_GAIN_PER_COMMITTER: f64 = 0.25;
 
 /// Smallest number of commits of one committer for which a gain is computed.
 const MIN_COMMITS: f64 = 10.0;
 
+/// Reports the commits of one method: `single` has the mean time and the number of commits of a single
+/// committer, `write_s` the time of a write without a sync, `rates` the commits per second by number of
+/// committers.
 fn report_commits(
     session: &mut SuiteSession<'_>,
     name: &str,
-    one: Option<(f64, f64)>,
-    alone: Option<f64>,
+    single: Option<(f64, f64)>,
+    write_s: Option<f64>,
     rates: &[(u32, f64)],
 ) {
-    let Some((seconds, count)) = one else {
+    let Some((seconds, count)) = single else {
         let text = format!("no commit by {name} completed during its run; measure longer with --for");
         return session.report_text(&format!("{name}_s"), text);
     };
-    let text = match alone {
-        Some(alone) => {
-            format!(
-                "one commit by {name} by a single committer; the write itself takes {}",
-                format_quantity(alone, "s")
-            )
-        }
+    let text = match write_s.map(|seconds| format_quantity(seconds, "s")) {
+        Some(write) => format!("one commit by {name} by a single committer; the write itself takes {write}"),
         None => format!("one commit by {name} by a single committer"),
     };
     session.report_value(&format!("{name}_s"), seconds, "s", text);
-    let Some(&(_, first)) = rates.first() else { return };
-    let Some(&(many, max_rate)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
+    let Some(&(_, single_rate)) = rates.first() else { return };
+    let Some(&(committers, max_rate)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
     if count < MIN_COMMITS {
         let text = format!("too few commits by {name} of a single committer completed ({count:.0}) to compute a gain");
         return session.report_text(&format!("{name}_group_gain"), text);
     }
-    let gain = max_rate / first;
-    let text = if gain > f64::from(many) {
+    let gain = max_rate / single_rate;
+    let text = if gain > f64::from(committers) {
         format!(
-            "more than there are committers ({many}), by {name}: the run with a single committer was disturbed; \
-                 measure again"
+            "more than there are committers ({committers}), by {name}: the run with a single committer was disturbed; \
+             measure again"
         )
     } else if gain < MIN_GROUP_GAIN {
         format!("no group commit by {name}: many committers reach no more commits than a single one")
-    } else if gain >= MIN_SHARED_GAIN_PER_COMMITTER * f64::from(many) {
+    } else if gain >= MIN_SHARED_GAIN_PER_COMMITTER * f64::from(committers) {
         format!(
-            "group commit by {name}: {many} committers reach this many commits per commit of a single one; they share \
-             flushes, or the device serves many together"
+            "group commit by {name}: {committers} committers reach this many commits per commit of a single one; they \
+             share flushes, or the device serves many together"
         )
     } else {
         format!(
-            "maximum of commits by {name} per commit of a single committer, with {many} committers; few share a \
-                 flush"
+            "maximum of commits by {name} per commit of a single committer, with {committers} committers; few share a \
+             flush"
         )
     };
     session.report_value(&format!("{name}_group_gain"), gain, "times", text);
@@ -104,6 +103,6 @@ fn report_commits(
         &format!("{name}_per_s"),
         max_rate,
         "per_s",
-        format!("maximum of commits by {name}, with {many} committers"),
+        format!("maximum of commits by {name}, with {committers} committers"),
     );
 }

@@ -33,10 +33,10 @@ fn run_file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         |name: &str, place, size| Pattern { range_bytes: Some(range), ..session.build_pattern(name, place, size, 1) };
     // a single pass: a second pass would be the second read
     let first = Pattern { max_bytes: Some(range), ..base("first-read", SEQUENTIAL, RECORD_BYTES) };
-    // data that the first read did not reach is read before the second read is measured
+    // before the second read is measured, read the data that the first read did not reach
     let fill = Pattern { name: "again-until-all-is-read".into(), warm: true, ..first.clone() };
     let second = Pattern { name: "second-read".into(), warm: true, max_bytes: None, ..first.clone() };
-    // few enough that hardly any block is requested twice
+    // so few requests that hardly any block is requested twice
     let cold = Pattern { max_bytes: Some(range / 16), ..base("random-cold", Placement::Uniform, 4 << 10) };
     let warm = Pattern { name: "random-warm".into(), warm: true, max_bytes: None, ..cold.clone() };
     let write = Pattern { read_share: 0.0, warm: true, ..base("write", SEQUENTIAL, RECORD_BYTES) };
@@ -45,17 +45,17 @@ fn run_file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     session.run(&fill)?;
     let second_run = session.run(&second)?.clone();
     let warm_run = session.run(&warm)?.clone();
-    let memory = |share: Option<f64>| share.map_or("an unknown share".into(), |s| format_quantity(s, "fraction"));
+    let share_text = |share: Option<f64>| share.map_or("an unknown share".into(), |s| format_quantity(s, "fraction"));
     let text = format!(
         "second read against first in sequence, {} and {} from memory",
-        memory(second_run.from_memory_share),
-        memory(first_run.from_memory_share)
+        share_text(second_run.from_memory_share),
+        share_text(first_run.from_memory_share)
     );
     session.report_value("second_to_first", second_run.bytes_per_s / first_run.bytes_per_s, "times", text);
     let text = format!(
         "random 4 KiB reads, {} from memory, against reads with {} from memory ({} per second)",
-        memory(warm_run.from_memory_share),
-        memory(cold_run.from_memory_share),
+        share_text(warm_run.from_memory_share),
+        share_text(cold_run.from_memory_share),
         format_quantity(cold_run.requests_per_s, "count")
     );
     session.report_value("random_warm_to_cold", warm_run.requests_per_s / cold_run.requests_per_s, "times", text);
@@ -70,22 +70,23 @@ fn run_file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     if session.settings.writes { measure_writes(session, &write) } else { Ok(()) }
 }
 
-/// Returns the part of the target that is read, bytes: what a disk of 200 MB/s reads in a third of
-/// the time of one run, and no more than the target.
+/// Returns the size of the part of the target that is read, bytes: as much as a disk of 200 MB/s reads
+/// in a third of the time of one run, but no more than the target has.
 fn read_range_bytes(session: &SuiteSession<'_>) -> u64 {
     let max_bytes = (session.settings.duration.as_secs_f64() * 200e6 / 3.0) as u64;
     max_bytes.clamp(16 << 20, 1 << 30).min(session.settings.target_bytes) / u64::from(RECORD_BYTES)
         * u64::from(RECORD_BYTES)
 }
 
+/// Measures how much is written at memory speed before the kernel stops the writer.
 fn measure_writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), ProbeError> {
     let write_pattern =
         Pattern { range_bytes: None, duration: pattern.duration.max(Duration::from_secs(1)), ..pattern.clone() };
     let run = session.run(&write_pattern)?.clone();
     let written = run.bytes_per_s * run.measured_s;
-    let limits = page_cache::dirty_limits().map_or(String::new(), |(back, stop)| {
-        let (back, stop) = (format_quantity(back, "bytes"), format_quantity(stop, "bytes"));
-        format!("; the kernel starts write-back at {back} of dirty pages and stops writers at {stop}")
+    let limits = page_cache::dirty_limits().map_or(String::new(), |(start_bytes, stop_bytes)| {
+        let (start, stop) = (format_quantity(start_bytes, "bytes"), format_quantity(stop_bytes, "bytes"));
+        format!("; the kernel starts write-back at {start} of dirty pages and stops writers at {stop}")
     });
     let rates: Vec<f64> = crate::steadiness::complete_slices(&run.slices, run.measured_s)
         .iter()

@@ -1,5 +1,5 @@
-//! Loads of applications, as data (`mixes.toml`): a file server's mix by number of clients, a
-//! database's reads and writes by limit of requests in flight.
+//! Suites with the loads of applications, which are data (`mixes.toml`): a file server's mix by number
+//! of clients, and a database's reads and writes by limit of requests in flight.
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
@@ -14,7 +14,7 @@ use crate::pattern::{Pace, Pattern, Placement};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// Its name.
+    /// Name of the mix.
     pub id: String,
     /// Sizes with their weights, bytes.
     sizes: Vec<(u32, f64)>,
@@ -23,8 +23,10 @@ pub struct Mix {
     sequential: bool,
     /// Exponent of Zipf's law; uniform if `None`.
     theta: Option<f64>,
+    /// Numbers of clients that are tried.
     #[serde(default)]
     clients: Vec<u32>,
+    /// Limits of requests in flight that are tried.
     #[serde(default)]
     limits: Vec<u32>,
     /// Work space of a client, bytes.
@@ -49,26 +51,26 @@ pub fn load_mixes() -> Result<Vec<Mix>, Problems> {
 }
 
 fn find_mix(id: &str) -> Result<Mix, ProbeError> {
-    let wrong = |because: String| ProbeError::Pattern { name: id.into(), because };
-    let all = load_mixes().map_err(|e| wrong(e.to_string()))?;
-    all.into_iter().find(|m| m.id == id).ok_or_else(|| wrong("no such mix".into()))
+    let error = |because: String| ProbeError::Pattern { name: id.into(), because };
+    let mixes = load_mixes().map_err(|e| error(e.to_string()))?;
+    mixes.into_iter().find(|m| m.id == id).ok_or_else(|| error("no such mix".into()))
 }
 
 impl Mix {
-    /// Builds the mix as a pattern of this session; sizes below the sector are left out.
+    /// Builds the mix as a pattern of this session; sizes that are no multiples of the sector are left out.
     fn build_pattern(&self, session: &SuiteSession<'_>, name: String) -> Pattern {
         let sector = session.settings.sector;
-        let place = match self.theta {
+        let placement = match self.theta {
             Some(theta) => Placement::Zipf { theta },
             None if self.sequential => SEQUENTIAL,
             None => Placement::Uniform,
         };
-        let base = session.build_pattern(name, place, self.sizes[0].0, 1);
+        let base = session.build_pattern(name, placement, self.sizes[0].0, 1);
         let fits = |s: &(u32, f64)| session.settings.buffered || u64::from(s.0).is_multiple_of(sector);
         let sizes: Vec<_> = self.sizes.iter().copied().filter(fits).collect();
-        let mixed = sizes.len() > 1;
+        let align_bytes = if sizes.len() > 1 { sector.max(4096) } else { 0 };
         let read_share = if session.settings.writes { self.read_share } else { 1.0 };
-        Pattern { sizes, read_share, align_bytes: if mixed { sector.max(4096) } else { 0 }, ..base }
+        Pattern { sizes, read_share, align_bytes, ..base }
     }
 }
 
@@ -148,28 +150,28 @@ fn run_sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         kinds.push(("build", "writes of a build"));
     }
     let mut max_rates = Vec::new();
-    for (kind, many) in kinds {
+    for (kind, plural) in kinds {
         let mix = find_mix(&format!("sql-{kind}"))?;
-        let from = session.runs.len();
+        let first_run = session.runs.len();
         for &depth in &mix.limits {
             let base = mix.build_pattern(session, format!("{kind}-{depth}"));
             session.run(&Pattern { pace: Pace::Closed { depth }, ..base })?;
         }
-        let runs = &session.runs[from..];
-        let rate = |depth: u32| runs.iter().find(|r| r.depth == Some(depth)).map(|r| r.requests_per_s);
-        let top = best_run(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
-        let usual = rate(DEFAULT_LIMIT).map(|r| r / top);
+        let runs = &session.runs[first_run..];
+        let max_rate = best_run(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
+        let default_run = runs.iter().find(|r| r.depth == Some(DEFAULT_LIMIT));
+        let default_share = default_run.map(|r| r.requests_per_s / max_rate);
         let knee_depth = knee_run(runs, 0.9, |r| r.requests_per_s).map(|r| f64::from(r.depth.unwrap_or(0)));
-        max_rates.push(top);
+        max_rates.push(max_rate);
         session.report_text(&format!("{kind}_source"), mix.source);
-        session.report_value(&format!("{kind}s_per_s"), top, "per_s", format!("maximum of {many} per second"));
+        session.report_value(&format!("{kind}s_per_s"), max_rate, "per_s", format!("maximum of {plural} per second"));
         if let Some(depth) = knee_depth {
-            let text = format!("limit of requests in flight that gives {many} 90 % of the maximum");
+            let text = format!("limit of requests in flight that gives {plural} 90 % of the maximum");
             session.report_value(&format!("{kind}_limit"), depth, "requests", text);
         }
-        if let Some(usual) = usual {
-            let text = format!("of the maximum of {many} at SQL Server 7's default limit of {DEFAULT_LIMIT}");
-            session.report_value(&format!("{kind}_at_default"), usual, "fraction", text);
+        if let Some(share) = default_share {
+            let text = format!("of the maximum of {plural} at SQL Server 7's default limit of {DEFAULT_LIMIT}");
+            session.report_value(&format!("{kind}_at_default"), share, "fraction", text);
         }
     }
     let text = "lookups per second, divided by the 100 that InfoStor 1999 gives for a basic disk of 1999";

@@ -1,5 +1,5 @@
-//! Suites: each is a set of runs that answers one question. A suite is an entry of [`SUITES`]; it
-//! measures runs through a [`SuiteSession`] and reports what they show.
+//! Suites: each is a set of runs that answers one question. A suite is an entry of [`SUITES`]. It
+//! measures its runs through a [`SuiteSession`], and reports its findings.
 
 mod basic;
 mod cache;
@@ -52,7 +52,7 @@ pub struct Suite {
     pub writes: Writes,
     /// Meaning and default of `--for`.
     pub time: SuiteTime,
-    /// Measures its runs.
+    /// Measures the runs of the suite.
     pub run: fn(&mut SuiteSession<'_>) -> Result<(), ProbeError>,
 }
 
@@ -62,8 +62,8 @@ impl Suite {
         SuiteText { id: self.id, title: self.title, explain: self.explain, good_result: self.good }
     }
 
-    /// Returns whether it measures the page cache, whatever the options say: no result of it is a
-    /// ceiling of the device.
+    /// Returns whether it always measures the page cache, so that none of its results is a ceiling of
+    /// the device.
     pub fn is_buffered(&self) -> bool {
         self.id == file_cache::FILE_CACHE.id
     }
@@ -74,7 +74,7 @@ impl Suite {
 pub enum SuiteTime {
     /// The time of each run.
     EachRun(Duration),
-    /// The time of the whole suite, which is divided into parts.
+    /// The time of the whole suite, which divides it among its runs.
     Whole(Duration),
 }
 
@@ -128,8 +128,8 @@ pub fn best_run(runs: &[RunResult], value: impl Fn(&RunResult) -> f64) -> Option
     runs.iter().max_by(|a, b| value(a).total_cmp(&value(b)))
 }
 
-/// Returns the knee of a rising curve: the first run that reaches this share of the maximum, so
-/// that everything beyond gains at most the rest.
+/// Returns the knee of a rising curve: the first run that reaches this share of the maximum. Runs
+/// beyond it gain little.
 pub fn knee_run(runs: &[RunResult], share: f64, value: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
     let max_value = value(best_run(runs, &value)?);
     runs.iter().find(|r| value(r) >= share * max_value)

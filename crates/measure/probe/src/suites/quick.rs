@@ -1,11 +1,11 @@
-//! The suite `quick`: the profile of a device in about a minute, with the ceilings that diagnosis
-//! judges by.
+//! The suite `quick`: the profile of a device in about a minute, with the ceilings with which diagnosis
+//! compares a load.
 
 use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
-/// The profile.
+/// The suite `quick`.
 pub const QUICK: Suite = Suite {
     id: "quick",
     title: "the device's profile in about a minute",
@@ -22,7 +22,7 @@ fn run_quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let directions: &[(&str, f64)] =
         if session.settings.writes { &[("read", 1.0), ("write", 0.0)] } else { &[("read", 1.0)] };
     for &(name, read_share) in directions {
-        let from = session.runs.len();
+        let first_run = session.runs.len();
         for depth in [1, 4, 16, 64, 256] {
             let base =
                 session.build_pattern(format!("random-{name}-4k-depth-{depth}"), Placement::Uniform, 4 << 10, depth);
@@ -32,7 +32,7 @@ fn run_quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
             let base = session.build_pattern(format!("sequential-{name}-{size}"), SEQUENTIAL, size, 8);
             session.run(&Pattern { read_share, ..base })?;
         }
-        let runs = &session.runs[from..];
+        let runs = &session.runs[first_run..];
         let requests = best_run(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
         let bytes = best_run(runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
         let single = runs[0].latency_s;
@@ -58,7 +58,7 @@ fn run_quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         }
     }
     if session.settings.writes {
-        // the effect of reads and writes on each other does not follow from either alone
+        // how reads and writes affect each other does not follow from separate measurements
         let base = session.build_pattern("random-mixed-4k-depth-16".to_owned(), Placement::Uniform, 4 << 10, 16);
         session.run(&Pattern { read_share: 0.5, ..base })?;
         let base = session.build_pattern("commit", SEQUENTIAL, 4 << 10, 1);

@@ -108,7 +108,8 @@ impl SuiteSession<'_> {
             .ok_or_else(|| ProbeError::Pattern { name: name.into(), because: "no run was requested".into() })
     }
 
-    /// Issues requests one after another and keeps their result; `max_duration` limits their time.
+    /// Sends requests one after another, for at most `max_duration`, and keeps their result. Writes are
+    /// durable.
     ///
     /// # Errors
     /// The error of the bench.
@@ -149,11 +150,12 @@ impl SuiteSession<'_> {
         self.remarks.push(SuiteRemark { id: id.to_owned(), text: text.into(), value: None, unit: None });
     }
 
-    /// Selects the sizes that the target supports: multiples of its sector that fit.
-    pub fn usable_sizes(&self, wanted: &[u32]) -> Vec<u32> {
-        let set = &self.settings;
-        let fits = |s: &&u32| u64::from(**s) <= set.target_bytes && (set.buffered || u64::from(**s) % set.sector == 0);
-        wanted.iter().filter(fits).copied().collect()
+    /// Selects the sizes that the target supports: those that fit, and that are multiples of its sector
+    /// unless requests go through the page cache.
+    pub fn usable_sizes(&self, sizes: &[u32]) -> Vec<u32> {
+        let Settings { target_bytes, buffered, sector, .. } = self.settings;
+        let is_usable = |s: &&u32| u64::from(**s) <= target_bytes && (buffered || u64::from(**s) % sector == 0);
+        sizes.iter().filter(is_usable).copied().collect()
     }
 
     /// Returns the smallest request size, bytes: a sector.
@@ -162,7 +164,7 @@ impl SuiteSession<'_> {
     }
 }
 
-/// Converts a series into a result; figures that single requests cannot give are left out.
+/// Converts a series into a result, without the figures that single requests cannot give.
 fn series_result(series: &RequestSeries, times: &[RequestTimes], engine: &'static str) -> RunResult {
     let mut tally = WorkerTally::default();
     let origin = times.first().map_or(0, |t| t.start_ns);
@@ -193,25 +195,25 @@ fn series_result(series: &RequestSeries, times: &[RequestTimes], engine: &'stati
 /// Expected cost of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SuitePlan {
-    /// Runs and series.
+    /// Number of runs and series.
     pub runs: u32,
-    /// Their time, seconds, including ramps, excluding the creation of a file.
+    /// Their total time, seconds: with ramps, without the creation of a file.
     pub seconds: f64,
 }
 
-/// Plans a suite with these settings by running it on a bench that measures nothing and only adds up times. A suite
-/// that searches for something may end sooner.
-pub fn plan_suite(suite: &Suite, set: &Settings) -> SuitePlan {
-    let mut dry = DryRun::default();
-    // a suite that does not fit the target fails here, and then takes no time
-    let _ = (suite.run)(&mut SuiteSession::new(set.clone(), &mut dry));
-    SuitePlan { runs: dry.runs, seconds: dry.seconds }
+/// Plans a suite by running it on a bench that measures nothing and only adds up times. A suite that searches for a
+/// limit may end sooner.
+pub fn plan_suite(suite: &Suite, settings: &Settings) -> SuitePlan {
+    let mut dry_run = DryRun::default();
+    // a suite that does not fit the target fails here: the plan has only the runs up to then
+    let _ = (suite.run)(&mut SuiteSession::new(settings.clone(), &mut dry_run));
+    SuitePlan { runs: dry_run.runs, seconds: dry_run.seconds }
 }
 
 /// Plans a suite with its default times on a target of 1 GiB, with writes if it can write.
 pub fn default_plan(suite: &Suite) -> SuitePlan {
     let members = vec![("a".to_owned(), 1 << 30), ("b".to_owned(), 1 << 30)];
-    let set = Settings {
+    let settings = Settings {
         target_bytes: 1 << 30,
         sector: 512,
         writes: suite.writes != Writes::Never,
@@ -223,7 +225,7 @@ pub fn default_plan(suite: &Suite) -> SuitePlan {
         buffered: false,
         members,
     };
-    plan_suite(suite, &set)
+    plan_suite(suite, &settings)
 }
 
 /// Runs a suite in a session, and adds the findings that concern all its runs.
@@ -233,7 +235,7 @@ pub fn default_plan(suite: &Suite) -> SuitePlan {
 pub fn run_suite(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     session.settings.writes &= suite.writes != Writes::Never;
     (suite.run)(session)?;
-    // buffered suites measure a cache that fills, and suites with a total time judge steadiness themselves
+    // a buffered suite measures a cache that fills; a suite with a total time judges steady state itself
     if !session.settings.buffered && matches!(suite.time, super::SuiteTime::EachRun(_)) {
         report_unsteady_runs(session);
     }
@@ -241,7 +243,7 @@ pub fn run_suite(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), Pr
     Ok(())
 }
 
-/// Reports the runs that reached no steady state: on flash their rate does not last.
+/// Reports the runs that reached no steady state: on flash, their rate does not last.
 fn report_unsteady_runs(session: &mut SuiteSession<'_>) {
     let judged = session.runs.iter().filter(|r| r.steady.is_some()).count();
     let unsteady_runs: Vec<&str> = session.runs.iter().filter(|r| r.steady == Some(false)).map(|r| &*r.name).collect();

@@ -1,4 +1,4 @@
-//! Stability: changes under a load that lasts long.
+//! Stability: how rate and latency change under a load that lasts long.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const PART_COUNT: u32 = 12;
 const MAX_WINDOWS_PER_PART: usize = 20;
 /// Smallest number of windows in which a step can be found.
 const MIN_WINDOWS: usize = 5;
-/// Drift from first to last part below which a rate counts as constant, shares.
+/// Change from the first part to the last below which a rate counts as constant, as a share.
 const MIN_DRIFT: f64 = 0.05;
 
-/// Drift, throttling and the tail.
+/// The suite `stability`.
 pub const STABILITY: Suite = Suite {
     id: "stability",
     title: "throughput and tail latency over a long time, an hour with --for 1h",
@@ -33,13 +33,13 @@ pub const STABILITY: Suite = Suite {
 };
 
 fn run_stability(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let reads = if session.settings.writes { 0.7 } else { 1.0 };
-    let lasts = session.settings.duration / PART_COUNT;
+    let read_share = if session.settings.writes { 0.7 } else { 1.0 };
+    let duration = session.settings.duration / PART_COUNT;
     for part in 1..=PART_COUNT {
         let base = session.build_pattern(format!("part-{part}"), Placement::Uniform, 4 << 10, 16);
         let ramp = if part == 1 { base.ramp } else { Duration::ZERO };
         let seed = base.seed.wrapping_add(u64::from(part));
-        session.run(&Pattern { read_share: reads, duration: lasts, ramp, seed, warm: part > 1, ..base })?;
+        session.run(&Pattern { read_share, duration, ramp, seed, warm: part > 1, ..base })?;
     }
     report_rates(session);
     report_tail(session);
@@ -76,14 +76,14 @@ fn report_rates(session: &mut SuiteSession<'_>) {
     let windows: Vec<f64> = session.runs.iter().flat_map(|r| window_rates(&r.slices, r.measured_s)).collect();
     match steadiness::find_step(&windows) {
         Some((index, before, after)) => {
-            let when = index as f64 / windows.len() as f64 * session.settings.duration.as_secs_f64();
-            let way = if after < before {
+            let step_s = index as f64 / windows.len() as f64 * session.settings.duration.as_secs_f64();
+            let kind = if after < before {
                 "a step down, as from throttling, spent credits or a full cache"
             } else {
                 "a step up"
             };
             let (before, after) = (format_quantity(before, "per_s"), format_quantity(after, "per_s"));
-            session.report_value("step_after_s", when, "s", format!("{way}: {before} before, {after} afterwards"));
+            session.report_value("step_after_s", step_s, "s", format!("{kind}: {before} before, {after} afterwards"));
         }
         None if windows.len() < MIN_WINDOWS => {
             session.report_text("step_after_s", "too short to look for a step in the rate; measure longer with --for")
@@ -102,10 +102,10 @@ fn window_rates(slices: &[u64], seconds: f64) -> Vec<f64> {
 
 /// Reports the tail over time.
 fn report_tail(session: &mut SuiteSession<'_>) {
-    // the same percentile of both parts: as a part slows down, it may have too few requests for the higher one
-    let ends = || session.runs.first().zip(session.runs.last());
+    // the same percentile of both parts: a part that is slower may have too few requests for the higher one
+    let first_and_last = || session.runs.first().zip(session.runs.last());
     let percentile_of_both = |percentile: fn(&Latency) -> Option<f64>| {
-        ends().and_then(|(a, b)| percentile(&a.latency_s).zip(percentile(&b.latency_s)))
+        first_and_last().and_then(|(a, b)| percentile(&a.latency_s).zip(percentile(&b.latency_s)))
     };
     let (high, low) = (percentile_of_both(|l| l.p999), percentile_of_both(|l| l.p99));
     let count = if high.is_some() { "a thousand" } else { "a hundred" };

@@ -32,7 +32,7 @@ const RECORD_BYTES: u32 = 64 << 10;
 /// NT Resource Kit, MB/s of one to four stripes: sequential (S1 to S4) and random (S5 to S8).
 const PUBLISHED_RATES: [(&str, [f64; 4]); 2] =
     [("sequential", [4.52, 4.86, 4.82, 6.72]), ("random", [2.95, 4.23, 5.31, 5.68])];
-/// Difference between members, or loss of the set, that is reported.
+/// Largest difference between members, or loss of the set, that is not reported.
 const TOLERATED_DIFFERENCE: f64 = 0.1;
 
 fn run_stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
@@ -43,72 +43,73 @@ fn run_stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         return Err(ProbeError::Pattern { name: "stripes".into(), because: because.into() });
     }
     let count = members.len() as u32;
-    for (kind, place) in [("sequential", SEQUENTIAL), ("random", Placement::Uniform)] {
+    for (kind, placement) in [("sequential", SEQUENTIAL), ("random", Placement::Uniform)] {
+        let member_pattern = |session: &SuiteSession<'_>, name: String, bytes: u64| {
+            let base = session.build_pattern(name, placement.clone(), RECORD_BYTES, DEPTH_PER_MEMBER);
+            Pattern { range_bytes: Some(bytes), ..base }
+        };
         let mut standalone_rates = Vec::new();
-        for (number, (name, bytes)) in members.iter().enumerate() {
-            let base = session.build_pattern(format!("{kind}-{name}"), place.clone(), RECORD_BYTES, DEPTH_PER_MEMBER);
-            let pattern = Pattern { range_bytes: Some(*bytes), ..base };
-            standalone_rates.push(
-                session.run_on_targets("", &[BenchJob { target_index: number + 1, pattern: &pattern }])?.bytes_per_s,
-            );
+        for ((name, bytes), target_index) in members.iter().zip(1..) {
+            let pattern = member_pattern(session, format!("{kind}-{name}"), *bytes);
+            let run = session.run_on_targets("", &[BenchJob { target_index, pattern: &pattern }])?;
+            standalone_rates.push(run.bytes_per_s);
         }
-        let all: Vec<Pattern> = members
+        let concurrent: Vec<Pattern> = members
             .iter()
-            .map(|(name, bytes)| {
-                let base = session.build_pattern(
-                    format!("{kind}-{name}-beside"),
-                    place.clone(),
-                    RECORD_BYTES,
-                    DEPTH_PER_MEMBER,
-                );
-                Pattern { range_bytes: Some(*bytes), ..base }
-            })
+            .map(|(name, bytes)| member_pattern(session, format!("{kind}-{name}-beside"), *bytes))
             .collect();
         let jobs: Vec<BenchJob<'_>> =
-            all.iter().zip(1..).map(|(pattern, place)| BenchJob { target_index: place, pattern }).collect();
-        let together = session.run_on_targets(&format!("{kind}-all-at-once"), &jobs)?.bytes_per_s;
-        let pattern = session.build_pattern(format!("{kind}-set"), place, RECORD_BYTES, DEPTH_PER_MEMBER * count);
-        let set = session.run(&pattern)?.bytes_per_s;
-        report_stripes(session, kind, &members, &standalone_rates, together, set);
+            concurrent.iter().zip(1..).map(|(pattern, target_index)| BenchJob { target_index, pattern }).collect();
+        let concurrent_rate = session.run_on_targets(&format!("{kind}-all-at-once"), &jobs)?.bytes_per_s;
+        let depth = DEPTH_PER_MEMBER * count;
+        let pattern = session.build_pattern(format!("{kind}-set"), placement.clone(), RECORD_BYTES, depth);
+        let array_rate = session.run(&pattern)?.bytes_per_s;
+        report_stripes(session, kind, &members, &standalone_rates, concurrent_rate, array_rate);
     }
     Ok(())
 }
 
+/// Reports how the rates of an array, of its members standalone, and of all members at once compare, bytes per second.
 fn report_stripes(
     session: &mut SuiteSession<'_>,
     kind: &str,
     members: &[(String, u64)],
     standalone_rates: &[f64],
-    together: f64,
-    set: f64,
+    concurrent_rate: f64,
+    array_rate: f64,
 ) {
     let rate = |value: f64| format_quantity(value, "bytes_per_s");
     let sum: f64 = standalone_rates.iter().sum();
     let mean = sum / standalone_rates.len() as f64;
     let text = format!(
         "{kind}: throughput of the set ({}) divided by that of the average member ({}); ideal: {}{}",
-        rate(set),
+        rate(array_rate),
         rate(mean),
         standalone_rates.len(),
         published_scaling(kind, standalone_rates.len())
     );
-    session.report_value(&format!("{kind}_scaling"), set / mean, "times", text);
+    session.report_value(&format!("{kind}_scaling"), array_rate / mean, "times", text);
     session.report_value(
         &format!("{kind}_efficiency"),
-        set / sum,
+        array_rate / sum,
         "fraction",
         format!("{kind}: throughput of the set as a share of the sum of its members"),
     );
-    let text = if together < (1.0 - TOLERATED_DIFFERENCE) * sum {
+    let text = if concurrent_rate < (1.0 - TOLERATED_DIFFERENCE) * sum {
         "throughput of all members at once as a share of their standalone sum: they share a saturated path or disk"
     } else {
         "throughput of all members at once as a share of their standalone sum: no shared path limits them"
     };
-    session.report_value(&format!("{kind}_shared_path"), together / sum, "fraction", format!("{kind}: {text}"));
-    if set < (1.0 - TOLERATED_DIFFERENCE) * together {
+    session.report_value(&format!("{kind}_shared_path"), concurrent_rate / sum, "fraction", format!("{kind}: {text}"));
+    if array_rate < (1.0 - TOLERATED_DIFFERENCE) * concurrent_rate {
         let text = "throughput of the set as a share of all members at once: striping costs the rest (small stripe \
                     units split records, a slow member delays the others, the layer takes processor time)";
-        session.report_value(&format!("{kind}_striping"), set / together, "fraction", format!("{kind}: {text}"));
+        session.report_value(
+            &format!("{kind}_striping"),
+            array_rate / concurrent_rate,
+            "fraction",
+            format!("{kind}: {text}"),
+        );
     }
     let slowest = standalone_rates.iter().zip(members).min_by(|a, b| a.0.total_cmp(b.0));
     if let Some((slow, (name, _))) = slowest.filter(|(slow, _)| **slow < (1.0 - TOLERATED_DIFFERENCE) * mean) {

@@ -34,12 +34,9 @@ fn run_depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         rate(session, depth)?;
     }
     let max_rate = best_run(&session.runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
-    // between the last doubling that falls short and the first that does not
-    let knee_at = |session: &SuiteSession<'_>| {
-        let runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE_SHARE * max_rate);
-        runs.filter_map(|r| r.depth).min().unwrap_or(1)
-    };
-    let mut high = knee_at(session);
+    // the knee lies between the first depth that reaches the share and the depth before it
+    let fast_runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE_SHARE * max_rate);
+    let mut high = fast_runs.filter_map(|r| r.depth).min().unwrap_or(1);
     let mut low = DEPTHS.iter().copied().filter(|d| *d < high).max().unwrap_or(high);
     for _ in 0..BISECTION_STEPS {
         let middle = low.midpoint(high);
@@ -54,30 +51,32 @@ fn run_depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Share of the maximum from which deeper queues gain little.
+/// Share of the maximum rate from which on deeper queues gain little.
 const KNEE_SHARE: f64 = 0.9;
 
 fn report_depth(session: &mut SuiteSession<'_>, knee: u32, max_rate: f64) {
-    let Some(single) = session.runs.first().map(|r| (r.requests_per_s, r.latency_s.mean)) else { return };
-    let deepest = session.runs.last().and_then(|r| r.latency_s.mean);
+    let Some((single_rate, single_s)) = session.runs.first().map(|r| (r.requests_per_s, r.latency_s.mean)) else {
+        return;
+    };
+    let deepest_s = session.runs.last().and_then(|r| r.latency_s.mean);
     let run = session.runs.iter().find(|r| r.depth == Some(knee));
     let rate = run.map_or(0.0, |r| r.requests_per_s);
     let text = format!("queue depth that reaches 90 % of the maximum ({} there)", format_quantity(rate, "per_s"));
     session.report_value("knee_depth", f64::from(knee), "requests", text);
     session.report_value("requests_per_s", max_rate, "per_s", "maximum of random 4 KiB reads per second");
-    // if the rate grows in proportion to the depth up to the deepest queue, its share KNEE_SHARE
-    // lies at that share of the depth
+    // a rate that grows in proportion to the depth up to the deepest queue reaches KNEE_SHARE of its
+    // maximum at that share of the depth
     let is_beyond = f64::from(knee) >= KNEE_SHARE * f64::from(DEPTHS[DEPTHS.len() - 1]);
     let text = if is_beyond {
         "requests that the device serves at once, at least: the maximum divided by the rate at queue depth 1"
     } else {
         "how many requests the device serves at once: the maximum divided by the rate at queue depth 1"
     };
-    session.report_value("parallelism", max_rate / single.0, "count", text);
-    if let (Some(one), Some(deep)) = (single.1, deepest) {
-        let text =
-            format!("response time at queue depth 256 divided by that at queue depth 1, {}", format_quantity(one, "s"));
-        session.report_value("deepest_s", deep, "s", text);
+    session.report_value("parallelism", max_rate / single_rate, "count", text);
+    if let (Some(single_s), Some(deepest_s)) = (single_s, deepest_s) {
+        let single = format_quantity(single_s, "s");
+        let text = format!("response time at queue depth 256 divided by that at queue depth 1, {single}");
+        session.report_value("deepest_s", deepest_s, "s", text);
     }
     if is_beyond {
         session.report_text(
@@ -102,30 +101,26 @@ pub const RECORD_SIZES: Suite = Suite {
 
 fn run_record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let doublings = (9..20).flat_map(|power| [1u32 << power, 3 << (power - 1)]);
-    let wanted: Vec<u32> = doublings.chain([1 << 20]).collect();
-    for size in session.usable_sizes(&wanted) {
+    let sizes: Vec<u32> = doublings.chain([1 << 20]).collect();
+    for size in session.usable_sizes(&sizes) {
         let mut pattern = session.build_pattern(format!("size-{size}"), Placement::Uniform, size, 1);
-        // every size starts at the same places
+        // requests of all sizes have the same alignment
         pattern.align_bytes = session.settings.sector.max(4096);
         session.run(&pattern)?;
     }
     let points: Vec<_> = session.runs.iter().map(|r| (r.size_bytes, r.latency_s.mean)).collect();
-    let found = fit_line(&points);
-    if let Some((fixed, per_byte)) = found.filter(|(fixed, per_byte)| *fixed > 0.0 && *per_byte > 0.0) {
-        session.report_value("request_s", fixed, "s", "time that a request takes whatever its size");
-        session.report_value("rate_bytes_per_s", 1.0 / per_byte, "bytes_per_s", "rate at which its bytes follow");
-        let both = fixed / per_byte;
-        session.report_value(
-            "knee_bytes",
-            both,
-            "bytes",
-            format!("size at which both take the same time, about {}", ByteSize::memory(both)),
-        );
-        report_bend(session, fixed, per_byte);
+    let line = fit_line(&points);
+    if let Some((fixed_s, s_per_byte)) = line.filter(|(fixed_s, s_per_byte)| *fixed_s > 0.0 && *s_per_byte > 0.0) {
+        session.report_value("request_s", fixed_s, "s", "time that a request takes whatever its size");
+        session.report_value("rate_bytes_per_s", 1.0 / s_per_byte, "bytes_per_s", "rate at which its bytes follow");
+        let knee_bytes = fixed_s / s_per_byte;
+        let text = format!("size at which both take the same time, about {}", ByteSize::memory(knee_bytes));
+        session.report_value("knee_bytes", knee_bytes, "bytes", text);
+        report_bend(session, fixed_s, s_per_byte);
     } else {
-        let text = match found {
+        let text = match line {
             None => "too few sizes were measured to find a knee; measure longer with --for",
-            Some((_, per_byte)) if per_byte <= 0.0 => "time does not grow with size: no knee",
+            Some((_, s_per_byte)) if s_per_byte <= 0.0 => "time does not grow with size: no knee",
             Some(_) => "time grows as size does, and no part of it is the same for all sizes: no knee",
         };
         session.report_text("knee_bytes", text);
@@ -133,38 +128,40 @@ fn run_record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Deviation from the line above which a size is reported, shares of the line.
-const MAX_OFF_LINE: f64 = 0.2;
+/// Largest deviation from the line that is not reported, as a share of the line.
+const MAX_DEVIATION: f64 = 0.2;
 
-/// Reports the size that is farthest off the line, if it is far.
-fn report_bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
-    let off = |run: &RunResult| Some(run.latency_s.mean? / (fixed + per_byte * run.size_bytes) - 1.0);
-    let all = session.runs.iter().filter_map(|r| Some((r.size_bytes, off(r)?)));
-    if let Some((size_bytes, off)) =
-        all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > MAX_OFF_LINE)
+/// Reports the size that deviates most from the line, if it deviates by more than [`MAX_DEVIATION`].
+fn report_bend(session: &mut SuiteSession<'_>, fixed_s: f64, s_per_byte: f64) {
+    let deviation = |run: &RunResult| Some(run.latency_s.mean? / (fixed_s + s_per_byte * run.size_bytes) - 1.0);
+    let deviations = session.runs.iter().filter_map(|r| Some((r.size_bytes, deviation(r)?)));
+    if let Some((size_bytes, deviation)) = deviations
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+        .filter(|(_, deviation)| deviation.abs() > MAX_DEVIATION)
     {
-        let way = if off > 0.0 { "slower" } else { "quicker" };
+        let comparative = if deviation > 0.0 { "slower" } else { "quicker" };
         let text = format!(
-            "off the line: reads of {} are that much {way}; a limit on the request size, read-ahead, or other load",
+            "off the line: reads of {} are that much {comparative}; a limit on the request size, read-ahead, or other \
+             load",
             ByteSize::memory(size_bytes)
         );
-        session.report_value("off_the_line", off.abs(), "fraction", text);
+        session.report_value("off_the_line", deviation.abs(), "fraction", text);
     }
 }
 
-/// Fits a straight line through points, each weighted by 1 / y squared, so that its relative error
-/// is smallest; returns its value at 0 and its slope. `None` with fewer than three points.
+/// Fits a straight line through points (size, time), each weighted by 1 / y², so that the relative
+/// errors are smallest. Returns the value at 0 and the slope; `None` with fewer than three points.
 fn fit_line(points: &[(f64, Option<f64>)]) -> Option<(f64, f64)> {
     let points: Vec<(f64, f64)> = points.iter().filter_map(|(x, y)| Some((*x, (*y)?))).filter(|p| p.1 > 0.0).collect();
-    let sum = |of: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| of(x, y) / (y * y)).sum::<f64>();
-    let (one, x, y, xx, xy) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y), sum(|x, _| x * x), sum(|x, y| x * y));
-    let denominator = one * xx - x * x;
+    let sum = |term: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| term(x, y) / (y * y)).sum::<f64>();
+    let (weight, x, y) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y));
+    let (xx, xy) = (sum(|x, _| x * x), sum(|x, y| x * y));
+    let denominator = weight * xx - x * x;
     if points.len() < 3 || denominator <= 0.0 {
         return None;
     }
-    let slope = (one * xy - x * y) / denominator;
-    let fixed = (y - slope * x) / one;
-    Some((fixed, slope))
+    let slope = (weight * xy - x * y) / denominator;
+    Some(((y - slope * x) / weight, slope))
 }
 
 #[cfg(test)]

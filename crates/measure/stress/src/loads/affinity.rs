@@ -1,5 +1,5 @@
 //! Workers pinned to a processor. If a class has one worker per processor, a worker that moves leaves one processor
-//! idle and another with two. Threads that wake each other wait for each other if they are on two processors.
+//! idle, and another processor has two workers. Threads that wake each other lose time if they are on two processors.
 
 use std::io;
 use std::iter::repeat_n;
@@ -13,20 +13,20 @@ use super::WorkStep;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct WorkerCpu(Option<usize>);
 
-/// Returns each processor that this program may use, `places` times. A mask (`taskset`) and a cpuset both restrict
-/// these.
-pub(super) fn cpus_repeated(places: usize) -> Vec<WorkerCpu> {
+/// Returns each processor that this program may use, `repetitions` times. A mask (`taskset`) or a cpuset may restrict
+/// the processors.
+pub(super) fn cpus_repeated(repetitions: usize) -> Vec<WorkerCpu> {
     let Ok(allowed) = sched_getaffinity(None) else {
-        // the host has more processors than a set of this size holds
+        // the host has more processors than a `CpuSet` can hold
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        return vec![WorkerCpu(None); places * processors];
+        return vec![WorkerCpu(None); repetitions * processors];
     };
     let processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
-    processors.flat_map(|processor| repeat_n(WorkerCpu(Some(processor)), places)).collect()
+    processors.flat_map(|processor| repeat_n(WorkerCpu(Some(processor)), repetitions)).collect()
 }
 
-/// Returns a processor for each of `workers` workers, spread over the allowed ones. A limit of processor time may allow
-/// fewer workers than there are processors.
+/// Returns a processor for each of `workers` workers, spread over the allowed ones. There may be fewer workers than
+/// processors, because processor time may be limited.
 pub(super) fn spread_workers(workers: usize) -> impl Iterator<Item = WorkerCpu> {
     cpus_repeated(1).into_iter().cycle().take(workers)
 }
@@ -42,13 +42,13 @@ impl WorkerCpu {
 
     /// Wraps a step so that it pins the thread that runs it: each phase of a load has its own threads.
     pub(super) fn pin_steps(self, mut step: WorkStep) -> WorkStep {
-        let mut thread: Option<ThreadId> = None;
+        let mut pinned: Option<ThreadId> = None;
         Box::new(move || {
-            let own = std::thread::current().id();
-            if thread != Some(own) {
+            let current = std::thread::current().id();
+            if pinned != Some(current) {
                 self.pin_current_thread()
                     .map_err(crate::io_error("processor".as_ref(), "a thread cannot stay on it"))?;
-                thread = Some(own);
+                pinned = Some(current);
             }
             step()
         })

@@ -20,8 +20,10 @@ const PAGE_BYTES: usize = 4096;
 const COPY_BYTES: usize = 1 << 20;
 /// Pages touched per step.
 const PAGES_PER_STEP: usize = 16;
+/// Size of the blocks with which a cgroup is filled.
+const FILL_BLOCK_BYTES: usize = 256 << 10;
 
-/// Returns the memory that a class takes, MiB; classes with blocks per thread may need more on many processors.
+/// Returns the memory that a class takes, MiB. The class that copies memory needs more on many processors.
 #[must_use]
 pub fn needed_mib(class: &StressClass, processors: usize) -> u64 {
     let blocks = if class.id == "memory-bandwidth" { (2 * processors.max(1) * COPY_BYTES) as u64 >> 20 } else { 0 };
@@ -32,8 +34,9 @@ pub fn needed_mib(class: &StressClass, processors: usize) -> u64 {
 /// than usual caches.
 pub(super) fn bandwidth_load(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let blocks = 2 * options.processors.max(1) as u64;
+    // a whole number of copies
     let block = ((needed_mib(class, options.processors) << 20) / blocks) as usize / COPY_BYTES * COPY_BYTES;
-    let workers = spread_workers(options.processors).map(|place| place.pin_steps(copy_step(block))).collect();
+    let workers = spread_workers(options.processors).map(|cpu| cpu.pin_steps(copy_step(block))).collect();
     Ok(StressLoad::new(workers, FullLevel::Measured))
 }
 
@@ -59,10 +62,14 @@ pub(super) fn filled_cgroup_load(class: &StressClass, options: &LoadOptions) -> 
         let text = fs::read_to_string(&usage).unwrap_or_default();
         text.trim().parse::<f64>().map_or(f64::NAN, |bytes| bytes / limit)
     };
+    if used().is_nan() {
+        return Err(StressError::Unavailable("the cgroup's memory usage cannot be read".into()));
+    }
     let mut blocks: Vec<Vec<u8>> = Vec::new();
     while used() < options.share {
-        blocks.push(vec![1_u8; 256 << 10]);
-        assert!((blocks.len() as u64) << 18 <= class.limit_mib << 20, "the group counts what is taken");
+        blocks.push(vec![1_u8; FILL_BLOCK_BYTES]);
+        let filled_bytes = (blocks.len() * FILL_BLOCK_BYTES) as u64;
+        assert!(filled_bytes <= class.limit_mib << 20, "the group counts what is taken");
     }
     let mut next = 0;
     let step: WorkStep = Box::new(move || {
@@ -77,21 +84,22 @@ pub(super) fn filled_cgroup_load(class: &StressClass, options: &LoadOptions) -> 
     Ok(StressLoad::new(vec![step], FullLevel::Filled(Box::new(used))))
 }
 
-/// Makes the load over the limit: anonymous memory of three quarters of the limit, and a file of half the limit, a
-/// quarter more than allowed.
+/// Makes the load over the limit: anonymous memory of three quarters of the limit, and a file of half the limit:
+/// together a quarter more than allowed.
 pub(super) fn over_limit_load(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let own = vec![1_u8; ((class.limit_mib << 20) / 4 * 3) as usize];
+    debug_assert_eq!(class.file_mib * 2, class.limit_mib);
+    let mut anonymous = vec![1_u8; ((class.limit_mib << 20) / 4 * 3) as usize];
     let mut load = file_cache_load(class, options)?;
-    // the memory belongs to the first worker
+    // the first worker also touches the anonymous memory
     let mut workers = load.workers.drain(..);
-    if let Some(mut first) = workers.next() {
-        let (mut own, mut next) = (own, 0);
+    if let Some(mut read_file) = workers.next() {
+        let mut next = 0;
         let step: WorkStep = Box::new(move || {
             for _ in 0..PAGES_PER_STEP {
-                own[next] = own[next].wrapping_add(1);
-                next = (next + PAGE_BYTES) % own.len();
+                anonymous[next] = anonymous[next].wrapping_add(1);
+                next = (next + PAGE_BYTES) % anonymous.len();
             }
-            first()
+            read_file()
         });
         let workers = std::iter::once(step).chain(workers).collect();
         return Ok(StressLoad::new(workers, FullLevel::Measured));
@@ -103,7 +111,7 @@ pub(super) fn over_limit_load(class: &StressClass, options: &LoadOptions) -> Res
 pub(super) fn file_cache_load(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let bytes = class.file_mib << 20;
     let file = Arc::new(create_uncached_file(class, options, bytes)?);
-    // without read-ahead: each miss reads one page, not its neighbours
+    // without read-ahead, each miss reads one page, not its neighbors
     rustix::fs::fadvise(file.file(), 0, None, rustix::fs::Advice::Random)
         .map_err(io_error(&options.folder, "cannot be read at random"))?;
     let workers =
@@ -111,10 +119,11 @@ pub(super) fn file_cache_load(class: &StressClass, options: &LoadOptions) -> Res
     Ok(StressLoad::new(workers, FullLevel::Measured))
 }
 
-/// Returns true for an error for lack of memory. In a group that waits for memory, page faults wait, but reads fail: no
-/// page for the file's content, or none for the reader's own swapped-out memory. The next try may succeed.
+/// Returns true for an error that means lack of memory. In a cgroup at its limit, a page fault waits, but a read fails:
+/// with ENOMEM if there is no page for the file's content, with EFAULT if the reader's buffer was swapped out and
+/// cannot come back. The next try may succeed.
 fn is_short_of_memory(error: &std::io::Error) -> bool {
-    [Errno::NOMEM, Errno::FAULT].iter().any(|short| error.raw_os_error() == Some(short.raw_os_error()))
+    [Errno::NOMEM, Errno::FAULT].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 fn cached_read_step(file: Arc<WorkFile>, bytes: u64, mut rng: Rng) -> WorkStep {
@@ -135,10 +144,10 @@ fn cached_read_step(file: Arc<WorkFile>, bytes: u64, mut rng: Rng) -> WorkStep {
     })
 }
 
-/// Makes the load of paging: two threads touch random pages of all memory.
+/// Makes the load of paging: two threads touch random pages, each of its half of the class's memory.
 pub(super) fn paging_load(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let bytes = ((class.memory_mib << 20) / 2) as usize;
-    let touching = |worker: u64| -> WorkStep {
+    let touch_step = |worker: u64| -> WorkStep {
         let (mut memory, mut rng) = (vec![1_u8; bytes], Rng::new(options.seed, worker));
         Box::new(move || {
             for _ in 0..PAGES_PER_STEP {
@@ -148,7 +157,7 @@ pub(super) fn paging_load(class: &StressClass, options: &LoadOptions) -> Result<
             Ok(PAGES_PER_STEP as f64)
         })
     };
-    Ok(StressLoad::new((0..2).map(touching).collect(), FullLevel::Measured))
+    Ok(StressLoad::new((0..2).map(touch_step).collect(), FullLevel::Measured))
 }
 
 #[cfg(test)]

@@ -22,13 +22,13 @@ pub type WorkStep = Box<dyn FnMut() -> Result<f64, StressError> + Send>;
 
 /// Definition of 100 % for a load.
 pub enum FullLevel {
-    /// Known: units per second of all workers.
+    /// A known rate, units per second of all workers together.
     KnownRate(f64),
     /// Measured, with all workers.
     Measured,
     /// Measured, doubling the workers while that increases the rate.
     MeasuredByDoubling,
-    /// Something is filled; the function returns its filled share.
+    /// A resource is filled; the function returns the share that is filled.
     Filled(Box<dyn Fn() -> f64 + Send>),
 }
 
@@ -67,6 +67,7 @@ pub struct LoadOptions {
 /// Function that makes the load of a class.
 type LoadMaker = fn(&StressClass, &LoadOptions) -> Result<StressLoad, StressError>;
 
+/// For each class, its id and the function that makes its load.
 const LOAD_MAKERS: &[(&str, LoadMaker)] = &[
     ("processor", processor::all_processors_load),
     ("one-thread", processor::one_thread_load),
@@ -100,10 +101,10 @@ pub fn prepare_load(class: &StressClass, options: &LoadOptions) -> Result<Stress
     Ok(StressLoad { warm_up, ..maker(class, options)? })
 }
 
-/// Creates a file of the class's size with random content, no part of which is in the file cache.
+/// Creates a file of `bytes` bytes with random content, no part of which is in the file cache.
 fn create_uncached_file(class: &StressClass, options: &LoadOptions, bytes: u64) -> Result<WorkFile, StressError> {
     use std::os::unix::fs::FileExt;
-    assert!(bytes <= class.file_mib << 20, "the room was checked");
+    assert!(bytes <= class.file_mib << 20, "free space was checked for the class's files only");
     let file = WorkFile::create(&options.folder)?;
     let mut rng = diskwright_base::Rng::new(options.seed, 0);
     let mut block = vec![0_u8; 1 << 20];

@@ -9,7 +9,7 @@ use super::{FullLevel, LoadOptions, StressLoad, WorkStep};
 use crate::class::StressClass;
 use crate::{StressError, io_error};
 
-/// Bytes of a send over a stream.
+/// Bytes that a stream sends at once.
 const SEND_BYTES: usize = 64 << 10;
 /// Name of the receiving threads.
 const RECEIVER_THREAD_NAME: &str = "stress-receiver";
@@ -21,42 +21,43 @@ fn connection_error<E: Into<std::io::Error>>(error: E) -> StressError {
 }
 
 /// Makes the load of streams: one per processor, whose other end reads until the stream ends. Both ends are pinned to
-/// that processor: on two, each would wait for the other, and the processors would idle meanwhile.
+/// that processor: on two processors, each end would wait for the other, and both processors would idle meanwhile.
 pub(super) fn stream_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let workers = spread_workers(options.processors.max(1)).map(stream_step).collect::<Result<_, _>>()?;
     Ok(StressLoad::new(workers, FullLevel::Measured))
 }
 
-fn stream_step(place: WorkerCpu) -> Result<WorkStep, StressError> {
+fn stream_step(cpu: WorkerCpu) -> Result<WorkStep, StressError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(connection_error)?;
     let mut sender = TcpStream::connect(listener.local_addr().map_err(connection_error)?).map_err(connection_error)?;
     let (mut receiver, _) = listener.accept().map_err(connection_error)?;
-    let receiving = move || {
+    let receive = move || {
         let mut buffer = vec![0_u8; SEND_BYTES];
-        if place.pin_current_thread().is_ok() {
+        if cpu.pin_current_thread().is_ok() {
             while receiver.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
         }
     };
-    std::thread::Builder::new().name(RECEIVER_THREAD_NAME.into()).spawn(receiving).map_err(crate::thread_error)?;
+    std::thread::Builder::new().name(RECEIVER_THREAD_NAME.into()).spawn(receive).map_err(crate::thread_error)?;
     let buffer = vec![0_u8; SEND_BYTES];
-    Ok(place.pin_steps(Box::new(move || {
+    Ok(cpu.pin_steps(Box::new(move || {
         sender.write_all(&buffer).map_err(connection_error)?;
         Ok(SEND_BYTES as f64)
     })))
 }
 
-/// Makes the load of interrupts: datagrams of one byte to a socket that is never read. The work is the kernel's, in its
-/// soft interrupts, which process each on arrival and drop those that find no room.
+/// Makes the load of interrupts: datagrams of one byte to a socket that is never read. The kernel does the work, in its
+/// soft interrupts: it processes each datagram on arrival, and drops those for which the socket's buffer has no space.
 pub(super) fn datagram_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let workers = spread_workers(options.processors.max(1)).map(flood_step).collect::<Result<_, _>>()?;
     Ok(StressLoad::new(workers, FullLevel::Measured))
 }
 
-fn flood_step(place: WorkerCpu) -> Result<WorkStep, StressError> {
+fn flood_step(cpu: WorkerCpu) -> Result<WorkStep, StressError> {
     let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(connection_error)?;
     let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(connection_error)?;
     sender.connect(receiver.local_addr().map_err(connection_error)?).map_err(connection_error)?;
-    Ok(place.pin_steps(Box::new(move || {
+    Ok(cpu.pin_steps(Box::new(move || {
+        // the socket stays open as long as the step
         let _ = &receiver;
         for _ in 0..DATAGRAMS_PER_STEP {
             sender.send(&[1]).map_err(connection_error)?;

@@ -1,5 +1,5 @@
-//! Loads on processors: threads that compute. Their unit is processor time, so that 100 % is known: processor time used
-//! by others is missing in the reached share.
+//! Loads on processors: threads that compute. Their unit is processor time, so that 100 % is known. Processor time that
+//! other programs use is missing in the reached share.
 
 use std::hint::black_box;
 
@@ -10,12 +10,12 @@ use super::{FullLevel, LoadOptions, StressLoad, WorkStep};
 use crate::StressError;
 use crate::class::StressClass;
 
-/// Rounds per step: some tenths of a millisecond.
+/// Rounds per step; they take a few tenths of a millisecond.
 const ROUNDS_PER_STEP: u64 = 200_000;
 
 /// Makes the load of one computing thread per processor.
 pub(super) fn all_processors_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let worker = |(place, worker): (WorkerCpu, u64)| place.pin_steps(compute_step(worker));
+    let worker = |(cpu, seed): (WorkerCpu, u64)| cpu.pin_steps(compute_step(seed));
     let workers = spread_workers(options.processors).zip(0..).map(worker).collect();
     Ok(StressLoad::new(workers, FullLevel::KnownRate(options.processors as f64)))
 }

@@ -23,7 +23,7 @@ pub struct MonthlyBill {
     pub capacity: Option<f64>,
     /// Operations per second beyond those included.
     pub iops: Option<f64>,
-    /// Rate beyond what is included.
+    /// Rate beyond that included.
     pub rate: Option<f64>,
 }
 
@@ -37,9 +37,9 @@ impl MonthlyBill {
 impl VolumeLimit {
     /// Value that a volume of a size has without paying for more.
     pub fn included_value(&self, gib: f64) -> f64 {
-        let with = self.with_above.filter(|[above, _]| gib > *above).map_or(self.base, |[_, with]| with);
+        let base = self.with_above.filter(|[above, _]| gib > *above).map_or(self.base, |[_, base_above]| base_above);
         let grown = self.grows_per_gib * gib;
-        (if self.adds { with + grown } else { with.max(grown) }).min(self.max)
+        (if self.adds { base + grown } else { base.max(grown) }).min(self.max)
     }
 
     /// Maximum that a volume of a size can have.
@@ -75,16 +75,16 @@ impl VolumeOffer {
         // a rate may need operations, and operations may need capacity
         let iops = rate_limit.per_iops.filter(|_| rate_limit.sold).map_or(iops, |per| iops.max(rate / per));
         let mut gib = gib.max(self.gib[0]);
-        for (limit, wanted) in [(iops_limit, iops), (rate_limit, rate)] {
+        for (limit, needed) in [(iops_limit, iops), (rate_limit, rate)] {
             let per_gib = if limit.sold { limit.per_gib.unwrap_or(0.0) } else { limit.grows_per_gib };
-            if limit.included_value(gib) < wanted && per_gib > 0.0 {
+            if limit.included_value(gib) < needed && per_gib > 0.0 {
                 let base = if limit.adds { limit.base } else { 0.0 };
-                gib = gib.max((wanted - base) / per_gib);
+                gib = gib.max((needed - base) / per_gib);
             }
-            if let Some([above, with]) =
-                limit.with_above.filter(|[_, with]| limit.included_value(gib) < wanted && *with >= wanted)
+            if let Some([above, base_above]) =
+                limit.with_above.filter(|[_, value]| limit.included_value(gib) < needed && *value >= needed)
             {
-                debug_assert!(with > 0.0);
+                debug_assert!(base_above > 0.0);
                 gib = gib.max(above + 1.0);
             }
         }
@@ -94,15 +94,15 @@ impl VolumeOffer {
             iops: if iops_limit.sold { iops.max(iops_limit.base).ceil() } else { iops_limit.included_value(gib) },
             rate: if rate_limit.sold { rate.max(rate_limit.base).ceil() } else { rate_limit.included_value(gib) },
         };
-        let fits = gib <= self.gib[1]
+        let is_possible = gib <= self.gib[1]
             && choice.iops >= iops
             && choice.rate >= rate
             && choice.iops <= iops_limit.max_value(gib)
             && choice.rate <= rate_limit.max_value(gib);
-        fits.then_some(choice)
+        is_possible.then_some(choice)
     }
 
-    /// The smallest size, of at least this much, at which a volume is as fast as any.
+    /// The smallest size, of at least this much, at which a volume has its maximum speed.
     pub fn fastest_gib(&self, gib: f64) -> f64 {
         let fast = self.iops.max_reached_from_gib().max(self.rate.max_reached_from_gib()).ceil();
         gib.max(fast.min(self.gib[1]))
@@ -116,12 +116,14 @@ impl VolumeOffer {
         }
         let iops = self.iops.paid_value(choice.gib, choice.iops);
         let rate = if self.rate.sold { self.rate.paid_value(choice.gib, choice.rate) } else { 0.0 };
-        let of =
-            |units: f64, month: Option<f64>| if units > 0.0 { month.map(|price| price * units) } else { Some(0.0) };
+        let bill = |units: f64, unit_price: Option<f64>| match units > 0.0 {
+            true => unit_price.map(|price| price * units),
+            false => Some(0.0),
+        };
         MonthlyBill {
-            capacity: of(choice.gib, price.gib_month.or(price.gib_hour.map(|hour| hour * MONTH_HOURS))),
+            capacity: bill(choice.gib, price.gib_month.or(price.gib_hour.map(|hour| hour * MONTH_HOURS))),
             iops: if self.iops.sold { price.iops_bill(iops) } else { Some(0.0) },
-            rate: of(rate, price.rate_month.or(price.rate_hour.map(|hour| hour * MONTH_HOURS))),
+            rate: bill(rate, price.rate_month.or(price.rate_hour.map(|hour| hour * MONTH_HOURS))),
         }
     }
 }

@@ -148,10 +148,10 @@ pub struct Subsystem {
 impl PriceList {
     /// Returns the volume with a name, with its provider (`aws-gp3`) or without (`gp3`), in any case.
     pub fn find_volume(&self, name: &str) -> Option<&VolumeOffer> {
-        let is_it = |id: &str| id.eq_ignore_ascii_case(name);
-        let short = |id: &str| id.split_once('-').is_some_and(|(_, rest)| is_it(rest));
-        let by_full_id = self.volumes.iter().find(|offer| is_it(&offer.id));
-        by_full_id.or_else(|| self.volumes.iter().find(|offer| short(&offer.id)))
+        let has_name = |id: &str| id.eq_ignore_ascii_case(name);
+        let has_short_name = |id: &str| id.split_once('-').is_some_and(|(_, rest)| has_name(rest));
+        let by_full_id = self.volumes.iter().find(|offer| has_name(&offer.id));
+        by_full_id.or_else(|| self.volumes.iter().find(|offer| has_short_name(&offer.id)))
     }
 
     /// Adds the rows of another list, which take precedence over those of this one.
@@ -172,9 +172,9 @@ impl PriceList {
 
     /// Returns the price of a drive in a currency, its own before its group's.
     pub fn drive_price(&self, drive: &str, currency: &str) -> Option<&HardwarePrice> {
-        let own = self.own_rows(drive).filter_map(|row| row.price.as_ref());
+        let own_prices = self.own_rows(drive).filter_map(|row| row.price.as_ref());
         let group = self.find_group(drive).and_then(|group| group.price.as_ref());
-        own.chain(group).find(|price| price.currency == currency)
+        own_prices.chain(group).find(|price| price.currency == currency)
     }
 
     /// Returns the power of a drive at work.
@@ -194,11 +194,11 @@ impl PriceList {
         let drives = self.drives.iter().filter_map(|row| Some(row.price.as_ref()?.currency.as_str()));
         let controllers = self.controllers.iter().filter_map(|row| Some(row.price.as_ref()?.currency.as_str()));
         let subsystems = self.subsystems.iter().map(|row| row.price.currency.as_str());
-        let all = volumes.chain(groups).chain(drives).chain(controllers).chain(subsystems);
-        let mut all: Vec<&str> = all.collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+        let currencies = volumes.chain(groups).chain(drives).chain(controllers).chain(subsystems);
+        let mut currencies: Vec<&str> = currencies.collect();
+        currencies.sort_unstable();
+        currencies.dedup();
+        currencies
     }
 
     /// Checks for impossible values: the row, and what is wrong.
@@ -287,14 +287,14 @@ fn check_limits(row: &VolumeOffer) -> Result<(), String> {
     if !burst.all(is_positive_number) {
         return Err("burst: expected more than 0".into());
     }
-    let own = |rule: &ByteBurstRule| {
+    let has_valid_amounts = |rule: &ByteBurstRule| {
         let amounts = [rule.rate, rule.rate_per_gib, rule.credits, rule.credits_per_gib];
         amounts.into_iter().all(is_non_negative_number)
             && is_positive_number(rule.max)
             && is_positive_number(rule.below_gib)
     };
     if let Some(rule) = &row.byte_burst
-        && !own(rule)
+        && !has_valid_amounts(rule)
     {
         return Err("byte_burst: expected most and below_gib above 0, and the others 0 or more".into());
     }

@@ -232,11 +232,11 @@ impl HardwarePrice {
 }
 
 static BUILT_IN_LIST: LazyLock<Result<PriceList, Problems>> = LazyLock::new(|| {
-    let mut all = PriceList::default();
+    let mut list = PriceList::default();
     for (file, text) in BUILT_IN_FILES {
-        all.extend(read_price_list(file, text)?);
+        list.extend(read_price_list(file, text)?);
     }
-    Ok(all)
+    Ok(list)
 });
 
 /// Returns the built-in prices.

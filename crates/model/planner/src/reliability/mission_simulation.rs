@@ -22,7 +22,7 @@ pub struct MissionPlan {
     pub member_bytes: f64,
     /// Mean time from a failure until its replacement is rebuilt, hours.
     pub repair_hours: f64,
-    /// Factor by which members fail more often while another is down.
+    /// Factor by which members fail more often while another has failed.
     pub correlation: f64,
     /// The mission, years.
     pub years: f64,
@@ -35,7 +35,7 @@ pub struct MissionOutcome {
     pub missions: u32,
     /// Share of missions in which data was lost.
     pub loss: f64,
-    /// Bounds of its 95 % confidence interval.
+    /// Bounds of the 95 % confidence interval of this share.
     pub loss_interval: (f64, f64),
     /// Bytes lost per usable byte over a mission, on average.
     pub lost_share: f64,
@@ -74,54 +74,54 @@ fn plan_for_mirrored_sets(plan: &MissionPlan) -> MissionPlan {
 /// Simulates this many missions.
 pub fn simulate_missions(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
     let plan = &plan_for_mirrored_sets(plan);
-    let (sets, n, survives) = failure_sets(plan.level, plan.members);
+    let (sets, members, survivable) = failure_sets(plan.level, plan.members);
     let mut rng = Rng::new(seed, u64::from(plan.members));
     let (mut lost, mut lost_share) = (0u32, 0.0);
     for _ in 0..missions {
         let mut share = 0.0;
         for _ in 0..sets {
-            share += lost_share_of_mission(plan, n, survives, &mut rng) / f64::from(sets);
+            share += lost_share_of_mission(plan, members, survivable, &mut rng) / f64::from(sets);
         }
         lost += u32::from(share > 0.0);
         lost_share += share;
     }
-    let all = f64::from(missions.max(1));
-    let bound = |shape: f64, chance: f64| super::gamma_quantile(shape, chance) / all;
+    let total = f64::from(missions.max(1));
+    let bound = |shape: f64, chance: f64| super::gamma_quantile(shape, chance) / total;
     let low = if lost > 0 { bound(f64::from(lost), 0.025) } else { 0.0 };
     MissionOutcome {
         missions,
-        loss: f64::from(lost) / all,
+        loss: f64::from(lost) / total,
         loss_interval: (low, bound(f64::from(lost) + 1.0, 0.975).min(1.0)),
-        lost_share: lost_share / all,
+        lost_share: lost_share / total,
     }
 }
 
 /// Simulates one mission of a set; returns the share of it that is lost.
-fn lost_share_of_mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
+fn lost_share_of_mission(plan: &MissionPlan, members: u32, survivable: u32, rng: &mut Rng) -> f64 {
     let mean = mtbf_hours(plan.member.afr);
     let end = plan.years * YEAR_HOURS;
-    let read = f64::from(n - survives.min(n - 1)) * plan.member_bytes;
-    let fatal = unreadable_probability(read, plan.member.errors_per_bit);
-    let (mut time, mut down) = (0.0, 0u32);
+    let read_bytes = f64::from(members - survivable.min(members - 1)) * plan.member_bytes;
+    let unreadable = unreadable_probability(read_bytes, plan.member.errors_per_bit);
+    let (mut time, mut failed) = (0.0, 0u32);
     loop {
-        let haste = if down > 0 { plan.correlation } else { 1.0 };
-        let fail = rng.draw_exponential(mean / haste / f64::from(n - down));
-        let repair = if down > 0 { rng.draw_exponential(plan.repair_hours) } else { f64::INFINITY };
-        time += fail.min(repair);
+        let failure_factor = if failed > 0 { plan.correlation } else { 1.0 };
+        let failure_in = rng.draw_exponential(mean / failure_factor / f64::from(members - failed));
+        let repair_in = if failed > 0 { rng.draw_exponential(plan.repair_hours) } else { f64::INFINITY };
+        time += failure_in.min(repair_in);
         if time > end {
             return 0.0;
         }
-        if repair < fail {
-            down -= 1;
+        if repair_in < failure_in {
+            failed -= 1;
             continue;
         }
-        down += 1;
-        if down > survives {
+        failed += 1;
+        if failed > survivable {
             return 1.0;
         }
         // without redundancy left, an unreadable sector destroys its stripe
-        if down == survives && rng.next_bool(fatal) {
-            return SECTOR_BYTES / read;
+        if failed == survivable && rng.next_bool(unreadable) {
+            return SECTOR_BYTES / read_bytes;
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Devices of a log that count: those that programs use, each I/O once. Arrays represent their members, leaves
-//! themselves, and partitions beside those of an array count too.
+//! Devices of a log that count: the devices that programs use, so that each I/O counts once. Arrays represent their
+//! members, leaves themselves, and partitions on the same disks as those of an array count too.
 
 use diskwright_base::counter_ids::logical_disk;
 use diskwright_base::diskstats::disk_of_partition;
@@ -34,7 +34,7 @@ pub(super) struct LogDevices {
 pub(super) struct LeftOutDevices {
     pub names: Vec<String>,
     /// Selected names whose load is part of another selected device, with a note about each.
-    pub within: Vec<(String, String)>,
+    pub nested: Vec<(String, String)>,
 }
 
 impl LogDevices {
@@ -42,22 +42,22 @@ impl LogDevices {
     /// Devices on disks (partitions, volumes, loop devices) count if they are named, but not in addition to the device
     /// under them.
     pub fn keep_devices(&mut self, only: &[String], schema: &Schema, topology: Option<&Topology>) -> LeftOutDevices {
-        let is_asked = |front: &FrontDevice| only.iter().any(|name| front.has_name(name));
-        let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.fronts).into_iter().partition(is_asked);
+        let is_selected = |front: &FrontDevice| only.iter().any(|name| front.has_name(name));
+        let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.fronts).into_iter().partition(is_selected);
         self.fronts = kept;
         let mut left_out = LeftOutDevices::default();
         if let Some(topology) = topology {
             let stacked = self.stacked_names(only, schema);
             let disks = self.fronts.clone();
             for name in &stacked {
-                let under = |lower: &&String| lies_under(topology, name, lower, 0);
+                let is_on = |lower: &&String| lies_under(topology, name, lower, 0);
                 // if nothing is known about a partition, its name shows its disk
-                let named = disk_of_partition(name).filter(|_| topology.find_device(name).is_none());
-                let is_named_after = |front: &FrontDevice| named.as_ref() == Some(&front.name);
-                let holds = |front: &&FrontDevice| front.shares_requests_with(name, topology) || is_named_after(front);
-                let disk = disks.iter().find(holds).map(|front| &front.name);
-                match disk.or_else(|| stacked.iter().find(under)) {
-                    Some(host) => left_out.within.push((name.clone(), self.note_on_host_device(name, host, topology))),
+                let disk_name = disk_of_partition(name).filter(|_| topology.find_device(name).is_none());
+                let is_named_after = |front: &FrontDevice| disk_name.as_ref() == Some(&front.name);
+                let hosts = |front: &&FrontDevice| front.shares_requests_with(name, topology) || is_named_after(front);
+                let disk = disks.iter().find(hosts).map(|front| &front.name);
+                match disk.or_else(|| stacked.iter().find(is_on)) {
+                    Some(host) => left_out.nested.push((name.clone(), self.note_on_host_device(name, host, topology))),
                     None => self.fronts.push(FrontDevice {
                         level: topology.find_device(name).and_then(|device| device.level),
                         ..single_disk(name, Some(topology), counting_object(schema, name).unwrap_or(PHYSICAL_DISK))
@@ -103,12 +103,12 @@ impl LogDevices {
         )
     }
 
-    /// True if swapping is not part of the devices' load. If its place is unknown, it is part of the load of all disks,
-    /// but not of a selection.
-    pub fn swaps_elsewhere(&self, topology: Option<&Topology>, is_choice: bool) -> bool {
+    /// True if swapping is not part of the devices' load. If the device of swap areas is unknown, swapping is part of
+    /// the load of all disks, but not of a selection.
+    pub fn swaps_elsewhere(&self, topology: Option<&Topology>, is_selection: bool) -> bool {
         match self.fronts.iter().filter_map(|front| front.holds_swap(topology)).max() {
-            Some(holds) => !holds,
-            None => is_choice,
+            Some(holds_swap) => !holds_swap,
+            None => is_selection,
         }
     }
 }
@@ -118,8 +118,8 @@ impl FrontDevice {
         self.name == name || self.leaves.iter().any(|leaf| leaf == name)
     }
 
-    /// True if data on `device` is served by this one. A measured array serves what stands on it, but not what else its
-    /// disks hold.
+    /// True if this device serves data on `device`. A measured array serves the devices that stand on it, but not
+    /// other data on its disks.
     fn serves_device(&self, device: &str, topology: Option<&Topology>) -> bool {
         let by_disk = self.counts_all_disk_requests();
         let on_disk = |t: &Topology| t.disks_under(device).iter().any(|leaf| self.has_name(leaf));
@@ -127,12 +127,11 @@ impl FrontDevice {
         self.name == device || by_disk && self.has_name(device) || topology.is_some_and(on_it)
     }
 
-    /// True if a swap area lies on it; `None` if the place of one is unknown, or there is none.
+    /// True if a swap area lies on this device; `None` if the device of an area is unknown, or there is no area.
     pub fn holds_swap(&self, topology: Option<&Topology>) -> Option<bool> {
-        let known = topology?;
-        let in_memory = |name: &str| known.find_device(name).is_some_and(|device| device.class == DeviceClass::Memory);
-        let areas = known.swaps.iter().map(|swap| swap.device.as_str());
-        let areas: Vec<&str> = areas.filter(|name| !in_memory(name)).collect();
+        let class = |name: &str| topology?.find_device(name).map(|device| device.class);
+        let areas = topology?.swaps.iter().map(|swap| swap.device.as_str());
+        let areas: Vec<&str> = areas.filter(|name| class(name) != Some(DeviceClass::Memory)).collect();
         if areas.iter().any(|device| !device.is_empty() && self.serves_device(device, topology)) {
             return Some(true);
         }
@@ -140,16 +139,17 @@ impl FrontDevice {
         (!is_unknown).then_some(false)
     }
 
-    /// True if all requests to its disks count here.
+    /// True if all requests to the disks of this device count here.
     fn counts_all_disk_requests(&self) -> bool {
         self.instances.iter().all(|own| self.leaves.contains(own))
     }
 
-    /// True if requests of the device with this name are measured here too: it is the measured device, or on or under
-    /// it.
+    /// True if requests of the device with this name are measured here too: it is the measured device, stands on it, or
+    /// lies under it.
     fn shares_requests_with(&self, name: &str, topology: &Topology) -> bool {
-        let on = |own: &str| own == name || lies_under(topology, name, own, 0) || lies_under(topology, own, name, 0);
-        self.instances.iter().any(|own| on(own))
+        self.instances
+            .iter()
+            .any(|own| own == name || lies_under(topology, name, own, 0) || lies_under(topology, own, name, 0))
     }
 }
 
@@ -176,7 +176,7 @@ pub(super) fn find_front_devices(schema: &Schema, topology: Option<&Topology>) -
         let single: Vec<&str> = disks.iter().copied().filter(|i| !i.eq_ignore_ascii_case("_total")).collect();
         disks = if single.is_empty() { disks } else { single };
     }
-    let measured = |name: &str| schema.instances(PHYSICAL_DISK).contains(&name);
+    let is_recorded = |name: &str| schema.instances(PHYSICAL_DISK).contains(&name);
     let mut notes = Vec::new();
     let mut fronts: Vec<FrontDevice> = Vec::new();
     let mut covered: Vec<String> = Vec::new();
@@ -184,7 +184,7 @@ pub(super) fn find_front_devices(schema: &Schema, topology: Option<&Topology>) -
         let (Some(topology), Some(device)) = (topology, topology.and_then(|t| t.find_device(set))) else { continue };
         let leaves = topology.disks_under(set);
         let known: Vec<String> = leaves.iter().filter(|l| disks.contains(l)).map(|l| (*l).to_owned()).collect();
-        let is_measured = measured(set);
+        let is_measured = is_recorded(set);
         if !is_measured && known.is_empty() {
             continue;
         }
@@ -207,21 +207,21 @@ pub(super) fn find_front_devices(schema: &Schema, topology: Option<&Topology>) -
             leaves: known,
         });
     }
-    let alone = disks.iter().filter(|disk| !covered.iter().any(|c| c == *disk));
-    fronts.extend(alone.map(|disk| single_disk(disk, topology, object)));
-    let beside = topology.map_or(Vec::new(), |topology| leftover_partitions(&fronts, schema, topology));
-    fronts.extend(beside);
+    let single_disks = disks.iter().filter(|disk| !covered.iter().any(|c| c == *disk));
+    fronts.extend(single_disks.map(|disk| single_disk(disk, topology, object)));
+    let leftovers = topology.map_or(Vec::new(), |topology| leftover_partitions(&fronts, schema, topology));
+    fronts.extend(leftovers);
     notes.extend(
         fronts
             .iter()
             .filter(|f| f.from_members && f.counts_all_disk_requests())
             .flat_map(|f| shared_members_note(f, topology)),
     );
-    let memory = |name: &&str| {
+    let is_memory = |name: &&str| {
         let class = topology.and_then(|t| t.find_device(name)).map(|d| d.class);
         class == Some(DeviceClass::Memory) || (class.is_none() && name.starts_with("zram"))
     };
-    let in_memory = schema.instances(PHYSICAL_DISK).into_iter().filter(memory).map(str::to_owned).collect();
+    let in_memory = schema.instances(PHYSICAL_DISK).into_iter().filter(is_memory).map(str::to_owned).collect();
     LogDevices { fronts, in_memory, filesystems: distinct_filesystems(schema, topology), notes }
 }
 
@@ -244,14 +244,14 @@ fn leftover_partitions(fronts: &[FrontDevice], schema: &Schema, topology: &Topol
     let is_path = |disk: &String| {
         topology.devices.iter().any(|node| node.kind == DeviceKind::Multipath && node.below.contains(disk))
     };
-    let is_beside = |device: &&diskwright_base::Device| {
+    let is_leftover = |device: &&diskwright_base::Device| {
         let is_part = device.kind == DeviceKind::Partition && device.class != DeviceClass::Memory;
         // a disk with several paths is used through its multipath node
         is_part
             && !device.below.iter().any(is_path)
             && !fronts.iter().any(|front| front.shares_requests_with(&device.name, topology))
     };
-    let found = topology.devices.iter().filter(is_beside);
+    let found = topology.devices.iter().filter(is_leftover);
     found
         .filter_map(|part| Some(single_disk(&part.name, Some(topology), counting_object(schema, &part.name)?)))
         .collect()
@@ -271,13 +271,13 @@ fn single_disk(disk: &str, topology: Option<&Topology>, object: &'static str) ->
     }
 }
 
-/// Arrays on devices, without those that other arrays stand on.
+/// Arrays on devices, without arrays that other arrays stand on.
 fn top_arrays(topology: &Topology) -> Vec<&str> {
     let is_set = |d: &&diskwright_base::Device| d.level.is_some() && !d.below.is_empty();
     let sets: Vec<&diskwright_base::Device> = topology.devices.iter().filter(is_set).collect();
-    let under =
+    let is_below =
         |name: &str, over: &diskwright_base::Device| over.name != name && lies_under(topology, &over.name, name, 0);
-    sets.iter().filter(|set| !sets.iter().any(|over| under(&set.name, over))).map(|set| set.name.as_str()).collect()
+    sets.iter().filter(|set| !sets.iter().any(|over| is_below(&set.name, over))).map(|set| set.name.as_str()).collect()
 }
 
 /// True if `name` lies somewhere under `from`. Depth is bounded, because a topology may be user input.
@@ -306,17 +306,17 @@ fn distinct_filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<Str
     let mut seen: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     // a partition that is counted is a logical disk, too, by its own name and without the filesystem's space
-    let has_room = |mount: &str| {
+    let has_space = |mount: &str| {
         let catalogue = Catalogue::builtin();
         CounterPlan::resolve_counter(catalogue, schema, logical_disk::TOTAL_BYTES, mount).is_some()
     };
-    let all = schema.instances("logical_disk").into_iter().filter(|i| !i.eq_ignore_ascii_case("_total"));
-    for mount in all.filter(|mount| has_room(mount)) {
+    let mounts = schema.instances("logical_disk").into_iter().filter(|i| !i.eq_ignore_ascii_case("_total"));
+    for mount in mounts.filter(|mount| has_space(mount)) {
         let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == mount)).map(|f| f.device.as_str());
-        let in_memory = device
+        let is_in_memory = device
             .is_some_and(|d| topology.and_then(|t| t.find_device(d)).is_some_and(|d| d.class == DeviceClass::Memory));
         let key = device.filter(|d| !d.is_empty()).unwrap_or(mount);
-        if !in_memory && !seen.contains(&key) {
+        if !is_in_memory && !seen.contains(&key) {
             seen.push(key);
             found.push(mount.to_owned());
         }

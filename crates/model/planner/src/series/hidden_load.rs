@@ -39,7 +39,7 @@ pub struct HiddenLoad {
     pub population: Option<f64>,
     /// Requests per second that a device without waiting would get.
     pub asked_per_s: Option<f64>,
-    /// Its 95 % interval, from the correlation alone; no upper end if the pause may be zero.
+    /// The 95 % interval of that load, from the correlation alone; no upper end if the pause may be zero.
     pub interval_per_s: Option<(f64, Option<f64>)>,
     /// Method of the estimate, or the reason why there is none.
     pub method: String,
@@ -53,8 +53,8 @@ pub fn find_hidden_load(front: &FrontLoad, population: Option<f64>) -> Option<Hi
         return None;
     }
     let kept_s: f64 = ticks.iter().map(|t| f64::from(t.seconds)).sum();
-    let mean = |of: fn(&super::LoadedTick) -> f32| {
-        ticks.iter().map(|t| f64::from(of(t)) * f64::from(t.seconds)).sum::<f64>() / kept_s
+    let mean = |value: fn(&super::LoadedTick) -> f32| {
+        ticks.iter().map(|t| f64::from(value(t)) * f64::from(t.seconds)).sum::<f64>() / kept_s
     };
     let (plateau, queue) = (mean(|t| t.requests), mean(|t| t.queue));
     let mut found = HiddenLoad {
@@ -97,18 +97,18 @@ fn estimate_by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64
     };
     let think = |rho: f64| pause_ratio(rho).map(|a| a / tick_s - rise).filter(|rate| *rate > 0.0).map(f64::recip);
     let demand_with_pause = |think: f64| found.plateau_per_s + found.queue / think;
-    let slowest = (rho + 2.0 * error).min(0.9999);
+    let max_rho = (rho + 2.0 * error).min(0.9999);
     let Some(estimate) = think(rho) else {
-        let because = if pause_ratio(rho).is_some() {
+        let reason = if pause_ratio(rho).is_some() {
             "the queue changes no faster than the device itself makes it change"
         } else {
             "programs send their next request within a tick; record with a shorter interval"
         };
-        found.method = format!("not enough data: {because}");
+        found.method = format!("not enough data: {reason}");
         return;
     };
-    // if nothing is left of the rate, only the completed load is certain
-    let lowest = think(slowest).map_or(found.plateau_per_s, demand_with_pause);
+    // if the queue may decay no faster than the device itself makes it, only the completed load is certain
+    let lowest = think(max_rho).map_or(found.plateau_per_s, demand_with_pause);
     // a pause that may be zero leaves no upper end
     let low = think(rho - 2.0 * error);
     if low.is_none() {
@@ -126,15 +126,15 @@ fn estimate_by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64
 /// Length of a tick over the pause, from the first autocorrelation of means over ticks; `None` if the correlation is
 /// too small for any estimate (below a = 8, or 1 / 16).
 fn pause_ratio(rho: f64) -> Option<f64> {
-    let of = |a: f64| (1.0 - (-a).exp()).powi(2) / (2.0 * (a - 1.0 + (-a).exp()));
+    let autocorrelation = |a: f64| (1.0 - (-a).exp()).powi(2) / (2.0 * (a - 1.0 + (-a).exp()));
     let (mut low, mut high) = (1e-4_f64, 8.0_f64);
-    if rho < of(high) {
+    if rho < autocorrelation(high) {
         return None;
     }
-    debug_assert!(rho <= of(low), "the correlation {rho} is beyond the shortest tick of the search");
+    debug_assert!(rho <= autocorrelation(low), "the correlation {rho} is beyond the shortest tick of the search");
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
-        if of(middle) > rho { low = middle } else { high = middle }
+        if autocorrelation(middle) > rho { low = middle } else { high = middle }
     }
     Some(0.5 * (low + high))
 }
@@ -149,9 +149,9 @@ fn throughput_elasticity(front: &FrontLoad) -> Option<f64> {
         .collect();
     let count = points.len() as f64;
     let (x, y) = points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0 / count, sum.1 + p.1 / count));
-    let (width, product) =
+    let (squares, product) =
         points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + (p.0 - x).powi(2), sum.1 + (p.0 - x) * (p.1 - y)));
-    match width {
+    match squares {
         _ if points.len() < MIN_TICKS => None,
         // a queue that never changes: the throughput cannot have followed it
         w if w <= 1e-12 * count => Some(0.0),
@@ -164,15 +164,15 @@ fn throughput_rise(front: &FrontLoad) -> f64 {
     let ticks = &front.loaded;
     let pairs = || ticks.windows(2).filter(|pair| pair[1].number == pair[0].number + 1);
     let count = pairs().count() as f64;
-    let mean = |of: &dyn Fn(&[super::LoadedTick]) -> f32| pairs().map(|p| f64::from(of(p))).sum::<f64>() / count;
-    let (before, queue, rate) = (mean(&|p| p[0].queue), mean(&|p| p[1].queue), mean(&|p| p[1].requests));
-    let (mut of_rate, mut of_queue) = (0.0, 0.0);
+    let mean = |value: &dyn Fn(&[super::LoadedTick]) -> f32| pairs().map(|p| f64::from(value(p))).sum::<f64>() / count;
+    let (previous_queue, queue, rate) = (mean(&|p| p[0].queue), mean(&|p| p[1].queue), mean(&|p| p[1].requests));
+    let (mut rate_covariance, mut queue_covariance) = (0.0, 0.0);
     for pair in pairs() {
-        let instrument = f64::from(pair[0].queue) - before;
-        of_rate += instrument * (f64::from(pair[1].requests) - rate);
-        of_queue += instrument * (f64::from(pair[1].queue) - queue);
+        let instrument = f64::from(pair[0].queue) - previous_queue;
+        rate_covariance += instrument * (f64::from(pair[1].requests) - rate);
+        queue_covariance += instrument * (f64::from(pair[1].queue) - queue);
     }
-    if of_queue > 0.0 { (of_rate / of_queue).max(0.0) } else { 0.0 }
+    if queue_covariance > 0.0 { (rate_covariance / queue_covariance).max(0.0) } else { 0.0 }
 }
 
 /// First autocorrelation of the queue over consecutive ticks, and its standard error (Bartlett; with a correlation
@@ -181,16 +181,16 @@ fn throughput_rise(front: &FrontLoad) -> f64 {
 fn queue_autocorrelation(front: &FrontLoad) -> Option<(f64, f64)> {
     let ticks = &front.loaded;
     let mean = ticks.iter().map(|t| f64::from(t.queue)).sum::<f64>() / ticks.len() as f64;
-    let off = |index: usize| f64::from(ticks[index].queue) - mean;
-    let variance = (0..ticks.len()).map(|index| off(index).powi(2)).sum::<f64>() / ticks.len() as f64;
+    let deviation = |index: usize| f64::from(ticks[index].queue) - mean;
+    let variance = (0..ticks.len()).map(|index| deviation(index).powi(2)).sum::<f64>() / ticks.len() as f64;
     debug_assert!(ticks.is_sorted_by(|a, b| a.number < b.number), "ticks are kept in their order, each once");
-    let follows = |index: &usize| ticks[*index].number == ticks[index - 1].number + 1;
-    let pairs: Vec<usize> = (1..ticks.len()).filter(follows).collect();
+    let is_consecutive = |index: &usize| ticks[*index].number == ticks[index - 1].number + 1;
+    let pairs: Vec<usize> = (1..ticks.len()).filter(is_consecutive).collect();
     if pairs.len() < MIN_TICKS || variance <= 0.0 {
         return None;
     }
     let count = pairs.len() as f64;
-    let covariance = pairs.iter().map(|&index| off(index) * off(index - 1)).sum::<f64>() / count;
+    let covariance = pairs.iter().map(|&index| deviation(index) * deviation(index - 1)).sum::<f64>() / count;
     let raw = (covariance / variance).clamp(-1.0, 1.0);
     let rho = (raw + (1.0 + 4.0 * raw) / count).clamp(-1.0, 0.9999);
     Some((rho, ((1.0 - rho * rho).max(1e-9) / count).sqrt()))

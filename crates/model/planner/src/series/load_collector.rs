@@ -46,7 +46,7 @@ type DevicePlans = [Option<CounterPlan>; COUNTERS.len()];
 
 /// Plans for computing the load of a device.
 struct FrontPlans {
-    /// Its index among the series' fronts.
+    /// Index of the device among the series' fronts.
     front_index: usize,
     from_members: bool,
     level: Option<RaidLevel>,
@@ -101,12 +101,12 @@ impl LoadCollector {
     /// Adds a frame.
     pub fn add_frame(&mut self, frame: &Frame) {
         if self.plans.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
-            let settled = self.plan_schema(frame.schema());
-            self.plans = Some((Arc::clone(frame.schema()), settled));
+            let schema_plans = self.plan_schema(frame.schema());
+            self.plans = Some((Arc::clone(frame.schema()), schema_plans));
         }
-        let Some((schema, settled)) = self.plans.take() else { return };
-        self.add_values(frame, &settled);
-        self.plans = Some((schema, settled));
+        let Some((schema, schema_plans)) = self.plans.take() else { return };
+        self.add_values(frame, &schema_plans);
+        self.plans = Some((schema, schema_plans));
     }
 
     /// Returns everything that was collected.
@@ -124,10 +124,10 @@ impl LoadCollector {
                     self.series.unselected_devices.push(name);
                 }
             }
-            for within in others.within {
-                if !self.series.nested_devices.contains(&within) {
-                    self.series.notes.push(within.1.clone());
-                    self.series.nested_devices.push(within);
+            for nested in others.nested {
+                if !self.series.nested_devices.contains(&nested) {
+                    self.series.notes.push(nested.1.clone());
+                    self.series.nested_devices.push(nested);
                 }
             }
         }
@@ -173,8 +173,8 @@ impl LoadCollector {
     /// Returns the index of a device among those already known.
     fn front_index(&mut self, front: &FrontDevice) -> usize {
         let holds_swap = front.holds_swap(self.topology.as_ref());
-        let known = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
-        if let Some(index) = self.series.fronts.iter().position(known) {
+        let is_same = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
+        if let Some(index) = self.series.fronts.iter().position(is_same) {
             let known = &mut self.series.fronts[index];
             known.holds_swap = known.holds_swap.max(holds_swap);
             return index;
@@ -195,28 +195,28 @@ impl LoadCollector {
         self.series.fronts.len() - 1
     }
 
-    fn add_values(&mut self, frame: &Frame, settled: &SchemaPlans) {
+    fn add_values(&mut self, frame: &Frame, schema_plans: &SchemaPlans) {
         let count = frame.ticks().len();
         let mut sums = vec![[0.0; 5]; count];
-        for front in &settled.fronts {
-            let mut all: Option<DeviceValues> = None;
+        for front in &schema_plans.fronts {
+            let mut total: Option<DeviceValues> = None;
             for plans in &front.instances {
-                let one = self.read_values(frame, plans);
-                match &mut all {
-                    None => all = Some(one),
-                    Some(all) => all.add_values(&one),
+                let instance_values = self.read_values(frame, plans);
+                match &mut total {
+                    None => total = Some(instance_values),
+                    Some(total) => total.add_values(&instance_values),
                 }
             }
-            let Some(mut values) = all else { continue };
+            let Some(mut values) = total else { continue };
             if front.from_members {
                 values.front_end_values(front.level, front.members);
             }
             self.add_front(frame, front.front_index, &values, &mut sums);
         }
-        let swap = self.swap_rates(frame, settled);
-        self.read_used_space(frame, settled);
-        self.read_memory_pressure(frame, settled);
-        if settled.fronts.is_empty() {
+        let swap = self.swap_rates(frame, schema_plans);
+        self.read_used_space(frame, schema_plans);
+        self.read_memory_pressure(frame, schema_plans);
+        if schema_plans.fronts.is_empty() {
             return;
         }
         for (index, tick) in frame.ticks().iter().enumerate() {
@@ -239,21 +239,21 @@ impl LoadCollector {
     fn without_swap(&mut self, time_ns: i64, seconds: f64, sums: [f64; 5], swap: [f64; 2]) -> LoadTick {
         let [reads, writes, read_bytes, write_bytes, queue] = sums;
         let share = |swap: f64, bytes: f64| if bytes > 0.0 { (swap / bytes).clamp(0.0, 1.0) } else { 0.0 };
-        let (of_reads, of_writes) = (share(swap[0], read_bytes), share(swap[1], write_bytes));
-        let swapping = reads * of_reads + writes * of_writes;
-        let totals = [read_bytes * of_reads, write_bytes * of_writes, swapping];
+        let (read_share, write_share) = (share(swap[0], read_bytes), share(swap[1], write_bytes));
+        let swapping = reads * read_share + writes * write_share;
+        let totals = [read_bytes * read_share, write_bytes * write_share, swapping];
         for (sum, value) in self.series.swap.iter_mut().zip(totals) {
             *sum += value * seconds;
         }
-        let left = if reads + writes > 0.0 { 1.0 - swapping / (reads + writes) } else { 1.0 };
+        let kept_share = if reads + writes > 0.0 { 1.0 - swapping / (reads + writes) } else { 1.0 };
         LoadTick {
             time_ns,
             seconds: seconds as f32,
-            reads: (reads * (1.0 - of_reads)) as f32,
-            writes: (writes * (1.0 - of_writes)) as f32,
-            read_bytes: (read_bytes * (1.0 - of_reads)) as f32,
-            write_bytes: (write_bytes * (1.0 - of_writes)) as f32,
-            queue: (queue * left) as f32,
+            reads: (reads * (1.0 - read_share)) as f32,
+            writes: (writes * (1.0 - write_share)) as f32,
+            read_bytes: (read_bytes * (1.0 - read_share)) as f32,
+            write_bytes: (write_bytes * (1.0 - write_share)) as f32,
+            queue: (queue * kept_share) as f32,
         }
     }
 
@@ -288,9 +288,9 @@ impl LoadCollector {
         values
     }
 
-    /// Adds a device's ticks to its own sums and those of all.
-    fn add_front(&mut self, frame: &Frame, place: usize, values: &DeviceValues, sums: &mut [[f64; 5]]) {
-        let (first, Some(front)) = (self.count, self.series.fronts.get_mut(place)) else { return };
+    /// Adds a device's ticks to the sums of the device and to the sums of all devices.
+    fn add_front(&mut self, frame: &Frame, front_index: usize, values: &DeviceValues, sums: &mut [[f64; 5]]) {
+        let (first, Some(front)) = (self.count, self.series.fronts.get_mut(front_index)) else { return };
         for (index, tick) in frame.ticks().iter().enumerate() {
             let seconds = tick.elapsed_ns as f64 * 1e-9;
             let value = |row: usize| values.rows[row][index];
@@ -301,7 +301,7 @@ impl LoadCollector {
             if tick.elapsed_ns == 0 || (reads + writes).is_nan() {
                 continue;
             }
-            let known = |v: f64| if v.is_nan() { 0.0 } else { v };
+            let or_zero = |v: f64| if v.is_nan() { 0.0 } else { v };
             let tick_sums = FrontSums {
                 seconds,
                 reads: reads * seconds,
@@ -309,21 +309,21 @@ impl LoadCollector {
                 read_bytes: value(READ_BYTES) * seconds,
                 write_bytes: value(WRITE_BYTES) * seconds,
                 queue_s: queue * seconds,
-                busy_s: known(value(BUSY)) * seconds,
-                read_s: known(value(READ_S)) * reads * seconds,
-                write_s: known(value(WRITE_S)) * writes * seconds,
+                busy_s: or_zero(value(BUSY)) * seconds,
+                read_s: or_zero(value(READ_S)) * reads * seconds,
+                write_s: or_zero(value(WRITE_S)) * writes * seconds,
             };
             front.sums.add_sums(&tick_sums);
-            let merges = known(value(MERGES)) * seconds;
+            let merges = or_zero(value(MERGES)) * seconds;
             self.series.merged.0 += merges;
             self.series.merged.1 += (reads + writes) * seconds;
             front.rates.record_many(((reads + writes) * 100.0) as u64, (seconds * 1e3).max(1.0) as u64);
-            let is_settled = front.curve.is_in_balance(tick, (reads + writes) * seconds, value(IN_FLIGHT));
+            let is_in_balance = front.curve.is_in_balance(tick, (reads + writes) * seconds, value(IN_FLIGHT));
             if queue.is_nan() || reads + writes <= 0.0 {
                 continue;
             }
             let number = first + index;
-            if is_settled {
+            if is_in_balance {
                 front.curve.add_tick(front.member_load(reads, writes), &tick_sums);
             }
             if queue < 2.0 * front.members as f64 {
@@ -344,19 +344,19 @@ impl LoadCollector {
     }
 
     /// Bytes per second read from and written to swap on disks, at each tick.
-    fn swap_rates(&mut self, frame: &Frame, settled: &SchemaPlans) -> Vec<[f64; 2]> {
+    fn swap_rates(&mut self, frame: &Frame, schema_plans: &SchemaPlans) -> Vec<[f64; 2]> {
         let page_bytes = self.page_bytes();
         let mut swap = vec![[0.0; 2]; frame.ticks().len()];
-        for way in 0..2 {
-            let Some(plan) = &settled.swap[way] else { continue };
+        for direction in 0..2 {
+            let Some(plan) = &schema_plans.swap[direction] else { continue };
             plan.compute_values(frame, &mut self.scratch);
             for (sum, pages) in swap.iter_mut().zip(&self.scratch) {
-                sum[way] = if pages.is_nan() { 0.0 } else { pages * page_bytes };
+                sum[direction] = if pages.is_nan() { 0.0 } else { pages * page_bytes };
             }
-            for plan in settled.in_memory.iter().filter_map(|plans| plans[way].as_ref()) {
+            for plan in schema_plans.in_memory.iter().filter_map(|plans| plans[direction].as_ref()) {
                 plan.compute_values(frame, &mut self.scratch);
                 for (sum, bytes) in swap.iter_mut().zip(&self.scratch) {
-                    sum[way] = (sum[way] - if bytes.is_nan() { 0.0 } else { *bytes }).max(0.0);
+                    sum[direction] = (sum[direction] - if bytes.is_nan() { 0.0 } else { *bytes }).max(0.0);
                 }
             }
         }
@@ -364,31 +364,31 @@ impl LoadCollector {
     }
 
     /// Reads the memory that is swapped out, and the refaults.
-    fn read_memory_pressure(&mut self, frame: &Frame, settled: &SchemaPlans) {
-        if let Some((total, free)) = &settled.swapped {
-            let mut all = Vec::new();
-            total.compute_values(frame, &mut all);
+    fn read_memory_pressure(&mut self, frame: &Frame, schema_plans: &SchemaPlans) {
+        if let Some((total, free)) = &schema_plans.swapped {
+            let mut total_bytes = Vec::new();
+            total.compute_values(frame, &mut total_bytes);
             free.compute_values(frame, &mut self.scratch);
-            let mut used = all.iter().zip(&self.scratch).map(|(total, free)| total - free);
+            let mut used = total_bytes.iter().zip(&self.scratch).map(|(total, free)| total - free);
             self.series.swapped_out = used.rfind(|v| !v.is_nan()).or(self.series.swapped_out);
         }
         let page_bytes = self.page_bytes();
-        for plan in settled.refaults.iter().flatten() {
+        for plan in schema_plans.refaults.iter().flatten() {
             plan.compute_values(frame, &mut self.scratch);
-            let each = self.scratch.iter().zip(frame.ticks()).filter(|(pages, _)| !pages.is_nan());
-            let bytes: f64 = each.map(|(pages, tick)| pages * page_bytes * tick.elapsed_ns as f64 * 1e-9).sum();
+            let known = self.scratch.iter().zip(frame.ticks()).filter(|(pages, _)| !pages.is_nan());
+            let bytes: f64 = known.map(|(pages, tick)| pages * page_bytes * tick.elapsed_ns as f64 * 1e-9).sum();
             *self.series.refault_bytes.get_or_insert(0.0) += bytes;
         }
     }
 
     /// Samples the used space of all filesystems at intervals.
-    fn read_used_space(&mut self, frame: &Frame, settled: &SchemaPlans) {
+    fn read_used_space(&mut self, frame: &Frame, schema_plans: &SchemaPlans) {
         let mut free = Vec::new();
         let mut rows: Vec<Option<Vec<f64>>> = Vec::new();
-        for plans in &settled.filesystems {
-            rows.push(plans.as_ref().map(|(of_total, of_free)| {
-                of_total.compute_values(frame, &mut self.scratch);
-                of_free.compute_values(frame, &mut free);
+        for plans in &schema_plans.filesystems {
+            rows.push(plans.as_ref().map(|(total_plan, free_plan)| {
+                total_plan.compute_values(frame, &mut self.scratch);
+                free_plan.compute_values(frame, &mut free);
                 self.scratch.iter().zip(&free).map(|(total, free)| total - free).collect()
             }));
         }
@@ -423,10 +423,10 @@ impl LoadCollector {
 
 impl DeviceValues {
     fn add_values(&mut self, other: &DeviceValues) {
-        for (row, (sum, more)) in self.rows.iter_mut().zip(&other.rows).enumerate() {
-            for (sum, more) in sum.iter_mut().zip(more) {
-                // of means and shares, the highest value represents all
-                *sum = if matches!(row, BUSY | READ_S | WRITE_S | RESPONSE) { sum.max(*more) } else { *sum + more };
+        for (row, (sums, values)) in self.rows.iter_mut().zip(&other.rows).enumerate() {
+            for (sum, value) in sums.iter_mut().zip(values) {
+                // for means and shares, the highest value represents all
+                *sum = if matches!(row, BUSY | READ_S | WRITE_S | RESPONSE) { sum.max(*value) } else { *sum + value };
             }
         }
     }
@@ -477,10 +477,10 @@ impl DeviceValues {
 /// Converts all I/Os of the members to reads and writes of an array, as if all writes were small. If members read less
 /// than such writes need, there were full stripes or cached parities: then all reads are attributed to the writes.
 pub fn front_end_from_members(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> (f64, f64) {
-    let of = |level: RaidLevel| diskwright_simulator::ArrayLevel::parse(level.name());
-    let (Some(level), Ok(members)) = (level.and_then(of), u16::try_from(members)) else { return (reads, writes) };
-    let alone = |reads| crate::arithmetic::front_end_from_member_io(level, members, reads, writes);
-    alone(reads).or_else(|| Some((0.0, alone(f64::MAX)?.1))).unwrap_or((reads, writes))
+    let parse = |level: RaidLevel| diskwright_simulator::ArrayLevel::parse(level.name());
+    let (Some(level), Ok(members)) = (level.and_then(parse), u16::try_from(members)) else { return (reads, writes) };
+    let front_end = |reads| crate::arithmetic::front_end_from_member_io(level, members, reads, writes);
+    front_end(reads).or_else(|| Some((0.0, front_end(f64::MAX)?.1))).unwrap_or((reads, writes))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::FrontSums;
 
 /// Number of load classes: four per doubling of the load on a member.
 const LOAD_CLASSES: usize = 96;
-/// Consecutive ticks at a load that go to the same half: neighbours are alike and say little about each other.
+/// Consecutive ticks at a load that go to the same half: neighbours are similar and say little about each other.
 const TICKS_PER_RUN: u32 = 10;
 /// A queue that changes within a tick by more than this share of the completed requests, and by more than one, is out
 /// of balance.
@@ -41,21 +41,21 @@ impl Default for LoadCurve {
 impl LoadCurve {
     /// True if about as many requests arrived within a tick as were completed, judged by the numbers in flight at its
     /// end and at the end of the previous tick; also true if they are unknown. Ticks must come in order.
-    pub fn is_in_balance(&mut self, tick: &Tick, done: f64, in_flight: f64) -> bool {
-        let follows = |end_ns: i64| (tick.start_ns() - end_ns).unsigned_abs() <= tick.elapsed_ns / 10;
-        let before = self.last.replace((tick.time_ns, in_flight)).filter(|(end_ns, _)| follows(*end_ns));
-        before.is_none_or(|(_, before)| {
-            let change = (in_flight - before).abs();
-            change.is_nan() || change <= (MAX_QUEUE_CHANGE * done).max(1.0)
+    pub fn is_in_balance(&mut self, tick: &Tick, completed: f64, in_flight: f64) -> bool {
+        let is_adjacent = |end_ns: i64| (tick.start_ns() - end_ns).unsigned_abs() <= tick.elapsed_ns / 10;
+        let previous = self.last.replace((tick.time_ns, in_flight)).filter(|(end_ns, _)| is_adjacent(*end_ns));
+        previous.is_none_or(|(_, previous)| {
+            let change = (in_flight - previous).abs();
+            change.is_nan() || change <= (MAX_QUEUE_CHANGE * completed).max(1.0)
         })
     }
 
     /// Adds a tick at a load on each member, I/Os per second.
     pub fn add_tick(&mut self, load: f64, sums: &FrontSums) {
-        let place = load_class(load);
-        let half = (self.ticks[place] / TICKS_PER_RUN) % 2;
-        self.ticks[place] = self.ticks[place].wrapping_add(1);
-        self.halves[half as usize][place].add_sums(sums);
+        let class = load_class(load);
+        let half = (self.ticks[class] / TICKS_PER_RUN) % 2;
+        self.ticks[class] = self.ticks[class].wrapping_add(1);
+        self.halves[half as usize][class].add_sums(sums);
     }
 
     /// The half that models are fitted to, and the one that they are tested on; by load, the lowest first.
@@ -65,17 +65,17 @@ impl LoadCurve {
 
     /// Adds the curve of the same device in another log.
     pub fn append_curve(&mut self, other: &LoadCurve) {
-        for (half, more) in self.halves.iter_mut().zip(&other.halves) {
-            half.iter_mut().zip(more).for_each(|(place, sums)| place.add_sums(sums));
+        for (half, other) in self.halves.iter_mut().zip(&other.halves) {
+            half.iter_mut().zip(other).for_each(|(class, sums)| class.add_sums(sums));
         }
-        self.ticks.iter_mut().zip(&other.ticks).for_each(|(ticks, more)| *ticks = ticks.wrapping_add(*more));
+        self.ticks.iter_mut().zip(&other.ticks).for_each(|(ticks, other)| *ticks = ticks.wrapping_add(*other));
     }
 
     /// Merges both halves.
     pub fn merged_halves(&self) -> Vec<FrontSums> {
-        let mut places = self.halves[0].clone();
-        places.iter_mut().zip(&self.halves[1]).for_each(|(place, sums)| place.add_sums(sums));
-        places
+        let mut classes = self.halves[0].clone();
+        classes.iter_mut().zip(&self.halves[1]).for_each(|(class, sums)| class.add_sums(sums));
+        classes
     }
 }
 

@@ -38,11 +38,11 @@ pub fn rate_log(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogR
     let local = |ns: i64| ns.saturating_add(utc_offset_s * 1_000_000_000);
     let (first, last) = (local(range_ns.0).div_euclid(DAY_NS), local(range_ns.1.saturating_sub(1)).div_euclid(DAY_NS));
     // a day counts if the log covers most of it; two years are enough
-    let held = |day: &i64| {
+    let is_covered = |day: &i64| {
         let (from, to) = (local(range_ns.0).max(day * DAY_NS), local(range_ns.1).min((day + 1) * DAY_NS));
         to - from > DAY_NS / 2
     };
-    let whole_days: Vec<i64> = (first..=last.min(first + 730)).filter(held).collect();
+    let whole_days: Vec<i64> = (first..=last.min(first + 730)).filter(is_covered).collect();
     // 1970-01-01 was a Thursday
     let is_weekend = |day: &&i64| (*day + 4).rem_euclid(7) == 0 || (*day + 4).rem_euclid(7) == 6;
     let weekends = whole_days.iter().filter(is_weekend).count();

@@ -70,7 +70,7 @@ pub enum NoDemand {
     Idle,
 }
 
-/// Ticks with a load this near to that of a percentile, as a share, belong to it.
+/// Ticks belong to a percentile if their load differs from it by at most this factor.
 const NEAR_LOAD_SHARE: f64 = 0.9;
 
 /// Assumed bytes of a request of unknown size.
@@ -107,7 +107,7 @@ pub struct FrontSummary {
     pub members: usize,
     /// True if its load was computed from its members'.
     pub from_members: bool,
-    /// Its own percentile of requests per second.
+    /// The percentile of its requests per second.
     pub requests_per_s: f64,
     /// I/Os per second of each member on average, by the level's factor.
     pub member_load_per_s: f64,
@@ -136,7 +136,7 @@ pub struct LoadSummary {
     pub bytes_per_s: LoadPercentiles,
     /// Requests in flight; `None` if the log has no queue.
     pub queue: Option<LoadPercentiles>,
-    /// The sum of each device's own percentile, requests per second.
+    /// Sum of the percentiles of each device, requests per second.
     pub sum_of_percentiles_per_s: f64,
     /// Ratio of that sum to the percentile of the sum: the oversizing that it would cause.
     pub oversize: f64,
@@ -190,11 +190,11 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
         return Err(NoDemand::IdleAt { percentile: options.percentile, busy_share: busy_s / seconds });
     }
     let busy = BusyTime::from_ticks(&series.ticks, reached);
-    let of_front = |front: &FrontLoad| {
+    let hidden_of_front = |front: &FrontLoad| {
         let found = find_hidden_load(front, options.users)?;
         Some((waiting_time_share(&series.ticks, front, reached), found))
     };
-    let hidden: Vec<(f64, HiddenLoad)> = series.fronts.iter().filter_map(of_front).collect();
+    let hidden: Vec<(f64, HiddenLoad)> = series.fronts.iter().filter_map(hidden_of_front).collect();
     let mut demand = busy.to_demand(reached, options);
     apply_estimates(series, &hidden, &mut demand, options.comfort);
     let rating = rate_log(time_range(&series.ticks), sampled_s(&series.ticks), options.utc_offset_s);
@@ -205,8 +205,8 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
     demand.growth = capacity_growth(&series.used_space);
     let response_s = busy.response_s();
     let hidden = hidden.into_iter().map(|(_, found)| found).collect();
-    let parts = SummaryInputs { options, rates: &rates, reached, response_s, rating, hidden, demand: &demand };
-    let summary = summarize_load(series, parts);
+    let inputs = SummaryInputs { options, rates: &rates, reached, response_s, rating, hidden, demand: &demand };
+    let summary = summarize_load(series, inputs);
     Ok(MeasuredDemand { demand, summary })
 }
 
@@ -229,15 +229,15 @@ fn sampled_s(ticks: &[LoadTick]) -> f64 {
     ticks.iter().map(|t| f64::from(t.seconds)).map(|s| if s > max_tick_s { 0.0 } else { s }).fold(0.0, |sum, s| sum + s)
 }
 
-fn time_distribution(ticks: &[LoadTick], of: impl Fn(&LoadTick) -> f32) -> TimeDistribution {
-    TimeDistribution::from_values(ticks.iter().map(|t| (of(t), t.seconds)))
+fn time_distribution(ticks: &[LoadTick], value: impl Fn(&LoadTick) -> f32) -> TimeDistribution {
+    TimeDistribution::from_values(ticks.iter().map(|t| (value(t), t.seconds)))
 }
 
-fn load_percentiles(all: &TimeDistribution) -> Option<LoadPercentiles> {
-    let quantile = |percent| all.percentile(percent);
+fn load_percentiles(distribution: &TimeDistribution) -> Option<LoadPercentiles> {
+    let quantile = |percent| distribution.percentile(percent);
     let (p50, p90, p95, p99, max) =
         (quantile(50.0)?, quantile(90.0)?, quantile(95.0)?, quantile(99.0)?, quantile(100.0)?);
-    Some(LoadPercentiles { mean: all.mean()?, p50, p90, p95, p99, max })
+    Some(LoadPercentiles { mean: distribution.mean()?, p50, p90, p95, p99, max })
 }
 
 /// Time at or above the percentile: a demand has the mix and the sizes of its busy time.
@@ -265,14 +265,14 @@ impl BusyTime {
     }
 
     fn to_demand(&self, reached: f64, options: &MeasureOptions) -> Demand {
-        let all = self.reads + self.writes;
+        let requests = self.reads + self.writes;
         let size = |bytes: f64, count: f64| match count > 0.0 {
             true if bytes > 0.0 => (bytes / count).max(512.0),
             // the size of requests without bytes is assumed, and marked
             true => 0.0,
             false => DEFAULT_REQUEST_BYTES,
         };
-        let rate = |count: f64| reached * options.comfort * count / all;
+        let rate = |count: f64| reached * options.comfort * count / requests;
         // a multiple of the load keeps a multiple of the requests in flight
         let queue = Some(options.comfort * self.queue_s / self.seconds).filter(|q| q.is_finite() && *q > 0.0);
         Demand {
@@ -338,11 +338,11 @@ fn apply_estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &m
         );
     }
     demand.estimated.append(&mut marks);
-    let each = |(share, h): &(f64, HiddenLoad)| Some(share * (h.asked_per_s? - h.plateau_per_s).max(0.0));
-    let more: f64 = hidden.iter().filter_map(each).sum();
-    if more > 0.0 {
+    let hidden_of_device = |(share, h): &(f64, HiddenLoad)| Some(share * (h.asked_per_s? - h.plateau_per_s).max(0.0));
+    let hidden_per_s: f64 = hidden.iter().filter_map(hidden_of_device).sum();
+    if hidden_per_s > 0.0 {
         let before = demand.requests_per_s() / comfort;
-        let factor = (before + more) / before;
+        let factor = (before + hidden_per_s) / before;
         *demand = demand.scaled_by(factor);
         let how = hidden.iter().find(|(_, h)| h.asked_per_s.is_some()).map_or("", |(_, h)| h.method.as_str());
         let how = format!("{how}; saturation hid {:.0} %", (1.0 - 1.0 / factor) * 100.0);
@@ -358,9 +358,9 @@ fn arrival_dispersion(ticks: &[LoadTick]) -> Option<f64> {
     let (mut squares, mut sum, mut pairs) = (0.0, 0.0, 0.0);
     for pair in ticks.windows(2) {
         let [a, b] = pair else { continue };
-        let alike = (a.seconds / b.seconds - 1.0).abs() < 0.05;
-        let follows = ((b.time_ns - a.time_ns) as f64 * 1e-9 / f64::from(b.seconds) - 1.0).abs() < 0.5;
-        if alike && follows {
+        let is_same_length = (a.seconds / b.seconds - 1.0).abs() < 0.05;
+        let is_adjacent = ((b.time_ns - a.time_ns) as f64 * 1e-9 / f64::from(b.seconds) - 1.0).abs() < 0.5;
+        if is_same_length && is_adjacent {
             squares += 0.5 * (count(a) - count(b)).powi(2);
             sum += 0.5 * (count(a) + count(b));
             pairs += 1.0;
@@ -372,9 +372,9 @@ fn arrival_dispersion(ticks: &[LoadTick]) -> Option<f64> {
 /// Variance over mean of the requests in a tick, over the whole log: only for ticks of one length, because longer ones
 /// hold more at the same load.
 fn request_dispersion(ticks: &[LoadTick]) -> Option<f64> {
-    let usual = median_tick_s(ticks);
-    let alike = ticks.iter().filter(|t| (f64::from(t.seconds) / usual - 1.0).abs() < 0.05);
-    let counts: Vec<f64> = alike.map(|t| t.requests_per_s() * f64::from(t.seconds)).collect();
+    let median_s = median_tick_s(ticks);
+    let same_length = ticks.iter().filter(|t| (f64::from(t.seconds) / median_s - 1.0).abs() < 0.05);
+    let counts: Vec<f64> = same_length.map(|t| t.requests_per_s() * f64::from(t.seconds)).collect();
     let mean = counts.iter().sum::<f64>() / counts.len() as f64;
     let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / counts.len() as f64;
     (mean > 0.0).then(|| variance / mean)
@@ -400,10 +400,10 @@ fn capacity_growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
 }
 
 /// Clock changes within a load: the times from which each offset of a zone applies.
-pub fn utc_offsets(ticks: &[LoadTick], of_zone: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
+pub fn utc_offsets(ticks: &[LoadTick], zone_offset_s: impl Fn(i64) -> i64) -> Vec<(i64, i64)> {
     let mut offsets: Vec<(i64, i64)> = Vec::new();
     for tick in ticks {
-        let offset_s = of_zone(tick.time_ns);
+        let offset_s = zone_offset_s(tick.time_ns);
         if offsets.last().is_none_or(|(_, last)| *last != offset_s) {
             offsets.push((if offsets.is_empty() { i64::MIN } else { tick.time_ns }, offset_s));
         }
@@ -413,7 +413,7 @@ pub fn utc_offsets(ticks: &[LoadTick], of_zone: impl Fn(i64) -> i64) -> Vec<(i64
 
 /// Hours of the day with at least 70 % of the busiest hour's mean.
 fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
-    const NEAR: f64 = 0.7;
+    const BUSY_SHARE: f64 = 0.7;
     let ticks = &series.ticks;
     let (first, last) = time_range(ticks);
     let offset_s = |time_ns: i64| {
@@ -433,7 +433,7 @@ fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
     }
     let mean = |hour: &(f64, f64)| if hour.1 > 0.0 { hour.0 / hour.1 } else { 0.0 };
     let busiest = hours.iter().map(mean).fold(0.0, f64::max);
-    Some((0..24u8).filter(|hour| mean(&hours[usize::from(*hour)]) >= NEAR * busiest && busiest > 0.0).collect())
+    Some((0..24u8).filter(|hour| mean(&hours[usize::from(*hour)]) >= BUSY_SHARE * busiest && busiest > 0.0).collect())
 }
 
 fn front_summary(front: &FrontLoad, percentile: f64) -> FrontSummary {
@@ -450,7 +450,7 @@ fn front_summary(front: &FrontLoad, percentile: f64) -> FrontSummary {
     }
 }
 
-/// Sum of each device's own percentile. An array whose members changed within the log is one device at all times.
+/// Sum of the percentiles of each device. An array whose members changed within the log is one device at all times.
 fn sum_of_percentiles(fronts: &[FrontLoad], devices: &[FrontSummary], percentile: f64) -> f64 {
     let mut sum = 0.0;
     for (index, (front, device)) in fronts.iter().zip(devices).enumerate() {
@@ -461,8 +461,8 @@ fn sum_of_percentiles(fronts: &[FrontLoad], devices: &[FrontSummary], percentile
         let others: Vec<&FrontLoad> = fronts[index + 1..].iter().filter(is_same).collect();
         let mut rates = front.rates.clone();
         others.iter().for_each(|other| rates.merge(&other.rates));
-        let of_all = || rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0;
-        sum += if others.is_empty() { device.requests_per_s } else { of_all() };
+        let merged_percentile = || rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0;
+        sum += if others.is_empty() { device.requests_per_s } else { merged_percentile() };
     }
     sum
 }
@@ -479,16 +479,16 @@ struct SummaryInputs<'a> {
     demand: &'a Demand,
 }
 
-fn summarize_load(series: &LoadSeries, parts: SummaryInputs<'_>) -> LoadSummary {
-    let (ticks, options) = (&series.ticks, parts.options);
+fn summarize_load(series: &LoadSeries, inputs: SummaryInputs<'_>) -> LoadSummary {
+    let (ticks, options) = (&series.ticks, inputs.options);
     let bytes = time_distribution(ticks, |t| t.bytes_per_s() as f32);
     let mut devices: Vec<FrontSummary> =
         series.fronts.iter().map(|front| front_summary(front, options.percentile)).collect();
     // devices have histograms; for a single device, all requests are its own
     if let ([single], true) = (&mut devices[..], series.swap[2] <= 0.0) {
-        single.requests_per_s = parts.reached;
+        single.requests_per_s = inputs.reached;
     }
-    let of_each = sum_of_percentiles(&series.fronts, &devices, options.percentile);
+    let sum_per_device = sum_of_percentiles(&series.fronts, &devices, options.percentile);
     let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
     let interval_s = median_tick_s(ticks);
     let (from, to) = time_range(ticks);
@@ -498,20 +498,20 @@ fn summarize_load(series: &LoadSeries, parts: SummaryInputs<'_>) -> LoadSummary 
         ticks: ticks.len(),
         gap_ticks: series.gaps.0,
         interval_s,
-        rating: parts.rating,
-        requests_per_s: load_percentiles(parts.rates).unwrap_or(none),
+        rating: inputs.rating,
+        requests_per_s: load_percentiles(inputs.rates).unwrap_or(none),
         bytes_per_s: load_percentiles(&bytes).unwrap_or(none),
         queue: load_percentiles(&time_distribution(ticks, |t| t.queue)),
-        sum_of_percentiles_per_s: of_each,
-        oversize: if parts.reached > 0.0 { of_each / parts.reached } else { 1.0 },
+        sum_of_percentiles_per_s: sum_per_device,
+        oversize: if inputs.reached > 0.0 { sum_per_device / inputs.reached } else { 1.0 },
         dispersion: request_dispersion(ticks),
         merged_share: Some(series.merged.0 / (series.merged.0 + series.merged.1)).filter(|share| *share > 0.0),
         busy_hours: busy_hours(series, options.utc_offset_s),
-        response_s: parts.response_s,
-        swap: summarize_swap(series, parts.rates.mean().unwrap_or(0.0)),
+        response_s: inputs.response_s,
+        swap: summarize_swap(series, inputs.rates.mean().unwrap_or(0.0)),
         devices,
-        hidden: parts.hidden,
-        notes: load_notes(series, options, &bytes, interval_s, parts.demand),
+        hidden: inputs.hidden,
+        notes: load_notes(series, options, &bytes, interval_s, inputs.demand),
     }
 }
 
@@ -531,12 +531,12 @@ fn load_notes(
     demand: &Demand,
 ) -> Vec<String> {
     /// Bytes above the demand's by this factor are a separate peak.
-    const OWN_PEAK: f64 = 1.2;
+    const SEPARATE_PEAK_RATIO: f64 = 1.2;
     /// Ticks longer than this hide peaks, s.
     const LONG_TICK_S: f64 = 60.0;
     let mut notes = series.notes.clone();
     let reached = bytes.percentile(options.percentile).unwrap_or(0.0) * options.comfort;
-    if reached > OWN_PEAK * demand.bytes_per_s() {
+    if reached > SEPARATE_PEAK_RATIO * demand.bytes_per_s() {
         notes.push(format!(
             "bytes peak at a different time: {:.1} MB/s at this percentile, but the demand's requests amount to \
              {:.1} MB/s; plan for that too (large requests come at other times)",

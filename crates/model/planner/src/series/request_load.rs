@@ -47,9 +47,9 @@ impl RequestLoad {
         }
         assert!(self.ticks.len() <= MAX_TICKS, "{} ticks of requests", self.ticks.len());
         let tick = &mut self.ticks[index];
-        let way = usize::from(request.operation == Operation::Write);
-        tick[way] += 1.0;
-        tick[2 + way] += f64::from(request.length_bytes);
+        let direction = usize::from(request.operation == Operation::Write);
+        tick[direction] += 1.0;
+        tick[2 + direction] += f64::from(request.length_bytes);
         if request.completion_ns == Request::UNKNOWN_NS {
             self.incomplete += 1;
         } else {
@@ -63,9 +63,9 @@ impl RequestLoad {
         let Some(start) = self.start_ns else { return series };
         let (mut ticks, mut length_ns) = (self.ticks, TICK_NS << self.doublings);
         if self.end_ns - start >= ONE_SECOND_TICKS_FROM_NS && length_ns < 1_000_000_000 {
-            let times = (1_000_000_000 / length_ns) as usize;
-            ticks = merge_ticks(&ticks, times);
-            length_ns *= times as i64;
+            let ratio = (1_000_000_000 / length_ns) as usize;
+            ticks = merge_ticks(&ticks, ratio);
+            length_ns *= ratio as i64;
         }
         let seconds = length_ns as f64 * 1e-9;
         let mut front = FrontLoad {
@@ -81,14 +81,14 @@ impl RequestLoad {
             loaded_s: 0.0,
             holds_swap: None,
         };
-        let queue_known = self.incomplete == 0;
+        let is_queue_known = self.incomplete == 0;
         for (index, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {
-            let queue_s = if queue_known { in_flight } else { f64::NAN };
+            let queue_s = if is_queue_known { in_flight } else { f64::NAN };
             let bytes = FrontSums { read_bytes, write_bytes, ..FrontSums::default() };
             let sums = FrontSums { seconds, reads, writes, queue_s, ..bytes };
             front.sums.add_sums(&sums);
             front.rates.record_many(((reads + writes) / seconds * 100.0) as u64, (seconds * 1e3) as u64);
-            if queue_known && reads + writes > 0.0 {
+            if is_queue_known && reads + writes > 0.0 {
                 front.curve.add_tick((reads + writes) / seconds, &sums);
             }
             series.ticks.push(LoadTick {
@@ -102,7 +102,7 @@ impl RequestLoad {
             });
         }
         series.fronts.push(front);
-        if !queue_known {
+        if !is_queue_known {
             let incomplete = format_count(self.incomplete, "request has", "requests have");
             series.notes.push(format!("{incomplete} no completion, so their queue is unknown"));
         }
@@ -113,10 +113,10 @@ impl RequestLoad {
     }
 }
 
-/// Merges `times` ticks into one each.
-fn merge_ticks(ticks: &[[f64; 5]], times: usize) -> Vec<[f64; 5]> {
+/// Merges each `ratio` ticks into one.
+fn merge_ticks(ticks: &[[f64; 5]], ratio: usize) -> Vec<[f64; 5]> {
     let sum = |part: &[[f64; 5]]| part.iter().fold([0.0; 5], |sum, tick| std::array::from_fn(|i| sum[i] + tick[i]));
-    ticks.chunks(times).map(sum).collect()
+    ticks.chunks(ratio).map(sum).collect()
 }
 
 #[cfg(test)]

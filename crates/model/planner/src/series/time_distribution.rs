@@ -17,13 +17,13 @@ impl TimeDistribution {
     }
 
     /// The smallest value that was not exceeded for `percent` of the time: the inverse of the distribution (Hyndman and
-    /// Fan 1996, definition 1), weighted by time. `None` if nothing is known.
+    /// Fan 1996, definition 1), weighted by time. `None` if there are no values.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
-        let wanted = self.seconds * percent / 100.0 * (1.0 - 1e-9);
-        let mut so_far = 0.0;
+        let target_s = self.seconds * percent / 100.0 * (1.0 - 1e-9);
+        let mut covered_s = 0.0;
         for (value, seconds) in &self.sorted {
-            so_far += f64::from(*seconds);
-            if so_far >= wanted {
+            covered_s += f64::from(*seconds);
+            if covered_s >= target_s {
                 return Some(f64::from(*value));
             }
         }

@@ -86,7 +86,7 @@ struct Scenario<'a> {
     point: LoadPoint,
     model: ResponseModel,
     population: Option<ClosedPopulation>,
-    users_given: bool,
+    has_given_users: bool,
     hidden: Option<HiddenLoad>,
 }
 
@@ -106,8 +106,8 @@ pub fn predict_change(
     let by_queue = |a: &&FrontLoad, b: &&FrontLoad| a.sums.queue_s.total_cmp(&b.sums.queue_s);
     let fronts = series.fronts.iter().filter(|f| f.sums.queue_s.is_finite() && f.sums.queue_s > 0.0);
     let front = fronts.max_by(by_queue).ok_or_else(|| refused("the log has no disk with requests in flight"))?;
-    let few = || refused("not enough data: the log has too few different loads of the device to fit a model");
-    let point = LoadPoint::at_percentile(front, percentile).ok_or_else(few)?;
+    let too_few_loads = || refused("not enough data: the log has too few different loads of the device to fit a model");
+    let point = LoadPoint::at_percentile(front, percentile).ok_or_else(too_few_loads)?;
     let hidden = find_hidden_load(front, users);
     let population = match users {
         Some(users) => Some(point.population_with_pause(users).ok_or_else(|| {
@@ -117,13 +117,13 @@ pub fn predict_change(
         })?),
         None => hidden.as_ref().and_then(|h| Some(ClosedPopulation { users: h.population?, think_s: h.think_s? })),
     };
-    let model = ResponseModel::fit_to_curve(front, population.map(|p| p.think_s)).ok_or_else(few)?;
-    let users_given = users.is_some();
-    let scenario = Scenario { text, front, point, model, population, users_given, hidden };
+    let model = ResponseModel::fit_to_curve(front, population.map(|p| p.think_s)).ok_or_else(too_few_loads)?;
+    let has_given_users = users.is_some();
+    let scenario = Scenario { text, front, point, model, population, has_given_users, hidden };
     scenario.check_model()?;
     match change {
         Change::Load(factor) => scenario.predict_load(factor),
-        Change::Disks(more) => scenario.predict_disks(more),
+        Change::Disks(added) => scenario.predict_disks(added),
         Change::Level(from, to) => scenario.predict_level(from, to),
         Change::Memory(bytes) => scenario.predict_memory(series, bytes),
         Change::MoveSwap => scenario.predict_swap_move(series),
@@ -145,7 +145,7 @@ impl Scenario<'_> {
 
     /// Origin of the number of programs.
     fn population_source(&self) -> &'static str {
-        if self.users_given { "--users; the pause by Little's law" } else { "estimated" }
+        if self.has_given_users { "--users; the pause by Little's law" } else { "estimated" }
     }
 
     fn check_model(&self) -> Result<(), WhatIfError> {
@@ -171,7 +171,7 @@ impl Scenario<'_> {
             Some(population) => model.predict_closed(point, population),
             None => model.predict_open(point),
         };
-        let too_much = |model: &ResponseModel, point: LoadPoint| {
+        let overload = |model: &ResponseModel, point: LoadPoint| {
             let max_rate = model.max_requests_per_s(point);
             self.refusal_error(format!(
                 "{:.0} requests/s are more than the {max_rate:.0} that it sustains",
@@ -179,17 +179,17 @@ impl Scenario<'_> {
             ))
         };
         let before =
-            solve(&self.model, self.point, self.population).ok_or_else(|| too_much(&self.model, self.point))?;
-        let changed = solve(after, point, population).ok_or_else(|| too_much(after, point))?;
-        let beyond = changed.member_load_per_s > 1.1 * self.model.max_seen_load;
-        if beyond && self.model.never_slows_down() {
+            solve(&self.model, self.point, self.population).ok_or_else(|| overload(&self.model, self.point))?;
+        let changed = solve(after, point, population).ok_or_else(|| overload(after, point))?;
+        let is_beyond_data = changed.member_load_per_s > 1.1 * self.model.max_seen_load;
+        if is_beyond_data && self.model.never_slows_down() {
             let (load, seen) = (changed.member_load_per_s, self.model.max_seen_load);
             return Err(self.refusal_error(format!(
                 "not enough data: {load:.0} I/Os/s per member, but the log has at most {seen:.0} and shows no slowdown"
             )));
         }
         let mut notes = notes;
-        if beyond {
+        if is_beyond_data {
             let seen = self.model.max_seen_load;
             notes.push(format!("beyond the data: the log has at most {seen:.0} I/Os/s per member"));
         }
@@ -222,12 +222,12 @@ impl Scenario<'_> {
         self.build_answer(&self.model, self.point.scaled_by(factor), population, Vec::new())
     }
 
-    fn predict_disks(&self, more: i32) -> Result<WhatIf, WhatIfError> {
+    fn predict_disks(&self, added: i32) -> Result<WhatIf, WhatIfError> {
         let (name, members) = (&self.front.name, self.front.members);
         let Some(level) = self.front.level else {
             return Err(self.name_error(format!("the log does not show {name} as an array that could take more disks")));
         };
-        let count = members as i64 + i64::from(more);
+        let count = members as i64 + i64::from(added);
         let min = match level {
             RaidLevel::Raid4 | RaidLevel::Raid5 => 3,
             RaidLevel::Raid6 | RaidLevel::Raid10 => 4,
@@ -266,7 +266,7 @@ impl Scenario<'_> {
             return Err(self.refusal_error("with concatenated disks, the log does not show where the load would go"));
         }
         let min = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
-        if let Some((_, min)) = min.iter().find(|(of, min)| *of == to && members < *min) {
+        if let Some((_, min)) = min.iter().find(|(other, min)| *other == to && members < *min) {
             return Err(self.name_error(format!("{name} has {}; {} needs {min}", count_disks(members), to.name())));
         }
         let usable = |level: RaidLevel| {
@@ -286,14 +286,14 @@ impl Scenario<'_> {
     /// Share of the device's requests that is swapping: all of it is on the devices that hold swap areas, if that is
     /// known.
     fn swap_share(&self, series: &LoadSeries) -> f64 {
-        let holds = |front: &FrontLoad| front.holds_swap == Some(true);
-        let is_known = series.fronts.iter().any(holds);
-        if is_known && !holds(self.front) {
+        let has_swap_area = |front: &FrontLoad| front.holds_swap == Some(true);
+        let is_known = series.fronts.iter().any(has_swap_area);
+        if is_known && !has_swap_area(self.front) {
             return 0.0;
         }
-        let holders = series.fronts.iter().filter(|front| !is_known || holds(front));
-        let all: f64 = holders.map(|f| f.sums.reads + f.sums.writes).sum();
-        if all > 0.0 { (series.swap[2] / all).min(1.0) } else { 0.0 }
+        let holders = series.fronts.iter().filter(|front| !is_known || has_swap_area(front));
+        let total: f64 = holders.map(|f| f.sums.reads + f.sums.writes).sum();
+        if total > 0.0 { (series.swap[2] / total).min(1.0) } else { 0.0 }
     }
 
     /// Note for the case that all swapping is on other devices.
@@ -309,7 +309,7 @@ impl Scenario<'_> {
         }
         let share = self.swap_share(series);
         let mut notes = Vec::new();
-        let gone = match series.swapped_out {
+        let removed_share = match series.swapped_out {
             _ if share == 0.0 => 0.0,
             Some(out) if out > 0.0 => (bytes / out).min(1.0),
             _ => return Err(self.refusal_error("the log does not show how much memory is swapped out")),
@@ -321,7 +321,7 @@ impl Scenario<'_> {
             "swapping is {:.1} % of the requests; {:.0} % of it disappears (memory added divided by memory swapped \
              out)",
             share * 100.0,
-            gone * 100.0
+            removed_share * 100.0
         ));
         if let Some(bytes) = series.refault_bytes.filter(|bytes| *bytes > 0.0) {
             let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
@@ -331,7 +331,7 @@ impl Scenario<'_> {
                 bytes / seconds / 1e6
             ));
         }
-        self.build_answer(&self.model, self.point.scaled_by(1.0 - share * gone), self.population, notes)
+        self.build_answer(&self.model, self.point.scaled_by(1.0 - share * removed_share), self.population, notes)
     }
 
     fn predict_swap_move(&self, series: &LoadSeries) -> Result<WhatIf, WhatIfError> {
@@ -374,13 +374,13 @@ impl Scenario<'_> {
             return Err(self.refusal_error(format!("{}; give the number of users with --users", hidden.method)));
         };
         // response of the volume while it is far from its limit
-        let free = self.model.light_s;
-        let with = |limit: f64| {
-            let requests = limit.min(population.users / (free + population.think_s));
-            let response = (population.users / requests - population.think_s).max(free);
+        let unlimited_s = self.model.light_s;
+        let counters_at = |limit: f64| {
+            let requests = limit.min(population.users / (unlimited_s + population.think_s));
+            let response = (population.users / requests - population.think_s).max(unlimited_s);
             self.point.scaled_by(requests / self.point.requests_per_s()).with_response(self.front, response)
         };
-        let (before, after) = (with(hidden.plateau_per_s), with(limit));
+        let (before, after) = (counters_at(hidden.plateau_per_s), counters_at(limit));
         let measured = self.point.measured_counters(self.front);
         let error = (before.response_s / measured.response_s - 1.0).abs();
         Ok(WhatIf {

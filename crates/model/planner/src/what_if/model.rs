@@ -95,11 +95,11 @@ fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
 impl LoadPoint {
     /// Returns the load for the time at or above a percentile of the member load.
     pub fn at_percentile(front: &FrontLoad, percentile: f64) -> Option<LoadPoint> {
-        let wanted = front.sums.seconds * (1.0 - percentile / 100.0);
+        let min_seconds = front.sums.seconds * (1.0 - percentile / 100.0);
         let mut upper = FrontSums::default();
-        for place in front.curve.merged_halves().iter().rev() {
-            upper.add_sums(place);
-            if upper.seconds >= wanted && upper.seconds > 0.0 {
+        for class in front.curve.merged_halves().iter().rev() {
+            upper.add_sums(class);
+            if upper.seconds >= min_seconds && upper.seconds > 0.0 {
                 break;
             }
         }
@@ -120,9 +120,9 @@ impl LoadPoint {
     /// flight.
     pub fn population_with_pause(&self, users: f64) -> Option<ClosedPopulation> {
         /// Users who do not pause are all in flight, within this factor.
-        const NEAR: f64 = 0.9;
-        let (all_s, think_s) = (users / self.requests_per_s(), users / self.requests_per_s() - self.response_s);
-        (all_s > NEAR * self.response_s).then_some(ClosedPopulation { users, think_s: think_s.max(0.0) })
+        const TOLERANCE: f64 = 0.9;
+        let (cycle_s, think_s) = (users / self.requests_per_s(), users / self.requests_per_s() - self.response_s);
+        (cycle_s > TOLERANCE * self.response_s).then_some(ClosedPopulation { users, think_s: think_s.max(0.0) })
     }
 
     /// Multiplies the load by a factor.
@@ -157,11 +157,11 @@ impl ResponseModel {
     /// seen. If programs pause for `think_s`, their numbers in both halves are known, and the resulting response is
     /// tested; otherwise the response at the load.
     pub fn fit_to_curve(front: &FrontLoad, think_s: Option<f64>) -> Option<ResponseModel> {
-        let all = &front.sums;
-        let (read, write) = (all.read_s / all.reads, all.write_s / all.writes);
-        let by_level = write_phases(front.level, front.members);
-        let measured = (read > 0.0 && write > 0.0).then(|| write / read).filter(|ratio| ratio.is_finite());
-        let write_ratio = measured.unwrap_or(by_level);
+        let totals = &front.sums;
+        let (read, write) = (totals.read_s / totals.reads, totals.write_s / totals.writes);
+        let level_ratio = write_phases(front.level, front.members);
+        let measured_ratio = (read > 0.0 && write > 0.0).then(|| write / read).filter(|ratio| ratio.is_finite());
+        let write_ratio = measured_ratio.unwrap_or(level_ratio);
         let mut model = ResponseModel {
             level: front.level,
             members: front.members,
@@ -173,36 +173,36 @@ impl ResponseModel {
             max_seen_load: 0.0,
             light_s: 0.0,
         };
-        let [fitted, tried] = front.curve.halves().map(|half| model.fitted_loads(half));
-        if fitted.len() < MIN_LOADS || tried.len() < MIN_LOADS {
+        let [fitted, tested] = front.curve.halves().map(|half| model.fitted_loads(half));
+        if fitted.len() < MIN_LOADS || tested.len() < MIN_LOADS {
             return None;
         }
         model.fit_coefficients(&fitted.iter().map(|p| (p, [1.0, 1.0])).collect::<Vec<_>>())?;
         for _ in 0..FIT_ROUNDS {
             let Some(think_s) = think_s else { break };
-            let found = |p: &FittedLoad| model.arrival_shares(p, think_s);
-            let rows: Vec<(&FittedLoad, [f64; 2])> = fitted.iter().map(|p| (p, found(p))).collect();
+            let shares = |p: &FittedLoad| model.arrival_shares(p, think_s);
+            let rows: Vec<(&FittedLoad, [f64; 2])> = fitted.iter().map(|p| (p, shares(p))).collect();
             model.fit_coefficients(&rows)?;
         }
-        model.max_seen_load = fitted.iter().chain(&tried).map(|p| p.load).fold(0.0, f64::max);
+        model.max_seen_load = fitted.iter().chain(&tested).map(|p| p.load).fold(0.0, f64::max);
         model.light_s = fitted.first().map_or(f64::NAN, |p| p.response_s);
-        let weight: f64 = tried.iter().map(|p| p.weight).sum();
-        let off = |p: &FittedLoad| p.weight * model.relative_error(p, think_s).abs().min(10.0);
-        model.error = tried.iter().map(off).sum::<f64>() / weight;
+        let weight: f64 = tested.iter().map(|p| p.weight).sum();
+        let weighted_error = |p: &FittedLoad| p.weight * model.relative_error(p, think_s).abs().min(10.0);
+        model.error = tested.iter().map(weighted_error).sum::<f64>() / weight;
         model.error.is_finite().then_some(model)
     }
 
     /// Loads of members with their responses, from the lowest on.
     fn fitted_loads(&self, curve: &[FrontSums]) -> Vec<FittedLoad> {
-        let all: f64 = curve.iter().map(|s| s.reads + s.writes).sum();
-        let enough = |s: &&FrontSums| s.reads + s.writes > MIN_REQUEST_SHARE * all && s.queue_s > 0.0;
+        let total: f64 = curve.iter().map(|s| s.reads + s.writes).sum();
+        let is_counted = |s: &&FrontSums| s.reads + s.writes > MIN_REQUEST_SHARE * total && s.queue_s > 0.0;
         let point = |s: &FrontSums| FittedLoad {
             load: member_load_on(self.level, self.members, s.reads / s.seconds, s.writes / s.seconds),
             response_s: s.queue_s / (s.reads + self.write_ratio * s.writes),
             weight: s.reads + s.writes,
             front: LoadPoint { reads: s.reads / s.seconds, writes: s.writes / s.seconds, response_s: s.response_s() },
         };
-        curve.iter().filter(enough).map(point).collect()
+        curve.iter().filter(is_counted).map(point).collect()
     }
 
     /// Relative error of the model's response at a load.
@@ -217,8 +217,8 @@ impl ResponseModel {
     /// it finds the state without itself).
     fn arrival_shares(&self, p: &FittedLoad, think_s: f64) -> [f64; 2] {
         let users = p.front.requests_per_s() * (p.front.response_s + think_s);
-        let by_one = self.exact_mva(p.front, ClosedPopulation { users, think_s });
-        by_one.map_or([1.0, 1.0], |[before, with]| [before.queue / with.queue, before.load / with.load])
+        let states = self.exact_mva(p.front, ClosedPopulation { users, think_s });
+        states.map_or([1.0, 1.0], |[without, with]| [without.queue / with.queue, without.load / with.load])
     }
 
     /// Fits the coefficients by least squares of the relative errors: `1 = s / R + t l - u l / R`, with the shares of
@@ -228,25 +228,25 @@ impl ResponseModel {
             ([1.0 / p.response_s, p.load * queue, -p.load * load / p.response_s], p.weight)
         };
         let rows: Vec<([f64; 3], f64)> = points.iter().map(row).collect();
-        let all: f64 = rows.iter().map(|row| row.1).sum();
-        let alone =
+        let total_weight: f64 = rows.iter().map(|row| row.1).sum();
+        let standalone_s =
             rows.iter().map(|([x, ..], w)| w * x).sum::<f64>() / rows.iter().map(|([x, ..], w)| w * x * x).sum::<f64>();
         let squares = |[s, t, u]: [f64; 3]| {
-            rows.iter().map(|([x, y, z], w)| w / all * (1.0 - s * x - t * y - u * z).powi(2)).sum::<f64>()
+            rows.iter().map(|([x, y, z], w)| w / total_weight * (1.0 - s * x - t * y - u * z).powi(2)).sum::<f64>()
         };
-        let slows = |[s, t, u]: &[f64; 3]| *s > 0.0 && *t > 0.0 && *u < s * t && *u > -s * t;
+        let is_slowing = |[s, t, u]: &[f64; 3]| *s > 0.0 && *t > 0.0 && *u < s * t && *u > -s * t;
         // runs of a log vary by this much, so a closer fit is not better
-        let worth = |numbers: [f64; 3], count: f64| {
+        let criterion = |numbers: [f64; 3], count: f64| {
             points.len() as f64 * squares(numbers).max(1e-4).ln() + count * (points.len() as f64).ln()
         };
-        let mut best = [alone, 0.0, 0.0];
-        let three = match least_squares(&rows, 3) {
+        let mut best = [standalone_s, 0.0, 0.0];
+        let with_residual = match least_squares(&rows, 3) {
             Some([s, t, u]) if u > max_residual(s, t) => (fit_at_max_residual(&rows), 2.0),
-            three => (three, 3.0),
+            with_residual => (with_residual, 3.0),
         };
-        for (numbers, count) in [(least_squares(&rows, 2), 2.0), three] {
-            let Some(numbers) = numbers.filter(slows) else { continue };
-            if best[1] == 0.0 || worth(numbers, count) < worth(best, 2.0) {
+        for (numbers, count) in [(least_squares(&rows, 2), 2.0), with_residual] {
+            let Some(numbers) = numbers.filter(is_slowing) else { continue };
+            if best[1] == 0.0 || criterion(numbers, count) < criterion(best, 2.0) {
                 best = numbers;
             }
         }
@@ -260,8 +260,8 @@ impl ResponseModel {
     }
 
     fn member_response(&self, load: f64) -> f64 {
-        let left = 1.0 - self.queueing_s * load;
-        if left > 0.0 { (self.standalone_s - self.residual_s2 * load) / left } else { f64::INFINITY }
+        let idle_share = 1.0 - self.queueing_s * load;
+        if idle_share > 0.0 { (self.standalone_s - self.residual_s2 * load) / idle_share } else { f64::INFINITY }
     }
 
     /// The same disks with another level.
@@ -402,19 +402,19 @@ fn least_squares(rows: &[([f64; 3], f64)], count: usize) -> Option<[f64; 3]> {
         }
     }
     for i in 0..count {
-        let before = table[i][i];
+        let diagonal = table[i][i];
         for j in 0..i {
             let factor = table[i][j] / table[j][j];
             (j..4).for_each(|k| table[i][k] -= factor * table[j][k]);
         }
-        if table[i][i] <= 1e-9 * before {
+        if table[i][i] <= 1e-9 * diagonal {
             return None;
         }
     }
     let mut found = [0.0; 3];
     for i in (0..count).rev() {
-        let rest: f64 = (i + 1..count).map(|j| table[i][j] * found[j]).sum();
-        found[i] = (table[i][3] - rest) / table[i][i];
+        let known_part: f64 = (i + 1..count).map(|j| table[i][j] * found[j]).sum();
+        found[i] = (table[i][3] - known_part) / table[i][i];
     }
     Some(found)
 }

@@ -12,7 +12,7 @@
 //! The integral covers only levels below v, so one pass over the levels solves it. With a constant λ it is M/G/1,
 //! exactly; users with finite think times are arrivals whose rate falls as users wait.
 
-/// Demand on a bucket.
+/// Demand on a token bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BucketDemand<'a> {
     /// Service times at the allowed rate, s, each with its share of the requests.
@@ -47,14 +47,14 @@ pub(super) fn solve_bucket(demand: &BucketDemand) -> Option<BucketBacklog> {
     let mean: f64 = demand.service_times.iter().map(|(time, share)| time * share).sum();
     let users: f64 = demand.closed_users.iter().map(|(users, _)| users).sum();
     let open = demand.open_per_s * mean;
-    let nothing = mean <= 0.0 || users + demand.open_per_s <= 0.0;
-    if open >= 0.9999 && !nothing {
+    let is_idle = mean <= 0.0 || users + demand.open_per_s <= 0.0;
+    if open >= 0.9999 && !is_idle {
         return None;
     }
-    let free = |(users, pause): &(f64, f64)| users / pause.max(1e-12);
-    if nothing {
+    let rate_without_wait = |(users, pause): &(f64, f64)| users / pause.max(1e-12);
+    if is_idle {
         return Some(BucketBacklog {
-            closed_per_s: demand.closed_users.iter().map(free).collect(),
+            closed_per_s: demand.closed_users.iter().map(rate_without_wait).collect(),
             ..BucketBacklog::default()
         });
     }
@@ -95,18 +95,19 @@ fn solve_open_arrivals(demand: &BucketDemand, busy: f64) -> BucketBacklog {
         if sum(&|time| (middle * time).exp_m1()) < middle { low = middle } else { high = middle }
     }
     let decay = 0.5 * (low + high);
-    let all = (1.0 - busy) / (sum(&|time| time * (decay * time).exp()) - 1.0);
-    // for windows of only a few service times the probability is not yet exponential
-    let near = (-window_s / longest).exp();
-    let beyond = (-decay * window_s).exp();
-    let exact = |without: f64, tail: f64| tail * beyond * (1.0 + (without / tail - 1.0) * near);
-    let wait_s = exact(mean, all / decay);
-    let square = exact(square, 2.0 * all / (decay * decay));
+    let tail_factor = (1.0 - busy) / (sum(&|time| time * (decay * time).exp()) - 1.0);
+    // for windows of only a few service times the probability is not yet exponential: the exact value without a window
+    // counts the more, the shorter the window
+    let exact_weight = (-window_s / longest).exp();
+    let beyond_window = (-decay * window_s).exp();
+    let blend = |without: f64, tail: f64| tail * beyond_window * (1.0 + (without / tail - 1.0) * exact_weight);
+    let wait_s = blend(mean, tail_factor / decay);
+    let square = blend(square, 2.0 * tail_factor / (decay * decay));
     BucketBacklog {
         closed_per_s: vec![0.0; demand.closed_users.len()],
         wait_s,
         wait_variance_s2: (square - wait_s * wait_s).max(0.0),
-        waiting_share: exact(busy, all).min(1.0),
+        waiting_share: blend(busy, tail_factor).min(1.0),
     }
 }
 
@@ -115,10 +116,10 @@ impl BucketDemand<'_> {
     fn arrival_rate_at(&self, backlog: f64, mean: f64, rates: &mut [f64]) -> f64 {
         // each waiting user has contributed one service time to the backlog; the last one does not wait for its own
         let wait = (backlog - self.window_s).max(0.0);
-        let single = self.closed_users.len() == 1 && self.open_per_s <= 0.0;
+        let is_single_kind = self.closed_users.len() == 1 && self.open_per_s <= 0.0;
         let waiting = ((wait / mean - 1e-9).ceil() - 1.0).max(0.0);
         for ((users, pause), rate) in self.closed_users.iter().zip(rates.iter_mut()) {
-            *rate = match single {
+            *rate = match is_single_kind {
                 true => (users - waiting).max(0.0) / pause.max(1e-12),
                 false => users / (pause.max(1e-12) + (wait - mean).max(0.0)),
             };
@@ -143,28 +144,28 @@ fn integrate_levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -
     passed.push(sum);
     for level in 0..count {
         // the arrivals one service time below the middle of the step
-        let one = |(size, share): &(usize, f64)| match level.checked_sub(*size) {
+        let arrivals_below = |(size, share): &(usize, f64)| match level.checked_sub(*size) {
             Some(from) => share * 0.5 * (passed[from] + passed[from + 1]),
             None => 0.0,
         };
-        let density = (sum - lumps.iter().map(one).sum::<f64>()).max(0.0);
+        let density = (sum - lumps.iter().map(arrivals_below).sum::<f64>()).max(0.0);
         let backlog = (level as f64 + 0.5) * step;
         let rate = rate_at(backlog, &mut rates);
         // within the step the sum grows exponentially
-        let grows = (rate * step).min(60.0);
-        let here = match grows {
+        let growth = (rate * step).min(60.0);
+        let step_mass = match growth {
             // the first terms of exp, exact to 1e-6
-            0.0..0.1 => density * step * (1.0 + grows / 2.0 * (1.0 + grows / 3.0 * (1.0 + grows / 4.0))),
-            _ => density * grows.exp_m1() / rate,
+            0.0..0.1 => density * step * (1.0 + growth / 2.0 * (1.0 + growth / 3.0 * (1.0 + growth / 4.0))),
+            _ => density * growth.exp_m1() / rate,
         };
-        sum += rate * here;
-        mass += here;
-        arrivals += rate * here;
+        sum += rate * step_mass;
+        mass += step_mass;
+        arrivals += rate * step_mass;
         let wait = (backlog - demand.window_s).max(0.0);
-        waits += rate * here * wait;
-        squares += rate * here * wait * wait;
-        waited += if wait > 0.0 { rate * here } else { 0.0 };
-        by_chain.iter_mut().zip(&rates).for_each(|(sum, rate)| *sum += rate * here);
+        waits += rate * step_mass * wait;
+        squares += rate * step_mass * wait * wait;
+        waited += if wait > 0.0 { rate * step_mass } else { 0.0 };
+        by_chain.iter_mut().zip(&rates).for_each(|(sum, rate)| *sum += rate * step_mass);
         passed.push(sum);
         if sum > 1e100 {
             for value in passed.iter_mut().chain(by_chain.iter_mut()) {

@@ -27,7 +27,7 @@ pub(super) struct SystemNetwork {
     pub network: AnalyticNetwork,
     /// By center: the names of its members.
     pub names: Vec<(usize, Vec<String>)>,
-    /// Members that are used less than the most used one, with their share of its use.
+    /// Members that are used less than the most used one, each with its use as a share of that one's.
     pub underused_members: Vec<(String, f64)>,
     pub devices: Vec<DeviceCenters>,
     /// Chains without a workload: background work that follows other chains.
@@ -53,10 +53,10 @@ pub(super) struct NetworkBuilder<'a> {
 
 impl<'a> NetworkBuilder<'a> {
     /// A network with the host's and the controllers' stations, and no requests yet.
-    pub fn new(system: &'a System, memory: &'a mut CostCache) -> NetworkBuilder<'a> {
+    pub fn new(system: &'a System, costs: &'a mut CostCache) -> NetworkBuilder<'a> {
         let mut builder = NetworkBuilder {
             system,
-            costs: memory,
+            costs,
             built: SystemNetwork::default(),
             processors: 0,
             memory: 0,
@@ -75,8 +75,8 @@ impl<'a> NetworkBuilder<'a> {
             builder.controllers.push(stations);
         }
         builder.channels = system.channels.iter().map(|channel| builder.add_station(&channel.name, 1)).collect();
-        for set in &system.arrays {
-            builder.join_shared_parts(set);
+        for spec in &system.arrays {
+            builder.join_shared_parts(spec);
         }
         builder
     }
@@ -84,13 +84,13 @@ impl<'a> NetworkBuilder<'a> {
     /// Joins stations that are equally used into one center with them as members. If `counts`, the array's members on
     /// each station, differ, the number of members is fractional, so that the most used station is right.
     pub(super) fn join_stations(&mut self, stations: &[usize], counts: &[u32]) {
-        let (all, max_count) = counts.iter().fold((0, 1), |(all, max), count| (all + count, max.max(*count)));
-        let members = f64::from(all) / f64::from(max_count);
+        let (total, max_count) = counts.iter().fold((0, 1), |(total, max), count| (total + count, max.max(*count)));
+        let members = f64::from(total) / f64::from(max_count);
         for (station, count) in stations.iter().zip(counts).filter(|(_, count)| **count < max_count) {
             let names = self.built.names.iter().find(|(center, _)| center == station);
             let share = f64::from(*count) / f64::from(max_count);
-            let lighter = names.iter().flat_map(|(_, names)| names.iter().map(|name| (name.clone(), share)));
-            self.built.underused_members.extend(lighter);
+            let underused = names.iter().flat_map(|(_, names)| names.iter().map(|name| (name.clone(), share)));
+            self.built.underused_members.extend(underused);
         }
         let Some((first, others)) = stations.split_first() else { return };
         let center = &mut self.built.network.centers[*first];
@@ -98,8 +98,8 @@ impl<'a> NetworkBuilder<'a> {
         for other in others {
             let Some(index) = self.built.names.iter().position(|(center, _)| center == other) else { continue };
             let (_, names) = self.built.names.swap_remove(index);
-            if let Some((_, all)) = self.built.names.iter_mut().find(|(center, _)| center == first) {
-                all.extend(names);
+            if let Some((_, joined)) = self.built.names.iter_mut().find(|(center, _)| center == first) {
+                joined.extend(names);
             }
         }
     }
@@ -111,22 +111,22 @@ impl<'a> NetworkBuilder<'a> {
         index
     }
 
-    /// Builds the network of the requests.
+    /// Builds the network that serves the requests.
     pub fn build_network(mut self, requests: &[WorkloadRequest]) -> Result<SystemNetwork, UnsolvedReason> {
-        let mut volumes: Vec<WorkloadTarget> = Vec::new();
+        let mut targets: Vec<WorkloadTarget> = Vec::new();
         for request in requests {
-            if !volumes.contains(&request.target) {
-                volumes.push(request.target);
+            if !targets.contains(&request.target) {
+                targets.push(request.target);
             }
         }
-        self.check_disjoint_drives(&volumes)?;
-        for target in volumes {
-            let here: Vec<&WorkloadRequest> = requests.iter().filter(|request| request.target == target).collect();
+        self.check_disjoint_drives(&targets)?;
+        for target in targets {
+            let to_target: Vec<&WorkloadRequest> = requests.iter().filter(|request| request.target == target).collect();
             match target {
-                WorkloadTarget::Drive(drive) => self.add_drive(drive, &here)?,
+                WorkloadTarget::Drive(drive) => self.add_drive(drive, &to_target)?,
                 WorkloadTarget::Array(index) => {
-                    let set = self.system.arrays.get(index).ok_or_else(|| missing_part("array"))?;
-                    self.add_array(set, &here)?;
+                    let spec = self.system.arrays.get(index).ok_or_else(|| missing_part("array"))?;
+                    self.add_array(spec, &to_target)?;
                 }
             }
         }
@@ -161,89 +161,89 @@ impl<'a> NetworkBuilder<'a> {
         let group = self.drive_group(drive)?;
         let pool = Pool { members: 1.0, group: 1.0, in_turn: 1.0 };
         let cache = self.controller_cache(group, None);
-        let ways = self.request_routes(requests, cache, group.device.block_count(), group)?;
-        let ios: Vec<MemberDemand> = ways.iter().filter_map(|way| way.member_demand(1.0)).collect();
+        let routes = self.request_routes(requests, cache, group.device.block_count(), group)?;
+        let ios: Vec<MemberDemand> = routes.iter().filter_map(|route| route.member_demand(1.0)).collect();
         check_device_hits(group, &ios, group.device.block_count() as f64)?;
         let devices = self.add_devices(group, &[drive], pool, &ios, group.device.block_count());
-        for way in &ways {
-            let mut steps = if way.by_host { self.host_request_steps() } else { Vec::new() };
-            match way.device_blocks {
+        for route in &routes {
+            let mut steps = if route.by_host { self.host_request_steps() } else { Vec::new() };
+            match route.device_blocks {
                 Some(blocks) => {
-                    let size = (1.0, blocks, way.request.align);
-                    steps.push(self.io_step(group, &devices, io_kind(way.request.write), size, way.by_host));
+                    let size = (1.0, blocks, route.request.align);
+                    steps.push(self.io_step(group, &devices, io_kind(route.request.write), size, route.by_host));
                 }
-                None => steps.extend(self.hit_steps(group, None, way)),
+                None => steps.extend(self.hit_steps(group, None, route)),
             }
-            self.push_class(way, steps, 1.0);
+            self.push_class(route, steps, 1.0);
         }
         self.built.devices.push(devices);
         Ok(())
     }
 
     /// Adds the requests to an array, according to its planner.
-    fn add_array(&mut self, set: &'a ArraySpec, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
-        let group = self.drive_group(*set.members.first().ok_or_else(|| missing_part("member"))?)?;
-        for member in &set.members {
+    fn add_array(&mut self, spec: &'a ArraySpec, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
+        let group = self.drive_group(*spec.members.first().ok_or_else(|| missing_part("member"))?)?;
+        for member in &spec.members {
             let other = self.drive_group(*member)?;
             let channel = |group: &DriveGroupSpec| group.channel.map(|index| self.channels.get(index));
             let (order, depth) = (other.order != group.order, other.depth != group.depth);
             if !is_same_device(&other.device, &group.device) || order || depth || channel(other) != channel(group) {
-                return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
+                return Err(UnsolvedReason::Part { of: spec.name.clone(), part: UnsolvedPart::UnequalMembers });
             }
         }
         // a rebuild takes the place of the scrub
-        if set.scrub.is_some() && (set.rebuild.is_none() || set.failed.is_empty()) {
-            return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Scrub });
+        if spec.scrub.is_some() && (spec.rebuild.is_none() || spec.failed.is_empty()) {
+            return Err(UnsolvedReason::Part { of: spec.name.clone(), part: UnsolvedPart::Scrub });
         }
-        let array = array_geometry(set, group)?;
+        let array = array_geometry(spec, group)?;
         let used = array.member_blocks();
-        let cache = self.controller_cache(group, Some(set));
-        let ways = self.request_routes(requests, cache, array.capacity_blocks(), group)?;
-        check_even_load(set, &ways, array.capacity_blocks() as f64)?;
+        let cache = self.controller_cache(group, Some(spec));
+        let routes = self.request_routes(requests, cache, array.capacity_blocks(), group)?;
+        check_even_load(spec, &routes, array.capacity_blocks() as f64)?;
         // reads directed by the load or the position of members spread evenly over all of them
-        let read_from = match set.policy.read_from {
+        let read_from = match spec.policy.read_from {
             CopyChoice::LeastBusy | CopyChoice::Nearest | CopyChoice::IdleOrNearest => CopyChoice::RoundRobin,
             other => other,
         };
-        let mut planner = Planner::new(array, ArrayPolicy { read_from, ..set.policy });
-        if !planner.set_state(ArrayState::with_failed(set.failed.iter().copied())) {
-            return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Lost });
+        let mut planner = Planner::new(array, ArrayPolicy { read_from, ..spec.policy });
+        if !planner.set_state(ArrayState::with_failed(spec.failed.iter().copied())) {
+            return Err(UnsolvedReason::Part { of: spec.name.clone(), part: UnsolvedPart::Lost });
         }
-        let plans = ways.iter().map(|way| match way.device_blocks {
-            Some(blocks) => plan_requests(&mut planner, &way.request, blocks),
+        let plans = routes.iter().map(|route| match route.device_blocks {
+            Some(blocks) => plan_requests(&mut planner, &route.request, blocks),
             None => Vec::new(),
         });
         let mut plans: Vec<Vec<(f64, MemberIoPlan)>> = plans.collect();
-        let mut ways = ways;
-        self.add_rebuild(set, group, &mut planner, &mut ways, &mut plans)?;
-        let pools = pool_members(set, &planner, &ways, &plans)?;
+        let mut routes = routes;
+        self.add_rebuild(spec, group, &mut planner, &mut routes, &mut plans)?;
+        let pools = pool_members(spec, &planner, &routes, &plans)?;
         let mut devices = Vec::new();
         for (members, pool) in &pools {
-            let drives: Vec<u32> = members.iter().filter_map(|index| member_drive(set, *index)).collect();
-            let ios = member_demands(&ways, &plans, members);
+            let drives: Vec<u32> = members.iter().filter_map(|index| member_drive(spec, *index)).collect();
+            let ios = member_demands(&routes, &plans, members);
             check_device_hits(group, &ios, used as f64)?;
             devices.push(self.add_devices(group, &drives, *pool, &ios, used));
         }
-        for (way, plans) in ways.iter().zip(&plans) {
-            if way.device_blocks.is_none() {
-                let steps = self.array_hit_steps(set, group, way);
-                self.push_class(way, steps, 1.0);
+        for (route, plans) in routes.iter().zip(&plans) {
+            if route.device_blocks.is_none() {
+                let steps = self.array_hit_steps(spec, group, route);
+                self.push_class(route, steps, 1.0);
             }
             for (share, plan) in plans {
-                let part = RequestRoute {
-                    request: WorkloadRequest { share: way.request.share * share, ..way.request },
-                    ..*way
+                let plan_route = RequestRoute {
+                    request: WorkloadRequest { share: route.request.share * share, ..route.request },
+                    ..*route
                 };
-                let (steps, uses) = self.plan_steps(set, group, (&pools, &devices), &part, plan);
-                self.push_class(&part, steps, uses);
+                let (steps, uses) = self.plan_steps(spec, group, (&pools, &devices), &plan_route, plan);
+                self.push_class(&plan_route, steps, uses);
             }
         }
         self.built.devices.extend(devices);
         Ok(())
     }
 
-    fn push_class(&mut self, way: &RequestRoute, steps: Vec<ForkStep>, uses: f64) {
-        let WorkloadRequest { chain, share, write, compute_s, .. } = way.request;
+    fn push_class(&mut self, route: &RequestRoute, steps: Vec<ForkStep>, uses: f64) {
+        let WorkloadRequest { chain, share, write, compute_s, .. } = route.request;
         let steps = std::iter::once(self.compute_step(compute_s)).chain(steps);
         let steps = steps.filter(|step| !step.visits.is_empty() || step.delay_s != 0.0).collect();
         self.built.network.classes.push(NetworkClass { chain, share, write, steps, uses });
@@ -252,20 +252,20 @@ impl<'a> NetworkBuilder<'a> {
     /// Returns the steps of a plan, and the number of members that it uses.
     fn plan_steps(
         &self,
-        set: &ArraySpec,
+        spec: &ArraySpec,
         group: &DriveGroupSpec,
         (pools, devices): (&[MemberPool], &[DeviceCenters]),
-        way: &RequestRoute,
+        route: &RequestRoute,
         plan: &MemberIoPlan,
     ) -> (Vec<ForkStep>, f64) {
-        let part = &way.request;
-        let hardware = match set.run_by {
+        let request = &route.request;
+        let hardware = match spec.run_by {
             RunBy::Controller(index) => Some(index),
             RunBy::Host => None,
         };
-        let mut steps = if way.by_host { self.host_request_steps() } else { Vec::new() };
-        if let Some(index) = hardware.filter(|_| way.by_host) {
-            steps.push(single_step(self.downstream_visits(index, part)));
+        let mut steps = if route.by_host { self.host_request_steps() } else { Vec::new() };
+        if let Some(index) = hardware.filter(|_| route.by_host) {
+            steps.push(single_step(self.downstream_visits(index, request)));
         }
         let compute = self.parity_step(hardware, plan);
         let io = |ios: &[MemberIo], kind| {
@@ -274,7 +274,7 @@ impl<'a> NetworkBuilder<'a> {
             let pool = ios.first().and_then(|io| pools.iter().position(|(members, _)| members.contains(&io.member)));
             let devices = &devices[pool.unwrap_or(0)];
             let mut step =
-                self.io_step(group, devices, kind, (ios.len() as f64, blocks, part.align), hardware.is_none());
+                self.io_step(group, devices, kind, (ios.len() as f64, blocks, request.align), hardware.is_none());
             if let Some(index) = hardware {
                 let time = self.system.controllers[index].member_command_ns as f64 * SECONDS_PER_NS;
                 step.visits.extend(fixed_visit(self.controllers[index][0], time));
@@ -284,7 +284,7 @@ impl<'a> NetworkBuilder<'a> {
         let mut used: Vec<u16> = plan.iter().map(|io| io.member).collect();
         used.sort_unstable();
         used.dedup();
-        if plan.reads.is_empty() && part.write {
+        if plan.reads.is_empty() && request.write {
             steps.push(compute.clone());
         }
         for (ios, write) in [(&plan.reads, false), (&plan.writes, true)] {
@@ -296,38 +296,38 @@ impl<'a> NetworkBuilder<'a> {
             steps.push(compute);
         }
         if !plan.writes_after_reads.is_empty() {
-            let again =
+            let was_read =
                 |io: &MemberIo| plan.reads.iter().any(|read| read.member == io.member && read.block == io.block);
             steps.push(io(
                 &plan.writes_after_reads,
-                if plan.writes_after_reads.iter().all(again) { IoKind::Rewrite } else { IoKind::Write },
+                if plan.writes_after_reads.iter().all(was_read) { IoKind::Rewrite } else { IoKind::Write },
             ));
         }
-        if let Some(index) = hardware.filter(|_| way.by_host) {
-            steps.push(single_step(self.upstream_visits(index, part)));
+        if let Some(index) = hardware.filter(|_| route.by_host) {
+            steps.push(single_step(self.upstream_visits(index, request)));
         }
-        steps.extend(self.copy_step(way));
+        steps.extend(self.copy_step(route));
         (steps, used.len() as f64)
     }
 
     /// Returns the step that computes a plan's parity.
     fn parity_step(&self, hardware: Option<usize>, plan: &MemberIoPlan) -> ForkStep {
         let host = &self.system.host;
-        let (parity, xor, galois) = match hardware {
+        let (parity, xor, gf_mul) = match hardware {
             Some(index) => {
                 let controller = &self.system.controllers[index];
                 (self.controllers[index][2], controller.xor_byte_ps, controller.gf_mul_byte_ps)
             }
             None => (self.processors, host.xor_byte_ps, host.gf_mul_byte_ps),
         };
-        let work = (plan.work.xor_blocks * xor + plan.work.gf_mul_blocks * galois) * BLOCK_BYTES;
-        single_step(fixed_visit(parity, work as f64 * 1e-12).into_iter().collect())
+        let work_ps = (plan.work.xor_blocks * xor + plan.work.gf_mul_blocks * gf_mul) * BLOCK_BYTES;
+        single_step(fixed_visit(parity, work_ps as f64 * 1e-12).into_iter().collect())
     }
 
-    /// Returns a program's processor time before its request. Programs share the processors in time slices, so that all
-    /// get the same share and the distribution of their work does not matter (processor sharing: Baskett, Chandy, Muntz
-    /// and Palacios, "Open, closed, and mixed networks of queues with different classes of customers", JACM 22(2),
-    /// 1975).
+    /// Returns the step of a program's processor time before its request. Programs share the processors in time slices,
+    /// so all get the same share and the distribution of their work does not matter (processor sharing: Baskett,
+    /// Chandy, Muntz and Palacios, "Open, closed, and mixed networks of queues with different classes of customers",
+    /// JACM 22(2), 1975).
     fn compute_step(&self, time_s: f64) -> ForkStep {
         let visit = Visit { center: self.processors, work: ServiceDemand::InTurns(time_s), times: 1.0 };
         let visits = (time_s > 0.0).then_some(visit);
@@ -356,8 +356,8 @@ impl<'a> NetworkBuilder<'a> {
             // a mechanical drive sends at the slower rate of the channel and its own interface
             let transfer = match (&group.device, channel.rate) {
                 (DeviceModel::Mechanical(model), rate) => {
-                    let own = blocks * model.channel().read_block as f64 * SECONDS_PER_NS;
-                    rate.map_or(own, |rate| own.max(bytes / rate as f64))
+                    let interface_s = blocks * model.channel().read_block as f64 * SECONDS_PER_NS;
+                    rate.map_or(interface_s, |rate| interface_s.max(bytes / rate as f64))
                 }
                 (_, rate) => rate.map_or(0.0, |rate| bytes / rate as f64),
             };
@@ -367,9 +367,9 @@ impl<'a> NetworkBuilder<'a> {
                 delay_s -= transfer;
             }
             if let Some(controller) = channel.controller.filter(|_| by_host) {
-                let part = WorkloadRequest { blocks, write: kind != IoKind::Read, ..WorkloadRequest::EMPTY };
-                visits.extend(self.downstream_visits(controller, &part));
-                visits.extend(self.upstream_visits(controller, &part));
+                let request = WorkloadRequest { blocks, write: kind != IoKind::Read, ..WorkloadRequest::EMPTY };
+                visits.extend(self.downstream_visits(controller, &request));
+                visits.extend(self.upstream_visits(controller, &request));
             }
         } else if by_host {
             visits.extend(fixed_visit(self.processors, self.system.host.interrupt_ns as f64 * SECONDS_PER_NS));
@@ -422,13 +422,13 @@ impl<'a> NetworkBuilder<'a> {
         ios: &[MemberDemand],
         used_blocks: u64,
     ) -> DeviceCenters {
-        let all: f64 = ios.iter().map(|io| io.weight).sum();
+        let weight_sum: f64 = ios.iter().map(|io| io.weight).sum();
         let mut places = PlaceShares::default();
         let (mut blocks, mut writes) = (0.0, 0.0);
         for io in ios {
             places.add_request(&io.request.access, io.request.part, io.weight);
-            blocks += io.weight / all * io.blocks;
-            writes += if io.write { io.weight / all } else { 0.0 };
+            blocks += io.weight / weight_sum * io.blocks;
+            writes += if io.write { io.weight / weight_sum } else { 0.0 };
         }
         let demand = DeviceDemand {
             placed: PlacedDemand {
@@ -438,7 +438,7 @@ impl<'a> NetworkBuilder<'a> {
                 depth: group.depth.max(1),
                 quantiles: places.block_quantiles(used_blocks),
             },
-            sizes: ios.iter().map(|io| (io.blocks, io.write, io.weight / all)).collect(),
+            sizes: ios.iter().map(|io| (io.blocks, io.write, io.weight / weight_sum)).collect(),
             max_concurrent: self.max_users(),
         };
         let rate = group.channel.and_then(|index| self.system.channels.get(index)?.rate);
@@ -453,8 +453,8 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     /// Joins the channels of an array, and their controllers, if nothing else uses them.
-    fn join_shared_parts(&mut self, set: &ArraySpec) {
-        let Some((channels, controllers)) = shared_parts::find_shared_parts(self.system, set) else { return };
+    fn join_shared_parts(&mut self, spec: &ArraySpec) {
+        let Some((channels, controllers)) = shared_parts::find_shared_parts(self.system, spec) else { return };
         let counts = |shares: &[(usize, u32)]| shares.iter().map(|(_, count)| *count).collect::<Vec<_>>();
         let stations: Vec<usize> = channels.iter().map(|(index, _)| self.channels[*index]).collect();
         self.join_stations(&stations, &counts(&channels));
@@ -501,25 +501,25 @@ pub(super) fn missing_part(part: &'static str) -> UnsolvedReason {
     UnsolvedReason::Missing(part)
 }
 
-/// True for devices of the same model and settings: a catalogue model may be used with its write cache or without.
+/// True for devices of the same model and settings: drives of one model may differ in the use of their write cache.
 pub(super) fn is_same_device(a: &DeviceModel, b: &DeviceModel) -> bool {
-    let reports_early = |device: &DeviceModel| match device {
+    let acknowledges_early = |device: &DeviceModel| match device {
         DeviceModel::Mechanical(model) => model.cache().acknowledges_early,
         _ => false,
     };
-    a.name() == b.name() && reports_early(a) == reports_early(b)
+    a.name() == b.name() && acknowledges_early(a) == acknowledges_early(b)
 }
 
 /// Returns the geometry of an array whose members are drives of one group.
-fn array_geometry(set: &ArraySpec, group: &DriveGroupSpec) -> Result<ArrayGeometry, UnsolvedReason> {
+fn array_geometry(spec: &ArraySpec, group: &DriveGroupSpec) -> Result<ArrayGeometry, UnsolvedReason> {
     let blocks = group.device.block_count();
-    let blocks = set.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks));
+    let blocks = spec.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks));
     let description = ArrayDescription {
-        level: set.level,
-        members: vec![blocks; set.members.len()],
-        unit_blocks: set.unit_blocks,
-        layout: set.layout,
-        copies: set.copies,
+        level: spec.level,
+        members: vec![blocks; spec.members.len()],
+        unit_blocks: spec.unit_blocks,
+        layout: spec.layout,
+        copies: spec.copies,
     };
-    ArrayGeometry::new(&description).map_err(|error| UnsolvedReason::Array(set.name.clone(), error))
+    ArrayGeometry::new(&description).map_err(|error| UnsolvedReason::Array(spec.name.clone(), error))
 }

@@ -13,7 +13,7 @@ use crate::volume::VolumeSpec;
 
 const SECONDS_PER_NS: f64 = 1e-9;
 
-/// Choice of members, the same for all their centers.
+/// How requests choose among the members: see the fields of this name in `NetworkCenter`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
     pub members: f64,
@@ -24,8 +24,7 @@ pub(super) struct Pool {
 /// Total demand on a device.
 pub(super) struct DeviceDemand {
     pub placed: PlacedDemand,
-    /// Sizes of its I/Os in blocks, of reads and writes, with their shares: they give the mean times at a volume's
-    /// limits.
+    /// Kinds of its I/Os: size in blocks, true for a write, and share. They give the mean times at a volume's limits.
     pub sizes: Vec<(f64, bool, f64)>,
     /// Largest number of concurrent requests; infinite for open arrivals.
     pub max_concurrent: f64,
@@ -39,7 +38,8 @@ enum DeviceParts {
         spec: Arc<PlainSpec>,
         center: usize,
     },
-    /// Buckets of reads and of writes, the same ones unless writes have their own limits.
+    /// Each bucket by direction (reads, writes) and limit (operations, bytes). Reads and writes use the same buckets,
+    /// unless writes have their own limits.
     Volume {
         spec: Arc<VolumeSpec>,
         buckets: [[usize; 2]; 2],
@@ -53,7 +53,7 @@ enum DeviceParts {
 struct FlashParts {
     model: Arc<FlashModel>,
     processor: usize,
-    /// Of reads and of writes.
+    /// The links of reads and of writes.
     links: [usize; 2],
     channel: usize,
     dies: usize,
@@ -73,22 +73,22 @@ pub(super) type IoRoute = (Vec<Visit>, f64, f64);
 impl DeviceCenters {
     /// Adds the centers of equal devices to a network.
     pub fn add_to_network(
-        (network, memory): (&mut AnalyticNetwork, &mut CostCache),
+        (network, costs): (&mut AnalyticNetwork, &mut CostCache),
         device: &DeviceModel,
         pool: Pool,
         demand: &DeviceDemand,
     ) -> DeviceCenters {
-        let mut add = NetworkAppender { network, pool };
+        let mut appender = NetworkAppender { network, pool };
         let parts = match device {
             DeviceModel::Mechanical(model) => {
-                add.add_mechanical(memory.drive_costs(model, &demand.placed), demand.placed.order)
+                appender.add_mechanical(costs.drive_costs(model, &demand.placed), demand.placed.order)
             }
-            DeviceModel::Flash(model) => add.add_flash(model, demand),
+            DeviceModel::Flash(model) => appender.add_flash(model, demand),
             DeviceModel::Plain(spec) => {
                 let servers = f64::from(spec.servers.min(demand.placed.depth).max(1));
-                DeviceParts::Plain { spec: Arc::clone(spec), center: add.add_center(1.0, servers) }
+                DeviceParts::Plain { spec: Arc::clone(spec), center: appender.add_center(1.0, servers) }
             }
-            DeviceModel::Volume(spec) => add.add_volume(spec, demand),
+            DeviceModel::Volume(spec) => appender.add_volume(spec, demand),
         };
         DeviceCenters { parts }
     }
@@ -112,17 +112,20 @@ impl DeviceCenters {
                 let mean = latency.mean() * SECONDS_PER_NS;
                 let variance = latency.variation_squared() * mean * mean;
                 let time = mean + bytes / spec.stream_bytes_per_s;
-                let holds = limit_times_s(spec, blocks, write);
-                let fixed = |which: usize| ServiceDemand::Fixed(holds[which], 0.0);
-                let visit =
-                    |which: usize| Visit { center: buckets[usize::from(write)][which], work: fixed(which), times: 1.0 };
+                let limits_s = limit_times_s(spec, blocks, write);
+                let visit = |limit_index: usize| Visit {
+                    center: buckets[usize::from(write)][limit_index],
+                    work: ServiceDemand::Fixed(limits_s[limit_index], 0.0),
+                    times: 1.0,
+                };
                 let mut visits = vec![visit(0), visit(1)];
-                let hold = holds[0] + holds[1];
+                let hold = limits_s[0] + limits_s[1];
                 if let Some(slots) = slots {
                     visits.push(Visit { center: *slots, work: ServiceDemand::Fixed(time, variance), times: 1.0 });
                     return (visits, -hold, 0.0);
                 }
-                // the time at the limit is not part of the latency: a request begins when those before it have paid
+                // time at a limit is not part of the latency: a request starts as soon as the limit has admitted those
+                // before it
                 (visits, time - hold, variance)
             }
             DeviceParts::Flash(parts) => parts.io_route(write, bytes, align * BLOCK_BYTES as f64),
@@ -158,7 +161,7 @@ impl DeviceCenters {
         }
     }
 
-    /// The background work that also occupies a center: programs, on the dies that reads need.
+    /// The center of background work that also occupies this center: programs, on the dies that reads need.
     pub fn background_center(&self, center: usize) -> Option<usize> {
         match &self.parts {
             DeviceParts::Flash(parts) if parts.dies == center => Some(parts.programs),
@@ -178,11 +181,11 @@ impl DeviceCenters {
 
     /// Adds the waits of reads for programs, at this total rate of requests.
     pub fn add_program_waits(&self, network: &mut AnalyticNetwork, requests_per_s: f64) {
-        let DeviceParts::Flash(FlashParts { model, dies, programs: behind, .. }) = &self.parts else { return };
+        let DeviceParts::Flash(FlashParts { model, dies, programs, .. }) = &self.parts else { return };
         let spec = model.spec();
         let (program, erase) = (spec.program_ns as f64 * SECONDS_PER_NS, spec.erase_ns as f64 * SECONDS_PER_NS);
         let max_wait = spec.suspend_ns.map_or(f64::INFINITY, |suspend| suspend as f64 * SECONDS_PER_NS);
-        let busy = (requests_per_s * network.background_work_s(*behind)).min(1.0);
+        let busy = (requests_per_s * network.background_work_s(*programs)).min(1.0);
         if busy <= 0.0 {
             return;
         }
@@ -194,7 +197,7 @@ impl DeviceCenters {
         for class in &mut network.classes {
             for visit in class.steps.iter_mut().flat_map(|step| &mut step.visits) {
                 if let (ServiceDemand::Fixed(time, variance), true) = (&mut visit.work, visit.center == *dies) {
-                    // any of the dies that it needs may be busy
+                    // any of the dies that the read needs may be busy
                     let met = 1.0 - (1.0 - busy).powf(visit.times);
                     *time += met * mean;
                     *variance += met * square - (met * mean).powi(2);
@@ -210,32 +213,33 @@ pub(super) fn limit_times_s(spec: &VolumeSpec, blocks: f64, write: bool) -> [f64
     let operations = (bytes / spec.operation_bytes as f64).ceil().max(1.0);
     let cost = if write { spec.write_cost } else { 1.0 };
     let drawn = if spec.whole_operations { operations * spec.operation_bytes as f64 } else { bytes };
-    let [of_operations, of_bytes] = spec.rate_limits(write);
+    let [operation_limit, byte_limit] = spec.rate_limits(write);
     // shared work acts like a limit of operations, with a sharper bend than in the simulation
     let shared = spec.shared.map_or(0.0, |shared| shared.work_s(write, bytes));
-    [(operations * cost / of_operations.burst).max(shared), drawn / of_bytes.burst]
+    [(operations * cost / operation_limit.burst).max(shared), drawn / byte_limit.burst]
 }
 
 impl FlashParts {
     fn io_route(&self, write: bool, bytes: f64, align: f64) -> IoRoute {
         let spec = self.model.spec();
-        let several = |center, time: f64, times| Visit { center, work: ServiceDemand::Fixed(time, 0.0), times };
-        let fixed = |center, time: f64| several(center, time, 1.0);
+        let parallel = |center, time: f64, times| Visit { center, work: ServiceDemand::Fixed(time, 0.0), times };
+        let fixed = |center, time: f64| parallel(center, time, 1.0);
         if !write {
-            // the pages that it covers, read from as many dies in parallel
+            // the pages that the request covers are read from as many dies in parallel
             let page = f64::from(spec.page_bytes);
             let pages = ((bytes + page - align.min(page)) / page).max(1.0);
-            let part = bytes / pages;
-            let (read, moved) = (spec.read_ns as f64 * SECONDS_PER_NS, part / spec.channel_bytes_per_s);
+            let bytes_per_page = bytes / pages;
+            let read_s = spec.read_ns as f64 * SECONDS_PER_NS;
+            let transfer_s = bytes_per_page / spec.channel_bytes_per_s;
             let visits = vec![
                 fixed(self.processor, spec.command_read as f64 * SECONDS_PER_NS),
-                several(self.dies, read, pages),
-                several(self.channel, moved, pages),
+                parallel(self.dies, read_s, pages),
+                parallel(self.channel, transfer_s, pages),
                 fixed(self.links[0], bytes / spec.link_bytes_per_s),
             ];
             // the first pages are transferred while the others are read
-            let meanwhile = (bytes - part) / spec.link_bytes_per_s;
-            return (visits, spec.latency_read as f64 * SECONDS_PER_NS - meanwhile.min(read + moved), 0.0);
+            let overlap_s = ((bytes - bytes_per_page) / spec.link_bytes_per_s).min(read_s + transfer_s);
+            return (visits, spec.latency_read as f64 * SECONDS_PER_NS - overlap_s, 0.0);
         }
         let mut visits = vec![
             fixed(self.processor, spec.command_write as f64 * SECONDS_PER_NS),
@@ -256,18 +260,19 @@ struct NetworkAppender<'a> {
 }
 
 impl NetworkAppender<'_> {
-    /// Adds a center: `each` of them per device, with `servers` servers.
-    fn add_center(&mut self, each: f64, servers: f64) -> usize {
+    /// Adds a center with `per_device` members in each device, each with `servers` servers.
+    fn add_center(&mut self, per_device: f64, servers: f64) -> usize {
         let Pool { members, group, in_turn } = self.pool;
-        let center = NetworkCenter { members: members * each, servers, group, in_turn, ..NetworkCenter::default() };
+        let members = members * per_device;
+        let center = NetworkCenter { members, servers, group, in_turn, ..NetworkCenter::default() };
         self.network.centers.push(center);
         self.network.centers.len() - 1
     }
 
-    fn add_mechanical(&mut self, served: LoadCosts, order: QueuePolicy) -> DeviceParts {
+    fn add_mechanical(&mut self, costs: LoadCosts, order: QueuePolicy) -> DeviceParts {
         let index = self.add_center(1.0, 1.0);
         let center = &mut self.network.centers[index];
-        center.costs = served;
+        center.costs = costs;
         center.reorders = order == QueuePolicy::ShortestPositioning;
         DeviceParts::Mechanical(index)
     }
@@ -292,8 +297,8 @@ impl NetworkAppender<'_> {
             self.network.centers[buckets[1 - tighter]].window_s = Some(f64::INFINITY);
         }
         let slots = f64::from(spec.slots.min(demand.placed.depth).max(1));
-        let tight = demand.max_concurrent > slots && latency / slots > 0.7 * tightest;
-        let slots = tight.then(|| self.add_center(1.0, slots));
+        let are_slots_scarce = demand.max_concurrent > slots && latency / slots > 0.7 * tightest;
+        let slots = are_slots_scarce.then(|| self.add_center(1.0, slots));
         DeviceParts::Volume { spec: Arc::clone(spec), buckets: [reads, writes], slots }
     }
 
@@ -307,7 +312,7 @@ impl NetworkAppender<'_> {
         let channel = self.add_center(f64::from(spec.channels), 1.0);
         let planes = if spec.independent_planes { f64::from(spec.planes) } else { 1.0 };
         let dies = self.add_center(all_dies * planes, 1.0);
-        let behind = self.add_center(1.0, 1.0);
+        let programs = self.add_center(1.0, 1.0);
         let (mut units, mut writes) = (0.0, 0.0);
         for (blocks, _, share) in demand.sizes.iter().filter(|(_, write, _)| *write) {
             units += share * (blocks * BLOCK_BYTES as f64 / f64::from(spec.unit_bytes)).ceil().max(1.0);
@@ -316,12 +321,12 @@ impl NetworkAppender<'_> {
         let units = if writes > 0.0 { units / writes } else { 0.0 };
         // per program: the page of each plane, the data that garbage collection moves, its part of an erase
         let group = f64::from(spec.page_bytes / spec.unit_bytes * spec.planes);
-        let (moved, reading) = if demand.placed.write_share > 0.0 { model.gc_ratios() } else { (0.0, 0.0) };
+        let (moved, read) = if demand.placed.write_share > 0.0 { model.gc_ratios() } else { (0.0, 0.0) };
         let program = spec.program_ns as f64 * SECONDS_PER_NS;
         let erase = spec.erase_ns as f64 * SECONDS_PER_NS / f64::from(spec.pages_per_block);
-        let each = (program + erase) * (1.0 + moved) + moved * reading * spec.read_ns as f64 * SECONDS_PER_NS;
-        self.network.centers[behind].background_write_s = units / group * each / all_dies;
+        let work_s = (program + erase) * (1.0 + moved) + moved * read * spec.read_ns as f64 * SECONDS_PER_NS;
+        self.network.centers[programs].background_write_s = units / group * work_s / all_dies;
         let links = [read_link, write_link];
-        DeviceParts::Flash(FlashParts { model: Arc::clone(model), processor, links, channel, dies, programs: behind })
+        DeviceParts::Flash(FlashParts { model: Arc::clone(model), processor, links, channel, dies, programs })
     }
 }

@@ -20,7 +20,7 @@ pub(super) enum ServiceDemand {
     ByDepth,
     /// A fixed time, s, with its variance, s².
     Fixed(f64, f64),
-    /// A time, s, in time slices of at most [`QUANTUM_S`]: after each, all others have theirs.
+    /// A time, s, in time slices of at most [`QUANTUM_S`]: after each slice, all others get one.
     InTurns(f64),
 }
 
@@ -42,20 +42,22 @@ impl ServiceDemand {
 pub(super) struct Visit {
     pub center: usize,
     pub work: ServiceDemand,
-    /// Number of members in parallel; the time of one of them is seen.
+    /// Number of members that are visited in parallel; only the time of one of them delays the I/O.
     pub times: f64,
 }
 
-/// I/Os sent at the same time, each to another member; all are waited for. A single I/O is a fork of one.
+/// I/Os sent at the same time, each to another member; the step ends with the last of them. A single I/O is a fork of
+/// one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ForkStep {
     pub ios: f64,
     pub kind: IoKind,
     /// The visits of each I/O.
     pub visits: Vec<Visit>,
-    /// Ends before the request begins: a user's own work, which is not part of the response.
+    /// True for a user's own work before the request begins, which is not part of the response.
     pub is_before: bool,
-    /// Time that each spends outside of centers, s, and its variance, s².
+    /// Time that each I/O spends outside of centers, s.
     pub delay_s: f64,
+    /// Variance of that time, s².
     pub delay_variance_s2: f64,
 }

@@ -61,7 +61,7 @@ fn table_position(waiting: f64) -> (usize, f64) {
     (low, power - low as f64)
 }
 
-/// Distribution of the queue depth at which a device starts its next I/O: depths, each with its share.
+/// Distribution of the queue depth at which a device starts its next I/O: shares, each with its depth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Depths([(f64, f64); 3]);
 
@@ -100,11 +100,11 @@ impl Depths {
     /// Returns the depths as seen by arrivals at a busy device: each weighted with the I/Os that wait there.
     pub fn weighted_by_depth(&self) -> Depths {
         let [_, low, high] = self.0;
-        let all = low.0 * low.1 + high.0 * high.1;
-        if all <= 0.0 {
+        let mean = low.0 * low.1 + high.0 * high.1;
+        if mean <= 0.0 {
             return *self;
         }
-        Depths([(0.0, 1.0), (low.0 * low.1 / all, low.1), (high.0 * high.1 / all, high.1)])
+        Depths([(0.0, 1.0), (low.0 * low.1 / mean, low.1), (high.0 * high.1 / mean, high.1)])
     }
 
     /// Returns the mean cost.

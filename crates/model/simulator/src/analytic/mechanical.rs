@@ -1,9 +1,9 @@
 //! A mechanical drive under random requests: its service time by queue depth, in closed form.
 //!
-//! Arm: the distribution of the share of the stroke that it crosses depends on the scheduling policy and the queue
-//! depth, not on the drive; it is tabulated in `travel.csv`. Weighted with the drive's own times by distance it gives
-//! the mean and the second moment. Rotation takes half a turn on average, with a variance of a twelfth of its square.
-//! Shortest positioning is the minimum of independent times of arm and rotation.
+//! Arm: the distribution of seek distances, as shares of the stroke, depends on the scheduling policy and the queue
+//! depth, not on the drive; it is tabulated in `travel.csv`. The drive's seek times at these distances, weighted with
+//! it, give the mean and the second moment. Rotation takes half a revolution on average, with a variance of a twelfth
+//! of a revolution squared. Shortest positioning is the minimum of independent times of arm and rotation.
 
 use std::sync::{Arc, LazyLock};
 
@@ -62,7 +62,7 @@ pub struct DriveDemand {
     pub write_share: f64,
     /// Scheduling policy.
     pub order: QueuePolicy,
-    /// Number of requests that it sees at a time.
+    /// Number of requests that the drive may hold and choose from.
     pub depth: u32,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct PlacedDemand {
     pub write_share: f64,
     pub order: QueuePolicy,
     pub depth: u32,
-    /// From the first block used to the last; only two quantiles for uniform positions.
+    /// Blocks in ascending order, from the first block used to the last; only two for uniform positions.
     pub quantiles: Vec<u64>,
 }
 
@@ -89,17 +89,18 @@ impl From<&DriveDemand> for PlacedDemand {
 pub(super) struct CostCache(Vec<(Arc<Model>, PlacedDemand, LoadCosts)>);
 
 /// Largest number of costs kept.
-const MAX_REMEMBERED: usize = 64;
+const MAX_CACHED_COSTS: usize = 64;
 
 impl CostCache {
     /// Returns the costs of requests to a drive.
     pub fn drive_costs(&mut self, model: &Arc<Model>, demand: &PlacedDemand) -> LoadCosts {
-        let same = |known: &&(Arc<Model>, PlacedDemand, LoadCosts)| Arc::ptr_eq(&known.0, model) && known.1 == *demand;
-        if let Some((_, _, costs)) = self.0.iter().find(same) {
+        let is_same =
+            |known: &&(Arc<Model>, PlacedDemand, LoadCosts)| Arc::ptr_eq(&known.0, model) && known.1 == *demand;
+        if let Some((_, _, costs)) = self.0.iter().find(is_same) {
             return costs.clone();
         }
         let costs = placed_costs(model, demand);
-        if self.0.len() == MAX_REMEMBERED {
+        if self.0.len() == MAX_CACHED_COSTS {
             self.0.remove(0);
         }
         self.0.push((Arc::clone(model), demand.clone(), costs.clone()));
@@ -133,7 +134,7 @@ pub(super) fn placed_costs(model: &Model, demand: &PlacedDemand) -> LoadCosts {
     let mut costs = LoadCosts::default();
     let max_power = f64::from(demand.depth.max(1)).log2();
     for depth in 0..DEPTHS {
-        // deeper queues than the drive sees bring no further gain
+        // the drive gains nothing from queues deeper than it can see
         let power = max_power.min(depth as f64);
         costs.read[depth] = fixed.read_cost(interpolate_moments(&reads, power));
         costs.write[depth] = fixed.write_cost(interpolate_moments(&writes, power));
@@ -197,21 +198,21 @@ impl FixedTimes {
         let turn = model.revolution_s();
         // for a rewrite, the block passes the head again a revolution after it was read
         let round = ((command + tail + span) / turn).ceil().max(1.0) * turn - tail + ending;
-        let again =
+        let rewrite =
             IoCost { hold_s: round, after_s: early.map_or(0.0, |seen| (round - seen).max(0.0)), variance_s2: 0.0 };
         // the drive has its data in time, or begins later; a revolution is lost where the scheduling policy assumed a
         // shorter command
         let reserve = if overheads.early_disconnect.is_some() { demand.blocks.min(10.0) } else { 1.0 };
         let data = (demand.blocks * writing + prepare - media.transfer_s).max(reserve * writing + prepare);
-        let reckoned = after(overheads.write_miss);
+        let assumed_command_s = after(overheads.write_miss);
         FixedTimes {
             revolution_s: turn,
             read_s: after(overheads.read_miss) + passing + tail,
             write_s: command + media.write_settle_s + span + media.crossing_s[1] + ending,
             min_write_start_s: data - media.write_settle_s,
-            command_delay_s: (command - reckoned).max(0.0) * demand.write_share,
+            command_delay_s: (command - assumed_command_s).max(0.0) * demand.write_share,
             acknowledged_s: early,
-            rewrite: again,
+            rewrite,
         }
     }
 
@@ -264,12 +265,12 @@ impl MediaTimes {
 
 /// Returns the block below which a share of the requests lies. The policy picks among the waiting requests by rank,
 /// wherever they are: for non-uniform positions, distances that are shares of the stroke become shares of the requests.
-fn block_at_share(demand: &PlacedDemand, place: f64) -> u64 {
+fn block_at_share(demand: &PlacedDemand, share: f64) -> u64 {
     let known = &demand.quantiles;
     debug_assert!(known.len() >= 2 && known.is_sorted(), "quantiles ascend from the first block to the last");
-    let place = place.clamp(0.0, 1.0) * (known.len() - 1) as f64;
-    let low = (place as usize).min(known.len() - 2);
-    let between = (known[low + 1] - known[low]) as f64 * (place - low as f64);
+    let position = share.clamp(0.0, 1.0) * (known.len() - 1) as f64;
+    let low = (position as usize).min(known.len() - 2);
+    let between = (known[low + 1] - known[low]) as f64 * (position - low as f64);
     (known[low] + between as u64).min(known[known.len() - 1].saturating_sub(1))
 }
 
@@ -289,17 +290,17 @@ impl ArmTimes<'_> {
         let geometry = model.geometry();
         let mut times = [0.0; TRAVEL_NODES];
         for (node, time) in times.iter_mut().enumerate() {
-            let way = (node as f64 / (TRAVEL_NODES - 1) as f64).powi(2);
+            let distance = (node as f64 / (TRAVEL_NODES - 1) as f64).powi(2);
             for start in 0..starts {
-                let from = (1.0 - way) * (f64::from(start) + 0.5) / f64::from(starts);
-                let places = [from, from + way].map(|place| geometry.locate_block(block_at_share(demand, place)));
-                *time += model.travel_time_s(&places[0], &places[1], false).max(min_travel_s) / f64::from(starts);
+                let from = (1.0 - distance) * (f64::from(start) + 0.5) / f64::from(starts);
+                let ends = [from, from + distance].map(|share| geometry.locate_block(block_at_share(demand, share)));
+                *time += model.travel_time_s(&ends[0], &ends[1], false).max(min_travel_s) / f64::from(starts);
             }
         }
         ArmTimes { model, revolution_s: model.revolution_s(), min_travel_s, travel_s: times }
     }
 
-    /// Moments of arm and rotation of the next request, by depth.
+    /// Moments of the time that arm and rotation need for the next request, by depth.
     fn positioning_moments(&self, demand: &PlacedDemand, late: f64) -> [Moments; DEPTHS] {
         if let PositioningModel::Constant(time) = self.model.positioning_model() {
             return [Moments { mean: time as f64 * 1e-9, variance: 0.0 }; DEPTHS];
@@ -355,7 +356,7 @@ impl ArmTimes<'_> {
         longest: f64,
         sums: &mut [ArmSums; 2 * DEPTHS - 1],
     ) {
-        const WAYS: usize = 10;
+        const DISTANCES: usize = 10;
         const STEPS: usize = 48;
         let geometry = self.model.geometry();
         let from = geometry.locate_block(block_at_share(demand, place));
@@ -363,9 +364,9 @@ impl ArmTimes<'_> {
         // probability that a request is not reached by the middle of each step, and that its seek ends in it
         let (mut later, mut arrives) = ([0.0; STEPS], [0.0; STEPS]);
         for side in [-place, 1.0 - place] {
-            for way in 0..WAYS {
-                let root = (way as f64 + 0.5) / WAYS as f64;
-                let weight = 2.0 * root / WAYS as f64 * side.abs();
+            for distance in 0..DISTANCES {
+                let root = (distance as f64 + 0.5) / DISTANCES as f64;
+                let weight = 2.0 * root / DISTANCES as f64 * side.abs();
                 let to = geometry.locate_block(block_at_share(demand, place + side * root * root));
                 let travel = self.model.travel_time_s(&from, &to, false).max(self.min_travel_s);
                 arrives[((travel / step) as usize).min(STEPS - 1)] += weight;

@@ -15,8 +15,9 @@ use super::network::{
 pub(super) struct LoadChain {
     /// Users; 0 for random arrivals.
     pub users: f64,
-    /// Mean time between requests of a user, s, and its squared coefficient of variation.
+    /// Mean think time of a user, s.
     pub think_s: f64,
+    /// Squared coefficient of variation of the think time.
     pub think_cv2: f64,
     /// Random arrivals, requests per second.
     pub arrivals_per_s: f64,
@@ -46,8 +47,9 @@ pub(super) struct MixedState {
     pub centers: Vec<CenterState>,
 }
 
-/// Largest number of rounds, and the relative change at which the iteration stops.
+/// Largest number of rounds.
 const MAX_ROUNDS: usize = 400;
+/// Relative change below which the iteration stops.
 const CONVERGED_CHANGE: f64 = 1e-5;
 /// Relative change of a full step that still counts as converged.
 const ACCEPTED_CHANGE: f64 = 0.01;
@@ -66,7 +68,7 @@ struct FixedPoint<'a> {
     /// By chain: total wait of a request at buckets, s, and its variance.
     bucket_waits: Vec<(f64, f64)>,
     /// Extra wait of writes at each center where background work cannot keep up, s.
-    held_s: Vec<f64>,
+    write_delays_s: Vec<f64>,
 }
 
 impl AnalyticNetwork {
@@ -84,7 +86,7 @@ impl AnalyticNetwork {
             queues: vec![vec![0.0; self.centers.len()]; chains.len()],
             bucket_rounds: vec![None; self.centers.len()],
             bucket_waits: vec![(0.0, 0.0); chains.len()],
-            held_s: vec![0.0; self.centers.len()],
+            write_delays_s: vec![0.0; self.centers.len()],
         };
         for (state, chain) in iteration.state.chains.iter_mut().zip(chains) {
             state.throughput = if chain.users > 0.0 { 1e-3 * chain.users } else { chain.arrivals_per_s };
@@ -92,12 +94,12 @@ impl AnalyticNetwork {
         iteration.start_without_queues();
         let (mut weight, mut last) = (1.0f64, f64::INFINITY);
         for round in 0..MAX_ROUNDS {
-            let moved = iteration.run_round(weight)?;
-            iteration.state.has_converged = moved < ACCEPTED_CHANGE;
+            let change = iteration.run_round(weight)?;
+            iteration.state.has_converged = change < ACCEPTED_CHANGE;
             // grows the step while the iteration approaches the fixed point
-            weight = if moved < 0.7 * last { (weight * 1.5).min(1.0) } else { (weight * 0.7).max(0.03) };
-            last = moved;
-            if moved < CONVERGED_CHANGE && round > 3 {
+            weight = if change < 0.7 * last { (weight * 1.5).min(1.0) } else { (weight * 0.7).max(0.03) };
+            last = change;
+            if change < CONVERGED_CHANGE && round > 3 {
                 break;
             }
         }
@@ -109,7 +111,7 @@ impl AnalyticNetwork {
 impl FixedPoint<'_> {
     /// Starts with the throughput of users that meet no queues, as far as the centers allow.
     fn start_without_queues(&mut self) {
-        let nothing = vec![CenterRound::IDLE; self.network.centers.len()];
+        let idle = vec![CenterRound::IDLE; self.network.centers.len()];
         let loads = vec![CenterLoad::default(); self.network.centers.len()];
         for (index, chain) in self.chains.iter().enumerate() {
             if chain.users <= 0.0 {
@@ -119,7 +121,7 @@ impl FixedPoint<'_> {
             for (class, share) in self.network.classes.iter().zip(&self.shares) {
                 for step in class.steps.iter().filter(|_| class.chain == index) {
                     let sum = if step.is_before { &mut before_s } else { &mut response };
-                    *sum += share * self.network.step_response(step, &nothing, &loads);
+                    *sum += share * self.network.step_response(step, &idle, &loads);
                 }
             }
             let throughput = chain.users / (chain.think_s + before_s + response).max(1e-9);
@@ -153,7 +155,7 @@ impl FixedPoint<'_> {
         let random = self.random_share(total);
         let buckets = self.solve_buckets(&loads)?;
         self.bucket_rounds.copy_from_slice(&buckets);
-        let mut moved = 0.0f64;
+        let mut change = 0.0f64;
         let mut busy = vec![0.0; centers];
         for index in 0..self.chains.len() {
             let met: Vec<CenterRound> = (0..centers)
@@ -162,7 +164,7 @@ impl FixedPoint<'_> {
                     None => {
                         let seen = self.state_seen_by_chain(index, center);
                         let mut met = self.network.meet_center(center, random, None, &seen, &now, &loads[center]);
-                        met.wait += self.held_s[center];
+                        met.wait += self.write_delays_s[center];
                         // with at least as many servers as users, no request waits
                         let users = self.chains.iter().map(|c| if c.users > 0.0 { c.users } else { f64::INFINITY });
                         if users.sum::<f64>() <= self.network.centers[center].servers {
@@ -175,7 +177,7 @@ impl FixedPoint<'_> {
             for (busy, met) in busy.iter_mut().zip(&met) {
                 *busy += met.hold * self.state.chains[index].throughput / total;
             }
-            moved = moved.max(self.update_chain(index, &met, &loads, weight));
+            change = change.max(self.update_chain(index, &met, &loads, weight));
         }
         self.hold_writes(total)?;
         for index in 0..centers {
@@ -187,7 +189,7 @@ impl FixedPoint<'_> {
                 return None;
             }
         }
-        Some(moved)
+        Some(change)
     }
 
     /// Part of a center's utilization due to open arrivals.
@@ -208,9 +210,9 @@ impl FixedPoint<'_> {
         if users <= 0.0 {
             return found;
         }
-        let own = self.queues[chain][center] / users;
-        let others = if found.queue > 0.0 { (1.0 - own / found.queue).max(0.0) } else { 1.0 };
-        CenterState { queue: (found.queue - own).max(0.0), busy: found.busy * others }
+        let own_queue = self.queues[chain][center] / users;
+        let others_share = if found.queue > 0.0 { (1.0 - own_queue / found.queue).max(0.0) } else { 1.0 };
+        CenterState { queue: (found.queue - own_queue).max(0.0), busy: found.busy * others_share }
     }
 
     /// Updates a chain's response, throughput and queues; returns the relative change.
@@ -250,7 +252,7 @@ impl FixedPoint<'_> {
             false => chain.arrivals_per_s,
         };
         let next = chain.follows.map_or(next, |(leader, ratio)| ratio * self.state.chains[leader].throughput);
-        let moved = (next / last.throughput - 1.0).abs().max((state.response / last.response - 1.0).abs());
+        let change = (next / last.throughput - 1.0).abs().max((state.response / last.response - 1.0).abs());
         state.throughput = last.throughput.max(1e-300).powf(1.0 - weight) * next.powf(weight);
         for (center, (old, new)) in self.queues[index].iter_mut().zip(queues).enumerate() {
             let new = new * state.throughput / network.centers[center].members;
@@ -259,22 +261,22 @@ impl FixedPoint<'_> {
         let old = &mut self.bucket_waits[index];
         *old = (old.0 + (bucketed.0 - old.0) * weight, old.1 + (bucketed.1 - old.1) * weight);
         self.state.chains[index] = state;
-        moved
+        change
     }
 
     /// Delays writes whose background work cannot keep up. `None` if open arrivals cause it.
     fn hold_writes(&mut self, total: f64) -> Option<()> {
         let users: f64 = self.chains.iter().map(|chain| chain.users).sum();
-        for index in 0..self.held_s.len() {
+        for index in 0..self.write_delays_s.len() {
             let busy = total * self.network.background_work_s(index);
             if busy > 1.0 && (users <= 0.0 || self.open_share(index, total, busy) >= 1.0) {
                 return None;
             }
-            if busy > 1.0 || self.held_s[index] > 0.0 {
+            if busy > 1.0 || self.write_delays_s[index] > 0.0 {
                 // half of Newton's step for users / (cycle + waits)
                 let visits: f64 = self.network.center_visits(index).map(|(class, _, _, ios)| class.share * ios).sum();
                 let step = 0.5 * (busy - 1.0) / busy.max(0.1) * users / (total * visits.max(1e-9));
-                self.held_s[index] = (self.held_s[index] + step).max(0.0);
+                self.write_delays_s[index] = (self.write_delays_s[index] + step).max(0.0);
             }
         }
         Some(())
@@ -283,7 +285,7 @@ impl FixedPoint<'_> {
     /// Returns the waits at token buckets.
     fn solve_buckets(&self, loads: &[CenterLoad]) -> Option<Vec<Option<CenterRound>>> {
         let each = |index: usize| match self.network.centers[index].window_s {
-            // the limit that is not the tighter one
+            // an infinite window marks the looser of two limits, at which no request waits
             Some(window_s) if window_s.is_infinite() => Some(Some(self.unlimited_bucket(index, &loads[index]))),
             Some(window_s) if loads[index].ios > 0.0 => {
                 // with open arrivals only, the result is the same in every round
@@ -319,45 +321,45 @@ impl FixedPoint<'_> {
             visits[class.chain] += share * step.ios / members;
             steps[class.chain] += share;
             match times.iter_mut().find(|(known, _): &&mut (f64, f64)| *known == time) {
-                Some((_, all)) => *all += weight,
+                Some((_, known_weight)) => *known_weight += weight,
                 None => times.push((time, weight)),
             }
         }
-        let (mut open_per_s, mut varies) = (0.0, 0.0);
+        let (mut open_per_s, mut cycle_cv2) = (0.0, 0.0);
         let mut users: Vec<[f64; 4]> = Vec::new();
         for (chain, visits) in visits.iter().enumerate().filter(|(_, visits)| **visits > 0.0) {
             if self.chains[chain].users <= 0.0 {
                 open_per_s += self.state.chains[chain].throughput * visits;
                 continue;
             }
-            let (pause, spread) = self.cycle_outside_buckets(chain);
+            let (pause, cv2) = self.cycle_outside_buckets(chain);
             users.push([self.chains[chain].users, pause, *visits, steps[chain]]);
-            varies = spread;
+            cycle_cv2 = cv2;
         }
-        // users that wait at other members do not arrive here: their number follows from the wait being solved for
+        // users that wait at other members do not arrive at this one: their number depends on the wait that is sought
         let elsewhere = (1.0 - 1.0 / members) * (1.0 - load.all_share);
-        let with = |wait: f64| {
-            let here = |[users, pause, visits, steps]: &[f64; 4]| {
+        let solve_at_wait = |wait: f64| {
+            let users_at_member = |[users, pause, visits, steps]: &[f64; 4]| {
                 let waits = steps * wait;
                 (users * (1.0 - elsewhere * waits / (pause + waits)), pause / visits)
             };
-            let closed: Vec<(f64, f64)> = users.iter().map(here).collect();
+            let closed: Vec<(f64, f64)> = users.iter().map(users_at_member).collect();
             Some((
                 solve_bucket(&BucketDemand { service_times: &times, window_s, open_per_s, closed_users: &closed })?,
                 closed,
             ))
         };
-        let first = with(0.0)?;
+        let first = solve_at_wait(0.0)?;
         let (found, closed) = match elsewhere > 0.0 && !users.is_empty() {
-            true => find_consistent_wait(first, with)?,
+            true => find_consistent_wait(first, solve_at_wait)?,
             false => first,
         };
         let (wait, variance) = match (&closed[..], open_per_s <= 0.0) {
             ([(users, pause)], true) => {
                 // users with constant cycles run in lockstep
-                let random = 1.0 - (1.0 - varies) * if members > 1.0 { load.all_share } else { 1.0 };
-                let in_step = (users * hold - pause).max(0.0);
-                (random * found.wait_s + (1.0 - random) * in_step, random * found.wait_variance_s2)
+                let random = 1.0 - (1.0 - cycle_cv2) * if members > 1.0 { load.all_share } else { 1.0 };
+                let lockstep_wait_s = (users * hold - pause).max(0.0);
+                (random * found.wait_s + (1.0 - random) * lockstep_wait_s, random * found.wait_variance_s2)
             }
             _ => (found.wait_s, found.wait_variance_s2),
         };
@@ -393,13 +395,13 @@ impl FixedPoint<'_> {
 /// Result of a bucket for a number of users.
 type BucketRound = (BucketBacklog, Vec<(f64, f64)>);
 
-/// Finds the wait that is consistent with itself, by false position with the Illinois rule.
-fn find_consistent_wait(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
+/// Finds the wait that the bucket has if the users wait that long, by false position with the Illinois rule.
+fn find_consistent_wait(first: BucketRound, solve_at_wait: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
     let wait = first.0.wait_s;
     let ((mut low, mut over), (mut high, mut under), mut found) = ((0.0, wait), (wait, f64::NAN), first);
     for _ in 0..24 {
         let wait_s = if under.is_nan() { high } else { low + (high - low) * over / (over - under) };
-        found = with(wait_s)?;
+        found = solve_at_wait(wait_s)?;
         let miss = found.0.wait_s - wait_s;
         if miss.abs() <= 1e-7 * wait_s || wait_s < 1e-12 {
             break;

@@ -29,7 +29,7 @@ use mixed::LoadChain;
 /// Parts of a system that the analysis does not cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsolvedPart {
-    /// A cache whose hit share is unknown: two in a row, read-ahead, space reserved for writes.
+    /// A cache whose hit share is unknown: a cache before another, read-ahead, space reserved for writes.
     Cache,
     /// Requests of several sizes or areas in one cache.
     CacheMix,
@@ -67,14 +67,14 @@ pub enum UnsolvedPart {
     Split,
     /// A channel that several drives share and hold for whole requests.
     Channel,
-    /// Scheduled changes during the run.
+    /// Changes scheduled during the run.
     Event,
-    /// The fixed point of several loads was not found.
+    /// Several loads whose fixed point was not found.
     Unsettled,
 }
 
 impl UnsolvedPart {
-    /// Returns its description for people.
+    /// Returns a description that an error message shows.
     pub fn name(self) -> &'static str {
         match self {
             UnsolvedPart::Cache => "a cache that is not simply one of the least recently used",
@@ -189,10 +189,10 @@ impl SystemSolution {
             }
         }
         let mean = |index: usize| if shares[index] > 0.0 { sums[index] / shares[index] } else { f64::NAN };
-        let all: f64 = workloads.iter().map(|workload| workload.throughput_per_s * workload.response_s).sum();
+        let response_sum: f64 = workloads.iter().map(|workload| workload.throughput_per_s * workload.response_s).sum();
         SystemSolution {
             throughput_per_s,
-            response_s: all / throughput_per_s,
+            response_s: response_sum / throughput_per_s,
             read_response_s: mean(0),
             write_response_s: mean(1),
             workloads,
@@ -203,7 +203,7 @@ impl SystemSolution {
 
 /// Solves a system for random requests.
 ///
-/// If volumes have burst credits, it answers for the measured time, starting with full buckets like the simulation.
+/// If volumes have burst credits, the result is for the measured time, starting with full buckets like the simulation.
 ///
 /// # Errors
 /// An error names the part that cannot be solved.
@@ -226,7 +226,7 @@ fn check_solvable(system: &System) -> Result<(), UnsolvedReason> {
             (controller.max_outstanding.is_some(), UnsolvedPart::Gate),
             (controller.transfer_blocks.is_some(), UnsolvedPart::Split),
         ];
-        if let Some((_, part)) = parts.into_iter().find(|(there, _)| *there) {
+        if let Some((_, part)) = parts.into_iter().find(|(is_present, _)| *is_present) {
             return refuse(&controller.name, part);
         }
     }
@@ -240,7 +240,7 @@ fn check_solvable(system: &System) -> Result<(), UnsolvedReason> {
     Ok(())
 }
 
-/// From this limit of outstanding operations on, no queue in a steady state comes near it.
+/// A limit of operations in flight that is at least this high counts as none: no queue in a steady state comes near it.
 const MIN_UNLIMITED_OUTSTANDING: u32 = 1000;
 
 /// Returns a workload's demand.
@@ -282,25 +282,25 @@ fn load_chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
     }
 }
 
-/// Mean pause before a request that uses no solved part, s: for the user it is think time.
+/// Mean pause before a request, s. It uses no part of the system, so it counts as think time.
 fn mean_pause_s(classes: &[OperationClass]) -> f64 {
     let class_pause =
         |class: &OperationClass| class.transfers.iter().map(|transfer| transfer.pause.mean_s()).sum::<f64>();
-    let all: f64 = classes.iter().map(|class| class.weight).sum();
+    let weight_sum: f64 = classes.iter().map(|class| class.weight).sum();
     let sum: f64 = classes.iter().map(|class| class.weight * class_pause(class)).sum();
-    if all > 0.0 { sum / all } else { 0.0 }
+    if weight_sum > 0.0 { sum / weight_sum } else { 0.0 }
 }
 
 /// Returns the operation classes of a workload.
 fn operation_classes(workload: &Workload) -> Result<&[OperationClass], UnsolvedReason> {
-    let other = |load| Err(UnsolvedReason::Load { of: workload.name.clone(), load });
+    let refuse = |load| Err(UnsolvedReason::Load { of: workload.name.clone(), load });
     match &workload.load {
         LoadSpec::Closed(spec) => Ok(&spec.classes),
         LoadSpec::Open(spec) => Ok(&spec.classes),
-        LoadSpec::Netbench(_) => other("NetBench's mix"),
-        LoadSpec::Scan(_) => other("a scan"),
-        LoadSpec::Oltp(_) => other("transactions"),
-        LoadSpec::Sort(_) => other("an external sort"),
-        LoadSpec::Trace(_) => other("a trace"),
+        LoadSpec::Netbench(_) => refuse("NetBench's mix"),
+        LoadSpec::Scan(_) => refuse("a scan"),
+        LoadSpec::Oltp(_) => refuse("transactions"),
+        LoadSpec::Sort(_) => refuse("an external sort"),
+        LoadSpec::Trace(_) => refuse("a trace"),
     }
 }

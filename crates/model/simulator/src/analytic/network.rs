@@ -1,8 +1,8 @@
 //! Mean value analysis of a network of devices and stations, with requests that fork and join.
 //!
-//! The frame is Reiser and Lavenberg's: an arriving request sees the center in the state with one user fewer, so the
+//! The method is Reiser and Lavenberg's: an arriving request sees the center in the state with one user fewer, so the
 //! network is solved for one user, two and so on. `docs/analytic.md` describes the extensions and the reasons for them;
-//! their constants were fitted on simulations of systems that are not in the grid.
+//! their constants were fitted to simulations of systems that the accuracy grid does not contain.
 
 pub(super) use super::fork_step::{ForkStep, IoKind, ServiceDemand, Visit};
 use super::io_costs::{Depths, IoCost, LoadCosts};
@@ -30,7 +30,7 @@ pub(super) struct NetworkCenter {
     pub group: f64,
     /// Number of copies that serve reads in turn; 1 if they do not.
     pub in_turn: f64,
-    /// Members reorder their queues independently.
+    /// True if members reorder their queues independently.
     pub reorders: bool,
     /// Costs of I/Os by depth.
     pub costs: LoadCosts,
@@ -61,14 +61,14 @@ pub(super) struct NetworkState {
     pub response: f64,
     /// Time of users before their requests, waits for processors included, s.
     pub before_s: f64,
-    /// Of reads and of writes.
+    /// Mean response times of reads and of writes, s.
     pub responses: [f64; 2],
     pub centers: Vec<CenterState>,
-    /// By class: share, write, mean and variance of its response; set at the end only.
+    /// By class; set at the end only.
     pub kinds: Vec<ClassResponse>,
 }
 
-/// Share, write, mean and variance of the responses of a class.
+/// Responses of a class: its share of the requests, true for writes, mean response, s, and variance, s².
 pub(super) type ClassResponse = (f64, bool, f64, f64);
 
 /// Sums over the I/Os of a request at a center.
@@ -83,13 +83,13 @@ pub(super) struct CenterLoad {
     in_turn_discount: f64,
     /// Degree to which members are used in turn instead of at random.
     in_turn_share: f64,
-    /// Some of its work continues in the background.
+    /// True if some of its work continues in the background.
     has_background: bool,
     /// Share of its I/Os that continue after their acknowledgement.
     pub early_share: f64,
-    /// Some of its work depends on the queue depth.
+    /// True if some of its work depends on the queue depth.
     pub by_depth: bool,
-    /// Some of its work is time-sliced.
+    /// True if some of its work is time-sliced.
     pub in_turns: bool,
 }
 
@@ -150,16 +150,16 @@ impl NetworkCenter {
     }
 
     pub(super) fn io_cost(&self, work: ServiceDemand, kind: IoKind, depths: &Depths, undisturbed: f64) -> IoCost {
-        let served = &self.costs;
+        let costs = &self.costs;
         match (work, kind) {
             (ServiceDemand::Fixed(hold_s, variance_s2), _) => IoCost { hold_s, after_s: 0.0, variance_s2 },
             (ServiceDemand::InTurns(hold_s), _) => IoCost { hold_s, after_s: 0.0, variance_s2: hold_s * hold_s },
-            (_, IoKind::Read) => depths.mean_cost(&served.read),
-            (_, IoKind::Write) => depths.mean_cost(&served.write),
+            (_, IoKind::Read) => depths.mean_cost(&costs.read),
+            (_, IoKind::Write) => depths.mean_cost(&costs.write),
             (_, IoKind::Rewrite) => {
                 // one of two members waits for the other, and then writes later
-                let far = depths.mean_cost(&served.write);
-                let (now, late) = (served.rewrite, served.late_rewrite);
+                let far = depths.mean_cost(&costs.write);
+                let (now, late) = (costs.rewrite, costs.late_rewrite);
                 let mix =
                     |now: f64, late: f64, far: f64| undisturbed * (0.5 * now + 0.5 * late) + (1.0 - undisturbed) * far;
                 IoCost {
@@ -195,9 +195,9 @@ impl AnalyticNetwork {
             load.common_share += common;
             load.all_share += common * step.ios / center.members;
             if work == ServiceDemand::ByDepth {
-                let served = &center.costs;
+                let costs = &center.costs;
                 load.by_depth = true;
-                let is_early = step.kind != IoKind::Read && served.write[0].after_s + served.rewrite.after_s > 0.0;
+                let is_early = step.kind != IoKind::Read && costs.write[0].after_s + costs.rewrite.after_s > 0.0;
                 load.has_background |= is_early;
                 load.early_share += if is_early { ios } else { 0.0 };
             }
@@ -235,10 +235,10 @@ impl AnalyticNetwork {
         if work > 0.0 { 1.0 / work } else { f64::INFINITY }
     }
 
-    /// Solves for closed users with a think time. Beyond [`EACH`] users it skips numbers of users and interpolates
-    /// linearly.
+    /// Solves for closed users with a think time. Up to 16 users are added one by one, further ones in larger steps,
+    /// within which the state that an arrival sees is interpolated linearly.
     pub fn solve_closed(&self, users: f64, think_s: f64) -> NetworkState {
-        const EACH: f64 = 16.0;
+        const MAX_SINGLE_STEPS: f64 = 16.0;
         const STEPS: f64 = 7.0;
         let loads: Vec<CenterLoad> = (0..self.centers.len()).map(|center| self.center_load(center)).collect();
         let mut state =
@@ -247,14 +247,14 @@ impl AnalyticNetwork {
         let mut present = 0.0;
         let mut found = state.centers.clone();
         while present < users {
-            let step = if present < EACH { 1.0 } else { (present / STEPS).floor().max(1.0) };
+            let step = if present < MAX_SINGLE_STEPS { 1.0 } else { (present / STEPS).floor().max(1.0) };
             let next = (present + step).min(users);
             let share = (next - present - 1.0) / (next - present).max(1.0);
             let before = state.centers.clone();
             state.throughput = state.throughput.max(1e-9);
-            let behind = loads.iter().any(|load| load.has_background);
-            let after = behind || loads.iter().any(|load| load.all_share > 0.99);
-            let rounds = if share > 0.0 || after { 6 } else { 2 };
+            let has_background = loads.iter().any(|load| load.has_background);
+            let converges_slowly = has_background || loads.iter().any(|load| load.all_share > 0.99);
+            let rounds = if share > 0.0 || converges_slowly { 6 } else { 2 };
             for _ in 0..rounds {
                 let seen: Vec<CenterState> = before
                     .iter()
@@ -267,7 +267,7 @@ impl AnalyticNetwork {
                 let last = state.throughput;
                 state = self.run_round(next, think_s, &seen, &state, &loads, max_throughput);
                 found = seen;
-                if behind && last > 1e-9 {
+                if has_background && last > 1e-9 {
                     // a higher throughput leaves more background work, which lowers it: the geometric mean converges
                     state.throughput = (state.throughput * last).sqrt();
                 }
@@ -293,7 +293,7 @@ impl AnalyticNetwork {
         self.class_responses(&met, loads)
     }
 
-    /// The same, from the state met at the centers.
+    /// Mean and variance of the responses of each class, given the state met at the centers.
     pub(super) fn class_responses(&self, met: &[CenterRound], loads: &[CenterLoad]) -> Vec<ClassResponse> {
         let class = |class: &NetworkClass| {
             let steps = class.steps.iter().filter(|step| !step.is_before);
@@ -376,7 +376,7 @@ impl AnalyticNetwork {
         }
         // a rewrite is undisturbed if no other request arrived in between
         let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
-        // background work is in every request's way
+        // background work delays every request
         let queue = seen.queue
             + if load.has_background { self.background_queue(index, seen, now.throughput, undisturbed) } else { 0.0 };
         let finite = (center.members - 1.0) / (center.members + 1.0);
@@ -387,15 +387,15 @@ impl AnalyticNetwork {
         };
         let CenterService { hold_s: hold, cv2, slot_s: slot } =
             self.center_service(index, load, &depths, &depths.weighted_by_depth(), undisturbed);
-        let rest = residual_service(cv2, at_random, load.all_share);
+        let residual = residual_service(cv2, at_random, load.all_share);
         let busy = seen.busy.min(queue);
-        let side = center.servers.max(1.0);
-        let ahead = center.ios_ahead(load, queue, busy, rest, seen.busy);
+        let servers = center.servers.max(1.0);
+        let ahead = center.ios_ahead(load, queue, busy, residual, seen.busy);
         let far = if load.by_depth { depths.mean_cost(&center.costs.write).hold_s } else { 0.0 };
-        let in_step = load.all_share > 0.99 && cv2 < 0.01 && side <= 1.0;
+        let in_lockstep = load.all_share > 0.99 && cv2 < 0.01 && servers <= 1.0;
         let max_wait =
-            users.filter(|_| in_step).map_or(f64::INFINITY, |users| max_lockstep_wait(now, index, users, hold));
-        let wait = if is_wait_free(users, side) { 0.0 } else { (ahead * slot).min(max_wait) };
+            users.filter(|_| in_lockstep).map_or(f64::INFINITY, |users| max_lockstep_wait(now, index, users, hold));
+        let wait = if is_wait_free(users, servers) { 0.0 } else { (ahead * slot).min(max_wait) };
         CenterRound {
             depths,
             undisturbed,
@@ -404,7 +404,7 @@ impl AnalyticNetwork {
             wait,
             wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { wait },
             uncommon_share: 0.0,
-            wait_variance: wait_variance(side, wait, slot, spread * (2.0 + cv2) / 3.0),
+            wait_variance: wait_variance(servers, wait, slot, spread * (2.0 + cv2) / 3.0),
             hold,
         }
     }
@@ -432,7 +432,7 @@ impl AnalyticNetwork {
             turn_s2 += weight * cost.hold_s * cost.hold_s / work.turn_count();
         }
         if load.in_turns {
-            // jobs that are met stay as long as they take, and each has one time slice before one's own
+            // a new job finds others that stay for all of their work, and each gets one time slice before the new one
             return CenterService { hold_s, cv2: 1.0, slot_s: turn_s2 / hold_s };
         }
         let cv2 = if hold_s > 0.0 { (square / (hold_s * hold_s) - 1.0).max(0.0) } else { 0.0 };
@@ -454,32 +454,33 @@ impl AnalyticNetwork {
         self.step_moments(step, met, loads).0
     }
 
-    /// The same, and its variance, s².
+    /// Response of a step, s, and its variance, s².
     pub(super) fn step_moments(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> (f64, f64) {
-        let (mut response, mut variance, mut all) = (step.delay_s, step.delay_variance_s2, step.delay_variance_s2);
+        let (mut response, mut variance) = (step.delay_s, step.delay_variance_s2);
+        let mut io_variance = step.delay_variance_s2;
         for visit in &step.visits {
             let (center, met, load) = (&self.centers[visit.center], &met[visit.center], &loads[visit.center]);
             let cost = center.io_cost(visit.work, step.kind, &met.depths, met.undisturbed);
-            let again = step.kind == IoKind::Rewrite && visit.work == ServiceDemand::ByDepth;
-            let own = if again {
+            let is_rewrite = step.kind == IoKind::Rewrite && visit.work == ServiceDemand::ByDepth;
+            let service_s = if is_rewrite {
                 // undisturbed, all members finish at the same time, a revolution after the last read
                 let at_once = center.costs.rewrite.response_s();
                 met.undisturbed * at_once + (1.0 - met.undisturbed) * cost.response_s()
             } else {
                 cost.response_s()
             };
-            response += own + if again { met.wait_again } else { met.wait * visit.work.turn_count() };
-            all += cost.variance_s2 + met.wait_variance;
+            response += service_s + if is_rewrite { met.wait_again } else { met.wait * visit.work.turn_count() };
+            io_variance += cost.variance_s2 + met.wait_variance;
             if step.ios > 1.0 {
                 variance += center.fork_variance(visit.work, step.kind, &cost, met, load);
             }
         }
         // for uniformly distributed times, the last of k is (k - 1) / (k + 1) sqrt(3) deviations later than the mean
         let later = (step.ios - 1.0).max(0.0) / (step.ios + 1.0) * 3f64.sqrt() * variance.sqrt();
-        // and has a variance of 12 k / ((k + 1)² (k + 2)) of theirs
+        // and its variance is 12 k / ((k + 1)² (k + 2)) of that of a single one
         let k = step.ios.max(1.0);
         let apart = variance * 12.0 * k / ((k + 1.0).powi(2) * (k + 2.0));
-        let spread = if k > 1.0 { apart + (all - variance).max(0.0) } else { all };
+        let spread = if k > 1.0 { apart + (io_variance - variance).max(0.0) } else { io_variance };
         (response + later, spread)
     }
 }
@@ -490,16 +491,16 @@ pub(super) fn random_arrival_share(think_s: f64, response: f64) -> f64 {
 }
 
 impl NetworkCenter {
-    /// Number of I/Os that are served before a new one: of the `queue`, `busy` are in service, with the share `rest` of
-    /// their service left.
-    pub(super) fn ios_ahead(&self, load: &CenterLoad, queue: f64, busy: f64, rest: f64, servers_busy: f64) -> f64 {
-        let ahead = (queue - busy) + busy * rest;
+    /// Number of I/Os that are served before a new one: of the `queue`, `busy` are in service, with the share
+    /// `residual` of their service left.
+    pub(super) fn ios_ahead(&self, load: &CenterLoad, queue: f64, busy: f64, residual: f64, servers_busy: f64) -> f64 {
+        let ahead = (queue - busy) + busy * residual;
         let even = (queue - load.in_turn_discount) / 2.0;
         let turned = (even + (even * even + IN_TURN_WAIT_SQUARED).sqrt()).min(queue);
         let ahead = ahead.min(turned * (load.in_turn_share + (1.0 - load.in_turn_share) * ahead / queue.max(1e-9)));
         // I/Os that other servers serve cause no wait
-        let side = self.servers.max(1.0);
-        if side > 1.0 { (ahead - (side - 1.0) * servers_busy).max(0.0) / side } else { ahead }
+        let servers = self.servers.max(1.0);
+        if servers > 1.0 { (ahead - (servers - 1.0) * servers_busy).max(0.0) / servers } else { ahead }
     }
 
     /// Variance among the members of a fork of the time that an I/O spends at this center.
@@ -524,7 +525,7 @@ impl NetworkCenter {
             let apart = (far.hold_s + far.response_s() - again.response_s()).max(0.0);
             service = (1.0 - met.undisturbed) * (service.max(0.0) + met.undisturbed * apart * apart);
         }
-        // a member that is ahead proceeds to the next request: what is common does not add up
+        // a member that is ahead proceeds to the next request, so common requests do not add to the variance
         let service = service.max(0.0) * (1.0 - load.common_share * met.busy).powi(2);
         let even = if self.in_turn > 1.0 { IN_TURN_EVENNESS * self.in_turn / self.members } else { 0.0 };
         let waits = (1.0 - load.common_share * (1.0 - met.uncommon_share)) * (1.0 - even) * met.wait_variance;
@@ -542,15 +543,15 @@ fn is_wait_free(users: Option<[f64; 2]>, servers: f64) -> bool {
 
 /// Variance of a wait; for a single server it is `squares` squared services.
 fn wait_variance(servers: f64, wait: f64, slot: f64, squares: f64) -> f64 {
-    // with several servers, completions are that much more frequent
+    // with several servers, completions are more frequent by their number
     if servers > 1.0 { wait * (wait + 2.0 * slot / servers) } else { squares * slot * slot }
 }
 
 /// Residual service time at an arrival, as a share of the service time.
-fn residual_service(cv2: f64, at_random: f64, all: f64) -> f64 {
+fn residual_service(cv2: f64, at_random: f64, all_share: f64) -> f64 {
     // arrivals after a think time are random; arrivals from another member are in step with others
-    let rest = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
-    rest + (1.0 - rest) * all.powi(3) * (1.0 - at_random)
+    let residual = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
+    residual + (1.0 - residual) * all_share.powi(3) * (1.0 - at_random)
 }
 
 /// Longest wait when all members serve the same requests in the same order and time: every user that is not elsewhere

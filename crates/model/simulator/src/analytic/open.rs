@@ -1,10 +1,10 @@
 //! Open random arrivals: each center is solved separately, because its arrivals do not depend on other centers.
 //!
-//! A drive that chooses among the waiting requests is faster the more of them wait. So a mean queue does not describe
-//! it: at times it falls behind with a short queue, at others it catches up with a long one. The solution is the
-//! distribution of the queue that a departing request leaves behind, which equals the one an arriving request finds:
-//! the embedded chain of M/G/1, with service times that depend on the depth at the start. It has one solution, and more
-//! requests never make its queue shorter.
+//! A drive that chooses among the waiting requests gets faster, the more of them wait. So a mean queue does not
+//! describe it: at times it falls behind with a short queue, at others it catches up with a long one. The solution is
+//! the distribution of the queue that a departing request leaves behind, which equals the one that an arriving request
+//! finds: the embedded chain of M/G/1, with service times that depend on the depth at the start. It has one solution,
+//! and more requests never make its queue shorter.
 
 use super::io_costs::{DEPTHS, Depths, interpolate_depths};
 use super::network::{AnalyticNetwork, CenterLoad, CenterRound, CenterService, CenterState, NetworkState};
@@ -13,8 +13,9 @@ use super::network::{AnalyticNetwork, CenterLoad, CenterRound, CenterService, Ce
 const MAX_UTILIZATION: f64 = 0.9999;
 /// The largest tabulated depth.
 const MAX_TABULATED_DEPTH: usize = 1 << (DEPTHS - 1);
-/// Largest number of requests left behind, and of arrivals during a service.
+/// Largest number of requests left behind.
 const MAX_LEFT_BEHIND: usize = 1 << 14;
+/// Largest number of arrivals during a service.
 const MAX_ARRIVALS: u32 = 400;
 
 /// Queue of random arrivals.
@@ -32,8 +33,8 @@ struct ServiceByDepth {
     /// At the tabulated depths: mean time, s, and squared coefficient of variation.
     holds_s: [f64; DEPTHS],
     cv2s: [f64; DEPTHS],
-    /// Share of services that continue after their acknowledgement: the next request was chosen at the acknowledgement,
-    /// before the arrivals of that background work, one service time long, were there.
+    /// Share of services that continue after their acknowledgement. The next request is chosen at the acknowledgement,
+    /// so the requests that arrive during the background work, one service time long, are not yet there.
     early_share: f64,
 }
 
@@ -47,7 +48,7 @@ fn arrival_tails(mean: f64, cv2: f64, tails: &mut Vec<f64>) {
     tails.clear();
     for count in 0..MAX_ARRIVALS {
         tail -= exactly;
-        // the rest of the sum is rounding error
+        // the remaining terms are smaller than the rounding error
         if tail < 1e-13 {
             break;
         }
@@ -59,10 +60,13 @@ fn arrival_tails(mean: f64, cv2: f64, tails: &mut Vec<f64>) {
 /// Sums over the numbers that departing requests leave behind, not yet normalized.
 #[derive(Clone, Copy, Default)]
 struct LeftBehind {
+    /// Weight of all departures, and of those that leave nothing behind.
     all: f64,
     none: f64,
+    /// Sum of the numbers left behind.
     sum: f64,
-    /// For departures that leave requests waiting: depth at the start of the next service.
+    /// For departures after which the next service begins with a depth above 1: their weight, and the sums of that
+    /// depth and of its square.
     deep: f64,
     depth: f64,
     square: f64,
@@ -113,8 +117,8 @@ impl LeftBehind {
 /// Solves the queue of open arrivals for service times that depend on the depth at the start. `None` if even the
 /// longest queue grows.
 ///
-/// The chain of the numbers left behind is solved upwards: each level is crossed upwards as often as downwards, and
-/// downwards only by one, with no arrival.
+/// The chain of the numbers left behind is solved upwards: each level is crossed upwards as often as downwards, and a
+/// downward step is always by one, after a service without arrivals.
 fn solve_open_queue(per_s: f64, service: &ServiceByDepth) -> Option<OpenQueue> {
     let ServiceByDepth { holds_s, cv2s, early_share: early } = service;
     if per_s * holds_s[DEPTHS - 1] >= MAX_UTILIZATION {
@@ -205,10 +209,10 @@ impl AnalyticNetwork {
     fn meet_drive(&self, index: usize, per_s: f64, load: &CenterLoad) -> Option<CenterRound> {
         const ROUNDS: usize = 200;
         let center = &self.centers[index];
-        let again = center.costs.rewrite.hold_s > 0.0;
+        let has_rewrites = center.costs.rewrite.hold_s > 0.0;
         let mut undisturbed = 1.0;
         let mut found = None;
-        // rewrites take longer when others come between, which raises the utilization: rises to a fixed point
+        // rewrites take longer when other requests come between, which raises the utilization: finds the fixed point
         for _ in 0..ROUNDS {
             let service_by = |depth: usize| {
                 let depths = Depths::single_depth(f64::from(1u32 << depth));
@@ -221,37 +225,37 @@ impl AnalyticNetwork {
             let queue = solve_open_queue(per_s, &service)?;
             found = Some(queue);
             let next = (1.0 - queue.busy).max(0.0).powf(1.5);
-            let moved = (undisturbed - next).abs();
+            let change = (undisturbed - next).abs();
             undisturbed = next;
-            if !again || moved < 1e-7 {
+            if !has_rewrites || change < 1e-7 {
                 break;
             }
         }
         let OpenQueue { queue, busy, depths } = found?;
         let service = self.center_service(index, load, &depths, &depths, undisturbed);
-        let rest = (1.0 + service.cv2) / 2.0;
+        let residual = (1.0 + service.cv2) / 2.0;
         // mean time per I/O ahead, so that by Little's law the queue is that of the chain
-        let slot = (queue - busy) / per_s / (queue - busy + busy * rest).max(1e-300);
-        let mut turned = queue;
+        let slot = (queue - busy) / per_s / (queue - busy + busy * residual).max(1e-300);
+        let mut met_queue = queue;
         // fewer I/Os are met where members are used in turn
         for _ in 0..ROUNDS {
-            let next = busy + per_s * slot * center.ios_ahead(load, turned, busy, rest, busy);
-            let moved = (next - turned).abs();
-            turned = next;
-            if moved <= 1e-9 * turned {
+            let next = busy + per_s * slot * center.ios_ahead(load, met_queue, busy, residual, busy);
+            let change = (next - met_queue).abs();
+            met_queue = next;
+            if change <= 1e-9 * met_queue {
                 break;
             }
         }
-        let wait = (turned - busy) / per_s;
+        let wait = (met_queue - busy) / per_s;
         let far = depths.mean_cost(&center.costs.write).hold_s;
         Some(CenterRound {
             depths,
             undisturbed,
-            queue: turned,
+            queue: met_queue,
             busy,
             wait,
-            wait_again: if far > 0.0 { (turned - busy) * slot + (1.0 - undisturbed) * far } else { wait },
-            wait_variance: turned * (1.0 + turned) * (2.0 + service.cv2) / 3.0 * slot * slot,
+            wait_again: if far > 0.0 { (met_queue - busy) * slot + (1.0 - undisturbed) * far } else { wait },
+            wait_variance: met_queue * (1.0 + met_queue) * (2.0 + service.cv2) / 3.0 * slot * slot,
             // waits vary with the arrivals, which are the same for all members, and with the services
             uncommon_share: service.cv2 / (1.0 + service.cv2),
             hold: service.hold_s,
@@ -271,14 +275,14 @@ impl AnalyticNetwork {
         let turns =
             self.center_visits(index).map(|(class, _, work, ios)| class.share * ios / load.ios * work.turn_count());
         let turns: f64 = turns.sum();
-        let brings = |queue: f64| per_s * (meet(queue).wait * turns + hold_s);
+        let queue_caused_by = |queue: f64| per_s * (meet(queue).wait * turns + hold_s);
         let (mut low, mut high) = (0.0, per_s * hold_s);
-        while brings(high) > high {
+        while queue_caused_by(high) > high {
             (low, high) = (high, 2.0 * high);
         }
         while high - low > 1e-10 * high {
             let middle = 0.5 * (low + high);
-            if brings(middle) > middle { low = middle } else { high = middle }
+            if queue_caused_by(middle) > middle { low = middle } else { high = middle }
         }
         Some(CenterRound { busy, ..meet(high) })
     }

@@ -8,18 +8,18 @@ pub(super) type ResponseKind = (f64, f64, f64);
 
 /// Returns the value that this share of the responses does not exceed; NaN if there are none.
 pub(super) fn mixture_percentile(kinds: &[ResponseKind], share: f64) -> f64 {
-    let all: f64 = kinds.iter().map(|(weight, _, _)| weight).sum();
+    let weight_sum: f64 = kinds.iter().map(|(weight, _, _)| weight).sum();
     let max = kinds.iter().map(|(_, mean, variance)| mean + 60.0 * variance.sqrt()).fold(0.0, f64::max);
-    if all.is_nan() || all <= 0.0 || max <= 0.0 {
+    if weight_sum.is_nan() || weight_sum <= 0.0 || max <= 0.0 {
         return f64::NAN;
     }
-    let below = |time_s: f64| {
+    let weight_below = |time_s: f64| {
         kinds.iter().map(|(weight, mean, variance)| weight * gamma_cdf(*mean, *variance, time_s)).sum::<f64>()
     };
     let (mut low, mut high) = (0.0, max);
     while high - low > 1e-4 * high {
         let middle = (low + high) / 2.0;
-        if below(middle) < share * all { low = middle } else { high = middle }
+        if weight_below(middle) < share * weight_sum { low = middle } else { high = middle }
     }
     high
 }

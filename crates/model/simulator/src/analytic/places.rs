@@ -7,7 +7,7 @@ const QUANTILE_COUNT: usize = 33;
 /// Number of pieces that a normal distribution is divided into.
 const NORMAL_PIECES: usize = 24;
 
-/// Sections of a target, from 0 to 1, each with its share of the requests.
+/// Sections of a target: begin and end, as shares of the target, and weight of the requests there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PlaceShares(Vec<(f64, f64, f64)>);
 
@@ -21,24 +21,25 @@ impl PlaceShares {
             }
             return;
         };
-        // draws outside are repeated, so that the distribution is cut at the ends
+        // positions drawn outside the target are drawn again, so the distribution is cut at the ends
         let (low, high) = ((mean - 4.0 * deviation).max(0.0), (mean + 4.0 * deviation).min(1.0));
         let step = (high - low).max(1e-9) / NORMAL_PIECES as f64;
         let middle = |piece: usize| low + (piece as f64 + 0.5) * step;
         let density = |place: f64| (-0.5 * ((place - mean) / deviation.max(1e-9)).powi(2)).exp();
-        let all: f64 = (0..NORMAL_PIECES).map(|piece| density(middle(piece))).sum();
+        let density_sum: f64 = (0..NORMAL_PIECES).map(|piece| density(middle(piece))).sum();
         for piece in 0..NORMAL_PIECES {
             let begin = from + (to - from) * (low + piece as f64 * step);
-            let share = if all > 0.0 { density(middle(piece)) / all } else { 1.0 / NORMAL_PIECES as f64 };
+            let share =
+                if density_sum > 0.0 { density(middle(piece)) / density_sum } else { 1.0 / NORMAL_PIECES as f64 };
             self.0.push((begin, begin + (to - from) * step, weight * share));
         }
     }
 
-    /// Share of the requests below a position.
+    /// Weight of the requests below a position.
     fn share_below(&self, place: f64) -> f64 {
-        let each =
+        let weight_below =
             |(from, to, weight): &(f64, f64, f64)| weight * ((place - from) / (to - from).max(1e-12)).clamp(0.0, 1.0);
-        self.0.iter().map(each).sum()
+        self.0.iter().map(weight_below).sum()
     }
 
     /// Returns blocks of a device with `blocks` blocks in use; equal shares of the requests lie between neighbours.
@@ -53,12 +54,12 @@ impl PlaceShares {
         if ends.len() < 2 {
             return vec![0, blocks];
         }
-        let passed: Vec<f64> = ends.iter().map(|place| self.share_below(*place)).collect();
-        let all = passed.last().copied().unwrap_or(1.0);
+        let cumulative: Vec<f64> = ends.iter().map(|place| self.share_below(*place)).collect();
+        let total = cumulative.last().copied().unwrap_or(1.0);
         let quantile = |number: usize| {
-            let share = all * number as f64 / (QUANTILE_COUNT - 1) as f64;
-            let right = passed.partition_point(|sum| *sum < share).clamp(1, ends.len() - 1);
-            let (low, high) = (passed[right - 1], passed[right]);
+            let share = total * number as f64 / (QUANTILE_COUNT - 1) as f64;
+            let right = cumulative.partition_point(|sum| *sum < share).clamp(1, ends.len() - 1);
+            let (low, high) = (cumulative[right - 1], cumulative[right]);
             let between = if high > low { ((share - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
             block(ends[right - 1] + between * (ends[right] - ends[right - 1]))
         };
@@ -66,9 +67,9 @@ impl PlaceShares {
     }
 }
 
-/// Divides the ranks of Zipf's law into sections: the number of ranks, and the share of the requests of each of them.
-/// The law is the one that requests are drawn by (`Zipf` of the base crate: Gray et al. 1994): the first two ranks
-/// exactly, the others by a power of the share.
+/// Divides the ranks of Zipf's law into sections: the number of ranks in a section, and each rank's share of the
+/// requests. The law is the one by which requests are drawn (`Zipf` of the base crate: Gray et al. 1994): the first two
+/// ranks exactly, the others by a power of the share.
 fn zipf_ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
     let AccessPattern::Zipf { theta } = *access else { return vec![(places, 1.0 / places)] };
     let theta = if (theta - 1.0).abs() < 1e-6 { 1.0 - 1e-6 } else { theta.max(0.0) };
@@ -76,7 +77,7 @@ fn zipf_ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
         let second = if places < 2.0 { 0.0 } else { 0.5f64.powf(theta) };
         return vec![(1.0, 1.0 / (1.0 + second)), (1.0, second / (1.0 + second))];
     }
-    // the sum of the weights: the first exactly, the rest by the integral
+    // the sum of the weights: the first 64 exactly, the others by the integral
     let head: f64 =
         (1..=64).take_while(|rank| f64::from(*rank) <= places).map(|rank| f64::from(rank).powf(-theta)).sum();
     let tail = |to: f64| (to.powf(1.0 - theta) - 64f64.powf(1.0 - theta)) / (1.0 - theta);
@@ -84,15 +85,15 @@ fn zipf_ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
     let second = 0.5f64.powf(theta);
     let eta = (1.0 - (2.0 / places).powf(1.0 - theta)) / (1.0 - (1.0 + second) / zeta);
     let below = |rank: f64| (((rank / places).powf(1.0 - theta) - 1.0 + eta) / eta).clamp(0.0, 1.0);
-    let mut stretches = vec![(1.0, 1.0 / zeta), (1.0, second / zeta)];
+    let mut sections = vec![(1.0, 1.0 / zeta), (1.0, second / zeta)];
     let (mut from, mut known) = (2.0f64, (1.0 + second) / zeta);
     while from < places {
         let to = (from * 1.1).floor().max(from + 1.0).min(places);
         let sum = below(to).max(known);
-        stretches.push((to - from, (sum - known) / (to - from)));
+        sections.push((to - from, (sum - known) / (to - from)));
         (from, known) = (to, sum);
     }
-    stretches
+    sections
 }
 
 /// Returns the sum of the squares of the positions' shares of the requests.
@@ -122,9 +123,9 @@ pub(super) struct CacheHits {
 /// that the positions fill the cache. Exact for uniform positions.
 pub(super) fn lru_hits(access: &AccessPattern, places: f64, cached: f64) -> CacheHits {
     let ranks = zipf_ranks(access, places.max(1.0));
-    let held = |t: f64| ranks.iter().map(|(count, share)| count * -(-share * t).exp_m1()).sum::<f64>();
+    let positions_used = |t: f64| ranks.iter().map(|(count, share)| count * -(-share * t).exp_m1()).sum::<f64>();
     // positions that are practically never used take no space
-    if cached >= places || held(MAX_REUSE_REQUESTS) < cached {
+    if cached >= places || positions_used(MAX_REUSE_REQUESTS) < cached {
         // rarely used positions are loaded last: all but a thousandth of the requests hit
         let missed = |t: f64| ranks.iter().map(|(count, share)| count * share * (-share * t).exp()).sum::<f64>();
         let mut t = places;
@@ -134,12 +135,12 @@ pub(super) fn lru_hits(access: &AccessPattern, places: f64, cached: f64) -> Cach
         return CacheHits { share: 1.0, warm_requests: t };
     }
     let (mut low, mut high) = (0.0, places);
-    while held(high) < cached {
+    while positions_used(high) < cached {
         high *= 2.0;
     }
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        if held(middle) < cached { low = middle } else { high = middle }
+        if positions_used(middle) < cached { low = middle } else { high = middle }
     }
     let share = ranks.iter().map(|(count, share)| count * share * -(-share * low).exp_m1()).sum();
     CacheHits { share, warm_requests: low }

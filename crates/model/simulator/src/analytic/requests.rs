@@ -27,9 +27,10 @@ pub(super) struct WorkloadRequest {
     /// Positions are multiples of this many blocks.
     pub align: f64,
     pub target: WorkloadTarget,
+    /// Part of the target in use: begin and end, as shares of the target.
     pub part: (f64, f64),
     pub access: AccessPattern,
-    /// Goes through the host's file cache.
+    /// True if it goes through the host's file cache.
     pub cached: bool,
     /// Processor time of its user before it, s.
     pub compute_s: f64,
@@ -65,11 +66,11 @@ pub(super) enum BackgroundChain {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RequestRoute {
     pub request: WorkloadRequest,
-    /// It comes from the host and returns there.
+    /// True if it comes from the host and returns there.
     pub by_host: bool,
     /// Blocks that go to the drives; `None` for a cache hit.
     pub device_blocks: Option<f64>,
-    /// It is copied between the file cache and a program.
+    /// True if it is copied between the file cache and a program.
     pub is_copied: bool,
 }
 
@@ -91,24 +92,24 @@ pub(super) struct CacheStage<'a> {
 
 /// Returns the requests of all workloads, given the throughput of each.
 pub(super) fn workload_requests(system: &System, rates: &[f64]) -> Result<Vec<WorkloadRequest>, UnsolvedReason> {
-    let mut all = Vec::new();
+    let mut requests = Vec::new();
     for (chain, (workload, rate)) in system.workloads.iter().zip(rates).enumerate() {
         let classes = super::operation_classes(workload)?;
         let sum: f64 = classes.iter().map(|class| class.weight).sum();
         for class in classes {
-            let one = WorkloadRequest { chain, rate: *rate, share: class.weight / sum, ..WorkloadRequest::EMPTY };
-            push_class_requests(system, workload, class, one, &mut all)?;
+            let request = WorkloadRequest { chain, rate: *rate, share: class.weight / sum, ..WorkloadRequest::EMPTY };
+            push_class_requests(system, workload, class, request, &mut requests)?;
         }
     }
-    if all.is_empty() { Err(missing_part("request")) } else { Ok(all) }
+    if requests.is_empty() { Err(missing_part("request")) } else { Ok(requests) }
 }
 
 fn push_class_requests(
     system: &System,
     workload: &Workload,
     class: &OperationClass,
-    one: WorkloadRequest,
-    all: &mut Vec<WorkloadRequest>,
+    request: WorkloadRequest,
+    requests: &mut Vec<WorkloadRequest>,
 ) -> Result<(), UnsolvedReason> {
     let refuse = |part| Err(UnsolvedReason::Part { of: class.name.clone(), part });
     let [transfer] = &class.transfers[..] else { return refuse(UnsolvedPart::Sequence) };
@@ -122,24 +123,24 @@ fn push_class_requests(
         return refuse(UnsolvedPart::Cache);
     }
     let target = *workload.targets.get(usize::from(transfer.target)).ok_or_else(|| missing_part("target"))?;
-    let one = WorkloadRequest {
+    let request = WorkloadRequest {
         target,
         part: target_part(system, target, transfer)?,
         access: transfer.access,
         cached: transfer.cached,
         compute_s: transfer.compute.mean_s(),
-        ..one
+        ..request
     };
     let write_bytes = transfer.write_bytes.as_ref().unwrap_or(&transfer.bytes);
     let min_blocks = min_size_blocks(&transfer.bytes).min(min_size_blocks(write_bytes));
     let align = if transfer.align_bytes > 0 { transfer.align_bytes as f64 / BLOCK_BYTES as f64 } else { min_blocks };
-    let one = WorkloadRequest { align, ..one };
+    let request = WorkloadRequest { align, ..request };
     let reads = transfer.read_share.clamp(0.0, 1.0);
     for (write, direction_share, bytes) in [(false, reads, &transfer.bytes), (true, 1.0 - reads, write_bytes)] {
         for (blocks, share) in
-            size_shares(bytes).into_iter().filter(|(_, share)| direction_share * share * one.share > 0.0)
+            size_shares(bytes).into_iter().filter(|(_, share)| direction_share * share * request.share > 0.0)
         {
-            all.push(WorkloadRequest { share: one.share * direction_share * share, write, blocks, ..one });
+            requests.push(WorkloadRequest { share: request.share * direction_share * share, write, blocks, ..request });
         }
     }
     Ok(())
@@ -159,10 +160,10 @@ fn target_part(
     let blocks = match target {
         WorkloadTarget::Drive(drive) => system.drive_blocks(drive).ok_or_else(|| missing_part("drive"))?,
         WorkloadTarget::Array(index) => {
-            let set = system.arrays.get(index).ok_or_else(|| missing_part("array"))?;
+            let array = system.arrays.get(index).ok_or_else(|| missing_part("array"))?;
             system
-                .array_geometry(set)
-                .map_err(|error| UnsolvedReason::Array(set.name.clone(), error))?
+                .array_geometry(array)
+                .map_err(|error| UnsolvedReason::Array(array.name.clone(), error))?
                 .capacity_blocks()
         }
     };
@@ -186,8 +187,8 @@ fn size_shares(sizes: &RequestSizes) -> Vec<(f64, f64)> {
     match sizes {
         RequestSizes::One(bytes) => vec![(blocks(*bytes), 1.0)],
         RequestSizes::Weighted(sizes) => {
-            let all: f64 = sizes.iter().map(|(_, weight)| weight).sum();
-            sizes.iter().map(|(bytes, weight)| (blocks(*bytes), weight / all)).collect()
+            let weight_sum: f64 = sizes.iter().map(|(_, weight)| weight).sum();
+            sizes.iter().map(|(bytes, weight)| (blocks(*bytes), weight / weight_sum)).collect()
         }
         RequestSizes::Uniform { from, to } => {
             let (from, to) = (blocks(*from), blocks(*to));
@@ -199,8 +200,8 @@ fn size_shares(sizes: &RequestSizes) -> Vec<(f64, f64)> {
 
 impl<'a> NetworkBuilder<'a> {
     /// Returns the controller's cache in front of a drive or an array.
-    pub(super) fn controller_cache(&self, group: &DriveGroupSpec, set: Option<&ArraySpec>) -> Option<CacheStage<'a>> {
-        let index = match set.map(|set| set.run_by) {
+    pub(super) fn controller_cache(&self, group: &DriveGroupSpec, array: Option<&ArraySpec>) -> Option<CacheStage<'a>> {
+        let index = match array.map(|array| array.run_by) {
             Some(RunBy::Controller(index)) => Some(index),
             Some(RunBy::Host) | None => {
                 group.channel.and_then(|index| self.system.channels.get(index)).and_then(|channel| channel.controller)
@@ -220,7 +221,7 @@ impl<'a> NetworkBuilder<'a> {
         group: &DriveGroupSpec,
     ) -> Result<Vec<RequestRoute>, UnsolvedReason> {
         let host = self.system.host.cache.as_ref().map(|spec| CacheStage { spec, name: "host" });
-        let mut ways = Vec::new();
+        let mut routes = Vec::new();
         for request in requests {
             let plain = RequestRoute {
                 request: **request,
@@ -229,7 +230,7 @@ impl<'a> NetworkBuilder<'a> {
                 is_copied: false,
             };
             match (host.filter(|_| request.cached), below) {
-                (None, None) => ways.push(plain),
+                (None, None) => routes.push(plain),
                 (Some(_), Some(cache)) => return cache.refuse_part(UnsolvedPart::Cache),
                 (Some(cache), None) => self.route_through_cache(
                     cache,
@@ -237,67 +238,67 @@ impl<'a> NetworkBuilder<'a> {
                     requests,
                     blocks,
                     group,
-                    &mut ways,
+                    &mut routes,
                 )?,
-                (None, Some(cache)) => self.route_through_cache(cache, plain, requests, blocks, group, &mut ways)?,
+                (None, Some(cache)) => self.route_through_cache(cache, plain, requests, blocks, group, &mut routes)?,
             }
         }
-        Ok(ways)
+        Ok(routes)
     }
 
     /// Routes a kind of request through a cache.
     fn route_through_cache(
         &mut self,
         cache: CacheStage,
-        way: RequestRoute,
-        all: &[&WorkloadRequest],
+        route: RequestRoute,
+        requests: &[&WorkloadRequest],
         blocks: u64,
         group: &DriveGroupSpec,
-        ways: &mut Vec<RequestRoute>,
+        routes: &mut Vec<RequestRoute>,
     ) -> Result<(), UnsolvedReason> {
-        let request = way.request;
-        cache.check_hit_model(&request, all, blocks)?;
+        let request = route.request;
+        cache.check_hit_model(&request, requests, blocks)?;
         let page = f64::from(cache.spec.page_blocks);
-        let each = (request.blocks / page).ceil();
-        let places = (blocks as f64 * (request.part.1 - request.part.0) / (each * page)).round().max(1.0);
+        let pages_each = (request.blocks / page).ceil();
+        let places = (blocks as f64 * (request.part.1 - request.part.0) / (pages_each * page)).round().max(1.0);
         let pages = cache.spec.bytes as f64 / (page * BLOCK_BYTES as f64);
-        let found = lru_hits(&request.access, places, pages / each);
+        let found = lru_hits(&request.access, places, pages / pages_each);
         self.built.cache_warm_ups.push((cache.name.to_owned(), found.warm_requests));
-        let rate: f64 = all.iter().map(|request| request.share * request.rate).sum();
-        let with = |share: f64, below| RequestRoute {
+        let rate: f64 = requests.iter().map(|request| request.share * request.rate).sum();
+        let with_share = |share: f64, below| RequestRoute {
             request: WorkloadRequest { share: request.share * share, ..request },
             device_blocks: below,
-            ..way
+            ..route
         };
         match (request.write, cache.spec.write) {
             (false, _) => {
-                ways.push(with(found.share, None));
-                ways.push(with(1.0 - found.share, Some(each * page)));
+                routes.push(with_share(found.share, None));
+                routes.push(with_share(1.0 - found.share, Some(pages_each * page)));
             }
-            (true, WritePolicy::Through) => ways.push(way),
+            (true, WritePolicy::Through) => routes.push(route),
             (true, WritePolicy::Back(back)) => {
                 if matches!(group.device, crate::device::DeviceModel::Mechanical(_)) {
                     return cache.refuse_part(UnsolvedPart::Posted);
                 }
-                ways.push(with(1.0, None));
+                routes.push(with_share(1.0, None));
                 let writes = request.share * request.rate;
                 // dirty units: up to the flush threshold, or until they reach the flush age
-                let aged = back.flush_after.map_or(f64::INFINITY, |age| age as f64 * 1e-9 * writes);
-                let dirty = (back.flush_at * pages / each).min(places * -(-aged / places).exp_m1());
-                let again = if rate > 0.0 { dirty / places } else { 0.0 };
+                let writes_in_age = back.flush_after.map_or(f64::INFINITY, |age| age as f64 * 1e-9 * writes);
+                let dirty = (back.flush_at * pages / pages_each).min(places * -(-writes_in_age / places).exp_m1());
+                let dirty_share = if rate > 0.0 { dirty / places } else { 0.0 };
                 let chain = self.load_count + self.built.background.len();
                 // dirty neighbours are written along, up to the largest coalesced write
-                let max_run = (f64::from(back.coalesce_blocks) / (each * page)).floor().max(1.0);
-                let run = (1.0 / (1.0 - again).max(1e-6)).min(max_run);
-                let follows = request.share * (1.0 - again) / run;
+                let max_run = (f64::from(back.coalesce_blocks) / (pages_each * page)).floor().max(1.0);
+                let run = (1.0 / (1.0 - dirty_share).max(1e-6)).min(max_run);
+                let follows = request.share * (1.0 - dirty_share) / run;
                 self.built.background.push(BackgroundChain::Follows(request.chain, follows));
                 let flush =
                     WorkloadRequest { chain, share: 1.0, rate: request.rate * follows, compute_s: 0.0, ..request };
-                let below = Some(each * page * run);
-                ways.push(RequestRoute { request: flush, by_host: false, device_blocks: below, is_copied: false });
+                let below = Some(pages_each * page * run);
+                routes.push(RequestRoute { request: flush, by_host: false, device_blocks: below, is_copied: false });
             }
         }
-        ways.retain(|way| way.request.share > 0.0);
+        routes.retain(|route| route.request.share > 0.0);
         Ok(())
     }
 
@@ -305,35 +306,40 @@ impl<'a> NetworkBuilder<'a> {
     pub(super) fn hit_steps(
         &self,
         group: &DriveGroupSpec,
-        set: Option<&ArraySpec>,
-        way: &RequestRoute,
+        array: Option<&ArraySpec>,
+        route: &RequestRoute,
     ) -> Vec<ForkStep> {
-        if way.is_copied {
-            return self.copy_step(way).into_iter().collect();
+        if route.is_copied {
+            return self.copy_step(route).into_iter().collect();
         }
-        let index = match set.map(|set| set.run_by) {
+        let index = match array.map(|array| array.run_by) {
             Some(RunBy::Controller(index)) => Some(index),
             _ => group.channel.and_then(|index| self.system.channels.get(index)).and_then(|channel| channel.controller),
         };
         let Some(index) = index else { return Vec::new() };
         vec![
-            single_step(self.downstream_visits(index, &way.request)),
-            single_step(self.upstream_visits(index, &way.request)),
+            single_step(self.downstream_visits(index, &route.request)),
+            single_step(self.upstream_visits(index, &route.request)),
         ]
     }
 
     /// Returns the steps of a cache hit in front of an array.
-    pub(super) fn array_hit_steps(&self, set: &ArraySpec, group: &DriveGroupSpec, way: &RequestRoute) -> Vec<ForkStep> {
-        let mut steps = if way.is_copied { Vec::new() } else { self.host_request_steps() };
-        steps.extend(self.hit_steps(group, Some(set), way));
+    pub(super) fn array_hit_steps(
+        &self,
+        array: &ArraySpec,
+        group: &DriveGroupSpec,
+        route: &RequestRoute,
+    ) -> Vec<ForkStep> {
+        let mut steps = if route.is_copied { Vec::new() } else { self.host_request_steps() };
+        steps.extend(self.hit_steps(group, Some(array), route));
         steps
     }
 
     /// Returns the copy between the file cache and a program.
-    pub(super) fn copy_step(&self, way: &RequestRoute) -> Option<ForkStep> {
-        let time = way.request.blocks * BLOCK_BYTES as f64 * self.system.host.copy_byte_ps as f64 * 1e-12;
+    pub(super) fn copy_step(&self, route: &RequestRoute) -> Option<ForkStep> {
+        let time = route.request.blocks * BLOCK_BYTES as f64 * self.system.host.copy_byte_ps as f64 * 1e-12;
         let visits: Vec<Visit> = fixed_visit(self.processors, time).into_iter().collect();
-        way.is_copied.then(|| single_step(visits))
+        route.is_copied.then(|| single_step(visits))
     }
 }
 
@@ -346,17 +352,18 @@ impl CacheStage<'_> {
     fn check_hit_model(
         &self,
         request: &WorkloadRequest,
-        all: &[&WorkloadRequest],
+        requests: &[&WorkloadRequest],
         blocks: u64,
     ) -> Result<(), UnsolvedReason> {
-        let alike = |other: &&WorkloadRequest| {
+        let is_alike = |other: &&WorkloadRequest| {
             (other.part, other.access, other.blocks) == (request.part, request.access, request.blocks)
         };
         // where everything fits, sizes do not matter
-        let area = |other: &&WorkloadRequest| (other.part, other.access) == (request.part, request.access);
-        let held = self.spec.bytes as f64 / BLOCK_BYTES as f64;
-        let fits = blocks as f64 * (request.part.1 - request.part.0) <= held && all.iter().all(area);
-        if !(fits || all.iter().all(alike)) || matches!(request.access, AccessPattern::Normal { .. }) {
+        let has_same_area = |other: &&WorkloadRequest| (other.part, other.access) == (request.part, request.access);
+        let cache_blocks = self.spec.bytes as f64 / BLOCK_BYTES as f64;
+        let used_blocks = blocks as f64 * (request.part.1 - request.part.0);
+        let fits = used_blocks <= cache_blocks && requests.iter().all(has_same_area);
+        if !(fits || requests.iter().all(is_alike)) || matches!(request.access, AccessPattern::Normal { .. }) {
             return self.refuse_part(UnsolvedPart::CacheMix);
         }
         let page = f64::from(self.spec.page_blocks);

@@ -1,15 +1,15 @@
-//! Channels and controllers that share the members of one array: each I/O passes one of them, as it visits one of the
-//! members, so that they form one center.
+//! Channels, and controllers, among which the members of one array are divided. Each I/O passes one of them, just as it
+//! visits one of the members, so they form one center.
 
 use crate::system::{ArraySpec, Channel, Controller, System};
 
-/// Parts of one kind that share the members of an array, and the number of members on each.
+/// Parts of one kind among which the members of an array are divided: index of the part, and its number of members.
 pub(super) type SharedParts = Vec<(usize, u32)>;
 
 /// Finds the channels of an array, and their controllers, if they are alike and used by nothing else.
-pub(super) fn find_shared_parts(system: &System, set: &ArraySpec) -> Option<(SharedParts, SharedParts)> {
-    let channels = count_members(set, |member| drive_channel(system, member));
-    let exclusive = channels.iter().all(|(channel, _)| is_exclusive(system, set, *channel));
+pub(super) fn find_shared_parts(system: &System, array: &ArraySpec) -> Option<(SharedParts, SharedParts)> {
+    let channels = count_members(array, |member| drive_channel(system, member));
+    let exclusive = channels.iter().all(|(channel, _)| is_exclusive(system, array, *channel));
     let like = |a: &Channel, b: &Channel| {
         (a.rate, a.overhead_ns, a.disconnects) == (b.rate, b.overhead_ns, b.disconnects)
             && a.controller.is_some() == b.controller.is_some()
@@ -17,7 +17,7 @@ pub(super) fn find_shared_parts(system: &System, set: &ArraySpec) -> Option<(Sha
     if channels.len() < 2 || !exclusive || !are_alike(&channels, |index| system.channels.get(index), like) {
         return None;
     }
-    let controllers = count_members(set, |member| system.channels.get(drive_channel(system, member)?)?.controller);
+    let controllers = count_members(array, |member| system.channels.get(drive_channel(system, member)?)?.controller);
     let like = |a: &Controller, b: &Controller| without_name(a) == without_name(b);
     are_alike(&controllers, |index| system.controllers.get(index), like).then_some((channels, controllers))
 }
@@ -31,15 +31,15 @@ fn drive_channel(system: &System, drive: u32) -> Option<usize> {
 }
 
 /// Counts the members of an array on each part.
-fn count_members(set: &ArraySpec, part_of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
-    let mut all: Vec<(usize, u32)> = Vec::new();
-    for index in set.members.iter().filter_map(|member| part_of(*member)) {
-        match all.iter_mut().find(|known| known.0 == index) {
+fn count_members(array: &ArraySpec, part_of: impl Fn(u32) -> Option<usize>) -> Vec<(usize, u32)> {
+    let mut counts: Vec<(usize, u32)> = Vec::new();
+    for index in array.members.iter().filter_map(|member| part_of(*member)) {
+        match counts.iter_mut().find(|known| known.0 == index) {
             Some(known) => known.1 += 1,
-            None => all.push((index, 1)),
+            None => counts.push((index, 1)),
         }
     }
-    all
+    counts
 }
 
 fn are_alike<'a, T: 'a>(
@@ -52,8 +52,8 @@ fn are_alike<'a, T: 'a>(
 }
 
 /// True if every drive of a channel belongs to the array.
-fn is_exclusive(system: &System, set: &ArraySpec, channel: usize) -> bool {
+fn is_exclusive(system: &System, array: &ArraySpec, channel: usize) -> bool {
     (0..system.drive_count())
         .filter(|drive| drive_channel(system, *drive) == Some(channel))
-        .all(|drive| set.members.contains(&drive) || set.spares.contains(&drive))
+        .all(|drive| array.members.contains(&drive) || array.spares.contains(&drive))
 }

@@ -9,7 +9,7 @@ use super::{UnsolvedPart, UnsolvedReason, load_chain};
 use crate::device::DeviceModel;
 use crate::system::System;
 
-/// How often the network is rebuilt with the resulting throughput, where that matters.
+/// Largest number of times that the network is built; each uses the throughput that the one before resulted in.
 const MAX_BUILDS: usize = 4;
 
 /// A steady state.
@@ -23,7 +23,7 @@ pub(super) struct SteadyState {
 }
 
 /// Solves for a steady state.
-pub(super) fn solve_steady_state(system: &System, memory: &mut CostCache) -> Result<SteadyState, UnsolvedReason> {
+pub(super) fn solve_steady_state(system: &System, costs: &mut CostCache) -> Result<SteadyState, UnsolvedReason> {
     let chains = system.workloads.iter().map(load_chain).collect::<Result<Vec<LoadChain>, _>>()?;
     if chains.is_empty() {
         return Err(UnsolvedReason::Missing("workload"));
@@ -32,16 +32,16 @@ pub(super) fn solve_steady_state(system: &System, memory: &mut CostCache) -> Res
     let mut rates: Vec<f64> = chains.iter().map(initial_rate).collect();
     let mut last = None;
     for _ in 0..MAX_BUILDS {
-        let built = NetworkBuilder::new(system, memory).build_network(&workload_requests(system, &rates)?)?;
-        let again = chains.len() > 1 || !built.background.is_empty();
-        let mut all = chains.clone();
-        all.extend(built.background.iter().map(background_load));
-        let (built, state) = solve_with_programs(built, &all, system)?;
-        let moved = state.chains.iter().zip(&rates).map(|(state, rate)| (state.throughput / rate - 1.0).abs());
-        let still = moved.fold(0.0, f64::max) < 1e-3;
+        let built = NetworkBuilder::new(system, costs).build_network(&workload_requests(system, &rates)?)?;
+        let must_iterate = chains.len() > 1 || !built.background.is_empty();
+        let mut all_chains = chains.clone();
+        all_chains.extend(built.background.iter().map(background_load));
+        let (built, state) = solve_with_programs(built, &all_chains, system)?;
+        let changes = state.chains.iter().zip(&rates).map(|(state, rate)| (state.throughput / rate - 1.0).abs());
+        let has_converged = changes.fold(0.0, f64::max) < 1e-3;
         rates = state.chains.iter().take(chains.len()).map(|chain| chain.throughput).collect();
         last = Some((built, state));
-        if !again || still {
+        if !must_iterate || has_converged {
             break;
         }
     }
@@ -51,23 +51,24 @@ pub(super) fn solve_steady_state(system: &System, memory: &mut CostCache) -> Res
     let mut utilisations: Vec<(String, f64)> = Vec::new();
     for (center, names) in &built.names {
         for name in names {
-            let lighter =
+            let use_share =
                 built.underused_members.iter().find(|(known, _)| known == name).map_or(1.0, |(_, share)| *share);
-            let behind = built.devices.iter().find_map(|devices| devices.background_center(*center));
-            let behind = behind.map_or(0.0, |behind| part_utilization(&built, behind, busy(behind), &rates));
-            let part = (lighter * (part_utilization(&built, *center, busy(*center), &rates) + behind)).min(1.0);
+            let background = built.devices.iter().find_map(|devices| devices.background_center(*center));
+            let background = background.map_or(0.0, |center| part_utilization(&built, center, busy(center), &rates));
+            let foreground = part_utilization(&built, *center, busy(*center), &rates);
+            let utilization = (use_share * (foreground + background)).min(1.0);
             match utilisations.iter_mut().find(|(known, _)| known == name) {
-                Some((_, share)) => *share = share.max(part),
-                None => utilisations.push((name.clone(), part)),
+                Some((_, known_utilization)) => *known_utilization = known_utilization.max(utilization),
+                None => utilisations.push((name.clone(), utilization)),
             }
         }
     }
     utilisations.retain(|(_, busy)| *busy > 0.0);
-    let named =
+    let first_name =
         |center: usize| built.names.iter().find(|(index, _)| *index == center).and_then(|(_, names)| names.first());
     let limits = built.devices.iter().filter_map(|devices| {
         let limits = devices.limit_centers()?;
-        Some((named(limits[0])?.clone(), limits.map(busy)))
+        Some((first_name(limits[0])?.clone(), limits.map(busy)))
     });
     let limits = limits.collect();
     state.chains.truncate(chains.len());
@@ -76,8 +77,8 @@ pub(super) fn solve_steady_state(system: &System, memory: &mut CostCache) -> Res
 
 /// Utilization of a center, or of its background work if it has any.
 fn part_utilization(built: &SystemNetwork, center: usize, busy: f64, rates: &[f64]) -> f64 {
-    let behind = built.network.background_work_s(center);
-    if behind > 0.0 { (rates.iter().sum::<f64>() * behind).min(1.0) } else { busy }
+    let background_s = built.network.background_work_s(center);
+    if background_s > 0.0 { (rates.iter().sum::<f64>() * background_s).min(1.0) } else { busy }
 }
 
 fn background_load(chain: &BackgroundChain) -> LoadChain {
@@ -91,7 +92,7 @@ fn background_load(chain: &BackgroundChain) -> LoadChain {
     };
     match *chain {
         BackgroundChain::Follows(leader, ratio) => LoadChain { follows: Some((leader, ratio)), ..no_load },
-        BackgroundChain::Steps(users, most_per_s) => LoadChain { users, max_per_s: most_per_s, ..no_load },
+        BackgroundChain::Steps(users, max_per_s) => LoadChain { users, max_per_s, ..no_load },
     }
 }
 
@@ -115,9 +116,9 @@ fn solve_with_programs(
     if built.devices.iter().any(|devices| devices.has_background_programs()) {
         to_global_shares(&mut built, &state);
         let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
-        let SystemNetwork { network: centers, devices, .. } = &mut built;
+        let SystemNetwork { network, devices, .. } = &mut built;
         for devices in devices.iter() {
-            devices.add_program_waits(centers, total);
+            devices.add_program_waits(network, total);
         }
         to_chain_shares(&mut built, &state);
         state = solve_network(&built, chains, system)?;
@@ -134,7 +135,7 @@ fn to_global_shares(built: &mut SystemNetwork, state: &MixedState) {
     }
 }
 
-/// Converts them back to shares within their chains.
+/// Converts shares of all requests back to shares within the classes' chains.
 fn to_chain_shares(built: &mut SystemNetwork, state: &MixedState) {
     let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
     for class in &mut built.network.classes {
@@ -192,11 +193,11 @@ fn open_rates(chains: &[LoadChain]) -> Option<Vec<f64>> {
 /// Solves for loads with random arrivals only.
 fn solve_random_arrivals(network: &AnalyticNetwork, rates: &[f64]) -> Option<MixedState> {
     let total: f64 = rates.iter().sum();
-    let mut all = network.clone();
-    for class in &mut all.classes {
+    let mut combined = network.clone();
+    for class in &mut combined.classes {
         class.share *= rates[class.chain] / total;
     }
-    let state = all.solve_open(total)?;
+    let state = combined.solve_open(total)?;
     let mut chains: Vec<ChainState> =
         rates.iter().map(|rate| ChainState { throughput: *rate, ..ChainState::default() }).collect();
     for (class, (_, write, mean, variance)) in network.classes.iter().zip(state.kinds) {

@@ -47,10 +47,10 @@ impl MemberSet {
 
     /// Iterates over the indices in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u16> {
-        let mut rest = self.0;
+        let mut bits_left = self.0;
         std::iter::from_fn(move || {
-            let member = rest.trailing_zeros() as u16;
-            rest &= rest.wrapping_sub(1);
+            let member = bits_left.trailing_zeros() as u16;
+            bits_left &= bits_left.wrapping_sub(1);
             (member < 128).then_some(member)
         })
     }

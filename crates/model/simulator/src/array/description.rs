@@ -1,4 +1,4 @@
-//! Description of an array, and its validation: every error says what is expected.
+//! Description of an array, and its validation. Every error says what is expected.
 
 use diskwright_base::units::format_count;
 use thiserror::Error;
@@ -18,9 +18,9 @@ pub struct ArrayDescription {
     pub members: Vec<u64>,
     /// Stripe unit, blocks; ignored by levels without one (linear, 1, 3).
     pub unit_blocks: u64,
-    /// Layout of units; None: the level's default.
+    /// Layout of units; `None` means the level's default.
     pub layout: Option<ArrayLayout>,
-    /// Copies of each unit; None: the level's default.
+    /// Copies of each unit; `None` means the level's default.
     pub copies: Option<u16>,
 }
 
@@ -110,7 +110,7 @@ impl ArrayGeometry {
     /// Builds the geometry of the described array.
     ///
     /// # Errors
-    /// If there can be no such array.
+    /// If such an array cannot exist.
     pub fn new(description: &ArrayDescription) -> Result<ArrayGeometry, ArrayError> {
         let ArrayDescription { level, members, unit_blocks, .. } = description;
         let (level, info) = (*level, level.info());

@@ -9,10 +9,10 @@ pub struct FastDivisor {
 }
 
 impl FastDivisor {
-    /// Prepares division by `by`; 0 is taken as 1.
-    pub fn new(by: u64) -> FastDivisor {
-        let by = by.max(1);
-        FastDivisor { divisor: by, reciprocal: u64::MAX / by }
+    /// Prepares division by `divisor`; 0 is taken as 1.
+    pub fn new(divisor: u64) -> FastDivisor {
+        let divisor = divisor.max(1);
+        FastDivisor { divisor, reciprocal: u64::MAX / divisor }
     }
 
     /// The divisor.
@@ -28,9 +28,9 @@ impl FastDivisor {
     #[inline]
     pub fn div_rem(self, value: u64) -> (u64, u64) {
         let quotient = ((u128::from(value) * u128::from(self.reciprocal)) >> 64) as u64;
-        let rest = value - quotient * self.divisor;
-        let short = u64::from(rest >= self.divisor);
-        (quotient + short, rest - short * self.divisor)
+        let remainder = value - quotient * self.divisor;
+        let correction = u64::from(remainder >= self.divisor);
+        (quotient + correction, remainder - correction * self.divisor)
     }
 
     /// Returns the remainder.

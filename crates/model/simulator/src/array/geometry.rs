@@ -1,8 +1,8 @@
 //! Address mapping: from blocks of an array to its members, and from blocks of a member to their content.
 //!
-//! Units are numbered through the array (chunks) and down each member (rows). For copies this follows
-//! `drivers/md/raid10.c` (near, far, offset), which is plain striping with one copy, and mirroring with one unit per
-//! member; for parity it follows `drivers/md/raid5.c`.
+//! Units are numbered along the array (chunks) and along each member (rows). The placement of copies follows
+//! `drivers/md/raid10.c` (near, far, offset); with one copy it is plain striping, with one unit per member mirroring.
+//! The placement of parity follows `drivers/md/raid5.c`.
 
 use super::fast_divisor::FastDivisor;
 use super::layout::ParityRow;
@@ -24,7 +24,7 @@ pub struct ArrayGeometry {
 /// Placement of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BlockMap {
-    /// Members end to end, by the end block of each.
+    /// Members one after another, with the end block of each.
     Linear {
         ends: Box<[u64]>,
     },
@@ -80,7 +80,7 @@ pub enum MemberBlock {
         /// Number of the row.
         row: u64,
     },
-    /// Unused rest at the end of the member.
+    /// Unused blocks at the end of the member.
     Unused,
 }
 
@@ -158,7 +158,7 @@ impl CopiesMap {
         self.locate_nth_copy(self.locate_first_copy(chunk), copy)
     }
 
-    /// Returns the unit on a row of a member, and which copy of it; `None` on rows that the layout leaves unused. The
+    /// Returns the unit on a row of a member, and the copy's number; `None` on rows that the layout leaves unused. The
     /// unit may lie beyond the last unit of the array.
     fn unit_at(&self, member: u16, row: u64) -> Option<(u64, u16)> {
         let (n, copies, member) = (self.width.divisor(), u64::from(self.copies), u64::from(member));
@@ -264,7 +264,7 @@ impl ArrayGeometry {
         }
     }
 
-    /// Data blocks per row of stripe units: writes aligned to this, and a multiple of it, need no reads.
+    /// Data blocks per row of stripe units. A write that begins and ends at a multiple of this needs no reads.
     #[inline]
     pub fn row_blocks(&self) -> u64 {
         self.row_blocks
@@ -311,8 +311,8 @@ impl ArrayGeometry {
         match &self.block_map {
             BlockMap::Linear { ends } => {
                 let start = if member == 0 { 0 } else { ends[usize::from(member) - 1] };
-                let inside = block < ends[usize::from(member)] - start;
-                if inside { MemberBlock::Data { block: start + block, copy: 0 } } else { MemberBlock::Unused }
+                let is_inside = block < ends[usize::from(member)] - start;
+                if is_inside { MemberBlock::Data { block: start + block, copy: 0 } } else { MemberBlock::Unused }
             }
             _ if row >= self.rows => MemberBlock::Unused,
             BlockMap::Copies(copies) => match copies.unit_at(member, row) {
@@ -374,9 +374,11 @@ impl ArrayGeometry {
         match &self.block_map {
             BlockMap::Copies(CopiesMap { layout: ArrayLayout::Split, width, .. }) => {
                 let width = width.divisor() as u16;
-                let set = |member: u16| member / width;
-                let lost = |member: &u16| (0..self.member_count).any(|m| failed.contains(m) && set(m) == set(*member));
-                (0..self.member_count).filter(lost).collect()
+                let set_index = |member: u16| member / width;
+                let is_set_lost = |member: &u16| {
+                    (0..self.member_count).any(|m| failed.contains(m) && set_index(m) == set_index(*member))
+                };
+                (0..self.member_count).filter(is_set_lost).collect()
             }
             _ => failed,
         }

@@ -1,12 +1,12 @@
 //! Requests in flight: the member I/Os of a plan that are not complete, and when its second phase may begin. The caller
-//! sends `reads` and `writes` as a request begins, reports each completed I/O, and gets what to do next.
+//! sends `reads` and `writes` when a request begins, reports each completed I/O, and gets the next step.
 
 use super::{MemberIo, MemberIoPlan, ParityWork};
 
 /// Consequence of a completed I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayProgress<'a> {
-    /// Others are still in flight.
+    /// Other I/Os of the request are still in flight.
     Waiting,
     /// All reads are complete: once this work is computed, send these writes.
     Send(&'a [MemberIo], ParityWork),
@@ -112,11 +112,11 @@ impl RequestsInFlight {
     #[inline]
     pub fn complete_io(&mut self, number: u32, write: bool) -> ArrayProgress<'_> {
         let Some(flight) = self.slots.get_mut(number as usize) else { return ArrayProgress::Waiting };
-        let out = if write { &mut flight.writes_left } else { &mut flight.reads_left };
-        if *out == 0 {
+        let ios_left = if write { &mut flight.writes_left } else { &mut flight.reads_left };
+        if *ios_left == 0 {
             return ArrayProgress::Waiting;
         }
-        *out -= 1;
+        *ios_left -= 1;
         if !write && flight.reads_left == 0 && !flight.writes_after_reads.is_empty() {
             flight.writes_left += flight.writes_after_reads.len() as u32;
             return ArrayProgress::Send(

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::level::normalize_name;
 
-/// Placement of units over the members. The first six are md's of `drivers/md/raid5.c`, and have names in SNIA's DDF:
-/// left is "rotating parity N", right "rotating parity 0", asymmetric "data restart", symmetric "data continuation".
-/// The others are for copies.
+/// Placement of units over the members. The first six are those of `drivers/md/raid5.c`. SNIA's DDF has other names for
+/// them: left is "rotating parity N", right "rotating parity 0", asymmetric "data restart", symmetric "data
+/// continuation". The others are for copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrayLayout {
@@ -98,16 +98,16 @@ pub(super) struct ParityRow {
 }
 
 impl ParityRow {
-    /// Builds the row whose number modulo `n` is `rest`.
+    /// Builds the row whose number modulo `n`, the number of members, is `remainder`.
     #[inline]
-    pub(super) fn new(layout: ArrayLayout, rest: u64, n: u16, p: u16) -> ParityRow {
-        debug_assert!(rest < u64::from(n) && p < n, "row {rest} of {n} members with {p} parities");
-        let rest = rest as u16;
+    pub(super) fn new(layout: ArrayLayout, remainder: u64, n: u16, p: u16) -> ParityRow {
+        debug_assert!(remainder < u64::from(n) && p < n, "row {remainder} of {n} members with {p} parities");
+        let remainder = remainder as u16;
         let (first, continues) = match layout {
-            ArrayLayout::LeftSymmetric => (n - 1 - rest, true),
-            ArrayLayout::LeftAsymmetric => (n - 1 - rest, false),
-            ArrayLayout::RightSymmetric => (rest, true),
-            ArrayLayout::RightAsymmetric => (rest, false),
+            ArrayLayout::LeftSymmetric => (n - 1 - remainder, true),
+            ArrayLayout::LeftAsymmetric => (n - 1 - remainder, false),
+            ArrayLayout::RightSymmetric => (remainder, true),
+            ArrayLayout::RightAsymmetric => (remainder, false),
             ArrayLayout::ParityFirst => (0, false),
             _ => (n - p, false),
         };
@@ -213,13 +213,13 @@ mod tests {
     fn each_unit_has_one_member() {
         for layout in &ArrayLayout::ALL[..6] {
             for (n, p) in (3..20).flat_map(|n| [(n, 1), (n, 2), (n, 3)]).filter(|(n, p)| n > p) {
-                for rest in 0..u64::from(n) {
-                    let row = ParityRow::new(*layout, rest, n, p);
+                for remainder in 0..u64::from(n) {
+                    let row = ParityRow::new(*layout, remainder, n, p);
                     (0..p).for_each(|j| {
-                        assert_eq!(row.unit_on_member(row.parity_member(j)), Err(j), "{layout} {n} {p} {rest}")
+                        assert_eq!(row.unit_on_member(row.parity_member(j)), Err(j), "{layout} {n} {p} {remainder}")
                     });
                     (0..n - p).for_each(|d| {
-                        assert_eq!(row.unit_on_member(row.data_member(d)), Ok(d), "{layout} {n} {p} {rest}")
+                        assert_eq!(row.unit_on_member(row.data_member(d)), Ok(d), "{layout} {n} {p} {remainder}")
                     });
                 }
             }

@@ -97,7 +97,7 @@ pub struct LevelInfo {
     /// Other accepted names.
     #[serde(rename = "also")]
     pub aliases: Vec<String>,
-    /// Form of its redundancy.
+    /// Form of the level's redundancy.
     pub form: LevelForm,
     /// Smallest, default and largest number of copies, if it keeps copies.
     pub copies: Option<[CopyCount; 3]>,
@@ -116,7 +116,7 @@ pub struct LevelInfo {
     pub survives: String,
     /// Possible layouts, the default first.
     pub layouts: Vec<ArrayLayout>,
-    /// Example: number of members, and number of members' worth of data they hold.
+    /// Example of the capacity: a number of members, and how many members' worth of data they hold.
     pub example: [u16; 2],
     /// Explanation to show.
     pub explain: String,
@@ -202,10 +202,10 @@ impl ArrayLevel {
     }
 
     /// I/Os per second on each member under small `reads` and `writes` per second (NT Magazine 1998: reads plus the
-    /// level's factor times writes, divided by the members).
+    /// level's factor times writes, divided by the number of members).
     pub fn member_iops(self, members: u16, reads: f64, writes: f64) -> f64 {
-        let all = self.read_factor(members) * reads + self.small_write_factor(members) * writes;
-        all / f64::from(members.max(1))
+        let total = self.read_factor(members) * reads + self.small_write_factor(members) * writes;
+        total / f64::from(members.max(1))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Plans for one row of a parity level: the member I/Os of a read or write of part of it, with all members good or
-//! some lost.
+//! Plans for one row of a parity level: the member I/Os of a read or write of a part of the row, with all members good
+//! or some lost.
 //!
 //! Ranges within a unit are blocks from its beginning. A write to several units updates the parity over the smallest
 //! range that covers all of them (the whole unit, if it reaches from one unit into the next), in one I/O: fewer I/Os
@@ -65,8 +65,8 @@ impl RowSpan {
         (u64::from(self.last - self.first) * unit + self.end_block) - self.first_block
     }
 
-    /// Returns the parts of the covering range that a span of several units does not cover: before the first piece
-    /// and behind the last.
+    /// Returns the parts of the covering range that a span of several units does not cover: before its first piece and
+    /// after its last.
     fn gaps_at_ends(&self, unit: u64) -> [Option<(u16, UnitRange)>; 2] {
         let several = self.first != self.last;
         [
@@ -173,13 +173,16 @@ impl RowPlanner {
         self.count_recovery_work(range.len(), plan);
     }
 
-    /// Reads `range` of as many surviving units as there are data units. With `wanted`, the same I/Os also read the
-    /// request's own pieces.
-    fn plan_survivor_reads(&self, range: UnitRange, wanted: bool, plan: &mut MemberIoPlan) {
+    /// Reads `range` of as many surviving units as there are data units. With `with_requested`, the same I/Os also read
+    /// the surviving pieces that the request covers.
+    fn plan_survivor_reads(&self, range: UnitRange, with_requested: bool, plan: &mut MemberIoPlan) {
         let mut needed = self.data_units;
         for d in (0..self.data_units).filter(|d| !self.is_data_lost(*d)) {
-            let own = wanted && self.span.touches(d);
-            let range = if own { join_ranges(range, self.span.range_of_unit(d, self.unit_blocks)) } else { range };
+            let is_requested = with_requested && self.span.touches(d);
+            let range = match is_requested {
+                true => join_ranges(range, self.span.range_of_unit(d, self.unit_blocks)),
+                false => range,
+            };
             plan.push(PlanList::Reads, self.data_io(d, range, false));
             needed -= 1;
         }
@@ -196,29 +199,29 @@ impl RowPlanner {
         plan.work.gf_mul_blocks += (lost - by_xor) * u64::from(self.data_units) * blocks;
     }
 
-    pub(super) fn plan_write(&self, by: ParityUpdate, plan: &mut MemberIoPlan) {
+    pub(super) fn plan_write(&self, update: ParityUpdate, plan: &mut MemberIoPlan) {
         let (span, unit) = (self.span, self.unit_blocks);
         let gaps = span.gaps_at_ends(unit);
         let reconstruct = self.data_units - span.unit_count() + gaps.iter().flatten().count() as u16;
         let modify = span.unit_count() + self.parity_units;
-        let method = match by {
+        let method = match update {
             _ if reconstruct == 0 => ParityMethod::Reconstruct,
             ParityUpdate::ReadModifyWrite => ParityMethod::Modify,
             ParityUpdate::Reconstruct => ParityMethod::Reconstruct,
             ParityUpdate::Fewest | ParityUpdate::Md if modify < reconstruct => ParityMethod::Modify,
             ParityUpdate::Fewest | ParityUpdate::Md => ParityMethod::Reconstruct,
         };
-        let hull = span.covering_range(unit);
+        let covering = span.covering_range(unit);
         if method == ParityMethod::Modify {
             for d in span.first..=span.last {
                 plan.push(PlanList::Reads, self.data_io(d, span.range_of_unit(d, unit), false));
             }
             for j in 0..self.parity_units {
-                plan.push(PlanList::Reads, self.parity_io(j, hull, false));
+                plan.push(PlanList::Reads, self.parity_io(j, covering, false));
             }
         } else {
             for d in (0..span.first).chain(span.last + 1..self.data_units) {
-                plan.push(PlanList::Reads, self.data_io(d, hull, false));
+                plan.push(PlanList::Reads, self.data_io(d, covering, false));
             }
             for (d, gap) in gaps.into_iter().flatten() {
                 plan.push(PlanList::Reads, self.data_io(d, gap, false));
@@ -229,7 +232,7 @@ impl RowPlanner {
             plan.push(list, self.data_io(d, span.range_of_unit(d, unit), true));
         }
         for j in 0..self.parity_units {
-            plan.push(list, self.parity_io(j, hull, true));
+            plan.push(list, self.parity_io(j, covering, true));
         }
         self.count_parity_work(method, 1, u64::from(self.parity_units - 1), plan);
     }
@@ -238,7 +241,7 @@ impl RowPlanner {
     #[inline]
     fn count_parity_work(&self, method: ParityMethod, p: u64, others: u64, plan: &mut MemberIoPlan) {
         let (xor, gf_mul) = if method == ParityMethod::Modify {
-            // the old data is folded out, the new data in
+            // the XOR or product of the old data is removed, that of the new data added
             let pieces = 2 * self.span.block_count(self.unit_blocks);
             (pieces, pieces)
         } else {
@@ -249,67 +252,67 @@ impl RowPlanner {
         plan.work.gf_mul_blocks += others * gf_mul;
     }
 
-    pub(super) fn plan_degraded_write(&self, by: ParityUpdate, plan: &mut MemberIoPlan) {
+    pub(super) fn plan_degraded_write(&self, update: ParityUpdate, plan: &mut MemberIoPlan) {
         if self.has_too_many_lost() {
             plan.lost_blocks += self.span.block_count(self.unit_blocks);
             return;
         }
         let (span, unit) = (self.span, self.unit_blocks);
-        let hull = span.covering_range(unit);
+        let covering = span.covering_range(unit);
         let parities = (0..self.parity_units).filter(|j| !self.is_parity_lost(*j));
-        let alive = parities.clone().count() as u16;
-        let (reads, method) = self.choose_degraded_method(by, alive);
+        let good_parities = parities.clone().count() as u16;
+        let (reads, method) = self.choose_degraded_method(update, good_parities);
         match method {
             // no parity to update: nothing to read
-            _ if alive == 0 && by != ParityUpdate::Md => {}
+            _ if good_parities == 0 && update != ParityUpdate::Md => {}
             ParityMethod::Modify => {
                 for d in span.first..=span.last {
                     plan.push(PlanList::Reads, self.data_io(d, span.range_of_unit(d, unit), false));
                 }
                 for j in parities.clone() {
-                    plan.push(PlanList::Reads, self.parity_io(j, hull, false));
+                    plan.push(PlanList::Reads, self.parity_io(j, covering, false));
                 }
             }
             ParityMethod::Reconstruct => {
                 for d in (0..self.data_units).filter(|d| !span.touches(*d)) {
-                    plan.push(PlanList::Reads, self.data_io(d, hull, false));
+                    plan.push(PlanList::Reads, self.data_io(d, covering, false));
                 }
                 for (d, gap) in span.gaps_at_ends(unit).into_iter().flatten() {
                     plan.push(PlanList::Reads, self.data_io(d, gap, false));
                 }
             }
             ParityMethod::Recover => {
-                self.plan_survivor_reads(hull, false, plan);
-                self.count_recovery_work(hull.len(), plan);
+                self.plan_survivor_reads(covering, false, plan);
+                self.count_recovery_work(covering.len(), plan);
             }
         }
-        let reads_first = reads > 0 && (alive > 0 || by == ParityUpdate::Md);
+        let reads_first = reads > 0 && (good_parities > 0 || update == ParityUpdate::Md);
         let list = if reads_first { PlanList::WritesAfterReads } else { PlanList::Writes };
         for d in (span.first..=span.last).filter(|d| !self.is_data_lost(*d)) {
             plan.push(list, self.data_io(d, span.range_of_unit(d, unit), true));
         }
         for j in parities {
-            plan.push(list, self.parity_io(j, hull, true));
+            plan.push(list, self.parity_io(j, covering, true));
         }
-        if alive > 0 {
+        if good_parities > 0 {
             let p = u64::from(!self.is_parity_lost(0));
-            self.count_parity_work(method, p, u64::from(alive) - p, plan);
+            self.count_parity_work(method, p, u64::from(good_parities) - p, plan);
         }
     }
 
-    /// Chooses the method with the fewest reads of those that the lost members allow, and returns its reads and the
-    /// method; `alive` parities are good.
-    fn choose_degraded_method(&self, by: ParityUpdate, alive: u16) -> (u16, ParityMethod) {
+    /// Among the methods that the lost members allow, chooses the one with the fewest reads; returns the number of
+    /// reads and the method.
+    fn choose_degraded_method(&self, by: ParityUpdate, good_parities: u16) -> (u16, ParityMethod) {
         let (span, unit) = (self.span, self.unit_blocks);
         let touched_lost = (span.first..=span.last).any(|d| self.is_data_lost(d));
         let untouched_lost = (0..self.data_units).any(|d| !span.touches(d) && self.is_data_lost(d));
         let gaps = span.gaps_at_ends(unit);
         let gap_lost = gaps.iter().flatten().any(|(d, _)| self.is_data_lost(*d));
-        let all_parities_good = alive == self.parity_units;
+        let all_parities_good = good_parities == self.parity_units;
         let modify = !touched_lost && (all_parities_good || by != ParityUpdate::Md);
-        let modify = modify.then_some((span.unit_count() + alive, ParityMethod::Modify));
-        let rebuilt = self.data_units - span.unit_count() + gaps.iter().flatten().count() as u16;
-        let reconstruct = (!untouched_lost && !gap_lost).then_some((rebuilt, ParityMethod::Reconstruct));
+        let modify = modify.then_some((span.unit_count() + good_parities, ParityMethod::Modify));
+        let reads = self.data_units - span.unit_count() + gaps.iter().flatten().count() as u16;
+        let reconstruct = (!untouched_lost && !gap_lost).then_some((reads, ParityMethod::Reconstruct));
         let requested = match by {
             ParityUpdate::Fewest | ParityUpdate::Md => None,
             _ if reconstruct.is_some_and(|(reads, _)| reads == 0) => reconstruct,
@@ -322,8 +325,8 @@ impl RowPlanner {
         if by == ParityUpdate::Md && several_lost && untouched_lost && (touched_lost || !all_parities_good) {
             return recover;
         }
-        let ways = [reconstruct, modify, Some(recover)];
-        requested.or_else(|| ways.into_iter().flatten().min_by_key(|(reads, _)| *reads)).unwrap_or(recover)
+        let methods = [reconstruct, modify, Some(recover)];
+        requested.or_else(|| methods.into_iter().flatten().min_by_key(|(reads, _)| *reads)).unwrap_or(recover)
     }
 
     /// Reads the survivors of a whole row and rewrites the units of `targets`.

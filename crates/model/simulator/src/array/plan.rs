@@ -60,7 +60,7 @@ pub struct ParityWork {
 /// allocated.
 ///
 /// `reads` and `writes` may start at once; `writes_after_reads` may start when all of `reads` are complete (and the
-/// work is), never before. The request is complete when all are. A read request has `reads` only.
+/// work is), never before. The request is complete when all I/Os are. A read request has `reads` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberIoPlan {
     /// Reads: the requested blocks, or those needed for the parity.
@@ -69,7 +69,7 @@ pub struct MemberIoPlan {
     pub writes: Vec<MemberIo>,
     /// Writes that wait for the reads.
     pub writes_after_reads: Vec<MemberIo>,
-    /// Parity computation: for a write before `writes_after_reads` and the parities of `writes`; for a degraded read
+    /// Parity computation: for a write, before `writes_after_reads` and the parities of `writes`; for a degraded read,
     /// after its reads.
     pub work: ParityWork,
     /// Blocks of the request that cannot be served: too many members failed.
@@ -84,6 +84,7 @@ pub struct MemberIoPlan {
 pub(super) struct JoinIndex {
     stamp: u32,
     is_enabled: bool,
+    /// Stamp of the plan, and position of the I/O in its list.
     last_ios: Vec<(u32, u32)>,
 }
 
@@ -133,13 +134,14 @@ impl MemberIoPlan {
     }
 
     fn start_joining(&mut self, members: u16) {
-        let joined = &mut self.join_index;
-        joined.stamp = joined.stamp.wrapping_add(1);
-        let wanted = usize::from(members) * LIST_COUNT;
-        if joined.stamp == 0 || joined.last_ios.len() != wanted {
-            joined.last_ios.clear();
-            joined.last_ios.resize(wanted, (0, 0));
-            joined.stamp = 1;
+        let index = &mut self.join_index;
+        index.stamp = index.stamp.wrapping_add(1);
+        let entry_count = usize::from(members) * LIST_COUNT;
+        // after the stamp has wrapped around, entries of old plans would look current
+        if index.stamp == 0 || index.last_ios.len() != entry_count {
+            index.last_ios.clear();
+            index.last_ios.resize(entry_count, (0, 0));
+            index.stamp = 1;
         }
     }
 

@@ -1,16 +1,16 @@
 //! Planner: turns requests to an array into plans of member I/Os.
 //!
-//! Of each plan holds ([`Planner::check_plan`] asserts it in debug builds):
+//! These conditions hold for every plan ([`Planner::check_plan`] asserts them in debug builds):
 //!
-//! - Each I/O has blocks, and lies on a member of the array, within the part of it that is used.
+//! - Each I/O has blocks, and lies on a member of the array, within the member's used part.
 //! - A read goes only to a member that can be read there; a write only to one that is in service there, or already
 //!   rebuilt.
 //! - The plan of a read has no writes, and writes wait only if there are reads to wait for.
-//! - Blocks that cannot be served are counted in `lost_blocks`, at most once. With all members good, these are only
-//!   the blocks beyond the array's end.
+//! - Blocks that cannot be served are counted in `lost_blocks`, at most once. With all members good, only the blocks
+//!   beyond the array's end are counted.
 //!
-//! The planner sees no time. What it remembers between requests serves only the choice of a copy ([`CopyChoice`]); a
-//! wrong guess there makes a slower plan, never a wrong one.
+//! The planner sees no time. The history that it keeps between requests serves only the choice of a copy
+//! ([`CopyChoice`]); a wrong guess there makes a slower plan, never a wrong one.
 
 use super::geometry::{BlockMap, CopiesMap, ParityMap};
 use super::parity_row_plan::{RowPlanner, RowSpan};
@@ -55,12 +55,13 @@ pub enum CopyChoice {
     /// The readable copies in turn.
     #[default]
     RoundRobin,
-    /// The copy whose member's arm was last positioned nearest. Positions are those of the last I/O planned, unless
-    /// set by [`Planner::set_arm_position`].
+    /// The copy nearest to the arm of its member. An arm is assumed to stand where the last I/O planned ends, unless
+    /// [`Planner::set_arm_position`] says otherwise.
     Nearest,
     /// As md with rotating members: the member of a mirror on which the read continues the last one; else the first
-    /// idle one; else the copy nearest to where its member's last I/O ended (`read_balance` of drivers/md/raid1.c and,
-    /// for near copies, raid10.c, which has no first step; positions change when an I/O completes, `update_head_pos`).
+    /// idle member; else the copy nearest to where its member's last I/O ended (`read_balance` of drivers/md/raid1.c
+    /// and, for near copies, raid10.c, which has no first step; positions change when an I/O completes,
+    /// `update_head_pos`).
     /// Needs [`Planner::set_pending_ios`] and [`Planner::set_arm_position`].
     IdleOrNearest,
     /// The copy selected by the process id (btrfs).
@@ -71,7 +72,7 @@ pub enum CopyChoice {
     LeastBusy,
 }
 
-/// Method by which a write that covers only part of a row updates its parity.
+/// Method by which a write that covers only a part of a row updates the row's parity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParityUpdate {
     /// The method with the fewest I/Os; if equal, reconstructing, as md does.
@@ -200,29 +201,29 @@ impl Planner {
         if blocks == 0 {
             return;
         }
-        let part = BlockRange { block: request.block, blocks, write: request.write };
+        let range = BlockRange { block: request.block, blocks, write: request.write };
         match &self.array.block_map {
-            BlockMap::Linear { .. } => self.plan_linear(part, plan),
+            BlockMap::Linear { .. } => self.plan_linear(range, plan),
             BlockMap::Copies(copies) => {
                 let copies = *copies;
-                self.plan_copies(copies, part, request.process_id, plan);
+                self.plan_copies(copies, range, request.process_id, plan);
             }
             BlockMap::Parity(parity) if self.array.level() == super::ArrayLevel::Raid3 => {
-                self.plan_synchronous(*parity, part, plan)
+                self.plan_synchronous(*parity, range, plan)
             }
-            BlockMap::Parity(parity) => self.plan_parity(*parity, part, plan),
+            BlockMap::Parity(parity) => self.plan_parity(*parity, range, plan),
         }
         self.check_plan(request, plan);
     }
 
-    /// Asserts in debug builds what the head of this file says of a plan.
+    /// Asserts in debug builds the conditions that the documentation of this module lists.
     #[inline]
     fn check_plan(&self, request: ArrayRequest, plan: &MemberIoPlan) {
         if !cfg!(debug_assertions) {
             return;
         }
         let beyond_end = (request.block + u64::from(request.blocks)).saturating_sub(self.array.capacity_blocks());
-        assert!(plan.lost_blocks <= u64::from(request.blocks), "more is lost than was asked for: {plan:?}");
+        assert!(plan.lost_blocks <= u64::from(request.blocks), "more blocks are lost than were requested: {plan:?}");
         assert!(!self.state.failed.is_empty() || plan.lost_blocks <= beyond_end, "lost without a failure: {plan:?}");
         assert!(request.write || plan.writes.is_empty(), "a read that writes: {plan:?}");
         assert!(plan.writes_after_reads.is_empty() || !plan.reads.is_empty(), "nothing to wait for: {plan:?}");
@@ -240,8 +241,8 @@ impl Planner {
         }
     }
 
-    fn plan_linear(&self, part: BlockRange, plan: &mut MemberIoPlan) {
-        let BlockRange { mut block, mut blocks, write } = part;
+    fn plan_linear(&self, range: BlockRange, plan: &mut MemberIoPlan) {
+        let BlockRange { mut block, mut blocks, write } = range;
         while let Some(piece) = self.array.map_block(block, blocks, 0) {
             if self.state.failed.contains(piece.member) {
                 plan.lost_blocks += piece.blocks;
@@ -249,7 +250,7 @@ impl Planner {
                 let list = if write { PlanList::Writes } else { PlanList::Reads };
                 plan.push(list, member_io(piece.member, piece.block, piece.blocks, write, MemberIoPart::Data));
             }
-            debug_assert!(piece.blocks > 0 && piece.blocks <= blocks, "a piece is a part of the request");
+            debug_assert!(piece.blocks > 0 && piece.blocks <= blocks, "a piece lies within the request");
             block += piece.blocks;
             blocks -= piece.blocks;
             if blocks == 0 {
@@ -258,13 +259,13 @@ impl Planner {
         }
     }
 
-    fn plan_copies(&mut self, copies: CopiesMap, part: BlockRange, process_id: u32, plan: &mut MemberIoPlan) {
+    fn plan_copies(&mut self, copies: CopiesMap, range: BlockRange, process_id: u32, plan: &mut MemberIoPlan) {
         let unit = self.array.unit_divisor();
-        let (mut chunk, mut offset) = unit.div_rem(part.block);
-        let mut left = part.blocks;
-        while left > 0 {
-            let blocks = left.min(unit.divisor() - offset);
-            if part.write {
+        let (mut chunk, mut offset) = unit.div_rem(range.block);
+        let mut blocks_left = range.blocks;
+        while blocks_left > 0 {
+            let blocks = blocks_left.min(unit.divisor() - offset);
+            if range.write {
                 self.plan_copy_writes(copies, chunk, offset, blocks, plan);
             } else if let Some((member, block)) = self.choose_copy(copies, chunk, offset, blocks, process_id) {
                 plan.push(PlanList::Reads, member_io(member, block, blocks, false, MemberIoPart::Data));
@@ -272,7 +273,7 @@ impl Planner {
             } else {
                 plan.lost_blocks += blocks;
             }
-            left -= blocks;
+            blocks_left -= blocks;
             chunk += 1;
             offset = 0;
         }
@@ -359,35 +360,35 @@ impl Planner {
     }
 
     /// Plans a request for members that work together (RAID 3): each does its share of the request.
-    fn plan_synchronous(&self, parity: ParityMap, part: BlockRange, plan: &mut MemberIoPlan) {
+    fn plan_synchronous(&self, parity: ParityMap, range: BlockRange, plan: &mut MemberIoPlan) {
         let (data_count, parity_count) = (parity.data_units.divisor(), parity.parity_units);
-        let (from, to) = (part.block / data_count, (part.block + part.blocks).div_ceil(data_count));
+        let (from, to) = (range.block / data_count, (range.block + range.blocks).div_ceil(data_count));
         let (row, blocks) = (parity.row_layout(0), to - from);
-        let lost = if part.write { self.state.members_not_to_write(from) } else { self.state.unreadable_members(to) };
+        let lost = if range.write { self.state.members_not_to_write(from) } else { self.state.unreadable_members(to) };
         if lost.count() > u32::from(parity_count) {
-            plan.lost_blocks += part.blocks;
+            plan.lost_blocks += range.blocks;
             return;
         }
-        let list = if part.write { PlanList::Writes } else { PlanList::Reads };
+        let list = if range.write { PlanList::Writes } else { PlanList::Reads };
         let data_members = || (0..data_count as u16).map(|unit| row.data_member(unit));
         let data = data_members().map(|member| (member, MemberIoPart::Data));
         let parities = (0..parity_count).map(|unit| (row.parity_member(unit), MemberIoPart::from_parity_index(unit)));
         // a read needs as many members as hold data: a parity stands in for each that is lost
-        let needed = if part.write { usize::from(parity_count) + data_count as usize } else { data_count as usize };
+        let needed = if range.write { usize::from(parity_count) + data_count as usize } else { data_count as usize };
         for (member, content) in data.chain(parities).filter(|(member, _)| !lost.contains(*member)).take(needed) {
-            plan.push(list, member_io(member, from, blocks, part.write, content));
+            plan.push(list, member_io(member, from, blocks, range.write, content));
         }
         let is_data_lost = data_members().any(|member| lost.contains(member));
-        if part.write || is_data_lost {
+        if range.write || is_data_lost {
             plan.work.xor_blocks += (data_count - 1) * blocks;
         }
     }
 
-    fn plan_parity(&self, parity: ParityMap, part: BlockRange, plan: &mut MemberIoPlan) {
-        debug_assert!(part.blocks > 0, "a request of no blocks has no last one");
+    fn plan_parity(&self, parity: ParityMap, range: BlockRange, plan: &mut MemberIoPlan) {
+        debug_assert!(range.blocks > 0, "a request of no blocks has no last one");
         let unit = self.array.unit_divisor();
-        let (first_chunk, first_block) = unit.div_rem(part.block);
-        let (last_chunk, last_block) = unit.div_rem(part.block + part.blocks - 1);
+        let (first_chunk, first_block) = unit.div_rem(range.block);
+        let (last_chunk, last_block) = unit.div_rem(range.block + range.blocks - 1);
         let (first_row, first_unit) = parity.data_units.div_rem(first_chunk);
         let (last_row, last_unit) = parity.data_units.div_rem(last_chunk);
         // the first row begins and the last one ends within a unit; those between are whole
@@ -397,9 +398,9 @@ impl Planner {
             let (last, end_block) =
                 if row == last_row { (last_unit as u16, last_block + 1) } else { (row_end_unit, unit.divisor()) };
             let span = RowSpan { first, last, first_block, end_block };
-            let lost = self.lost_members_of_row(row, part.write);
+            let lost = self.lost_members_of_row(row, range.write);
             let job = RowPlanner::new(&parity, row, unit.divisor(), span, lost);
-            match (part.write, lost.is_empty()) {
+            match (range.write, lost.is_empty()) {
                 (false, true) => job.plan_read(plan),
                 (false, false) => job.plan_degraded_read(plan),
                 (true, true) => job.plan_write(self.policy.write_by, plan),

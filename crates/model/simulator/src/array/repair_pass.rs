@@ -18,7 +18,7 @@ pub enum PassKind {
 }
 
 impl PassKind {
-    /// `rebuild` or `scrub`.
+    /// Returns `rebuild` or `scrub`.
     pub fn name(self) -> &'static str {
         match self {
             PassKind::Rebuild => "rebuild",
@@ -40,13 +40,13 @@ pub struct RepairPass {
 impl RepairPass {
     /// Creates a pass in steps of about `step_blocks` member blocks (rounded up to whole stripe units). A rebuild
     /// covers all members that are out of service in the planner's state.
-    pub fn new(task: PassKind, planner: &Planner, step_blocks: u64) -> RepairPass {
-        let targets = if task == PassKind::Rebuild { planner.state().failed } else { MemberSet::NONE };
+    pub fn new(kind: PassKind, planner: &Planner, step_blocks: u64) -> RepairPass {
+        let targets = if kind == PassKind::Rebuild { planner.state().failed } else { MemberSet::NONE };
         let step = RepairPass::align_step(planner, step_blocks);
-        RepairPass { kind: task, targets, next_block: 0, end_block: planner.array().member_blocks(), step_blocks: step }
+        RepairPass { kind, targets, next_block: 0, end_block: planner.array().member_blocks(), step_blocks: step }
     }
 
-    /// Creates a rebuild of these members only, from the member block on below which they are good.
+    /// Creates a rebuild of these members only, beginning at member block `from`, below which they are good.
     pub fn rebuild_members(targets: MemberSet, planner: &Planner, step_blocks: u64, from: u64) -> RepairPass {
         let end = planner.array().member_blocks();
         let step = RepairPass::align_step(planner, step_blocks);
@@ -125,12 +125,13 @@ impl RepairPass {
                 let (row, offset) = array.unit_divisor().div_rem(block_from);
                 let piece = (unit - offset).min(from + blocks - block_from);
                 if let MemberBlock::Data { block, copy } = array.content_of_member_block(member, row * unit) {
-                    let source = (0..copies.copies).filter(|c| *c != copy).map(|c| copies.locate_copy(block / unit, c));
-                    match source.into_iter().find(|(member, _)| !lost.contains(*member)) {
-                        Some((other, row)) => {
+                    let mut sources =
+                        (0..copies.copies).filter(|c| *c != copy).map(|c| copies.locate_copy(block / unit, c));
+                    match sources.find(|(member, _)| !lost.contains(*member)) {
+                        Some((source, row)) => {
                             plan.push(
                                 PlanList::Reads,
-                                member_io(other, row * unit + offset, piece, false, MemberIoPart::Data),
+                                member_io(source, row * unit + offset, piece, false, MemberIoPart::Data),
                             );
                             plan.push(
                                 PlanList::WritesAfterReads,
@@ -153,12 +154,13 @@ fn plan_reads_of_good_members(planner: &Planner, from: u64, blocks: u64, plan: &
     }
 }
 
-/// Time from the start of a step to the start of the next that keeps a pass to a rate, ns; 0: no limit.
+/// Returns the time from the start of a step to the start of the next that keeps a pass to a rate, ns. A rate of 0
+/// means no limit: the time is 0.
 pub fn pause_ns(step_bytes: u64, max_bytes_per_s: f64) -> Ns {
     if max_bytes_per_s > 0.0 { (step_bytes as f64 / max_bytes_per_s * 1e9) as Ns } else { 0 }
 }
 
-/// Device of each member, and the available spares.
+/// The device of each member, and the spares left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SparePool {
     devices: Vec<u16>,

@@ -20,7 +20,7 @@ enum BarrierStage {
     WaitForInFlight,
     /// Waits until no page is queued that became dirty up to this time.
     DrainOlder(Ns),
-    /// Waits for the writes then in flight.
+    /// Waits for the writes in flight when this stage begins.
     WaitForFlushes,
 }
 
@@ -118,7 +118,8 @@ impl Cache {
     /// Returns the writes of a volume in flight.
     fn writes_in_flight(&self, volume: usize) -> Vec<u32> {
         let shift = self.sizes.line_shift;
-        let of = |from: u64| self.find_volume(from >> shift) == volume;
-        self.flights.iter_writes().filter(|(_, flight)| of(flight.first_page)).map(|(number, _)| number).collect()
+        let is_on_volume = |page: u64| self.find_volume(page >> shift) == volume;
+        let writes = self.flights.iter_writes().filter(|(_, flight)| is_on_volume(flight.first_page));
+        writes.map(|(number, _)| number).collect()
     }
 }

@@ -3,8 +3,8 @@
 /// Slot number that means no entry; it terminates all lists.
 pub(super) const NO_ENTRY: u32 = 0;
 
-/// Hot part of an entry, examined for every request: a line of neighbouring pages, one bit each. It is small, so that
-/// much of a large cache fits into the processor's cache.
+/// Hot part of an entry, examined for every request: a line of neighboring pages, one bit each. It is small, so that
+/// the hot parts of many entries fit into the processor's cache.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(super) struct CacheLineHead {
@@ -39,9 +39,9 @@ pub(super) struct CacheLine {
     pub is_flush_queued: bool,
 }
 
-/// LRU order: a list of uses of entries, the oldest first. Positions count up and wrap. Only an entry's last use
-/// counts, whose position the entry stores: so a use writes at the end of this list and in the entry, whereas a linked
-/// list would cost two more misses of the processor's cache for the neighbours.
+/// LRU order: a list of uses of entries, the oldest first. Positions count up and wrap. Only the last use of an entry
+/// counts; the entry stores its position. So a use writes only the end of this list and the entry, whereas a linked
+/// list would cost two more misses of the processor's cache, for the neighbors.
 #[derive(Clone, Debug, Default)]
 struct LruOrder {
     uses: std::collections::VecDeque<u32>,
@@ -57,10 +57,11 @@ const MAX_USES_PER_ENTRY: usize = 4;
 pub(super) struct FlushQueueLink {
     /// Time at which it became dirty.
     pub dirty_since: u64,
-    /// Neighbours in the list by age: dirty for longer, and for shorter.
+    /// Next entry in the list by age that has been dirty for longer.
     pub older: u32,
+    /// Next entry in the list by age that has been dirty for less time.
     pub newer: u32,
-    /// Its position in the heap by address.
+    /// Position of the entry in the heap by address.
     pub heap_position: u32,
 }
 
@@ -149,7 +150,7 @@ impl CacheLines {
         &mut self.heads[slot as usize]
     }
 
-    /// Returns the pages of an entry that take room.
+    /// Returns the pages of an entry that occupy space in the cache.
     pub fn held_mask(&self, slot: u32) -> u64 {
         self.head(slot).valid | self[slot].reading | self[slot].flushing
     }
@@ -157,7 +158,7 @@ impl CacheLines {
     #[inline]
     fn bucket_index(&self, number: u64) -> usize {
         // multiplicative hashing with 2^64 / golden ratio (Knuth, The Art of Computer Programming 3, 6.4) spreads
-        // neighbours
+        // neighbors
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.hash_shift) as usize
     }
 
@@ -264,7 +265,7 @@ impl CacheLines {
     #[inline]
     pub fn insert_use(&mut self, slot: u32, newest: bool) {
         let order = &mut self.lru;
-        let place = if newest {
+        let position = if newest {
             order.uses.push_back(slot);
             order.first_position.wrapping_add(order.uses.len() as u32 - 1)
         } else {
@@ -272,9 +273,9 @@ impl CacheLines {
             order.first_position = order.first_position.wrapping_sub(1);
             order.first_position
         };
-        debug_assert!(order.slot_at(place) == Some(slot), "the last use of entry {slot} is not at its position");
+        debug_assert!(order.slot_at(position) == Some(slot), "the last use of entry {slot} is not at its position");
         let head = &mut self.heads[slot as usize];
-        (head.is_in_use_order, head.use_position) = (true, place);
+        (head.is_in_use_order, head.use_position) = (true, position);
         if order.uses.len() > MAX_USES_PER_ENTRY * self.entries.len() + 64 {
             self.compact_uses();
         }
@@ -284,15 +285,15 @@ impl CacheLines {
     #[cold]
     fn compact_uses(&mut self) {
         let (heads, order) = (&mut self.heads, &mut self.lru);
-        let (mut place, mut kept) = (order.first_position, order.first_position);
+        let (mut position, mut new_position) = (order.first_position, order.first_position);
         order.uses.retain(|slot| {
             let head = &mut heads[*slot as usize];
-            let counts = head.is_in_use_order && head.use_position == place;
-            if counts {
-                head.use_position = kept;
+            let is_last_use = head.is_in_use_order && head.use_position == position;
+            if is_last_use {
+                head.use_position = new_position;
             }
-            (place, kept) = (place.wrapping_add(1), kept.wrapping_add(u32::from(counts)));
-            counts
+            (position, new_position) = (position.wrapping_add(1), new_position.wrapping_add(u32::from(is_last_use)));
+            is_last_use
         });
         debug_assert!(order.uses.len() < heads.len(), "each entry counts once");
     }

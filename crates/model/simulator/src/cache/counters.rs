@@ -8,13 +8,13 @@ pub struct CacheCounters {
     pub reads_hit: u64,
     /// Reads completed that read nothing themselves, but waited for reads in flight.
     pub reads_joined: u64,
-    /// Reads completed of which a part was cached or in flight, and a part was read.
+    /// Reads completed for which some pages were cached or in flight, and others were read.
     pub reads_part: u64,
     /// Reads completed for which everything was read.
     pub reads_missed: u64,
     /// Writes posted at once.
     pub writes_posted: u64,
-    /// Writes posted after waiting for room.
+    /// Writes posted after waiting for space.
     pub writes_waited: u64,
     /// Writes that waited for their completion below.
     pub writes_through: u64,
@@ -32,7 +32,7 @@ pub struct CacheCounters {
     pub blocks_written: u64,
     /// Dirty blocks flushed.
     pub blocks_flushed: u64,
-    /// Writes that flushed them.
+    /// Writes that flushed dirty blocks.
     pub flush_ios: u64,
     /// Blocks overwritten before they were flushed: writes saved.
     pub blocks_overwritten: u64,

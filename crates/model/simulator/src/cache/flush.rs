@@ -1,4 +1,4 @@
-//! Flushing of posted writes: when, in which order, and in what runs.
+//! Flushing of posted writes: when it begins, in which order it goes, and which neighboring pages go together.
 
 use super::cache_lines::NO_ENTRY;
 use super::in_flight::NO_FLIGHT;
@@ -38,23 +38,24 @@ impl Cache {
         let turns = (0..count).map(|turn| (self.next_volume + turn) % count);
         let found = turns.into_iter().find(|index| {
             let volume = &self.volumes[*index];
-            let old = |since: Ns| back.due_time(since).is_some_and(|due| due <= self.now);
+            let is_due = |since: Ns| back.due_time(since).is_some_and(|due| due <= self.now);
             let must_flush = must_flush || self.has_barrier(*index);
-            let waits = volume.flush_queue.oldest_entry(&self.lines).is_some_and(|(_, since)| must_flush || old(since));
-            waits && volume.flushes_in_flight < back.flush_depth.max(1)
+            let oldest = volume.flush_queue.oldest_entry(&self.lines);
+            let has_flushes = oldest.is_some_and(|(_, since)| must_flush || is_due(since));
+            has_flushes && volume.flushes_in_flight < back.flush_depth.max(1)
         })?;
         self.next_volume = (found + 1) % count;
         Some(found)
     }
 
-    /// Flushes the next page of a volume in order, with its dirty neighbours.
+    /// Flushes the next page of a volume in order, with its dirty neighbors.
     fn flush_next_run(&mut self, volume: usize, out: &mut CacheActions) {
         let Some(index) = self.volumes[volume].flush_queue.next_entry(&self.lines) else { return };
         let (shift, line) = (self.sizes.line_shift, self.lines[index]);
         let page =
             (self.lines.head(index).line_number << shift) + u64::from((line.dirty & !line.flushing).trailing_zeros());
         let (mut from, mut to) = (page, page + 1);
-        // an entry that spans two volumes belongs to the first
+        // a line that spans two volumes belongs to the first
         let edge = |volume: &CacheVolume| volume.first_page.next_multiple_of(1 << shift);
         let low = if volume == 0 { 0 } else { edge(&self.volumes[volume]) };
         let high = self.volumes.get(volume + 1).map_or(u64::MAX, edge);

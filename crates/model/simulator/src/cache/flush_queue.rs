@@ -6,15 +6,17 @@ use crate::Ns;
 /// Queue of entries to be flushed. Every queued entry is in the list by age, and if `by_address` also in the heap.
 #[derive(Clone, Debug)]
 pub(super) struct FlushQueue {
-    /// Heap by sweep, then line; empty if only age counts. Entries know their position in it, so that any can be
-    /// removed.
+    /// Heap by sweep, then line; empty if only age counts. Entries store their position in it, so that any of them can
+    /// be removed.
     heap: Vec<HeapEntry>,
     by_address: bool,
-    /// Number of sweeps from the lowest address so far, and the line that the sweep has reached.
+    /// Number of sweeps from the lowest address so far.
     sweep: u64,
+    /// Line that the current sweep has reached.
     arm_line: u64,
-    /// Ends of the list by age: the entry dirty for longest, and for shortest.
+    /// First entry of the list by age, dirty for the longest time.
     oldest: u32,
+    /// Last entry of the list by age, dirty for the shortest time.
     newest: u32,
 }
 
@@ -64,8 +66,9 @@ impl FlushQueue {
     pub fn remove_entry(&mut self, lines: &mut CacheLines, slot: u32) {
         debug_assert!(lines[slot].is_flush_queued, "entry {slot} is not queued");
         lines[slot].is_flush_queued = false;
-        let FlushQueueLink { older: before, newer: after, heap_position: place, .. } = lines.flush_links[slot as usize];
-        let place = place as usize;
+        let FlushQueueLink { older: before, newer: after, heap_position: position, .. } =
+            lines.flush_links[slot as usize];
+        let position = position as usize;
         match before {
             NO_ENTRY => self.oldest = after,
             _ => lines.flush_links[before as usize].newer = after,
@@ -78,19 +81,19 @@ impl FlushQueue {
             return;
         }
         debug_assert!(
-            self.heap.get(place).is_some_and(|entry| entry.slot == slot),
-            "entry {slot} is not at its place {place} in the heap"
+            self.heap.get(position).is_some_and(|entry| entry.slot == slot),
+            "entry {slot} is not at position {position} of the heap"
         );
         let Some(last) = self.heap.pop() else { return };
-        if place < self.heap.len() {
-            self.heap[place] = last;
+        if position < self.heap.len() {
+            self.heap[position] = last;
             // the former last entry may have to move in either direction
-            self.sift_up(lines, place);
+            self.sift_up(lines, position);
             self.sift_down(lines, lines.flush_links[last.slot as usize].heap_position as usize);
         }
     }
 
-    /// Returns the entry that waits longest, and since when.
+    /// Returns the entry that has been dirty for the longest time, and since when.
     #[inline]
     pub fn oldest_entry(&self, lines: &CacheLines) -> Option<(u32, Ns)> {
         if self.oldest == NO_ENTRY {
@@ -116,44 +119,44 @@ impl FlushQueue {
         self.arm_line = self.arm_line.max(line);
     }
 
-    fn sift_up(&mut self, lines: &mut CacheLines, mut place: usize) {
-        let entry = self.heap[place];
-        while place > 0 && entry.order_key() < self.heap[(place - 1) / 2].order_key() {
-            self.set_heap_entry(lines, place, self.heap[(place - 1) / 2]);
-            place = (place - 1) / 2;
+    fn sift_up(&mut self, lines: &mut CacheLines, mut position: usize) {
+        let entry = self.heap[position];
+        while position > 0 && entry.order_key() < self.heap[(position - 1) / 2].order_key() {
+            self.set_heap_entry(lines, position, self.heap[(position - 1) / 2]);
+            position = (position - 1) / 2;
         }
-        self.set_heap_entry(lines, place, entry);
-        self.check_order(place);
+        self.set_heap_entry(lines, position, entry);
+        self.check_order(position);
     }
 
-    fn sift_down(&mut self, lines: &mut CacheLines, mut place: usize) {
-        let entry = self.heap[place];
+    fn sift_down(&mut self, lines: &mut CacheLines, mut position: usize) {
+        let entry = self.heap[position];
         loop {
-            let children = place * 2 + 1..(place * 2 + 3).min(self.heap.len());
+            let children = position * 2 + 1..(position * 2 + 3).min(self.heap.len());
             let smallest = children.min_by_key(|child| self.heap[*child].order_key());
             match smallest {
                 Some(child) if self.heap[child].order_key() < entry.order_key() => {
-                    self.set_heap_entry(lines, place, self.heap[child]);
-                    place = child;
+                    self.set_heap_entry(lines, position, self.heap[child]);
+                    position = child;
                 }
                 _ => break,
             }
         }
-        self.set_heap_entry(lines, place, entry);
-        self.check_order(place);
+        self.set_heap_entry(lines, position, entry);
+        self.check_order(position);
     }
 
     /// Checks that an entry is not before its parent.
-    fn check_order(&self, place: usize) {
+    fn check_order(&self, position: usize) {
         debug_assert!(
-            place == 0 || self.heap[(place - 1) / 2].order_key() <= self.heap[place].order_key(),
-            "the heap is not in order at {place}"
+            position == 0 || self.heap[(position - 1) / 2].order_key() <= self.heap[position].order_key(),
+            "the heap is not in order at {position}"
         );
     }
 
-    fn set_heap_entry(&mut self, lines: &mut CacheLines, place: usize, entry: HeapEntry) {
-        self.heap[place] = entry;
-        lines.flush_links[entry.slot as usize].heap_position = place as u32;
+    fn set_heap_entry(&mut self, lines: &mut CacheLines, position: usize, entry: HeapEntry) {
+        self.heap[position] = entry;
+        lines.flush_links[entry.slot as usize].heap_position = position as u32;
     }
 }
 

@@ -14,8 +14,9 @@ pub(super) struct IoInFlight {
     /// End page; equal to `first_page` if the number is free.
     pub end_page: u64,
     pub write: bool,
-    /// First and last link of the list of requests that wait for it, in order of arrival.
+    /// First link of the list of requests that wait for it, in order of arrival.
     first_link: u32,
+    /// Last link of that list.
     last_link: u32,
 }
 
@@ -34,13 +35,15 @@ pub(super) struct CacheRequest {
     pub read_ahead_end: u64,
     /// Number of flights it waits for.
     pub pending_flights: u32,
-    /// True if it waits in a queue for room.
+    /// True if it waits in a queue for space.
     pub is_queued: bool,
-    /// True if some pages were cached, in flight, missing.
+    /// True if some pages were cached.
     pub has_hits: bool,
+    /// True if some pages were already in flight.
     pub has_joins: bool,
+    /// True if some pages were missing.
     pub has_misses: bool,
-    /// Number in order of waiting for room; only grows.
+    /// Sequence number of its wait for space; later waits have higher numbers.
     pub turn: u64,
 }
 
@@ -60,8 +63,9 @@ pub(super) struct IosInFlight {
     free_links: Vec<u32>,
     requests: Vec<CacheRequest>,
     free_requests: Vec<u32>,
-    /// Reads that wait for pages, and writes that wait for pages or for others to be flushed.
+    /// Reads that wait for free pages.
     pub readers: VecDeque<u32>,
+    /// Writes that wait for free pages, or for dirty pages to be flushed.
     pub writers: VecDeque<u32>,
 }
 
@@ -111,16 +115,17 @@ impl IosInFlight {
 
     /// Returns the flight that covers a page; `hint` is tried first.
     pub fn find_over_page(&self, page: u64, write: bool, hint: u32) -> u32 {
-        let is = |flight: &IoInFlight| flight.write == write && (flight.first_page..flight.end_page).contains(&page);
-        if self.flights.get(hint as usize).is_some_and(is) {
+        let covers_page =
+            |flight: &IoInFlight| flight.write == write && (flight.first_page..flight.end_page).contains(&page);
+        if self.flights.get(hint as usize).is_some_and(covers_page) {
             return hint;
         }
-        self.flights.iter().position(is).map_or(NO_FLIGHT, |slot| slot as u32)
+        self.flights.iter().position(covers_page).map_or(NO_FLIGHT, |slot| slot as u32)
     }
 
     /// Adds a request to the waiters of a flight; a repetition of the last waiter is ignored.
     pub fn add_waiter(&mut self, request: u32, number: u32) {
-        debug_assert!(self.get(number).is_some(), "what is waited for is under way");
+        debug_assert!(self.get(number).is_some(), "flight {number} is not in flight");
         let Some(flight) = self.flights.get(number as usize) else { return };
         let last = flight.last_link;
         if last != NO_FLIGHT && self.links[last as usize].request == request {

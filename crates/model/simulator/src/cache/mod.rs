@@ -1,12 +1,17 @@
 //! Block cache between its clients and the layer below: the host's file cache (read-ahead, posted and coalesced writes,
 //! limits of dirty pages) or a controller's (read-ahead, battery-backed write-back or write-through).
 //!
-//! It holds no data and has no clock: its owner reports requests ([`Cache::submit`]) and I/Os completed below
+//! The cache holds no data and has no clock: its owner reports requests ([`Cache::submit`]) and I/Os completed below
 //! ([`Cache::complete_io`]); each call returns which I/Os to send below, which requests are complete, and when to call
-//! again ([`CacheActions`]). Invariants: no page is read twice at once, and two writes of a page are never in flight
-//! together, so that the order in which the layer below completes does not matter; a page written while it is read or
-//! flushed keeps the written data; every page of an I/O in flight has its place in the cache, so requests larger than
-//! the cache go through it piece by piece.
+//! again ([`CacheActions`]). Invariants:
+//!
+//! - No page is read twice at once, and two writes of a page are never in flight together, so the order in which the
+//!   layer below completes does not matter.
+//! - A page written while it is read or flushed keeps the written data.
+//! - Every page of an I/O in flight has a place in the cache, so requests larger than the cache go through it piece by
+//!   piece.
+//!
+//! Files:
 //!
 //! - `spec.rs`: the description; `cache_lines.rs`: entries and their LRU order
 //! - `streams.rs`: read-ahead; `request_service.rs`: requests, page by page
@@ -54,7 +59,7 @@ pub struct CacheActions {
     pub send: Vec<BackingIo>,
     /// Requests that had to wait and are complete now.
     pub ready: Vec<u32>,
-    /// Time at which to call [`Cache::wake_at`]. No other time is requested before that call.
+    /// Time at which to call [`Cache::handle_wake`]. No other time is requested before that call.
     pub wake_at: Option<Ns>,
 }
 
@@ -77,11 +82,13 @@ pub enum SubmitResult {
 /// Range of addresses that is a separate device below.
 #[derive(Clone, Debug)]
 struct CacheVolume {
-    /// Pages of the volume.
+    /// First page of the volume.
     first_page: u64,
+    /// Page after the last one of the volume.
     end_page: u64,
-    /// Entries to be flushed, and flushes in flight.
+    /// Entries to be flushed.
     flush_queue: FlushQueue,
+    /// Number of flushes in flight.
     flushes_in_flight: u32,
 }
 
@@ -98,9 +105,11 @@ pub struct Cache {
     max_clean_pages: u64,
     /// `None` for a write-through cache.
     write_back: Option<WriteBackPolicy>,
-    /// Largest number of dirty pages, number above which flushing begins, and largest run of pages in a flush.
+    /// Largest number of dirty pages.
     max_dirty_pages: u64,
+    /// Number of dirty pages above which flushing begins.
     flush_above_pages: u64,
+    /// Largest number of pages in one flush.
     max_run_pages: u64,
     read_before_partial_write: bool,
     allocate_on_write: bool,
@@ -112,9 +121,11 @@ pub struct Cache {
     streams: Option<SequentialStreams>,
     flights: IosInFlight,
     last_turn: u64,
-    /// Pages dirty or being flushed; pages being flushed.
+    /// Pages dirty or being flushed.
     dirty_pages: u64,
+    /// Pages being flushed.
     flushing_pages: u64,
+    /// True while [`Cache::flush_all`] flushes pages of any age.
     is_draining: bool,
     /// Flush requests that wait until posted writes are below.
     barriers: Vec<Barrier>,
@@ -141,19 +152,19 @@ impl Cache {
             WritePolicy::Back(back) => Some(back),
         };
         let reserve = if back.is_some() { share(spec.reserve_for_writes) } else { 0 };
-        let clean_most = (sizes.pages - reserve.min(sizes.pages)).max(1);
-        let longest = (clean_most / 4).max(1);
+        let max_clean_pages = (sizes.pages - reserve.min(sizes.pages)).max(1);
+        let max_run = (max_clean_pages / 4).max(1);
         let (fixed, streams) = match spec.read_ahead {
             CacheReadAhead::None => (0, None),
-            CacheReadAhead::Fixed { blocks } => (in_pages(blocks).min(longest), None),
+            CacheReadAhead::Fixed { blocks } => (in_pages(blocks).min(max_run), None),
             CacheReadAhead::Doubling { from, to } => {
-                let (from, to) = (in_pages(from).min(longest), in_pages(to).min(longest));
+                let (from, to) = (in_pages(from).min(max_run), in_pages(to).min(max_run));
                 (0, Some(SequentialStreams::new(spec.streams, from, to, spec.starts_early)))
             }
         };
         let by_address = back.is_some_and(|back| back.order == FlushOrder::Address);
         let limits = back.unwrap_or_default();
-        let parts = volumes.iter().map(|(first, blocks)| CacheVolume {
+        let cache_volumes = volumes.iter().map(|(first, blocks)| CacheVolume {
             first_page: first >> sizes.page_shift,
             end_page: first.saturating_add(*blocks).div_ceil(1 << sizes.page_shift),
             flush_queue: FlushQueue::new(by_address),
@@ -161,10 +172,10 @@ impl Cache {
         });
         Cache {
             capacity_blocks: volumes.iter().map(|(first, blocks)| first.saturating_add(*blocks)).max().unwrap_or(0),
-            volumes: parts.collect(),
+            volumes: cache_volumes.collect(),
             next_volume: 0,
             sizes,
-            max_clean_pages: clean_most,
+            max_clean_pages,
             write_back: back,
             max_dirty_pages: share(limits.dirty_limit).max(1),
             flush_above_pages: share(limits.flush_at),
@@ -280,10 +291,10 @@ impl Cache {
     /// Returns the counters up to `now`.
     pub fn counters(&self, now: Ns) -> CacheCounters {
         let shift = self.sizes.page_shift;
-        let rest = u128::from(self.dirty_pages << shift) * u128::from(now.saturating_sub(self.now));
+        let since_last_call = u128::from(self.dirty_pages << shift) * u128::from(now.saturating_sub(self.now));
         CacheCounters {
             dirty_blocks: self.dirty_pages << shift,
-            dirty_block_ns: self.counters.dirty_block_ns + rest,
+            dirty_block_ns: self.counters.dirty_block_ns + since_last_call,
             held_blocks: self.lines.held_pages << shift,
             waiting: self.flights.waiting_requests() as u64,
             ..self.counters

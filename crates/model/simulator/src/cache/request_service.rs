@@ -34,17 +34,17 @@ impl Cache {
         let mut page = from;
         while page < to {
             let line = page >> shift;
-            let wanted = self.page_mask(line, page, to);
+            let requested = self.page_mask(line, page, to);
             let entry = self.lines.find_entry(line);
-            let missing = wanted & !self.lines.head(entry).valid;
+            let missing = requested & !self.lines.head(entry).valid;
             if missing != 0 {
                 let first = (line << shift) + u64::from(missing.trailing_zeros());
                 let lowest = missing & missing.wrapping_neg();
-                let coming =
+                let is_in_flight =
                     entry != NO_ENTRY && (self.lines[entry].reading | self.lines[entry].flushing) & lowest != 0;
-                return (page, if coming { PagePresence::InFlight } else { PagePresence::Absent(first) });
+                return (page, if is_in_flight { PagePresence::InFlight } else { PagePresence::Absent(first) });
             }
-            self.mark_pages_used(entry, wanted);
+            self.mark_pages_used(entry, requested);
             page = (line + 1) << shift;
         }
         (to, PagePresence::Cached)
@@ -57,16 +57,16 @@ impl Cache {
         ahead: ReadAheadPlan,
         out: &mut CacheActions,
     ) -> SubmitResult {
-        let answer = if seen == PagePresence::Cached {
+        let result = if seen == PagePresence::Cached {
             self.counters.reads_hit += 1;
             SubmitResult::Done
         } else {
-            let along = if let ReadAheadPlan::WithMiss(to) = ahead {
+            let read_ahead_end = if let ReadAheadPlan::WithMiss(to) = ahead {
                 to.min(self.volume_end_page(request.next_page))
             } else {
                 request.end_page
             };
-            let slot = self.flights.add_request(CacheRequest { read_ahead_end: along, ..request });
+            let slot = self.flights.add_request(CacheRequest { read_ahead_end, ..request });
             self.continue_request(slot, out);
             self.result_of_call(request.request_id, out)
         };
@@ -80,7 +80,7 @@ impl Cache {
             self.send_run(&mut run, None, out);
         }
         self.send_flushes(out);
-        answer
+        result
     }
 
     pub(super) fn submit_write(
@@ -109,22 +109,22 @@ impl Cache {
 
     /// Continues a request as far as possible; completes it at its end.
     pub(super) fn continue_request(&mut self, slot: u32, out: &mut CacheActions) {
-        let before = *self.flights.request(slot);
-        // a faulting request waits for each piece before the next
-        let faulting = self.max_fault_pages.is_some() && !before.io.write && before.pending_flights > 0;
-        if before.is_queued || faulting {
+        let request = *self.flights.request(slot);
+        // a faulting request waits for each piece before it reads the next
+        let waits_for_fault = self.max_fault_pages.is_some() && !request.io.write && request.pending_flights > 0;
+        if request.is_queued || waits_for_fault {
             return;
         }
-        if before.next_page < before.end_page {
+        if request.next_page < request.end_page {
             let mut run = NO_FLIGHT;
-            let clip = (before.io.write && self.write_back.is_none()).then_some(before.io);
-            let stop = match (before.io.write, self.write_back.is_some()) {
+            let clip = (request.io.write && self.write_back.is_none()).then_some(request.io);
+            let outcome = match (request.io.write, self.write_back.is_some()) {
                 (false, _) => self.continue_read(slot, &mut run, out),
                 (true, true) => self.continue_posted_write(slot, &mut run, out),
                 (true, false) => self.continue_write_through(slot, &mut run, out),
             };
             self.send_run(&mut run, clip, out);
-            match stop {
+            match outcome {
                 Err(WaitReason::Flight(flight)) => self.flights.add_waiter(slot, flight),
                 Err(WaitReason::Room) => return self.queue_request(slot),
                 Ok(()) => {}
@@ -155,15 +155,14 @@ impl Cache {
 
     fn continue_read(&mut self, slot: u32, run: &mut u32, out: &mut CacheActions) -> Result<(), WaitReason> {
         loop {
-            let CacheRequest { next_page: page, end_page: end, read_ahead_end: along, .. } =
-                *self.flights.request(slot);
-            if page >= end.max(along) {
+            let CacheRequest { next_page: page, end_page: end, read_ahead_end, .. } = *self.flights.request(slot);
+            if page >= end.max(read_ahead_end) {
                 return Ok(());
             }
-            let extra = page >= end;
-            let read = self.request_page(page, extra, run, out);
+            let is_read_ahead = page >= end;
+            let read = self.request_page(page, is_read_ahead, run, out);
             match read {
-                PageState::NoRoom | PageState::AfterWrite(_) if extra => return Ok(()),
+                PageState::NoRoom | PageState::AfterWrite(_) if is_read_ahead => return Ok(()),
                 PageState::NoRoom => return Err(WaitReason::Room),
                 PageState::AfterWrite(flight) => {
                     self.flights.request_mut(slot).has_joins = true;
@@ -174,7 +173,7 @@ impl Cache {
             let (fixed, max_pages, last) = (self.fixed_run_pages, self.max_fault_pages, self.volume_end_page(page));
             let request = self.flights.request_mut(slot);
             request.next_page += 1;
-            if extra {
+            if is_read_ahead {
                 continue;
             }
             match read {
@@ -207,8 +206,8 @@ impl Cache {
         }
     }
 
-    /// Requests a page for a read; `extra` for read-ahead, which no client has requested yet.
-    fn request_page(&mut self, page: u64, extra: bool, run: &mut u32, out: &mut CacheActions) -> PageState {
+    /// Requests a page for a read; `is_read_ahead` is true for a page that no client has requested yet.
+    fn request_page(&mut self, page: u64, is_read_ahead: bool, run: &mut u32, out: &mut CacheActions) -> PageState {
         let (number, bit) = (page >> self.sizes.line_shift, self.page_bit(page));
         let entry = self.lines.find_entry(number);
         if entry != NO_ENTRY {
@@ -216,7 +215,7 @@ impl Cache {
             let (reading, flushing) = (line.reading & bit, line.flushing & bit);
             let valid = self.lines.head(entry).valid & bit;
             let hint = line.flight;
-            if !extra {
+            if !is_read_ahead {
                 self.mark_pages_used(entry, bit);
             }
             if valid != 0 {
@@ -234,7 +233,7 @@ impl Cache {
         let line = &mut self.lines[entry];
         line.reading |= bit;
         line.flight = *run;
-        if extra {
+        if is_read_ahead {
             line.unused_read_ahead |= bit;
             self.lines.head_mut(entry).has_unused_read_ahead = true;
             self.counters.blocks_ahead += 1 << self.sizes.page_shift;
@@ -252,8 +251,8 @@ impl Cache {
             let (number, bit) = (page >> self.sizes.line_shift, self.page_bit(page));
             let mut entry = self.lines.find_entry(number);
             let (line, valid) = (self.lines[entry], self.lines.head(entry).valid);
-            let counted = (line.dirty | line.flushing) & bit != 0;
-            if !counted && self.dirty_pages >= self.max_dirty_pages {
+            let is_counted = (line.dirty | line.flushing) & bit != 0;
+            if !is_counted && self.dirty_pages >= self.max_dirty_pages {
                 return Err(WaitReason::Room);
             }
             if self.read_before_partial_write && valid & bit == 0 && !self.covers_page(&request.io, page) {
@@ -272,7 +271,7 @@ impl Cache {
                 entry = self.make_room(number, entry, false).ok_or(WaitReason::Room)?;
                 self.lines.held_pages += 1;
             }
-            self.dirty_pages += u64::from(!counted);
+            self.dirty_pages += u64::from(!is_counted);
             if line.dirty & bit != 0 {
                 self.counters.blocks_overwritten += 1 << self.sizes.page_shift;
             }
@@ -329,24 +328,25 @@ impl Cache {
 
     /// Marks pages of an entry as requested.
     #[inline]
-    fn mark_pages_used(&mut self, entry: u32, wanted: u64) {
+    fn mark_pages_used(&mut self, entry: u32, requested: u64) {
         if self.lines.head(entry).has_unused_read_ahead {
             let line = &mut self.lines[entry];
-            let foreseen = line.unused_read_ahead & wanted;
-            line.unused_read_ahead &= !wanted;
-            let some = line.unused_read_ahead != 0;
-            self.lines.head_mut(entry).has_unused_read_ahead = some;
-            self.counters.blocks_ahead_used += u64::from(foreseen.count_ones()) << self.sizes.page_shift;
+            let used_ahead = line.unused_read_ahead & requested;
+            line.unused_read_ahead &= !requested;
+            let has_more = line.unused_read_ahead != 0;
+            self.lines.head_mut(entry).has_unused_read_ahead = has_more;
+            self.counters.blocks_ahead_used += u64::from(used_ahead.count_ones()) << self.sizes.page_shift;
         }
         self.lines.mark_used(entry);
     }
 
-    /// Makes room for one more page of a line and returns its entry; `entry` is the existing one, if any.
-    fn make_room(&mut self, number: u64, entry: u32, clean: bool) -> Option<u32> {
-        let full = |s: &Cache| {
-            s.lines.held_pages >= s.sizes.pages || clean && s.lines.held_pages - s.dirty_pages >= s.max_clean_pages
+    /// Makes room for one more page of a line, which is clean if `for_clean` is set, and returns the entry of the line;
+    /// `entry` is the existing one, if any.
+    fn make_room(&mut self, number: u64, entry: u32, for_clean: bool) -> Option<u32> {
+        let is_full = |s: &Cache| {
+            s.lines.held_pages >= s.sizes.pages || for_clean && s.lines.held_pages - s.dirty_pages >= s.max_clean_pages
         };
-        while full(self) {
+        while is_full(self) {
             if !self.evict_oldest(entry) {
                 return None;
             }
@@ -421,14 +421,15 @@ impl Cache {
                 self.dirty_pages -= u64::from((mask & !line.dirty).count_ones());
             }
         } else {
-            let came = line.reading & mask;
+            let arrived = line.reading & mask;
             line.reading &= !mask;
-            self.lines.head_mut(entry).valid |= came;
+            self.lines.head_mut(entry).valid |= arrived;
         }
         let line = &self.lines[entry];
-        let (held, waits) = (self.lines.held_mask(entry), line.dirty & !line.flushing != 0 && !line.is_flush_queued);
+        let needs_flush = line.dirty & !line.flushing != 0 && !line.is_flush_queued;
+        let held = self.lines.held_mask(entry);
         self.lines.held_pages -= u64::from((before & !held).count_ones());
-        if waits {
+        if needs_flush {
             self.queue_flush(entry);
         }
         if held == 0 {
@@ -450,13 +451,13 @@ impl Cache {
 
     /// Retries the requests that wait for room, in order of arrival.
     pub(super) fn retry_queued(&mut self, out: &mut CacheActions) {
-        let mut stuck = [false; 2];
+        let mut is_blocked = [false; 2];
         loop {
             let head = |write: bool| {
                 let queue = if write { &self.flights.writers } else { &self.flights.readers };
                 queue
                     .front()
-                    .filter(|_| !stuck[usize::from(write)])
+                    .filter(|_| !is_blocked[usize::from(write)])
                     .map(|slot| (self.flights.request(*slot).turn, *slot))
             };
             let write = match (head(false), head(true)) {
@@ -478,7 +479,7 @@ impl Cache {
                 if let Some(last) = queue.pop_back() {
                     queue.push_front(last);
                 }
-                stuck[usize::from(write)] = true;
+                is_blocked[usize::from(write)] = true;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::Ns;
 
-/// Largest number of entries of a cache. A cache of more pages keeps several neighbouring pages in one entry, which are
+/// Largest number of entries of a cache. A cache of more pages keeps several neighboring pages in one entry, which are
 /// evicted together.
 pub(super) const MAX_LINES: u64 = 1 << 20;
 
@@ -13,8 +13,8 @@ pub(super) const MAX_LINE_PAGES: u64 = 64;
 ///
 /// A page is the unit of validity and dirtiness: requests are rounded out to whole pages, except a write-through, which
 /// goes to the backing device as requested. Replacement is least recently used. It is exact up to 2^18 pages; a larger
-/// cache keeps 2 to 64 neighbouring pages in one entry that is evicted as a whole, up to 2^20 entries, and one of more
-/// than 2^24 pages uses larger pages: so it never needs more than about 100 MB.
+/// cache keeps 2 to 64 neighboring pages in one entry that is evicted as a whole, up to 2^20 entries. A cache of more
+/// than 2^24 pages uses larger pages, so it never needs more than about 100 MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockCacheSpec {
     /// Size, bytes.
@@ -25,20 +25,20 @@ pub struct BlockCacheSpec {
     pub read_ahead: CacheReadAhead,
     /// Number of sequential readers tracked; the least recently active are forgotten.
     pub streams: u32,
-    /// True if the next run begins when the reader enters the last one; false if it begins when the reader has reached
-    /// its end, and waits.
+    /// True if the next run begins when the reader enters the last one; false if it begins only when the reader has
+    /// reached the end of the last run, and waits.
     pub starts_early: bool,
     /// Largest read of missing blocks: longer requests are read piece by piece, each when the previous one has arrived,
-    /// as by a kernel that copies from its file cache and faults. None: all at once.
+    /// as by a kernel that copies from its file cache and faults. `None` means all at once.
     pub fault_blocks: Option<u32>,
     /// Completion of writes.
     pub write: WritePolicy,
     /// Share of the pages reserved for writes that are not yet on the backing device.
     pub reserve_for_writes: f64,
-    /// True if blocks written through stay in the cache. Posted ones always stay.
+    /// True if blocks written through stay in the cache. Posted blocks always stay.
     pub allocate_on_write: bool,
     /// True if a posted write of a part of a page that is not cached waits until the page is read, as in file caches;
-    /// otherwise the rest of the page is taken as known (a new part of a file, a page the size of a write).
+    /// otherwise the other blocks of the page count as known (a new part of a file, a page the size of a write).
     pub read_before_partial_write: bool,
 }
 
@@ -52,8 +52,7 @@ pub enum CacheReadAhead {
         /// Blocks of a run, including the requested ones.
         blocks: u32,
     },
-    /// Sequential readers are read ahead for, in runs that double. With `from` equal to `to` all runs have one
-    /// length.
+    /// Read-ahead for sequential readers, in runs that double. With `from` equal to `to` all runs have one length.
     Doubling {
         /// Blocks of the first run.
         from: u32,
@@ -76,14 +75,14 @@ pub enum WritePolicy {
 pub struct WriteBackPolicy {
     /// Share of dirty pages (including those being flushed) at which writers wait.
     pub dirty_limit: f64,
-    /// Share of dirty pages (not yet being flushed) above which flushing begins; 0: at once.
+    /// Share of dirty pages (not yet being flushed) above which flushing begins; 0 means at once.
     pub flush_at: f64,
-    /// Age at which a dirty page is flushed; none: never because of its age.
+    /// Age at which a dirty page is flushed; `None` means never because of its age.
     pub flush_after: Option<Ns>,
     /// Interval of checking ages, so that pages that come of age between two checks are flushed together (Windows NT's
-    /// lazy writer: once a second); 0: continuously.
+    /// lazy writer: once a second); 0 means continuously.
     pub flush_every: Ns,
-    /// Largest flush of neighbouring pages, blocks.
+    /// Largest flush of neighboring pages, blocks.
     pub coalesce_blocks: u32,
     /// Largest number of flushes in flight.
     pub flush_depth: u32,
@@ -121,14 +120,14 @@ impl Default for WriteBackPolicy {
 }
 
 impl WriteBackPolicy {
-    /// Returns when a page that is dirty since `since` is flushed because of its age.
+    /// Returns when a page that has been dirty since `since` is flushed because of its age.
     pub(super) fn due_time(&self, since: Ns) -> Option<Ns> {
         let due = since.saturating_add(self.flush_after?);
         Some(if self.flush_every == 0 { due } else { due.checked_next_multiple_of(self.flush_every).unwrap_or(due) })
     }
 
-    /// Policy of a controller's battery-backed memory: all of it accepts writes, which are flushed at once (as arrays
-    /// of such controllers are described; where a power loss does no harm, a page need not reach an age first).
+    /// Policy of a controller's battery-backed memory: all of it accepts writes, which are flushed at once. A power
+    /// loss does no harm, so a page need not be flushed because of its age.
     pub fn battery_backed() -> WriteBackPolicy {
         WriteBackPolicy {
             dirty_limit: 1.0,
@@ -202,8 +201,8 @@ impl BlockCacheSpec {
     ///
     /// # Errors
     ///
-    /// A page that is no power of two, a size of less than four pages, a share
-    /// out of its range, a length or number of 0.
+    /// A page that is no power of two, a size of less than four pages, a share out of its range, a length or number of
+    /// 0.
     pub fn check_limits(&self) -> Result<(), CacheSpecError> {
         if !self.page_blocks.is_power_of_two() || self.page_blocks > 1 << 15 {
             return Err(CacheSpecError::Page(self.page_blocks));

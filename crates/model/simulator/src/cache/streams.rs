@@ -5,7 +5,7 @@
 struct SequentialStream {
     /// Pages below this one were read, or are in flight.
     read_ahead_end: u64,
-    /// A reader beyond this page has entered the last run; [`NO_PAGE`] before the first run.
+    /// A reader that passes this page has entered the last run; [`NO_PAGE`] before the first run.
     trigger_page: u64,
     /// Pages of the next run; 0 before the first sequential read.
     next_run_pages: u64,
@@ -26,15 +26,15 @@ pub(super) enum PagePresence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadAheadPlan {
     Nothing,
-    /// Together with the missing pages, up to this page.
+    /// Read-ahead together with the missing pages, up to this page.
     WithMiss(u64),
-    /// As a separate read, from and up to these pages.
+    /// Read-ahead as a separate read, from and up to these pages.
     Separate(u64, u64),
 }
 
-/// Next block of a stream that was not used yet: no read begins there.
+/// Next block of an unused stream: no read begins there.
 const NO_BLOCK: u64 = u64::MAX;
-/// Trigger of a stream without a run: no reader gets beyond it.
+/// Trigger of a stream without a run: no reader passes it.
 const NO_PAGE: u64 = u64::MAX;
 /// Largest number of readers tracked; each read searches all of them.
 pub const MAX_STREAMS: u32 = 4096;
@@ -45,12 +45,12 @@ const HASH_COUNT: usize = 256;
 /// All sequential readers.
 #[derive(Clone, Debug)]
 pub(super) struct SequentialStreams {
-    /// Block that each would read next, or [`NO_BLOCK`]; a separate array so that the search is fast.
+    /// Block that each reader would read next, or [`NO_BLOCK`]; a separate array so that the search is fast.
     next_blocks: Vec<u64>,
-    /// Number of these with each hash: most reads continue no stream, which one lookup shows.
+    /// Number of these blocks with each hash: one lookup shows that a read continues no stream, as most do not.
     hash_counts: Box<[u16; HASH_COUNT]>,
     streams: Vec<SequentialStream>,
-    /// Ring by recency: the neighbours (less and more recent) of each stream, then those of the ring's end.
+    /// Ring by recency: the neighbors (less and more recent) of each stream, then those of the ring's end.
     lru_ring: Vec<(u32, u32)>,
     first_run_pages: u64,
     max_run_pages: u64,
@@ -111,7 +111,7 @@ impl SequentialStreams {
             return ReadAheadPlan::WithMiss(target);
         }
         if to > stream.read_ahead_end {
-            // all of it is cached from earlier
+            // the request goes beyond the stream's read-ahead, but all of it has been cached before
             (stream.read_ahead_end, stream.trigger_page) = (to, to);
         } else if self.starts_early && to > stream.trigger_page {
             let start = stream.read_ahead_end;

@@ -1,6 +1,6 @@
 //! Burst credits that ran out while a device was measured: the rate drops during a run and stays at the lower value.
-//! The bucket was full at the beginning, fills at the lower rate and is drained at the rate of use, so its size is what
-//! was drawn beyond the inflow until the drop.
+//! The bucket is full at first, fills at the lower rate and is drained at the rate of use. So its size is the amount
+//! that was drawn beyond the inflow until the drop.
 
 use crate::volume::{RateLimit, VolumeSpec};
 
@@ -9,11 +9,11 @@ use crate::volume::{RateLimit, VolumeSpec};
 pub struct RunTimeline {
     /// Bytes per request.
     pub bytes: f64,
-    /// Seconds before measuring, at the rate of the first stretch.
+    /// Seconds before measuring, at the rate of the first interval.
     pub ramp_s: f64,
-    /// Length of a stretch, s.
+    /// Length of an interval, s.
     pub step_s: f64,
-    /// Requests per second in each stretch.
+    /// Requests per second in each interval.
     pub per_s: Vec<f64>,
 }
 
@@ -35,15 +35,16 @@ pub struct MeasuredCredits {
 /// Requests of at least this size are assumed to be limited by bytes, smaller ones by operations. Providers count
 /// requests of up to 16 KiB and more as one operation.
 const MIN_BYTE_LIMITED_BYTES: f64 = 65_536.0;
-/// Smallest number of stretches on each side of a drop.
-const MIN_STRETCHES: usize = 8;
+/// Smallest number of intervals on each side of a drop.
+const MIN_INTERVALS: usize = 8;
 /// Smallest ratio of the rates before and after a drop. Assumed: noise and warm caches cause less.
-const MIN_FALL_RATIO: f64 = 1.4;
-/// Largest relative deviation of the stretches on each side.
+const MIN_DROP_RATIO: f64 = 1.4;
+/// Largest relative deviation of the intervals on each side.
 const MAX_SCATTER: f64 = 0.15;
-/// A stretch above the baseline by this factor is more than noise.
+/// An interval above the baseline by this factor is more than noise.
 const ABOVE_BASELINE_RATIO: f64 = 1.2;
-/// An empty bucket cannot deliver this share of its credits once more: then the device was only slow for a while.
+/// If a device delivers more than this share of the credits again after the drop, there was no bucket: the device was
+/// only slow for a while.
 const MAX_REPEATED_SHARE: f64 = 0.25;
 
 impl MeasuredCredits {
@@ -67,39 +68,38 @@ impl MeasuredCredits {
     }
 }
 
-/// Finds the first drop.
-pub fn find_credits(courses: &[RunTimeline]) -> Option<MeasuredCredits> {
-    let (run, place, after) = courses.iter().enumerate().find_map(|(run, course)| {
-        let (place, after) = find_fall(&course.per_s)?;
-        Some((run, place, after))
+/// Finds the credits of a volume by the first drop of its rate; `None` if no run has one.
+pub fn find_credits(runs: &[RunTimeline]) -> Option<MeasuredCredits> {
+    let (drop_run, drop_index, after) = runs.iter().enumerate().find_map(|(number, run)| {
+        let (drop_index, after) = find_drop(&run.per_s)?;
+        Some((number, drop_index, after))
     })?;
-    let course = &courses[run];
-    let of_bytes = course.bytes >= MIN_BYTE_LIMITED_BYTES;
-    let unit = |course: &RunTimeline| if of_bytes { course.bytes } else { 1.0 };
-    let baseline = after * unit(course);
+    let run = &runs[drop_run];
+    let of_bytes = run.bytes >= MIN_BYTE_LIMITED_BYTES;
+    let unit = |run: &RunTimeline| if of_bytes { run.bytes } else { 1.0 };
+    let baseline = after * unit(run);
+    let burst = mean_value(&run.per_s[..drop_index]) * unit(run);
     let mut drawn: f64 = 0.0;
-    for (number, course) in courses.iter().enumerate().take(run + 1) {
-        let steps = if number == run { place } else { course.per_s.len() };
-        let mut draw =
-            |per_s: f64, seconds: f64| drawn = (drawn + (per_s * unit(course) - baseline) * seconds).max(0.0);
-        draw(course.per_s.first().copied().unwrap_or(0.0), course.ramp_s);
-        course.per_s[..steps].iter().for_each(|per_s| draw(*per_s, course.step_s));
+    for (number, run) in runs.iter().enumerate().take(drop_run + 1) {
+        let steps = if number == drop_run { drop_index } else { run.per_s.len() };
+        let mut draw = |per_s: f64, seconds: f64| drawn = (drawn + (per_s * unit(run) - baseline) * seconds).max(0.0);
+        draw(run.per_s.first().copied().unwrap_or(0.0), run.ramp_s);
+        run.per_s[..steps].iter().for_each(|per_s| draw(*per_s, run.step_s));
     }
-    // later stretches without credits use the inflow and what was saved since
+    // later intervals without credits use the inflow, and the credits saved since the drop
     let mut left: f64 = 0.0;
-    for (number, course) in courses.iter().enumerate().skip(run) {
-        for per_s in &course.per_s[if number == run { place } else { 0 }..] {
-            let used = per_s * unit(course);
-            let spared =
+    for (number, run) in runs.iter().enumerate().skip(drop_run) {
+        for per_s in &run.per_s[if number == drop_run { drop_index } else { 0 }..] {
+            let used = per_s * unit(run);
+            let saved =
                 if used > baseline * ABOVE_BASELINE_RATIO { baseline - used } else { (baseline - used).max(0.0) };
-            left = (left + spared * course.step_s).min(drawn);
+            left = (left + saved * run.step_s).min(drawn);
         }
         if left < -MAX_REPEATED_SHARE * drawn {
             return None;
         }
     }
-    let burst = mean_value(&course.per_s[..place]) * unit(course);
-    (drawn > 0.0).then_some(MeasuredCredits { of_bytes, burst, baseline, credits: drawn, run })
+    (drawn > 0.0).then_some(MeasuredCredits { of_bytes, burst, baseline, credits: drawn, run: drop_run })
 }
 
 /// The runs of one result, in the order in which they were made.
@@ -115,10 +115,10 @@ impl ResultTimeline {
     /// Seconds between the end of another result and the start of this one. If the times are unknown, or a result is
     /// given twice, the bucket is assumed to be full at the start.
     fn pause_s(&self, before: &ResultTimeline) -> f64 {
-        let lasted = |run: &RunTimeline| run.ramp_s + run.step_s * run.per_s.len() as f64;
+        let duration_s = |run: &RunTimeline| run.ramp_s + run.step_s * run.per_s.len() as f64;
         match (before.began_s, self.began_s) {
             (Some(first), Some(second)) if second > first => {
-                (second - first - before.runs.iter().map(lasted).sum::<f64>()).max(0.0)
+                (second - first - before.runs.iter().map(duration_s).sum::<f64>()).max(0.0)
             }
             _ => f64::INFINITY,
         }
@@ -140,22 +140,22 @@ pub fn find_credits_in_results(results: &[ResultTimeline]) -> SpentCredits {
     let mut order: Vec<usize> = (0..results.len()).collect();
     order.sort_by(|a, b| began(a).total_cmp(&began(b)));
     // each run with the time rank of its result, and its number there
-    let (mut courses, mut owners) = (Vec::new(), Vec::new());
-    for (place, &index) in order.iter().enumerate() {
-        if place > 0 {
-            let step_s = results[index].pause_s(&results[order[place - 1]]);
-            courses.push(RunTimeline { bytes: 1.0, ramp_s: 0.0, step_s, per_s: vec![0.0] });
-            owners.push((place, 0));
+    let (mut runs, mut owners) = (Vec::new(), Vec::new());
+    for (rank, &index) in order.iter().enumerate() {
+        if rank > 0 {
+            let step_s = results[index].pause_s(&results[order[rank - 1]]);
+            runs.push(RunTimeline { bytes: 1.0, ramp_s: 0.0, step_s, per_s: vec![0.0] });
+            owners.push((rank, 0));
         }
-        courses.extend_from_slice(&results[index].runs);
-        owners.extend((0..results[index].runs.len()).map(|run| (place, run)));
+        runs.extend_from_slice(&results[index].runs);
+        owners.extend((0..results[index].runs.len()).map(|run| (rank, run)));
     }
     let mut with_credits: Vec<usize> = results.iter().map(|result| result.runs.len()).collect();
-    let Some(found) = find_credits(&courses) else { return SpentCredits { found: None, with_credits } };
-    let (place, run) = owners[found.run];
-    with_credits[order[place]] = run;
+    let Some(found) = find_credits(&runs) else { return SpentCredits { found: None, with_credits } };
+    let (rank, run) = owners[found.run];
+    with_credits[order[rank]] = run;
     let full_s = found.credits / found.baseline;
-    for pair in order[place..].windows(2) {
+    for pair in order[rank..].windows(2) {
         let (before, after) = (&results[pair[0]], &results[pair[1]]);
         let until_empty = find_credits(&after.runs).map_or(after.runs.len(), |own| own.run);
         with_credits[pair[1]] = if after.pause_s(before) >= full_s { until_empty } else { 0 };
@@ -175,18 +175,18 @@ fn relative_deviation(values: &[f64]) -> f64 {
 }
 
 /// Returns the index at which a rate drops for good, and the rate after it.
-fn find_fall(per_s: &[f64]) -> Option<(usize, f64)> {
-    let places = MIN_STRETCHES..per_s.len().saturating_sub(MIN_STRETCHES);
-    let cost = |place: usize| {
+fn find_drop(per_s: &[f64]) -> Option<(usize, f64)> {
+    let candidates = MIN_INTERVALS..per_s.len().saturating_sub(MIN_INTERVALS);
+    let squared_error = |index: usize| {
         let side =
             |values: &[f64]| relative_deviation(values).powi(2) * mean_value(values).powi(2) * values.len() as f64;
-        side(&per_s[..place]) + side(&per_s[place..])
+        side(&per_s[..index]) + side(&per_s[index..])
     };
-    let place = places.min_by(|a, b| cost(*a).total_cmp(&cost(*b)))?;
-    let (before, after) = per_s.split_at(place);
-    let falls = mean_value(before) >= MIN_FALL_RATIO * mean_value(after) && mean_value(after) > 0.0;
-    (falls && relative_deviation(before) <= MAX_SCATTER && relative_deviation(after) <= MAX_SCATTER)
-        .then(|| (place, mean_value(after)))
+    let index = candidates.min_by(|a, b| squared_error(*a).total_cmp(&squared_error(*b)))?;
+    let (before, after) = per_s.split_at(index);
+    let is_drop = mean_value(before) >= MIN_DROP_RATIO * mean_value(after) && mean_value(after) > 0.0;
+    (is_drop && relative_deviation(before) <= MAX_SCATTER && relative_deviation(after) <= MAX_SCATTER)
+        .then(|| (index, mean_value(after)))
 }
 
 #[cfg(test)]

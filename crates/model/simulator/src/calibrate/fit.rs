@@ -1,5 +1,5 @@
-//! The fit: all forms are evaluated at their initial numbers, the best of each kind are refined, and the best of all is
-//! refined further and chosen.
+//! The fit: all forms are evaluated at their initial numbers. The best few of each kind are refined, then the best one
+//! of each kind is refined further. The best of these is chosen.
 //!
 //! The error of a cell is the logarithm of predicted over measured, so that twice and half weigh the same. Absolute
 //! errors are added up, not squares, so that a failed run affects the others little (least absolute deviations). Kinds
@@ -19,7 +19,7 @@ use crate::catalogue::EntryKind;
 const MEASUREMENT_NOISE: f64 = 0.015;
 /// Number of forms of a kind that are refined.
 const REFINED_FORMS: usize = 3;
-/// Evaluations per fitted number, of the refinement and of the final fit.
+/// Evaluations per fitted number: in the refinement, and in the final fit.
 const STEPS_PER_NUMBER: [usize; 2] = [15, 40];
 
 /// A form with its numbers.
@@ -66,13 +66,13 @@ fn catalogue_entry(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Opt
     })
 }
 
-/// Mean absolute error of a form with these numbers; infinite if no such device exists.
+/// Mean absolute error of a form with these numbers on the selected cells; infinite if no such device exists.
 fn mean_error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl Fn(&CalibrationCell) -> bool) -> f64 {
     let Some(model) = catalogue_entry(form, numbers, known).and_then(|entry| entry.build_device().ok()) else {
         return f64::INFINITY;
     };
-    let off = |cell: &CalibrationCell| simulate_cell(&model, cell, 1).log_error(cell).abs();
-    let errors: Vec<f64> = known.cells.iter().filter(|cell| cells(cell)).map(|cell| off(cell)).collect();
+    let error = |cell: &CalibrationCell| simulate_cell(&model, cell, 1).log_error(cell).abs();
+    let errors: Vec<f64> = known.cells.iter().filter(|cell| cells(cell)).map(|cell| error(cell)).collect();
     let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     if mean.is_finite() { mean } else { f64::INFINITY }
 }
@@ -80,15 +80,15 @@ fn mean_error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl
 /// Returns the best form of each kind, the best of all first.
 pub(super) fn fit_best_forms(known: &KnownCells, forms: Vec<ModelForm>) -> Vec<FittedForm> {
     let n = known.cells.len();
-    let mut looked: Vec<FittedForm> = forms
+    let mut evaluated: Vec<FittedForm> = forms
         .into_iter()
         .map(|form| FittedForm { error: mean_error(&form, &form.numbers, known, |_| true), form })
         .collect();
-    looked.retain(|found| found.error.is_finite());
-    looked.sort_by(|a, b| a.schwarz_criterion(n).total_cmp(&b.schwarz_criterion(n)));
+    evaluated.retain(|found| found.error.is_finite());
+    evaluated.sort_by(|a, b| a.schwarz_criterion(n).total_cmp(&b.schwarz_criterion(n)));
     let mut found: Vec<FittedForm> = Vec::new();
     for kind in [ModelKind::Limits, ModelKind::Shared, ModelKind::Flash, ModelKind::Mechanical] {
-        let of_kind = looked.iter().filter(|found| found.form.kind == kind).take(REFINED_FORMS);
+        let of_kind = evaluated.iter().filter(|found| found.form.kind == kind).take(REFINED_FORMS);
         let refined = of_kind.map(|form| refine_form(form, known, STEPS_PER_NUMBER[0]));
         found.extend(refined.min_by(|a, b| a.schwarz_criterion(n).total_cmp(&b.schwarz_criterion(n))));
     }
@@ -103,14 +103,14 @@ fn refine_form(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedFor
     for part in fit_parts(&form) {
         let cells = |cell: &CalibrationCell| part.cells.contains(&cell.load.read_share);
         let start: Vec<f64> = part.numbers.clone().map(|index| form.numbers[index].ln()).collect();
-        let with = |logs: &[f64]| {
+        let with_logs = |logs: &[f64]| {
             let mut numbers = form.numbers.clone();
             part.numbers.clone().zip(logs).for_each(|(index, log)| numbers[index] = log.exp());
             numbers
         };
         let (logs, _) =
-            minimize_downhill(&start, steps * start.len(), |logs| mean_error(&form, &with(logs), known, cells));
-        form.numbers = with(&logs);
+            minimize_downhill(&start, steps * start.len(), |logs| mean_error(&form, &with_logs(logs), known, cells));
+        form.numbers = with_logs(&logs);
     }
     let error = mean_error(&form, &form.numbers, known, |_| true);
     if error < from.error { FittedForm { form, error } } else { from.clone() }
@@ -122,19 +122,20 @@ struct FitPart {
     cells: RangeInclusive<f64>,
 }
 
-/// Splits the numbers: those of reads, those of writes and those of mixes, if the kind has separate ones; finally all.
+/// Returns the parts that are fitted one after another: the numbers of reads, of writes and of mixes, if the kind has
+/// separate ones; finally all numbers.
 fn fit_parts(form: &ModelForm) -> Vec<FitPart> {
-    let all = form.numbers.len();
+    let count = form.numbers.len();
     let part = |numbers: Range<usize>, cells| FitPart { numbers, cells };
     let mut parts = Vec::new();
-    if form.kind == ModelKind::Flash && all > flash::READ_NUMBERS {
+    if form.kind == ModelKind::Flash && count > flash::READ_NUMBERS {
         let writes = flash::READ_NUMBERS + flash::WRITE_NUMBERS;
         parts.extend([part(0..flash::READ_NUMBERS, 1.0..=1.0), part(flash::READ_NUMBERS..writes, 0.0..=0.0)]);
-        if all > writes {
-            parts.push(part(writes..all, 0.01..=0.99));
+        if count > writes {
+            parts.push(part(writes..count, 0.01..=0.99));
         }
     }
-    parts.push(part(0..all, 0.0..=1.0));
+    parts.push(part(0..count, 0.0..=1.0));
     parts
 }
 
@@ -165,21 +166,21 @@ pub(super) fn minimize_downhill(
         let center: Vec<f64> =
             (0..n).map(|index| simplex[..n].iter().map(|(corner, _)| corner[index]).sum::<f64>() / n as f64).collect();
         let worst = simplex[n].clone();
-        let along = |factor: f64| -> (Vec<f64>, f64) {
+        let point_along = |factor: f64| -> (Vec<f64>, f64) {
             let corner: Vec<f64> = center.iter().zip(&worst.0).map(|(c, w)| c + factor * (c - w)).collect();
             let value = function(&corner);
             (corner, value)
         };
-        let reflected = along(1.0);
+        let reflected = point_along(1.0);
         used += 1;
         if reflected.1 < simplex[0].1 {
-            let expanded = along(2.0);
+            let expanded = point_along(2.0);
             used += 1;
             simplex[n] = if expanded.1 < reflected.1 { expanded } else { reflected };
         } else if reflected.1 < simplex[n - 1].1 {
             simplex[n] = reflected;
         } else {
-            let contracted = if reflected.1 < worst.1 { along(0.5) } else { along(-0.5) };
+            let contracted = if reflected.1 < worst.1 { point_along(0.5) } else { point_along(-0.5) };
             used += 1;
             if contracted.1 < worst.1.min(reflected.1) {
                 simplex[n] = contracted;

@@ -9,8 +9,9 @@ use super::model_form::ModelForm;
 use crate::flash::{FlashSpec, InitialState};
 use crate::io::BLOCK_BYTES;
 
-/// Number of fitted numbers for reads, and for writes.
+/// Number of fitted numbers for reads.
 pub(super) const READ_NUMBERS: usize = 5;
+/// Number of fitted numbers for writes.
 pub(super) const WRITE_NUMBERS: usize = 3;
 /// Numbers of parts that are tried.
 const PART_COUNTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -26,49 +27,53 @@ const SPARE_RATIO: f64 = 10.0;
 /// Returns all combinations, with initial numbers taken from the cells.
 pub(super) fn flash_forms(known: &KnownCells) -> Vec<ModelForm> {
     let (reads, writes) = (known.reads, known.write_direction());
-    let mut all = Vec::new();
+    let mut forms = Vec::new();
     for parts in PART_COUNTS {
         for page in PAGE_BYTES {
             for buffer in [true, false] {
                 let command = 0.7 / reads.max_per_s;
-                // the part's share of a single read: no more than the highest rate allows
+                // the time of a part in a single read: no more than the highest rate allows
                 let max_part = f64::from(parts * page) / reads.max_bytes_per_s;
-                let part = (f64::from(parts) / reads.max_per_s).min(0.7 * (reads.alone_s - command).max(command));
+                let part = (f64::from(parts) / reads.max_per_s).min(0.7 * (reads.standalone_s - command).max(command));
                 let part = part.min(max_part);
-                let rest = (reads.alone_s - command - part).max(0.05 * reads.alone_s);
+                let latency = (reads.standalone_s - command - part).max(0.05 * reads.standalone_s);
                 let link = 1.1 * reads.max_bytes_per_s.max(writes.max_bytes_per_s);
                 let channel = 1.5 * reads.max_bytes_per_s / f64::from(parts);
-                let mut numbers = vec![rest, command, part, link, channel];
+                let mut numbers = vec![latency, command, part, link, channel];
                 if known.writes.is_some() {
                     let program = f64::from(parts * page) / writes.max_bytes_per_s;
-                    // the limit of small writes, unless it is bytes
+                    // the rate of small writes in bytes, to tell whether bytes or operations limit the writes
                     let small = writes.max_per_s * f64::from(known.small_blocks) * BLOCK_BYTES as f64;
                     let busy = if writes.max_bytes_per_s > 2.0 * small { 0.8 } else { 0.3 };
-                    let program = if buffer { program } else { program.min(0.9 * writes.alone_s) };
-                    numbers.extend([0.5 * writes.alone_s, busy / writes.max_per_s, program]);
-                    // the last number, after those of writes: without writes, a mixed log alone does not determine it
+                    let program = if buffer { program } else { program.min(0.9 * writes.standalone_s) };
+                    numbers.extend([0.5 * writes.standalone_s, busy / writes.max_per_s, program]);
+                    // comes last, after the numbers of writes: without writes, a mixed log does not determine it
                     if known.has_mixes {
                         numbers.push(part);
                     }
                 }
-                let words = ["its writes on the medium", "a write buffer"][usize::from(buffer)];
-                all.push(ModelForm {
+                let buffer_text = ["its writes on the medium", "a write buffer"][usize::from(buffer)];
+                forms.push(ModelForm {
                     kind: ModelKind::Flash,
                     choices: vec![parts, page, u32::from(buffer)],
                     numbers,
                     chosen_count: 2,
-                    description: format!("{} of {} KiB, {words}", format_count(parts, "part", "parts"), page >> 10),
+                    description: format!(
+                        "{} of {} KiB, {buffer_text}",
+                        format_count(parts, "part", "parts"),
+                        page >> 10
+                    ),
                 });
             }
         }
     }
-    all
+    forms
 }
 
 /// Returns the SSD.
 pub(super) fn flash_spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> FlashSpec {
     let [parts, page, buffer] = [0, 1, 2].map(|index| form.choices.get(index).copied().unwrap_or(1));
-    // those of reads, those of writes, and the time of a suspension
+    // five numbers of reads, three of writes, and the time of a suspension
     debug_assert!(matches!(numbers.len(), 5 | 8 | 9), "an SSD has no {} numbers", numbers.len());
     let number = |index: usize| numbers.get(index).copied();
     let ns = |index: usize, fallback: usize| (number(index).or(number(fallback)).unwrap_or(0.0) * 1e9).round() as u64;

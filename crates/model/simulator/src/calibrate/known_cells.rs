@@ -15,7 +15,7 @@ pub struct MissingCells(
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct KnownDirection {
     /// Response time of a small request at queue depth 1, s.
-    pub alone_s: f64,
+    pub standalone_s: f64,
     /// Highest rate of small random requests, per second.
     pub max_per_s: f64,
     /// Highest rate, bytes/s.
@@ -50,23 +50,16 @@ impl<'a> KnownCells<'a> {
         if let Err(missing_cell) = &reads {
             missing.extend(missing_cell.iter().map(|missing_cell| format!("{missing_cell} of reads")));
         }
-        let written = loops.iter().any(|cell| cell.load.read_share <= 0.0);
-        let writes = written.then(|| known_direction(&loops, 0.0, small.unwrap_or(0)));
+        let has_writes = loops.iter().any(|cell| cell.load.read_share <= 0.0);
+        let writes = has_writes.then(|| known_direction(&loops, 0.0, small.unwrap_or(0)));
         if let Some(Err(missing_cell)) = &writes {
             missing.extend(missing_cell.iter().map(|missing_cell| format!("{missing_cell} of writes")));
         }
         let (Ok(reads), None | Some(Ok(_)), Some(small)) = (reads, &writes, small) else {
             return Err(MissingCells(missing));
         };
-        let mixes = cells.iter().any(|cell| cell.load.read_share > 0.0 && cell.load.read_share < 1.0);
-        Ok(KnownCells {
-            cells,
-            device,
-            small_blocks: small,
-            reads,
-            writes: writes.and_then(Result::ok),
-            has_mixes: mixes,
-        })
+        let has_mixes = cells.iter().any(|cell| cell.load.read_share > 0.0 && cell.load.read_share < 1.0);
+        Ok(KnownCells { cells, device, small_blocks: small, reads, writes: writes.and_then(Result::ok), has_mixes })
     }
 
     /// Returns the figures of writes, or of reads if writing was not measured.
@@ -122,14 +115,14 @@ fn known_direction(cells: &[&CalibrationCell], share: f64, small: u32) -> Result
         return Err(missing);
     };
     let bytes = |cell: &&&CalibrationCell| cell.per_s * f64::from(cell.load.blocks) * BLOCK_BYTES as f64;
-    let alone_s = f64::from(first.0) / first.1;
+    let standalone_s = f64::from(first.0) / first.1;
     let stream = |cell: &&&CalibrationCell| {
-        let more = f64::from(cell.load.blocks - small) * BLOCK_BYTES as f64;
-        more / (f64::from(cell.load.depth) / cell.per_s - alone_s).max(1e-9)
+        let additional_bytes = f64::from(cell.load.blocks - small) * BLOCK_BYTES as f64;
+        additional_bytes / (f64::from(cell.load.depth) / cell.per_s - standalone_s).max(1e-9)
     };
     let selected: Vec<&&CalibrationCell> = selected.into_iter().filter(|cell| cell.load.blocks >= small).collect();
     Ok(KnownDirection {
-        alone_s,
+        standalone_s,
         max_per_s: depths.iter().map(|depth| depth.1).fold(0.0, f64::max),
         max_bytes_per_s: selected.iter().map(bytes).fold(0.0, f64::max),
         stream_bytes_per_s: selected.iter().filter(|cell| cell.load.blocks > small).map(stream).fold(1e3, f64::max),

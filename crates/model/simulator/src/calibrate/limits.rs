@@ -22,9 +22,9 @@ struct LimitChoices {
     slots: u32,
     operations: bool,
     bytes: bool,
-    /// Writes have separate limits.
+    /// True if writes have separate limits.
     separate_writes: bool,
-    /// A single request's bytes have a separate rate.
+    /// True if the bytes of a single request have a separate rate.
     stream: bool,
 }
 
@@ -40,7 +40,7 @@ impl LimitChoices {
         }
     }
 
-    fn to_words(self) -> String {
+    fn to_description(self) -> String {
         let limit = |on: bool, limit_name: &'static str| on.then_some(limit_name);
         let slots = (self.slots < UNLIMITED_SLOTS)
             .then(|| format!("{} at a time", format_count(self.slots, "request", "requests")));
@@ -50,26 +50,27 @@ impl LimitChoices {
             limit(self.separate_writes, "writes apart"),
             limit(self.stream, "bytes of one request"),
         ];
-        let words: Vec<String> = slots.into_iter().chain(limits.into_iter().flatten().map(str::to_owned)).collect();
-        if words.is_empty() { "times alone".into() } else { format!("limits: {}", words.join(", ")) }
+        let names: Vec<String> = slots.into_iter().chain(limits.into_iter().flatten().map(str::to_owned)).collect();
+        if names.is_empty() { "times alone".into() } else { format!("limits: {}", names.join(", ")) }
     }
 }
 
 /// Returns all combinations, with initial numbers taken from the cells.
 pub(super) fn limit_forms(known: &KnownCells) -> Vec<ModelForm> {
     let (reads, writes) = (known.reads, known.write_direction());
-    let side = (reads.max_per_s * reads.alone_s).round().clamp(1.0, f64::from(UNLIMITED_SLOTS)) as u32;
-    let mut all = Vec::new();
+    let parallel_requests =
+        (reads.max_per_s * reads.standalone_s).round().clamp(1.0, f64::from(UNLIMITED_SLOTS)) as u32;
+    let mut forms = Vec::new();
     for bits in 0..32_u32 {
         let on = |bit: u32| bits >> bit & 1 == 1;
-        let slots = if on(0) { side } else { UNLIMITED_SLOTS };
+        let slots = if on(0) { parallel_requests } else { UNLIMITED_SLOTS };
         let choices = LimitChoices { slots, operations: on(1), bytes: on(2), separate_writes: on(3), stream: on(4) };
         if choices.separate_writes && (known.writes.is_none() || !(choices.operations || choices.bytes)) {
             continue;
         }
-        let mut numbers = vec![reads.alone_s];
+        let mut numbers = vec![reads.standalone_s];
         if known.writes.is_some() {
-            numbers.push(writes.alone_s);
+            numbers.push(writes.standalone_s);
         }
         let both = |figures: [f64; 2]| {
             if choices.separate_writes { figures.to_vec() } else { vec![figures[0].max(figures[1])] }
@@ -85,15 +86,15 @@ pub(super) fn limit_forms(known: &KnownCells) -> Vec<ModelForm> {
         }
         let list =
             [slots, choices.operations.into(), choices.bytes.into(), choices.separate_writes.into(), u32::from(on(4))];
-        all.push(ModelForm {
+        forms.push(ModelForm {
             kind: ModelKind::Limits,
             choices: list.to_vec(),
             numbers,
             chosen_count: usize::from(on(0)),
-            description: choices.to_words(),
+            description: choices.to_description(),
         });
     }
-    all
+    forms
 }
 
 /// Returns the volume.

@@ -38,7 +38,7 @@ pub struct CalibrationCell {
     pub per_s: f64,
     /// Mean response time of independent arrivals, s; the depth of the load is then not used.
     pub response_s: Option<f64>,
-    /// Held out of the fit, to test it.
+    /// True if it is held out of the fit, to test the fit.
     pub held_out: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct CalibratedDevice {
     pub source: String,
     /// Year of the measurements.
     pub year: u16,
-    /// Seconds of a small sequential write that must reach the medium, if measured.
+    /// Time of a small sequential write that must reach the medium, s, if measured.
     pub commit_s: Option<f64>,
     /// Credits that ran out during the measurements. Later measurements are not among the cells.
     pub credits: Option<MeasuredCredits>,
@@ -94,7 +94,7 @@ pub enum TestedProperty {
     Mix,
     /// Sequential requests.
     Sequence,
-    /// The load of a log: requests that arrive, whatever the device does.
+    /// The load of a log: requests that arrive independently of completions.
     Log,
 }
 
@@ -108,7 +108,7 @@ impl TestedProperty {
         TestedProperty::Log,
     ];
 
-    /// Returns its name, as documents have it.
+    /// Returns its name in JSON documents.
     pub fn name(self) -> &'static str {
         match self {
             TestedProperty::Depth => "depth",
@@ -119,7 +119,7 @@ impl TestedProperty {
         }
     }
 
-    fn of_cell(cell: &CalibrationCell, known: &known_cells::KnownCells) -> TestedProperty {
+    fn from_cell(cell: &CalibrationCell, known: &known_cells::KnownCells) -> TestedProperty {
         let load = &cell.load;
         if cell.response_s.is_some() {
             TestedProperty::Log
@@ -202,8 +202,8 @@ pub enum CalibrationError {
     Description(String),
 }
 
-/// Holds out the middle depth of each series: of at least three random loops of one size and mix that differ only in
-/// depth.
+/// Holds out the middle depth of each series. A series is at least three random closed loops of one size and mix that
+/// differ only in depth.
 pub fn hold_out_middle_depths(cells: &mut [CalibrationCell]) {
     let series = |cell: &CalibrationCell| {
         let load = &cell.load;
@@ -211,8 +211,8 @@ pub fn hold_out_middle_depths(cells: &mut [CalibrationCell]) {
         is_random_loop.then(|| (load.blocks, load.read_share.to_bits(), load.range))
     };
     for index in 0..cells.len() {
-        let Some(own) = series(&cells[index]) else { continue };
-        let mut depths: Vec<u32> = cells.iter().filter(|c| series(c) == Some(own)).map(|c| c.load.depth).collect();
+        let Some(key) = series(&cells[index]) else { continue };
+        let mut depths: Vec<u32> = cells.iter().filter(|c| series(c) == Some(key)).map(|c| c.load.depth).collect();
         depths.sort_unstable();
         depths.dedup();
         cells[index].held_out = depths.len() >= 3 && cells[index].load.depth == depths[depths.len() / 2];
@@ -237,19 +237,22 @@ pub fn calibrate_device(
         return Err(CalibrationError::Description("no kind of device can be made of these figures".into()));
     };
     let notes = known.description_notes(chosen.form.kind);
-    let wrong = |message: String| CalibrationError::Description(message);
+    let unusable = |message: String| CalibrationError::Description(message);
     let tried = best.iter().map(|found| found.to_tried_model(&known)).collect();
     // the measurements were made with credits left
-    let model =
-        chosen.to_catalogue_entry(&known).ok_or_else(|| wrong("it is empty".into()))?.build_device().map_err(wrong)?;
+    let model = chosen
+        .to_catalogue_entry(&known)
+        .ok_or_else(|| unusable("it is empty".into()))?
+        .build_device()
+        .map_err(unusable)?;
     if let (EntryKind::Volume(volume), Some(credits)) = (&mut spec, &device.credits) {
         credits.apply_limit(volume);
     }
     let toml = toml_writer::catalogue_toml(device, &spec, &chosen.form.description, &notes);
     // predictions are made from the text that users will read
-    let entries = catalogue::read("the description", &toml).map_err(|problems| wrong(problems.to_string()))?;
-    let entry = entries.into_iter().next().ok_or_else(|| wrong("it is empty".into()))?;
-    let model = if device.credits.is_some() { model } else { entry.build_device().map_err(wrong)? };
+    let entries = catalogue::read("the description", &toml).map_err(|problems| unusable(problems.to_string()))?;
+    let entry = entries.into_iter().next().ok_or_else(|| unusable("it is empty".into()))?;
+    let model = if device.credits.is_some() { model } else { entry.build_device().map_err(unusable)? };
     let predict = |cell: &&CalibrationCell| predict_cell(&model, cell, &known);
     Ok(CalibratedDrive {
         kind: chosen.form.kind,
@@ -281,7 +284,7 @@ fn predict_cell(model: &DeviceModel, cell: &CalibrationCell, known: &known_cells
     let found = simulate_cell(model, cell, PREDICTION_FACTOR);
     CellPrediction {
         run: cell.name.clone(),
-        tested: TestedProperty::of_cell(cell, known),
+        tested: TestedProperty::from_cell(cell, known),
         measured_per_s: cell.per_s,
         predicted_per_s: found.iops,
         measured_s: cell.response_s(),

@@ -10,7 +10,7 @@ pub(super) struct ModelForm {
     pub choices: Vec<u32>,
     /// Initial values of the numbers to fit, all above 0.
     pub numbers: Vec<f64>,
-    /// Choices that count like a number in Schwarz's criterion.
+    /// Number of choices that count like fitted numbers in Schwarz's criterion.
     pub chosen_count: usize,
     /// Description in words.
     pub description: String,

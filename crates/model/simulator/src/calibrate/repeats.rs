@@ -1,8 +1,8 @@
 //! Repeated measurements of the same setting: the device's own variation, and the median of each setting.
 //!
-//! A description cannot be closer to a measurement than a repetition of it. Two values drawn from the same normal
-//! distribution differ by 2 s / sqrt(pi) on average, and each is 0.8 s from the middle, which is the former divided by
-//! sqrt(2): the error that remains if the description is right.
+//! A description cannot be closer to a measurement than a repetition of the measurement is. Two values drawn from a
+//! normal distribution with standard deviation s differ by 2 s / sqrt(pi) on average. Each is 0.8 s from the mean on
+//! average, which is that difference divided by sqrt(2): the error that remains if the description is right.
 
 use serde::Serialize;
 
@@ -29,48 +29,53 @@ pub struct MeasurementNoise {
 const MEDIAN_DEVIATION_RATIO: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 /// Groups cells by setting, in the order of the first cell of each. Loads of a log are not grouped.
-fn group_by_setting(cells: &[CalibrationCell], aside: Option<bool>) -> Vec<Vec<&CalibrationCell>> {
+fn group_by_setting(cells: &[CalibrationCell], held_out: Option<bool>) -> Vec<Vec<&CalibrationCell>> {
     let mut found: Vec<(Option<&DriveLoad>, Vec<&CalibrationCell>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| aside.is_none_or(|aside| cell.held_out == aside)) {
+    for cell in cells.iter().filter(|cell| held_out.is_none_or(|held_out| cell.held_out == held_out)) {
         let setting = Some(&cell.load).filter(|_| cell.response_s.is_none());
         match found.iter_mut().find(|(known, _)| known.is_some() && *known == setting) {
-            Some((_, same)) => same.push(cell),
+            Some((_, repeats)) => repeats.push(cell),
             None => found.push((setting, vec![cell])),
         }
     }
-    found.into_iter().map(|(_, same)| same).collect()
+    found.into_iter().map(|(_, repeats)| repeats).collect()
 }
 
 /// Mean difference between all pairs, as a share.
-fn mean_difference(same: &[&CalibrationCell]) -> Option<f64> {
-    let pairs = same.iter().enumerate().flat_map(|(index, one)| same[index + 1..].iter().map(move |two| (one, two)));
-    let differences: Vec<f64> = pairs.map(|(one, two)| (one.per_s / two.per_s).ln().abs().exp() - 1.0).collect();
+fn mean_difference(repeats: &[&CalibrationCell]) -> Option<f64> {
+    let pairs = repeats.iter().enumerate().flat_map(|(index, a)| repeats[index + 1..].iter().map(move |b| (a, b)));
+    let differences: Vec<f64> = pairs.map(|(a, b)| (a.per_s / b.per_s).ln().abs().exp() - 1.0).collect();
     (!differences.is_empty()).then(|| differences.iter().sum::<f64>() / differences.len() as f64)
 }
 
 /// Returns the variation among measurements of the same setting; `None` if no setting was measured twice.
 pub(super) fn measure_noise(cells: &[CalibrationCell]) -> Option<MeasurementNoise> {
-    let group_difference = |same: Vec<&CalibrationCell>| Some((mean_difference(&same)?, same.first()?.name.clone()));
+    let group_difference =
+        |repeats: Vec<&CalibrationCell>| Some((mean_difference(&repeats)?, repeats.first()?.name.clone()));
     let differences: Vec<(f64, String)> =
         group_by_setting(cells, None).into_iter().filter_map(group_difference).collect();
     let (worst, worst_run) = differences.iter().max_by(|a, b| a.0.total_cmp(&b.0)).cloned()?;
     let mean = differences.iter().map(|(difference, _)| difference).sum::<f64>() / differences.len() as f64;
-    let least_error = MEDIAN_DEVIATION_RATIO * mean;
-    Some(MeasurementNoise { settings: differences.len(), mean, worst, worst_run, min_error: least_error })
+    let min_error = MEDIAN_DEVIATION_RATIO * mean;
+    Some(MeasurementNoise { settings: differences.len(), mean, worst, worst_run, min_error })
 }
 
 /// Returns one cell for each setting, with the median of its measurements.
 pub(super) fn median_cells(cells: &[CalibrationCell]) -> Vec<CalibrationCell> {
-    let median_cell = |same: Vec<&CalibrationCell>| {
-        let first = same.first()?;
-        let mut rates: Vec<f64> = same.iter().map(|cell| cell.per_s).collect();
+    let median_cell = |repeats: Vec<&CalibrationCell>| {
+        let first = repeats.first()?;
+        let mut rates: Vec<f64> = repeats.iter().map(|cell| cell.per_s).collect();
         rates.sort_by(f64::total_cmp);
         // for an even number, the middle of the two on the logarithmic scale that errors are judged on
         let middle = (rates[(rates.len() - 1) / 2] * rates[rates.len() / 2]).sqrt();
         let per_s = if rates.len() == 1 { first.per_s } else { middle };
         Some(CalibrationCell { per_s, ..(*first).clone() })
     };
-    [false, true].into_iter().flat_map(|aside| group_by_setting(cells, Some(aside))).filter_map(median_cell).collect()
+    [false, true]
+        .into_iter()
+        .flat_map(|held_out| group_by_setting(cells, Some(held_out)))
+        .filter_map(median_cell)
+        .collect()
 }
 
 #[cfg(test)]

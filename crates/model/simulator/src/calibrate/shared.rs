@@ -1,5 +1,5 @@
 //! A device whose requests share a resource that saturates gradually: a path, a processor, the parts of an SSD. A
-//! request takes its own time when it is alone, and the work of all requests when many are in flight.
+//! single request takes its own time; with many in flight, a request takes as long as the work of all of them.
 
 use super::ModelKind;
 use super::known_cells::KnownCells;
@@ -16,15 +16,15 @@ const INITIAL_KNEE: f64 = 2.0;
 pub(super) fn shared_forms(known: &KnownCells) -> Vec<ModelForm> {
     let (reads, writes) = (known.reads, known.write_direction());
     let small = f64::from(known.small_blocks) * BLOCK_BYTES as f64;
-    let mut all = Vec::new();
+    let mut forms = Vec::new();
     for stream in [false, true] {
         for bends in [false, true] {
             let directions: &[_] = if known.writes.is_some() { &[reads, writes] } else { &[reads] };
-            let mut numbers: Vec<f64> = directions.iter().map(|direction| 0.9 * direction.alone_s).collect();
-            let each = |direction: &super::known_cells::KnownDirection| {
+            let mut numbers: Vec<f64> = directions.iter().map(|direction| 0.9 * direction.standalone_s).collect();
+            let work_per_request_s = |direction: &super::known_cells::KnownDirection| {
                 (1.0 / direction.max_per_s - small / direction.max_bytes_per_s).max(0.1 / direction.max_per_s)
             };
-            numbers.extend(directions.iter().map(each));
+            numbers.extend(directions.iter().map(work_per_request_s));
             numbers.extend(directions.iter().map(|direction| 1.05 * direction.max_bytes_per_s));
             if stream {
                 numbers.push(2.0 * reads.stream_bytes_per_s.max(writes.stream_bytes_per_s));
@@ -32,18 +32,18 @@ pub(super) fn shared_forms(known: &KnownCells) -> Vec<ModelForm> {
             if bends {
                 numbers.push(INITIAL_KNEE - 1.0);
             }
-            let words = ["", ", bytes of one request"][usize::from(stream)];
+            let stream_text = ["", ", bytes of one request"][usize::from(stream)];
             let knee = ["sharp", "bends"][usize::from(bends)];
-            all.push(ModelForm {
+            forms.push(ModelForm {
                 kind: ModelKind::Shared,
                 choices: vec![u32::from(stream), u32::from(bends)],
                 numbers,
                 chosen_count: 0,
-                description: format!("times and shared work that {knee}{words}"),
+                description: format!("times and shared work that {knee}{stream_text}"),
             });
         }
     }
-    all
+    forms
 }
 
 /// Knee of a form without a bend.
@@ -57,11 +57,11 @@ pub(super) fn shared_volume(form: &ModelForm, numbers: &[f64], known: &KnownCell
         let first = next.next().unwrap_or(1.0);
         [first, if known.writes.is_some() { next.next().unwrap_or(first) } else { first }]
     };
-    let (alone, each_s, bytes_per_s) = (pair(), pair(), pair());
+    let (standalone, each_s, bytes_per_s) = (pair(), pair(), pair());
     let stream = if on(0) { next.next().unwrap_or(f64::INFINITY) } else { f64::INFINITY };
     let knee = if on(1) { 1.0 + next.next().unwrap_or(1.0) } else { SHARP_KNEE };
     debug_assert!(next.next().is_none(), "the form has more numbers than the volume");
-    let [read, write] = alone.map(|s| ServiceTimeDistribution::Constant((s * 1e9).round() as u64));
+    let [read, write] = standalone.map(|s| ServiceTimeDistribution::Constant((s * 1e9).round() as u64));
     VolumeSpec {
         name: known.device.name.clone(),
         blocks: known.device.bytes / BLOCK_BYTES,

@@ -11,7 +11,7 @@ use crate::volume::VolumeSpec;
 
 /// Returns the file's text. Numbers have six digits, more than the accuracy of the measurements.
 pub(super) fn catalogue_toml(device: &CalibratedDevice, kind: &EntryKind, form: &str, notes: &[String]) -> String {
-    let (sort, class, table) = match kind {
+    let (table_name, class, table) = match kind {
         EntryKind::Volume(spec) => ("volume", DriveClass::Plain, volume_keys(spec)),
         EntryKind::Flash(spec) => ("flash", DriveClass::NvmeSsd, flash_keys(spec)),
         EntryKind::Mechanical(sheet) => ("mechanical", DriveClass::Hdd, mechanical_keys(sheet)),
@@ -29,7 +29,7 @@ pub(super) fn catalogue_toml(device: &CalibratedDevice, kind: &EntryKind, form: 
     line("interface", quoted("as measured"));
     line("source", quoted(&device.source));
     line("notes", quoted(&[&[form.to_owned()], notes].concat().join("; ")));
-    let _ = writeln!(text, "\n[drive.{sort}]");
+    let _ = writeln!(text, "\n[drive.{table_name}]");
     for (key, value) in &table {
         let _ = writeln!(text, "{key} = {value}");
     }

@@ -1,4 +1,4 @@
-//! Builds entries from a file's keys: units, ranges, and exactly one kind each.
+//! Builds entries from a file's keys: converts units, checks ranges, and requires exactly one kind of device.
 
 use std::collections::BTreeMap;
 
@@ -29,15 +29,15 @@ pub(super) fn read_entries(file: &str, text: &str) -> Result<Vec<CatalogueEntry>
     }
     let mut entries: Vec<CatalogueEntry> = Vec::with_capacity(parsed.drive.len());
     for drive in parsed.drive {
-        let place = drive.span().start;
+        let offset = drive.span().start;
         let drive = drive.into_inner();
         let item = format!("drive {}", drive.id);
-        let wrong = |message: String| source.report_problem(place, &item, message);
-        let Ok(entry) = build_entry(drive, source.line_number(place)).map_err(wrong) else { continue };
+        let report = |message: String| source.report_problem(offset, &item, message);
+        let Ok(entry) = build_entry(drive, source.line_number(offset)).map_err(report) else { continue };
         if let Some(same) = entries.iter().find(|other| other.id.eq_ignore_ascii_case(&entry.id)) {
-            wrong(format!("the id is already used at line {}", same.line));
+            report(format!("the id is already used at line {}", same.line));
         }
-        if entry.build_device().map_err(wrong).is_ok() {
+        if entry.build_device().map_err(report).is_ok() {
             entries.push(entry);
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn read_entries(file: &str, text: &str) -> Result<Vec<CatalogueEntry>
 }
 
 fn build_entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, String> {
-    super::check_id(&drive.id).map_err(|wrong| format!("id: {wrong}"))?;
+    super::check_id(&drive.id).map_err(|message| format!("id: {message}"))?;
     if !(1950..=2100).contains(&drive.year) {
         return Err(format!("year: {}; expected 1950 to 2100", drive.year));
     }
@@ -85,27 +85,27 @@ fn build_entry(drive: raw::RawDrive, line: usize) -> Result<CatalogueEntry, Stri
     })
 }
 
-/// Builds a device from a table in another file; see [`super::inline`].
+/// Builds a device from a table in another file; see [`super::read_inline`].
 pub(super) fn build_inline<'t>(
     source: &TomlSource<'t>,
     item: &str,
     drive: (&str, u64),
-    sort: &str,
+    kind: &str,
     table: TomlValue<'_, 't>,
 ) -> Option<EntryKind> {
-    let ((name, capacity), place) = (drive, table.span().start);
+    let ((name, capacity), offset) = (drive, table.span().start);
     let (blocks, table) = ((capacity / BLOCK_BYTES).max(1), table.clone());
-    let made = match sort {
+    let built = match kind {
         "mechanical" => build_mechanical(name, capacity, source.deserialize_value(item, table)?)
-            .map(|made| EntryKind::Mechanical(Box::new(made))),
+            .map(|built| EntryKind::Mechanical(Box::new(built))),
         "flash" => build_flash(name, blocks, &source.deserialize_value(item, table)?)
-            .map(|made| EntryKind::Flash(Box::new(made))),
+            .map(|built| EntryKind::Flash(Box::new(built))),
         "volume" => build_volume(name, blocks, &source.deserialize_value(item, table)?)
-            .map(|made| EntryKind::Volume(Box::new(made))),
+            .map(|built| EntryKind::Volume(Box::new(built))),
         _ => build_plain(name, blocks, &source.deserialize_value(item, table)?)
-            .map(|made| EntryKind::Plain(Box::new(made))),
+            .map(|built| EntryKind::Plain(Box::new(built))),
     };
-    made.map_err(|message| source.report_problem(place, item, message)).ok()
+    built.map_err(|message| source.report_problem(offset, item, message)).ok()
 }
 
 fn build_plain(name: &str, blocks: u64, p: &raw::RawPlain) -> Result<PlainSpec, String> {
@@ -121,9 +121,9 @@ fn build_plain(name: &str, blocks: u64, p: &raw::RawPlain) -> Result<PlainSpec, 
 /// Returns the source of each key.
 fn sources_by_key(sources: BTreeMap<String, Vec<String>>) -> Result<Vec<(String, String)>, String> {
     let mut keys: Vec<(String, String)> = Vec::new();
-    for (source, of_keys) in sources {
-        for key in of_keys {
-            if keys.iter().any(|(other, _)| *other == key) {
+    for (source, source_keys) in sources {
+        for key in source_keys {
+            if keys.iter().any(|(known, _)| *known == key) {
                 return Err(format!("sources: `{key}` has two sources; give one"));
             }
             keys.push((key, source.clone()));
@@ -149,7 +149,7 @@ fn us_to_ns(item: &str, us: f64) -> Result<Ns, String> {
     }
 }
 
-/// Converts a size in a unit to full bytes.
+/// Converts a size in a unit of `unit` bytes to whole bytes.
 fn to_bytes(item: &str, size: f64, unit: f64) -> Result<u64, String> {
     let bytes = size * unit;
     if (0.0..=1e16).contains(&bytes) { Ok(bytes.round() as u64) } else { Err(format!("{item}: {size} is not a size")) }

@@ -15,7 +15,7 @@ use crate::flash::{FlashDevice, FlashModel, FlashSpec, InitialState};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::volume::CloudVolume;
 
-/// Largest number of requests kept at the device.
+/// Largest queue depth of a run.
 pub const MAX_DEPTH: u32 = 4096;
 
 /// Access pattern of a run.
@@ -67,7 +67,7 @@ pub struct DatasheetCheck {
     pub iops: Option<[f64; 2]>,
     /// Accepted range of MB/s.
     pub mb_s: Option<[f64; 2]>,
-    /// An SSD that was written once sequentially, instead of the entry's initial state.
+    /// True if the figure is of an SSD that was written once sequentially, instead of the entry's initial state.
     #[serde(default)]
     pub in_order: bool,
     /// The published figure and its source.
@@ -107,8 +107,9 @@ impl DatasheetCheck {
     /// Simulates the figure: returns the result, in the unit of its bounds, and whether it is within them.
     pub fn run(&self, device: &DeviceModel, requests: u32) -> (f64, bool) {
         let blocks = (self.kb * 1024.0 / BLOCK_BYTES as f64).round() as u32;
-        let other = if self.in_order { sequentially_written(device) } else { None };
-        let measured = measure_pattern(other.as_ref().unwrap_or(device), self.pattern, blocks, self.depth, requests);
+        let prepared = if self.in_order { sequentially_written(device) } else { None };
+        let device = prepared.as_ref().unwrap_or(device);
+        let measured = measure_pattern(device, self.pattern, blocks, self.depth, requests);
         let (found, bounds) = match (self.iops, self.mb_s) {
             (Some(bounds), _) => (measured.iops, bounds),
             (_, Some(bounds)) => (measured.bytes_per_s / 1e6, bounds),
@@ -137,7 +138,7 @@ pub struct DriveLoad {
     pub blocks: u32,
     /// Queue depth.
     pub depth: u32,
-    /// Number of blocks in use, from the first on; `None`: the whole device.
+    /// Number of blocks in use, from the first on; `None` means the whole device.
     pub range: Option<u64>,
 }
 
@@ -162,9 +163,9 @@ struct RequestSource {
 impl RequestSource {
     fn new(load: &DriveLoad, device: &DeviceModel) -> RequestSource {
         let blocks = load.blocks.max(1);
-        let room = load.range.map_or(device.block_count(), |range| range.min(device.block_count()));
-        let places = (room / u64::from(blocks)).max(1);
-        RequestSource { load: *load, blocks, position_count: places, next: 0, rng: Rng::new(17, 0) }
+        let used_blocks = load.range.map_or(device.block_count(), |range| range.min(device.block_count()));
+        let position_count = (used_blocks / u64::from(blocks)).max(1);
+        RequestSource { load: *load, blocks, position_count, next: 0, rng: Rng::new(17, 0) }
     }
 
     /// Returns the next request.
@@ -194,20 +195,20 @@ pub fn measure_pattern(
     run_load(device, &pattern.to_load(blocks, depth), requests, false)
 }
 
-/// Runs any load as measured from outside: completions take a moment to reach the client, so a drive has chosen its
-/// next request when the follow-up of a completed one arrives.
+/// Runs a load as a client measures it: completions take a moment to reach the client, so the drive has already chosen
+/// its next request when the one that follows a completion arrives.
 pub fn measure_load(device: &DeviceModel, load: &DriveLoad, requests: u32) -> DriveMeasurement {
     run_load(device, load, requests, true)
 }
 
-/// Runs the same load with independent arrivals (Poisson) at a rate, however many are in flight.
+/// Runs a load with independent arrivals (Poisson) at a rate, however many requests are in flight.
 pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requests: u32) -> DriveMeasurement {
     let mut source = RequestSource::new(load, device);
     let mut gaps = Rng::new(17, 2);
-    let between = 1e9 / per_s.max(1e-9);
+    let mean_gap_ns = 1e9 / per_s.max(1e-9);
     let mut arrival = 0.0;
     let mut arrive = || {
-        arrival += -(1.0 - gaps.next_f64()).ln() * between;
+        arrival += -(1.0 - gaps.next_f64()).ln() * mean_gap_ns;
         arrival as Ns
     };
     let count = requests.max(10) + requests / 10;
@@ -253,16 +254,16 @@ fn run_mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arriv
     let mut drive = MechanicalDrive::new(model);
     let mut inside = DriveQueue::new(model.queue_policy());
     let mut outside = VecDeque::new();
-    let (mut now, mut next, mut held) = (0, 0, 0);
+    let (mut now, mut next, mut inside_count) = (0, 0, 0);
     while tally.total_count() < arrivals.len() as u32 {
         while let Some(began) = arrivals.get(next).filter(|began| **began <= now) {
             outside.push_back((source.next(), *began));
             next += 1;
         }
-        while held < model.queue_slots() {
+        while inside_count < model.queue_slots() {
             let Some((io, began)) = outside.pop_front() else { break };
             inside.push(&drive, io, began);
-            held += 1;
+            inside_count += 1;
         }
         let Some((io, began)) = inside.next(now, &drive) else {
             // idle until the next arrival
@@ -271,7 +272,7 @@ fn run_mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arriv
             continue;
         };
         now = drive.start(now, &io).done_at;
-        held -= 1;
+        inside_count -= 1;
         tally.add_request(began, now);
     }
 }

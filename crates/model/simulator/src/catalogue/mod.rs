@@ -1,5 +1,5 @@
-//! The catalogue of drives: published figures of real ones, as data with the source of every value, and the devices
-//! that the simulator builds from them.
+//! The catalogue of drives: published figures of real drives, as data with the source of every value, and the devices
+//! that the simulator builds from these figures.
 //!
 //! The built-in drives are the files of `catalogue/`; [`read`] reads any file of the same format (`docs/drives.md`).
 
@@ -117,7 +117,7 @@ impl CatalogueEntry {
     /// Builds the device model.
     ///
     /// # Errors
-    /// An error names the impossible item. Entries that were read have been tried, so only modified ones fail.
+    /// An error names the impossible item. Reading an entry builds its device once, so only modified entries fail.
     pub fn build_device(&self) -> Result<DeviceModel, String> {
         self.kind.build_device()
     }
@@ -130,8 +130,8 @@ impl EntryKind {
     /// An error names the impossible item.
     pub fn build_device(&self) -> Result<DeviceModel, String> {
         Ok(match self {
-            EntryKind::Mechanical(printed) => {
-                let spec = printed.to_spec().map_err(|e| e.to_string())?;
+            EntryKind::Mechanical(sheet) => {
+                let spec = sheet.to_spec().map_err(|e| e.to_string())?;
                 DeviceModel::Mechanical(Model::new(&spec).map_err(|e| e.to_string())?.into())
             }
             EntryKind::Flash(spec) => DeviceModel::Flash(FlashModel::new(spec)?.into()),
@@ -147,15 +147,15 @@ impl EntryKind {
     }
 }
 
-/// The kinds of tables that specify a device.
+/// The names of the tables that specify a device.
 pub const DEVICE_TABLES: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
 
 static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, Problems>> = LazyLock::new(|| {
-    let mut all = Vec::new();
+    let mut entries = Vec::new();
     for (file, text) in BUILT_IN_FILES {
-        all.extend(read(file, text)?);
+        entries.extend(read(file, text)?);
     }
-    Ok(all)
+    Ok(entries)
 });
 
 /// Returns the built-in devices, in the order of their files.
@@ -174,8 +174,8 @@ pub fn find_entry(id: &str) -> Option<&'static CatalogueEntry> {
 /// # Errors
 /// An error describes a valid id.
 pub fn check_id(id: &str) -> Result<(), String> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
-    if id.is_empty() || id.len() > 64 || !id.chars().all(plain) {
+    let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
+    if id.is_empty() || id.len() > 64 || !id.chars().all(is_allowed) {
         return Err(format!("`{id}`; expected lower-case letters, digits, `-`, `.` and `_`, 1 to 64 in all"));
     }
     Ok(())
@@ -189,14 +189,14 @@ pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problems> {
     entry_builder::read_entries(file, text)
 }
 
-/// Reads one of the tables in [`EVENT_KEYS`] from another file, for a device with this name and capacity; mistakes are
-/// recorded in the source.
+/// Reads one of the tables in [`DEVICE_TABLES`], whose name is `kind`, from another file, for a device with this name
+/// and capacity in bytes; mistakes are recorded in the source.
 pub(crate) fn read_inline<'t>(
     source: &TomlSource<'t>,
     item: &str,
     drive: (&str, u64),
-    sort: &str,
+    kind: &str,
     table: TomlValue<'_, 't>,
 ) -> Option<EntryKind> {
-    entry_builder::build_inline(source, item, drive, sort, table)
+    entry_builder::build_inline(source, item, drive, kind, table)
 }

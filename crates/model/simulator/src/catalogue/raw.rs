@@ -169,7 +169,7 @@ pub(super) struct RawPlain {
     pub mb_s: Option<f64>,
 }
 
-/// See [`crate::spread::ServiceTimeDistribution`]: exactly one of the first six keys.
+/// See [`crate::service_time::ServiceTimeDistribution`]: exactly one of the first six keys.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawDistribution {

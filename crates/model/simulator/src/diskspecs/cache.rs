@@ -9,19 +9,19 @@ pub(super) fn read_cache(fields: &mut FieldReader<'_>, slots: u32) -> Result<Dri
     let segments = fields.require_integer("Number of buffer segments", 0, 4096)? as u32;
     let segment_blocks = fields.require_integer("Segment size (in blks)", 1, 1 << 30)? as u32;
     // 2 means the same as 1: DiskSim checks whether it is 0
-    let keeps = fields.read_integer("Enable caching in buffer", 0, 2)?.unwrap_or(0) > 0;
+    let keeps_data = fields.read_integer("Enable caching in buffer", 0, 2)?.unwrap_or(0) > 0;
     let level = fields.read_integer("Fast write level", 0, 2)?.unwrap_or(0);
-    let over = fields.read_number("Read-ahead over requested", -1.0, 1.0)?.unwrap_or(0.0);
+    let over_requested = fields.read_number("Read-ahead over requested", -1.0, 1.0)?.unwrap_or(0.0);
     let spec = DriveCacheSpec {
         segments,
         segment_blocks,
-        keeps_data: keeps,
+        keeps_data,
         has_write_segment: fields.read_flag("Use separate write segment")?,
         serves_written: fields.read_flag("Allow read hits on write data")?,
         min_ahead: fields.read_integer("Minimum read-ahead (blks)", 0, 1 << 30)?.unwrap_or(0) as u32,
         max_ahead: fields.read_integer("Maximum read-ahead (blks)", 0, 1 << 30)?.unwrap_or(0) as u32,
-        ahead_over_read: over != 0.0,
-        forgets_read: over < 0.0,
+        ahead_over_read: over_requested != 0.0,
+        forgets_read: over_requested < 0.0,
         ahead_on_hit: fields.read_flag("Read-ahead on idle hit")?,
         almost_hits: fields.read_flag("Allow almost read hits")?,
         keeps_passing: fields.read_flag("Read any free blocks")?,
@@ -61,13 +61,13 @@ fn read_ahead(fields: &mut FieldReader<'_>) -> Result<DriveReadAhead, DiskspecsE
 
 /// Rejects impossible combinations.
 fn check_combinations(fields: &mut FieldReader<'_>, spec: &DriveCacheSpec) -> Result<(), DiskspecsError> {
-    let keyed = [
+    let needs_caching = [
         ("Buffer continuous read", spec.read_ahead != DriveReadAhead::None),
         ("Fast write level", spec.acknowledges_early),
         ("Read any free blocks", spec.keeps_passing),
     ];
-    for (key, on) in keyed {
-        if on && !spec.keeps_data {
+    for (key, is_set) in needs_caching {
+        if is_set && !spec.keeps_data {
             return Err(fields.error_at_key(key, "needs `Enable caching in buffer = 1`"));
         }
     }
@@ -80,28 +80,27 @@ fn check_combinations(fields: &mut FieldReader<'_>, spec: &DriveCacheSpec) -> Re
     Ok(())
 }
 
-/// Reads the parameters of activity concurrent to the request that occupies the disk. If the drive queues a single
-/// request, only an early write can be concurrent to another one.
+/// Reads the parameters of activity during the request that occupies the disk. If the drive queues a single request,
+/// only a write acknowledged early can overlap with another request.
 fn read_concurrency(
     fields: &mut FieldReader<'_>,
     slots: u32,
     spec: DriveCacheSpec,
 ) -> Result<DriveCacheSpec, DiskspecsError> {
-    let queue = "is not modeled where `Max queue length` is above 1";
-    let hits_aside = fields.read_flag("Allow sneaky full read hits")?;
+    let full_hits = fields.read_flag("Allow sneaky full read hits")?;
     let takes_writes = fields.read_flag("Allow write prebuffering")?;
-    let part = fields.read_flag("Allow sneaky partial read hits")?;
-    let queued = [
-        ("Allow sneaky full read hits", hits_aside),
+    let partial_hits = fields.read_flag("Allow sneaky partial read hits")?;
+    let unsupported_with_queue = [
+        ("Allow sneaky full read hits", full_hits),
         ("Allow sneaky intermediate read hits", fields.read_flag("Allow sneaky intermediate read hits")?),
         ("Allow write prebuffering", takes_writes),
-        ("Allow sneaky partial read hits", part),
+        ("Allow sneaky partial read hits", partial_hits),
         ("Preseeking level", fields.read_integer("Preseeking level", 0, 2)?.unwrap_or(0) > 0),
     ];
-    if let Some((key, _)) = queued.iter().find(|(_, on)| *on && slots > 1) {
-        return Err(fields.error_at_key(key, queue));
+    if let Some((key, _)) = unsupported_with_queue.iter().find(|(_, is_set)| *is_set && slots > 1) {
+        return Err(fields.error_at_key(key, "is not modeled where `Max queue length` is above 1"));
     }
-    if part && spec.acknowledges_early {
+    if partial_hits && spec.acknowledges_early {
         return Err(fields.error_at_key("Allow sneaky partial read hits", "is not modeled with early writes"));
     }
     if fields.read_flag("Disconnect write if seek")? {
@@ -109,7 +108,7 @@ fn read_concurrency(
         return Err(fields.error_at_key("Disconnect write if seek", reason));
     }
     Ok(DriveCacheSpec {
-        serves_hits_during_writes: hits_aside,
+        serves_hits_during_writes: full_hits,
         accepts_concurrent_writes: takes_writes && spec.acknowledges_early,
         ..spec
     })

@@ -11,7 +11,7 @@ use crate::drive::{ChannelSpec, DriveCacheSpec, EarlyDisconnect, Overheads, Queu
 /// drive.
 const IGNORED_KEYS: &[&str] = &["Print stats", "Avg sectors per cylinder", "Calc sector by sector"];
 
-/// Parameters of a queue; only its policy is modelled.
+/// Parameters of a queue; only its policy is modeled.
 const QUEUE_KEYS: &[&str] = &[
     "Scheduling policy",
     "Cylinder mapping strategy",
@@ -29,7 +29,7 @@ const QUEUE_KEYS: &[&str] = &[
 ];
 
 /// Queue parameters that the model does not need: its queue knows the positions of blocks and the times of commands,
-/// and a weight or a scheme means nothing without the feature it belongs to.
+/// and a weight or a scheme means nothing without the feature that it belongs to.
 const UNUSED_QUEUE_KEYS: &[&str] = &[
     "Scheduling policy",
     "Cylinder mapping strategy",
@@ -101,19 +101,19 @@ const KNOWN_KEYS: &[&str] = &[
 /// Reads a drive, standalone or on its bus.
 pub(super) fn read_drive(file: &str, text: &str, load: &dyn TextLoader) -> Result<DiskspecsDrive, DiskspecsError> {
     let document = parameter_syntax::parse_document(file, text, load)?;
-    let none = || DiskspecsError {
+    let no_drive = || DiskspecsError {
         file: file.to_owned(),
         line: 1,
         message: "the file has no `disksim_disk NAME { … }`".into(),
     };
     let disks: Vec<&SpecBlock> = document.blocks.iter().filter(|b| b.kind == "disksim_disk").collect();
     let disk = match disks[..] {
-        [] => return Err(none()),
-        [one] => one,
+        [] => return Err(no_drive()),
+        [disk] => disk,
         // a file of several kinds of drives, of which one is instantiated
         [first, second, ..] => {
-            let used = |b: &&&SpecBlock| document.instances.iter().any(|(_, block)| *block == b.name);
-            let mut used = disks.iter().filter(used);
+            let is_used = |b: &&&SpecBlock| document.instances.iter().any(|(_, block)| *block == b.name);
+            let mut used = disks.iter().filter(is_used);
             match (used.next(), used.next()) {
                 (Some(only), None) => only,
                 _ => {
@@ -130,15 +130,16 @@ pub(super) fn read_drive(file: &str, text: &str, load: &dyn TextLoader) -> Resul
         found.channel.read_block = found.channel.read_block.max(read);
         found.channel.write_block = found.channel.write_block.max(write);
     }
-    let channel_is_told = found.channel.read_block > 0 && found.channel.write_block > 0;
-    Ok(DiskspecsDrive { spec: found, notes, has_channel_time: channel_is_told })
+    let has_channel_time = found.channel.read_block > 0 && found.channel.write_block > 0;
+    Ok(DiskspecsDrive { spec: found, notes, has_channel_time })
 }
 
 /// Reads the times of a block, for reads and writes, of the bus to which the drive is attached.
 fn read_bus_times(document: &SpecDocument, drive: &str) -> Result<Option<(Ns, Ns)>, DiskspecsError> {
     let instance = document.instances.iter().find(|(_, block)| block == drive).map(|(name, _)| name);
-    let on = instance.and_then(|name| document.attachments.iter().find(|(on, _)| on == name)).map(|(_, on)| on);
-    let block = on.and_then(|on| document.instances.iter().find(|(name, _)| name == on)).map(|(_, block)| block);
+    let bus = instance.and_then(|name| document.attachments.iter().find(|(drive, _)| drive == name));
+    let bus = bus.map(|(_, bus)| bus);
+    let block = bus.and_then(|bus| document.instances.iter().find(|(name, _)| name == bus)).map(|(_, block)| block);
     let found = document.blocks.iter().find(|b| b.kind == "disksim_bus" && Some(&b.name) == block);
     let Some(bus) = found else { return Ok(None) };
     let mut fields = FieldReader::new(bus)?;
@@ -269,9 +270,9 @@ fn read_disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<Str
 fn read_overheads(fields: &mut FieldReader<'_>, notes: &mut Vec<String>) -> Result<Overheads, DiskspecsError> {
     let scale = fields.read_number("Time scale for overheads", 0.0, 1000.0)?.unwrap_or(1.0);
     let position = fields.block_position();
-    let extra = fields.read_flag("Extra write disconnect")?;
+    let disconnects_early = fields.read_flag("Extra write disconnect")?;
     let mut times = TimeFields { fields, missing_keys: Vec::new(), scale };
-    let each = times.scaled_time("Per-request overhead time")?;
+    let per_request = times.scaled_time("Per-request overhead time")?;
     let early = EarlyDisconnect {
         command: times.scaled_time("Extradisc command overhead")?,
         disconnect: times.scaled_time("Extradisc disconnect overhead")?,
@@ -280,7 +281,7 @@ fn read_overheads(fields: &mut FieldReader<'_>, notes: &mut Vec<String>) -> Resu
         seek: times.scaled_time("Extradisc seek delta")?,
     };
     let overheads = Overheads {
-        per_request: each,
+        per_request,
         read_hit: times.scaled_pair("Read hit over. after read", "Read hit over. after write")?,
         read_miss: times.scaled_pair("Read miss over. after read", "Read miss over. after write")?,
         write_hit: times.scaled_pair("Write hit over. after read", "Write hit over. after write")?,
@@ -292,7 +293,7 @@ fn read_overheads(fields: &mut FieldReader<'_>, notes: &mut Vec<String>) -> Resu
         prepare: times.scaled_time("Data preparation overhead")?,
         reselect: times.scaled_time("First reselect overhead")?,
         reselect_again: times.scaled_time("Other reselect overhead")?,
-        early_disconnect: extra.then_some(early),
+        early_disconnect: disconnects_early.then_some(early),
         min_seek: times.unscaled_time("Minimum seek delay")?,
     };
     if !times.missing_keys.is_empty() {
@@ -302,7 +303,8 @@ fn read_overheads(fields: &mut FieldReader<'_>, notes: &mut Vec<String>) -> Resu
     Ok(overheads)
 }
 
-/// Returns the scheduling policy for a number of DiskSim's manual, and a note on how it differs.
+/// Returns the scheduling policy for a number of DiskSim's manual, and a note on how it differs from DiskSim's policy;
+/// the note is empty if it does not.
 fn policy_from_number(number: u64) -> Option<(QueuePolicy, &'static str)> {
     Some(match number {
         1 => (QueuePolicy::FirstComeFirstServed, ""),
@@ -334,8 +336,8 @@ fn read_scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Res
             policy
         }
         None if slots > 1 => {
-            let right = "1 to 9, 14 or 15 where `Max queue length` is above 1";
-            return Err(position.error(format!("`Scheduling policy = {number}` is not modeled; expected {right}")));
+            let expected = "1 to 9, 14 or 15 where `Max queue length` is above 1";
+            return Err(position.error(format!("`Scheduling policy = {number}` is not modeled; expected {expected}")));
         }
         None => QueuePolicy::Elevator,
     };

@@ -10,8 +10,10 @@ pub(super) struct FieldReader<'a> {
 }
 
 impl<'a> FieldReader<'a> {
+    /// Creates a reader.
+    ///
     /// # Errors
-    /// When a key is given twice.
+    /// If a key is given twice.
     pub fn new(block: &'a SpecBlock) -> Result<FieldReader<'a>, DiskspecsError> {
         let mut seen: Vec<&str> = block.entries.iter().map(|e| e.key.as_str()).collect();
         seen.sort_unstable();
@@ -109,12 +111,12 @@ impl<'a> FieldReader<'a> {
 
     /// Reads a list of numbers between limits.
     pub fn read_numbers(&mut self, key: &str, low: f64, high: f64) -> Result<Vec<f64>, DiskspecsError> {
-        self.read_list(key)?.iter().map(|(index, value)| parse_number(index, key, value, low, high)).collect()
+        self.read_list(key)?.iter().map(|(position, value)| parse_number(position, key, value, low, high)).collect()
     }
 
     /// Reads a list of integers from 0 to `high`.
     pub fn read_integers(&mut self, key: &str, high: u64) -> Result<Vec<u64>, DiskspecsError> {
-        self.read_list(key)?.iter().map(|(index, value)| parse_integer(index, key, value, 0, high)).collect()
+        self.read_list(key)?.iter().map(|(position, value)| parse_integer(position, key, value, 0, high)).collect()
     }
 
     /// Rejects keys that were not read.
@@ -124,18 +126,18 @@ impl<'a> FieldReader<'a> {
     pub fn reject_unknown(self, known: &[&str]) -> Result<(), DiskspecsError> {
         let unknown = self.block.entries.iter().zip(&self.used).find(|(_, used)| !**used);
         let Some((entry, _)) = unknown else { return Ok(()) };
-        let near =
+        let similar =
             known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || has_common_prefix(k, &entry.key)).copied();
-        let near: Vec<&str> = near.take(3).collect();
-        let hint = if near.is_empty() { String::new() } else { format!("; did you mean `{}`?", near.join("`, `")) };
+        let similar: Vec<&str> = similar.take(3).collect();
+        let hint =
+            if similar.is_empty() { String::new() } else { format!("; did you mean `{}`?", similar.join("`, `")) };
         Err(entry.position.error(format!("`{}` is not a parameter of `{}`{hint}", entry.key, self.block.kind)))
     }
 }
 
 /// Returns true if two keys have a common prefix of at least six characters.
 fn has_common_prefix(a: &str, b: &str) -> bool {
-    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
-    same >= 6
+    a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count() >= 6
 }
 
 /// Parses a value as a number between limits.

@@ -43,8 +43,8 @@ pub(super) fn read_layout(
     }
 }
 
-/// Reads the unit of skews: true for revolutions, false for sectors, `otherwise` if it is missing.
-fn skews_are_revolutions(fields: &mut FieldReader<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
+/// Reads the unit of skews: true for revolutions, false for sectors, `default` if it is missing.
+fn skews_are_revolutions(fields: &mut FieldReader<'_>, default: bool) -> Result<bool, DiskspecsError> {
     let position = fields.find_entry("Skew units").map(|e| e.position.clone());
     match (fields.read_word("Skew units")?, position) {
         (Some("revolutions"), _) => Ok(true),
@@ -52,7 +52,7 @@ fn skews_are_revolutions(fields: &mut FieldReader<'_>, otherwise: bool) -> Resul
         (Some(other), Some(position)) => {
             Err(position.error(format!("skew units are `{other}`; expected `sectors` or `revolutions`")))
         }
-        _ => Ok(otherwise),
+        _ => Ok(default),
     }
 }
 
@@ -75,16 +75,16 @@ fn read_g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<
         5 => cylinder(true, false),
         6 => cylinder(true, true),
         8 => Sparing::Range(range),
-        // at the end of the disk or of a zone: within a zone slips shift everything behind them
+        // spares at the end of the disk or of a zone: within a zone, slips shift all later blocks
         _ => Sparing::Zone,
     };
-    let turns = skews_are_revolutions(&mut fields, false)?;
+    let in_revolutions = skews_are_revolutions(&mut fields, false)?;
     let zones = zone_blocks(&mut fields, "dm_layout_g1_zone")?;
-    let mut zones = zones.into_iter().map(|zone| read_g1_zone(zone, turns)).collect::<Result<Vec<_>, _>>()?;
+    let mut zones = zones.into_iter().map(|zone| read_g1_zone(zone, in_revolutions)).collect::<Result<Vec<_>, _>>()?;
     for (index, zone) in zones.iter_mut().enumerate() {
-        let left = drop_outside_zone(zone, surfaces, sparing);
-        if left > 0 {
-            notes.push(format!("zone {}: {left} slips or defects are outside it and are omitted", index + 1));
+        let dropped = drop_outside_zone(zone, surfaces, sparing);
+        if dropped > 0 {
+            notes.push(format!("zone {}: {dropped} slips or defects are outside it and are omitted", index + 1));
         }
         // in schemes 7 and 10 slips use none of the zone's spares, but sectors at its end
         let slipped = u32::try_from(zone.slips.len()).unwrap_or(u32::MAX);
@@ -124,15 +124,19 @@ fn zone_blocks<'a>(fields: &mut FieldReader<'a>, kind: &str) -> Result<Vec<&'a S
 }
 
 /// Reads the parts of a zone that all layouts share.
-fn read_zone_base(fields: &mut FieldReader<'_>, turns: bool, offset: &str) -> Result<ZoneSpec, DiskspecsError> {
-    let turns = skews_are_revolutions(fields, turns)?;
+fn read_zone_base(
+    fields: &mut FieldReader<'_>,
+    in_revolutions: bool,
+    offset: &str,
+) -> Result<ZoneSpec, DiskspecsError> {
+    let in_revolutions = skews_are_revolutions(fields, in_revolutions)?;
     let first_cylinder = fields.require_integer("First cylinder number", 0, 1 << 24)? as u32;
     let last_cylinder = fields.require_integer("Last cylinder number", 0, 1 << 24)? as u32;
     let sectors = fields.require_integer("Blocks per track", 1, 1_000_000)? as u32;
     let mut angle = |key: &str| {
         let value = fields.read_number(key, -1e6, 1e6)?.unwrap_or(0.0);
         // whole sectors only, as in DiskSim's manual
-        Ok::<_, DiskspecsError>(if turns { value } else { value.trunc() / f64::from(sectors) })
+        Ok::<_, DiskspecsError>(if in_revolutions { value } else { value.trunc() / f64::from(sectors) })
     };
     let (offset, track_skew, cylinder_skew) =
         (angle(offset)?, angle("Skew for track switch")?, angle("Skew for cylinder switch")?);
@@ -150,9 +154,9 @@ fn read_zone_base(fields: &mut FieldReader<'_>, turns: bool, offset: &str) -> Re
     })
 }
 
-fn read_g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
+fn read_g1_zone(block: &SpecBlock, in_revolutions: bool) -> Result<ZoneSpec, DiskspecsError> {
     let mut fields = FieldReader::new(block)?;
-    let zone = read_zone_base(&mut fields, turns, "Offset of first block")?;
+    let zone = read_zone_base(&mut fields, in_revolutions, "Offset of first block")?;
     let empty = fields.read_integer("Empty space at zone front", 0, MAX_SECTORS)?.unwrap_or(0);
     let spares = fields.read_integer("Number of spares", 0, 1 << 30)?.unwrap_or(0) as u32;
     let slips = fields.read_integers("slips", MAX_SECTORS)?;
@@ -173,20 +177,20 @@ fn read_g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<
     if let Some(map) = fields.read_word("Layout Map File")? {
         notes.push(format!("the track map `{map}` is not read; spare and bad sectors are put at the ends of zones"));
     }
-    let turns = skews_are_revolutions(&mut fields, false)?;
+    let in_revolutions = skews_are_revolutions(&mut fields, false)?;
     let mut zones = Vec::new();
     let mut next = 0;
     for block in zone_blocks(&mut fields, "dm_layout_g2_zone")? {
         let mut fields = FieldReader::new(block)?;
-        let zone = read_zone_base(&mut fields, turns, "Zone Skew")?;
+        let zone = read_zone_base(&mut fields, in_revolutions, "Zone Skew")?;
         let first = fields.require_integer("First LBN", 0, MAX_SECTORS)?;
         let last = fields.require_integer("Last LBN", first, MAX_SECTORS)?;
         let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
-        let all = cylinders * u64::from(surfaces) * u64::from(zone.sectors_per_track);
-        let spares = all.checked_sub(last - first + 1).filter(|_| first == next);
+        let track_sectors = cylinders * u64::from(surfaces) * u64::from(zone.sectors_per_track);
+        let spares = track_sectors.checked_sub(last - first + 1).filter(|_| first == next);
         let spares = spares.ok_or_else(|| {
-            let right = format!("begin at {next}, and at most {all} fit the cylinders");
-            block.position.error(format!("blocks {first} to {last} of this zone; they must {right}"))
+            let expected = format!("begin at {next}, and at most {track_sectors} fit the cylinders");
+            block.position.error(format!("blocks {first} to {last} of this zone; they must {expected}"))
         })?;
         next = last + 1;
         fields.reject_unknown(&["First LBN", "Last LBN", "Zone Skew", "Blocks per track"])?;

@@ -61,13 +61,13 @@ pub(super) fn read_mechanics(block: &SpecBlock, load: &dyn TextLoader) -> Result
             PositioningModel::Constant(ms_to_ns(time))
         }
         other => {
-            let right = "trackSwitchPlusRotation, averageRotation or constant";
-            return Err(access_position.error(format!("access time type is `{other}`; expected {right}")));
+            let expected = "trackSwitchPlusRotation, averageRotation or constant";
+            return Err(access_position.error(format!("access time type is `{other}`; expected {expected}")));
         }
     };
     let seek = read_seek(&mut fields, load)?;
     let head_switch = ms_to_ns(fields.require_number("Head switch time", 0.0, MAX_TIME_MS)?);
-    // may be negative: the other times are of reads, and a write may settle sooner
+    // may be negative: the other times are those of reads, and a write may settle sooner
     let settle = fields.read_number("Add. write settling delay", -MAX_TIME_MS, MAX_TIME_MS)?.unwrap_or(0.0);
     let write_settle = (settle * 1e6).round() as i64;
     let rpm = fields.require_number("Rotation speed (in rpms)", 1.0, 1e6)?;
@@ -130,25 +130,25 @@ fn read_seek(fields: &mut FieldReader<'_>, load: &dyn TextLoader) -> Result<Seek
             _ => Err(position.error("seek type `extracted` needs `Full seek curve`, the name of a file")),
         },
         other => {
-            let right = "constant, linear, curve, hpl, hplplus10 or extracted";
-            Err(position.error(format!("seek type is `{other}`; expected {right}")))
+            let expected = "constant, linear, curve, hpl, hplplus10 or extracted";
+            Err(position.error(format!("seek type is `{other}`; expected {expected}")))
         }
     }
 }
 
 /// Parses a measured curve: `Seek distances measured: N`, then N lines of `cylinders, milliseconds`.
 fn parse_seek_curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
-    let place = |line: usize| SourcePosition { file: path.into(), line };
+    let position_of_line = |line: usize| SourcePosition { file: path.into(), line };
     let mut points: Vec<(u32, f64)> = Vec::new();
     let mut announced = None;
-    for (index, line) in text.lines().enumerate().map(|(index, line)| (place(index + 1), line.trim())) {
+    for (position, line) in text.lines().enumerate().map(|(index, line)| (position_of_line(index + 1), line.trim())) {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if announced.is_none() {
             let count = line.strip_prefix("Seek distances measured:").and_then(|n| n.trim().parse::<usize>().ok());
             announced =
-                Some(count.ok_or_else(|| index.error("the first line must be `Seek distances measured: NUMBER`"))?);
+                Some(count.ok_or_else(|| position.error("the first line must be `Seek distances measured: NUMBER`"))?);
             continue;
         }
         let parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>();
@@ -158,23 +158,27 @@ fn parse_seek_curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, Diskspecs
         };
         let (distance, time) = point
             .filter(|(d, t)| *d > 0_u32 && (0.0..=MAX_TIME_MS).contains(t))
-            .ok_or_else(|| index.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
+            .ok_or_else(|| position.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
         if announced.is_some_and(|announced| points.len() >= announced) {
             // lines after the announced number of points are ignored
             break;
         }
         if points.last().is_some_and(|last| last.0 >= distance) {
             let before = points[points.len() - 1].0;
-            return Err(index.error(format!("{distance} cylinders after {before}; distances must grow")));
+            return Err(position.error(format!("{distance} cylinders after {before}; distances must grow")));
         }
         if points.len() >= MAX_SEEK_POINTS {
-            return Err(index.error(format!("more than {MAX_SEEK_POINTS} points")));
+            return Err(position.error(format!("more than {MAX_SEEK_POINTS} points")));
         }
         points.push((distance, time));
     }
     match announced {
         Some(count) if count == points.len() && count > 0 => Ok(points),
-        Some(count) => Err(place(1).error(format!("it announces {count} distances, but {} follow", points.len()))),
-        None => Err(place(1).error("the file is empty; expected `Seek distances measured: NUMBER` and points")),
+        Some(count) => {
+            Err(position_of_line(1).error(format!("it announces {count} distances, but {} follow", points.len())))
+        }
+        None => {
+            Err(position_of_line(1).error("the file is empty; expected `Seek distances measured: NUMBER` and points"))
+        }
     }
 }

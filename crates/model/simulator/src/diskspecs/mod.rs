@@ -1,6 +1,6 @@
-//! Reader of the drive parameters of DiskSim 4.0: a `.diskspecs` file with the `.model` and `.seek` files it names, or
-//! a complete parameter file in which one drive is attached to a bus. The parameters are those of its manual,
-//! CMU-PDL-08-101, sections on disks and on the disk model.
+//! Reader of the drive parameters of DiskSim 4.0: a `.diskspecs` file with the `.model` and `.seek` files that it
+//! names, or a complete parameter file in which one drive is attached to a bus. DiskSim's manual, CMU-PDL-08-101,
+//! describes the parameters in its sections on disks and on the disk model.
 //!
 //! Known parameters that would change times in ways that the model does not support are rejected by name, as are
 //! unknown ones; docs/drives.md has the table.
@@ -18,20 +18,20 @@ use crate::drive::Spec;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {message}")]
 pub struct DiskspecsError {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// The line, counted from 1.
+    /// Number of the line, counted from 1.
     pub line: usize,
     /// Message: what is wrong, and what is expected.
     pub message: String,
 }
 
-/// Source of the text of files, by paths as the reader joined them; this crate itself opens no files.
+/// Loads the text of files by the paths that the reader joins; this crate itself opens no files.
 pub trait TextLoader {
     /// Returns the text of a file.
     ///
     /// # Errors
-    /// A sentence to show, if there is no such file.
+    /// A message for the user, if there is no such file.
     fn load(&self, path: &str) -> Result<String, String>;
 }
 
@@ -41,12 +41,12 @@ impl<F: Fn(&str) -> Result<String, String>> TextLoader for F {
     }
 }
 
-/// A drive, and notes on parameters that were missing or are not modelled.
+/// A drive, and notes on parameters that were missing or are not modeled.
 #[derive(Clone, Debug)]
 pub struct DiskspecsDrive {
     /// The drive.
     pub spec: Spec,
-    /// Sentences, each with its position.
+    /// Sentences for the user, each with file and line.
     pub notes: Vec<String>,
     /// True if the time of a block over the channel is given, by the drive or by the bus of a complete parameter
     /// file.

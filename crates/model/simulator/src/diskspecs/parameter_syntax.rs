@@ -1,5 +1,5 @@
-//! Grammar of DiskSim's parameter files, without any meaning: named blocks of `key = value`, lists in brackets,
-//! comments from `#` to the line's end, and `source FILE` wherever a block is allowed.
+//! Syntax of DiskSim's parameter files, without the meaning of the keys: named blocks of `key = value`, lists in
+//! brackets, comments from `#` to the line's end, and `source FILE` wherever a block is allowed.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -59,7 +59,7 @@ pub(super) struct SpecDocument {
     pub blocks: Vec<SpecBlock>,
     /// `instantiate [ names ] as block`.
     pub instances: Vec<(String, String)>,
-    /// Components of `topology`, each with the one it is attached to.
+    /// Components of `topology`, each with the component that it is attached to.
     pub attachments: Vec<(String, String)>,
 }
 
@@ -114,18 +114,18 @@ fn tokenize(text: &str) -> Vec<(SpecToken, usize)> {
     let mut tokens = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
-        let mut rest = line;
-        while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
-            rest = &rest[start..];
-            let first = rest.chars().next().unwrap_or(' ');
+        let mut remaining = line;
+        while let Some(start) = remaining.find(|c: char| !c.is_whitespace()) {
+            remaining = &remaining[start..];
+            let first = remaining.chars().next().unwrap_or(' ');
             if "{}[],=".contains(first) {
                 tokens.push((SpecToken::Mark(first), index + 1));
-                rest = &rest[1..];
+                remaining = &remaining[1..];
                 continue;
             }
-            let end = rest.find(|c: char| c.is_whitespace() || "{}[],=".contains(c)).unwrap_or(rest.len());
-            tokens.push((SpecToken::Word(rest[..end].trim_matches('"').to_owned()), index + 1));
-            rest = &rest[end..];
+            let end = remaining.find(|c: char| c.is_whitespace() || "{}[],=".contains(c)).unwrap_or(remaining.len());
+            tokens.push((SpecToken::Word(remaining[..end].trim_matches('"').to_owned()), index + 1));
+            remaining = &remaining[end..];
         }
     }
     tokens
@@ -161,9 +161,9 @@ impl Parser<'_> {
     }
 
     fn skip_mark(&mut self, mark: char) -> bool {
-        let is = self.is_at_mark(mark);
-        self.next_token += usize::from(is);
-        is
+        let is_mark = self.is_at_mark(mark);
+        self.next_token += usize::from(is_mark);
+        is_mark
     }
 
     fn expect_mark(&mut self, mark: char, after: &str) -> Result<(), DiskspecsError> {
@@ -309,8 +309,8 @@ impl Parser<'_> {
             let (path, text) = self.load_source(&position, &name)?;
             let mut included = SpecDocument::default();
             parse_file(&path, &text, self.load, self.budget, self.depth + 1, &mut included)?;
-            let one = included.blocks.pop().filter(|_| included.blocks.is_empty());
-            return one
+            let block = included.blocks.pop().filter(|_| included.blocks.is_empty());
+            return block
                 .map(SpecValue::Block)
                 .ok_or_else(|| position.error(format!("`{path}` must hold one block to be a value")));
         }

@@ -1,5 +1,5 @@
 //! Background activity of a drive between requests: reading ahead, and writing data that it has acknowledged from the
-//! write cache. It is computed when the next request arrives, up to that time.
+//! write cache. When the next request arrives, the activity is computed up to that time.
 
 use super::Model;
 use super::drive_state::DriveState;
@@ -16,13 +16,16 @@ const MAX_CYLINDER_TRACKS: u32 = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BackgroundActivity {
     Nothing,
-    /// Reads ahead into a segment: the next block, the block where it stops, the block up to which it cannot be
-    /// interrupted, and the time at which the head was at the next block.
+    /// Reads ahead into a segment.
     ReadAhead {
         segment: usize,
+        /// Next block to read.
         next: u64,
+        /// Block at which it stops.
         limit: u64,
+        /// Block up to which it cannot be interrupted.
         min_end: u64,
+        /// Time at which the head is at the next block.
         time: Ns,
     },
     /// Writes acknowledged data: the blocks `first .. end` are on the disk at `time`.
@@ -118,7 +121,7 @@ impl DriveState {
         }
         let place = mechanism.geometry.track_run_cached(&mut self.arm.known_track, next, 1).place;
         if place.head != self.arm.head || place.cylinder != self.arm.cylinder {
-            // it is already moving to the next track
+            // the arm is already moving to the next track
             let arrival = time + mechanism.travel_time(&self.arm, &place, false);
             self.arm.move_to(&place);
             return now.max(arrival);
@@ -131,14 +134,14 @@ impl DriveState {
         }
     }
 
-    /// Returns the block at which read-ahead stops after a read that a segment holds to its end.
+    /// Returns the block at which read-ahead stops after a read whose last block is in a segment.
     fn read_ahead_limit(&self, model: &Model, segment: usize, io: &Io) -> u64 {
         let (cache, geometry) = (&model.cache, &model.mechanism.geometry);
         let (end, last) = (io.end(), io.end() - 1);
         let max_ahead = u64::from(cache.max_ahead.max(cache.min_ahead));
-        let kept = if cache.ahead_over_read { 0 } else { u64::from(io.blocks) };
-        let fits = self.segments.segment_blocks.saturating_sub(kept).max(u64::from(cache.min_ahead));
-        let bound = end + max_ahead.min(fits);
+        let kept_blocks = if cache.ahead_over_read { 0 } else { u64::from(io.blocks) };
+        let free_blocks = self.segments.segment_blocks.saturating_sub(kept_blocks).max(u64::from(cache.min_ahead));
+        let bound = end + max_ahead.min(free_blocks);
         let limit = match cache.read_ahead {
             DriveReadAhead::None => end,
             DriveReadAhead::Track => track_end_block(geometry, last).min(bound),
@@ -147,8 +150,8 @@ impl DriveState {
             DriveReadAhead::NextTrack if end < geometry.capacity_blocks() => {
                 let track = end - u64::from(geometry.locate_block(end).sector).min(end);
                 let stop = track_end_block(geometry, end);
-                let stream = self.segments.get(segment).start < track;
-                if stream && stop < geometry.capacity_blocks() { track_end_block(geometry, stop) } else { stop }
+                let is_stream = self.segments.get(segment).start < track;
+                if is_stream && stop < geometry.capacity_blocks() { track_end_block(geometry, stop) } else { stop }
             }
             DriveReadAhead::NextTrack => end,
         };
@@ -161,7 +164,7 @@ impl DriveState {
         self.set_read_ahead(model, from, segment, limit, io);
     }
 
-    /// Continues after a read that the buffer held: extends a running read-ahead in the same segment, or starts one
+    /// Continues after a read that the buffer held: extends a running read-ahead in the same segment, or starts it
     /// again.
     pub fn continue_read_ahead_after_hit(&mut self, model: &Model, from: Ns, index: usize, io: &Io) {
         let limit = self.read_ahead_limit(model, index, io);

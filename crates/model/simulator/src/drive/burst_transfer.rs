@@ -12,16 +12,16 @@ pub(super) struct BurstRules {
     pub block_ns: Ns,
     /// True if the channel is kept while it waits for the disk.
     pub is_kept: bool,
-    /// Blocks that a read must have in the buffer, or that a write may have left to be written, before the channel is
-    /// acquired again.
+    /// The channel is acquired again when a read has this many blocks in the buffer, or when a write has at most this
+    /// many blocks in the buffer that are not on the disk.
     pub mark: u32,
-    /// Time to release it, ns.
+    /// Time to release the channel, ns.
     pub release_ns: Ns,
-    /// Time to acquire it again, ns.
+    /// Time to acquire the channel again, ns.
     pub reacquire_ns: Ns,
-    /// Time from which it is already acquired.
+    /// Time from which the channel is already acquired.
     pub connected_from: Option<Ns>,
-    /// Otherwise, time from which it can be acquired.
+    /// If it is not acquired, time from which it can be.
     pub free_at: Ns,
     /// Size of the buffer, blocks.
     pub buffer_blocks: u32,
@@ -40,7 +40,7 @@ enum ChannelState {
     Bursting(Ns, u32),
     /// Kept, with no block ready.
     Held(Ns),
-    /// All blocks passed by this time.
+    /// All blocks have passed by this time.
     Complete(Ns),
 }
 
@@ -67,7 +67,7 @@ impl ChannelSide<'_> {
     fn advance_until(&mut self, until: Ns, disk: &impl DiskSide) {
         loop {
             let left = self.blocks - self.passed_blocks;
-            let able = |blocks: u32, passed: u32| disk.ready_time(passed + blocks);
+            let next_ready = |passed: u32| disk.ready_time(passed + 1);
             self.state = match self.state {
                 ChannelState::Complete(_) => return,
                 ChannelState::Released(from) => match disk.reacquire_time(self.passed_blocks, left) {
@@ -78,8 +78,10 @@ impl ChannelSide<'_> {
                 },
                 ChannelState::Acquired(time) | ChannelState::Held(time) => {
                     let keeps = self.rules.is_kept || matches!(self.state, ChannelState::Acquired(_));
-                    match able(1, self.passed_blocks) {
-                        Some(one) if keeps && time.max(one) <= until => self.start_burst(time.max(one), left, disk),
+                    match next_ready(self.passed_blocks) {
+                        Some(ready) if keeps && time.max(ready) <= until => {
+                            self.start_burst(time.max(ready), left, disk)
+                        }
                         _ => return,
                     }
                 }
@@ -90,7 +92,7 @@ impl ChannelSide<'_> {
                     }
                     self.passed_blocks += blocks;
                     let left = left - blocks;
-                    match able(1, self.passed_blocks) {
+                    match next_ready(self.passed_blocks) {
                         _ if left == 0 => ChannelState::Complete(end),
                         Some(time) if time <= end => self.start_burst(end, left, disk),
                         _ if self.rules.is_kept => ChannelState::Held(end),
@@ -134,7 +136,7 @@ impl ChannelSide<'_> {
 
 /// Disk side of a transfer, as far as it is known so far.
 trait DiskSide {
-    /// Returns the time at which `blocks` blocks of the request can have passed; it grows with them.
+    /// Returns the time from which `blocks` blocks of the request can pass the channel; it grows with their number.
     fn ready_time(&self, blocks: u32) -> Option<Ns>;
     /// Returns the time at which the channel is acquired again, with `passed` blocks passed and `left` blocks left.
     fn reacquire_time(&self, passed: u32, left: u32) -> Option<Ns>;
@@ -179,11 +181,11 @@ impl DiskSide for WriteSide {
     }
 }
 
-/// Largest number of revolutions that a sector waits for room or data; a free channel comes long before.
+/// Largest number of revolutions that a sector waits for buffer space or data. The channel becomes free long before.
 const MAX_WAIT_REVOLUTIONS: u32 = 1 << 16;
 
 impl Mechanism {
-    /// Reads blocks from `now` on, and sends them; the first `have` of the request are in the buffer already.
+    /// Reads blocks from `now` on, and sends them; the first `have` blocks of the request are in the buffer already.
     pub fn read_in_bursts(
         &self,
         now: Ns,
@@ -195,7 +197,7 @@ impl Mechanism {
         let mut transfer = MediaTransfer { end: now, ..MediaTransfer::default() };
         let mut disk = ReadSide { ready_times: vec![0; have as usize], mark: rules.mark };
         let mut link = ChannelSide::new(rules, have + blocks);
-        let room = rules.buffer_blocks.max(1) + u32::from(!rules.into_buffer);
+        let capacity = rules.buffer_blocks.max(1) + u32::from(!rules.into_buffer);
         let mut done = 0;
         while done < blocks {
             let run = self.geometry.track_run_cached(&mut arm.known_track, first + u64::from(done), blocks - done);
@@ -204,7 +206,7 @@ impl Mechanism {
             for _ in 0..run.blocks {
                 for _ in 0..MAX_WAIT_REVOLUTIONS {
                     link.advance_until(start, &disk);
-                    if (disk.ready_times.len() as u32) < link.blocks_passed_by(start) + room {
+                    if (disk.ready_times.len() as u32) < link.blocks_passed_by(start) + capacity {
                         break;
                     }
                     start += self.revolution_ns();

@@ -1,9 +1,9 @@
 //! A drive from its data sheet: rotation speed, heads, capacity, three seek times, rates at the outer and the inner
-//! edge, switch times, cache. From these it makes a [`Spec`] with a seek curve, zones and skews.
+//! edge, switch times, cache. [`DataSheet::to_spec`] turns them into a [`Spec`] with a seek curve, zones and skews.
 //!
 //! Items that data sheets do not contain are kept simple: no spares and no bad sectors, one size of cache segment, and
 //! blocks of 512 bytes even if the disk's physical sectors have 4 KB (a request is then not rounded up to whole
-//! sectors, which is right for aligned requests of 4 KB or more, as today's are).
+//! sectors, which is right for aligned requests of 4 KB or more, as they are usual today).
 
 use super::seek::{RootAndLine, SeekCurve};
 use super::{
@@ -13,15 +13,15 @@ use super::{
 use crate::Ns;
 use crate::io::BLOCK_BYTES;
 
-/// Largest number of zones; drives have 10 to 40, and the rate of neighbouring zones differs by a few percent.
+/// Largest number of zones; drives have 10 to 40, and the rates of neighboring zones differ by a few percent.
 const MAX_ZONES: u32 = 64;
 /// Points of a seek table, used if no root and line fit.
 const SEEK_TABLE_POINTS: u32 = 64;
-/// Largest read-ahead of a drive with room in its segment if nothing is published, blocks: the order of magnitude of
+/// Largest read-ahead of a drive whose segments are larger, if nothing is published, blocks: the order of magnitude of
 /// modern drives.
 const MAX_READ_AHEAD_BLOCKS: u32 = 8192;
 
-/// Amount of data on a track, in one of the ways in which it is published.
+/// Amount of data on a track, in one of the forms in which it is published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TrackRate {
     /// Sectors of 512 bytes on a track.
@@ -68,7 +68,7 @@ pub struct DataSheet {
     pub outer: TrackRate,
     /// Data on the innermost tracks.
     pub inner: TrackRate,
-    /// Number of zones between them.
+    /// Number of zones.
     pub zones: u32,
     /// Seek times of a read.
     pub seek: DataSheetSeek,
@@ -78,9 +78,10 @@ pub struct DataSheet {
     pub write_settle_ms: f64,
     /// Time of the drive's processor per request.
     pub command_ms: f64,
-    /// The same if nothing waits for the disk: a cache hit, or a write acknowledged from the write cache.
+    /// Time of the drive's processor per request that does not wait for the disk: a cache hit, or a write acknowledged
+    /// from the write cache.
     pub hit_ms: f64,
-    /// Size of the buffer, bytes; 0: none.
+    /// Size of the buffer, bytes; 0 if there is none.
     pub cache_bytes: u64,
     /// Number of segments of the buffer.
     pub segments: u32,
@@ -96,12 +97,12 @@ pub struct DataSheet {
     pub on_arrival: bool,
     /// Number of requests that the drive queues.
     pub queue_slots: u32,
-    /// Policy that selects the next of them.
+    /// Policy that selects the next queued request.
     pub queue_policy: QueuePolicy,
 }
 
-fn spec_error(item: &str, right: String) -> SpecError {
-    SpecError { item: item.to_owned(), reason: right }
+fn spec_error(item: &str, reason: String) -> SpecError {
+    SpecError { item: item.to_owned(), reason }
 }
 
 fn ms_to_ns(ms: f64) -> Ns {
@@ -182,8 +183,8 @@ impl DataSheet {
             return Err(spec_error(item, format!("{ms} ms; expected 0 to 1000")));
         }
         if !(1e3..=1e12).contains(&self.interface_bytes_per_s) {
-            let right = format!("{} bytes/s; expected 1 kB/s to 1 TB/s", self.interface_bytes_per_s);
-            return Err(spec_error("interface", right));
+            let reason = format!("{} bytes/s; expected 1 kB/s to 1 TB/s", self.interface_bytes_per_s);
+            return Err(spec_error("interface", reason));
         }
         let cylinders = self.cylinders.unwrap_or(1);
         if !(1..=2_000_000).contains(&cylinders) {
@@ -197,23 +198,25 @@ impl DataSheet {
 
     /// Skews: shares of a revolution for each head switch and each cylinder switch.
     fn skew_shares(&self) -> [f64; 2] {
-        let turn = 60_000.0 / self.rpm;
+        let revolution_ms = 60_000.0 / self.rpm;
         // writes must not miss a revolution either; a hundredth of a revolution is added because a skew is a whole
         // number of sectors
-        let after = |ms: f64| (ms + self.write_settle_ms) / turn + 0.01;
-        [after(self.head_switch_ms), after(self.seek.single_cylinder_ms().max(self.head_switch_ms))]
+        let skew = |ms: f64| (ms + self.write_settle_ms) / revolution_ms + 0.01;
+        [skew(self.head_switch_ms), skew(self.seek.single_cylinder_ms().max(self.head_switch_ms))]
     }
 
     /// Sectors of 512 bytes on a track.
     fn sectors_per_track(&self, rate: TrackRate) -> f64 {
-        let sectors_per_turn = |bytes: f64| bytes * 60.0 / self.rpm / BLOCK_BYTES as f64;
+        let sectors_per_revolution = |bytes: f64| bytes * 60.0 / self.rpm / BLOCK_BYTES as f64;
         let [head, cylinder] = self.skew_shares();
         let heads = f64::from(self.heads);
         match rate {
             TrackRate::Sectors(sectors) => sectors,
-            TrackRate::Media(bytes) => sectors_per_turn(bytes),
+            TrackRate::Media(bytes) => sectors_per_revolution(bytes),
             // a track takes a revolution and the switch to the next track
-            TrackRate::Sustained(bytes) => sectors_per_turn(bytes) * (1.0 + (head * (heads - 1.0) + cylinder) / heads),
+            TrackRate::Sustained(bytes) => {
+                sectors_per_revolution(bytes) * (1.0 + (head * (heads - 1.0) + cylinder) / heads)
+            }
         }
     }
 
@@ -227,8 +230,8 @@ impl DataSheet {
             (None, Some(bytes)) => {
                 let cylinders = bytes as f64 / BLOCK_BYTES as f64 / (heads * (outer + inner) / 2.0);
                 if !(1.0..=2_000_000.0).contains(&cylinders) {
-                    let right = format!("it gives {cylinders:.0} cylinders; expected 1 to 2,000,000");
-                    return Err(spec_error("capacity", right));
+                    let reason = format!("it gives {cylinders:.0} cylinders; expected 1 to 2,000,000");
+                    return Err(spec_error("capacity", reason));
                 }
                 Ok((cylinders.round() as u32, 1.0))
             }
@@ -236,14 +239,14 @@ impl DataSheet {
                 let mean = bytes as f64 / BLOCK_BYTES as f64 / (heads * f64::from(cylinders));
                 // sectors(u) = inner + (outer - inner) (1 - u)^k have the mean inner + (outer - inner) / (k + 1)
                 let k = (outer - inner) / (mean - inner) - 1.0;
-                let even = (outer + inner) / 2.0;
-                if (mean / even - 1.0).abs() < 0.02 {
+                let linear_mean = (outer + inner) / 2.0;
+                if (mean / linear_mean - 1.0).abs() < 0.02 {
                     return Ok((cylinders, 1.0));
                 }
                 if !(0.2..=5.0).contains(&k) {
-                    let right =
+                    let reason =
                         format!("it gives {mean:.0} sectors per track, but the edges have {outer:.0} and {inner:.0}");
-                    return Err(spec_error("capacity", right));
+                    return Err(spec_error("capacity", reason));
                 }
                 Ok((cylinders, discrete_exponent(self.zones.min(cylinders), k)))
             }
@@ -307,19 +310,19 @@ impl DataSheet {
 }
 
 /// Returns the exponent with which `count` zones have the mean that a smooth curve of the exponent `smooth` has. With
-/// the same exponent few zones would hold some percent more or less, because the outermost and the innermost have the
-/// full rates of the edges.
+/// the same exponent, a few zones would hold some percent more or less, because the outermost and the innermost zone
+/// have the full rates of the edges.
 fn discrete_exponent(count: u32, smooth: f64) -> f64 {
     if count < 3 {
         return smooth;
     }
-    let wanted = f64::from(count) / (smooth + 1.0);
+    let target_sum = f64::from(count) / (smooth + 1.0);
     let sum = |k: f64| (0..count).map(|index| (f64::from(index) / f64::from(count - 1)).powf(k)).sum::<f64>();
     // the sum decreases with the exponent
     let (mut low, mut high) = (0.01_f64, 100.0_f64);
     for _ in 0..60 {
         let middle = (low * high).sqrt();
-        (low, high) = if sum(middle) > wanted { (middle, high) } else { (low, middle) };
+        (low, high) = if sum(middle) > target_sum { (middle, high) } else { (low, middle) };
     }
     low
 }
@@ -358,30 +361,31 @@ fn build_zones(count: u32, cylinders: u32, outer: f64, inner: f64, shape: f64, s
 /// The curve is `a + b sqrt(d)` up to a knee and a straight line from there, with equal value and slope at the knee.
 /// That determines two of the five unknowns, the first and the last time two more; the knee is placed so that the mean
 /// is met. The mean of such curves lies between 1/3 (a line throughout) and 8/15 (a root throughout) of the way from
-/// the first to the last time; data sheets outside of that get a power of the distance, whose mean is
+/// the first to the last time. Data sheets outside of that range get a power of the distance, whose mean is
 /// `2 / ((p + 1) (p + 2))`.
 ///
 /// # Errors
-/// If the three do not rise, or the mean is too close to the first or the last.
+/// If the three times do not rise, or the mean is too close to the first or the last.
 pub(super) fn fit_seek_curve(ms: [f64; 3], cylinders: u32) -> Result<SeekCurve, SpecError> {
-    let [one, mean, full] = ms;
+    let [single, mean, full] = ms;
     let last = f64::from(cylinders.max(2) - 1);
-    if one == mean && mean == full || cylinders <= 2 {
+    if single == mean && mean == full || cylinders <= 2 {
         return Ok(SeekCurve::Constant(mean));
     }
-    if !(one <= mean && mean <= full) {
-        let right = format!("{one}, {mean} and {full} ms; they must rise from next cylinder to mean to full stroke");
-        return Err(spec_error("seek", right));
+    if !(single <= mean && mean <= full) {
+        let reason =
+            format!("{single}, {mean} and {full} ms; they must rise from next cylinder to mean to full stroke");
+        return Err(spec_error("seek", reason));
     }
-    let share = (mean - one) / (full - one);
+    let share = (mean - single) / (full - single);
     if !(0.1..=0.9).contains(&share) {
-        let right = format!("a mean of {mean} ms; it must lie in the middle 80 % between {one} and {full} ms");
-        return Err(spec_error("seek", right));
+        let reason = format!("a mean of {mean} ms; it must lie in the middle 80 % between {single} and {full} ms");
+        return Err(spec_error("seek", reason));
     }
-    let with_knee = |knee: f64| SeekKnee::new(one, full, last, knee);
+    let with_knee = |knee: f64| SeekKnee::new(single, full, last, knee);
     let (mut low, mut high) = (1.0, last);
     if !(with_knee(low).mean_seek(last) < mean && mean < with_knee(high).mean_seek(last)) {
-        return Ok(power_seek_table(one, full, share, cylinders));
+        return Ok(power_seek_table(single, full, share, cylinders));
     }
     // the later the knee, the longer the mean
     for _ in 0..100 {
@@ -410,10 +414,10 @@ struct SeekKnee {
 
 impl SeekKnee {
     /// Builds the curve through `one` at distance 1 and `full` at distance `last`.
-    fn new(one: f64, full: f64, last: f64, knee: f64) -> SeekKnee {
+    fn new(single: f64, full: f64, last: f64, knee: f64) -> SeekKnee {
         let root = knee.sqrt();
-        let b = (full - one) / (root / 2.0 + last / (2.0 * root) - 1.0);
-        let (a, e) = (one - b, b / (2.0 * root));
+        let b = (full - single) / (root / 2.0 + last / (2.0 * root) - 1.0);
+        let (a, e) = (single - b, b / (2.0 * root));
         SeekKnee { knee, short: a, root: b, long: a + b * root / 2.0, slope: e }
     }
 
@@ -421,20 +425,20 @@ impl SeekKnee {
     fn mean_seek(&self, last: f64) -> f64 {
         let (x, d) = (self.knee, last);
         let short = self.short * (d * x - x * x / 2.0) + self.root * (d * x.powf(1.5) / 1.5 - x.powf(2.5) / 2.5);
-        let rest = self.slope * (d * (d * d - x * x) / 2.0 - (d.powi(3) - x.powi(3)) / 3.0);
-        (short + self.long * (d - x).powi(2) / 2.0 + rest) * 2.0 / (d * d)
+        let slope = self.slope * (d * (d * d - x * x) / 2.0 - (d.powi(3) - x.powi(3)) / 3.0);
+        (short + self.long * (d - x).powi(2) / 2.0 + slope) * 2.0 / (d * d)
     }
 }
 
 /// Builds the table of `one + (full - one) (d / D)^p`.
-fn power_seek_table(one: f64, full: f64, share: f64, cylinders: u32) -> SeekCurve {
+fn power_seek_table(single: f64, full: f64, share: f64, cylinders: u32) -> SeekCurve {
     // p from 2 / ((p + 1) (p + 2)) = share
     let p = (-3.0 + (1.0 + 8.0 / share).sqrt()) / 2.0;
     let last = cylinders - 1;
     let mut points = Vec::new();
     for index in 0..SEEK_TABLE_POINTS {
         let distance = f64::from(last).powf(f64::from(index) / f64::from(SEEK_TABLE_POINTS - 1)).round() as u32;
-        let ms = one + (full - one) * (f64::from(distance - 1) / f64::from((last - 1).max(1))).powf(p);
+        let ms = single + (full - single) * (f64::from(distance - 1) / f64::from((last - 1).max(1))).powf(p);
         if points.last().is_none_or(|&(before, _)| before < distance) {
             points.push((distance, ms));
         }

@@ -15,6 +15,7 @@ pub(super) struct DriveState {
     pub segments: Segments,
     pub arm: ArmPosition,
     pub background: BackgroundActivity,
+    /// True if the last request was a write.
     pub after_write: bool,
     /// First block after the last write; `None` before the first.
     pub last_write_end: Option<u64>,
@@ -22,12 +23,12 @@ pub(super) struct DriveState {
 
 /// Converts a mark, a share of a request or of a segment, to blocks.
 pub(super) fn mark_blocks(cache: &DriveCacheSpec, share: f64, blocks: u32) -> u32 {
-    let some = if cache.marks_are_request_shares {
+    let mark = if cache.marks_are_request_shares {
         f64::from(if cache.segments > 0 { blocks.min(cache.segment_blocks) } else { blocks }) * share
     } else {
         (f64::from(cache.segment_blocks) * share).ceil()
     };
-    (some as u32).max(1)
+    (mark as u32).max(1)
 }
 
 impl DriveState {
@@ -46,14 +47,14 @@ impl DriveState {
     #[inline]
     pub fn serve_request(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
         let io = &model.clip_to_capacity(io);
-        let each = model.overheads.per_request;
-        self.advance_background(model, now + each);
+        let per_request = model.overheads.per_request;
+        self.advance_background(model, now + per_request);
         let mut service = if io.write {
-            self.serve_write(model, now + each, io, channel_free)
+            self.serve_write(model, now + per_request, io, channel_free)
         } else {
-            self.serve_read(model, now + each, io, channel_free)
+            self.serve_read(model, now + per_request, io, channel_free)
         };
-        service.overhead += each;
+        service.overhead += per_request;
         self.after_write = io.write;
         if io.write {
             self.last_write_end = Some(io.end());
@@ -137,15 +138,15 @@ impl DriveState {
         free - now + model.mechanism.positioning_time(free, &self.arm, place, io.write)
     }
 
-    /// Returns true for a write that continues where the one being written ends.
+    /// Returns true for a write that begins where the data being written end.
     #[inline]
     pub fn continues_write_behind(&self, model: &Model, now: Ns, io: &Io) -> bool {
         let BackgroundActivity::WriteBehind { end, time, .. } = self.background else { return false };
         model.cache.acknowledges_early && model.cache.appends && end == io.first && time > now
     }
 
-    /// Returns true for a block that read-ahead will have reached by now, so that a read from there continues with it
-    /// at once.
+    /// Returns true for a block that read-ahead will have reached by now, so that a read from there continues the
+    /// read-ahead at once.
     #[inline]
     fn is_reached_by_read_ahead(&self, model: &Model, now: Ns, block: u64) -> bool {
         let BackgroundActivity::ReadAhead { segment, next, limit, time, .. } = self.background else { return false };

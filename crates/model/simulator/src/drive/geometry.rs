@@ -40,8 +40,8 @@ pub struct TrackRun {
     pub sectors: u32,
 }
 
-/// Cached rest of a track from some block on, if it has no holes, so that further lookups there need no division.
-/// Empty if nothing is known.
+/// Cached part of a track from some block to its end, if it has no holes, so that further lookups there need no
+/// division. Empty if nothing is cached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownTrack {
     first: u64,
@@ -62,8 +62,9 @@ struct DriveZone {
     track_skew: Angle,
     cylinder_skew: Angle,
     sector_width: Angle,
-    /// Sectors of a spare region, and how many of them hold blocks.
+    /// Sectors of a spare region.
     region_sectors: u64,
+    /// Sectors of a spare region that hold blocks.
     usable_sectors: u64,
     usable_divisor: FastDivisor,
     /// Spares at the front of a region.
@@ -76,15 +77,15 @@ struct DriveZone {
     skewing_slips: Vec<u64>,
 }
 
-/// Effect of slipped sectors on the sectors behind them.
+/// Effect of slipped sectors on the sectors after them.
 #[derive(Clone, Debug)]
 enum Slips {
     None,
-    /// They use the spares of their region.
+    /// Slips use the spares of their region.
     InRegion(SlipTable),
-    /// They shift everything behind them in the zone; positions among usable sectors.
+    /// Slips shift all later sectors of the zone; positions are counted among usable sectors.
     ToEnd(SlipTable),
-    /// Whole tracks.
+    /// Whole tracks are slipped.
     Tracks(SlipTable),
 }
 
@@ -102,14 +103,14 @@ impl SlipTable {
         SlipTable { slips, slips_less_rank: less_rank }
     }
 
-    /// Returns how many slips, from the `from`-th on, come before the position that `logical` gets, and how many
+    /// Returns how many slips, from the `from`-th on, lie before the physical position of `logical`, and how many
     /// positions follow until the next slip.
     #[inline]
     fn count_before(&self, from: usize, logical: u64) -> (u64, u64) {
-        let (rest, rank) = (&self.slips_less_rank[from..], from as u64);
-        let skipped = rest.partition_point(|slip| slip + rank <= logical);
-        let together = rest.get(skipped).map_or(u64::MAX, |slip| slip + rank - logical);
-        (skipped as u64, together)
+        let (later, rank) = (&self.slips_less_rank[from..], from as u64);
+        let skipped = later.partition_point(|slip| slip + rank <= logical);
+        let contiguous = later.get(skipped).map_or(u64::MAX, |slip| slip + rank - logical);
+        (skipped as u64, contiguous)
     }
 }
 
@@ -119,14 +120,16 @@ pub struct Geometry {
     zones: Vec<DriveZone>,
     /// End block of each zone, contiguous for searching.
     zone_ends: Vec<u64>,
-    /// Index over the zones: for each group of 2^shift blocks the zone in which the group begins.
+    /// Size of a group of blocks in `zone_index`, as a power of two.
     zone_index_shift: u32,
+    /// For each group of blocks, the index of the zone in which the group begins.
     zone_index: Vec<u32>,
     surfaces: FastDivisor,
     order: TrackOrder,
 }
 
-/// Upper bound of the groups in [`Geometry::zone_index`]: with some hundred, most contain no zone boundary.
+/// Upper bound of the number of groups in [`Geometry::zone_index`]: of some hundred groups, most contain no zone
+/// boundary.
 const ZONE_INDEX_BUCKETS: u64 = 512;
 
 impl Geometry {
@@ -138,20 +141,20 @@ impl Geometry {
         let mut first = 0;
         let mut zones = Vec::with_capacity(spec.zones.len());
         for (index, zone) in spec.zones.iter().enumerate() {
-            let wrong = |right: String| SpecError { item: format!("zone {}", index + 1), reason: right };
-            let built = build_zone(spec, zone, first).map_err(wrong)?;
+            let zone_error = |reason: String| SpecError { item: format!("zone {}", index + 1), reason };
+            let built = build_zone(spec, zone, first).map_err(zone_error)?;
             first = built.end_block;
             zones.push(built);
         }
-        let ends: Vec<u64> = zones.iter().map(|zone| zone.end_block).collect();
+        let zone_ends: Vec<u64> = zones.iter().map(|zone| zone.end_block).collect();
         let shift = (first / ZONE_INDEX_BUCKETS).checked_ilog2().map_or(0, |log| log + 1);
-        let zone_of = |block: u64| ends.partition_point(|end| *end <= block) as u32;
-        let begins = (0..=first >> shift).map(|index| zone_of(index << shift)).collect();
+        let find_zone = |block: u64| zone_ends.partition_point(|end| *end <= block) as u32;
+        let zone_index = (0..=first >> shift).map(|index| find_zone(index << shift)).collect();
         Ok(Geometry {
             zones,
-            zone_ends: ends,
+            zone_ends,
             zone_index_shift: shift,
-            zone_index: begins,
+            zone_index,
             surfaces: FastDivisor::new(spec.surfaces.into()),
             order: spec.track_order,
         })
@@ -193,7 +196,7 @@ impl Geometry {
         let index = self.find_zone(first);
         let zone = &self.zones[index];
         let logical = first - zone.first_block + zone.empty_sectors;
-        let (physical, together) = zone.to_physical_run(logical);
+        let (physical, contiguous) = zone.to_physical_run(logical);
         let replaced = zone.replace_defect(physical);
         let place = self.sector_address(zone, index as u32, replaced);
         if replaced != physical && !zone.defects_are_tracks {
@@ -209,7 +212,7 @@ impl Geometry {
         }
         let end_of_track = physical - u64::from(place.sector) + u64::from(zone.sectors_per_track);
         let last = |blocks: u64| zone.to_physical(logical + blocks - 1);
-        let mut end = if zone.is_plain() || blocks <= together { physical + blocks - 1 } else { last(blocks) };
+        let mut end = if zone.is_plain() || blocks <= contiguous { physical + blocks - 1 } else { last(blocks) };
         if end >= end_of_track {
             let (mut low, mut high) = (1, blocks);
             while high - low > 1 {
@@ -222,17 +225,18 @@ impl Geometry {
         TrackRun { place, blocks: blocks as u32, sectors: (end - physical + 1) as u32 }
     }
 
-    /// Does the same as [`Geometry::track_run`], faster on the track in `known`; updates `known`.
+    /// Returns the same as [`Geometry::track_run`], faster on the track in `known`; updates `known`.
     #[inline]
     pub(super) fn track_run_cached(&self, known: &mut KnownTrack, first: u64, max_blocks: u32) -> TrackRun {
         let max_blocks = max_blocks.max(1);
         let mut ahead = first.wrapping_sub(known.first);
         if ahead >= u64::from(known.blocks) {
-            let rest = self.track_run(first, u32::MAX);
-            if rest.sectors != rest.blocks || first >= self.capacity_blocks() {
-                return if rest.blocks <= max_blocks { rest } else { self.track_run(first, max_blocks) };
+            let to_track_end = self.track_run(first, u32::MAX);
+            if to_track_end.sectors != to_track_end.blocks || first >= self.capacity_blocks() {
+                let fits = to_track_end.blocks <= max_blocks;
+                return if fits { to_track_end } else { self.track_run(first, max_blocks) };
             }
-            *known = KnownTrack { first, blocks: rest.blocks, place: rest.place };
+            *known = KnownTrack { first, blocks: to_track_end.blocks, place: to_track_end.place };
             ahead = 0;
         }
         let blocks = u64::from(max_blocks).min(u64::from(known.blocks) - ahead) as u32;
@@ -260,7 +264,7 @@ impl Geometry {
         let (in_zone, surface) = self.surfaces.div_rem(u64::from(track as u32));
         let (in_zone, surface) = (in_zone as u32, surface as u32);
         let cylinder = zone.first_cylinder + in_zone;
-        let down = match self.order {
+        let is_descending = match self.order {
             TrackOrder::Ascending => false,
             TrackOrder::SerpentineInZone => in_zone % 2 == 1,
             TrackOrder::Serpentine => cylinder % 2 == 1,
@@ -276,7 +280,7 @@ impl Geometry {
             let before = zone.skewing_slips.partition_point(|slip| *slip < start);
             angle = angle.wrapping_add(zone.sector_width.wrapping_mul(before as u64));
         }
-        let head = if down { self.surfaces.divisor() as u32 - 1 - surface } else { surface };
+        let head = if is_descending { self.surfaces.divisor() as u32 - 1 - surface } else { surface };
         SectorAddress { cylinder, head, sector, zone: number, angle }
     }
 }
@@ -298,14 +302,14 @@ impl DriveZone {
         self.to_physical_run(logical).0
     }
 
-    /// Does the same, and returns how many sectors from there on follow without a hole (at least; for slips of whole
-    /// tracks, holes between tracks are not counted).
+    /// Maps a logical sector to the sector within the zone, and returns how many sectors from there on follow without a
+    /// hole, at least. For slips of whole tracks, holes between tracks are not counted.
     #[inline]
     fn to_physical_run(&self, logical: u64) -> (u64, u64) {
-        let (logical, together) = match &self.slips {
+        let (logical, contiguous) = match &self.slips {
             Slips::ToEnd(slips) => {
-                let (skipped, together) = slips.count_before(0, logical);
-                (logical + skipped, together)
+                let (skipped, contiguous) = slips.count_before(0, logical);
+                (logical + skipped, contiguous)
             }
             Slips::Tracks(slips) => {
                 let sectors = u64::from(self.sectors_per_track);
@@ -316,22 +320,22 @@ impl DriveZone {
         if self.region_sectors == self.usable_sectors {
             return match &self.slips {
                 Slips::InRegion(slips) => {
-                    let (skipped, together) = slips.count_before(0, logical);
-                    (logical + skipped, together)
+                    let (skipped, contiguous) = slips.count_before(0, logical);
+                    (logical + skipped, contiguous)
                 }
-                _ => (logical, together),
+                _ => (logical, contiguous),
             };
         }
         let (region, in_region) = self.usable_divisor.div_rem(logical);
         let within = region * self.region_sectors + self.front_spares + in_region;
-        let together = together.min(self.usable_sectors - in_region);
+        let contiguous = contiguous.min(self.usable_sectors - in_region);
         match &self.slips {
             Slips::InRegion(slips) => {
                 let from = slips.slips.partition_point(|slip| *slip < region * self.region_sectors);
                 let (skipped, until) = slips.count_before(from, within);
-                (within + skipped, together.min(until))
+                (within + skipped, contiguous.min(until))
             }
-            _ => (within, together),
+            _ => (within, contiguous),
         }
     }
 
@@ -360,11 +364,11 @@ fn sort_and_dedup(mut slips: Vec<u64>) -> Vec<u64> {
 
 /// Returns the layout of spares in a zone: sectors of a region with spares, how many of these are spares, and whether
 /// the whole zone is a single region.
-fn spare_regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64) -> (u64, u64, bool) {
+fn spare_regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, zone_sectors: u64) -> (u64, u64, bool) {
     match sparing {
-        Sparing::None => (all, 0, true),
-        Sparing::Tracks => (all, spares * sectors, true),
-        Sparing::Zone => (all, spares, true),
+        Sparing::None => (zone_sectors, 0, true),
+        Sparing::Tracks => (zone_sectors, spares * sectors, true),
+        Sparing::Zone => (zone_sectors, spares, true),
         Sparing::Track => (sectors, spares, false),
         Sparing::Cylinder { .. } => (cylinder, spares, false),
         Sparing::Range(cylinders) => (cylinder * u64::from(cylinders.max(1)), spares, false),
@@ -375,14 +379,14 @@ fn spare_regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all
 fn build_zone(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> {
     let sectors = u64::from(zone.sectors_per_track);
     let cylinder = sectors * u64::from(spec.surfaces);
-    let all = cylinder * (u64::from(zone.last_cylinder - zone.first_cylinder) + 1);
+    let zone_sectors = cylinder * (u64::from(zone.last_cylinder - zone.first_cylinder) + 1);
     let spares = u64::from(zone.spares);
-    let (region, spare, is_whole_zone) = spare_regions(spec.sparing, spares, sectors, cylinder, all);
+    let (region, spare, is_whole_zone) = spare_regions(spec.sparing, spares, sectors, cylinder, zone_sectors);
     if spare >= region {
         return Err(format!("{spare} spare sectors in each {region} leave none for blocks"));
     }
     let slips = sort_and_dedup(zone.slips.clone());
-    let limit = if spec.sparing == Sparing::Tracks { all / sectors } else { all };
+    let limit = if spec.sparing == Sparing::Tracks { zone_sectors / sectors } else { zone_sectors };
     let replaced = zone.defects.iter().flat_map(|&(bad, good)| [bad, good]);
     if let Some(beyond) = slips.iter().copied().chain(replaced).find(|s| *s >= limit) {
         return Err(format!("a slip or defect at {beyond}, but the zone ends at {limit}"));
@@ -392,13 +396,13 @@ fn build_zone(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, Str
         _ => (0, false),
     };
     // a region cut off by the zone's end has no spares
-    let usable = if is_whole_zone { all - spare } else { all - (all / region) * spare };
-    let pushed = if to_end { slips.len() as u64 } else { 0 };
-    let blocks = usable.checked_sub(zone.empty_sectors + pushed).filter(|b| *b > 0);
+    let usable = if is_whole_zone { zone_sectors - spare } else { zone_sectors - (zone_sectors / region) * spare };
+    let slipped = if to_end { slips.len() as u64 } else { 0 };
+    let blocks = usable.checked_sub(zone.empty_sectors + slipped).filter(|b| *b > 0);
     let blocks =
         blocks.ok_or_else(|| format!("{} empty sectors at its front leave none of {usable}", zone.empty_sectors))?;
     let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
-    let plain = is_whole_zone || spare == 0;
+    let has_no_gaps = is_whole_zone || spare == 0;
     Ok(DriveZone {
         first_block: first,
         end_block: first + blocks,
@@ -410,9 +414,9 @@ fn build_zone(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, Str
         track_skew: angle_from_turns(zone.track_skew),
         cylinder_skew: angle_from_turns(zone.cylinder_skew),
         sector_width: angle_from_turns(1.0 / f64::from(zone.sectors_per_track)).max(1),
-        region_sectors: if plain { all } else { region },
-        usable_sectors: if plain { all } else { region - spare },
-        usable_divisor: FastDivisor::new(if plain { all } else { region - spare }),
+        region_sectors: if has_no_gaps { zone_sectors } else { region },
+        usable_sectors: if has_no_gaps { zone_sectors } else { region - spare },
+        usable_divisor: FastDivisor::new(if has_no_gaps { zone_sectors } else { region - spare }),
         front_spares: front,
         skewing_slips: if skews { slips.clone() } else { Vec::new() },
         slips: match spec.sparing {

@@ -17,7 +17,7 @@ pub(super) struct Mechanism {
     head_switch_ns: Ns,
     write_settle_ns: i64,
     positioning_model: PositioningModel,
-    /// Angle by which the disk turns in a nanosecond.
+    /// Angle by which the disk rotates in a nanosecond.
     angle_per_ns: Angle,
     /// Time of a revolution, 2^-16 ns.
     revolution_fixed: u64,
@@ -28,7 +28,7 @@ pub(super) struct Mechanism {
 pub(super) struct ArmPosition {
     pub cylinder: u32,
     pub head: u32,
-    /// Cached rest of the track under it.
+    /// Cached part of the track under it.
     pub known_track: KnownTrack,
 }
 
@@ -47,9 +47,9 @@ pub(super) struct MediaTransfer {
     pub seek: Ns,
     pub rotation: Ns,
     pub media: Ns,
-    /// Time at which the channel had also finished (reads).
+    /// Time at which the channel has also finished (reads).
     pub sent: Ns,
-    /// Time at which the channel began.
+    /// Time at which the channel begins.
     pub sending_from: Ns,
 }
 
@@ -60,7 +60,8 @@ pub(super) struct ChannelStream {
     pub block_ns: Ns,
     /// Blocks in the buffer before the channel begins (reads), or before the disk begins (writes); at least one.
     pub mark: u32,
-    /// Reads: time from then to the first block. Writes: time at which the first block begins to arrive.
+    /// Reads: time from the mark to the first block on the channel. Writes: time at which the first block begins to
+    /// arrive.
     pub delay: Ns,
     /// Time at which the channel is free.
     pub free_at: Ns,
@@ -78,15 +79,15 @@ impl Mechanism {
     /// Computes the tables of the moving parts.
     pub fn new(spec: &Spec) -> Result<Mechanism, SpecError> {
         let geometry = Geometry::new(spec)?;
-        let turn_ns = 60e9 / spec.rpm;
+        let revolution_ns = 60e9 / spec.rpm;
         Ok(Mechanism {
             geometry,
             seek_times: spec.seek.build_table(spec.cylinders)?,
             head_switch_ns: spec.head_switch_ns,
             write_settle_ns: spec.write_settle_ns,
             positioning_model: spec.positioning_model,
-            angle_per_ns: (18_446_744_073_709_551_616.0 / turn_ns).round() as u64,
-            revolution_fixed: (turn_ns * 65536.0).round() as u64,
+            angle_per_ns: (18_446_744_073_709_551_616.0 / revolution_ns).round() as u64,
+            revolution_fixed: (revolution_ns * 65536.0).round() as u64,
         })
     }
 
@@ -133,7 +134,7 @@ impl Mechanism {
     }
 
     /// Time at which an angle is under the head, from `now` on. If the wait is 0 because of the tolerance, it is
-    /// slightly before `now`: so rounding errors are corrected at every pass, and do not accumulate until a revolution
+    /// slightly before `now`. So rounding errors are corrected at every pass, and do not accumulate until a revolution
     /// is missed.
     #[inline]
     pub fn pass_time(&self, now: Ns, angle: Angle, wait: Ns) -> Ns {
@@ -149,11 +150,11 @@ impl Mechanism {
         if let PositioningModel::Constant(time) = self.positioning_model {
             return now + time;
         }
-        let there = now + self.travel_time(arm, place, false);
-        self.pass_time(there, place.angle, self.rotational_wait(there, place.angle))
+        let arrived = now + self.travel_time(arm, place, false);
+        self.pass_time(arrived, place.angle, self.rotational_wait(arrived, place.angle))
     }
 
-    /// Converts an angle to the time of turning by it.
+    /// Converts an angle to the time of rotating by it.
     #[inline]
     fn angle_to_ns(&self, angle: Angle) -> Ns {
         (((u128::from(angle) * u128::from(self.revolution_fixed)) >> 64) as u64 + 0x8000) >> 16
@@ -201,12 +202,12 @@ impl Mechanism {
             let arrived = transfer.end;
             let span = self.sectors_time(place, run.sectors);
             let wait = self.rotational_wait(arrived, place.angle);
-            let turn = self.revolution_ns();
-            if on_arrival && wait + span > turn && self.positioning_model == PositioningModel::Exact {
+            let revolution = self.revolution_ns();
+            if on_arrival && wait + span > revolution && self.positioning_model == PositioningModel::Exact {
                 // the head lands within the run: it reads the leading blocks from the next sector on, the others a
                 // revolution later
                 let sector = (span / u64::from(run.sectors)).max(1);
-                let end = arrived + time_to_sector_end(wait + span - turn, sector) + turn;
+                let end = arrived + time_to_sector_end(wait + span - revolution, sector) + revolution;
                 transfer.rotation += (end - arrived).saturating_sub(span);
                 transfer.end = end;
                 transfer.media += span;
@@ -256,15 +257,15 @@ impl Mechanism {
         start: Ns,
         span: Ns,
     ) {
-        let each = span / u64::from(blocks);
+        let per_block = span / u64::from(blocks);
         if stream.mark > done && stream.mark <= done + blocks {
-            let some = stream.mark - done;
-            let ready = start + if some == 1 { each } else { span * u64::from(some) / u64::from(blocks) };
+            let awaited = stream.mark - done;
+            let ready = start + if awaited == 1 { per_block } else { span * u64::from(awaited) / u64::from(blocks) };
             transfer.sending_from = ready.max(stream.free_at) + stream.delay;
             transfer.sent = transfer.sending_from + u64::from(stream.blocks) * stream.block_ns;
         }
         let last = start + span + u64::from(stream.blocks - done - blocks + 1) * stream.block_ns;
-        let first = start + each + u64::from(stream.blocks - done) * stream.block_ns;
+        let first = start + per_block + u64::from(stream.blocks - done) * stream.block_ns;
         transfer.sent = transfer.sent.max(last).max(first);
     }
 
@@ -295,13 +296,13 @@ impl Mechanism {
             let span = self.sectors_time(place, run.sectors);
             // the disk begins once no sector will have to wait for its data
             let sector = span / u64::from(run.sectors);
-            let first_comes = stream.delay + stream.block_ns * u64::from(done + stream.mark.clamp(1, run.blocks));
-            let last_comes = stream.delay + stream.block_ns * u64::from(done + run.blocks);
-            let ready = arrived.max(first_comes).max((last_comes + sector).saturating_sub(span));
+            let first_received = stream.delay + stream.block_ns * u64::from(done + stream.mark.clamp(1, run.blocks));
+            let last_received = stream.delay + stream.block_ns * u64::from(done + run.blocks);
+            let ready = arrived.max(first_received).max((last_received + sector).saturating_sub(span));
             let wait = self.rotational_wait(ready, place.angle);
-            let turn = self.revolution_ns();
-            if on_arrival && wait + span > turn && self.positioning_model == PositioningModel::Exact {
-                transfer.end = ready + time_to_sector_end(wait + span - turn, sector.max(1)) + turn;
+            let revolution = self.revolution_ns();
+            if on_arrival && wait + span > revolution && self.positioning_model == PositioningModel::Exact {
+                transfer.end = ready + time_to_sector_end(wait + span - revolution, sector.max(1)) + revolution;
                 transfer.rotation += (transfer.end - arrived).saturating_sub(span);
             } else {
                 transfer.rotation += ready - arrived + wait;

@@ -1,7 +1,7 @@
-//! Model of one mechanical drive. It is given a request and the time at which the request may begin, and returns when
-//! the request completes and how its time was spent. It has no clock and does not look ahead; its background activity
-//! (reading ahead, writing acknowledged data) is computed when the next request arrives, so that a request costs a
-//! few divisions and no memory.
+//! Model of one mechanical drive. It receives a request and the time at which the request may begin, and returns when
+//! the request completes and how its time was spent. The model has no clock and does not look ahead; its background
+//! activity (reading ahead, writing acknowledged data) is computed when the next request arrives, so that a request
+//! costs a few divisions and no memory.
 
 mod background;
 mod burst_transfer;
@@ -73,7 +73,7 @@ impl CacheOutcome {
 }
 
 /// Breakdown of a request's service time, ns. The parts add up to `done_at` minus the time of the request, except where
-/// they overlap: `overhead` is the rest.
+/// they overlap: `overhead` is the remaining time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceBreakdown {
     /// Time at which the host sees the completion.
@@ -90,10 +90,10 @@ pub struct ServiceBreakdown {
     pub media: Ns,
     /// Time of the channel, where nothing else overlapped it.
     pub channel: Ns,
-    /// Time at which it took the channel for its data. A read that may release the channel takes it as late as the
-    /// last block allows.
+    /// Time at which the request took the channel for its data. A read that may release the channel takes it as late as
+    /// the last block allows.
     pub channel_start: Ns,
-    /// Time for which it used the channel.
+    /// Time for which the request used the channel.
     pub channel_time: Ns,
     /// Outcome in the cache.
     pub outcome: CacheOutcome,
@@ -101,7 +101,7 @@ pub struct ServiceBreakdown {
 
 impl ServiceBreakdown {
     /// Returns a breakdown with this outcome and all times zero.
-    pub(crate) fn for_outcome(hit: CacheOutcome) -> ServiceBreakdown {
+    pub(crate) fn for_outcome(outcome: CacheOutcome) -> ServiceBreakdown {
         ServiceBreakdown {
             done_at: 0,
             waiting: 0,
@@ -112,7 +112,7 @@ impl ServiceBreakdown {
             channel: 0,
             channel_start: 0,
             channel_time: 0,
-            outcome: hit,
+            outcome,
         }
     }
 }
@@ -152,7 +152,7 @@ impl Model {
         &self.name
     }
 
-    /// Policy that selects the next of its queued requests.
+    /// Policy that selects the next queued request.
     pub fn queue_policy(&self) -> QueuePolicy {
         self.queue_policy
     }

@@ -23,17 +23,17 @@ pub enum QueuePolicy {
     ShortestPositioning,
 }
 
-/// Aging of shortest positioning first, as in real drives, which without it would starve requests while others
-/// continue sequentially: each millisecond of waiting counts as this many microseconds of positioning (Jacobson and
-/// Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991, aged shortest access time
-/// first; Worthington, Ganger and Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS 1994). So no request
+/// Aging of shortest positioning first: each millisecond of waiting counts as this many microseconds of positioning
+/// (Jacobson and Wilkes, "Disk scheduling algorithms based on rotational position", HPL-CSP-91-7, 1991, aged shortest
+/// access time first; Worthington, Ganger and Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS 1994).
+/// Without aging, which real drives have, requests would starve while others continue sequentially. With it, no request
 /// waits much longer than the longest positioning divided by this share, about four seconds. Six costs random reads on
-/// a drive of 1997 nothing up to 16 of them and 3 % at 64; 15 would cost 2 and 12 %.
+/// a drive of 1997 nothing up to a queue depth of 16, and 3 % at 64; 15 would cost 2 and 12 %.
 const AGE_CREDIT_US_PER_MS: u64 = 6;
 
-/// Requests served from the buffer need no arm, and a real drive serves them while the arm works for others; here one
-/// request is served at a time. So that a stream does not starve requests that need the arm, these are bypassed for
-/// at most this many times their positioning time. The number is set here.
+/// Requests served from the buffer need no arm, and a real drive serves them while the arm works for others; in this
+/// model one request is served at a time. So that a stream does not starve requests that need the arm, such requests
+/// are bypassed for at most this many times their positioning time. The factor is our choice.
 const CACHE_BYPASS_FACTOR: u64 = 10;
 
 /// Marks a request that arrived since the queue was last examined.
@@ -86,8 +86,9 @@ pub struct DriveQueue<T> {
     /// First block of the last request taken; sweeps continue from there.
     position: u64,
     is_ascending: bool,
-    /// Time that the drive spent on requests that needed no arm, and the start of the current one, if any.
+    /// Time that the drive spent on requests that needed no arm.
     cache_time: Ns,
+    /// Start of the current request, if it needs no arm.
     cache_service_since: Option<Ns>,
 }
 
@@ -150,13 +151,13 @@ impl<T: Copy> DriveQueue<T> {
         if let Some(since) = self.cache_service_since.take() {
             self.cache_time += now.saturating_sub(since);
         }
-        let aside = self.cache_time;
+        let cache_time = self.cache_time;
         for waiting in self.waiting.iter_mut().rev().take_while(|waiting| waiting.arrived == JUST_ARRIVED) {
-            (waiting.arrived, waiting.cache_time_before) = (now, aside);
+            (waiting.arrived, waiting.cache_time_before) = (now, cache_time);
         }
         let age = |waiting: &DriveQueueEntry<T>| {
             now.saturating_sub(waiting.arrived) / 1000 * AGE_CREDIT_US_PER_MS
-                + (aside - waiting.cache_time_before) / CACHE_BYPASS_FACTOR
+                + (cache_time - waiting.cache_time_before) / CACHE_BYPASS_FACTOR
         };
         // the first entry is the oldest: with its age added to all, no cost is below zero
         let max_age = self.waiting.front().map_or(0, age);
@@ -186,11 +187,11 @@ impl<T: Copy> DriveQueue<T> {
         best.0
     }
 
-    /// Returns the index of the nearest request in the direction of the sweep; if there is none, the sweep turns round
-    /// or begins again.
+    /// Returns the index of the nearest request in the direction of the sweep. If there is none, the sweep reverses, or
+    /// begins again from the other end.
     fn find_next_in_sweep(&mut self, circular: bool) -> usize {
         let from = self.position;
-        // the other direction costs most: it is chosen only if there is nothing in this one
+        // requests in the other direction have the highest cost: they are chosen only if there are no others
         let up = |w: &DriveQueueEntry<T>| w.io.first.checked_sub(from).unwrap_or(u64::MAX);
         let down = |w: &DriveQueueEntry<T>| from.checked_sub(w.io.first).unwrap_or(u64::MAX);
         let any_up = self.waiting.iter().any(|w| w.io.first >= from);

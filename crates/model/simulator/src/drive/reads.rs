@@ -18,7 +18,7 @@ struct ReadStart {
     segment: Option<usize>,
     /// Time from which the channel is kept.
     connected_from: Option<Ns>,
-    /// Otherwise, time from which the channel can be acquired.
+    /// If the channel is not kept, time from which it can be acquired.
     channel_free: Ns,
     /// Time of the command before the arm starts.
     command_time: Ns,
@@ -37,13 +37,13 @@ impl DriveState {
             found.map_or(0, |index| self.segments.get(index).end.saturating_sub(io.first).min(u64::from(io.blocks)));
         let is_full = buffered == u64::from(io.blocks);
         // dirty blocks in another segment must not be bypassed
-        let clear = || {
+        let can_bypass_writes = || {
             found.is_some_and(|index| self.segments.get(index).clean_at > now)
                 || !self.segments.has_unwritten_overlap(&query)
         };
         let waits = match self.background {
             BackgroundActivity::WriteBehind { time, .. } => {
-                time > now && !(cache.serves_hits_during_writes && is_full && clear())
+                time > now && !(cache.serves_hits_during_writes && is_full && can_bypass_writes())
             }
             BackgroundActivity::ReadAhead { segment, next, min_end, .. } => next < min_end && found != Some(segment),
             BackgroundActivity::Nothing => false,
@@ -52,18 +52,19 @@ impl DriveState {
             return self.serve_read_after_background(model, now, io, channel_free);
         }
         let start = now + overheads.read_hit[after] + overheads.prepare;
-        let enough =
+        let can_send =
             buffered > 0 && (cache.sends_part || buffered >= u64::from(mark_blocks(cache, cache.read_mark, io.blocks)));
         if let (true, Some(index)) = (is_full, found) {
             return self.serve_full_hit(model, now, io, index, start.max(channel_free));
         }
         let miss = overheads.read_miss[after];
-        let stays = model.channel.never_disconnects;
-        let kept = if enough { Some(start) } else { stays.then_some(now + miss + overheads.prepare) };
+        let never_disconnects = model.channel.never_disconnects;
+        let connected_from =
+            if can_send { Some(start) } else { never_disconnects.then_some(now + miss + overheads.prepare) };
         let begin = ReadStart {
             received_at: now,
             segment: found,
-            connected_from: kept.map(|from| from.max(channel_free)),
+            connected_from: connected_from.map(|from| from.max(channel_free)),
             channel_free: (now + miss + overheads.read_disconnect[after]).max(channel_free),
             command_time: miss,
             arm_free: now,
@@ -76,35 +77,34 @@ impl DriveState {
         let after = usize::from(self.after_write);
         let overheads = &model.overheads;
         let arm_free = match self.write_behind_end(now) {
-            Some(index) => {
+            Some(written_at) => {
                 self.background = BackgroundActivity::Nothing;
-                index
+                written_at
             }
             None => self.stop_read_ahead(model, now, io),
         };
         let command = overheads.read_miss[after];
-        let left = now + command + overheads.read_disconnect[after];
-        let stays = model.channel.never_disconnects;
-        let kept = stays.then_some((now + command + overheads.prepare).max(channel_free));
+        let released_at = now + command + overheads.read_disconnect[after];
+        let never_disconnects = model.channel.never_disconnects;
+        let connected_from = never_disconnects.then_some((now + command + overheads.prepare).max(channel_free));
         let query = self.build_query(arm_free, io);
         let found = self.segments.find_segment(&query);
         if let Some(index) = found.filter(|index| self.segments.get(*index).end >= io.end()) {
-            let taken = left.max(arm_free).max(channel_free) + overheads.reselect + overheads.prepare;
-            let sending = kept.map_or(taken, |from| from.max(arm_free));
+            let reacquired_at = released_at.max(arm_free).max(channel_free) + overheads.reselect + overheads.prepare;
+            let sending = connected_from.map_or(reacquired_at, |from| from.max(arm_free));
             let mut service = self.serve_full_hit(model, now, io, index, sending);
             service.waiting = arm_free.saturating_sub(now + command);
             service.overhead = service.overhead.saturating_sub(service.waiting);
             return service;
         }
-        let free = left.max(channel_free);
         self.fetch_from_disk(
             model,
             io,
             &ReadStart {
                 received_at: now,
                 segment: found,
-                connected_from: kept,
-                channel_free: free,
+                connected_from,
+                channel_free: released_at.max(channel_free),
                 command_time: command,
                 arm_free,
             },
@@ -149,7 +149,7 @@ impl DriveState {
         };
         let from = match continued_at {
             // the running read-ahead continues from the head's position
-            Some(then) => then,
+            Some(time) => time,
             None => self.stop_read_ahead(model, begin.received_at, io).max(begin.arm_free).max(start),
         };
         let first = begin.segment.map_or(io.first, |index| self.segments.get(index).end);
@@ -158,15 +158,16 @@ impl DriveState {
         let done = transfer.sent + overheads.read_done;
         self.keep_read(model, io, begin.segment, reading, &transfer);
         let waiting = if continued_at.is_some() { 0 } else { from - start };
-        let left = (transfer.end - from.min(transfer.end)).saturating_sub(transfer.seek + transfer.media);
-        let shown = |part: Ns| {
+        let not_moving = (transfer.end - from.min(transfer.end)).saturating_sub(transfer.seek + transfer.media);
+        // a continued read-ahead may have begun before the request, which sees only the time since its command
+        let seen_by_request = |part: Ns| {
             if continued_at.is_some() { part.min(transfer.end.saturating_sub(begin.received_at)) } else { part }
         };
-        let (seek, media) = (shown(transfer.seek), shown(transfer.media));
+        let (seek, media) = (seen_by_request(transfer.seek), seen_by_request(transfer.media));
         let channel = transfer.sent.saturating_sub(transfer.end.max(begin.received_at + begin.command_time));
         let known = waiting + seek + media + channel;
-        let rotation = if continued_at.is_some() { 0 } else { left.min(transfer.rotation) };
-        let channel_for = channel_hold_time(model, io, &transfer);
+        let rotation = if continued_at.is_some() { 0 } else { not_moving.min(transfer.rotation) };
+        let hold_time = channel_hold_time(model, io, &transfer);
         ServiceBreakdown {
             done_at: done,
             waiting,
@@ -175,8 +176,8 @@ impl DriveState {
             rotation,
             media,
             channel,
-            channel_start: transfer.sent - channel_for,
-            channel_time: channel_for,
+            channel_start: transfer.sent - hold_time,
+            channel_time: hold_time,
             outcome: if have > 0 || continued_at.is_some() { CacheOutcome::Partial } else { CacheOutcome::Miss },
         }
     }
@@ -185,18 +186,18 @@ impl DriveState {
     fn transfer_read(&mut self, model: &Model, io: &Io, begin: &ReadStart, media: (Ns, u64, u32)) -> MediaTransfer {
         let (overheads, cache, channel) = (&model.overheads, &model.cache, &model.channel);
         let (from, first, have) = media;
-        let (leave, again) = (overheads.read_disconnect[usize::from(self.after_write)], overheads.reselect);
+        let release = overheads.read_disconnect[usize::from(self.after_write)];
         let holds = channel.holds_reads || channel.never_disconnects;
         let mark = mark_blocks(cache, cache.read_mark, io.blocks).min(io.blocks);
-        let taken = again + overheads.prepare;
-        let reconnects = !holds && (leave + taken > 0 || mark > 1);
+        let reacquire = overheads.reselect + overheads.prepare;
+        let reconnects = !holds && (release + reacquire > 0 || mark > 1);
         if io.blocks > cache.buffer_blocks || reconnects {
             let rules = BurstRules {
                 block_ns: channel.read_block,
                 is_kept: holds,
                 mark,
-                release_ns: leave,
-                reacquire_ns: taken,
+                release_ns: release,
+                reacquire_ns: reacquire,
                 connected_from: begin.connected_from,
                 free_at: begin.channel_free,
                 buffer_blocks: cache.buffer_blocks.min(io.blocks),
@@ -207,7 +208,7 @@ impl DriveState {
         let stream = ChannelStream {
             block_ns: channel.read_block,
             mark: if begin.connected_from.is_some() { 1 } else { mark.saturating_sub(have).max(1) },
-            delay: if begin.connected_from.is_some() { 0 } else { taken },
+            delay: if begin.connected_from.is_some() { 0 } else { reacquire },
             free_at: begin.connected_from.unwrap_or(begin.channel_free),
             blocks: io.blocks - have,
         };
@@ -215,7 +216,7 @@ impl DriveState {
         if have > 0 {
             let sending = match begin.connected_from {
                 Some(connected) => connected,
-                None if have >= mark => begin.channel_free + taken,
+                None if have >= mark => begin.channel_free + reacquire,
                 None => transfer.sending_from,
             };
             transfer.sent = transfer.sent.max(sending + u64::from(io.blocks) * channel.read_block);
@@ -270,9 +271,9 @@ impl DriveState {
     }
 }
 
-/// Returns how long a read holds the channel. A drive that may disconnect fills its buffer at the rate of the disk and
-/// reconnects for as long as its bytes take at the channel's rate, so that the last block goes as soon as it is read: a
-/// connection that disconnects in between holds the channel for no longer in total.
+/// Returns how long a read holds the channel. A drive that may disconnect fills its buffer at the rate of the disk, and
+/// reconnects for as long as its bytes take at the channel's rate, so that the last block is sent as soon as it is
+/// read. A drive that disconnects in between holds the channel for no longer in total.
 fn channel_hold_time(model: &Model, io: &Io, transfer: &MediaTransfer) -> Ns {
     let kept = transfer.sent - transfer.sending_from;
     let holds = model.channel.holds_reads || model.channel.never_disconnects;

@@ -52,7 +52,7 @@ impl SeekCurve {
     /// Builds the table of seek times for each distance from 0 to `cylinders - 1`, ns.
     ///
     /// # Errors
-    /// When a time is below 0 or above 4 s, or a table is empty.
+    /// If a time is below 0 or above 4 s, or a table is empty.
     pub fn build_table(&self, cylinders: u32) -> Result<Vec<u32>, SpecError> {
         if let SeekCurve::Table(points) = self
             && points.is_empty()
@@ -73,8 +73,8 @@ impl SeekCurve {
                 other => other.seek_time_ms(distance, cylinders),
             };
             if !(0.0..=4000.0).contains(&ms) {
-                let right = format!("{ms} ms for {distance} cylinders; expected 0 to 4000");
-                return Err(SpecError { item: "seek curve".into(), reason: right });
+                let reason = format!("{ms} ms for {distance} cylinders; expected 0 to 4000");
+                return Err(SpecError { item: "seek curve".into(), reason });
             }
             times.push((ms * 1e6).round() as u32);
         }
@@ -83,21 +83,21 @@ impl SeekCurve {
 
     /// Time of a seek of at least one cylinder, ms; for [`SeekCurve::Table`] see [`SeekCurve::build_table`].
     fn seek_time_ms(&self, distance: u32, cylinders: u32) -> f64 {
-        let (d, all) = (f64::from(distance), f64::from(cylinders));
+        let (d, stroke) = (f64::from(distance), f64::from(cylinders));
         match self {
             SeekCurve::Constant(ms) => *ms,
             SeekCurve::Line { one, average, full } => {
-                let third = all / 3.0;
+                let third = stroke / 3.0;
                 if d <= third {
                     one + (average - one) * (d - 1.0) / (third - 1.0).max(1.0)
                 } else {
-                    average + (full - average) * (d - third) / (all - third).max(1.0)
+                    average + (full - average) * (d - third) / (stroke - third).max(1.0)
                 }
             }
             // Lee and Katz (1993), as given in DiskSim's manual, "Lee's Seek Equation"
             SeekCurve::Curve { one, average, full } => {
-                let a = (15.0 * average - 10.0 * one - 5.0 * full) / (3.0 * all.sqrt());
-                let b = (7.0 * one - 15.0 * average + 8.0 * full) / (3.0 * all);
+                let a = (15.0 * average - 10.0 * one - 5.0 * full) / (3.0 * stroke.sqrt());
+                let b = (7.0 * one - 15.0 * average + 8.0 * full) / (3.0 * stroke);
                 a * (d - 1.0).sqrt() + b * (d - 1.0) + one
             }
             SeekCurve::RootAndLine(seek) => match seek.measured_ms.get(distance as usize - 1) {

@@ -29,7 +29,7 @@ impl CacheSegment {
     }
 }
 
-/// Block range to find in the segments, or to allocate a segment for.
+/// A range of blocks: to be found in the segments, or for which a segment is to be allocated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheQuery {
     pub start: u64,
@@ -77,18 +77,18 @@ impl Segments {
         self.segments.get_mut(index)
     }
 
-    /// Finds the segment that holds the first block of a read, or is reading it. A segment that holds the whole read
-    /// is preferred to one with a part; among equals one that is being written, then one that is being read, then the
-    /// least recently used.
+    /// Finds the segment that holds the first block of a read, or is reading that block. A segment that holds the whole
+    /// read is preferred to one with a part; among equals, one that is being written, then one that is being read, then
+    /// the least recently used.
     #[inline]
     pub fn find_segment(&self, query: &CacheQuery) -> Option<usize> {
         if !self.keeps_data {
             return None;
         }
-        // fast path: nearly always no segment can hold it, which one branchless comparison each rules out
-        let near =
+        // fast path: nearly always no segment can hold the block; one branchless comparison for each shows that
+        let may_hold =
             |segment: &CacheSegment| query.start.wrapping_sub(segment.start) <= segment.end.wrapping_sub(segment.start);
-        if !self.segments.iter().fold(false, |any, segment| any | near(segment)) {
+        if !self.segments.iter().fold(false, |any, segment| any | may_hold(segment)) {
             return None;
         }
         let mut best: Option<(u32, u64, usize)> = None;
@@ -101,15 +101,15 @@ impl Segments {
                 continue;
             }
             let covers_all = u32::from(query.end <= segment.end) * 4;
-            let fresh = if segment.clean_at > query.now { 2 } else { u32::from(reading) };
-            let better = match best {
+            let freshness = if segment.clean_at > query.now { 2 } else { u32::from(reading) };
+            let is_better = match best {
                 Some((value, used, _)) => {
-                    covers_all + fresh > value || (covers_all + fresh == value && segment.last_use < used)
+                    covers_all + freshness > value || (covers_all + freshness == value && segment.last_use < used)
                 }
                 None => true,
             };
-            if better {
-                best = Some((covers_all + fresh, segment.last_use, index));
+            if is_better {
+                best = Some((covers_all + freshness, segment.last_use, index));
             }
         }
         best.map(|(.., index)| index)
@@ -140,7 +140,7 @@ impl Segments {
         }
     }
 
-    /// Allocates a segment for these blocks. None if the drive has no segments.
+    /// Allocates a segment for these blocks. `None` if the drive has no segments.
     #[inline]
     pub fn allocate_segment(&mut self, query: &CacheQuery) -> Option<usize> {
         self.use_count += 1;
@@ -158,8 +158,8 @@ impl Segments {
         Some(index)
     }
 
-    /// Chooses the segment to replace: for a write one that it overwrites; then empty ones, then the least recently
-    /// used, then the one that is being read into, and last one that is not yet on the disk.
+    /// Chooses the segment to replace: for a write, first a segment that it overwrites; then an empty one, then the
+    /// least recently used, then the one that is being read into, and last one that is not yet on the disk.
     fn choose_victim(&self, query: &CacheQuery) -> Option<usize> {
         if self.has_write_segment && query.write {
             return Some(0);

@@ -37,7 +37,7 @@ pub struct Spec {
     pub cache: DriveCacheSpec,
     /// Speed and use of the channel to the host.
     pub channel: ChannelSpec,
-    /// Policy that selects the next of its queued requests.
+    /// Policy that selects the next queued request.
     pub queue_policy: super::QueuePolicy,
     /// Number of requests that the drive queues; further ones wait in the host.
     pub queue_slots: u32,
@@ -65,9 +65,9 @@ pub enum Sparing {
     Track,
     /// Sectors of each cylinder.
     Cylinder {
-        /// True: at the front of the cylinder; false: at its end.
+        /// True for spares at the front of the cylinder, false for spares at its end.
         front: bool,
-        /// True if slips do not use the spares but shift everything behind them.
+        /// True if slips do not use the spares but shift all later sectors.
         slips_to_end: bool,
     },
     /// Sectors at the end of each group of this many cylinders.
@@ -181,11 +181,11 @@ pub enum DriveReadAhead {
 /// Buffer and cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DriveCacheSpec {
-    /// Number of segments; 0: no cache.
+    /// Number of segments; 0 means no cache.
     pub segments: u32,
     /// Blocks of a segment.
     pub segment_blocks: u32,
-    /// Blocks of one request that the buffer holds; further ones wait for room.
+    /// Blocks of one request that the buffer holds; further ones wait for space.
     pub buffer_blocks: u32,
     /// One segment is reserved for writes; it serves no reads.
     pub has_write_segment: bool,
@@ -229,13 +229,13 @@ pub struct DriveCacheSpec {
     pub acknowledges_early: bool,
     /// The queue prefers a write contiguous to the one that is being written.
     pub appends_first: bool,
-    /// Such a write shares its segment, and is accepted without waiting.
+    /// A write contiguous to the one that is being written shares its segment, and is accepted without waiting.
     pub appends: bool,
     /// Blocks of contiguous acknowledged writes that may wait for the disk.
     pub early_blocks: u32,
-    /// Further writes are accepted while one is still being written ...
+    /// Further writes are accepted while one is still being written, in up to `write_segments` segments.
     pub accepts_concurrent_writes: bool,
-    /// ... in at most this many segments.
+    /// Largest number of segments with data still to be written.
     pub write_segments: u32,
     /// A track is read from wherever the head lands.
     pub read_on_arrival: bool,
@@ -244,7 +244,7 @@ pub struct DriveCacheSpec {
 }
 
 impl DriveCacheSpec {
-    /// Returns a drive without a cache: a buffer of one block that keeps nothing.
+    /// Returns a drive without a cache: its buffer holds any request, and keeps nothing after it.
     pub fn none() -> DriveCacheSpec {
         DriveCacheSpec {
             segments: 0,
@@ -292,7 +292,7 @@ pub struct ChannelSpec {
     pub never_disconnects: bool,
     /// The channel is kept while a read waits for more of its blocks.
     pub holds_reads: bool,
-    /// The channel is kept while a write waits for room.
+    /// The channel is kept while a write waits for space in the buffer.
     pub holds_writes: bool,
 }
 
@@ -302,38 +302,39 @@ impl Spec {
     /// # Errors
     /// Names the item and what is expected.
     pub fn check_limits(&self) -> Result<(), SpecError> {
-        let wrong = |field: &str, right: String| Err(SpecError { item: field.to_owned(), reason: right });
+        let error = |item: &str, reason: String| Err(SpecError { item: item.to_owned(), reason });
         if self.surfaces == 0 || self.surfaces > 1024 {
-            return wrong("surfaces", format!("{}; expected 1 to 1024", self.surfaces));
+            return error("surfaces", format!("{}; expected 1 to 1024", self.surfaces));
         }
         if self.cylinders == 0 || self.cylinders > 2_000_000 {
-            return wrong("cylinders", format!("{}; expected 1 to 2 million", self.cylinders));
+            return error("cylinders", format!("{}; expected 1 to 2 million", self.cylinders));
         }
         if !(self.rpm >= 1.0 && self.rpm <= 1e6) {
-            return wrong("rotation speed", format!("{} rpm; expected 1 to 1,000,000", self.rpm));
+            return error("rotation speed", format!("{} rpm; expected 1 to 1,000,000", self.rpm));
         }
         if self.zones.is_empty() {
-            return wrong("zones", "none; a drive needs at least one".into());
+            return error("zones", "none; a drive needs at least one".into());
         }
         if self.cache.segments > 4096 {
-            return wrong("segments", format!("{}; the limit is 4096", self.cache.segments));
+            return error("segments", format!("{}; the limit is 4096", self.cache.segments));
         }
         let mut after = 0;
         for (index, zone) in self.zones.iter().enumerate() {
             let item = format!("zone {}", index + 1);
             if zone.first_cylinder < after || zone.last_cylinder < zone.first_cylinder {
-                let right = format!(
+                let reason = format!(
                     "cylinders {} to {}; the first must be at least {after}, and the last not below it",
                     zone.first_cylinder, zone.last_cylinder
                 );
-                return wrong(&item, right);
+                return error(&item, reason);
             }
             if zone.last_cylinder >= self.cylinders {
-                let right = format!("it ends at cylinder {}, but the drive has {}", zone.last_cylinder, self.cylinders);
-                return wrong(&item, right);
+                let reason =
+                    format!("it ends at cylinder {}, but the drive has {}", zone.last_cylinder, self.cylinders);
+                return error(&item, reason);
             }
             if zone.sectors_per_track == 0 || zone.sectors_per_track > 1_000_000 {
-                return wrong(&item, format!("{} sectors per track; expected 1 to 1,000,000", zone.sectors_per_track));
+                return error(&item, format!("{} sectors per track; expected 1 to 1,000,000", zone.sectors_per_track));
             }
             after = zone.last_cylinder + 1;
         }

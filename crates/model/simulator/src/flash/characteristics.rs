@@ -8,8 +8,8 @@ impl FlashModel {
     pub fn gc_ratios(&self) -> (f64, f64) {
         let table = self.initial_map();
         let (valid, n) = (table.valid_share(), f64::from(self.page_units));
-        let each = if valid > 0.0 { (1.0 - (1.0 - valid).powf(n)) / valid } else { 1.0 };
-        (table.gc_ratio(), each)
+        let reads_per_page = if valid > 0.0 { (1.0 - (1.0 - valid).powf(n)) / valid } else { 1.0 };
+        (table.gc_ratio(), reads_per_page)
     }
 
     /// Returns true if writes are acknowledged once they are in the write buffer.

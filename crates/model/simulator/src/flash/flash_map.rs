@@ -1,11 +1,11 @@
 //! Scaled map of an SSD: which units are valid, and how many garbage collection moves.
 //!
-//! A table of every unit of a drive of terabytes would need gigabytes, so only one unit of each group of
-//! `units_per_sample` consecutive ones is kept: the one chosen by a hash of the group's number. Writes to those units
-//! are written here, in blocks with the drive's share of spare ones, and the resulting ratio of moved to written units
-//! is taken as the drive's. A pass over the drive in order overwrites each kept unit once, and a hot tenth of the drive
-//! holds a tenth of the kept units, so that sequential, random and skewed writes each have the right write
-//! amplification, in memory of about a megabyte whatever the capacity. The price: an area smaller than some thousand
+//! A table of every unit of a drive of terabytes would need gigabytes. So only one unit of each group of
+//! `units_per_sample` consecutive units is kept, chosen by a hash of the group's number. Writes to these units are
+//! carried out in the table, in blocks with the drive's share of spare blocks, and the resulting ratio of moved to
+//! written units is taken as the drive's. A sequential pass over the drive overwrites each kept unit once, and a hot
+//! tenth of the drive holds a tenth of the kept units. So sequential, random and skewed writes each have the right
+//! write amplification, in about a megabyte of memory for any capacity. The price: an area smaller than some thousand
 //! groups is sampled with the noise of few units.
 
 use diskwright_base::Rng;
@@ -18,7 +18,7 @@ pub(super) const SLOTS_PER_BLOCK: u32 = 128;
 const WORKING_BLOCKS: u32 = 3;
 /// Marks the absence of a unit or slot.
 const NO_SLOT: u32 = u32::MAX;
-/// Events over which the ratio of moved to written units is smoothed.
+/// Weight of the latest collected block in the smoothed ratio of moved to written units.
 const SMOOTHING_FACTOR: f64 = 1.0 / 32.0;
 
 /// Scaled map and blocks.
@@ -32,8 +32,9 @@ pub(super) struct FlashMap {
     valid_slots: Vec<u32>,
     /// Empty blocks.
     free_blocks: Vec<u32>,
-    /// Next slot for the host and for moved units; `NO_SLOT` if no block is open.
+    /// Next slot for units that the host writes; `NO_SLOT` if no block is open.
     host_slot: u32,
+    /// Next slot for moved units; `NO_SLOT` if no block is open.
     gc_slot: u32,
     /// Moved units per unit written by the host, smoothed.
     gc_ratio: f64,
@@ -116,7 +117,7 @@ impl FlashMap {
     }
 
     fn open_block(&mut self) -> u32 {
-        // the callers ensure that one is free, and there are more blocks than the units fill
+        // the callers ensure that a block is free, and there are more blocks than the units fill
         let block = self.free_blocks.pop();
         assert!(block.is_some(), "no block of the flash map is free");
         block.map_or(NO_SLOT, |block| block * SLOTS_PER_BLOCK)
@@ -136,7 +137,7 @@ impl FlashMap {
         let mut victim = (u32::MAX, 0);
         for (block, &valid) in self.valid_slots.iter().enumerate() {
             let block = block as u32;
-            // free blocks have no valid unit either, so the search among them is needed only for blocks without one
+            // a free block has no valid unit, so only a block without any must be searched for among the free ones
             if valid < victim.0 && block != host && block != moving && (valid > 0 || !self.free_blocks.contains(&block))
             {
                 victim = (valid, block);

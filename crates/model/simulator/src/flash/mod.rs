@@ -2,9 +2,9 @@
 //! collection, and, on some drives, an SLC cache.
 //!
 //! The resources of a request are reserved when it arrives, so that its completion time is known at once. Dies serve
-//! reads in order of arrival; programs and erases wait in a second queue of the same die, which reads overtake (at the
-//! end of the running program, or by suspending it), and which is delayed by the time that reads take. Channels, link
-//! and processors are queues of work that nothing can occupy out of turn.
+//! reads in order of arrival. Programs and erases wait in a second queue of the same die; reads overtake them (at the
+//! end of the running program, or by suspending it), and delay them by the time that the reads take. Channels, link and
+//! processors are queues of work in order of arrival.
 //!
 //! Simplifications: reads find their data where writing the drive in order would have put it; a read of a block never
 //! written takes as long as any other; one time to program and one to read hold for all kinds of pages; no wear, no
@@ -24,7 +24,7 @@ pub use spec::{FlashModel, FlashSpec, FlashTotals, InitialState, SlcCache};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
-/// Loaded row of a die that holds none in its registers.
+/// Loaded row of a die whose registers hold no row.
 const NO_ROW: u64 = u64::MAX;
 
 /// State of a die.
@@ -46,9 +46,11 @@ struct Die {
 #[derive(Clone, Debug)]
 pub struct FlashDevice {
     model: Arc<FlashModel>,
-    /// Times at which the processors, the two directions of the link and the channels are free.
+    /// Time at which the processors are free.
     processor_free_at: Ns,
+    /// Time at which each direction of the link is free: reads, writes.
     link_free_at: [Ns; 2],
+    /// Time at which each channel is free.
     channels_free_at: Vec<Ns>,
     dies: Vec<Die>,
     /// Time at which the reads of each die (or of each of its planes) are complete.
@@ -61,7 +63,7 @@ pub struct FlashDevice {
     flash_map: Option<Box<FlashMap>>,
     /// Bytes in the SLC cache.
     slc_bytes: f64,
-    /// Bytes folded from the SLC cache into the rest since the beginning.
+    /// Bytes folded from the SLC cache into the other flash since the beginning.
     folded_bytes: f64,
     /// Time at which all requests are complete.
     idle_from: Ns,
@@ -73,17 +75,17 @@ pub struct FlashDevice {
 /// size (Purdea, "Measure the performance of the TRIM command", purdea.ro/projects/trim_perf).
 const TRIM_ENTRY_NS: Ns = 10;
 
-/// Time of a number of bytes at `byte`, a time per byte of [`spec::FlashModel`] in 2^-16 ns.
+/// Returns the time of a number of bytes, given the time of a byte in 2^-16 ns as in [`spec::FlashModel`].
 #[inline]
-fn transfer_ns(bytes: u64, byte: u64) -> Ns {
-    (bytes * byte) >> 16
+fn transfer_ns(bytes: u64, fixed_ns_per_byte: u64) -> Ns {
+    (bytes * fixed_ns_per_byte) >> 16
 }
 
-/// Adds work to a queue at `now`, and returns when it is complete.
+/// Adds work at `now` to a queue that is free from `free_at` on, and returns when the work is complete.
 #[inline]
-fn enqueue_work(line: &mut Ns, now: Ns, work: Ns) -> Ns {
-    *line = (*line).max(now) + work;
-    *line
+fn enqueue_work(free_at: &mut Ns, now: Ns, work: Ns) -> Ns {
+    *free_at = (*free_at).max(now) + work;
+    *free_at
 }
 
 impl FlashDevice {
@@ -92,7 +94,7 @@ impl FlashDevice {
         let spec = model.spec();
         let dies = model.die_count as usize;
         let readers = if spec.independent_planes { dies * spec.planes as usize } else { dies };
-        // staggered, so that the dies' blocks do not all fill at the same time
+        // programmed pages are staggered, so that the dies' blocks do not all fill at the same time
         let die = |index: usize| Die {
             writes_done_at: 0,
             last_erase: (0, 0),
@@ -123,7 +125,7 @@ impl FlashDevice {
         &self.model
     }
 
-    /// Number of requests that it queues.
+    /// Number of requests that the SSD queues.
     pub fn queue_slots(&self) -> u32 {
         self.model.queue_slots()
     }
@@ -145,7 +147,7 @@ impl FlashDevice {
         let (spec, totals) = (self.model.spec(), &self.totals);
         let commands = [spec.command_read, spec.command_write];
         let processor: f64 =
-            commands.iter().zip(totals.requests).map(|(each, count)| *each as f64 * count as f64).sum();
+            commands.iter().zip(totals.requests).map(|(time, count)| *time as f64 * count as f64).sum();
         let link = totals.blocks.map(|blocks| blocks as f64 * BLOCK_BYTES as f64 / spec.link_bytes_per_s);
         let link = if spec.duplex { link } else { [link[0] + link[1] + processor * 1e-9, 0.0] };
         let dies = totals.die_busy_ns as f64 * 1e-9 / f64::from(self.model.die_count.max(1));
@@ -155,10 +157,10 @@ impl FlashDevice {
         [processor * 1e-9, link[0], link[1], dies, channels]
     }
 
-    /// Queue in which commands are processed: the processors, or a half-duplex link that carries both directions and
-    /// the commands one after the other.
+    /// Time at which the queue that processes commands is free: that of the processors, or of a half-duplex link, which
+    /// carries both directions and the commands one after the other.
     #[inline]
-    fn command_line(&mut self) -> &mut Ns {
+    fn command_free_at(&mut self) -> &mut Ns {
         if self.model.spec.duplex { &mut self.processor_free_at } else { &mut self.link_free_at[0] }
     }
 
@@ -167,10 +169,10 @@ impl FlashDevice {
     fn begin_command(&mut self, now: Ns, write: bool, bytes: u64) -> (Ns, Ns) {
         let spec = &self.model.spec;
         let work = if write { spec.command_write } else { spec.command_read };
-        let line = if spec.duplex { usize::from(write) } else { 0 };
-        let moves = transfer_ns(bytes, self.model.link_fixed_ns_per_byte);
-        let begin = enqueue_work(self.command_line(), now, work);
-        (begin, enqueue_work(&mut self.link_free_at[line], begin, moves))
+        let direction = if spec.duplex { usize::from(write) } else { 0 };
+        let transfer = transfer_ns(bytes, self.model.link_fixed_ns_per_byte);
+        let begin = enqueue_work(self.command_free_at(), now, work);
+        (begin, enqueue_work(&mut self.link_free_at[direction], begin, transfer))
     }
 
     /// Flushes all acknowledged writes to the flash, and returns when they are there. A drive whose buffer survives a
@@ -178,9 +180,9 @@ impl FlashDevice {
     pub fn submit_flush(&mut self, now: Ns) -> Ns {
         self.fold_while_idle(now);
         let work = self.model.spec.command_write;
-        let begin = enqueue_work(self.command_line(), now, work);
-        let kept = if self.model.spec.survives_power_loss { begin } else { self.program_buffer(now, begin) };
-        let done = begin.max(kept) + self.model.spec.latency_write;
+        let begin = enqueue_work(self.command_free_at(), now, work);
+        let durable_at = if self.model.spec.survives_power_loss { begin } else { self.program_buffer(now, begin) };
+        let done = begin.max(durable_at) + self.model.spec.latency_write;
         self.idle_from = self.idle_from.max(done);
         done
     }
@@ -192,7 +194,7 @@ impl FlashDevice {
         self.trim_blocks(io);
         let units = u64::from(io.blocks) / u64::from(self.model.unit_blocks);
         let work = self.model.spec.command_write + units * TRIM_ENTRY_NS;
-        let done = enqueue_work(self.command_line(), now, work) + self.model.spec.latency_write;
+        let done = enqueue_work(self.command_free_at(), now, work) + self.model.spec.latency_write;
         self.idle_from = self.idle_from.max(done);
         done
     }

@@ -39,28 +39,28 @@ impl FlashDevice {
 
     /// Reads `bytes` bytes of a page; returns when they are in the controller.
     pub(super) fn read_page(&mut self, begin: Ns, page: u64, bytes: u64) -> Ns {
-        let (spec, all) = (&self.model.spec, u64::from(self.model.die_count));
-        let row_of_dies = page / all;
-        let die_at = (page - row_of_dies * all) as usize;
+        let (spec, dies) = (&self.model.spec, u64::from(self.model.die_count));
+        let row_of_dies = page / dies;
+        let die_index = (page - row_of_dies * dies) as usize;
         let row = row_of_dies / u64::from(spec.planes);
         let plane = (row_of_dies - row * u64::from(spec.planes)) as usize;
-        let reader = if spec.independent_planes { die_at * spec.planes as usize + plane } else { die_at };
+        let reader = if spec.independent_planes { die_index * spec.planes as usize + plane } else { die_index };
         // a die without independent planes reads the pages of all planes of a row at once
         let tag = if spec.independent_planes { row_of_dies } else { row };
-        let channel = die_at % self.channels_free_at.len();
-        let die = &mut self.dies[die_at];
+        let channel = die_index % self.channels_free_at.len();
+        let die = &mut self.dies[die_index];
         let ready = if die.loaded_row == tag {
             die.row_loaded_at.max(begin)
         } else {
             let mut start = begin.max(self.reads_done_at[reader]);
             if die.writes_done_at > start {
-                // the read overtakes waiting programs, not the running one
-                let runs = if start < die.last_erase.1 && start >= die.last_erase.0 {
+                // the read overtakes waiting programs, but not the running one, of which this time remains
+                let remaining = if start < die.last_erase.1 && start >= die.last_erase.0 {
                     die.last_erase.1 - start
                 } else {
                     (die.writes_done_at - start) % spec.program_ns
                 };
-                start += spec.suspend_ns.map_or(runs, |suspend| runs.min(suspend));
+                start += spec.suspend_ns.map_or(remaining, |suspend| remaining.min(suspend));
                 die.writes_done_at = die.writes_done_at.max(start) + spec.read_ns;
             }
             let ready = start + spec.read_ns;

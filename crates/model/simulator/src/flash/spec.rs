@@ -6,7 +6,7 @@ use super::flash_map::FlashMap;
 use crate::Ns;
 use crate::io::BLOCK_BYTES;
 
-/// Largest number of units of the scaled table; see [`super::table`].
+/// Largest number of units of the scaled table; see [`super::flash_map`].
 const MAX_TABLE_UNITS: u64 = 1 << 17;
 
 /// Longest time of one operation, ns: 10 s.
@@ -19,7 +19,7 @@ pub struct FlashSpec {
     pub name: String,
     /// Capacity in blocks of 512 bytes, as the host sees it.
     pub blocks: u64,
-    /// Number of requests that it queues.
+    /// Number of requests that the drive queues.
     pub queue_slots: u32,
     /// Rate of the host interface in each direction.
     pub link_bytes_per_s: f64,
@@ -45,7 +45,7 @@ pub struct FlashSpec {
     pub page_bytes: u32,
     /// Pages of a block.
     pub pages_per_block: u32,
-    /// Bytes of a unit of the map; smaller writes read the rest of it first.
+    /// Bytes of a unit of the map; a smaller write first reads the other bytes of its unit.
     pub unit_bytes: u32,
     /// Time to read a page into its register.
     pub read_ns: Ns,
@@ -53,14 +53,14 @@ pub struct FlashSpec {
     pub program_ns: Ns,
     /// Time to erase a block of each plane.
     pub erase_ns: Ns,
-    /// Longest wait of a read that finds its die programming or erasing, because the operation is suspended for it.
-    /// None: it waits for the end.
+    /// Longest wait of a read that finds its die programming or erasing, before the operation is suspended for it.
+    /// `None` if the read waits for the end of the operation.
     pub suspend_ns: Option<Ns>,
     /// Rate of a channel between dies and controller.
     pub channel_bytes_per_s: f64,
     /// Spare flash beyond the capacity, as a share of the capacity.
     pub spare_share: f64,
-    /// Write buffer, bytes; writes are acknowledged once they are in it. If it is smaller than two programs, they are
+    /// Write buffer, bytes; writes are acknowledged once they are in it. If it is smaller than two programs, writes are
     /// acknowledged when they are programmed.
     pub buffer_bytes: u64,
     /// True if the write buffer survives a power loss, so that a flush does not wait.
@@ -76,16 +76,16 @@ pub struct FlashSpec {
 pub struct SlcCache {
     /// Size, bytes.
     pub bytes: u64,
-    /// Time to program a page of each plane in it.
+    /// Time to program a page of each plane in the SLC cache.
     pub program_ns: Ns,
-    /// Rate at which it is folded into the rest while the drive is idle.
+    /// Rate at which it is folded into the other flash while the drive is idle, bytes/s.
     pub fold_bytes_per_s: f64,
 }
 
 /// State of an SSD at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InitialState {
-    /// Share of the host's blocks that was written once, in order.
+    /// Share of the host's blocks that was written once, sequentially.
     pub filled_share: f64,
     /// Number of times that this share was then overwritten, in random order.
     pub overwrite_passes: f64,
@@ -156,16 +156,19 @@ fn to_fixed_ns_per_byte(rate: f64) -> u64 {
 #[derive(Clone, Debug)]
 pub struct FlashModel {
     pub(super) spec: FlashSpec,
-    /// Times of a byte on the link and on a channel, 2^-16 ns.
+    /// Time of a byte on the link, 2^-16 ns.
     pub(super) link_fixed_ns_per_byte: u64,
+    /// Time of a byte on a channel, 2^-16 ns.
     pub(super) channel_fixed_ns_per_byte: u64,
     /// Dies of all channels.
     pub(super) die_count: u32,
-    /// Blocks of 512 bytes of a unit, units of a page, and units of one program.
+    /// Blocks of 512 bytes in a unit.
     pub(super) unit_blocks: u32,
+    /// Units in a page.
     pub(super) page_units: u32,
+    /// Units in one program.
     pub(super) program_units: u32,
-    /// Units that the write buffer holds; 0 if it is too small to be one.
+    /// Units that the write buffer holds; 0 if it is smaller than two programs.
     pub(super) buffer_units: u32,
     /// Units of the drive for each unit of the scaled table.
     pub(super) units_per_sample: u64,
@@ -183,7 +186,7 @@ impl FlashModel {
         let unit_blocks = spec.unit_bytes / BLOCK_BYTES as u32;
         let units = spec.blocks.div_ceil(u64::from(unit_blocks));
         let page_units = spec.page_bytes / spec.unit_bytes;
-        let group = page_units * spec.planes;
+        let program_units = page_units * spec.planes;
         let buffer = (spec.buffer_bytes / u64::from(spec.unit_bytes)) as u32;
         Ok(FlashModel {
             link_fixed_ns_per_byte: to_fixed_ns_per_byte(spec.link_bytes_per_s),
@@ -191,8 +194,8 @@ impl FlashModel {
             die_count: spec.channels * spec.dies_per_channel,
             unit_blocks,
             page_units,
-            program_units: group,
-            buffer_units: if buffer < group * 2 { 0 } else { buffer },
+            program_units,
+            buffer_units: if buffer < program_units * 2 { 0 } else { buffer },
             units_per_sample: units.div_ceil(MAX_TABLE_UNITS),
             initial_map: Arc::default(),
             spec: spec.clone(),
@@ -209,12 +212,12 @@ impl FlashModel {
         self.spec.blocks
     }
 
-    /// Number of requests that it queues.
+    /// Number of requests that the drive queues.
     pub fn queue_slots(&self) -> u32 {
         self.spec.queue_slots
     }
 
-    /// Description that it was built from.
+    /// Description from which the model was built.
     pub fn spec(&self) -> &FlashSpec {
         &self.spec
     }
@@ -233,13 +236,13 @@ pub struct FlashTotals {
     pub requests: [u64; 2],
     /// Blocks of 512 bytes read and written by the host.
     pub blocks: [u64; 2],
-    /// Pages read from the flash, for whatever reason.
+    /// Pages read from the flash, for any reason.
     pub pages_read: u64,
-    /// Pages programmed, for whatever reason.
+    /// Pages programmed, for any reason.
     pub pages_programmed: u64,
     /// Pages programmed to move units that garbage collection found valid.
     pub pages_moved: u64,
-    /// Pages programmed when the SLC cache was folded into the rest.
+    /// Pages programmed when the SLC cache was folded into the other flash.
     pub pages_folded: u64,
     /// Pages programmed into the SLC cache.
     pub pages_programmed_slc: u64,

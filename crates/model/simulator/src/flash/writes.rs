@@ -7,9 +7,9 @@ use super::{FlashDevice, enqueue_work, transfer_ns};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
-/// Largest number of units whose numbers the buffer remembers, so that reads find them.
-const MAX_REMEMBERED_UNITS: u32 = 1 << 16;
-/// Unit of an empty place among the remembered ones: no drive has it.
+/// Largest number of recent units whose numbers the buffer keeps, so that reads find them.
+const MAX_RECENT_UNITS: u32 = 1 << 16;
+/// Unit number of an empty entry among the recent units: no drive has it.
 const NO_UNIT: u64 = u64::MAX;
 
 /// Write buffer.
@@ -21,8 +21,9 @@ pub(super) struct FlashBuffer {
     used_units: u32,
     /// Programs in flight in order of completion: completion time, and number of units.
     programs_in_flight: VecDeque<(Ns, u32)>,
-    /// Units that wait for a program, and the time at which the last of them is complete.
+    /// Units that wait for a program.
     pub(super) open_units: u32,
+    /// Time at which the last of these units is complete.
     open_ready_at: Ns,
     /// Number of units ever written.
     units_written: u64,
@@ -33,8 +34,8 @@ pub(super) struct FlashBuffer {
 impl FlashBuffer {
     /// Creates an empty buffer.
     pub fn new(model: &FlashModel) -> FlashBuffer {
-        let remembered =
-            if model.buffer_units == 0 { 0 } else { model.buffer_units.next_power_of_two().min(MAX_REMEMBERED_UNITS) };
+        let table_len =
+            if model.buffer_units == 0 { 0 } else { model.buffer_units.next_power_of_two().min(MAX_RECENT_UNITS) };
         FlashBuffer {
             capacity_units: model.buffer_units,
             used_units: 0,
@@ -42,11 +43,11 @@ impl FlashBuffer {
             open_units: 0,
             open_ready_at: 0,
             units_written: 0,
-            recent_units: vec![(NO_UNIT, 0); remembered as usize],
+            recent_units: vec![(NO_UNIT, 0); table_len as usize],
         }
     }
 
-    /// Releases the room of programs completed by now.
+    /// Releases the space of programs completed by now.
     #[inline]
     pub fn release_programmed(&mut self, now: Ns) {
         while let Some(&(done, units)) = self.programs_in_flight.front() {
@@ -66,11 +67,11 @@ impl FlashBuffer {
         }
         let mask = self.recent_units.len() - 1;
         let oldest = self.units_written - u64::from(self.used_units);
-        let held = |unit: &u64| {
-            let (of, number) = self.recent_units[*unit as usize & mask];
-            of == *unit && number >= oldest
+        let is_buffered = |unit: &u64| {
+            let (known_unit, number) = self.recent_units[*unit as usize & mask];
+            known_unit == *unit && number >= oldest
         };
-        (from..to).filter(held).count() as u64
+        (from..to).filter(is_buffered).count() as u64
     }
 
     /// Returns true for a unit that still waits for its program, so that another part of it can join.
@@ -78,11 +79,11 @@ impl FlashBuffer {
         if self.open_units == 0 || self.recent_units.is_empty() {
             return false;
         }
-        let (of, number) = self.recent_units[unit as usize & (self.recent_units.len() - 1)];
-        of == unit && number >= self.units_written - u64::from(self.open_units)
+        let (known_unit, number) = self.recent_units[unit as usize & (self.recent_units.len() - 1)];
+        known_unit == unit && number >= self.units_written - u64::from(self.open_units)
     }
 
-    /// Returns when there is room for `units` more units, and releases the programs completed by then.
+    /// Returns when there is space for `units` more units, and releases the programs completed by then.
     fn wait_for_room(&mut self, units: u32) -> Ns {
         let mut last = 0;
         while self.used_units + units > self.capacity_units {
@@ -102,8 +103,8 @@ impl FlashBuffer {
     fn add_units(&mut self, unit: u64, units: u32, ready: Ns) {
         let mask = self.recent_units.len().wrapping_sub(1);
         for index in 0..u64::from(units) {
-            if let Some(place) = self.recent_units.get_mut((unit + index) as usize & mask) {
-                *place = (unit + index, self.units_written + index);
+            if let Some(entry) = self.recent_units.get_mut((unit + index) as usize & mask) {
+                *entry = (unit + index, self.units_written + index);
             }
         }
         self.units_written += u64::from(units);
@@ -115,7 +116,7 @@ impl FlashBuffer {
     }
 }
 
-/// Returns which unit of a group of `scale` is kept in the scaled table.
+/// Returns which unit of a group of `scale` units is kept in the scaled table.
 #[inline]
 fn sampled_unit(group: u64, scale: u64) -> u64 {
     let hash = (group ^ (group >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -127,20 +128,20 @@ impl FlashDevice {
     pub(super) fn serve_write(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let spec = &model.spec;
-        let (begin, came) = self.begin_command(now, true, u64::from(io.blocks) * BLOCK_BYTES);
+        let (begin, received_at) = self.begin_command(now, true, u64::from(io.blocks) * BLOCK_BYTES);
         let unit_blocks = u64::from(model.unit_blocks);
         let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
         self.buffer.release_programmed(now);
-        let complete = self.complete_partial_units(came, io, unit, end);
+        let complete = self.complete_partial_units(received_at, io, unit, end);
         if !io.first.is_multiple_of(unit_blocks) && self.buffer.is_unit_open(unit) {
-            // the rest of a unit of which the previous write contained a part
+            // the previous write contained the first part of this unit, and this write contains the others
             unit += 1;
         }
         self.sample_units(unit, end);
-        let mut accepted = came;
-        let mut programmed = came;
+        let mut accepted = received_at;
+        let mut programmed = received_at;
         while unit < end {
-            // programs only when the next unit arrives: the last one may still get its other parts
+            // programs only when the next unit arrives: the last unit may still get its other parts
             if self.buffer.open_units == model.program_units {
                 self.program_open_units(begin);
             }
@@ -162,23 +163,23 @@ impl FlashDevice {
     }
 
     /// Reads the units that a write covers only partly; returns when they are complete.
-    fn complete_partial_units(&mut self, came: Ns, io: &Io, first: u64, end: u64) -> Ns {
+    fn complete_partial_units(&mut self, received_at: Ns, io: &Io, first: u64, end: u64) -> Ns {
         let unit_blocks = u64::from(self.model.unit_blocks);
         let page_units = u64::from(self.model.page_units);
         let unit_bytes = u64::from(self.model.spec.unit_bytes);
-        let mut complete = came;
+        let mut complete = received_at;
         let head = !io.first.is_multiple_of(unit_blocks);
         let tail = !io.end().is_multiple_of(unit_blocks) && (end - 1 > first || !head);
         for unit in [head.then_some(first), tail.then_some(end - 1)].into_iter().flatten() {
             self.totals.merged_units += 1;
             if self.buffer.count_buffered(unit, unit + 1) == 0 {
-                complete = complete.max(self.read_page(came, unit / page_units, unit_bytes));
+                complete = complete.max(self.read_page(received_at, unit / page_units, unit_bytes));
             }
         }
         complete
     }
 
-    /// Writes those of the units that are sampled into the scaled table.
+    /// Writes those units to the scaled table that it samples.
     fn sample_units(&mut self, first: u64, end: u64) {
         let scale = self.model.units_per_sample;
         for group in first / scale..end.div_ceil(scale) {
@@ -193,9 +194,9 @@ impl FlashDevice {
     /// Invalidates blocks that the host no longer needs.
     pub fn trim_blocks(&mut self, io: &Io) {
         let unit_blocks = u64::from(self.model.unit_blocks);
-        let all = self.model.capacity_blocks();
+        let capacity = self.model.capacity_blocks();
         // only units that are covered entirely
-        let (first, end) = (io.first.min(all).div_ceil(unit_blocks), io.end().min(all) / unit_blocks);
+        let (first, end) = (io.first.min(capacity).div_ceil(unit_blocks), io.end().min(capacity) / unit_blocks);
         let scale = self.model.units_per_sample;
         for group in first / scale..end.div_ceil(scale) {
             let unit = group * scale + sampled_unit(group, scale);
@@ -226,12 +227,12 @@ impl FlashDevice {
         self.next_die = (self.next_die + 1) % model.die_count;
         let transfer = transfer_ns(bytes, model.channel_fixed_ns_per_byte);
         let channel = index % self.channels_free_at.len();
-        let there = enqueue_work(&mut self.channels_free_at[channel], begin, transfer).max(ready + transfer);
+        let transferred_at = enqueue_work(&mut self.channels_free_at[channel], begin, transfer).max(ready + transfer);
         let readers = self.reads_done_at.len() / self.dies.len();
         let reads = self.reads_done_at[index * readers..(index + 1) * readers].iter().copied().max().unwrap_or(0);
         let program = self.program_time(bytes as f64);
         let die = &mut self.dies[index];
-        let end = there.max(die.writes_done_at).max(reads) + program;
+        let end = transferred_at.max(die.writes_done_at).max(reads) + program;
         die.writes_done_at = end;
         die.loaded_row = super::NO_ROW;
         self.buffer.add_program(end, units);
@@ -256,8 +257,8 @@ impl FlashDevice {
         }
     }
 
-    /// Does the moves of garbage collection for `units` units written, by the ratio of the scaled table; on the die of
-    /// the program, so that the work is spread like the writes.
+    /// Performs the moves of garbage collection for `units` units written, by the ratio of the scaled table. They
+    /// occupy the die of the program, so that the work is spread like the writes.
     fn collect_garbage(&mut self, begin: Ns, index: usize, units: u32) {
         let Some(table) = &self.flash_map else { return };
         let (ratio, valid) = (table.gc_ratio(), table.valid_share());
@@ -270,27 +271,27 @@ impl FlashDevice {
         // with a valid share v, a page of n units holds a valid unit with probability 1 - (1 - v)^n, and v n valid
         // units on average
         let n = f64::from(model.page_units);
-        let each = if valid > 0.0 { (1.0 - (1.0 - valid).powf(n)) / valid } else { 1.0 };
-        let reads = (each * f64::from(spec.planes)).ceil();
-        let reading = (spec.read_ns as f64 * each) as Ns;
-        let moves = u64::from(model.program_units) * u64::from(spec.unit_bytes);
+        let reads_per_page = if valid > 0.0 { (1.0 - (1.0 - valid).powf(n)) / valid } else { 1.0 };
+        let reads = (reads_per_page * f64::from(spec.planes)).ceil();
+        let read_time = (spec.read_ns as f64 * reads_per_page) as Ns;
+        let moved_bytes = u64::from(model.program_units) * u64::from(spec.unit_bytes);
         while self.gc_debt_units >= group {
             self.gc_debt_units -= group;
             let channel = index % self.channels_free_at.len();
             enqueue_work(
                 &mut self.channels_free_at[channel],
                 begin,
-                2 * transfer_ns(moves, model.channel_fixed_ns_per_byte),
+                2 * transfer_ns(moved_bytes, model.channel_fixed_ns_per_byte),
             );
-            self.dies[index].writes_done_at += reading + spec.program_ns;
+            self.dies[index].writes_done_at += read_time + spec.program_ns;
             self.totals.pages_read += reads as u64;
             self.totals.pages_moved += u64::from(spec.planes);
-            self.totals.die_busy_ns += u128::from(reading + spec.program_ns);
+            self.totals.die_busy_ns += u128::from(read_time + spec.program_ns);
             self.count_programs(index, 1);
         }
     }
 
-    /// Returns the time of a program: in the SLC cache while there is room.
+    /// Returns the time of a program, which goes into the SLC cache while there is space.
     fn program_time(&mut self, bytes: f64) -> Ns {
         let spec = &self.model.spec;
         match spec.slc {

@@ -7,7 +7,7 @@ use crate::load::operations::{OperationFlight, OperationRunner, OperationTurn};
 use crate::load::timeline::LoadTimeline;
 use crate::load::{Cause, ClosedSpec, DurationDistribution, LoadError, LoadRequest, Operations};
 
-/// Largest product of users and outstanding operations of each.
+/// Largest product of the number of users and the operations that each has in flight.
 const MAX_OPERATIONS_IN_FLIGHT: u32 = 1 << 20;
 
 /// A closed load in progress. Each agent is one outstanding operation of a user: agent = user x outstanding + its
@@ -17,7 +17,7 @@ pub struct ClosedLoad {
     users: u32,
     outstanding: u32,
     think: DurationDistribution,
-    book: OperationRunner,
+    runner: OperationRunner,
     timeline: LoadTimeline,
     flights: Vec<OperationFlight>,
     /// Agents that issue no more operations.
@@ -29,8 +29,8 @@ pub struct ClosedLoad {
 
 impl ClosedLoad {
     pub(super) fn new(spec: &ClosedSpec, target_blocks: &[u64], rng: Rng) -> Result<ClosedLoad, LoadError> {
-        let lanes = spec.users.checked_mul(spec.outstanding).unwrap_or(0);
-        if !(1..=MAX_OPERATIONS_IN_FLIGHT).contains(&lanes) {
+        let agents = spec.users.checked_mul(spec.outstanding).unwrap_or(0);
+        if !(1..=MAX_OPERATIONS_IN_FLIGHT).contains(&agents) {
             return Err(LoadError::new(
                 "users",
                 format!("users x requests in flight must be from 1 to {MAX_OPERATIONS_IN_FLIGHT}"),
@@ -38,14 +38,14 @@ impl ClosedLoad {
         }
         spec.think.check_limits("think")?;
         let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
-        let book = OperationRunner::new(&spec.classes, target_blocks, spec.users)?;
+        let runner = OperationRunner::new(&spec.classes, target_blocks, spec.users)?;
         Ok(ClosedLoad {
             users: spec.users,
             outstanding: spec.outstanding,
             think: spec.think,
-            book,
+            runner,
             timeline: LoadTimeline::new(&spec.phases, &weights)?,
-            flights: vec![OperationFlight::default(); lanes as usize],
+            flights: vec![OperationFlight::default(); agents as usize],
             finished_agents: 0,
             operations_left: spec.most_operations.unwrap_or(u64::MAX),
             rng,
@@ -54,17 +54,17 @@ impl ClosedLoad {
 
     #[inline]
     pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
-        let Some(agent) = self.book.resolve_agent(agent, cause) else { return };
+        let Some(agent) = self.runner.resolve_agent(agent, cause) else { return };
         let user = if self.outstanding == 1 { agent } else { agent / self.outstanding };
         let Some(flight) = self.flights.get_mut(agent as usize) else { return };
         if cause == Cause::Start {
-            let part = match self.think {
+            let think_share = match self.think {
                 DurationDistribution::Constant { .. } if self.users > 1 => self.rng.next_f64(),
                 _ => 1.0,
             };
             let think = self.think.draw_ns(&mut self.rng);
-            self.begin_operation(now.saturating_add((think as f64 * part) as Ns), agent, user, requests);
-        } else if self.book.continue_operation(
+            self.begin_operation(now.saturating_add((think as f64 * think_share) as Ns), agent, user, requests);
+        } else if self.runner.continue_operation(
             flight,
             OperationTurn { time: now, agent, user },
             &mut self.rng,
@@ -89,7 +89,7 @@ impl ClosedLoad {
         self.operations_left -= 1;
         let class = self.timeline.draw_class(time, &mut self.rng);
         let turn = OperationTurn { time, agent, user };
-        self.flights[agent as usize] = self.book.begin_operation(class, turn, &mut self.rng, requests);
+        self.flights[agent as usize] = self.runner.begin_operation(class, turn, &mut self.rng, requests);
     }
 
     pub(super) fn user_count(&self) -> u32 {
@@ -101,10 +101,10 @@ impl ClosedLoad {
     }
 
     pub(super) fn operations(&self) -> &[Operations] {
-        &self.book.operations
+        &self.runner.operations
     }
 
     pub(super) fn operations_mut(&mut self) -> &mut [Operations] {
-        &mut self.book.operations
+        &mut self.runner.operations
     }
 }

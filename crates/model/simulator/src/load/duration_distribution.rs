@@ -33,7 +33,7 @@ pub enum DurationDistribution {
         /// Mean of the sum.
         mean_s: f64,
     },
-    /// Normal; values below 0 are drawn again, so the mean grows where the deviation is large.
+    /// Normal; values below 0 are drawn again, so the mean grows if the deviation is large.
     Normal {
         /// Mean.
         mean_s: f64,
@@ -111,9 +111,9 @@ impl DurationDistribution {
             DurationDistribution::Normal { mean_s, deviation_s } => within(mean_s) && within(deviation_s),
             DurationDistribution::Hyper { mean_s, cv2 } => within(mean_s) && (1.0..=1e6).contains(&cv2),
         };
-        let why = "times must be from 0 to 3.2e9 s, the smaller first; Erlang has 1 to 10000 stages, \
+        let reason = "times must be from 0 to 3.2e9 s, the smaller first; Erlang has 1 to 10000 stages, \
                    hyperexponential a squared coefficient of variation of 1 to 1e6";
-        if is_valid { Ok(()) } else { Err(LoadError::new(item, why)) }
+        if is_valid { Ok(()) } else { Err(LoadError::new(item, reason)) }
     }
 }
 
@@ -121,7 +121,7 @@ impl DurationDistribution {
 /// and the distribution function F of the standard normal (Johnson, Kotz and Balakrishnan, "Continuous Univariate
 /// Distributions" 1, 1994, 13.10.1). `mean` must not be below 0.
 fn truncated_normal_mean(mean: f64, deviation: f64) -> f64 {
-    // where the mean lies further above 0, nothing is cut
+    // if the mean is further above 0, nothing is cut
     const MAX_CUT_DEVIATIONS: f64 = 8.0;
     const SIMPSON_STEPS: u32 = 200;
     let up_to = mean / deviation;

@@ -34,7 +34,7 @@ pub struct ClosedSpec {
     pub think: DurationDistribution,
     /// Classes of operations; at least one.
     pub classes: Vec<OperationClass>,
-    /// Share of the users that are active over time; empty: all of them, forever.
+    /// Share of the users that are active over time; empty means all of them, forever.
     pub phases: Vec<LoadPhase>,
     /// Number of operations after which the load ends.
     pub most_operations: Option<u64>,
@@ -61,12 +61,12 @@ pub struct OpenSpec {
     pub gap: DurationDistribution,
     /// Number of operations per arrival.
     pub batch: ArrivalBatch,
-    /// If set, arrivals come in bursts: the time between bursts does not count for `gap`.
-    /// Phases that change the rate stretch bursts and pauses alike.
+    /// If set, arrivals come in bursts: the time between bursts does not count for `gap`. Phases that change the rate
+    /// stretch bursts and pauses alike.
     pub bursts: Option<Bursts>,
     /// Classes of operations; at least one.
     pub classes: Vec<OperationClass>,
-    /// Factor of the arrival rate over time; empty: 1, forever.
+    /// Factor of the arrival rate over time; empty means 1, forever.
     pub phases: Vec<LoadPhase>,
     /// Number of arrivals after which the load ends.
     pub most_operations: Option<u64>,
@@ -112,17 +112,17 @@ pub struct Bursts {
 /// Phase of a load, in which its level changes linearly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadPhase {
-    /// Length, ns. The load ends with its last phase; [`Ns::MAX`]: never.
+    /// Length, ns; [`Ns::MAX`] means forever. The load ends with its last phase.
     pub lasts: Ns,
     /// Level at its beginning: share of the users, or factor of the rate.
     pub from: f64,
     /// Level at its end.
     pub to: f64,
-    /// Weights of the classes during the phase, in their order; empty: the classes' weights.
+    /// Weights of the classes during the phase, in their order; empty means the classes' own weights.
     pub weights: Vec<f64>,
 }
 
-/// Class of operations: transfers, one after another, repeated `rounds` times.
+/// Class of operations. An operation performs its transfers one after another, `rounds` times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationClass {
     /// Name in results.
@@ -149,7 +149,7 @@ impl OperationClass {
     }
 }
 
-/// Requests to one target: one, or as many pieces as `total_bytes` takes, in parallel.
+/// Requests to one target: a single request, or as many pieces as `total_bytes` takes, in parallel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationTransfer {
     /// Index of the target.
@@ -158,7 +158,7 @@ pub struct OperationTransfer {
     pub part: TargetPart,
     /// Distribution of addresses in the part.
     pub access: AccessPattern,
-    /// Alignment of requests from the start of the part, bytes; 0: the smallest size.
+    /// Alignment of requests from the start of the part, bytes; 0 means the smallest size.
     pub align_bytes: u64,
     /// Share of transfers that read, 0 to 1; all pieces of a transfer have the same direction.
     pub read_share: f64,
@@ -170,15 +170,14 @@ pub struct OperationTransfer {
     pub total_bytes: Option<u64>,
     /// Largest number of pieces in flight.
     pub parallel: u32,
-    /// Delay before each request that uses no simulated component, such as a client's own time or its
-    /// network.
+    /// Delay before each request that uses no simulated component, such as the time of a client or of its network.
     pub pause: DurationDistribution,
     /// Processor time of the load before each request.
     pub compute: DurationDistribution,
     /// True if requests go through the file cache.
     pub cached: bool,
-    /// True if the operation goes on when its requests are issued, without waiting for them. Requests beyond
-    /// 65,536 in flight of a load are waited for, as when buffers are full.
+    /// True if the operation continues when its requests are issued, without waiting for them. If a load has more than
+    /// 65,536 such requests in flight, it waits, as if buffers were full.
     pub posted: bool,
 }
 
@@ -236,23 +235,23 @@ pub enum TargetPart {
 /// Distribution of the start addresses of transfers in a part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AccessPattern {
-    /// Each behind the one before, wrapping around at the end. Streams have equal slices of the part, users are
-    /// assigned to them in rotation; 0: one for each user.
+    /// Each transfer begins where the one before ended, wrapping around at the end. Streams have equal slices of the
+    /// part; users are assigned to them in rotation.
     Sequential {
-        /// Number of streams.
+        /// Number of streams; 0 means one for each user.
         streams: u32,
     },
     /// Uniform over the part.
     Uniform,
-    /// Normal around a point (NT Resource Kit: "mean" and "sd" in records), in shares of the part; values outside
-    /// are drawn again.
+    /// Normal around a point (NT Resource Kit: "mean" and "sd" in records), in shares of the part; values outside the
+    /// part are drawn again.
     Normal {
         /// Mean, 0 to 1.
         mean: f64,
         /// Standard deviation.
         deviation: f64,
     },
-    /// Zipf distribution with this exponent; the popular places are scattered over the part.
+    /// Zipf distribution with this exponent; the popular positions are scattered over the part.
     Zipf {
         /// Exponent, at least 0.
         theta: f64,

@@ -43,7 +43,7 @@ pub use scan::{Scan, ScanSpec};
 pub use sort::{SortLoad, SortSpec};
 pub use trace::{Timing, TraceReplay, TraceRequest, TraceSpec};
 
-/// Event that makes a load go on.
+/// Event after which a load continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The run begins; reported once for each of [`Load::user_count`].
@@ -54,14 +54,14 @@ pub enum Cause {
     Done,
 }
 
-/// One action of a load: a request to a target, processor time before it, or a timer alone.
+/// One action of a load: a request to a target with processor time before it, processor time only, or a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadRequest {
     /// Time at which it begins, ns; never in the past.
     pub start_ns: Ns,
-    /// Agent (user, worker or timer of the load) that makes it; passed back to [`Load::next`] when it goes on.
+    /// Agent (user, worker or timer of the load) of this action; passed back to [`Load::next`].
     pub agent: u32,
-    /// Index of the load's target, where there is a request.
+    /// Index of the load's target, if there is a request.
     pub target: u16,
     /// Blocks to read or write; with 0 blocks there is no request, and `Done` comes after the processor time.
     pub io: Io,
@@ -69,10 +69,11 @@ pub struct LoadRequest {
     pub compute_ns: Ns,
     /// True for a request through the file cache.
     pub cached: bool,
-    /// True if the load wants `Cause::Issued` when the request is issued, after its processor time.
+    /// True if [`Load::next`] is to be called with `Cause::Issued` when the request is issued, after its processor
+    /// time.
     pub report_issued: bool,
-    /// True if the load wants `Cause::Done`. Where false nothing waits for the request; it is served and counted
-    /// all the same.
+    /// True if [`Load::next`] is to be called with `Cause::Done`. If false, nothing waits for the request, but it is
+    /// served and counted.
     pub report_done: bool,
 }
 
@@ -117,13 +118,13 @@ impl LoadRequest {
 pub struct LoadError {
     /// Name of the field in the specification, such as `read_share`.
     pub item: String,
-    /// Error of the field, and what is expected.
+    /// What is wrong with the field, and what is expected.
     pub reason: String,
 }
 
 impl LoadError {
-    pub(crate) fn new(item: impl Into<String>, because: impl Into<String>) -> LoadError {
-        LoadError { item: item.into(), reason: because.into() }
+    pub(crate) fn new(item: impl Into<String>, reason: impl Into<String>) -> LoadError {
+        LoadError { item: item.into(), reason: reason.into() }
     }
 }
 
@@ -146,17 +147,17 @@ pub enum Load {
     Trace(TraceReplay),
 }
 
-/// Evaluates the same expression for whichever variant the load is.
+/// Evaluates the same expression for every variant of [`Load`].
 macro_rules! each {
-    ($of:expr, $load:ident => $what:expr) => {
-        match $of {
-            Load::Closed($load) => $what,
-            Load::Open($load) => $what,
-            Load::Netbench($load) => $what,
-            Load::Scan($load) => $what,
-            Load::Oltp($load) => $what,
-            Load::Sort($load) => $what,
-            Load::Trace($load) => $what,
+    ($value:expr, $load:ident => $body:expr) => {
+        match $value {
+            Load::Closed($load) => $body,
+            Load::Open($load) => $body,
+            Load::Netbench($load) => $body,
+            Load::Scan($load) => $body,
+            Load::Oltp($load) => $body,
+            Load::Sort($load) => $body,
+            Load::Trace($load) => $body,
         }
     };
 }
@@ -165,7 +166,7 @@ impl Load {
     /// Builds a load on targets of these sizes, in blocks of 512 bytes.
     ///
     /// # Errors
-    /// When the specification is impossible, such as an area outside of its target.
+    /// If the specification is impossible, such as an area outside of its target.
     pub fn new(spec: &LoadSpec, target_blocks: &[u64], rng: Rng) -> Result<Load, LoadError> {
         Ok(match spec {
             LoadSpec::Closed(spec) => Load::Closed(ClosedLoad::new(spec, target_blocks, rng)?),
@@ -178,8 +179,8 @@ impl Load {
         })
     }
 
-    /// Lets `agent` go on because of `cause`, and pushes its next requests. Call it with [`Cause::InitialState`] for
-    /// each agent in `0..user_count()` at the beginning; a load may issue requests for further agents later.
+    /// Continues `agent` because of `cause`, and pushes its next requests. Call it with [`Cause::Start`] for each agent
+    /// in `0..user_count()` at the beginning; a load may issue requests for further agents later.
     #[inline]
     pub fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
         each!(self, load => load.next(now, agent, cause, requests));
@@ -200,8 +201,8 @@ impl Load {
         each!(self, load => load.operations())
     }
 
-    /// Resets the counters at the end of a ramp; operations in flight continue.
-    /// A sort is one operation: it has no ramp.
+    /// Resets the counters at the end of a ramp; operations in flight continue. A sort is one operation, so it has no
+    /// ramp.
     pub fn reset_counters(&mut self) {
         each!(self, load => load.operations_mut()).iter_mut().for_each(Operations::reset_counters);
     }

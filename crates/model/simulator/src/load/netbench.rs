@@ -1,11 +1,10 @@
 //! The disk mix of NetBench (Compaq 1997): clients of a file server, each with its own workspace, each with one
 //! request at a time. The mix itself is data (`netbench.toml`, with its source).
 //!
-//! Assumed, because the source does not say: a client's touched pages lie side by side at the start of its
-//! workspace, the popular ones scattered among them; a flush writes through the data of the write before it; a
-//! change of a directory writes one 4 KiB page of the file system's metadata at the start of the part. Opening,
-//! closing and looking up existing files costs the server processor time ([`NetbenchSpec::compute`]) and no disk.
-//! processor time ([`NetbenchSpec::compute`]) and no disk.
+//! The source does not say the following, so it is assumed: a client's touched pages lie side by side at the start of
+//! its workspace, the popular ones scattered among them; a flush writes through the data of the write before it; a
+//! change of a directory writes one 4 KiB page of the file system's metadata at the start of the part. Opening, closing
+//! and looking up existing files costs the server processor time ([`NetbenchSpec::compute`]) but no disk I/O.
 
 use diskwright_base::Rng;
 use diskwright_base::toml_reader;
@@ -37,7 +36,7 @@ pub struct NetbenchSpec {
     pub target: u16,
     /// Part of the target in use.
     pub part: TargetPart,
-    /// True if clients cache their reads and writes (opportunistic locks), so that the server sees only the rest.
+    /// True if clients cache their reads and writes (opportunistic locks), so that the server sees only the others.
     pub oplocks: bool,
     /// Delay before each request: the test's think time (0 in Compaq 1997) plus the time of client and network.
     pub think: DurationDistribution,
@@ -99,9 +98,11 @@ pub struct Netbench {
     zipf: Zipf,
     lengths: [LengthDistribution; 2],
     follow_shares: [f64; 2],
-    /// Shares of requests to directories, of writes among the others, of writes that are flushed.
+    /// Share of requests to directories.
     directory_share: f64,
+    /// Share of writes among the other requests.
     write_share: f64,
+    /// Share of these writes that are flushed.
     flush_share: f64,
     clients: Vec<NetbenchClient>,
     operations: Vec<Operations>,
@@ -141,15 +142,15 @@ impl Netbench {
         let workspace = spec.workspace_bytes / BLOCK_BYTES / PAGE_BLOCKS * PAGE_BLOCKS;
         let touched = data.touched_pages * PAGE_BLOCKS;
         if workspace < touched {
-            let why = format!("{} bytes; the mix needs {}", spec.workspace_bytes, touched * BLOCK_BYTES);
-            return Err(LoadError::new("workspace_bytes", why));
+            let reason = format!("{} bytes; the mix needs {}", spec.workspace_bytes, touched * BLOCK_BYTES);
+            return Err(LoadError::new("workspace_bytes", reason));
         }
         // layout: one metadata page for each client, then the workspaces
         let needed = workspace.saturating_add(PAGE_BLOCKS).saturating_mul(u64::from(spec.clients));
         if needed > blocks {
             let workspaces = format_count(spec.clients, "workspace needs", "workspaces need");
-            let why = format!("{workspaces} {needed} blocks; the area has {blocks}");
-            return Err(LoadError::new("clients", why));
+            let reason = format!("{workspaces} {needed} blocks; the area has {blocks}");
+            return Err(LoadError::new("clients", reason));
         }
         let capture = if spec.oplocks { &data.oplocks } else { &data.plain };
         let (reads, writes) = (count_requests(&capture.reads), count_requests(&capture.writes));
@@ -194,7 +195,7 @@ impl Netbench {
             READ_CLASS
         };
         let io = if class == DIRECTORY_CLASS { self.directory_write(agent) } else { self.draw_transfer(class, agent) };
-        let durable = class == WRITE_CLASS && self.rng.next_bool(self.flush_share);
+        let is_flushed = class == WRITE_CLASS && self.rng.next_bool(self.flush_share);
         let client = &mut self.clients[agent as usize];
         (client.begin_ns, client.class) = (time, class as u8);
         let operations = &mut self.operations[class].totals;
@@ -202,7 +203,7 @@ impl Netbench {
         operations.requests += 1;
         operations.bytes += u64::from(io.blocks) * BLOCK_BYTES;
         let compute = self.spec.compute.draw_ns(&mut self.rng);
-        let cached = self.spec.cached && !durable;
+        let cached = self.spec.cached && !is_flushed;
         requests.push(LoadRequest {
             compute_ns: compute,
             cached,
@@ -221,8 +222,12 @@ impl Netbench {
             self.rng.next_bool(self.follow_shares[class]) && after + u64::from(blocks) <= self.workspace_blocks;
         let block = if follows { after } else { self.draw_page_block().min(self.workspace_blocks - u64::from(blocks)) };
         self.clients[agent as usize].next_block = block + u64::from(blocks);
-        let spaces = self.first_block + u64::from(self.spec.clients) * PAGE_BLOCKS;
-        Io { first: spaces + u64::from(agent) * self.workspace_blocks + block, blocks, write: class == WRITE_CLASS }
+        let workspaces_start = self.first_block + u64::from(self.spec.clients) * PAGE_BLOCKS;
+        Io {
+            first: workspaces_start + u64::from(agent) * self.workspace_blocks + block,
+            blocks,
+            write: class == WRITE_CLASS,
+        }
     }
 
     /// Draws the first block of a page by popularity: ranks are scattered over the touched pages.
@@ -255,6 +260,6 @@ pub(super) fn coprime_near_golden_section(modulus: u64) -> u64 {
         }
         a == 1
     };
-    let near = (modulus as f64 * 0.618) as u64;
-    (near.max(1)..).find(|step| are_coprime(*step, modulus)).unwrap_or(1)
+    let golden = (modulus as f64 * 0.618) as u64;
+    (golden.max(1)..).find(|step| are_coprime(*step, modulus)).unwrap_or(1)
 }

@@ -43,7 +43,7 @@ pub struct OltpSpec {
     pub access: AccessPattern,
     /// Pages that a transaction accesses, one after another.
     pub pages: u32,
-    /// Share of them found in the buffer cache.
+    /// Share of these pages found in the buffer cache.
     pub hit_share: f64,
     /// Number of these pages that a transaction changes.
     pub changed: u32,
@@ -57,11 +57,11 @@ pub struct OltpSpec {
     pub log_bytes: u64,
     /// Largest log write, bytes.
     pub most_log_bytes: u64,
-    /// Time from the end of a checkpoint to the next one, s; 0: no checkpoints.
+    /// Time from the end of a checkpoint to the next one, s; 0 means no checkpoints.
     pub checkpoint_s: f64,
-    /// Largest number of writes in flight of a checkpoint, and of the lazy writer.
+    /// Largest number of writes that a checkpoint has in flight; the same for the lazy writer.
     pub most_outstanding: u32,
-    /// Largest write of neighbouring dirty pages together, bytes.
+    /// Largest write of neighboring dirty pages together, bytes.
     pub most_write_bytes: u64,
     /// Number of transactions after which the load ends.
     pub most_operations: Option<u64>,
@@ -94,8 +94,9 @@ impl Default for OltpSpec {
 #[derive(Clone, Copy, Debug, Default)]
 struct OltpUser {
     begin_ns: Ns,
-    /// Pages left to access, and how many of those to change.
+    /// Pages left to access.
     pages_left: u32,
+    /// How many of these pages are to be changed.
     changes_left: u32,
     /// True while it waits for the log.
     is_committing: bool,
@@ -113,12 +114,14 @@ pub struct Oltp {
     log_next_block: u64,
     dirty: PageSet,
     users: Vec<OltpUser>,
-    /// Users whose commit waits for the log writer, and those whose commit is being written.
+    /// Users whose commit waits for the log writer.
     committing: Vec<u32>,
+    /// Users whose commit is being written.
     log_writing: Vec<u32>,
     log_busy: bool,
-    /// Next page of the running checkpoint, and its writes in flight.
+    /// Next page of the running checkpoint.
     sweep_page: Option<u64>,
+    /// Writes of the checkpoint in flight.
     sweep_in_flight: u32,
     sweep_begin_ns: Ns,
     lazy_in_flight: u32,
@@ -269,9 +272,9 @@ impl Oltp {
         if self.log_busy || self.committing.is_empty() {
             return;
         }
-        let fit = (self.spec.most_log_bytes / self.spec.log_bytes).max(1) as usize;
-        let now_written = fit.min(self.committing.len());
-        self.log_writing.extend(self.committing.drain(..now_written));
+        let max_records = (self.spec.most_log_bytes / self.spec.log_bytes).max(1) as usize;
+        let record_count = max_records.min(self.committing.len());
+        self.log_writing.extend(self.committing.drain(..record_count));
         let bytes = self.log_writing.len() as u64 * self.spec.log_bytes;
         let blocks = bytes.div_ceil(BLOCK_BYTES);
         if self.log_next_block + blocks > self.log_blocks {
@@ -307,7 +310,7 @@ impl Oltp {
         self.write_dirty_pages(now, requests);
     }
 
-    /// Goes on writing dirty pages in address order, as far as the limit of writes in flight allows.
+    /// Continues the checkpoint: writes dirty pages in address order, up to the limit of writes in flight.
     fn write_dirty_pages(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         let Some(mut from) = self.sweep_page else { return };
         while self.sweep_in_flight < self.spec.most_outstanding {

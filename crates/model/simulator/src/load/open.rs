@@ -1,4 +1,4 @@
-//! Operations that arrive on their own, whether or not earlier ones are done. Each occupies a slot while in flight.
+//! Operations that arrive independently of earlier ones. Each occupies a slot while in flight.
 
 use diskwright_base::Rng;
 
@@ -22,11 +22,12 @@ pub struct OpenLoad {
     bursts: Option<Bursts>,
     /// Remaining time of the burst, ns.
     burst_left_ns: f64,
-    book: OperationRunner,
+    runner: OperationRunner,
     timeline: LoadTimeline,
     in_flight: SlotPool<OperationFlight>,
-    /// Time of the next arrival, and the fraction of a nanosecond by which it is too early.
+    /// Time of the next arrival.
     next_arrival_ns: Ns,
+    /// Fraction of a nanosecond by which that time is too early.
     early_by_ns: f64,
     /// Operations that may still arrive.
     arrivals_left: u64,
@@ -45,9 +46,9 @@ impl OpenLoad {
             off.check_limits("bursts")?;
             // add_pauses steps through the bursts of a gap one by one
             if on.mean_s() * MAX_BURSTS_PER_GAP < spec.gap.mean_s() || on.mean_s() < 1e-9 {
-                let why =
+                let reason =
                     format!("a burst must last at least 1e-9 s and 1/{MAX_BURSTS_PER_GAP} of the gap between arrivals");
-                return Err(LoadError::new("bursts", why));
+                return Err(LoadError::new("bursts", reason));
             }
         }
         let batch_fits = match spec.batch {
@@ -68,7 +69,7 @@ impl OpenLoad {
             batch: spec.batch,
             bursts: spec.bursts,
             burst_left_ns: burst_left,
-            book: OperationRunner::new(&spec.classes, target_blocks, 1)?,
+            runner: OperationRunner::new(&spec.classes, target_blocks, 1)?,
             timeline: LoadTimeline::new(&spec.phases, &weights)?,
             in_flight: SlotPool::new(spec.most_outstanding),
             next_arrival_ns: 0,
@@ -81,7 +82,7 @@ impl OpenLoad {
 
     #[inline]
     pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
-        let Some(agent) = self.book.resolve_agent(agent, cause) else { return };
+        let Some(agent) = self.runner.resolve_agent(agent, cause) else { return };
         if agent == ARRIVAL_AGENT {
             if cause == Cause::Start {
                 self.next_arrival_ns = now;
@@ -92,7 +93,8 @@ impl OpenLoad {
             return;
         }
         let Some(flight) = self.in_flight.get(agent) else { return };
-        if self.book.continue_operation(flight, OperationTurn { time: now, agent, user: 0 }, &mut self.rng, requests) {
+        if self.runner.continue_operation(flight, OperationTurn { time: now, agent, user: 0 }, &mut self.rng, requests)
+        {
             self.in_flight.free_slot(agent);
         }
     }
@@ -107,13 +109,13 @@ impl OpenLoad {
             self.arrivals_left -= 1;
             let class = self.timeline.draw_class(now, &mut self.rng);
             let Some(agent) = self.in_flight.allocate_slot() else {
-                self.book.count_lost(class);
+                self.runner.count_lost(class);
                 continue;
             };
             let turn = OperationTurn { time: now, agent, user: 0 };
-            let flight = self.book.begin_operation(class, turn, &mut self.rng, requests);
-            if let Some(place) = self.in_flight.get(agent) {
-                *place = flight;
+            let flight = self.runner.begin_operation(class, turn, &mut self.rng, requests);
+            if let Some(slot) = self.in_flight.get(agent) {
+                *slot = flight;
             }
         }
     }
@@ -123,9 +125,9 @@ impl OpenLoad {
         let gap = self.gap.draw(&mut self.rng) * 1e9 + self.early_by_ns;
         let wait = self.add_pauses(gap);
         let whole_ns = wait.floor();
-        // where the level changes, the fraction is on another scale, but still below a nanosecond
+        // if the level changes, the fraction is on another scale, but still below a nanosecond
         self.early_by_ns = wait - whole_ns;
-        // counted from the previous arrival, not from now, so that delayed calls do not add up
+        // the gap counts from the previous arrival, not from now, so that delays of calls do not add up
         match self
             .timeline
             .time_after_area(self.next_arrival_ns, whole_ns)
@@ -162,11 +164,11 @@ impl OpenLoad {
     }
 
     pub(super) fn operations(&self) -> &[Operations] {
-        &self.book.operations
+        &self.runner.operations
     }
 
     pub(super) fn operations_mut(&mut self) -> &mut [Operations] {
-        &mut self.book.operations
+        &mut self.runner.operations
     }
 }
 

@@ -9,7 +9,7 @@ use crate::Ns;
 pub struct Operations {
     /// Name of the class.
     pub name: String,
-    /// Running sums; the difference between two times is a sample.
+    /// Running sums; the difference between the sums at two times is a sample.
     pub totals: OperationTotals,
     /// Response times, ns: from issue in a closed load, from arrival in an open one.
     pub responses: Histogram,
@@ -47,7 +47,7 @@ impl OperationTotals {
         }
     }
 
-    /// Mean response time, s; NaN where nothing was done.
+    /// Mean response time, s; NaN if no operation was done.
     pub fn mean_response_s(&self) -> f64 {
         self.total_response_ns as f64 * 1e-9 / self.done as f64
     }

@@ -11,10 +11,10 @@ use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, Operation
 /// Largest number of classes of a load, and of transfers of a class.
 const MAX_CLASSES: usize = 1000;
 
-/// Largest number of posted requests in flight; the load waits for further ones, as when buffers are full.
+/// Largest number of posted requests in flight; the load waits for further ones, as if buffers were full.
 const MAX_POSTED_IN_FLIGHT: u32 = 1 << 16;
 
-/// Flag in the agent of a posted request, whose issue and completion are reported with it.
+/// Flag in the agent number of a posted request, with which its issue and its completion are reported.
 pub(super) const POSTED_FLAG: u32 = 1 << 31;
 
 /// Classes of operations of a load, ready to draw from, with the counters of each.
@@ -53,8 +53,9 @@ pub(super) struct OperationFlight {
     rounds_left: u32,
     /// Pieces in flight.
     pieces_in_flight: u32,
-    /// First block of the next piece, and blocks not yet requested.
+    /// First block of the next piece.
     next_block: u64,
+    /// Blocks not yet requested.
     blocks_left: u64,
 }
 
@@ -77,19 +78,20 @@ impl OperationRunner {
         if classes.is_empty() || classes.len() > MAX_CLASSES {
             return Err(LoadError::new("classes", format!("{} classes; expected 1 to {MAX_CLASSES}", classes.len())));
         }
-        let mut book =
+        let mut runner =
             OperationRunner { classes: Vec::new(), rounds: Vec::new(), posted_in_flight: 0, operations: Vec::new() };
         for class in classes {
             if class.transfers.is_empty() || class.transfers.len() > MAX_CLASSES || class.rounds == 0 {
-                let why = format!("class `{}` needs 1 to {MAX_CLASSES} transfers and at least one round", class.name);
-                return Err(LoadError::new("transfers", why));
+                let reason =
+                    format!("class `{}` needs 1 to {MAX_CLASSES} transfers and at least one round", class.name);
+                return Err(LoadError::new("transfers", reason));
             }
             let plans = class.transfers.iter().map(|transfer| TransferPlan::new(transfer, target_blocks, users));
-            book.classes.push(plans.collect::<Result<_, _>>()?);
-            book.rounds.push(class.rounds);
-            book.operations.push(Operations::new(&class.name));
+            runner.classes.push(plans.collect::<Result<_, _>>()?);
+            runner.rounds.push(class.rounds);
+            runner.operations.push(Operations::new(&class.name));
         }
-        Ok(book)
+        Ok(runner)
     }
 
     /// Begins an operation of a class and issues its first requests.
@@ -112,8 +114,8 @@ impl OperationRunner {
         flight
     }
 
-    /// Continues an operation after one of its requests is done (or issued, if posted); returns true if that was the
-    /// last.
+    /// Continues an operation after one of its requests is done (or issued, if posted); returns true if that was its
+    /// last request.
     #[inline]
     pub(super) fn continue_operation(
         &mut self,
@@ -144,7 +146,7 @@ impl OperationRunner {
         false
     }
 
-    /// Returns the agent that goes on; `None` where a posted request was completed, for which no agent waits.
+    /// Returns the agent that continues; `None` if a posted request is done, for which no agent waits.
     #[inline]
     pub(super) fn resolve_agent(&mut self, agent: u32, cause: Cause) -> Option<u32> {
         if agent & POSTED_FLAG != 0 && cause == Cause::Done {
@@ -223,7 +225,7 @@ impl OperationRunner {
             agent: if posted { turn.agent | POSTED_FLAG } else { turn.agent },
             target: plan.target,
             io: Io { first: flight.next_block, blocks, write: flight.write },
-            // posting without any processor time would never let time pass: at least 1 ns
+            // if posting took no processor time, time would never pass: at least 1 ns
             compute_ns: if posted { compute.max(1) } else { compute },
             cached: plan.cached,
             report_issued: posted,

@@ -27,7 +27,7 @@ impl Region {
     /// Returns first block and number of blocks of the region.
     pub(super) fn resolve_blocks(&self, target_blocks: &[u64], item: &str) -> Result<(u64, u64), LoadError> {
         resolve_part(&self.part, find_target_blocks(self.target, target_blocks, item)?)
-            .map_err(|LoadError { reason: because, .. }| LoadError::new(item, because))
+            .map_err(|LoadError { reason, .. }| LoadError::new(item, reason))
     }
 }
 
@@ -45,10 +45,10 @@ pub(super) fn resolve_part(part: &TargetPart, target_blocks: u64) -> Result<(u64
         }
     };
     if blocks == 0 || from.checked_add(blocks).is_none_or(|end| end > target_blocks) {
-        let why = format!(
+        let reason = format!(
             "{blocks} blocks from block {from} do not fit in a target of {target_blocks}; an area needs at least one"
         );
-        return Err(LoadError::new("part", why));
+        return Err(LoadError::new("part", reason));
     }
     Ok((from, blocks))
 }
@@ -66,8 +66,8 @@ impl LengthDistribution {
     pub(super) fn new(sizes: &RequestSizes, item: &str) -> Result<LengthDistribution, LoadError> {
         let blocks = |bytes: u64| {
             let is_valid = bytes.is_multiple_of(BLOCK_BYTES) && (BLOCK_BYTES..=MAX_REQUEST_BYTES).contains(&bytes);
-            let why = || format!("{bytes} bytes; expected a multiple of 512, from 512 to 1 GiB");
-            if is_valid { Ok((bytes / BLOCK_BYTES) as u32) } else { Err(LoadError::new(item, why())) }
+            let reason = || format!("{bytes} bytes; expected a multiple of 512, from 512 to 1 GiB");
+            if is_valid { Ok((bytes / BLOCK_BYTES) as u32) } else { Err(LoadError::new(item, reason())) }
         };
         match sizes {
             RequestSizes::One(bytes) => Ok(LengthDistribution::One(blocks(*bytes)?)),
@@ -138,17 +138,18 @@ pub(super) struct PlaceGenerator {
     first: u64,
     blocks: u64,
     align: u64,
-    /// Length of the latest request and the number of places where one of that length fits, kept because the
-    /// division costs as much as the rest of a draw.
+    /// Length of the latest request, and the number of positions at which a request of that length fits: cached because
+    /// the division costs as much as all other work of a draw.
     cached_fit: (u64, u64),
     pattern: PlacementPattern,
 }
 
 #[derive(Clone, Debug)]
 enum PlacementPattern {
-    /// Next block of each stream, counted from the start of the part, and the length of a slice.
     Sequential {
+        /// Next block of each stream, counted from the start of the part.
         next: Vec<u64>,
+        /// Length of a stream's slice, blocks.
         slice: u64,
     },
     Uniform,
@@ -170,10 +171,10 @@ impl PlaceGenerator {
     ) -> Result<PlaceGenerator, LoadError> {
         let align = align.max(1);
         if longest > blocks {
-            let why = format!("a transfer of {longest} blocks does not fit in an area of {blocks}");
-            return Err(LoadError::new("part", why));
+            let reason = format!("a transfer of {longest} blocks does not fit in an area of {blocks}");
+            return Err(LoadError::new("part", reason));
         }
-        let kind = match *access {
+        let pattern = match *access {
             AccessPattern::Uniform => PlacementPattern::Uniform,
             AccessPattern::Normal { mean, deviation } => {
                 if !((0.0..=1.0).contains(&mean) && (0.0..=1e6).contains(&deviation)) {
@@ -189,13 +190,7 @@ impl PlaceGenerator {
             }
             AccessPattern::Sequential { streams } => build_sequential_pattern(streams, blocks, align, longest, users)?,
         };
-        Ok(PlaceGenerator {
-            first,
-            blocks,
-            align,
-            cached_fit: (longest, (blocks - longest) / align + 1),
-            pattern: kind,
-        })
+        Ok(PlaceGenerator { first, blocks, align, cached_fit: (longest, (blocks - longest) / align + 1), pattern })
     }
 
     /// Draws the first block of the next transfer of `blocks` blocks.
@@ -209,9 +204,9 @@ impl PlaceGenerator {
             PlacementPattern::Uniform => rng.next_below(places) * self.align,
             PlacementPattern::Zipf(zipf) => scatter_rank(zipf.draw_rank(rng), places) * self.align,
             PlacementPattern::Normal { mean, deviation } => {
-                let all = places as f64;
-                let offset = (0..MAX_NORMAL_DRAWS).map(|_| (*mean + *deviation * rng.draw_normal()) * all);
-                let offset = offset.into_iter().find(|offset| (0.0..all).contains(offset)).unwrap_or(*mean * all);
+                let count = places as f64;
+                let mut offsets = (0..MAX_NORMAL_DRAWS).map(|_| (*mean + *deviation * rng.draw_normal()) * count);
+                let offset = offsets.find(|offset| (0.0..count).contains(offset)).unwrap_or(*mean * count);
                 (offset as u64).min(places - 1) * self.align
             }
             PlacementPattern::Sequential { next, slice } => {
@@ -241,8 +236,9 @@ fn build_sequential_pattern(
     // a single stream has the whole part, including a last piece shorter than `align`
     let slice = if streams == 1 { blocks } else { slice };
     if slice < longest {
-        let why = format!("{streams} streams in {blocks} blocks have {slice} each, less than a transfer of {longest}");
-        return Err(LoadError::new("access", why));
+        let reason =
+            format!("{streams} streams in {blocks} blocks have {slice} each, less than a transfer of {longest}");
+        return Err(LoadError::new("access", reason));
     }
     Ok(PlacementPattern::Sequential { next: (0..u64::from(streams)).map(|s| s * slice).collect(), slice })
 }

@@ -4,7 +4,7 @@
 //! Pages are 8 KB and extents 64 KB, scans read whole extents, "max async I/O" limits the reads in flight on a file
 //! to 32 (InfoStor 1999; Microsoft, SQL Server 7.0 performance tuning, "Advertised Disk Transfer Rates and SQL
 //! Server", MSDN Library of April 2000: read-ahead in 64 KB, worker threads, checkpoint and lazy writer in 8 KB).
-//! How many extents a thread reads ahead is not documented for that version; [`ScanSpec::ahead`] is a guess.
+//! The number of extents that a thread reads ahead is not documented for that version; [`ScanSpec::ahead`] is a guess.
 
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ pub struct ScanSpec {
     pub workers: u32,
     /// Size of a read, bytes.
     pub extent_bytes: u64,
-    /// Extents that a thread has in flight or read and not yet processed, besides the one it processes.
+    /// Extents that a thread has in flight or has read and not yet processed, besides the one that it processes.
     pub ahead: u32,
     /// Largest number of reads in flight on a file ("max async I/O").
     pub most_outstanding: u32,
@@ -77,11 +77,13 @@ struct ScanFile {
 #[derive(Clone, Copy, Debug, Default)]
 struct ScanWorker {
     user: u32,
-    /// Extents: the next to read, the end of the worker's section, then the number of reads in flight or queued and
-    /// of extents read and not yet processed.
+    /// Next extent to read.
     next_extent: u64,
+    /// End of the worker's section.
     end_extent: u64,
+    /// Number of reads in flight or queued.
     reads_in_flight: u32,
+    /// Number of extents read and not yet processed.
     extents_ready: u32,
     computing: bool,
 }
@@ -100,9 +102,11 @@ struct ScanUser {
 pub struct Scan {
     spec: ScanSpec,
     files: Vec<ScanFile>,
-    /// Sizes of the database and of a query in extents, and of an extent in blocks.
+    /// Size of the database in extents.
     database_extents: u64,
+    /// Size of a query in extents.
     query_extents: u64,
+    /// Size of an extent in blocks.
     extent_blocks: u64,
     users: Vec<ScanUser>,
     workers: Vec<ScanWorker>,
@@ -129,8 +133,8 @@ impl Scan {
         let extents = min_extents * files.len() as u64;
         let query = spec.query_bytes.div_ceil(spec.extent_bytes);
         if !(1..=extents).contains(&query) {
-            let why = format!("{query} extents; the files have only {extents}");
-            return Err(LoadError::new("query_bytes", why));
+            let reason = format!("{query} extents; the files have only {extents}");
+            return Err(LoadError::new("query_bytes", reason));
         }
         Ok(Scan {
             files,
@@ -193,11 +197,11 @@ impl Scan {
             self.users[user as usize].busy_workers = degree as u32;
             for part in 0..degree {
                 let Some(worker) = self.free_workers.pop() else { return };
-                let border = |part: u64| first + self.query_extents * part / degree;
+                let section_start = |part: u64| first + self.query_extents * part / degree;
                 self.workers[worker as usize] = ScanWorker {
                     user,
-                    next_extent: border(part),
-                    end_extent: border(part + 1),
+                    next_extent: section_start(part),
+                    end_extent: section_start(part + 1),
                     ..ScanWorker::default()
                 };
                 self.read_ahead(now, worker, requests);
@@ -232,8 +236,8 @@ impl Scan {
         worker.reads_in_flight -= 1;
         worker.extents_ready += 1;
         self.files[file].in_flight -= 1;
-        if let Some((other, extent)) = self.files[file].waiting.pop_front() {
-            self.issue_read(now, other, extent, requests);
+        if let Some((waiting_worker, extent)) = self.files[file].waiting.pop_front() {
+            self.issue_read(now, waiting_worker, extent, requests);
         }
         self.begin_compute(now, number, requests);
     }

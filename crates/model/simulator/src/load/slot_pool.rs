@@ -13,14 +13,14 @@ impl<T: Default> SlotPool<T> {
         SlotPool { slots: Vec::new(), free: Vec::new(), max_slots }
     }
 
-    /// Allocates a slot and returns its number; `None` where the pool is full.
+    /// Allocates a slot and returns its number; `None` if the pool is full.
     #[inline]
     pub(super) fn allocate_slot(&mut self) -> Option<u32> {
         self.free.pop().or_else(|| {
-            let places = self.slots.len() as u32;
-            (places < self.max_slots).then(|| {
+            let slot_count = self.slots.len() as u32;
+            (slot_count < self.max_slots).then(|| {
                 self.slots.push(T::default());
-                places + 1
+                slot_count + 1
             })
         })
     }

@@ -1,6 +1,6 @@
-//! An external sort (SAS 1998): runs are formed in memory, written to a work area, then merged into the output; if
-//! all data fits into memory, there are no runs. One thread reads, sorts, merges and writes, with others helping to
-//! compare; the window limits how many requests it issues ahead.
+//! An external sort (SAS 1998): runs are formed in memory, written to a work area, then merged into the output; if all
+//! data fits into memory, there are no runs. One thread reads, sorts, merges and writes; others help it to compare. The
+//! window limits how many requests the thread issues ahead.
 
 mod plan;
 
@@ -33,7 +33,7 @@ pub struct SortSpec {
     pub processors: u32,
     /// Processor time of a comparison, s.
     pub compare_s: f64,
-    /// Processor time to move a record through memory, once for each time it is read, s.
+    /// Processor time to move a record through memory, s; spent each time the record is read.
     pub record_s: f64,
     /// Area of the input data.
     pub input: Region,
@@ -99,18 +99,23 @@ pub struct SortLoad {
     spec: SortSpec,
     plan: SortPlan,
     stage: SortStage,
-    /// Run being formed, and its blocks read and written so far.
+    /// Run being formed.
     run: u64,
+    /// Blocks of this run read so far.
     blocks_read: u64,
+    /// Blocks of this run written so far.
     blocks_written: u64,
-    /// Requests in flight; blocks of each completed read that waits for the processor.
+    /// Reads in flight.
     reads_in_flight: u32,
+    /// Writes in flight.
     writes_in_flight: u32,
+    /// Blocks of each completed read that waits for the processor.
     ready_blocks: std::collections::VecDeque<u32>,
     /// Blocks of each read in flight, in order.
     reading_blocks: std::collections::VecDeque<u32>,
-    /// Busy processors, and the blocks they process.
+    /// Busy processors.
     busy_processors: u32,
+    /// Blocks that they process.
     computing_blocks: u32,
     /// Merged blocks that are not yet written.
     pending_blocks: u64,
@@ -233,18 +238,18 @@ impl SortLoad {
 
     /// Starts work that is shared by `processors` processors.
     fn begin_compute(&mut self, now: Ns, seconds: f64, processors: u32, requests: &mut Vec<LoadRequest>) {
-        let each = super::duration_distribution::seconds_to_ns(seconds / f64::from(processors));
+        let time_each = super::duration_distribution::seconds_to_ns(seconds / f64::from(processors));
         self.busy_processors = processors;
-        requests.extend((0..processors).map(|_| LoadRequest::processor_time(now, PROCESSOR_AGENT, each)));
+        requests.extend((0..processors).map(|_| LoadRequest::processor_time(now, PROCESSOR_AGENT, time_each)));
     }
 
     fn write_run(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
-        let all = self.run_blocks();
-        if self.blocks_written < all {
+        let run_blocks = self.run_blocks();
+        if self.blocks_written < run_blocks {
             if self.writes_in_flight >= self.spec.window {
                 return false;
             }
-            let blocks = self.plan.io_blocks.min(all - self.blocks_written) as u32;
+            let blocks = self.plan.io_blocks.min(run_blocks - self.blocks_written) as u32;
             let offset = self.plan.run_first_block(self.run) + self.blocks_written;
             self.blocks_written += u64::from(blocks);
             let (target, base) = match self.plan.is_in_memory() {
@@ -283,12 +288,12 @@ impl SortLoad {
 
     fn merge_step(&mut self, now: Ns, merge: &mut Merge, requests: &mut Vec<LoadRequest>) -> bool {
         let io = self.plan.io_blocks;
-        let last = merge.is_all_read()
+        let is_all_merged = merge.is_all_read()
             && self.reads_in_flight == 0
             && self.ready_blocks.is_empty()
             && self.busy_processors == 0;
-        let full = self.pending_blocks >= io || (last && self.pending_blocks > 0);
-        if full && self.writes_in_flight < self.spec.window {
+        let has_write = self.pending_blocks >= io || (is_all_merged && self.pending_blocks > 0);
+        if has_write && self.writes_in_flight < self.spec.window {
             let blocks = self.pending_blocks.min(io) as u32;
             self.pending_blocks -= u64::from(blocks);
             let (target, first) = merge.next_write(&self.plan, &self.spec, u64::from(blocks));
@@ -300,16 +305,16 @@ impl SortLoad {
             self.issue_read(now, self.spec.work.target, first, blocks, requests);
             return true;
         }
-        if full {
+        if has_write {
             return false;
         }
-        if last && self.pending_blocks == 0 && self.writes_in_flight == 0 {
+        if is_all_merged && self.pending_blocks == 0 && self.writes_in_flight == 0 {
             return self.finish_group(now, merge);
         }
         self.process_next_read(now, f64::from(merge.fan_in()).log2(), requests)
     }
 
-    /// Goes on after a merged group: with the next group, the next pass, or the end.
+    /// Continues after a merged group with the next group, the next pass, or the end.
     fn finish_group(&mut self, now: Ns, merge: &mut Merge) -> bool {
         if merge.next_group(&self.plan) {
             return true;
@@ -333,7 +338,7 @@ impl SortLoad {
         false
     }
 
-    /// Returns true if a read may be issued; with a window of 1 nothing overlaps.
+    /// Returns true if a read may be issued; with a window of 1, nothing overlaps.
     fn can_read(&self) -> bool {
         let ahead = self.reads_in_flight + self.ready_blocks.len() as u32;
         let is_idle = self.busy_processors == 0 && self.writes_in_flight == 0;

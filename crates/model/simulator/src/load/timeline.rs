@@ -13,9 +13,9 @@ const MAX_LEVEL: f64 = 1e3;
 #[derive(Clone, Debug)]
 pub(super) struct LoadTimeline {
     phases: Vec<TimelinePhase>,
-    /// Time at which the last phase ends; [`Ns::MAX`]: never.
+    /// Time at which the last phase ends; [`Ns::MAX`] means never.
     end_ns: Ns,
-    /// Cumulative weights of the classes where a phase has none.
+    /// Cumulative weights of the classes for phases without weights.
     weights: Vec<f64>,
 }
 
@@ -25,7 +25,7 @@ struct TimelinePhase {
     end_ns: Ns,
     start_level: f64,
     end_level: f64,
-    /// Cumulative weights of the classes in this phase; empty: those of the timeline.
+    /// Cumulative weights of the classes in this phase; empty means those of the timeline.
     weights: Vec<f64>,
 }
 
@@ -42,43 +42,43 @@ impl TimelinePhase {
 impl LoadTimeline {
     pub(super) fn new(phases: &[LoadPhase], weights: &[f64]) -> Result<LoadTimeline, LoadError> {
         let class_weights = cumulative_shares(weights.iter().copied(), "weight")?;
-        let (mut legs, mut begins) = (Vec::new(), 0u64);
+        let (mut timeline_phases, mut begin_ns) = (Vec::new(), 0u64);
         for phase in phases {
             let is_valid = |level: f64| (0.0..=MAX_LEVEL).contains(&level);
             if !is_valid(phase.from) || !is_valid(phase.to) {
                 return Err(LoadError::new("phases", "levels must be from 0 to 1000"));
             }
-            if begins == Ns::MAX {
+            if begin_ns == Ns::MAX {
                 return Err(LoadError::new("phases", "only the last phase may be endless"));
             }
             if phase.lasts == Ns::MAX && phase.from != phase.to {
                 return Err(LoadError::new("phases", "an endless phase must have a single level"));
             }
             if !phase.weights.is_empty() && phase.weights.len() != weights.len() {
-                let why = format!("{} weights, but {} classes", phase.weights.len(), weights.len());
-                return Err(LoadError::new("phases", why));
+                let reason = format!("{} weights, but {} classes", phase.weights.len(), weights.len());
+                return Err(LoadError::new("phases", reason));
             }
             let weights = match phase.weights.is_empty() {
                 true => Vec::new(),
                 false => cumulative_shares(phase.weights.iter().copied(), "phases")?,
             };
-            let ends = begins.saturating_add(phase.lasts);
-            if ends > begins {
-                legs.push(TimelinePhase {
-                    begin_ns: begins,
-                    end_ns: ends,
+            let end_ns = begin_ns.saturating_add(phase.lasts);
+            if end_ns > begin_ns {
+                timeline_phases.push(TimelinePhase {
+                    begin_ns,
+                    end_ns,
                     start_level: phase.from,
                     end_level: phase.to,
                     weights,
                 });
             }
-            begins = ends;
+            begin_ns = end_ns;
         }
-        if !phases.is_empty() && legs.is_empty() {
+        if !phases.is_empty() && timeline_phases.is_empty() {
             return Err(LoadError::new("phases", "a phase needs a length"));
         }
-        let end = if phases.is_empty() { Ns::MAX } else { begins };
-        Ok(LoadTimeline { phases: legs, end_ns: end, weights: class_weights })
+        let end_ns = if phases.is_empty() { Ns::MAX } else { begin_ns };
+        Ok(LoadTimeline { phases: timeline_phases, end_ns, weights: class_weights })
     }
 
     /// Returns true if the level never changes.
@@ -105,8 +105,7 @@ impl LoadTimeline {
         weights.iter().position(|up_to| share < *up_to).unwrap_or(weights.len() - 1)
     }
 
-    /// Returns the first time from `time` on at which the level is above `threshold`; `None` where the load ends
-    /// before.
+    /// Returns the first time from `time` on at which the level is above `threshold`; `None` if the load ends before.
     pub(super) fn first_time_above(&self, threshold: f64, time: Ns) -> Option<Ns> {
         if self.phases.is_empty() {
             return Some(time);
@@ -129,8 +128,8 @@ impl LoadTimeline {
         None
     }
 
-    /// Returns the time at which the integral of the level from `time` on reaches `area` (ns at level 1); `None`
-    /// where the load ends before.
+    /// Returns the time at which the integral of the level from `time` on reaches `area` (ns at level 1); `None` if the
+    /// load ends before.
     #[inline]
     pub(super) fn time_after_area(&self, time: Ns, area: f64) -> Option<Ns> {
         if self.phases.is_empty() {
@@ -142,7 +141,7 @@ impl LoadTimeline {
             let level = phase.level_at(from);
             let (length, slope) = match phase.end_ns {
                 Ns::MAX => (f64::INFINITY, 0.0),
-                ends => ((ends - from) as f64, (phase.end_level - phase.start_level) / (ends - phase.begin_ns) as f64),
+                end => ((end - from) as f64, (phase.end_level - phase.start_level) / (end - phase.begin_ns) as f64),
             };
             // at the start of a rise from level 0 the formula below would be 0/0 and skip the phase
             if left <= 0.0 && (level > 0.0 || slope > 0.0) {

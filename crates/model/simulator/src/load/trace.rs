@@ -1,5 +1,5 @@
-//! Replay of a recorded stream of requests: open, each at its time, or closed, each some time after the previous
-//! one is done.
+//! Replay of a trace: open, each request at its recorded time; or closed, each request some time after the previous one
+//! is done.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const TIMER_AGENT: u32 = 0;
 pub struct TraceRequest {
     /// Arrival time since the start of the trace, ns.
     pub arrival_ns: Ns,
-    /// Time from the completion of the previous request to this one's arrival, ns; 0 where unknown.
+    /// Time from the completion of the previous request to the arrival of this one, ns; 0 if unknown.
     pub pause_ns: Ns,
     /// First block.
     pub first_block: u64,
@@ -36,7 +36,7 @@ pub struct TraceRequest {
 /// Timing of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
-    /// At the recorded times, whether or not earlier requests are done.
+    /// At the recorded times, independently of completions.
     Open {
         /// Factor of the time between requests: 0.5 is twice as fast.
         scale: f64,
@@ -45,7 +45,7 @@ pub enum Timing {
     Closed {
         /// Number of requests in flight.
         depth: u32,
-        /// Factor of the recorded pauses; 0: none.
+        /// Factor of the recorded pauses; 0 means no pauses.
         scale: f64,
     },
 }
@@ -104,8 +104,9 @@ pub struct TraceReplay {
     next_request: usize,
     open_in_flight: SlotPool<(Ns, bool)>,
     operations: Vec<Operations>,
-    /// Workers of a closed replay that have finished, and the request (start time, write) of each worker.
+    /// Workers of a closed replay that have finished.
     finished_workers: u32,
+    /// The request (start time, write) of each worker of a closed replay.
     closed_in_flight: Vec<(Ns, bool)>,
 }
 
@@ -123,18 +124,18 @@ impl TraceReplay {
             let number = number + 1;
             let Some(size_blocks) = target_blocks.get(usize::from(request.target)) else {
                 let devices = target_blocks.len();
-                let why = format!("request {number} goes to device {} of {devices}, counted from 0", request.target);
-                return Err(LoadError::new("requests", why));
+                let reason = format!("request {number} goes to device {} of {devices}, counted from 0", request.target);
+                return Err(LoadError::new("requests", reason));
             };
-            let ends = request.first_block.checked_add(u64::from(request.blocks));
+            let end = request.first_block.checked_add(u64::from(request.blocks));
             let fits =
-                ends.is_some_and(|end| end <= *size_blocks) || (spec.fold && u64::from(request.blocks) <= *size_blocks);
+                end.is_some_and(|end| end <= *size_blocks) || (spec.fold && u64::from(request.blocks) <= *size_blocks);
             if request.blocks == 0 || !fits {
-                let why = format!(
+                let reason = format!(
                     "request {number}, {} blocks from {}, does not fit in a target of {size_blocks}; use `fold`",
                     request.blocks, request.first_block
                 );
-                return Err(LoadError::new("requests", why));
+                return Err(LoadError::new("requests", reason));
             }
         }
         if !spec.requests.is_sorted_by_key(|request| request.arrival_ns) {
@@ -174,8 +175,8 @@ impl TraceReplay {
             match self.open_in_flight.allocate_slot() {
                 Some(slot) => {
                     self.issue_request(now, slot, request, requests);
-                    if let Some(place) = self.open_in_flight.get(slot) {
-                        *place = (now, request.write);
+                    if let Some(in_flight) = self.open_in_flight.get(slot) {
+                        *in_flight = (now, request.write);
                     }
                 }
                 None => self.operations[usize::from(request.write)].totals.lost += 1,
@@ -219,8 +220,10 @@ impl TraceReplay {
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        let all = self.next_request == self.requests.len();
-        all && self.open_in_flight.is_empty() && self.finished_workers as usize == self.closed_in_flight.len()
+        let are_all_issued = self.next_request == self.requests.len();
+        are_all_issued
+            && self.open_in_flight.is_empty()
+            && self.finished_workers as usize == self.closed_in_flight.len()
     }
 
     pub(super) fn operations(&self) -> &[Operations] {

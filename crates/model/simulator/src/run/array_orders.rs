@@ -1,6 +1,6 @@
-//! Orders at an array: flushes and trims, which move no data. A flush goes to all present members, a trim to those that
-//! hold the data. With parity, only full rows are trimmed, data and parity: after a trim of part of a row the parity
-//! would be wrong.
+//! Orders at an array are flushes and trims, which move no data. A flush goes to all present members, a trim to those
+//! that hold the data. With parity, only full rows are trimmed, data and parity: after a trim of a part of a row, the
+//! parity would be wrong.
 
 use super::arrays::ArrayRun;
 use super::job::{JobFlow, JobPurpose};
@@ -16,7 +16,7 @@ const MAX_TRIM_STEP_BLOCKS: u64 = 1 << 17;
 pub(super) type MemberOrders = Vec<(Io, PathStart)>;
 
 impl ArrayRun {
-    /// Begins an order. Returns what to send to the members; `None` if the order is complete.
+    /// Begins an order. Returns the orders for the members; `None` if the order is complete.
     pub fn begin_order(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> Option<MemberOrders> {
         self.meter.record_arrival(now);
         self.meter.record_start(now);
@@ -31,8 +31,8 @@ impl ArrayRun {
         Some(self.present_members().iter().map(path).collect())
     }
 
-    /// Continues an order after the members have completed their parts. Returns what to send to the members; `None` if
-    /// the order is complete.
+    /// Continues an order after the members have completed their parts. Returns the next orders for the members; `None`
+    /// if the order is complete.
     pub fn continue_order(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> Option<MemberOrders> {
         let order = &mut flow.jobs[job];
         let left = order.io;
@@ -62,7 +62,7 @@ impl ArrayRun {
         if array.parity_count() > 0 { array.row_blocks() } else { 1 }
     }
 
-    /// Clips a range to the part that members can trim.
+    /// Shrinks a range to whole trim units within the array.
     fn align_trim(&self, io: Io) -> Io {
         let row = self.trim_unit_blocks();
         let end = io.end().min(self.planner.array().capacity_blocks()) / row * row;

@@ -33,7 +33,7 @@ pub(super) struct BackgroundRun {
     pub in_flight: Vec<u64>,
     /// Earliest start of the next step.
     pub next_step_ns: Ns,
-    /// The latest time for which a wake-up is scheduled.
+    /// Latest time for which a wake-up is scheduled, ns.
     pub wake_scheduled_ns: Ns,
     /// Time at which it ended.
     pub ended_ns: Option<Ns>,
@@ -86,7 +86,8 @@ impl ArrayRun {
         true
     }
 
-    /// Begins the next step of a rebuild or a scrub, if one may begin now. Returns its job, and what that does next.
+    /// Begins the next step of a rebuild or a scrub, if one may begin now. Returns the step's job, and the next action
+    /// of that job.
     pub fn begin_background_step(&mut self, now: Ns, flow: &mut JobFlow) -> Option<(u32, ArrayStep)> {
         loop {
             let running = self.background.as_mut()?;
@@ -125,7 +126,7 @@ impl ArrayRun {
         }
     }
 
-    /// Plans the next step of the pass. Returns its first member block; `None` if the pass has planned all.
+    /// Plans the next step of the pass. Returns its first member block; `None` if the pass has planned all steps.
     fn plan_background_step(&mut self, now: Ns, plan: &mut MemberIoPlan) -> Option<u64> {
         let running = self.background.as_mut()?;
         let from = running.pass.planned_blocks();
@@ -138,7 +139,7 @@ impl ArrayRun {
         Some(from)
     }
 
-    /// Ends a pass that has planned all, once none of its steps is in flight. True if another rebuild follows.
+    /// Ends a pass that has planned all steps, once none of them is in flight. True if another rebuild follows.
     fn end_background(&mut self, now: Ns) -> bool {
         let Some(running) = self.background.as_mut().filter(|running| running.in_flight.is_empty()) else {
             return false;
@@ -157,8 +158,8 @@ impl ArrayRun {
         true
     }
 
-    /// Completes the background step that begins at member block `from`. False if it belongs to an earlier pass, and
-    /// means nothing.
+    /// Completes the background step that begins at member block `from`. False if the step belongs to an earlier pass,
+    /// and is ignored.
     pub fn complete_background_step(&mut self, round: u32, from: u64) -> bool {
         let is_current = round == self.background_round;
         if is_current {
@@ -175,14 +176,14 @@ impl ArrayRun {
         let first = running.in_flight.iter().min().copied();
         running.done_blocks = first.unwrap_or(running.pass.planned_blocks());
         if running.task == PassKind::Rebuild {
-            let all = running.pass.state_after(&self.planner);
-            let state = first.map_or(all, |first| ArrayState { good_below: first, ..self.planner.state() });
+            let state_after_all = running.pass.state_after(&self.planner);
+            let state = first.map_or(state_after_all, |first| ArrayState { good_below: first, ..self.planner.state() });
             self.planner.set_state(state);
         }
     }
 
-    /// Assigns spares to the failed members, as far as there are any, and begins to rebuild them, as for members
-    /// that fail during a run.
+    /// Assigns spares to the failed members, as far as there are spares, and begins to rebuild these members, as for
+    /// members that fail during a run.
     pub fn start_rebuild(&mut self, settings: BackgroundWork) {
         // nothing can be rebuilt onto a spare once data are lost
         if !self.planner.array().survives_failures(self.lost) {
@@ -212,7 +213,7 @@ impl ArrayRun {
         self.plan_request(now, job, flow)
     }
 
-    /// Marks a flight that has read unreadable blocks.
+    /// Marks a flight as stale if its read was of blocks that are now unreadable.
     pub fn note_stale_read(&mut self, number: u32, member: u16, io: &Io) {
         let state = self.planner.state();
         if state.unreadable_members(io.end()).contains(member) && !self.stale_flights.contains(&number) {
@@ -220,8 +221,8 @@ impl ArrayRun {
         }
     }
 
-    /// Recomputes the rebuild and the planner's state after a failure. A rebuild restarts where all blocks below are
-    /// good: steps in flight may have read from the failed member.
+    /// Recomputes the rebuild and the planner's state after a failure. A running rebuild restarts at the first block
+    /// that is not yet good, because steps in flight may have read from the failed member.
     fn update_after_failure(&mut self, member: u16) {
         let before = self.planner.state();
         let survives = self.planner.array().survives_failures(self.lost);
@@ -242,9 +243,10 @@ impl ArrayRun {
 
     /// Rebuilds the replaced members, unless a rebuild is running.
     pub fn begin_rebuild(&mut self) {
-        let busy = self.background.as_ref().is_some_and(|b| b.task == PassKind::Rebuild && b.ended_ns.is_none());
+        let is_rebuilding =
+            self.background.as_ref().is_some_and(|b| b.task == PassKind::Rebuild && b.ended_ns.is_none());
         let array = self.planner.array();
-        if busy || self.replaced.is_empty() || !array.survives_failures(self.lost) {
+        if is_rebuilding || self.replaced.is_empty() || !array.survives_failures(self.lost) {
             return;
         }
         // includes members that are out of service because of a failed one, but not members without a drive
@@ -278,7 +280,7 @@ impl BackgroundRun {
         }
     }
 
-    /// True if as many steps are in flight as may be, or the pass has ended.
+    /// True if no further step may begin: as many are in flight as allowed, or the pass has ended.
     fn is_full(&self) -> bool {
         let depth = u64::from(self.settings.depth.max(1));
         debug_assert!(self.in_flight.len() as u64 <= depth, "more than {depth} background steps are in flight");

@@ -17,8 +17,8 @@ use crate::io::{BLOCK_BYTES, Io};
 use crate::station::{Meter, StationTotals};
 use crate::system::{ArraySpec, BackgroundWork};
 
-/// Response time of a request that fails because nothing is left to read or write: our own choice. With an immediate
-/// answer, users without think time would issue requests forever at one moment.
+/// Response time of a request that fails because nothing is left to read or write; our choice. With an immediate
+/// completion, users without think time would issue requests forever without time passing.
 const ERROR_RESPONSE_NS: Ns = 1_000_000;
 
 /// The part that computes an array's parity.
@@ -38,10 +38,10 @@ pub(super) struct ArrayRun {
     pub planner: Planner,
     /// A plan for reuse; `None` while it is being carried out.
     pub plan: Option<Box<MemberIoPlan>>,
-    /// Gathers writes that arrive together into writes of whole rows, where the array does that.
+    /// Gathers writes that arrive together into writes of whole rows; `None` for an array that does not.
     pub gathering: Option<RowGathering>,
     pub flights: RequestsInFlight,
-    /// By flight: its request, and the parity work to do at its end.
+    /// By flight: the job of its request, and the parity work to do at its end.
     pub flight_owners: Vec<(u32, ParityWork)>,
     /// The drive of each member, by number.
     pub drives: Vec<u32>,
@@ -61,19 +61,21 @@ pub(super) struct ArrayRun {
     pub member_ios: u64,
     /// Blocks of requests that could not be served.
     pub lost_blocks: u64,
-    /// Members that have failed and are not rebuilt yet, and those of them that already have a replacement drive.
+    /// Members that have failed and are not rebuilt yet.
     pub lost: MemberSet,
+    /// Lost members that already have a replacement drive.
     pub replaced: MemberSet,
-    /// Settings of automatic rebuilds onto spares, and of the current rebuild.
+    /// Settings of automatic rebuilds onto spares.
     pub auto_rebuild: Option<BackgroundWork>,
+    /// Settings of the current rebuild.
     pub rebuild_settings: BackgroundWork,
     /// Number of the current pass: steps of earlier passes that are still in flight are ignored.
     pub background_round: u32,
     /// Flights that read from a member that has failed since.
     pub stale_flights: Vec<u32>,
-    /// Reports the members' state to the planner: only some policies use it.
+    /// True if the members' state is reported to the planner, because its policy uses it.
     pub tracks_members: bool,
-    /// I/Os in flight at each member, where that is tracked.
+    /// I/Os in flight at each member, if `tracks_members` is set.
     pub pending_ios: Vec<u32>,
 }
 
@@ -88,25 +90,25 @@ pub(super) struct ArraySnapshot {
     background_blocks: u64,
 }
 
-/// What a request of an array does next.
+/// Next action of a request of an array.
 pub(super) enum ArrayStep {
     /// It waits for something that is in flight or scheduled.
     Wait,
     /// It computes parity at a station for a time.
     ComputeParity { station: u16, time_ns: Ns },
-    /// It sends the first phase of a plan, which the array gets back ([`ArrayRun::recycle_plan`]).
+    /// It sends the first phase of its plan; the plan goes back to the array ([`ArrayRun::recycle_plan`]).
     SendPlan { flight: u32, plan: Box<MemberIoPlan> },
-    /// It sends its second phase, which the array gets back ([`ArrayRun::recycle_writes`]).
+    /// It sends the second phase of its plan; the list goes back to the array ([`ArrayRun::recycle_writes`]).
     SendWrites { flight: u32, writes: Vec<MemberIo> },
     /// It completes.
     Complete,
 }
 
-/// What follows from the completion of a request of an array.
+/// Consequence of the completion of a request of an array.
 pub(super) enum ArrayCompletion {
     /// Its job continues.
     Request,
-    /// The writes that were combined into it complete.
+    /// The writes that were combined into the request complete.
     Gathered(Vec<u32>),
     /// The next background steps may begin.
     Background,
@@ -117,23 +119,23 @@ impl ArrayRun {
     pub fn new(
         number: u16,
         array: ArrayGeometry,
-        set: &ArraySpec,
+        spec: &ArraySpec,
         members: Vec<PathStart>,
         spares: Vec<(u32, PathStart)>,
         parity: ParityEngine,
     ) -> ArrayRun {
-        let mut planner = Planner::new(array, set.policy);
-        planner.set_state(ArrayState::with_failed(set.failed.iter().copied()));
+        let mut planner = Planner::new(array, spec.policy);
+        planner.set_state(ArrayState::with_failed(spec.failed.iter().copied()));
         ArrayRun {
             number,
-            name: set.name.clone(),
+            name: spec.name.clone(),
             gathering: RowGathering::new(&planner),
             planner,
             plan: None,
             flights: RequestsInFlight::new(),
             flight_owners: Vec::new(),
             pending_ios: vec![0; members.len()],
-            drives: set.members.clone(),
+            drives: spec.members.clone(),
             background_path: 0,
             members,
             spares,
@@ -144,13 +146,13 @@ impl ArrayRun {
             responses: ResponseSteps::default(),
             member_ios: 0,
             lost_blocks: 0,
-            lost: set.failed.iter().copied().collect(),
+            lost: spec.failed.iter().copied().collect(),
             replaced: MemberSet::NONE,
-            auto_rebuild: set.rebuild,
-            rebuild_settings: set.rebuild.unwrap_or_default(),
+            auto_rebuild: spec.rebuild,
+            rebuild_settings: spec.rebuild.unwrap_or_default(),
             background_round: 0,
             stale_flights: Vec::new(),
-            tracks_members: needs_member_state(set.policy.read_from),
+            tracks_members: needs_member_state(spec.policy.read_from),
         }
     }
 
@@ -263,7 +265,7 @@ impl ArrayRun {
         self.flights.recycle_list(flight, writes);
     }
 
-    /// Completes a member I/O. Returns its request, and what that does next.
+    /// Completes a member I/O. Returns the job of its request, and the next action of that request.
     #[inline]
     pub fn complete_member_io(
         &mut self,
@@ -301,18 +303,18 @@ impl ArrayRun {
         (job, step)
     }
 
-    /// Lets a request compute parity, after which it is in another phase; at once if that takes no time.
+    /// Lets a request compute parity, after which it is in the phase `next_phase`; at once if that takes no time.
     #[inline]
     fn compute_parity(
         &mut self,
         now: Ns,
         job: u32,
         work: ParityWork,
-        then: ArrayPhase,
+        next_phase: ArrayPhase,
         flow: &mut JobFlow,
     ) -> ArrayStep {
         let time_ns = self.parity_time_ns(work);
-        flow.jobs[job].phase = then;
+        flow.jobs[job].phase = next_phase;
         match time_ns {
             0 => self.advance_request(now, job, flow),
             _ => ArrayStep::ComputeParity { station: self.parity.station, time_ns },

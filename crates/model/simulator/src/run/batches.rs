@@ -4,11 +4,11 @@ use diskwright_base::Histogram;
 
 use crate::confidence::{self, Interval};
 
-/// Largest number of batches; beyond it, neighbours are merged. A few long batches are less correlated.
+/// Largest number of batches; beyond it, neighbors are merged. A few long batches are less correlated.
 const MAX_BATCHES: usize = 32;
 
-/// Response times of equal periods of a run, for the confidence interval of a mean. Their number is bounded, so memory
-/// does not grow with the run.
+/// Response times of equal periods (batches) of a run, for the confidence interval of a mean. The number of batches is
+/// bounded, so memory does not grow with the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batches {
     /// Intervals per batch.
@@ -16,7 +16,7 @@ pub(super) struct Batches {
     intervals: usize,
     /// By load, then batch.
     loads: Vec<Vec<ResponseSum>>,
-    /// By load: its interval's responses at the previous call.
+    /// By load: the responses of the current interval at the previous call.
     previous: Vec<ResponseSum>,
 }
 
@@ -39,8 +39,8 @@ impl Batches {
         self.loads.resize(loads.len(), Vec::new());
         self.previous.resize(loads.len(), ResponseSum::default());
         self.batch_intervals = self.batch_intervals.max(1);
-        let begins = self.intervals.is_multiple_of(self.batch_intervals);
-        if begins && self.loads.first().is_some_and(|batches| batches.len() == MAX_BATCHES) {
+        let begins_batch = self.intervals.is_multiple_of(self.batch_intervals);
+        if begins_batch && self.loads.first().is_some_and(|batches| batches.len() == MAX_BATCHES) {
             for batches in &mut self.loads {
                 let merge = |pair: &[ResponseSum]| pair.iter().copied().fold(ResponseSum::default(), ResponseSum::add);
                 *batches = batches.chunks(2).map(merge).collect();
@@ -48,7 +48,7 @@ impl Batches {
             self.batch_intervals *= 2;
         }
         for ((batches, before), responses) in self.loads.iter_mut().zip(&mut self.previous).zip(loads) {
-            if begins {
+            if begins_batch {
                 batches.push(ResponseSum::default());
             }
             let now = ResponseSum { sum_ns: responses.sum(), count: responses.count() };

@@ -11,26 +11,26 @@ use crate::io::Io;
 /// A volume in a cache's address space.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VolumeInCache {
-    /// Its first block there.
+    /// Its first block in that space.
     pub base: u64,
     pub blocks: u64,
     /// The path of the cache's I/Os to it.
     pub path: PathStart,
 }
 
-/// A cache in the system. Its address space holds its volumes one after the other.
+/// A cache in the system. Its address space contains its volumes one after the other.
 pub(super) struct CacheRun {
     number: u16,
     name: String,
     cache: Cache,
-    /// Buffers for the cache's actions, reused; several are in use where one call leads to another.
+    /// Buffers for the cache's actions, reused; several are in use while one call leads to another.
     action_buffers: Vec<CacheActions>,
     volumes: Vec<VolumeInCache>,
     /// Time of the next scheduled wake-up.
     wake_due_ns: Option<Ns>,
 }
 
-/// The jobs that may go on after a call of a cache, which gets them back ([`CacheRun::recycle`]).
+/// The jobs that may continue after a call of a cache. The list goes back to the cache ([`CacheRun::recycle`]).
 #[must_use = "jobs that are ready wait to be advanced"]
 pub(super) struct ReadyJobs(CacheActions);
 
@@ -69,24 +69,26 @@ impl CacheRun {
     pub fn submit(&mut self, now: Ns, base: u64, job: u32, flow: &mut JobFlow) -> (bool, ReadyJobs) {
         let mut out = self.action_buffers.pop().unwrap_or_default();
         let io = flow.jobs[job].io;
-        let answer = self.cache.submit(now, job, &Io { first: io.first + base, ..io }, &mut out);
-        (answer == SubmitResult::Done, self.apply_actions(now, out, flow))
+        let result = self.cache.submit(now, job, &Io { first: io.first + base, ..io }, &mut out);
+        (result == SubmitResult::Done, self.apply_actions(now, out, flow))
     }
 
-    /// True if a flush is complete in this cache, which survives a loss of power: nothing below needs to see it.
+    /// True if a flush is complete in this cache, because the cache survives a loss of power: the devices below need
+    /// not receive the flush.
     pub fn completes_order(&self, purpose: JobPurpose) -> bool {
         purpose == JobPurpose::Flush && !self.cache.is_write_through() && self.cache.survives_power_loss()
     }
 
-    /// Submits a flush or a trim. True if it can be sent below at once, because all that was posted here is there.
+    /// Submits a flush or a trim. True if it can be sent below at once, because all writes posted to the cache are
+    /// below.
     pub fn submit_order(&mut self, now: Ns, base: u64, job: u32, flow: &mut JobFlow) -> (bool, ReadyJobs) {
         let mut out = self.action_buffers.pop().unwrap_or_default();
         if flow.jobs[job].purpose != JobPurpose::Flush || self.cache.is_write_through() {
             out.ready.clear();
             return (true, ReadyJobs(out));
         }
-        let answer = self.cache.submit_flush(now, job, base, &mut out);
-        (answer == SubmitResult::Done, self.apply_actions(now, out, flow))
+        let result = self.cache.submit_flush(now, job, base, &mut out);
+        (result == SubmitResult::Done, self.apply_actions(now, out, flow))
     }
 
     /// Completes an I/O that the cache sent.
@@ -96,7 +98,7 @@ impl CacheRun {
         self.apply_actions(now, out, flow)
     }
 
-    /// Wakes the cache at the time that it asked for, unless a later call has replaced that.
+    /// Wakes the cache at the time that it requested, unless a later call has replaced that time.
     pub fn wake(&mut self, now: Ns, flow: &mut JobFlow) -> Option<ReadyJobs> {
         if self.wake_due_ns.is_none_or(|due| due > now) {
             return None;
@@ -120,8 +122,8 @@ impl CacheRun {
             // beyond the end of a volume there is nothing to read
             let (io, path) = self.locate_on_volume(&below.io).unwrap_or((below.io, END_PATH));
             let job = flow.jobs.insert(Job::new(io, path, parent));
-            // as an event: below may be another cache that completes one I/O after the other in no time, and each would
-            // recurse into the one before
+            // as an event: the layer below may be another cache, which completes one I/O after the other in no time,
+            // and each would recurse into the one before
             flow.events.schedule(now, Event::JobReady { job });
         }
         ReadyJobs(out)

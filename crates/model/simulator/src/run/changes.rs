@@ -55,12 +55,12 @@ pub enum ChangeError {
 /// Scheduled changes to the system.
 pub(super) struct ScheduledChanges {
     pub changes: Vec<ScheduledChange>,
-    /// Those of them that were impossible, with their times.
+    /// Changes that were impossible, with their times.
     refused: Vec<(Ns, ChangeError)>,
 }
 
 impl ScheduledChanges {
-    /// Changes none of which has taken place.
+    /// Creates changes of which none has taken place.
     pub fn new(changes: Vec<ScheduledChange>) -> ScheduledChanges {
         ScheduledChanges { changes, refused: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Simulation {
     /// Changes the system now.
     ///
     /// # Errors
-    /// Returns an error for a part that does not exist or is in the wrong state; then nothing has changed.
+    /// An error for a part that does not exist or is in the wrong state; then nothing has changed.
     pub fn apply_change(&mut self, change: SystemChange) -> Result<(), ChangeError> {
         self.ensure_started();
         let now = self.now();
@@ -129,8 +129,8 @@ impl Simulation {
 
     /// Applies a scheduled change whose time has come.
     pub(super) fn apply_scheduled_change(&mut self, now: Ns, number: u32) {
-        let Some(planned) = self.changes.changes.get(number as usize).copied() else { return };
-        if let Err(error) = self.apply_change(planned.change) {
+        let Some(scheduled) = self.changes.changes.get(number as usize).copied() else { return };
+        if let Err(error) = self.apply_change(scheduled.change) {
             self.changes.refused.push((now, error));
         }
     }

@@ -32,14 +32,14 @@ pub(super) struct ChannelUse {
 pub(super) struct ChannelRun {
     number: u16,
     name: String,
-    /// True if drives use it for their transfers only; otherwise they hold it from the command to the completion.
+    /// True if drives use it only for their transfers; otherwise they hold it from the command to the completion.
     pub disconnects: bool,
     /// Arbitration, selection, command and status, ns.
     pub overhead_ns: Ns,
-    /// Rate of requests that use it without a drive, bytes/s; 0: they take no time.
+    /// Rate of requests that use it without a drive, bytes/s; 0 means that they take no time.
     rate_bytes_per_s: u64,
     current: Option<ChannelUse>,
-    /// Users that wait, and when each requested it.
+    /// Users that wait, and the time at which each requested the channel.
     waiting: VecDeque<(ChannelUser, Ns)>,
     meter: Meter,
     bytes: u64,
@@ -68,9 +68,9 @@ impl ChannelRun {
         }
     }
 
-    /// Requests the channel. True if it is free: it is granted at once, and the user says for how long it holds it
-    /// ([`ChannelRun::hold`]). Otherwise the user waits.
-    #[must_use = "a granted channel is to be held"]
+    /// Requests the channel. True if it is free: it is granted at once, and the user must say for how long it holds the
+    /// channel ([`ChannelRun::hold`]). Otherwise the user waits.
+    #[must_use = "a granted channel must be held"]
     pub fn request(&mut self, now: Ns, user: ChannelUser) -> bool {
         self.meter.record_arrival(now);
         if self.current.is_some() {
@@ -109,7 +109,7 @@ impl ChannelRun {
     }
 
     /// Releases the channel and grants it to the next user in the queue. Returns the use that has ended, and the next
-    /// user, who is to hold the channel.
+    /// user, which must hold the channel.
     pub fn release(&mut self, now: Ns) -> Option<(ChannelUse, Option<ChannelUser>)> {
         let ended = self.current.take()?;
         self.meter.record_completion(now, ended.requested_ns);

@@ -48,8 +48,8 @@ pub enum CompileError {
     },
 }
 
-/// Volumes begin at multiples of this many blocks in a cache's address space, with at least as many blocks between
-/// two: at least what a cache keeps together, so that no sequential stream runs from one volume into the next.
+/// Volumes begin at multiples of this many blocks in a cache's address space, with at least as many blocks between two
+/// of them. That is at least the largest entry of a cache, so no sequential stream runs from one volume into the next.
 const VOLUME_GAP_BLOCKS: u64 = 1 << 21;
 
 /// The parts of the simulation compiled so far.
@@ -90,7 +90,7 @@ struct ControllerParts {
 }
 
 impl Simulation {
-    /// An idle system at time 0.
+    /// Creates an idle system at time 0.
     ///
     /// # Errors
     /// Names the part of the system that is impossible.
@@ -98,8 +98,8 @@ impl Simulation {
         Simulation::with_external_targets(system, &[])
     }
 
-    /// An idle system at time 0 that also serves external requests to these targets. They bypass the file cache, since
-    /// external clients have their own.
+    /// Creates an idle system at time 0 that also serves external requests to these targets. They bypass the file
+    /// cache, since external clients have their own.
     ///
     /// # Errors
     /// Names the part of the system that is impossible.
@@ -108,12 +108,12 @@ impl Simulation {
         let drives = compiler.build_drives()?;
         let channels = compiler.build_channels();
         let mut arrays = Vec::new();
-        for (number, set) in (0..).zip(&system.arrays) {
-            arrays.push(compiler.build_array(number, set, &drives)?);
+        for (number, spec) in (0..).zip(&system.arrays) {
+            arrays.push(compiler.build_array(number, spec, &drives)?);
         }
         let mut known = Volumes::new();
         let loads = compiler.build_loads(&arrays, &mut known)?;
-        let served = compiler.build_external_targets(targets, &arrays, &mut known)?;
+        let external_targets = compiler.build_external_targets(targets, &arrays, &mut known)?;
         let Compiler { paths, stations, admission_gates, caches, .. } = compiler;
         let caches = (0..).zip(caches).map(|(number, parts)| parts.build(number)).collect::<Result<_, _>>()?;
         let mut simulation = Simulation {
@@ -126,7 +126,7 @@ impl Simulation {
             drives,
             channels,
             loads: Loads::new(loads),
-            external: ExternalRequests::new(served),
+            external: ExternalRequests::new(external_targets),
             changes: ScheduledChanges::new(system.events.clone()),
             other_interrupts: OtherInterrupts {
                 rate_per_s: system.host.other_interrupts_per_s,
@@ -313,8 +313,8 @@ impl<'a> Compiler<'a> {
         steps.extend(links.iter().map(|link| visit(link, StepCondition::Writes)));
         steps.extend(inner);
         steps.extend(links.iter().rev().map(|link| visit(link, StepCondition::Reads)));
-        let by_hand = matches!(controller.transfer, TransferMode::Pio { .. });
-        steps.extend(parts.gate.filter(|_| !by_hand).map(PathStep::Leave));
+        let is_pio = matches!(controller.transfer, TransferMode::Pio { .. });
+        steps.extend(parts.gate.filter(|_| !is_pio).map(PathStep::Leave));
         let interrupts = VisitCost { chunk_ns: host.interrupt_ns, ..VisitCost::default() };
         let cost = match controller.transfer {
             TransferMode::Dma { interrupt_blocks } => {
@@ -326,25 +326,25 @@ impl<'a> Compiler<'a> {
         };
         steps.push(PathStep::Interrupt { cost });
         // a processor that moves the data itself holds the request until it has moved them
-        steps.extend(parts.gate.filter(|_| by_hand).map(PathStep::Leave));
+        steps.extend(parts.gate.filter(|_| is_pio).map(PathStep::Leave));
         steps
     }
 
     /// Compiles an array with the paths to its members and spares.
-    fn build_array(&mut self, number: u16, set: &ArraySpec, drives: &[DriveRun]) -> Result<ArrayRun, CompileError> {
+    fn build_array(&mut self, number: u16, spec: &ArraySpec, drives: &[DriveRun]) -> Result<ArrayRun, CompileError> {
         let system = self.system;
         let mut sizes = Vec::new();
-        for drive in set.members.iter().chain(&set.spares) {
-            let blocks = system.member_blocks(set, *drive);
-            sizes.push(blocks.ok_or_else(|| missing_part(&set.name, "drive", *drive as usize, drives.len()))?);
+        for drive in spec.members.iter().chain(&spec.spares) {
+            let blocks = system.member_blocks(spec, *drive);
+            sizes.push(blocks.ok_or_else(|| missing_part(&spec.name, "drive", *drive as usize, drives.len()))?);
         }
-        let array = system.array_geometry(set).map_err(|e| CompileError::Array(set.name.clone(), e))?;
+        let array = system.array_geometry(spec).map_err(|e| CompileError::Array(spec.name.clone(), e))?;
         let mut paths = Vec::new();
-        for (drive, blocks) in set.members.iter().chain(&set.spares).zip(sizes) {
-            let steps = match set.run_by {
+        for (drive, blocks) in spec.members.iter().chain(&spec.spares).zip(sizes) {
+            let steps = match spec.run_by {
                 RunBy::Host => self.steps_to_drive(*drive, blocks)?,
                 RunBy::Controller(index) => {
-                    let controller = lookup_part(&system.controllers, index, &set.name, "controller")?;
+                    let controller = lookup_part(&system.controllers, index, &spec.name, "controller")?;
                     let cost = VisitCost { fixed_ns: controller.member_command_ns, ..VisitCost::default() };
                     let command =
                         PathStep::Visit { station: self.controllers[index].command, when: StepCondition::Always, cost };
@@ -353,10 +353,10 @@ impl<'a> Compiler<'a> {
             };
             paths.push(self.paths.add_path(&steps));
         }
-        let spares = paths.split_off(set.members.len());
+        let spares = paths.split_off(spec.members.len());
         // reversed, so that `pop` takes the first spare first
-        let spares = set.spares.iter().copied().zip(spares).rev().collect();
-        let parity = match set.run_by {
+        let spares = spec.spares.iter().copied().zip(spares).rev().collect();
+        let parity = match spec.run_by {
             RunBy::Host => ParityEngine {
                 station: PROCESSORS,
                 xor_byte_ps: system.host.xor_byte_ps,
@@ -368,20 +368,20 @@ impl<'a> Compiler<'a> {
                 gf_mul_byte_ps: system.controllers[index].gf_mul_byte_ps,
             },
         };
-        let own = self.paths.add_path(&[PathStep::Array(number)]);
-        let mut run = ArrayRun { background_path: own, ..ArrayRun::new(number, array, set, paths, spares, parity) };
-        match (set.rebuild, set.scrub) {
-            (Some(settings), _) if !set.failed.is_empty() => run.start_rebuild(settings),
+        let background_path = self.paths.add_path(&[PathStep::Array(number)]);
+        let mut run = ArrayRun { background_path, ..ArrayRun::new(number, array, spec, paths, spares, parity) };
+        match (spec.rebuild, spec.scrub) {
+            (Some(settings), _) if !spec.failed.is_empty() => run.start_rebuild(settings),
             (_, Some(settings)) => run.start_scrub(settings),
             _ => {}
         }
         Ok(run)
     }
 
-    /// Returns the steps to a target below the file cache, and its blocks.
+    /// Returns the steps to a target below the file cache, and the target's blocks; an error names `owner`.
     fn steps_to_target(
         &mut self,
-        of: &str,
+        owner: &str,
         target: WorkloadTarget,
         arrays: &[ArrayRun],
     ) -> Result<(Vec<PathStep>, u64), CompileError> {
@@ -394,16 +394,16 @@ impl<'a> Compiler<'a> {
             WorkloadTarget::Drive(drive) => {
                 let (group, _) = system
                     .find_drive_group(drive)
-                    .ok_or_else(|| missing_part(of, "drive", drive as usize, system.drive_count() as usize))?;
+                    .ok_or_else(|| missing_part(owner, "drive", drive as usize, system.drive_count() as usize))?;
                 let blocks = system.drives[group].device.block_count();
                 steps.extend(self.steps_to_drive(drive, blocks)?);
                 Ok((steps, blocks))
             }
             WorkloadTarget::Array(index) => {
-                let set = lookup_part(&system.arrays, index, of, "array")?;
+                let spec = lookup_part(&system.arrays, index, owner, "array")?;
                 let blocks = arrays[index].planner.array().capacity_blocks();
                 let inner = vec![PathStep::Array(index as u16)];
-                match set.run_by {
+                match spec.run_by {
                     RunBy::Host => steps.extend(inner),
                     RunBy::Controller(controller) => {
                         let inner = match self.controllers[controller].cache {
@@ -428,12 +428,12 @@ impl<'a> Compiler<'a> {
         arrays: &[ArrayRun],
         known: &mut Volumes,
     ) -> Result<Vec<ExternalTarget>, CompileError> {
-        let mut served = Vec::new();
+        let mut external_targets = Vec::new();
         for target in targets {
             let (paths, blocks) = self.find_volume_paths("export", *target, arrays, known)?;
-            served.push(ExternalTarget { path: paths.past_file_cache, blocks });
+            external_targets.push(ExternalTarget { path: paths.past_file_cache, blocks });
         }
-        Ok(served)
+        Ok(external_targets)
     }
 
     fn build_loads(&mut self, arrays: &[ArrayRun], known: &mut Volumes) -> Result<Vec<LoadRun>, CompileError> {
@@ -456,7 +456,7 @@ impl<'a> Compiler<'a> {
     /// Returns the paths to a volume, and its blocks; builds the paths on first use.
     fn find_volume_paths(
         &mut self,
-        of: &str,
+        owner: &str,
         target: WorkloadTarget,
         arrays: &[ArrayRun],
         known: &mut Volumes,
@@ -464,7 +464,7 @@ impl<'a> Compiler<'a> {
         if let Some((_, volume)) = known.iter().find(|(other, _)| *other == target) {
             return Ok(*volume);
         }
-        let (steps, blocks) = self.steps_to_target(of, target, arrays)?;
+        let (steps, blocks) = self.steps_to_target(owner, target, arrays)?;
         let past_file_cache = self.paths.add_path(&[vec![PathStep::Compute], steps.clone()].concat());
         let through_file_cache = match self.host_cache {
             None => past_file_cache,
@@ -485,10 +485,10 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn missing_part(of: &str, part: &'static str, position: usize, count: usize) -> CompileError {
-    CompileError::Missing { of: of.to_owned(), part, position, count }
+fn missing_part(owner: &str, part: &'static str, position: usize, count: usize) -> CompileError {
+    CompileError::Missing { of: owner.to_owned(), part, position, count }
 }
 
-fn lookup_part<'s, T>(list: &'s [T], position: usize, of: &str, part: &'static str) -> Result<&'s T, CompileError> {
-    list.get(position).ok_or_else(|| missing_part(of, part, position, list.len()))
+fn lookup_part<'s, T>(list: &'s [T], position: usize, owner: &str, part: &'static str) -> Result<&'s T, CompileError> {
+    list.get(position).ok_or_else(|| missing_part(owner, part, position, list.len()))
 }

@@ -1,7 +1,7 @@
 //! Moves jobs from one component to the next.
 //!
-//! A job is advanced as far as it gets without waiting, and so are the jobs that this sets free, depth first. The order
-//! of these steps is the order of the events that they schedule: results depend on it.
+//! A job is advanced until it must wait, and so are the jobs that it lets continue, depth first. Results depend on the
+//! order of these steps, because it is the order of the events that they schedule.
 
 use super::array_orders::MemberOrders;
 use super::arrays::{ArrayCompletion, ArrayStep};
@@ -31,7 +31,7 @@ impl Simulation {
         }
     }
 
-    /// Takes a job's current step. True if the job goes on with the next one at once.
+    /// Takes a job's current step. True if the job continues with the next step at once.
     #[inline]
     fn take_step(&mut self, now: Ns, job: u32) -> bool {
         match *self.paths.step_at(self.flow.jobs[job].step) {
@@ -83,7 +83,7 @@ impl Simulation {
     #[inline]
     pub(super) fn complete_visit(&mut self, now: Ns, station: u16, job: u32) {
         self.stations.complete_visit(now, station, job, &mut self.flow);
-        // programs and arrays check what is left to do
+        // programs and arrays take the same step again, and check whether work is left
         match self.paths.step_at(self.flow.jobs[job].step) {
             PathStep::Compute | PathStep::Array(_) => self.advance_job(now, job),
             _ => self.complete_step(now, job),
@@ -105,7 +105,7 @@ impl Simulation {
         if let Some(drive) = run.connected_drive()
             && drives[drive as usize].hold_back(Event::ChannelComplete { channel })
         {
-            // it does not release the channel: all other users hang with it
+            // the drive does not release the channel: all other users hang with it
             return;
         }
         let Some((ended, next)) = run.release(now) else { return };
@@ -154,7 +154,7 @@ impl Simulation {
                 if now > began_ns {
                     self.advance_load_user(now, load, user, Cause::Done);
                 } else {
-                    // a user who never waits would never let time pass
+                    // if a user never waits, time never passes
                     self.flow.events.schedule(now + 1, Event::UserReady { load, user });
                 }
             }
@@ -194,8 +194,8 @@ impl Simulation {
         self.loads.end_advance(load, requests);
     }
 
-    /// Begins a request whose program has had its processor time. True if its job goes on: without blocks there is no
-    /// request, and the job is finished.
+    /// Begins a request whose program has used its processor time. True if its job continues: without blocks there is
+    /// no request, and the job is finished.
     fn issue_request(&mut self, now: Ns, job: u32) -> bool {
         let request = &mut self.flow.jobs[job];
         request.began_ns = now;
@@ -227,17 +227,17 @@ impl Simulation {
         self.advance_job(now, job);
     }
 
-    /// Sends an order on to the volume below a cache, once the cache itself has carried it out.
+    /// Sends an order to the volume below a cache, once the cache itself has carried it out.
     fn send_order_below_cache(&mut self, now: Ns, cache: u16, base: u64, job: u32) {
         let below = self.caches[usize::from(cache)].path_below(base);
         self.flow.jobs[job].parts = 1;
         self.send_order(now, job, self.flow.jobs[job].io, below);
     }
 
-    /// Sends an order to members of an array; completes it if it is complete there.
+    /// Sends orders to members of an array; without orders, completes the job.
     fn send_order_to_members(&mut self, now: Ns, job: u32, orders: Option<MemberOrders>) {
         let Some(orders) = orders else { return self.complete_step(now, job) };
-        // one more than there are, so that the order is not done before it was sent to all members
+        // counts one part more than there are orders, so that the job is not done before all of them were sent
         self.flow.jobs[job].parts = orders.len() as u32 + 1;
         for (io, path) in orders {
             self.send_order(now, job, io, path);
@@ -269,7 +269,7 @@ impl Simulation {
         is_done
     }
 
-    /// Submits an order to a cache. True if it can proceed at once, because all that was posted here is safe.
+    /// Submits an order to a cache. True if it can proceed at once, because no posted write can be lost.
     fn submit_order_to_cache(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
         let run = &mut self.caches[usize::from(cache)];
         if run.completes_order(self.flow.jobs[job].purpose) {
@@ -316,7 +316,7 @@ impl Simulation {
         self.send_order_to_members(now, job, orders);
     }
 
-    /// Does what a request of an array does next.
+    /// Performs the next action of a request of an array.
     #[inline]
     fn take_array_step(&mut self, now: Ns, array: u16, job: u32, step: ArrayStep) {
         match step {
@@ -358,7 +358,7 @@ impl Simulation {
         }
     }
 
-    /// Begins as many steps of a rebuild or a scrub as may be in flight.
+    /// Begins as many steps of a rebuild or a scrub as are allowed in flight.
     pub(super) fn begin_background_steps(&mut self, now: Ns, array: u16) {
         while let Some((job, step)) = self.arrays[usize::from(array)].begin_background_step(now, &mut self.flow) {
             self.take_array_step(now, array, job, step);

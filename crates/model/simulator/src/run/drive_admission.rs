@@ -1,9 +1,9 @@
 //! The requests that a drive does not see yet: those beyond its depth, and those that wait for a flush, a trim or a
 //! change.
 //!
-//! A mechanical drive flushes alone (FLUSH CACHE of ATA cannot be queued): it completes the requests it has seen, then
-//! writes the data it had acknowledged; requests that arrive meanwhile wait. It ignores trims. An SSD takes both as
-//! queued commands; see [`crate::flash::FlashDevice::submit_flush`].
+//! A mechanical drive executes nothing else during a flush (FLUSH CACHE of ATA cannot be queued): it completes the
+//! requests that it has seen, then writes the data that it has acknowledged; requests that arrive meanwhile wait. It
+//! ignores trims. An SSD takes both as queued commands; see [`crate::flash::FlashDevice::submit_flush`].
 
 use super::channels::ChannelRun;
 use super::drive_changes::DriveHealth;
@@ -19,7 +19,7 @@ impl DriveRun {
         }
         self.waiting.push_back(job);
         if self.is_hung && self.meter.servers_working() < self.server_count() {
-            // its sender sees it in service
+            // the sender cannot tell that the drive hangs: it sees the request in service
             self.meter.record_start(now);
             self.counted_in_service += 1;
         }
@@ -67,11 +67,11 @@ impl DriveRun {
     fn next_admissible(&self, flow: &JobFlow) -> Option<(u32, JobPurpose)> {
         let job = *self.waiting.front()?;
         let purpose = flow.jobs[job].purpose;
-        let waits = purpose == JobPurpose::Flush && self.is_mechanical() && self.visible > 0;
-        (self.is_open() && self.visible < self.depth && !waits).then_some((job, purpose))
+        let must_wait = purpose == JobPurpose::Flush && self.is_mechanical() && self.visible > 0;
+        (self.is_open() && self.visible < self.depth && !must_wait).then_some((job, purpose))
     }
 
-    /// Admits waiting requests after a completion with special waiting rules in force.
+    /// Admits waiting requests after a completion while a flush, a trim or a change restricts admission.
     pub fn admit_after_completion(&mut self, now: Ns, channels: &mut [ChannelRun], flow: &mut JobFlow) {
         self.is_flushing = false;
         if let DriveKind::Mechanical(mechanical) = &mut self.kind {
@@ -88,7 +88,7 @@ impl DriveRun {
         flow.schedule_next_step(now, job);
     }
 
-    /// True if it accepts requests, as far as it has room.
+    /// True if the drive accepts requests, up to its depth.
     fn is_open(&self) -> bool {
         !self.is_flushing && !self.is_hung && self.health == DriveHealth::Working
     }

@@ -1,9 +1,9 @@
 //! Changes to drives during a run: they slow down, hang, fail and are replaced.
 //!
 //! A slowed drive runs on a slower clock ([`DriveClock`]): mechanics, flash and token buckets all take longer by the
-//! factor, queues included. A hung drive holds back its completions until it is released. A failed drive completes
-//! what it was serving at the time it would have, and everything else at once; its replacement starts as soon as none
-//! of the old requests is left.
+//! factor, queues included. A hung drive holds back its completions until it is resumed. A failed drive completes the
+//! requests in service at their normal times, and all others at once; its replacement starts as soon as none of the old
+//! requests is left.
 
 use super::channels::ChannelRun;
 use super::drives::{DriveKind, DriveRun, MechanicalRun};
@@ -22,40 +22,40 @@ pub(super) enum DriveHealth {
     Replacing,
 }
 
-/// A drive's own clock: it runs with that of the simulation, offset by a constant, or slower.
+/// A drive's own clock. It runs as fast as the simulation's clock, offset by a constant; or slower.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DriveClock {
-    /// Simulation time per unit of the drive's own time.
+    /// Simulation time per unit of drive time.
     pub factor: f64,
-    /// The drive's own time minus simulation time, while the factor is 1.
+    /// Drive time minus simulation time, while the factor is 1.
     ahead_ns: i64,
-    /// Simulation time and own time of the last change of the factor.
+    /// Simulation time and drive time of the last change of the factor.
     changed_at_ns: (Ns, Ns),
 }
 
 impl DriveClock {
-    /// A clock at normal speed that is `ahead` of simulation time.
+    /// Creates a clock at normal speed that is ahead of simulation time by `ahead` ns.
     pub fn new(ahead: Ns) -> DriveClock {
         DriveClock { factor: 1.0, ahead_ns: ahead as i64, changed_at_ns: (0, 0) }
     }
 
-    /// Returns the drive's own time.
+    /// Returns the time of the drive's own clock.
     #[inline]
     pub fn drive_time(&self, now: Ns) -> Ns {
         if self.factor == 1.0 {
             return now.saturating_add_signed(self.ahead_ns);
         }
-        let (from, own) = self.changed_at_ns;
-        own.saturating_add((now.saturating_sub(from) as f64 / self.factor) as Ns)
+        let (from, drive_ns) = self.changed_at_ns;
+        drive_ns.saturating_add((now.saturating_sub(from) as f64 / self.factor) as Ns)
     }
 
     /// Converts a drive time to simulation time.
     #[inline]
-    pub fn simulation_time(&self, own: Ns) -> Ns {
+    pub fn simulation_time(&self, drive_ns: Ns) -> Ns {
         if self.factor == 1.0 {
-            return own.saturating_add_signed(-self.ahead_ns);
+            return drive_ns.saturating_add_signed(-self.ahead_ns);
         }
-        self.changed_at_ns.0.saturating_add(self.scale_duration(own.saturating_sub(self.changed_at_ns.1)))
+        self.changed_at_ns.0.saturating_add(self.scale_duration(drive_ns.saturating_sub(self.changed_at_ns.1)))
     }
 
     /// Converts a duration on the drive's own clock to simulation time.
@@ -82,15 +82,15 @@ impl MechanicalRun {
 
     /// Stretches all parts of a service by the clock's factor.
     fn scale_breakdown(&self, service: ServiceBreakdown) -> ServiceBreakdown {
-        let long = |time| self.clock.scale_duration(time);
+        let scale = |time| self.clock.scale_duration(time);
         ServiceBreakdown {
-            waiting: long(service.waiting),
-            overhead: long(service.overhead),
-            seek: long(service.seek),
-            rotation: long(service.rotation),
-            media: long(service.media),
-            channel: long(service.channel),
-            channel_time: long(service.channel_time),
+            waiting: scale(service.waiting),
+            overhead: scale(service.overhead),
+            seek: scale(service.seek),
+            rotation: scale(service.rotation),
+            media: scale(service.media),
+            channel: scale(service.channel),
+            channel_time: scale(service.channel_time),
             ..service
         }
     }
@@ -123,19 +123,19 @@ impl DriveRun {
     pub fn fail(&mut self, now: Ns, channels: &mut [ChannelRun], flow: &mut JobFlow) {
         self.health = DriveHealth::Failed;
         self.resume(now, channels, flow);
-        let mut answered: Vec<u32> = Vec::new();
+        let mut unserved: Vec<u32> = Vec::new();
         if let DriveKind::Mechanical(mechanical) = &mut self.kind {
             while let Some((_, job)) = mechanical.pop_request(now) {
-                answered.push(job);
+                unserved.push(job);
                 self.visible -= 1;
             }
         }
-        answered.extend(self.waiting.drain(..));
+        unserved.extend(self.waiting.drain(..));
         for _ in 0..std::mem::take(&mut self.counted_in_service) {
             self.meter.record_stop(now);
         }
         (self.waiting_orders, self.admit_limit) = (0, 0);
-        answered.into_iter().for_each(|job| self.complete_without_service(now, job, flow));
+        unserved.into_iter().for_each(|job| self.complete_without_service(now, job, flow));
     }
 
     /// Puts a new drive in the place of a failed one.

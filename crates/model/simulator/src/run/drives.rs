@@ -1,5 +1,5 @@
 //! Drives at work: requests in service, and the use of the channel. `drive_admission.rs` has the requests that a drive
-//! does not see yet, `drive_changes.rs` what happens to drives during a run.
+//! does not see yet, `drive_changes.rs` the changes to drives during a run.
 
 use std::collections::VecDeque;
 
@@ -33,12 +33,12 @@ pub(super) struct MechanicalRun {
     pub queue: DriveQueue<u32>,
     /// The job in service.
     pub serving: Option<u32>,
-    /// Its service, where it uses a channel.
+    /// Service of that job, if the drive transfers over a channel that it releases in between.
     service: ServiceBreakdown,
     /// The drive's own clock. Its spindle is ahead of the first drive's by a random time, since nothing synchronizes
     /// spindles.
     pub clock: DriveClock,
-    /// When the last request was done, by that clock.
+    /// Time at which the last request was done, by that clock.
     last_done_ns: Ns,
 }
 
@@ -46,16 +46,16 @@ impl MechanicalRun {
     /// Starts to serve a request now.
     #[inline]
     fn start_request(&mut self, now: Ns, io: &Io) -> ServiceBreakdown {
-        let own = self.clock.drive_time(now).max(self.last_done_ns);
-        let service = self.drive.start(own, io);
+        let drive_now = self.clock.drive_time(now).max(self.last_done_ns);
+        let service = self.drive.start(drive_now, io);
         self.last_done_ns = service.done_at;
         self.to_simulation_time(service)
     }
 
     /// Writes the data that were acknowledged from the write cache.
     fn start_flush(&mut self, now: Ns) -> ServiceBreakdown {
-        let own = self.clock.drive_time(now).max(self.last_done_ns);
-        let service = self.drive.flush(own);
+        let drive_now = self.clock.drive_time(now).max(self.last_done_ns);
+        let service = self.drive.flush(drive_now);
         self.last_done_ns = service.done_at;
         self.to_simulation_time(service)
     }
@@ -96,7 +96,7 @@ pub(super) struct DriveRun {
     pub admit_limit: u32,
     /// Flushes and trims among the waiting requests.
     pub waiting_orders: u32,
-    /// It executes a flush and nothing else.
+    /// True while it executes a flush, and nothing else.
     pub is_flushing: bool,
     /// Its channel, if that is simulated: mechanical drives use it during a request.
     channel: Option<u16>,
@@ -107,14 +107,17 @@ pub(super) struct DriveRun {
     /// Its own clock.
     pub clock: DriveClock,
     pub health: DriveHealth,
-    /// It completes nothing; its events are held back.
+    /// True while it hangs, and completes nothing.
     pub is_hung: bool,
+    /// Its events that are held back while it hangs.
     pub held_events: Vec<Event>,
     /// Number of requests queued during the hang that count as in service.
     pub counted_in_service: u32,
-    /// Its model, for a replacement; the seed of its random stream; and how often it was replaced.
+    /// Its model, for a replacement.
     pub device: DeviceModel,
+    /// Seed of all random streams.
     seed: u64,
+    /// How often it was replaced.
     pub replacements: u32,
 }
 
@@ -123,13 +126,13 @@ pub(super) struct DriveRun {
 pub(super) struct DriveSnapshot {
     totals: StationTotals,
     counts: IoCounts,
-    /// The use of its resources, and its own time.
+    /// The use of its resources, and the drive's own time, ns.
     capacity_use: Option<(CapacityUse, Ns)>,
 }
 
 impl DriveRun {
-    /// An idle drive of a group; `seed` is that of all random streams. `None` for a device that is neither mechanical
-    /// nor parallel, which does not occur.
+    /// Creates an idle drive of a group; `seed` is that of all random streams. `None` for a device that is neither
+    /// mechanical nor parallel, which does not occur.
     pub fn new(
         (number, name): (u32, String),
         device: DeviceModel,
@@ -138,7 +141,7 @@ impl DriveRun {
         channel: Option<u16>,
     ) -> Option<DriveRun> {
         let mut rng = device_rng(seed, number, 0);
-        let (machine, clock, slots, channel) = match (&device, ParallelDevice::new(&device, rng.clone())) {
+        let (kind, clock, slots, channel) = match (&device, ParallelDevice::new(&device, rng.clone())) {
             (DeviceModel::Mechanical(model), _) => {
                 let clock = DriveClock::new(if number == 0 { 0 } else { rng.next_below(model.revolution_ns().max(1)) });
                 let (drive, queue) = (MechanicalDrive::new(model), DriveQueue::new(group.order));
@@ -156,7 +159,7 @@ impl DriveRun {
         Some(DriveRun {
             number,
             name,
-            kind: machine,
+            kind,
             waiting: VecDeque::new(),
             visible: 0,
             depth,
@@ -232,13 +235,13 @@ impl DriveRun {
     }
 }
 
-/// Each device has its own random stream, so that adding others does not change it.
+/// Returns the random stream of a device. Each device has its own, so that adding others does not change it.
 fn device_rng(seed: u64, number: u32, round: u32) -> Rng {
     Rng::new(seed, (1 << 32) + u64::from(number) + (u64::from(round) << 33))
 }
 
 impl DriveRun {
-    /// A request arrives.
+    /// Handles the arrival of a request.
     #[inline]
     pub fn arrive(&mut self, now: Ns, job: u32, channels: &mut [ChannelRun], flow: &mut JobFlow) {
         self.meter.record_arrival(now);
@@ -263,10 +266,10 @@ impl DriveRun {
             }
             DriveKind::Parallel(device) => {
                 self.meter.record_start(now);
-                let own = self.clock.drive_time(now);
+                let drive_now = self.clock.drive_time(now);
                 let done = match flow.jobs[job].purpose {
-                    JobPurpose::Transfer | JobPurpose::FuaWrite => device.submit_request(own, &io),
-                    purpose => device.submit_order(own, purpose, &io),
+                    JobPurpose::Transfer | JobPurpose::FuaWrite => device.submit_request(drive_now, &io),
+                    purpose => device.submit_order(drive_now, purpose, &io),
                 };
                 let done = self.clock.simulation_time(done);
                 flow.events.schedule(done, Event::DriveComplete { drive: self.number, job });
@@ -281,7 +284,7 @@ impl DriveRun {
         debug_assert!(self.visible <= self.depth, "a drive sees {} of {} requests", self.visible, self.depth);
     }
 
-    /// An idle mechanical drive starts its next request.
+    /// Starts the next request of an idle mechanical drive.
     #[inline]
     pub fn start_next_request(&mut self, now: Ns, channels: &mut [ChannelRun], flow: &mut JobFlow) {
         let DriveKind::Mechanical(mechanical) = &mut self.kind else { return };
@@ -289,14 +292,15 @@ impl DriveRun {
         self.start_service(now, job, channels, flow, |mechanical| mechanical.start_request(now, &io));
     }
 
-    /// An idle mechanical drive writes the data that it acknowledged from its cache, and starts nothing else.
+    /// Starts a flush of an idle mechanical drive, which writes the data that it acknowledged from its cache, and
+    /// starts nothing else.
     pub fn start_flush(&mut self, now: Ns, job: u32, channels: &mut [ChannelRun], flow: &mut JobFlow) {
         self.count_visible();
         (self.is_flushing, self.admit_limit) = (true, 0);
         self.start_service(now, job, channels, flow, |mechanical| mechanical.start_flush(now));
     }
 
-    /// A mechanical drive starts to serve a request as its channel allows.
+    /// Starts the service of a request at a mechanical drive, as its channel allows.
     #[inline]
     fn start_service(
         &mut self,
@@ -324,12 +328,12 @@ impl DriveRun {
                 mechanical.service = service;
                 flow.events.schedule(service.channel_start, Event::DriveNeedsChannel { drive });
             }
-            // it holds the channel from the command on
+            // the drive holds the channel from the command on
             Some(channel) => self.request_from(now, channel, flow),
         }
     }
 
-    /// Holds an event back if the drive hangs. True if it does.
+    /// Holds an event back if the drive hangs. True if it hangs.
     pub fn hold_back(&mut self, event: Event) -> bool {
         if self.is_hung {
             self.held_events.push(event);
@@ -441,8 +445,8 @@ impl DriveRun {
     }
 }
 
-/// Delay of a request whose channel was granted `late`. Buffered data just wait. A write that needs its data for the
-/// medium loses whole revolutions once the slack of seek and rotation is used up.
+/// Delay of a request whose channel was granted `late_ns` late, ns. Buffered data just wait. A write that needs its
+/// data for the medium loses whole revolutions once the slack of seek and rotation is used up.
 fn channel_delay_ns(drive: &MechanicalDrive, service: &ServiceBreakdown, io: &Io, late_ns: Ns) -> Ns {
     if !io.write || service.outcome == CacheOutcome::Early {
         return late_ns;

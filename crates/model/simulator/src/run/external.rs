@@ -1,4 +1,4 @@
-//! External requests: from programs that use a virtual disk. The caller sets the start time of each request and
+//! External requests come from programs that use a virtual disk. The caller sets the start time of each request, and
 //! collects the completions when virtual time has reached them.
 
 use super::Event;
@@ -86,8 +86,8 @@ impl ExternalRequests {
         flow.jobs.insert(Job { began_ns, arrived_ns: now, purpose, ..job })
     }
 
-    /// Completes a request, whose job has been removed. A forced-unit-access write is followed by its flush: returns
-    /// the flush's job.
+    /// Completes a request, whose job has been removed. A flush follows a forced-unit-access write: then it returns the
+    /// flush's job.
     pub fn complete(
         &mut self,
         now: Ns,

@@ -13,8 +13,8 @@ pub(super) struct JobFlow {
 }
 
 impl JobFlow {
-    /// Lets a job whose current step is done continue with the next one as an event of its own, for callers in whose
-    /// midst it must not continue.
+    /// Schedules an event in which a job, whose current step is done, continues with the next one. For callers that are
+    /// not ready for the consequences of the next step.
     pub fn schedule_next_step(&mut self, now: Ns, job: u32) {
         self.jobs[job].step += 1;
         self.events.schedule(now, Event::JobReady { job });
@@ -52,9 +52,9 @@ pub enum JobPurpose {
     /// A write with forced unit access: it completes when it is on the media. It is a write followed by a flush of its
     /// target, so data that others wrote before reach the media with it.
     FuaWrite,
-    /// Everything acknowledged before must reach the media; its I/O is ignored.
+    /// A flush: everything acknowledged before must reach the media. Its I/O is ignored.
     Flush,
-    /// The range of its I/O is no longer needed.
+    /// A trim: the range of its I/O is no longer needed.
     Trim,
 }
 
@@ -100,7 +100,7 @@ pub(super) enum ArrayPhase {
     ParityComputed,
     /// Its parity was computed from the data that this flight has read.
     UpdateComputed { flight: u32 },
-    /// Lost data were computed from the data read, or it failed.
+    /// Lost data were computed from the data read, or the request failed.
     Finishing,
 }
 
@@ -129,10 +129,10 @@ impl Job {
     }
 }
 
-/// Step of a number without a job. No path is that long.
+/// Marks a number without a job. No path has so many steps.
 const NO_STEP: u32 = u32::MAX;
 
-/// Jobs by number. Numbers are reused, so nothing is allocated once the largest number of concurrent jobs was reached.
+/// Jobs by number. Numbers are reused, so memory grows only to the largest number of concurrent jobs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jobs {
     jobs: Vec<Job>,

@@ -1,5 +1,5 @@
 //! Response times of drives and arrays in the latency steps of a traced machine, interval by interval, so that a
-//! simulated server has the same distributions as a real one. Kept only where samples are taken.
+//! simulated server has the same distributions as a real one. Recorded only if samples are taken.
 
 use diskwright_base::LatencyOperation;
 use diskwright_base::latency::{BUCKET_COUNT, bucket_index};
@@ -11,7 +11,7 @@ use crate::Ns;
 pub struct DiskLatency {
     /// The drive or array.
     pub disk: String,
-    /// The operation. Every simulated write is waited for, unless a cache accepted it before.
+    /// The operation. Simulated writes count as synchronous, because programs wait for all that reach a disk.
     pub operation: LatencyOperation,
     /// Steps with requests, and their counts.
     pub steps: Vec<(usize, u64)>,

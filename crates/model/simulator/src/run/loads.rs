@@ -54,7 +54,7 @@ pub(super) struct Loads {
     loads: Vec<LoadRun>,
     /// Requests with the loads that made them.
     pending: Slots<(u16, LoadRequest)>,
-    /// Buffer that a load pushes its requests into.
+    /// Buffer into which a load pushes its requests.
     buffer: Vec<LoadRequest>,
     all_finished: bool,
 }

@@ -1,9 +1,9 @@
 //! The event loop: a system ([`crate::system`]) in virtual time. One loop, one event type, integer nanoseconds, one
 //! seed; memory grows only with the largest number of requests in flight.
 //!
-//! A request is a [`job::Job`] that walks a path of steps (`path.rs`); caches and arrays create further jobs, which
-//! their parents wait for. Each kind of component owns its state, in its own file. Its methods change that state,
-//! schedule events, and return which jobs go on: only `dispatch.rs` moves jobs from one component to the next.
+//! A request is a [`job::Job`] that takes the steps of a path (`path.rs`); caches and arrays create further jobs, for
+//! which the parent jobs wait. Each kind of component owns its state, in its own file. Its methods change that state,
+//! schedule events, and return which jobs continue. Only `dispatch.rs` moves jobs from one component to the next.
 
 mod array_orders;
 mod array_repair;
@@ -128,7 +128,7 @@ impl Simulation {
         self.run_until_end(Some(&mut sample))
     }
 
-    /// Runs without samples, which cost time where little happens in an interval.
+    /// Runs without samples, which cost time if little happens in an interval.
     pub fn run_without_samples(&mut self) -> SimulationReport {
         self.run_until_end(None)
     }
@@ -147,7 +147,7 @@ impl Simulation {
         let mut before = from.clone();
         loop {
             let until = (self.now() + self.watch.interval.max(1)).min(end);
-            let more = self.run_until(until);
+            let has_events = self.run_until(until);
             self.loads.add_interval(&mut batches);
             if let Some(sample) = &mut sample {
                 let after = self.take_snapshot();
@@ -158,7 +158,7 @@ impl Simulation {
                 batches.restart_interval();
                 before = after;
             }
-            if !more || self.now() >= end {
+            if !has_events || self.now() >= end {
                 break;
             }
         }
@@ -189,7 +189,7 @@ impl Simulation {
         false
     }
 
-    /// Starts all users of the loads and all background work, and schedules the planned changes, unless that was done.
+    /// Starts all users of the loads and all background work, and schedules the changes, unless that was done already.
     fn ensure_started(&mut self) {
         if std::mem::replace(&mut self.is_started, true) {
             return;
@@ -198,15 +198,15 @@ impl Simulation {
             self.advance_load_user(0, load, user, Cause::Start);
         }
         (0..self.arrays.len() as u16).for_each(|array| self.begin_background_steps(0, array));
-        for (number, planned) in (0..).zip(&self.changes.changes) {
-            self.flow.events.schedule(planned.time_ns, Event::ApplyChange { number });
+        for (number, scheduled) in (0..).zip(&self.changes.changes) {
+            self.flow.events.schedule(scheduled.time_ns, Event::ApplyChange { number });
         }
     }
 
     /// Dispatches an event.
     #[inline]
     fn handle_event(&mut self, now: Ns, event: Event) {
-        debug_assert_eq!(self.now(), now, "an event happens at its moment");
+        debug_assert_eq!(self.now(), now, "an event is handled at its time");
         match event {
             Event::DriveComplete { drive, job } => self.complete_drive_request(now, drive, job),
             Event::VisitComplete { station, job } => self.complete_visit(now, station, job),
@@ -256,7 +256,7 @@ impl Simulation {
     }
 
     /// Submits a request of any purpose. A flush ignores `request.io`, a trim uses its range. Writing zeroes is a write
-    /// of as many blocks, or a trim where the client allows it.
+    /// of as many blocks, or a trim if the client allows it.
     pub fn submit_with_purpose(&mut self, time: Ns, purpose: JobPurpose, request: ExternalRequest) {
         self.external.submit(time, purpose, request, &mut self.flow);
     }
@@ -267,7 +267,7 @@ impl Simulation {
         self.flow.events.next_time()
     }
 
-    /// Advances virtual time to `until`, whether or not events occur.
+    /// Advances virtual time to `until`, even if no event occurs.
     pub fn advance_until(&mut self, until: Ns) {
         self.ensure_started();
         while self.flow.events.next_time().is_some_and(|time| time <= until) {

@@ -19,14 +19,14 @@ pub(super) enum ParallelDevice {
 /// The use of a device's resources since the beginning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CapacityUse {
-    /// By resource: what it delivered.
+    /// By resource: work delivered.
     delivered: [f64; 5],
     /// By resource: its capacity per second of the device's own time.
     rates_per_s: [f64; 5],
 }
 
 impl CapacityUse {
-    /// Used share of the scarcest resource, 0 to 1, since an earlier time `elapsed_ns` ago.
+    /// Used share of the scarcest resource, 0 to 1, since `before`, `elapsed_ns` of the device's own time ago.
     pub fn scarcest_share(&self, before: &CapacityUse, elapsed_ns: Ns) -> f64 {
         let parts = self.delivered.iter().zip(&before.delivered).zip(&self.rates_per_s);
         let shares = parts.map(|((after, before), rate)| (after - before) / (rate * elapsed_ns as f64 * 1e-9));
@@ -45,7 +45,7 @@ impl ParallelDevice {
         }
     }
 
-    /// Requests that it accepts at a time.
+    /// Number of requests that the device accepts at a time.
     pub fn slot_count(&self) -> u32 {
         match self {
             ParallelDevice::Flash(flash) => flash.queue_slots(),
@@ -62,7 +62,7 @@ impl ParallelDevice {
             }
             ParallelDevice::Volume(volume) => {
                 let (totals, [operations, bytes, writes, written]) = (volume.totals(), volume.allowed_rates());
-                // writes with their own limits draw nothing from the others
+                // writes with their own limits draw nothing from the limits of reads
                 let (by_writes, drawn_by_writes) = match volume.spec().writes {
                     Some(_) => (totals.written_thousandths, totals.written_drawn_bytes),
                     None => (0, 0),

@@ -11,11 +11,11 @@ pub(super) struct VisitCost {
     pub fixed_ns: Ns,
     /// Per byte, ps.
     pub byte_ps: u64,
-    /// Transfer rate, bytes/s; 0: transfers take no time.
+    /// Transfer rate, bytes/s; 0 means that transfers take no time.
     pub rate_bytes_per_s: u64,
     /// Per chunk, ns.
     pub chunk_ns: Ns,
-    /// Blocks per chunk; 0: the whole request is one chunk.
+    /// Blocks per chunk; 0 means that the whole request is one chunk.
     pub chunk_blocks: u32,
 }
 
@@ -65,33 +65,22 @@ impl StepCondition {
 /// One step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathStep {
-    /// The program's own processor time before the request; its response time starts after it.
+    /// The program's own processor time before the request; the response time starts after it.
     Compute,
     /// A visit to a station.
-    Visit {
-        station: u16,
-        when: StepCondition,
-        cost: VisitCost,
-    },
+    Visit { station: u16, when: StepCondition, cost: VisitCost },
     /// Interrupts, on the processors.
-    Interrupt {
-        cost: VisitCost,
-    },
-    /// At most a fixed number of requests are between this and the gate's `Leave`.
+    Interrupt { cost: VisitCost },
+    /// Enters a gate: at most a fixed number of requests are between this step and the gate's `Leave`.
     Enter(u16),
+    /// Leaves a gate.
     Leave(u16),
     /// Requests of more blocks are split into several.
     Split(u32),
     /// A cache, in whose address space the volume begins at `base`.
-    Cache {
-        cache: u16,
-        base: u64,
-    },
+    Cache { cache: u16, base: u64 },
     /// A channel, for devices that do not use it during a request.
-    Channel {
-        channel: u16,
-        when: StepCondition,
-    },
+    Channel { channel: u16, when: StepCondition },
     /// An array.
     Array(u16),
     /// A drive.
@@ -122,11 +111,11 @@ impl Paths {
     /// Adds a path; visits without cost are left out.
     pub fn add_path(&mut self, steps: &[PathStep]) -> PathStart {
         let index = self.steps.len() as PathStart;
-        let needed = |step: &&PathStep| match step {
+        let has_cost = |step: &&PathStep| match step {
             PathStep::Visit { cost, .. } => !cost.is_zero(),
             _ => true,
         };
-        self.steps.extend(steps.iter().filter(needed));
+        self.steps.extend(steps.iter().filter(has_cost));
         self.steps.push(PathStep::End);
         index
     }

@@ -32,7 +32,7 @@ pub enum ComponentKind {
 }
 
 impl ComponentKind {
-    /// `processor`, `bus`, `controller`, `port`, `parity`, `channel` or `drive`.
+    /// Returns `processor`, `bus`, `controller`, `port`, `parity`, `channel` or `drive`.
     pub fn name(self) -> &'static str {
         match self {
             ComponentKind::Processor => "processor",
@@ -61,17 +61,18 @@ pub struct Component {
     pub totals: StationTotals,
     /// Its counters: complete for drives; other components count only `bytes_read`, which then includes all bytes.
     pub counts: IoCounts,
-    /// Of an SSD or a volume: used share of its scarcest resource, 0 to 1 (of an SSD the processor, the link, the dies
-    /// or the channels; of a volume operations or bytes, relative to the limits at the end of the period).
+    /// For an SSD or a volume: used share of its scarcest resource, 0 to 1. The resources of an SSD are the processor,
+    /// the link, the dies and the channels; those of a volume operations and bytes, relative to the limits at the end
+    /// of the period.
     pub scarcest_share: Option<f64>,
     /// Totals of an SSD's flash since the beginning of the simulation.
     pub flash: Option<FlashTotals>,
 }
 
 impl Component {
-    /// Used share of its capacity, 0 to 1; NaN if no time passed. For SSDs and volumes it is that of their scarcest
-    /// resource. A mechanical drive is busy from the start of a request to its completion, also while it waits for a
-    /// shared channel.
+    /// Used share of its capacity, 0 to 1; NaN if no time passed. For SSDs and volumes it is the used share of their
+    /// scarcest resource. A mechanical drive is busy from the start of a request to its completion, also while it waits
+    /// for a shared channel.
     pub fn utilisation(&self) -> f64 {
         self.scarcest_share.unwrap_or(self.totals.utilisation() / f64::from(self.servers))
     }
@@ -96,7 +97,7 @@ pub struct ArrayReport {
     pub failed: u32,
     /// The rebuild or scrub, at the end of the period.
     pub background: Option<BackgroundReport>,
-    /// Bytes of each member that it processed in the period; 0 if it restarted.
+    /// Bytes of each member that the rebuild or scrub processed in the period; 0 if it restarted.
     pub background_bytes: u64,
 }
 
@@ -109,7 +110,7 @@ pub struct BackgroundReport {
     pub done_bytes: u64,
     /// Bytes of each member in total.
     pub all_bytes: u64,
-    /// When it ended, ns of virtual time.
+    /// Time at which it ended, ns of virtual time; `None` while it runs.
     pub ended_ns: Option<Ns>,
 }
 

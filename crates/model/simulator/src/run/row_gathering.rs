@@ -1,6 +1,6 @@
-//! Writes that complete a row, as Linux's md finds them: its stripe cache holds a write of part of a row until
-//! everything that comes with it has been accepted, so that a stream of small writes becomes writes of full rows
-//! (drivers/md/raid5.c: plugging, and STRIPE_DELAYED).
+//! Gathers small writes into writes of full rows, as Linux's md does: its stripe cache holds a write of a part of a row
+//! until all requests that arrive with it have been accepted, so that a stream of small writes becomes writes of full
+//! rows (drivers/md/raid5.c: plugging, and STRIPE_DELAYED).
 //!
 //! Writes that arrive at the same time are gathered. Those that do not fill their row wait further while the array
 //! reads for other such writes, as in md (IO_THRESHOLD is 1).
@@ -35,12 +35,13 @@ pub(super) struct RowGathering {
 
 /// Writes that have waited, while they are combined and begin one group after the other.
 pub(super) struct GatheredWrites {
-    /// In the order of their places; those before `next` have begun or wait on.
+    /// The writes, in the order of their positions.
     jobs: Vec<u32>,
+    /// Index of the next write; those before it have begun or are in `kept`.
     next: usize,
-    /// Those that wait on.
+    /// Writes that must keep waiting.
     kept: Vec<u32>,
-    /// True if no write of part of a row was reading, so that these may.
+    /// True if no write of a part of a row was reading, so that these writes may read.
     may_read: bool,
 }
 
@@ -67,8 +68,8 @@ impl RowGathering {
             self.last_replaced
         });
         self.stream_ends[index] = io.end();
-        let one_row = io.first / self.row_blocks == (io.end() - 1) / self.row_blocks;
-        stream.is_some() && one_row && u64::from(io.blocks) < self.row_blocks
+        let is_one_row = io.first / self.row_blocks == (io.end() - 1) / self.row_blocks;
+        stream.is_some() && is_one_row && u64::from(io.blocks) < self.row_blocks
     }
 
     /// Takes the writes of a group that is complete.
@@ -79,7 +80,7 @@ impl RowGathering {
     }
 }
 
-/// Combines the first of some writes, in the order of their places, with those that continue it within its row.
+/// Combines the first of some writes, in the order of their positions, with those that continue it within its row.
 /// Returns the combined write and the number of its parts.
 fn combine_first(jobs: &[u32], row_blocks: u64, flow: &JobFlow) -> Option<(Io, usize)> {
     let mut combined = flow.jobs[*jobs.first()?].io;
@@ -110,7 +111,7 @@ impl ArrayRun {
         true
     }
 
-    /// Takes the writes that wait, so that they begin ([`ArrayRun::begin_gathered_write`]) or wait on
+    /// Takes the writes that wait, so that they begin ([`ArrayRun::begin_gathered_write`]) or keep waiting
     /// ([`ArrayRun::keep_gathered`]).
     pub fn take_gathered(&mut self, flow: &JobFlow) -> Option<GatheredWrites> {
         let gathering = self.gathering.as_mut()?;
@@ -119,14 +120,14 @@ impl ArrayRun {
         Some(GatheredWrites { jobs, next: 0, kept: Vec::new(), may_read: gathering.reading.is_empty() })
     }
 
-    /// Combines the next writes that are contiguous within a row into a single write, and returns its job, which is to
-    /// be planned. `None` if no other may begin.
+    /// Combines the next writes that are contiguous within a row into a single write, and returns its job, which must
+    /// be planned. `None` if no further write may begin.
     pub fn begin_gathered_write(&mut self, writes: &mut GatheredWrites, flow: &mut JobFlow) -> Option<u32> {
         let gathering = self.gathering.as_mut()?;
         loop {
-            let rest = &writes.jobs[writes.next..];
-            let (combined, count) = combine_first(rest, gathering.row_blocks, flow)?;
-            let group = &rest[..count];
+            let remaining = &writes.jobs[writes.next..];
+            let (combined, count) = combine_first(remaining, gathering.row_blocks, flow)?;
+            let group = &remaining[..count];
             writes.next += count;
             let fills_row = u64::from(combined.blocks) == gathering.row_blocks;
             if !fills_row && !writes.may_read {
@@ -148,7 +149,7 @@ impl ArrayRun {
         }
     }
 
-    /// Lets the writes that could not begin wait on. Writes that arrived meanwhile have scheduled their own event.
+    /// Puts back the writes that could not begin. Writes that arrived meanwhile have scheduled their own event.
     pub fn keep_gathered(&mut self, writes: GatheredWrites) {
         if let Some(gathering) = &mut self.gathering {
             gathering.waiting.extend(writes.kept);

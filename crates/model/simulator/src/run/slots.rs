@@ -1,7 +1,7 @@
 //! Entries by number.
 
-/// Entries by number. Numbers are reused, the latest freed first; nothing is allocated beyond the largest number of
-/// entries held at once.
+/// Entries by number. Numbers are reused, the latest freed first, so memory grows only to the largest number of entries
+/// at once.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     entries: Vec<Option<T>>,
@@ -33,7 +33,7 @@ impl<T> Slots<T> {
     /// Takes an entry.
     ///
     /// # Panics
-    /// If there is none with this number.
+    /// If there is no entry with this number.
     pub fn take(&mut self, number: u32) -> T {
         let entry = self.entries[number as usize].take();
         self.free.push(number);

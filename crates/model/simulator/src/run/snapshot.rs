@@ -1,4 +1,4 @@
-//! Snapshots of all counters, and the reports that two of them make.
+//! Snapshots of all counters, and the reports computed from two of them.
 
 use super::arrays::ArraySnapshot;
 use super::batches::Batches;
@@ -72,7 +72,7 @@ impl Simulation {
     /// Reports the time between two snapshots; of the whole run if `batches` are given.
     pub(super) fn build_report(&self, from: &Snapshot, to: &Snapshot, batches: Option<&Batches>) -> SimulationReport {
         let elapsed_s = (to.time_ns - from.time_ns) as f64 * 1e-9;
-        let others = self.other_interrupts.rate_per_s * elapsed_s;
+        let other_interrupts = self.other_interrupts.rate_per_s * elapsed_s;
         let (before, after) = (from.stations.processor_use, to.stations.processor_use);
         let arrays = self.arrays.iter().zip(from.arrays.iter().zip(&to.arrays));
         let caches = self.caches.iter().zip(from.caches.iter().zip(&to.caches));
@@ -83,9 +83,9 @@ impl Simulation {
             components: self.build_components(from, to),
             arrays: arrays.map(|(run, (from, to))| run.report(from, to)).collect(),
             caches: caches.map(|(run, (from, to))| run.report(from, to)).collect(),
-            interrupts: (after.interrupts - before.interrupts) as f64 + others,
+            interrupts: (after.interrupts - before.interrupts) as f64 + other_interrupts,
             interrupt_ns: (after.interrupt_ns - before.interrupt_ns) as f64
-                + others * self.other_interrupts.time_ns as f64,
+                + other_interrupts * self.other_interrupts.time_ns as f64,
             compute_ns: (after.compute_ns - before.compute_ns) as f64,
             latency: if batches.is_some() { Vec::new() } else { self.disk_latencies() },
         }

@@ -18,7 +18,7 @@ struct StationRun {
     /// Position of the controller that it is a part of.
     controller: Option<usize>,
     station: Station,
-    /// Bytes that passed it.
+    /// Bytes transferred through it.
     bytes: u64,
 }
 
@@ -104,7 +104,7 @@ impl Stations {
         time > 0
     }
 
-    /// Runs the next time slice of a job's program on a processor. False if it needs no more.
+    /// Runs the next time slice of a job's program on a processor. False if the program needs no more time.
     #[inline]
     pub fn run_time_slice(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> bool {
         let left = flow.jobs[job].compute_ns;

@@ -11,7 +11,7 @@ pub enum MvaCenter {
     /// As many servers as users: a pure delay per round, s.
     Delay(f64),
     /// Several servers with one queue; the demand is that of a round. Solved by the method of Seidmann, Schweitzer and
-    /// Shalev-Oren (1987): a queue with the demand divided by the servers, and a delay for the rest.
+    /// Shalev-Oren (1987): a queue with the demand divided by the servers, and a delay for the remaining demand.
     Many {
         /// Service time per round, s.
         demand_s: f64,
@@ -30,7 +30,7 @@ pub enum MvaCenter {
     },
 }
 
-/// A center in the recurrence: R = demand (own + Q) + delay.
+/// A center in the recurrence: R = demand (idle factor + Q) + delay.
 struct MvaStation {
     /// Demand on a queue, s.
     demand_s: f64,
@@ -121,20 +121,21 @@ pub fn solve_schweitzer(network: &ClosedNetwork) -> NetworkSolution {
     if network.users == 0 {
         return solve_exact(network);
     }
-    let seen = (users - 1.0) / users;
+    let seen_share = (users - 1.0) / users;
     let mut queues = vec![users / parts.len().max(1) as f64; parts.len()];
     let delays: f64 = parts.iter().map(|p| p.delay_s).sum();
     let mut throughput = 0.0;
     for _ in 0..MAX_ROUNDS {
-        let waits: f64 = parts.iter().zip(&queues).map(|(p, queue)| p.demand_s * (p.idle_factor + seen * queue)).sum();
+        let waits: f64 =
+            parts.iter().zip(&queues).map(|(p, queue)| p.demand_s * (p.idle_factor + seen_share * queue)).sum();
         throughput = users / (network.think_s + delays + waits);
-        let mut moved: f64 = 0.0;
+        let mut change: f64 = 0.0;
         for (part, queue) in parts.iter().zip(&mut queues) {
-            let new = throughput * part.demand_s * (part.idle_factor + seen * *queue);
-            moved = moved.max((new - *queue).abs());
+            let new = throughput * part.demand_s * (part.idle_factor + seen_share * *queue);
+            change = change.max((new - *queue).abs());
             *queue = new;
         }
-        if moved <= 1e-10 * users {
+        if change <= 1e-10 * users {
             break;
         }
     }
@@ -181,18 +182,19 @@ pub fn throughput_bounds(network: &ClosedNetwork) -> (f64, f64) {
 pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u32) -> NetworkSolution {
     let servers = servers.max(1);
     // weight of the state with n broken machines, each from the previous one; scaled to stay finite
-    let (mut weight, mut all, mut broken, mut working) = (1.0f64, 1.0f64, 0.0f64, 0.0f64);
+    let (mut weight, mut weight_sum, mut broken, mut working) = (1.0f64, 1.0f64, 0.0f64, 0.0f64);
     for n in 1..=machines {
         let repaired_by = f64::from(n.min(servers));
         weight *= f64::from(machines - n + 1) * service_s / (think_s * repaired_by);
-        all += weight;
+        weight_sum += weight;
         broken += weight * f64::from(n);
         working += weight * repaired_by;
-        if all > 1e200 {
-            (weight, all, broken, working) = (weight * 1e-200, all * 1e-200, broken * 1e-200, working * 1e-200);
+        if weight_sum > 1e200 {
+            (weight, weight_sum, broken, working) =
+                (weight * 1e-200, weight_sum * 1e-200, broken * 1e-200, working * 1e-200);
         }
     }
-    if !(all.is_finite() && service_s > 0.0) {
+    if !(weight_sum.is_finite() && service_s > 0.0) {
         // no think time: all users are always at the servers
         let busy = f64::from(machines.min(servers));
         let throughput = busy / service_s;
@@ -200,7 +202,7 @@ pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u
         let (queues, utilisations) = (vec![f64::from(machines)], vec![busy]);
         return NetworkSolution { throughput_per_s: throughput, response_s, queues, utilisations };
     }
-    let (queue, utilisation) = (broken / all, working / all);
+    let (queue, utilisation) = (broken / weight_sum, working / weight_sum);
     let throughput_per_s = utilisation / service_s;
     let response_s = if machines == 0 { 0.0 } else { queue / throughput_per_s };
     NetworkSolution { throughput_per_s, response_s, queues: vec![queue], utilisations: vec![utilisation] }

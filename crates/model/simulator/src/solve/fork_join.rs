@@ -16,8 +16,8 @@ pub fn harmonic_number(k: u32) -> f64 {
 /// ```
 pub fn fork_join_two(arrivals_per_s: f64, service_s: f64) -> Option<f64> {
     let rho = arrivals_per_s * service_s;
-    let valid = arrivals_per_s >= 0.0 && service_s > 0.0 && rho < 1.0;
-    valid.then(|| (12.0 - rho) / 8.0 * service_s / (1.0 - rho))
+    let is_valid = arrivals_per_s >= 0.0 && service_s > 0.0 && rho < 1.0;
+    is_valid.then(|| (12.0 - rho) / 8.0 * service_s / (1.0 - rho))
 }
 
 /// Approximate mean response time of K queues (Nelson and Tantawi, "Approximate analysis of fork/join synchronization

@@ -13,11 +13,11 @@ pub struct QueueSolution {
     pub jobs: f64,
 }
 
-/// Builds the solution from the mean wait; Little's law gives the rest.
+/// Builds the solution from the mean wait; Little's law gives the other values.
 fn queue_solution(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Option<QueueSolution> {
     let (utilisation, response_s) = (arrivals_per_s * service_s / servers, wait_s + service_s);
-    let valid = arrivals_per_s >= 0.0 && service_s >= 0.0 && utilisation < 1.0 && wait_s >= 0.0;
-    valid.then_some(QueueSolution { utilisation, response_s, wait_s, jobs: arrivals_per_s * response_s })
+    let is_valid = arrivals_per_s >= 0.0 && service_s >= 0.0 && utilisation < 1.0 && wait_s >= 0.0;
+    is_valid.then_some(QueueSolution { utilisation, response_s, wait_s, jobs: arrivals_per_s * response_s })
 }
 
 /// M/M/1: random arrivals, exponential service, one server. R = S / (1 - rho) (Kleinrock, Queueing Systems 1, 1975,
@@ -34,13 +34,12 @@ pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
     mg1(arrivals_per_s, service_s, 1.0)
 }
 
-/// M/G/1: random arrivals, any service of this mean and squared coefficient of
-/// variation, one server (Pollaczek 1930, Khinchin 1932):
-/// R = S + lambda E[S²] / (2 (1 - rho)), with E[S²] = S² (1 + cv²).
+/// M/G/1: random arrivals, any service of this mean and squared coefficient of variation, one server (Pollaczek 1930,
+/// Khinchin 1932): R = S + lambda E[S²] / (2 (1 - rho)), with E[S²] = S² (1 + cv²).
 ///
 /// ```
 /// use diskwright_simulator::solve::mg1;
-/// // half of M/M/1's wait where service is always the same: 10 + 40/2 ms
+/// // half of M/M/1's wait if service is always the same: 10 + 40/2 ms
 /// assert!((mg1(80.0, 0.010, 0.0).unwrap().response_s - 0.030).abs() < 1e-12);
 /// ```
 pub fn mg1(arrivals_per_s: f64, service_s: f64, service_cv2: f64) -> Option<QueueSolution> {
@@ -64,8 +63,8 @@ pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
 pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<QueueSolution> {
     let servers = servers.max(1);
     let load = arrivals_per_s * service_s;
-    let waits = erlang_c(load, servers)?;
-    let wait_s = waits * service_s / (f64::from(servers) - load);
+    let waiting_share = erlang_c(load, servers)?;
+    let wait_s = waiting_share * service_s / (f64::from(servers) - load);
     queue_solution(arrivals_per_s, service_s, f64::from(servers), wait_s)
 }
 

@@ -34,12 +34,12 @@ pub enum SystemChange {
     Hang {
         /// The drive, by number over all groups.
         drive: u32,
-        /// True to hang it, false to release it.
+        /// True to hang it, false to resume it.
         on: bool,
     },
 }
 
-/// Smallest and largest factor of [`SystemChange::SlowThirdOperation`].
+/// Smallest and largest factor of [`SystemChange::Slow`].
 pub const SLOWDOWN_FACTOR_RANGE: (f64, f64) = (0.001, 1e6);
 
 /// A change with its time.

@@ -34,9 +34,9 @@ pub struct System {
     pub controllers: Vec<Controller>,
     /// Channels between controllers and drives.
     pub channels: Vec<Channel>,
-    /// Drives in groups of equal ones.
+    /// Groups of equal drives.
     pub drives: Vec<DriveGroupSpec>,
-    /// Sets made of drives.
+    /// Arrays of drives.
     pub arrays: Vec<ArraySpec>,
     /// The workloads.
     pub workloads: Vec<Workload>,
@@ -123,7 +123,7 @@ pub struct Bus {
 pub enum TransferMode {
     /// By the controller: one interrupt per `interrupt_blocks`, or per request.
     Dma {
-        /// Blocks per interrupt; `None`: one interrupt per request.
+        /// Blocks per interrupt; `None` means one interrupt per request.
         interrupt_blocks: Option<u32>,
     },
     /// By a processor, byte by byte.
@@ -169,7 +169,7 @@ pub struct Channel {
     pub name: String,
     /// Its controller, by position.
     pub controller: Option<usize>,
-    /// Bytes per second; `None`: as fast as each drive's own interface.
+    /// Bytes per second; `None` means as fast as each drive's own interface.
     pub rate: Option<u64>,
     /// Arbitration, selection, command and status of a request, ns.
     pub overhead_ns: Ns,
@@ -314,7 +314,7 @@ impl ArraySpec {
 }
 
 impl System {
-    /// A system with nothing but a host that takes no time.
+    /// Creates a system with only a host, which takes no time.
     pub fn new(name: &str) -> System {
         System {
             name: name.to_owned(),
@@ -352,18 +352,18 @@ impl System {
         self.find_drive_group(drive).map(|(group, _)| self.drives[group].device.block_count())
     }
 
-    /// Returns the geometry of a set of this system's drives; drives that do not exist count as empty, which makes an
-    /// array impossible.
-    pub fn array_geometry(&self, set: &ArraySpec) -> Result<ArrayGeometry, ArrayError> {
-        let members = set.members.iter().map(|drive| self.member_blocks(set, *drive).unwrap_or(0)).collect();
-        let ArraySpec { level, unit_blocks, layout, copies, .. } = *set;
+    /// Returns the geometry of an array of this system's drives. Drives that do not exist count as empty, which is an
+    /// error.
+    pub fn array_geometry(&self, array: &ArraySpec) -> Result<ArrayGeometry, ArrayError> {
+        let members = array.members.iter().map(|drive| self.member_blocks(array, *drive).unwrap_or(0)).collect();
+        let ArraySpec { level, unit_blocks, layout, copies, .. } = *array;
         ArrayGeometry::new(&ArrayDescription { level, members, unit_blocks, layout, copies })
     }
 
-    /// Returns the blocks of a drive that a set uses, as a member or a spare; `None` if there is no such drive.
-    pub fn member_blocks(&self, set: &ArraySpec, drive: u32) -> Option<u64> {
+    /// Returns the blocks of a drive that an array uses, as a member or a spare; `None` if there is no such drive.
+    pub fn member_blocks(&self, array: &ArraySpec, drive: u32) -> Option<u64> {
         let blocks = self.drive_blocks(drive)?;
-        Some(set.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks)))
+        Some(array.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks)))
     }
 
     /// Returns a drive's name: that of its group, followed by its position if the group has several.

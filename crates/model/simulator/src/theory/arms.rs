@@ -1,4 +1,4 @@
-//! Seek distances and rotation times, as shares of the stroke and of a turn.
+//! Seek distances as shares of the stroke, and rotational latencies as shares of a revolution or in seconds.
 
 /// Mean distance of the nearest of `arms` arms to a random position, as a share of the stroke, with independent,
 /// uniformly distributed arms: (n + 3) / (2 (n + 1) (n + 2)). 1/3 for one arm, 5/24 for two (Bitton and Gray, "Disk
@@ -19,8 +19,8 @@ pub fn nearest_arm(arms: u32) -> f64 {
     (n + 3.0) / (2.0 * (n + 1.0) * (n + 2.0))
 }
 
-/// Mean distance of the farthest of them, which a write to all copies waits for. 3/4 - 1 / (n + 1) + 1 / (2 (n + 1) (n
-/// + 2)); 1/3 for one arm, 11/24 for two.
+/// Mean distance of the farthest of `arms` arms to a random position, as a share of the stroke; a write to all copies
+/// waits for it. 3/4 - 1 / (n + 1) + 1 / (2 (n + 1) (n + 2)); 1/3 for one arm, 11/24 for two.
 ///
 /// ```
 /// use diskwright_simulator::theory::farthest_arm;
@@ -31,22 +31,22 @@ pub fn farthest_arm(arms: u32) -> f64 {
     0.75 - 1.0 / (n + 1.0) + 1.0 / (2.0 * (n + 1.0) * (n + 2.0))
 }
 
-/// Mean rotational latency, as a share of a turn, of the slowest of `drives` drives with unsynchronized spindles:
+/// Mean rotational latency, as a share of a revolution, of the slowest of `drives` drives with unsynchronized spindles:
 /// n / (n + 1); 1/2 for one, as for synchronized ones.
 pub fn slowest_rotation(drives: u32) -> f64 {
     let n = f64::from(drives.max(1));
     n / (n + 1.0)
 }
 
-/// Mean rotational latency at a spindle speed, s: half a turn (SAS 1998).
+/// Mean rotational latency at a spindle speed, s: half a revolution (SAS 1998, see `docs/documents.md`).
 ///
 /// ```
 /// use diskwright_simulator::theory::rotational_latency_s;
-/// // W3: 4.17 ms at 7200
+/// // 4.17 ms at 7200 rev/min
 /// assert!((rotational_latency_s(7200.0) * 1e3 - 4.17).abs() < 0.005);
 /// ```
-pub fn rotational_latency_s(turns_per_minute: f64) -> f64 {
-    30.0 / turns_per_minute
+pub fn rotational_latency_s(rpm: f64) -> f64 {
+    30.0 / rpm
 }
 
 #[cfg(test)]

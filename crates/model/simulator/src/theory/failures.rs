@@ -33,7 +33,7 @@ pub fn unreadable_probability(bytes: f64, errors_per_bit: f64) -> f64 {
 }
 
 /// Mean time to data loss of an array, in the unit of `failures`. `copies` applies to levels with copies, which are
-/// modelled as sets of that many members. `None` for fewer members than the level needs.
+/// modeled as groups of that many members. `None` for fewer members than the level needs.
 ///
 /// ```
 /// use diskwright_simulator::array::ArrayLevel;
@@ -43,7 +43,7 @@ pub fn unreadable_probability(bytes: f64, errors_per_bit: f64) -> f64 {
 /// let mean_time = |level, members| mttdl(level, members, 2, &hours).unwrap();
 /// // MTTF² / (2 R)
 /// assert!((mean_time(ArrayLevel::Raid1, 2) / (1e12 / 48.0) - 1.0).abs() < 1e-9);
-/// // over the pairs
+/// // divided by the number of pairs
 /// assert!((mean_time(ArrayLevel::Raid10, 8) / (1e12 / 48.0 / 4.0) - 1.0).abs() < 1e-9);
 /// // MTTF² / (N (N-1) R)
 /// assert!((mean_time(ArrayLevel::Raid5, 8) / (1e12 / (56.0 * 24.0)) - 1.0).abs() < 1e-9);
@@ -73,7 +73,7 @@ pub fn mttdl(level: ArrayLevel, members: u16, copies: u16, failures: &FailureRat
     Some(1.0 / loss)
 }
 
-/// Losses per unit of time of one set of `n` members that survives `tolerated` failures and then reads `read` members
+/// Losses per unit of time of one group of `n` members that survives `tolerated` failures and then reads `read` members
 /// to rebuild: N/M * prod((N-i) R/M) * ((N-p) R/M + u), i from 1 to p - 1.
 fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &FailureRates) -> f64 {
     let FailureRates { mttf, mttr: repair, member_bytes, errors_per_bit } = *failures;
@@ -85,11 +85,11 @@ fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &FailureRates) -> f64 
     n / mttf * between * last
 }
 
-/// Losses of a mirror of `c` stripe sets of `n / c` members: a failed member takes its set out of service, and then any
-/// failure in the other sets counts.
+/// Losses per unit of time of a mirror of `c` stripe sets of `n / c` members: a failed member takes its stripe set out
+/// of service, and then any failure in the other stripe sets counts.
 fn split_loss(n: f64, c: f64, failures: &FailureRates) -> f64 {
-    let set = FailureRates { mttf: failures.mttf * c / n, ..*failures };
-    loss_rate(c, c - 1.0, n / c, &set)
+    let stripe_set = FailureRates { mttf: failures.mttf * c / n, ..*failures };
+    loss_rate(c, c - 1.0, n / c, &stripe_set)
 }
 
 #[cfg(test)]

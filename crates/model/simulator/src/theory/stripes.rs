@@ -3,9 +3,9 @@
 //! the number of concurrent requests and on how much a drive could transfer during a positioning.
 //!
 //! `tests/striping.rs` compares the rules with a simulation of 16 drives under requests of 4 KB to 1 MB: with 4 to 16
-//! concurrent requests the first reaches at least 94 % of the best unit's throughput for all sizes, the second 74 %.
-//! With one concurrent request the first gives a single sector, which suits synchronized spindles; with others it costs
-//! small requests a third.
+//! concurrent requests the first rule reaches at least 94 % of the best unit's throughput for all sizes, the second
+//! rule 74 %. With one concurrent request the first rule gives a single sector, which suits synchronized spindles; with
+//! others it costs small requests a third.
 
 /// Stripe unit, bytes, for a known number of concurrent requests: a quarter of the positioning time times the rate
 /// times (concurrency - 1), plus a sector.

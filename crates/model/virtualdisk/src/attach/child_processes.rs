@@ -1,5 +1,4 @@
-//! Programs of the system: finds them, runs them with a time limit, and finds their processes by an
-//! argument.
+//! Finds programs of the system, runs them with a time limit, and finds their processes by an argument.
 
 use std::fs;
 use std::io::Read;
@@ -19,12 +18,12 @@ pub fn find_program(program: &'static str, package: &'static str) -> Result<Path
     programs::find_program(program).ok_or(AttachError::Missing { program, package })
 }
 
-/// Runs a program with little output, and returns what it printed.
+/// Runs a program, and returns its output, which must fit into the buffer of a pipe: it is read only
+/// after the program has ended.
 pub fn run_with_limit(command: &mut Command, limit: Duration) -> Result<String, AttachError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let step = || name.rsplit('/').next().unwrap_or(&name).to_owned();
-    let (input, output) = (Stdio::null(), Stdio::piped());
-    let child = command.stdin(input).stdout(output).stderr(Stdio::piped()).spawn();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|e| AttachError::step_error(step(), e))?;
     if !ends_within(&mut child, limit) {
         // a process that waits for a dead disk cannot be reaped; it ends when the disk responds or
@@ -33,11 +32,11 @@ pub fn run_with_limit(command: &mut Command, limit: Duration) -> Result<String, 
         return Err(AttachError::Slow { step: step(), seconds: limit.as_secs() });
     }
     let status = child.wait().map_err(|e| AttachError::step_error(step(), e))?;
-    let (mut printed, mut error_output) = (String::new(), String::new());
-    let _ = child.stdout.take().map(|mut out| out.read_to_string(&mut printed));
+    let (mut output, mut error_output) = (String::new(), String::new());
+    let _ = child.stdout.take().map(|mut out| out.read_to_string(&mut output));
     let _ = child.stderr.take().map(|mut out| out.read_to_string(&mut error_output));
     if status.success() {
-        Ok(printed)
+        Ok(output)
     } else {
         Err(AttachError::step_error(
             step(),
@@ -65,8 +64,8 @@ pub fn ends_within(child: &mut Child, limit: Duration) -> bool {
     }
 }
 
-/// Returns a handle by which a process can be waited for and killed, even if its number is reused
-/// later.
+/// Returns a handle on a process, to wait for it and to signal it. It stays with this process even if
+/// the process id is reused.
 pub fn open_pidfd(id: u32) -> Option<OwnedFd> {
     let id = Pid::from_raw(i32::try_from(id).ok()?)?;
     pidfd_open(id, PidfdFlags::empty()).ok()
@@ -108,7 +107,7 @@ pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool 
 
 /// Returns a handle on a process that has exactly this argument.
 pub fn open_process(id: u32, argument: &Path) -> Option<OwnedFd> {
-    // the number may have been reused before the handle was opened
+    // the argument is checked after the handle is open, because the id may have been reused before
     open_pidfd(id).filter(|_| command_line(id).iter().any(|word| word == argument.as_os_str().as_encoded_bytes()))
 }
 
@@ -119,9 +118,9 @@ fn command_line(id: u32) -> Vec<Vec<u8>> {
 
 /// Finds the processes of a program that have exactly this argument.
 pub fn find_processes(program: &str, argument: &Path) -> Vec<u32> {
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    numbers.filter(|id| is_matching_process(*id, program, argument)).collect()
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    ids.filter(|id| is_matching_process(*id, program, argument)).collect()
 }
 
 fn is_matching_process(id: u32, program: &str, argument: &Path) -> bool {

@@ -1,4 +1,4 @@
-//! `detach`: gives devices back, and undoes what killed processes left behind.
+//! Detaches devices, and removes what killed processes left behind.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -20,16 +20,17 @@ const UNDO_TIMEOUT: Duration = Duration::from_secs(30);
 /// Detaches a device, and returns its report.
 ///
 /// # Errors
-/// If it is not one of ours; if it is in use, unless `force` is set; with what could not be undone.
+/// If `disk attach` did not make the device; if it is in use, unless `force` is set; or the step that could
+/// not be undone.
 pub fn detach_device(journal: &Path, device: &Path, force: bool) -> Result<AttachReport, AttachError> {
-    let known: Vec<(JournalEntry, AttachReport)> = JournalEntry::list_entries(journal)
+    let devices: Vec<(JournalEntry, AttachReport)> = JournalEntry::list_entries(journal)
         .into_iter()
         .filter_map(|entry| entry.read_report().map(|a| (entry, a)))
         .collect();
     let path = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
-    let Some((entry, attached)) = known.iter().find(|(_, a)| Path::new(&a.device) == path) else {
-        let devices: Vec<&str> = known.iter().map(|(_, a)| a.device.as_str()).collect();
-        let made = if devices.is_empty() { String::new() } else { format!(", which made {}", devices.join(", ")) };
+    let Some((entry, attached)) = devices.iter().find(|(_, a)| Path::new(&a.device) == path) else {
+        let names: Vec<&str> = devices.iter().map(|(_, a)| a.device.as_str()).collect();
+        let made = if names.is_empty() { String::new() } else { format!(", which made {}", names.join(", ")) };
         return Err(AttachError::NotOurs { device: device.display().to_string(), made });
     };
     give_device_back(entry, attached, force)?;
@@ -39,23 +40,24 @@ pub fn detach_device(journal: &Path, device: &Path, force: bool) -> Result<Attac
 /// Detaches all devices; returns the detached ones, and the errors.
 #[must_use]
 pub fn detach_all_devices(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
-    let (mut gone, mut failed) = (Vec::new(), Vec::new());
+    let (mut detached, mut errors) = (Vec::new(), Vec::new());
     for entry in JournalEntry::list_entries(journal) {
         let attached = entry.read_report();
-        let done = match &attached {
+        let result = match &attached {
             Some(attached) => give_device_back(&entry, attached, force),
-            // an attach that is still in progress belongs to a live process
+            // the attach is in progress and belongs to a live process, or it was abandoned
             None => undo_abandoned(&entry),
         };
-        match done {
-            Ok(()) => gone.extend(attached),
-            Err(error) => failed.push(error),
+        match result {
+            Ok(()) => detached.extend(attached),
+            Err(error) => errors.push(error),
         }
     }
-    (gone, failed)
+    (detached, errors)
 }
 
-/// Undoes what killed processes left behind and no one uses; returns the findings, in sentences.
+/// Removes the devices of killed keeper processes that nothing uses. Returns a sentence for each device of
+/// a killed keeper process.
 #[must_use]
 pub fn sweep_abandoned(journal: &Path) -> Vec<String> {
     let mut notes = Vec::new();
@@ -75,10 +77,10 @@ pub fn sweep_abandoned(journal: &Path) -> Vec<String> {
     notes
 }
 
-/// Undoes what an entry's process left behind, if that process is dead.
+/// Removes everything that an entry's keeper process made, if that process is dead.
 ///
 /// # Errors
-/// With what could not be undone.
+/// The step that could not be undone.
 pub fn undo_abandoned(entry: &JournalEntry) -> Result<(), AttachError> {
     match entry.lock_if_abandoned()? {
         Some(_lock) => keeper::undo_attach(entry, true),
@@ -86,26 +88,29 @@ pub fn undo_abandoned(entry: &JournalEntry) -> Result<(), AttachError> {
     }
 }
 
+/// Releases the device of an entry, ends its keeper process, and waits until everything is undone.
 fn give_device_back(entry: &JournalEntry, attached: &AttachReport, force: bool) -> Result<(), AttachError> {
-    let ours = kernel_devices(entry).contains(&attached.device);
-    if ours && !force {
+    let has_device = kernel_devices(entry).contains(&attached.device);
+    if has_device && !force {
         release_device(entry, attached)?;
     }
-    let _ = child_processes::open_process(attached.pid, entry.folder()).map(|it| pidfd_send_signal(it, Signal::TERM));
-    let mut left = Ok(());
-    let gone = child_processes::wait_until(UNDO_TIMEOUT, || {
-        left = undo_abandoned(entry);
-        !entry.folder().exists() || left.is_err()
+    let keeper = child_processes::open_process(attached.pid, entry.folder());
+    let _ = keeper.map(|handle| pidfd_send_signal(handle, Signal::TERM));
+    let mut undone = Ok(());
+    let has_ended = child_processes::wait_until(UNDO_TIMEOUT, || {
+        undone = undo_abandoned(entry);
+        !entry.folder().exists() || undone.is_err()
     });
-    left?;
-    if gone {
+    undone?;
+    if has_ended {
         Ok(())
     } else {
         Err(AttachError::Slow { step: attached.device.clone(), seconds: UNDO_TIMEOUT.as_secs() })
     }
 }
 
-/// Releases the kernel's device if no one uses it, while no one else can begin to.
+/// Releases the kernel's device if nothing uses it. An exclusive claim keeps others from using it
+/// meanwhile.
 fn release_device(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachError> {
     let device = &attached.device;
     let in_use = |why: Vec<String>| AttachError::InUse { device: device.clone(), why: why.join(", ") };
@@ -114,7 +119,7 @@ fn release_device(entry: &JournalEntry, attached: &AttachReport) -> Result<(), A
         return Err(in_use(why));
     }
     let open = File::open(device).map(OwnedFd::from).map_err(|e| AttachError::step_error(device.clone(), e))?;
-    // no one can mount it until this is closed
+    // until this is closed, the device cannot be mounted
     let claim = guard::claim_exclusively(&open, OFlags::RDONLY).map_err(|error| match error {
         Errno::BUSY => in_use(vec!["the kernel refuses exclusive access".to_owned()]),
         error => AttachError::step_error(device.clone(), error),

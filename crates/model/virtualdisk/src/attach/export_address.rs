@@ -25,7 +25,7 @@ pub struct ExportAddress {
     pub name: String,
 }
 
-/// Reason why a text names no export.
+/// Reason why a text is not the address of an export.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not an export: {why}; expected nbd+unix:///NAME?socket=PATH or nbd://HOST:PORT/NAME")]
 pub struct UriError {
@@ -36,14 +36,14 @@ pub struct UriError {
 }
 
 impl UriError {
-    /// Makes an error about a text; a password in the text is not shown.
+    /// Creates an error about a text; a password in the text is not shown.
     fn with_hidden_password(text: &str, why: &'static str) -> UriError {
-        let begin = text.find("://").map_or(0, |index| index + 3);
-        let rest = &text[begin..];
-        let end = rest.find('?').unwrap_or(rest.len());
-        match rest[..end].rfind('@').or_else(|| rest[..end].rfind("%40")) {
+        let authority_start = text.find("://").map_or(0, |index| index + 3);
+        let rest = &text[authority_start..];
+        let query_start = rest.find('?').unwrap_or(rest.len());
+        match rest[..query_start].rfind('@').or_else(|| rest[..query_start].rfind("%40")) {
             None => UriError { text: text.to_owned(), why },
-            Some(position) => UriError { text: format!("{}***{}", &text[..begin], &rest[position..]), why },
+            Some(at_sign) => UriError { text: format!("{}***{}", &text[..authority_start], &rest[at_sign..]), why },
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Journal of attached devices, by which they are undone: one folder per attached device, below
-//! /run/diskwright/attach, so that nothing survives a boot. The keeper process of a device holds
-//! its folder's lock, which the kernel releases when that process dies, however it dies: a folder
-//! whose lock is free was left by a killed process.
+//! Journal of attached devices, by which they are removed again: one folder per attached device, below
+//! /run/diskwright/attach, so that nothing survives a boot. The keeper process of a device holds the
+//! lock of its folder. The kernel releases the lock when that process ends in any way, so a folder whose
+//! lock is free was left by a killed process.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,7 +29,7 @@ pub struct KeeperTask {
     pub by: AttachMethod,
     /// Largest number of connections to the server.
     pub connections: u32,
-    /// Read-only, whatever the server allows.
+    /// The device is read-only, even if the server allows writes.
     pub read_only: bool,
 }
 
@@ -39,7 +39,8 @@ pub struct JournalEntry {
     folder: PathBuf,
 }
 
-/// Lock of the journal: no one else adds to it or checks which entries are alive.
+/// Lock of the journal: while it is held, no other process adds or removes an entry, or checks which
+/// entries are abandoned.
 struct JournalLock {
     _lock: File,
 }
@@ -48,8 +49,8 @@ fn journal_error(path: &Path) -> impl FnOnce(io::Error) -> AttachError + '_ {
     |source| AttachError::Journal { path: path.to_owned(), source }
 }
 
-/// Converts a distrust error: a file or folder that another user could have placed there is not
-/// used.
+/// Returns a function that converts an error of a private file: a file or folder that another user could
+/// have placed there is not used.
 fn distrust_error(path: &Path) -> impl FnOnce(PrivateFileError) -> AttachError + '_ {
     |why| match why {
         PrivateFileError::Io { source, .. } => journal_error(path)(source),
@@ -87,8 +88,9 @@ impl JournalEntry {
     /// # Errors
     /// If the journal cannot be written.
     pub fn create_entry(journal: &Path, task: &KeeperTask) -> Result<(JournalEntry, File), AttachError> {
-        let _quiet = lock_journal(journal)?;
+        let _journal_lock = lock_journal(journal)?;
         let journal = &canonical_folder(journal);
+        // the first number that is not taken
         let mut number = 1u32;
         let folder = loop {
             let folder = journal.join(number.to_string());
@@ -113,9 +115,10 @@ impl JournalEntry {
     /// Returns all entries of a journal; none if there is no journal.
     #[must_use]
     pub fn list_entries(journal: &Path) -> Vec<JournalEntry> {
-        let found = fs::read_dir(canonical_folder(journal)).into_iter().flatten().flatten();
-        let is_one = |e: &fs::DirEntry| e.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
-        let mut entries: Vec<JournalEntry> = found.filter(is_one).map(|e| JournalEntry { folder: e.path() }).collect();
+        let files = fs::read_dir(canonical_folder(journal)).into_iter().flatten().flatten();
+        let is_entry = |e: &fs::DirEntry| e.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+        let mut entries: Vec<JournalEntry> =
+            files.filter(is_entry).map(|e| JournalEntry { folder: e.path() }).collect();
         entries.sort_by(|a, b| a.folder.cmp(&b.folder));
         entries
     }
@@ -160,7 +163,7 @@ impl JournalEntry {
     /// If the journal cannot be read.
     pub fn lock_if_abandoned(&self) -> Result<Option<File>, AttachError> {
         let Some(journal) = self.folder.parent() else { return Ok(None) };
-        let _quiet = lock_journal(journal)?;
+        let _journal_lock = lock_journal(journal)?;
         if !self.folder.exists() {
             return Ok(None);
         }
@@ -176,9 +179,9 @@ impl JournalEntry {
     /// touched.
     ///
     /// # Errors
-    /// If something is left in it.
+    /// If other files are left in it, or the system refuses.
     pub fn remove(&self) -> Result<(), AttachError> {
-        let _quiet = self.folder.parent().map(lock_journal).transpose()?;
+        let _lock = self.folder.parent().map(lock_journal).transpose()?;
         for name in ["order", "attached", "log", "order.new", "attached.new"] {
             ignore_missing(fs::remove_file(self.path(name))).map_err(journal_error(&self.folder))?;
         }
@@ -197,15 +200,15 @@ impl JournalEntry {
 
     /// Writes a file completely or not at all.
     fn write(&self, name: &str, value: &impl Serialize) -> Result<(), AttachError> {
-        let (path, fresh) = (self.path(name), self.path(&format!("{name}.new")));
+        let (path, temporary) = (self.path(name), self.path(&format!("{name}.new")));
         let text = serde_json::to_vec(value).map_err(io::Error::from).map_err(journal_error(&path))?;
-        let mut file = private_files::create(&fresh).map_err(distrust_error(&fresh))?;
-        file.write_all(&text).and_then(|()| fs::rename(&fresh, &path)).map_err(journal_error(&path))
+        let mut file = private_files::create(&temporary).map_err(distrust_error(&temporary))?;
+        file.write_all(&text).and_then(|()| fs::rename(&temporary, &path)).map_err(journal_error(&path))
     }
 }
 
-fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
-    done.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ struct KeeperResources {
     attached: AttachReport,
     /// The process that shows the export as a file.
     file: Option<Child>,
-    /// Connections that end with the server.
+    /// Connections whose end shows that the server is gone.
     server_connections: Vec<NbdClient<NbdStream>>,
 }
 
@@ -98,13 +98,13 @@ fn attach_by_kernel(
     task: &KeeperTask,
     export: &ExportAddress,
 ) -> Result<KeeperResources, AttachError> {
-    let made = kernel_nbd::make_device(entry, task, export)?;
-    let connections = u32::try_from(made.connections.len()).unwrap_or(u32::MAX);
-    let flags = made.connections.first().map(|c| c.export_info().flags).unwrap_or_default();
+    let kernel_device = kernel_nbd::make_device(entry, task, export)?;
+    let connections = u32::try_from(kernel_device.connections.len()).unwrap_or(u32::MAX);
+    let flags = kernel_device.connections.first().map(|c| c.export_info().flags).unwrap_or_default();
     let attached = AttachReport {
         schema: SCHEMA.to_owned(),
-        bytes: device_bytes(&made.device)?,
-        device: made.device,
+        bytes: device_bytes(&kernel_device.device)?,
+        device: kernel_device.device,
         by: AttachMethod::Nbd,
         uri: task.uri.clone(),
         read_only: task.read_only || flags.has(TransmissionFlags::READ_ONLY),
@@ -113,7 +113,7 @@ fn attach_by_kernel(
         limits: kernel_nbd::describe_limits(connections),
         pid: std::process::id(),
     };
-    Ok(KeeperResources { attached, file: None, server_connections: made.connections })
+    Ok(KeeperResources { attached, file: None, server_connections: kernel_device.connections })
 }
 
 fn attach_by_fuse(
@@ -168,14 +168,14 @@ fn wait_for_end(resources: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReas
         match child_processes::wait_for_ready(&watched, None) {
             Some(0) => return DetachReason::Requested,
             Some(_) => return DetachReason::ConnectionLost,
-            // a signal that does not stop
+            // interrupted by a signal that does not stop the keeper
             None => {}
         }
     }
 }
 
-/// Writes a device's dirty pages in a separate process: if the server hangs, that process hangs, and not this one.
-/// Returns false in that case; data that the server refuses are lost either way.
+/// Writes a device's dirty pages in a separate process, so that a hanging server blocks only that process. Returns
+/// false in that case. Data that the server refuses are lost.
 #[must_use]
 pub fn flush_device(device: &str) -> bool {
     let Some(sync) = programs::find_program("sync") else { return true };

@@ -17,8 +17,8 @@ use super::netlink::{NbdDevice, NetlinkConnection};
 use crate::nbd::client::NbdClient;
 use crate::nbd::wire::TransmissionFlags;
 
-/// Default number of connections: with several the kernel drops one that does not respond for 30 s,
-/// and a disk that hangs should hang.
+/// Default number of connections. With several, the kernel would drop one that does not respond for 30 s;
+/// but a disk that hangs should hang.
 pub const DEFAULT_CONNECTIONS: u32 = 1;
 /// Largest number of requests in flight on one connection (`queue_depth` in drivers/block/nbd.c).
 pub const MAX_IN_FLIGHT_PER_CONNECTION: u32 = 128;
@@ -42,7 +42,7 @@ pub fn describe_limits(connections: u32) -> Vec<String> {
 /// Connects to the kernel's client, and loads its module if possible.
 ///
 /// # Errors
-/// With the reason why there is none.
+/// The reason why there is none.
 pub fn open_netlink() -> Result<NetlinkConnection, String> {
     let why = match NetlinkConnection::open() {
         Ok(netlink) => return Ok(netlink),
@@ -61,14 +61,14 @@ pub fn open_netlink() -> Result<NetlinkConnection, String> {
 pub struct KernelDevice {
     /// Its name, `/dev/nbd0`.
     pub device: String,
-    /// The connections, which show the server's end.
+    /// Its connections, whose end shows that the server is gone.
     pub connections: Vec<NbdClient<NbdStream>>,
 }
 
 /// Makes the device.
 ///
 /// # Errors
-/// With the step that failed; [`undo_attach`] must undo the steps before it.
+/// The step that failed; [`undo_attach`] must undo the steps before it.
 pub fn make_device(
     entry: &JournalEntry,
     task: &KeeperTask,
@@ -107,7 +107,7 @@ fn backend_name(entry: &JournalEntry) -> String {
     entry.folder().display().to_string()
 }
 
-/// Returns the N of the devices nbdN that this entry's process made.
+/// Returns the numbers N of the devices nbdN that this entry's process made.
 #[must_use]
 pub fn nbd_devices(entry: &JournalEntry) -> Vec<u32> {
     let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
@@ -118,17 +118,17 @@ pub fn nbd_devices(entry: &JournalEntry) -> Vec<u32> {
     names.filter_map(|name| name.to_str()?.strip_prefix("nbd")?.parse().ok()).filter(ours).collect()
 }
 
-/// Undoes everything that was made.
+/// Disconnects all devices of an entry.
 ///
 /// # Errors
-/// With what could not be undone.
+/// The step that failed.
 pub fn undo_attach(entry: &JournalEntry) -> Result<(), AttachError> {
-    let ours = nbd_devices(entry);
-    if ours.is_empty() {
+    let devices = nbd_devices(entry);
+    if devices.is_empty() {
         return Ok(());
     }
     let netlink = open_netlink().map_err(|why| AttachError::step_error("the kernel's NBD client", why))?;
-    for index in ours {
+    for index in devices {
         netlink.disconnect_device(index).map_err(|e| AttachError::step_error(format!("nbd{index}"), e))?;
     }
     Ok(())

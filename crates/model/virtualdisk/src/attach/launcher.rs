@@ -29,7 +29,7 @@ pub struct AttachRequest {
     pub by: Option<AttachMethod>,
     /// Largest number of connections to the server; the method's default if `None`.
     pub connections: Option<u32>,
-    /// Read-only, whatever the server allows.
+    /// The device is read-only, even if the server allows writes.
     pub read_only: bool,
     /// The journal, [`super::journal::JOURNAL_FOLDER`].
     pub journal: PathBuf,
@@ -48,28 +48,28 @@ pub fn check_root() -> Result<(), AttachError> {
 /// earlier ones.
 ///
 /// # Errors
-/// With the obstacle; nothing is left behind then.
+/// The obstacle; nothing is left behind then.
 pub fn attach_export(
     request: &AttachRequest,
     keeper: impl FnOnce(&Path) -> Command,
 ) -> Result<(AttachReport, Vec<String>), AttachError> {
     check_root()?;
     let export = with_absolute_path(&request.export);
-    // a missing server is reported at once
+    // connect first, so that a missing server is reported at once
     let _ = nbd_stream::connect_export(&export)?.disconnect();
-    let journal = |path: &Path, source| AttachError::Journal { path: path.to_owned(), source };
-    let folder = std::path::absolute(&request.journal).map_err(|e| journal(&request.journal, e))?;
+    let folder = std::path::absolute(&request.journal)
+        .map_err(|source| AttachError::Journal { path: request.journal.clone(), source })?;
     let notes = detach::sweep_abandoned(&folder);
     let method = method_choice::choose_method(request.by)?;
     let connections = request.connections.unwrap_or_else(|| method_choice::default_connections(method));
     let task = KeeperTask { uri: export.to_string(), by: method, connections, read_only: request.read_only };
     let (entry, lock) = JournalEntry::create_entry(&folder, &task)?;
-    let made = start_keeper(&entry, lock, keeper(entry.folder()));
-    if made.is_err() {
-        // undo what a dead keeper could not undo itself
+    let attached = start_keeper(&entry, lock, keeper(entry.folder()));
+    if attached.is_err() {
+        // a keeper that died could not undo its steps itself
         let _ = detach::undo_abandoned(&entry);
     }
-    Ok((made?, notes))
+    Ok((attached?, notes))
 }
 
 /// Makes the socket path absolute, because the keeper process has another working directory.
@@ -95,10 +95,10 @@ fn start_keeper(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result
             Err(AttachError::KeeperFailed(why))
         }
         Err(_) => {
-            let _ =
-                child_processes::open_process(child.id(), entry.folder()).map(|it| pidfd_send_signal(it, Signal::KILL));
-            let ended = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-            Err(step(&format_args!("it reported nothing ({ended})")))
+            let keeper = child_processes::open_process(child.id(), entry.folder());
+            let _ = keeper.map(|handle| pidfd_send_signal(handle, Signal::KILL));
+            let status = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+            Err(step(&format_args!("it reported nothing ({status})")))
         }
     }
 }
@@ -112,9 +112,9 @@ fn read_message(mut pipe: ChildStdout) -> String {
         if left.is_zero() || child_processes::wait_for_ready(&[(pipe.as_fd(), PollFlags::IN)], Some(left)).is_none() {
             break;
         }
-        let mut some = [0; 4096];
-        match pipe.read(&mut some) {
-            Ok(read) if read > 0 => line.extend_from_slice(some.get(..read).unwrap_or_default()),
+        let mut buffer = [0; 4096];
+        match pipe.read(&mut buffer) {
+            Ok(count) if count > 0 => line.extend_from_slice(buffer.get(..count).unwrap_or_default()),
             _ => break,
         }
     }

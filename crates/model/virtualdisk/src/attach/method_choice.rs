@@ -10,8 +10,8 @@ pub const METHODS: [AttachMethod; 3] = [AttachMethod::Nbd, AttachMethod::Ublk, A
 pub fn find_obstacle(method: AttachMethod) -> Option<String> {
     match method {
         AttachMethod::Nbd => kernel_nbd::open_netlink().err(),
-        // Debian 12's kernel (6.1) is built without it, so it could not be tested; untested methods
-        // are not offered
+        // Debian 12's kernel (6.1) is built without ublk, so this method could not be tested, and an
+        // untested method is not offered
         AttachMethod::Ublk => Some("diskwright does not support ublk; use nbd instead".to_owned()),
         AttachMethod::Fuse => fuse::find_obstacle(),
     }
@@ -20,7 +20,7 @@ pub fn find_obstacle(method: AttachMethod) -> Option<String> {
 /// Returns the requested method, or the best one that works.
 ///
 /// # Errors
-/// With the reason why it, or none of them, works.
+/// The reason why the requested method does not work, or why none does.
 pub fn choose_method(requested: Option<AttachMethod>) -> Result<AttachMethod, AttachError> {
     if let Some(method) = requested {
         return find_obstacle(method).map_or(Ok(method), |why| Err(AttachError::Path { by: method, why }));

@@ -4,8 +4,8 @@
 //! and starts a keeper process of the same program ([`keeper`]). The keeper makes the device
 //! ([`kernel_nbd`] by the kernel's own NBD client and [`netlink`], [`fuse`] by a [`fuse_file`] over
 //! FUSE and a loop device), waits for the end of the server or for a signal, and undoes everything.
-//! What a killed keeper left behind is undone from the journal ([`detach`]): everything that is
-//! made carries its folder's name, so that it can be found again without other records.
+//! What a killed keeper leaves behind is removed with the help of the journal ([`detach`]): everything
+//! that a keeper makes has the name of its folder, so that no other records are needed to find it.
 
 mod child_processes;
 pub mod detach;
@@ -135,7 +135,7 @@ pub enum AttachError {
     /// A step did not end in time.
     #[error("{step}: not finished after {seconds} s")]
     Slow {
-        /// The operation that failed.
+        /// The operation that did not end.
         step: String,
         /// Time waited, seconds.
         seconds: u64,

@@ -68,19 +68,19 @@ impl NbdStream {
 }
 
 impl Read for NbdStream {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            NbdStream::Unix(stream) => stream.read(into),
-            NbdStream::Tcp(stream) => stream.read(into),
+            NbdStream::Unix(stream) => stream.read(buffer),
+            NbdStream::Tcp(stream) => stream.read(buffer),
         }
     }
 }
 
 impl Write for NbdStream {
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         match self {
-            NbdStream::Unix(stream) => stream.write(from),
-            NbdStream::Tcp(stream) => stream.write(from),
+            NbdStream::Unix(stream) => stream.write(data),
+            NbdStream::Tcp(stream) => stream.write(data),
         }
     }
 
@@ -98,8 +98,8 @@ impl AsFd for NbdStream {
     }
 }
 
-/// Connects and negotiates an export as the kernel needs it: without structured replies, and
-/// without timeouts afterwards.
+/// Connects to a server and negotiates an export as the kernel needs it: without structured replies.
+/// The connection has no timeouts afterwards.
 pub fn connect_export(export: &ExportAddress) -> Result<NbdClient<NbdStream>, AttachError> {
     let fail = |why: String| AttachError::Server { uri: export.to_string(), why };
     let stream = NbdStream::open(&export.address).map_err(|e| fail(e.to_string()))?;

@@ -2,9 +2,9 @@
 //! bytes; the numbers are those of the kernel's headers `linux/netlink.h`, `linux/genetlink.h` and
 //! `linux/nbd-netlink.h`.
 //!
-//! The program nbd-client is not used: this way the kernel itself chooses a free device, so that
-//! two concurrent attaches cannot get the same one; it keeps our name with the device, by which a
-//! killed process' device is found again; and nothing has to be installed.
+//! This replaces the program nbd-client, with three advantages: the kernel itself chooses a free device,
+//! so that two concurrent attaches cannot get the same one; the kernel keeps our name with the device,
+//! by which the device of a killed process is found again; and nothing has to be installed.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -35,8 +35,9 @@ const NLA_F_NESTED: u16 = 1 << 15;
 /// Bits of an attribute's type that describe its encoding.
 const NLA_TYPE_FLAGS: u16 = 3 << 14;
 
-/// Bytes of a message header, and of the generic header after it.
+/// Size of a message header, bytes.
 const HEADER_BYTES: usize = 16;
+/// Size of the generic header after it, bytes.
 const GENERIC_HEADER_BYTES: usize = 4;
 /// Size of the receive buffer; replies are far shorter.
 const MAX_REPLY_BYTES: usize = 16 << 10;
@@ -69,11 +70,11 @@ impl NetlinkConnection {
     /// # Errors
     /// `ENOENT` if this kernel has none, or its module is not loaded.
     pub fn open() -> io::Result<NetlinkConnection> {
-        let kind = (AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(netlink::GENERIC));
-        let socket = socket_with(kind.0, kind.1, kind.2, kind.3)?;
-        let wanted =
+        let flags = SocketFlags::CLOEXEC;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::GENERIC))?;
+        let query =
             encode_message(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, &encode_attribute(CTRL_ATTR_FAMILY_NAME, b"nbd\0"));
-        let family = send_and_receive(&socket, &wanted, CTRL_ATTR_FAMILY_ID)?.ok_or(io::ErrorKind::InvalidData)?;
+        let family = send_and_receive(&socket, &query, CTRL_ATTR_FAMILY_ID)?.ok_or(io::ErrorKind::InvalidData)?;
         let family = family.get(..2).and_then(|b| b.try_into().ok()).map(u16::from_ne_bytes);
         Ok(NetlinkConnection { socket, family: family.ok_or(io::ErrorKind::InvalidData)? })
     }
@@ -83,12 +84,12 @@ impl NetlinkConnection {
     /// # Errors
     /// The error of the kernel.
     pub fn connect_device(&self, device: &NbdDevice<'_>) -> io::Result<u32> {
-        let answer = send_and_receive(
+        let reply = send_and_receive(
             &self.socket,
             &encode_message(self.family, NBD_CMD_CONNECT, &device_attributes(device)),
             NBD_ATTR_INDEX,
         )?;
-        let index = answer.as_deref().and_then(|b| b.get(..4)?.try_into().ok());
+        let index = reply.as_deref().and_then(|b| b.get(..4)?.try_into().ok());
         index.map(u32::from_ne_bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
@@ -97,9 +98,9 @@ impl NetlinkConnection {
     /// # Errors
     /// The kernel's error; a device without a connection is no error.
     pub fn disconnect_device(&self, index: u32) -> io::Result<()> {
-        let wanted =
+        let command =
             encode_message(self.family, NBD_CMD_DISCONNECT, &encode_attribute(NBD_ATTR_INDEX, &index.to_ne_bytes()));
-        send_and_receive(&self.socket, &wanted, NBD_ATTR_INDEX).map(|_| ())
+        send_and_receive(&self.socket, &command, NBD_ATTR_INDEX).map(|_| ())
     }
 }
 
@@ -132,18 +133,19 @@ fn encode_attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 
 fn encode_message(family: u16, command: u8, attributes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(HEADER_BYTES + GENERIC_HEADER_BYTES + attributes.len()).unwrap_or(u32::MAX);
-    let (sequence, from) = (1u32.to_ne_bytes(), 0u32.to_ne_bytes());
-    let head = [&length.to_ne_bytes()[..], &family.to_ne_bytes(), &NLM_F_REQUEST_ACK.to_ne_bytes(), &sequence, &from];
+    let (sequence, port) = (1u32.to_ne_bytes(), 0u32.to_ne_bytes());
+    let head = [&length.to_ne_bytes()[..], &family.to_ne_bytes(), &NLM_F_REQUEST_ACK.to_ne_bytes(), &sequence, &port];
+    // the generic header: command, version 1, two reserved bytes
     [&head.concat()[..], &[command, 1, 0, 0], attributes].concat()
 }
 
-/// Sends a message and reads up to its acknowledgement; returns an attribute of the reply before
-/// it.
+/// Sends a message and receives replies up to the acknowledgement. Returns the attribute `wanted` of a
+/// reply before it.
 fn send_and_receive(socket: &OwnedFd, message: &[u8], wanted: u16) -> io::Result<Option<Vec<u8>>> {
-    // unconnected netlink sockets reach the kernel, which replies before `send` returns
+    // an unconnected netlink socket sends to the kernel, which replies before `send` returns
     send(socket, message, SendFlags::empty())?;
     let mut found = None;
-    // a reply and its acknowledgement may come in one piece or two
+    // a reply and its acknowledgement may arrive together or separately
     for _ in 0..4 {
         let mut buffer = vec![0; MAX_REPLY_BYTES];
         let (read, _) = recv(socket, &mut buffer, RecvFlags::DONTWAIT)?;

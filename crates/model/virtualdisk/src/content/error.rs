@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use diskwright_simulator::array::ArrayError;
 use thiserror::Error;
 
-/// Reason why content cannot be created.
+/// Reason for which content cannot be created.
 #[derive(Debug, Error)]
 pub enum ContentError {
     /// An invalid array.
-    #[error("array `{array}`: {why}")]
+    #[error("array `{array}`: {reason}")]
     Array {
         /// Name of the array.
         array: String,
-        /// Its fault.
-        why: ArrayError,
+        /// Reason for which it is invalid.
+        reason: ArrayError,
     },
     /// A drive in two arrays, or twice in one.
     #[error("drive `{drive}` is used in array `{array}` and elsewhere; its data would be written twice")]
@@ -26,12 +26,12 @@ pub enum ContentError {
         array: String,
     },
     /// An array that cannot be brought into its initial state.
-    #[error("array `{array}`: {why}")]
+    #[error("array `{array}`: {reason}")]
     InitialState {
         /// Name of the array.
         array: String,
         /// The error.
-        why: AccessError,
+        reason: AccessError,
     },
     /// More than can be addressed.
     #[error("the drives together are larger than a file can be (2^62 bytes)")]
@@ -39,15 +39,15 @@ pub enum ContentError {
     /// No memory for the tables of the pages.
     #[error("not enough memory for the tables of {0} bytes of drives")]
     NoMemory(u64),
-    /// A backing file that cannot be opened, made or sized.
-    #[error("{}: {operation}: {why}", path.display())]
+    /// A backing file that cannot be opened, created or resized.
+    #[error("{}: {operation}: {reason}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// Failed operation.
         operation: &'static str,
         /// Error of the kernel.
-        why: io::Error,
+        reason: io::Error,
     },
     /// A backing file that another server has open.
     #[error("{}: another virtual disk has it open", .0.display())]
@@ -74,20 +74,20 @@ pub enum ContentError {
     },
     /// A backing file of another size.
     #[error(
-        "{}: it has {found} bytes, but these drives need {wanted}; it belongs to another system: \
+        "{}: it has {found} bytes, but these drives need {expected}; it belongs to another system: \
          name another file, or remove it to start over", path.display()
     )]
     OtherSize {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Its size, bytes.
         found: u64,
         /// Expected size, bytes.
-        wanted: u64,
+        expected: u64,
     },
 }
 
-/// Reason why a request for content cannot be served.
+/// Reason for which a request for content cannot be served.
 #[derive(Debug, Error)]
 pub enum AccessError {
     /// Beyond the end.
@@ -100,13 +100,13 @@ pub enum AccessError {
         /// Size, bytes.
         bytes: u64,
     },
-    /// No array or drive of that number, or a drive that belongs to an array.
+    /// No array or drive with that number, or a drive that belongs to an array.
     #[error("no disk of that number, or it is a member of an array")]
     NoSuchTarget,
-    /// No array or member of that number.
+    /// No array or member with that number.
     #[error("no array or member of that number")]
     NoSuchMember,
-    /// The backing disk or the memory allowed is full.
+    /// The backing disk, or the memory that content may use, is full.
     #[error("no space left in the backing store")]
     NoSpace,
     /// Too many members failed.
@@ -129,7 +129,7 @@ impl From<io::Error> for AccessError {
     }
 }
 
-/// Returns whether the backing disk has no space.
+/// Returns true if the error means that the backing disk has no space.
 pub(super) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -139,11 +139,11 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 #[derive(Debug)]
 pub(super) struct ShortWrite {
     pub written_bytes: usize,
-    pub why: AccessError,
+    pub reason: AccessError,
 }
 
 impl From<ShortWrite> for AccessError {
     fn from(short: ShortWrite) -> AccessError {
-        short.why
+        short.reason
     }
 }

@@ -95,17 +95,17 @@ impl MemberStates {
 
 impl ArrayShape {
     /// Returns the shape of an array, as the ledger stores it.
-    pub fn from_set(set: &ArraySpec) -> ArrayShape {
-        let level: ArrayLevel = set.level;
+    pub fn from_array(array: &ArraySpec) -> ArrayShape {
+        let level: ArrayLevel = array.level;
         ArrayShape {
             // limited by the available space
-            name: set.name.chars().take(256).collect(),
+            name: array.name.chars().take(256).collect(),
             level: level.info().id.clone(),
-            layout: set.layout.map(ArrayLayout::name).map(str::to_owned),
-            copies: set.copies,
-            unit_blocks: set.unit_blocks,
-            member_blocks: set.member_blocks,
-            members: set.members.clone(),
+            layout: array.layout.map(ArrayLayout::name).map(str::to_owned),
+            copies: array.copies,
+            unit_blocks: array.unit_blocks,
+            member_blocks: array.member_blocks,
+            members: array.members.clone(),
         }
     }
 }
@@ -116,44 +116,45 @@ impl ArrayLedger {
         ArrayLedger { schema: SCHEMA.to_owned(), arrays }
     }
 
-    /// Returns the bytes that these sets need, with the write intent; 0 without sets.
-    pub fn required_bytes(sets: &[ArraySpec]) -> u64 {
-        if sets.is_empty() {
+    /// Returns the bytes that the ledger of these arrays needs, with the write intent; 0 without
+    /// arrays.
+    pub fn required_bytes(arrays: &[ArraySpec]) -> u64 {
+        if arrays.is_empty() {
             return 0;
         }
-        let room = |set: &ArraySpec| ARRAY_ENTRY_BYTES + MEMBER_ENTRY_BYTES * set.members.len() as u64;
-        INTENT_BYTES + sets.iter().map(room).sum::<u64>().next_multiple_of(4096)
+        let entry_bytes = |array: &ArraySpec| ARRAY_ENTRY_BYTES + MEMBER_ENTRY_BYTES * array.members.len() as u64;
+        INTENT_BYTES + arrays.iter().map(entry_bytes).sum::<u64>().next_multiple_of(4096)
     }
 
     /// Returns the ledger as text padded to `bytes` bytes. `None` if they do not suffice.
     pub fn to_padded_json(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut text = serde_json::to_vec(self).ok()?;
-        let room = usize::try_from(bytes).ok().filter(|room| text.len() < *room)?;
-        text.resize(room, b'\n');
+        let padded_bytes = usize::try_from(bytes).ok().filter(|bytes| text.len() < *bytes)?;
+        text.resize(padded_bytes, b'\n');
         Some(text)
     }
 
     /// Parses a file's ledger, and checks it against the expected arrays.
-    pub fn read(text: &[u8], wanted: &[ArrayShape]) -> Result<ArrayLedger, String> {
+    pub fn read(text: &[u8], expected: &[ArrayShape]) -> Result<ArrayLedger, String> {
         let ledger: ArrayLedger =
             serde_json::from_slice(text).map_err(|e| format!("its array metadata cannot be read: {e}"))?;
         if ledger.schema != SCHEMA {
             return Err(format!("its array metadata has the schema `{}`, not {SCHEMA}", ledger.schema));
         }
-        if ledger.arrays.len() != wanted.len() {
+        if ledger.arrays.len() != expected.len() {
             return Err(format!(
                 "it holds {}, not {}",
                 format_count(ledger.arrays.len(), "array", "arrays"),
-                wanted.len()
+                expected.len()
             ));
         }
-        for (entry, wanted) in ledger.arrays.iter().zip(wanted) {
-            if entry.shape != *wanted {
-                let (found, wanted) = (entry.shape.describe(), wanted.describe());
-                return Err(format!("it holds {found}, not {wanted}"));
+        for (entry, expected) in ledger.arrays.iter().zip(expected) {
+            if entry.shape != *expected {
+                let (found, expected) = (entry.shape.describe(), expected.describe());
+                return Err(format!("it holds {found}, not {expected}"));
             }
-            if !entry.state.fits_members(wanted.members.len()) {
-                return Err(format!("its state of array `{}` is impossible", wanted.name));
+            if !entry.state.fits_members(expected.members.len()) {
+                return Err(format!("its state of array `{}` is impossible", expected.name));
             }
         }
         Ok(ledger)
@@ -176,8 +177,8 @@ impl ArrayShape {
 pub(super) fn encode_intent(array: usize, bytes: Range<u64>) -> [u8; 32] {
     let mut intent = NO_INTENT;
     let words = [INTENT_MAGIC, array as u64, bytes.start, bytes.end];
-    for (place, word) in intent.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *place = word.to_le_bytes();
+    for (bytes, word) in intent.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *bytes = word.to_le_bytes();
     }
     intent
 }
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     fn shape() -> ArrayShape {
-        ArrayShape::from_set(&ArraySpec::new("data", ArrayLevel::Raid5, vec![0, 1, 2]))
+        ArrayShape::from_array(&ArraySpec::new("data", ArrayLevel::Raid5, vec![0, 1, 2]))
     }
 
     #[test]
@@ -227,7 +228,7 @@ mod tests {
             torn: vec![u64::MAX; MAX_TORN_ROWS],
             all_torn: false,
         };
-        let ledger = ArrayLedger::new(vec![LedgerEntry { shape: ArrayShape::from_set(&set), state }]);
+        let ledger = ArrayLedger::new(vec![LedgerEntry { shape: ArrayShape::from_array(&set), state }]);
         assert!(ledger.to_padded_json(ArrayLedger::required_bytes(&[set]) - INTENT_BYTES).is_some());
         assert_eq!(ArrayLedger::required_bytes(&[]), 0);
     }

@@ -115,24 +115,24 @@ impl Content {
                 Stores::File(file)
             }
         };
-        let shapes = system.arrays.iter().map(ArrayShape::from_set).collect();
+        let shapes = system.arrays.iter().map(ArrayShape::from_array).collect();
         let mut content = Content { stores, drives, arrays, shapes, ledger_bytes: ledger, sync_error: Arc::default() };
         match backing {
             ContentBacking::File(path) if existed => content.resume_arrays(system, path)?,
             _ => {
                 for (index, set) in system.arrays.iter().enumerate() {
                     let failed = set.failed.iter().try_for_each(|member| content.fail_member(index, *member));
-                    failed.map_err(|why| ContentError::InitialState { array: set.name.clone(), why })?;
+                    failed.map_err(|reason| ContentError::InitialState { array: set.name.clone(), reason })?;
                 }
             }
         }
         if let ContentBacking::File(path) = backing {
             match content.save_states().and_then(|()| content.write_intent(&[0; INTENT_BYTES as usize])) {
                 // keep the existing ledger: the next start repairs the write in progress once more
-                Err(why) if existed && error::is_full(&why) => {}
-                kept => kept.map_err(|why| {
+                Err(reason) if existed && error::is_full(&reason) => {}
+                kept => kept.map_err(|reason| {
                     let operation = "the array metadata cannot be written";
-                    ContentError::File { path: path.clone(), operation, why }
+                    ContentError::File { path: path.clone(), operation, reason }
                 })?,
             }
         }
@@ -145,14 +145,17 @@ impl Content {
         if self.ledger_bytes == 0 {
             return Ok(());
         }
-        let error =
-            |why| ContentError::File { path: path.to_owned(), operation: "the array metadata cannot be read", why };
+        let error = |reason| ContentError::File {
+            path: path.to_owned(),
+            operation: "the array metadata cannot be read",
+            reason,
+        };
         file.replay_journal().map_err(error)?;
         let (mut intent, mut text) = (NO_INTENT, vec![0; (self.ledger_bytes - INTENT_BYTES) as usize]);
         file.read_ledger(0, &mut intent).map_err(error)?;
         file.read_ledger(INTENT_BYTES, &mut text).map_err(error)?;
-        let other = |difference| ContentError::OtherArrays { path: path.to_owned(), difference };
-        let ledger = ArrayLedger::read(&text, &self.shapes).map_err(other)?;
+        let other_arrays = |difference| ContentError::OtherArrays { path: path.to_owned(), difference };
+        let ledger = ArrayLedger::read(&text, &self.shapes).map_err(other_arrays)?;
         for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
             array.set_member_states(&entry.state);
         }
@@ -160,7 +163,8 @@ impl Content {
             && let Some(array) = self.arrays.get_mut(index)
         {
             let repaired = array.repair_interrupted_write(&mut self.stores, bytes);
-            repaired.map_err(|why| ContentError::InitialState { array: system.arrays[index].name.clone(), why })?;
+            repaired
+                .map_err(|reason| ContentError::InitialState { array: system.arrays[index].name.clone(), reason })?;
         }
         Ok(())
     }
@@ -372,18 +376,18 @@ impl Content {
 
     #[inline]
     fn check_range(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), AccessError> {
-        let all = self.target_bytes(target);
+        let target_bytes = self.target_bytes(target);
         match from.checked_add(bytes) {
-            Some(to) if to <= all && all > 0 => Ok(()),
-            _ if all == 0 => Err(AccessError::NoSuchTarget),
-            to => Err(AccessError::OutOfRange { from, to: to.unwrap_or(u64::MAX), bytes: all }),
+            Some(to) if to <= target_bytes && target_bytes > 0 => Ok(()),
+            _ if target_bytes == 0 => Err(AccessError::NoSuchTarget),
+            to => Err(AccessError::OutOfRange { from, to: to.unwrap_or(u64::MAX), bytes: target_bytes }),
         }
     }
 }
 
 /// Checks whether a text is a valid ledger of a backing file for these sets.
 pub fn check_ledger(text: &[u8], sets: &[ArraySpec]) -> Result<(), String> {
-    ArrayLedger::read(text, &sets.iter().map(ArrayShape::from_set).collect::<Vec<_>>()).map(|_| ())
+    ArrayLedger::read(text, &sets.iter().map(ArrayShape::from_array).collect::<Vec<_>>()).map(|_| ())
 }
 
 /// Returns the size of an array or a drive of a system, bytes.
@@ -395,7 +399,7 @@ pub fn target_bytes(system: &System, target: WorkloadTarget) -> Result<u64, Cont
         WorkloadTarget::Drive(drive) => Ok(drive_bytes(system, drive)),
         WorkloadTarget::Array(index) => system.arrays.get(index).map_or(Ok(0), |set| {
             let array =
-                system.array_geometry(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
+                system.array_geometry(set).map_err(|reason| ContentError::Array { array: set.name.clone(), reason })?;
             Ok(array.capacity_blocks().saturating_mul(BLOCK_BYTES))
         }),
     }
@@ -412,7 +416,7 @@ fn build_array(
     sizes: &[u64],
     drives: &mut [Option<u64>],
 ) -> Result<ArrayContent, ContentError> {
-    let array = system.array_geometry(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
+    let array = system.array_geometry(set).map_err(|reason| ContentError::Array { array: set.name.clone(), reason })?;
     for drive in &set.members {
         claim_drive(system, set, *drive, drives)?;
     }

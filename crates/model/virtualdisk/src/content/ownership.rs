@@ -18,13 +18,13 @@ const MARK_ATTRIBUTE: &str = "user.diskwright.disk";
 
 /// Checks a file, or the path of a new one, before it is opened for writing.
 pub fn check_backing_file(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
-    let error = |why| ContentError::File { path: path.to_owned(), operation: "cannot be inspected", why };
+    let error = |reason| ContentError::File { path: path.to_owned(), operation: "cannot be inspected", reason };
     let file = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => File::open(path).map_err(error)?,
         // a device, a pipe or a folder is refused when it is opened, a new file is created
         Ok(_) => return Ok(()),
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(guard::check_new(path)?),
-        Err(why) => return Err(error(why)),
+        Err(reason) if reason.kind() == io::ErrorKind::NotFound => return Ok(guard::check_new(path)?),
+        Err(reason) => return Err(error(reason)),
     };
     // another virtual disk gets its own error message
     if let Err(TryLockError::WouldBlock) = private_files::lock_file(&file) {

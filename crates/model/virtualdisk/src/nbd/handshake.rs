@@ -12,7 +12,7 @@ const MAX_UNREAD_BYTES: usize = 256 << 10;
 pub struct NbdExport {
     /// Name by which a client opens it; at most 4096 bytes are sent.
     pub name: String,
-    /// Text for people; at most 4096 bytes are sent.
+    /// Description for users; at most 4096 bytes are sent.
     pub description: String,
     /// Size, bytes.
     pub bytes: u64,
@@ -21,8 +21,7 @@ pub struct NbdExport {
     pub flags: TransmissionFlags,
     /// Smallest block: requests are multiples of this, bytes; a power of two up to 65,536.
     pub min_block_bytes: u32,
-    /// Unaligned requests are executed all the same, because not all clients honor the smallest
-    /// block.
+    /// Unaligned requests are executed, too, because not all clients honor the smallest block.
     pub allows_unaligned: bool,
     /// Preferred block: requests should be multiples of this, bytes; a power of two from 512 on.
     pub preferred_block_bytes: u32,
@@ -34,7 +33,7 @@ pub struct NbdExport {
 
 impl NbdExport {
     /// Creates an export that can be read, written, flushed, trimmed and zeroed over several
-    /// connections, in any piece up to 32 MiB.
+    /// connections, with requests of any size up to 32 MiB.
     #[must_use]
     pub fn new(name: &str, bytes: u64) -> Self {
         use TransmissionFlags as Flag;
@@ -52,7 +51,7 @@ impl NbdExport {
         }
     }
 
-    /// Returns its flags as this client sees them.
+    /// Returns the flags for a client that has negotiated structured replies, or has not.
     #[must_use]
     pub fn flags_for(&self, structured: bool) -> TransmissionFlags {
         let flags = self.flags.with(TransmissionFlags::HAS_FLAGS);
@@ -80,14 +79,14 @@ pub enum HandshakeState {
     /// The negotiation is complete; the remaining bytes are requests.
     Ready(NbdSession),
     /// The output has to be sent and the connection closed. [`ProtocolError::Aborted`] means that
-    /// the client wished so.
+    /// the client requested it.
     Close(ProtocolError),
 }
 
 /// Result of processing some input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandshakeProgress {
-    /// Bytes consumed; the caller passes the rest again, with more behind it.
+    /// Bytes consumed. The caller passes the remaining bytes again, followed by new input.
     pub consumed: usize,
     /// State after that input.
     pub state: HandshakeState,
@@ -104,11 +103,13 @@ enum HandshakeStep {
 #[derive(Debug, Clone)]
 pub struct Handshake {
     step: HandshakeStep,
+    /// The client wants no 124 zeroes after `NBD_OPT_EXPORT_NAME`.
     no_zeroes: bool,
+    /// Structured replies were negotiated.
     structured: bool,
     /// The export for which `base:allocation` was selected.
     context: Option<usize>,
-    /// Bytes still to come of an option that was refused for its length.
+    /// Bytes to discard of an option that was refused for its length.
     skip: usize,
 }
 
@@ -135,20 +136,20 @@ impl Handshake {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
-            let taken = match self.step {
+            let processed = match self.step {
                 HandshakeStep::Over => {
                     return HandshakeProgress { consumed, state: HandshakeState::Close(ProtocolError::Over) };
                 }
                 HandshakeStep::Flags => self.client_flags(rest),
                 HandshakeStep::Options if self.skip > 0 => {
-                    let taken = self.skip.min(rest.len());
-                    self.skip -= taken;
-                    Ok((taken > 0).then_some((taken, OptionOutcome::Next)))
+                    let skipped = self.skip.min(rest.len());
+                    self.skip -= skipped;
+                    Ok((skipped > 0).then_some((skipped, OptionOutcome::Next)))
                 }
                 HandshakeStep::Options if output.len() > MAX_UNREAD_BYTES => Ok(None),
                 HandshakeStep::Options => self.process_option(exports, rest, output),
             };
-            let state = match taken {
+            let state = match processed {
                 Ok(None) => HandshakeState::More,
                 Ok(Some((bytes, outcome))) => {
                     consumed += bytes;
@@ -173,7 +174,7 @@ impl Handshake {
 
     fn client_flags(&mut self, input: &[u8]) -> Result<Option<(usize, OptionOutcome)>, ProtocolError> {
         let Some(flags) = MessageReader(input).u32() else { return Ok(None) };
-        // a client without the first flag is answered all the same: it sends no options
+        // a client without the first flag is not rejected: it sends only `NBD_OPT_EXPORT_NAME`
         if flags & !u32::from(wire::FIXED_NEWSTYLE | wire::NO_ZEROES) != 0 {
             return Err(ProtocolError::ClientFlags(flags));
         }
@@ -262,7 +263,7 @@ impl Handshake {
     }
 
     fn answer_go(&self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
-        let Some((name, wanted)) = parse_go_request(data) else {
+        let Some((name, info_types)) = parse_go_request(data) else {
             refuse_option(output, option_code, answer::INVALID, "lengths in this option do not match its own");
             return OptionOutcome::Next;
         };
@@ -270,7 +271,7 @@ impl Handshake {
             refuse_unknown_export(exports, option_code, name, output);
             return OptionOutcome::Next;
         };
-        let wants = |info_type: u16| wanted.chunks_exact(2).any(|info| info == info_type.to_be_bytes());
+        let wants = |info_type: u16| info_types.chunks_exact(2).any(|info| info == info_type.to_be_bytes());
         let flags = export.flags_for(self.structured).0;
         send_information(output, option_code, info::EXPORT, &[&export.bytes.to_be_bytes(), &flags.to_be_bytes()]);
         if wants(info::NAME) {
@@ -294,24 +295,24 @@ impl Handshake {
     }
 
     fn answer_contexts(&mut self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) {
-        let set = option_code == option::SET_META_CONTEXT;
-        if set {
+        let is_selection = option_code == option::SET_META_CONTEXT;
+        if is_selection {
             // an earlier selection is dropped even if this one fails
             self.context = None;
         }
         if !self.structured {
             return refuse_option(output, option_code, answer::INVALID, "negotiate structured replies first");
         }
-        let Some((name, count, meant)) = parse_context_queries(data, set) else {
+        let Some((name, count, is_queried)) = parse_context_queries(data, is_selection) else {
             return refuse_option(output, option_code, answer::INVALID, "lengths in this option do not match its own");
         };
         let Some((index, export)) = find_export(exports, name) else {
             return refuse_unknown_export(exports, option_code, name, output);
         };
-        if export.block_status && (meant || count == 0 && !set) {
-            let id = if set { wire::ALLOCATION_CONTEXT } else { 0 };
+        if export.block_status && (is_queried || count == 0 && !is_selection) {
+            let id = if is_selection { wire::ALLOCATION_CONTEXT } else { 0 };
             append_reply(output, option_code, answer::META_CONTEXT, &[&id.to_be_bytes(), wire::ALLOCATION.as_bytes()]);
-            self.context = if set { Some(index) } else { self.context };
+            self.context = if is_selection { Some(index) } else { self.context };
         }
         append_reply(output, option_code, answer::ACK, &[]);
     }
@@ -331,24 +332,25 @@ fn parse_go_request(data: &[u8]) -> Option<(&[u8], &[u8])> {
     (rest.0.len() == 2 * usize::from(count)).then_some((name, rest.0))
 }
 
-/// Parses the export, the number of queries, and whether one of them means `base:allocation`.
-fn parse_context_queries(data: &[u8], set: bool) -> Option<(&[u8], u32, bool)> {
+/// Parses the name of the export, the number of queries, and whether a query matches
+/// `base:allocation`.
+fn parse_context_queries(data: &[u8], is_selection: bool) -> Option<(&[u8], u32, bool)> {
     let mut rest = MessageReader(data);
     let (name, count) = (rest.take_string()?, rest.u32()?);
-    let mut meant = false;
-    // each query takes at least four bytes, so a count that is too large ends with the data
+    let mut is_queried = false;
+    // each query takes at least four bytes, so that a count that is too large ends with the data
     for _ in 0..count {
         let query = rest.take_string()?;
-        meant |= query == wire::ALLOCATION.as_bytes() || (!set && query == b"base:");
+        is_queried |= query == wire::ALLOCATION.as_bytes() || (!is_selection && query == b"base:");
     }
-    rest.0.is_empty().then_some((name, count, meant))
+    rest.0.is_empty().then_some((name, count, is_queried))
 }
 
 fn answer_list(exports: &Exports, output: &mut Vec<u8>) {
     for export in &exports.list {
-        let (name, about) = (truncate_string(&export.name), truncate_string(&export.description));
+        let (name, description) = (truncate_string(&export.name), truncate_string(&export.description));
         let length = (name.len() as u32).to_be_bytes();
-        append_reply(output, option::LIST, answer::SERVER, &[&length, name.as_bytes(), about.as_bytes()]);
+        append_reply(output, option::LIST, answer::SERVER, &[&length, name.as_bytes(), description.as_bytes()]);
     }
     append_reply(output, option::LIST, answer::ACK, &[]);
 }
@@ -367,13 +369,14 @@ fn refuse_unknown_export(exports: &Exports, option_code: u32, name: &[u8], outpu
     refuse_option(output, option_code, answer::UNKNOWN, &message);
 }
 
+/// Appends one item of information, of at most two parts.
 fn send_information(output: &mut Vec<u8>, option_code: u32, info_type: u16, parts: &[&[u8]]) {
     let info_type = info_type.to_be_bytes();
-    let mut all: [&[u8]; 3] = [&info_type, &[], &[]];
-    for (to, part) in all[1..].iter_mut().zip(parts) {
-        *to = part;
+    let mut item: [&[u8]; 3] = [&info_type, &[], &[]];
+    for (slot, part) in item[1..].iter_mut().zip(parts) {
+        *slot = part;
     }
-    append_reply(output, option_code, answer::INFO, &all);
+    append_reply(output, option_code, answer::INFO, &item);
 }
 
 fn refuse_option(output: &mut Vec<u8>, option_code: u32, error: u32, message: &str) {
@@ -390,7 +393,7 @@ fn append_reply(output: &mut Vec<u8>, option_code: u32, kind: u32, parts: &[&[u8
     parts.iter().for_each(|part| output.extend_from_slice(part));
 }
 
-/// Cuts a string to the longest one that the protocol allows.
+/// Cuts a string off at the longest length that the protocol allows.
 pub(super) fn truncate_string(text: &str) -> &str {
     let mut end = text.len().min(wire::MAX_STRING_BYTES);
     while !text.is_char_boundary(end) {

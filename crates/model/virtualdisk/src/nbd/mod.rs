@@ -16,20 +16,20 @@ pub mod wire;
 
 use handshake::NbdExport;
 
-/// Reason for which a connection has to end: the other side does not speak the protocol, or its
-/// request can only be answered by closing the connection.
+/// Reason why a connection has to end: the other side does not speak the protocol, or its request can
+/// only be answered by closing the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The client flags contain some that were not offered.
     #[error("client flags {0:#x} include some that were not offered; known are 1 (fixed newstyle) and 2 (no zeroes)")]
     ClientFlags(u32),
-    /// An option that does not begin as options do.
+    /// An option that does not begin with the magic number.
     #[error("an option begins with {found:#x}; expected IHAVEOPT (0x49484156454f5054)")]
     OptionMagic {
         /// The magic number that was received, as far as it arrived.
         found: u64,
     },
-    /// A request that does not begin as requests do.
+    /// A request that does not begin with the magic number.
     #[error("a request begins with {found:#010x}; expected 0x25609513")]
     RequestMagic {
         /// The magic number that was received.
@@ -41,9 +41,9 @@ pub enum ProtocolError {
     /// A write whose data would take too long to skip.
     #[error("a write of {length} bytes is too long; at most {max_bytes} are read before a refusal")]
     Flood {
-        /// Bytes announced, bytes skipped at most.
+        /// Length of the write, bytes.
         length: u32,
-        /// The limit.
+        /// Largest write whose data are skipped, bytes.
         max_bytes: u32,
     },
     /// The client ended the negotiation properly.
@@ -72,7 +72,7 @@ impl Exports {
     }
 }
 
-/// Unread rest of a message that is decoded field by field.
+/// The part of a message that is not decoded yet; numbers are big-endian.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MessageReader<'a>(pub &'a [u8]);
 

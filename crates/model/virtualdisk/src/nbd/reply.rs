@@ -1,4 +1,4 @@
-//! Replies to requests, appended to the output. Nothing else is allocated.
+//! Replies to requests. They are appended to the output, without further allocations.
 
 use super::handshake::{NbdSession, truncate_string};
 use super::request::NbdRequest;
@@ -51,9 +51,9 @@ pub struct NbdExtent {
 }
 
 /// Appends the reply to [`super::wire::NbdCommand::BlockStatus`]. `extents` begin at the request's
-/// offset; adjacent equal ones are merged, and they are cut at the request's end. They may cover
-/// less than was requested: the client then asks again for the rest. If there are none at all,
-/// everything counts as allocated.
+/// offset. Adjacent equal extents are merged, and the last one is cut off at the request's end. They may
+/// cover less than was requested: the client then requests the remainder. Without extents, the whole
+/// request counts as allocated.
 pub fn append_block_status(output: &mut Vec<u8>, request: &NbdRequest, extents: impl IntoIterator<Item = NbdExtent>) {
     let start = output.len();
     append_chunk_header(output, chunk::DONE, chunk::BLOCK_STATUS, request.cookie, 0);
@@ -90,24 +90,25 @@ pub fn append_block_status(output: &mut Vec<u8>, request: &NbdRequest, extents: 
         append_extent(output, (request.length, true));
     }
     debug_assert!(covered_bytes <= request.length.into(), "extents of {covered_bytes} of {} bytes", request.length);
+    // the last four of the header's 20 bytes are the length of what follows
     let length = (output.len() - start - 20) as u32;
     output[start + 16..start + 20].copy_from_slice(&length.to_be_bytes());
 }
 
 fn append_simple_reply(output: &mut Vec<u8>, cookie: u64, error: u32) {
-    let mut all = [0; 16];
-    all[..4].copy_from_slice(&wire::SIMPLE_REPLY_MAGIC.to_be_bytes());
-    all[4..8].copy_from_slice(&error.to_be_bytes());
-    all[8..].copy_from_slice(&cookie.to_be_bytes());
-    output.extend_from_slice(&all);
+    let mut head = [0; 16];
+    head[..4].copy_from_slice(&wire::SIMPLE_REPLY_MAGIC.to_be_bytes());
+    head[4..8].copy_from_slice(&error.to_be_bytes());
+    head[8..].copy_from_slice(&cookie.to_be_bytes());
+    output.extend_from_slice(&head);
 }
 
 fn append_chunk_header(output: &mut Vec<u8>, flags: u16, kind: u16, cookie: u64, length: u32) {
-    let mut all = [0; 20];
-    all[..4].copy_from_slice(&wire::STRUCTURED_REPLY_MAGIC.to_be_bytes());
-    all[4..6].copy_from_slice(&flags.to_be_bytes());
-    all[6..8].copy_from_slice(&kind.to_be_bytes());
-    all[8..16].copy_from_slice(&cookie.to_be_bytes());
-    all[16..].copy_from_slice(&length.to_be_bytes());
-    output.extend_from_slice(&all);
+    let mut head = [0; 20];
+    head[..4].copy_from_slice(&wire::STRUCTURED_REPLY_MAGIC.to_be_bytes());
+    head[4..6].copy_from_slice(&flags.to_be_bytes());
+    head[6..8].copy_from_slice(&kind.to_be_bytes());
+    head[8..16].copy_from_slice(&cookie.to_be_bytes());
+    head[16..].copy_from_slice(&length.to_be_bytes());
+    output.extend_from_slice(&head);
 }

@@ -4,8 +4,8 @@ use super::ProtocolError;
 use super::handshake::{NbdExport, NbdSession};
 use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
 
-/// Largest data of a refused write that is read and discarded, bytes; above it the connection is
-/// closed.
+/// Largest amount of data of a refused write that is read and discarded, bytes. For more, the
+/// connection is closed.
 pub const MAX_SKIPPED_BYTES: u32 = 64 << 20;
 
 /// Header of a request, as it was received.
@@ -47,7 +47,7 @@ impl NbdRequest {
 /// Result of parsing the front of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestParse {
-    /// An incomplete header: at least so many bytes are missing.
+    /// An incomplete header: at least this many bytes are missing.
     Need(usize),
     /// A header of [`wire::REQUEST_BYTES`]; a write's data follows.
     Request(NbdRequest),
@@ -113,7 +113,7 @@ type RequestRefusal = Option<(ErrorCode, &'static str)>;
 /// Checks that command and flags were offered.
 fn check_command(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -> RequestRefusal {
     use TransmissionFlags as Has;
-    let (offered, own) = match request.command {
+    let (is_offered, allowed_flags) = match request.command {
         NbdCommand::Read => (true, if flags.has(Has::DF) { CommandFlags::DF } else { CommandFlags(0) }),
         NbdCommand::Write => (true, CommandFlags(0)),
         NbdCommand::Flush => (flags.has(Has::FLUSH), CommandFlags(0)),
@@ -127,16 +127,16 @@ fn check_command(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSe
         NbdCommand::Resize => return Some((ErrorCode::Inval, "an export cannot be resized")),
         NbdCommand::Disconnect | NbdCommand::Unknown(_) => return Some((ErrorCode::Inval, "the command is unknown")),
     };
-    if !offered {
+    if !is_offered {
         let because = match request.command {
             NbdCommand::BlockStatus => "base:allocation was not selected for this export",
             _ => "the command was not offered",
         };
         return Some((ErrorCode::Inval, because));
     }
-    // clients set it on any command, and the protocol lets them
-    let own = if flags.has(Has::FUA) { own.with(CommandFlags::FUA) } else { own };
-    if !own.has(request.flags) {
+    // the protocol permits FUA on any command
+    let allowed_flags = if flags.has(Has::FUA) { allowed_flags.with(CommandFlags::FUA) } else { allowed_flags };
+    if !allowed_flags.has(request.flags) {
         return Some((ErrorCode::Inval, "a flag does not belong to the command or was not offered"));
     }
     let changes = matches!(request.command, NbdCommand::Write | NbdCommand::Trim | NbdCommand::WriteZeroes);
@@ -146,8 +146,8 @@ fn check_command(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSe
 /// Checks that the request lies within the export.
 fn check_range(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
     if request.command == NbdCommand::Flush {
-        let placed = request.offset != 0 || request.length != 0;
-        return placed.then_some((ErrorCode::Inval, "a flush must have no offset and no length"));
+        let has_range = request.offset != 0 || request.length != 0;
+        return has_range.then_some((ErrorCode::Inval, "a flush must have no offset and no length"));
     }
     if request.length == 0 {
         return Some((ErrorCode::Inval, "the request has no bytes"));
@@ -159,19 +159,19 @@ fn check_range(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
         return Some((error, "beyond the end of the export"));
     }
     let block = u64::from(export.min_block_bytes.max(1));
-    let aligned = request.offset.is_multiple_of(block) && u64::from(request.length).is_multiple_of(block);
-    (!aligned && !export.allows_unaligned)
+    let is_aligned = request.offset.is_multiple_of(block) && u64::from(request.length).is_multiple_of(block);
+    (!is_aligned && !export.allows_unaligned)
         .then_some((ErrorCode::Inval, "offset or length is not a multiple of the smallest block"))
 }
 
-/// Checks that the data is short enough; a request without data may be of any length.
+/// Checks that the data are short enough. A request without data may have any length.
 fn check_length(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestRefusal {
-    let carries = matches!(request.command, NbdCommand::Read | NbdCommand::Write);
-    if !carries || request.length <= export.max_request_bytes {
+    let has_data = matches!(request.command, NbdCommand::Read | NbdCommand::Write);
+    if !has_data || request.length <= export.max_request_bytes {
         return None;
     }
     // the protocol allows this error for reads only with structured replies
-    let read = session.structured && request.command == NbdCommand::Read;
-    let error = if read { ErrorCode::Overflow } else { ErrorCode::Inval };
+    let is_structured_read = session.structured && request.command == NbdCommand::Read;
+    let error = if is_structured_read { ErrorCode::Overflow } else { ErrorCode::Inval };
     Some((error, "longer than the largest request"))
 }

@@ -24,18 +24,18 @@ pub const MAX_STRING_BYTES: usize = 4096;
 pub const MAX_OPTION_BYTES: u32 = 64 << 10;
 /// Size of a request's header, bytes.
 pub const REQUEST_BYTES: usize = 28;
-/// Largest payload that both sides accept unless something else was agreed, bytes.
+/// Largest payload that both sides accept unless they negotiated another limit, bytes.
 pub const DEFAULT_MAX_REQUEST_BYTES: u32 = 32 << 20;
-/// The id under which the context `base:allocation` is selected; the server's choice.
+/// Id of the context `base:allocation` after its selection; the server chooses it.
 pub const ALLOCATION_CONTEXT: u32 = 1;
-/// The one metadata context that the protocol itself defines.
+/// The only metadata context that the protocol itself defines.
 pub const ALLOCATION: &str = "base:allocation";
 /// Largest number of descriptors in a chunk of block status.
 pub const MAX_EXTENTS: usize = 1 << 20;
 
 /// Options of the handshake.
 pub mod option {
-    /// Chooses an export; knows no error but the end of the connection.
+    /// Chooses an export. Its only error reply is the end of the connection.
     pub const EXPORT_NAME: u32 = 1;
     /// Ends the negotiation.
     pub const ABORT: u32 = 2;
@@ -75,11 +75,11 @@ pub mod answer {
     pub const POLICY: u32 = ERROR + 2;
     /// The option makes no sense.
     pub const INVALID: u32 = ERROR + 3;
-    /// TLS comes first.
+    /// TLS has to be negotiated first.
     pub const TLS_REQUIRED: u32 = ERROR + 5;
     /// No such export.
     pub const UNKNOWN: u32 = ERROR + 6;
-    /// The server ends.
+    /// The server shuts down.
     pub const SHUTDOWN: u32 = ERROR + 7;
     /// The client has to ask for the block sizes.
     pub const BLOCK_SIZE_REQUIRED: u32 = ERROR + 8;
@@ -93,7 +93,7 @@ pub mod info {
     pub const EXPORT: u16 = 0;
     /// The canonical name.
     pub const NAME: u16 = 1;
-    /// A text for people.
+    /// A description for users.
     pub const DESCRIPTION: u16 = 2;
     /// Smallest, preferred and largest request.
     pub const BLOCK_SIZE: u16 = 3;
@@ -105,7 +105,7 @@ pub mod chunk {
     pub const DONE: u16 = 1;
     /// Nothing.
     pub const NONE: u16 = 0;
-    /// Data behind its offset.
+    /// An offset, and the data that follow it.
     pub const OFFSET_DATA: u16 = 1;
     /// Offset and length of zeroes.
     pub const OFFSET_HOLE: u16 = 2;
@@ -115,11 +115,11 @@ pub mod chunk {
     pub const ERRORS: u16 = 1 << 15;
     /// An error.
     pub const ERROR: u16 = ERRORS + 1;
-    /// An error and its place.
+    /// An error and its offset.
     pub const ERROR_OFFSET: u16 = ERRORS + 2;
 }
 
-/// A set of flags as the protocol counts them, with the usual operations.
+/// Defines a set of flags, each by the number of its bit, with the usual operations.
 macro_rules! flags {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $flag:ident = $bit:literal;)* }) => {
         $(#[$about])*
@@ -160,25 +160,25 @@ flags! {
         HAS_FLAGS = 0;
         /// Writes, trims and zeroing are refused.
         READ_ONLY = 1;
-        /// Knows [`NbdCommand::Flush`].
+        /// Supports [`NbdCommand::Flush`].
         FLUSH = 2;
-        /// Knows [`CommandFlags::FUA`].
+        /// Supports [`CommandFlags::FUA`].
         FUA = 3;
-        /// Moves heads.
+        /// It is a rotating disk.
         ROTATIONAL = 4;
-        /// Knows [`NbdCommand::Trim`].
+        /// Supports [`NbdCommand::Trim`].
         TRIM = 5;
-        /// Knows [`NbdCommand::WriteZeroes`].
+        /// Supports [`NbdCommand::WriteZeroes`].
         WRITE_ZEROES = 6;
-        /// Knows [`CommandFlags::DF`]; set by the handshake after structured replies.
+        /// Supports [`CommandFlags::DF`]; the handshake sets it after structured replies were negotiated.
         DF = 7;
-        /// A flush covers what other connections wrote.
+        /// A flush also covers the writes of other connections.
         MULTI_CONN = 8;
         /// Resizing, an experiment.
         RESIZE = 9;
-        /// Knows [`NbdCommand::Cache`].
+        /// Supports [`NbdCommand::Cache`].
         CACHE = 10;
-        /// Knows [`CommandFlags::FAST_ZERO`].
+        /// Supports [`CommandFlags::FAST_ZERO`].
         FAST_ZERO = 11;
     }
 }
@@ -186,15 +186,15 @@ flags! {
 flags! {
     /// Flags of a request's command.
     CommandFlags {
-        /// Not answered before what it writes would survive a loss of power.
+        /// The reply is sent only when the written data would survive a loss of power.
         FUA = 0;
-        /// Zeros have to stay allocated.
+        /// The zeroed range has to stay allocated.
         NO_HOLE = 1;
-        /// Data in one chunk.
+        /// The data have to arrive in one chunk.
         DF = 2;
         /// One extent is enough.
         REQ_ONE = 3;
-        /// Zeroes only if that is faster than to write them.
+        /// The range is zeroed only if that is faster than writing zeros.
         FAST_ZERO = 4;
     }
 }
@@ -260,7 +260,7 @@ impl NbdCommand {
     }
 }
 
-/// Reason for which a request failed.
+/// Reason why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ErrorCode {
     /// Not permitted: a write to a read-only export.
@@ -278,13 +278,13 @@ pub enum ErrorCode {
     /// A write beyond the end, or a backing disk that is full.
     #[error("no space left (ENOSPC)")]
     Nospc,
-    /// Too long.
+    /// The request is too long.
     #[error("too large (EOVERFLOW)")]
     Overflow,
-    /// Not faster than a write.
+    /// Zeroing would not be faster than a write.
     #[error("not supported (ENOTSUP)")]
     Notsup,
-    /// The server ends.
+    /// The server shuts down.
     #[error("the server shuts down (ESHUTDOWN)")]
     Shutdown,
 }
@@ -305,8 +305,8 @@ impl ErrorCode {
         }
     }
 
-    /// Returns the error with a number other than 0; numbers that the protocol does not define
-    /// count as [`Self::Inval`], as it demands.
+    /// Returns the error with a number other than 0. A number that the protocol does not define counts as
+    /// [`Self::Inval`], as the protocol demands.
     #[must_use]
     pub const fn from_code(code: u32) -> Self {
         match code {

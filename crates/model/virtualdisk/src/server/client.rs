@@ -74,15 +74,15 @@ pub struct ServerClient {
 impl ServerClient {
     /// Creates a connection and queues the greeting.
     pub fn new(fd: OwnedFd, id: ClientId) -> ServerClient {
-        let mut out = Vec::new();
-        let stage = ClientStage::Greeting(Handshake::start(&mut out));
+        let mut output = Vec::new();
+        let stage = ClientStage::Greeting(Handshake::start(&mut output));
         ServerClient {
             fd,
             id,
             stage,
             unused_input: Vec::new(),
             current_write: None,
-            output: out,
+            output,
             sent_bytes: 0,
             current_read: None,
             due_replies: VecDeque::new(),
@@ -118,8 +118,8 @@ impl ServerClient {
 
     /// Returns true when it can be removed.
     pub fn can_be_removed(&self) -> bool {
-        let answered = self.open_requests == 0 && self.unsent_bytes() == 0;
-        self.is_broken || answered && matches!(self.stage, ClientStage::Leaving(_))
+        let all_answered = self.open_requests == 0 && self.unsent_bytes() == 0;
+        self.is_broken || all_answered && matches!(self.stage, ClientStage::Leaving(_))
     }
 
     fn unsent_bytes(&self) -> usize {
@@ -128,10 +128,10 @@ impl ServerClient {
 
     /// Returns the events to watch for: input, and space for output.
     pub fn wanted_events(&self) -> (bool, bool) {
-        let reads = !matches!(self.stage, ClientStage::Leaving(_))
+        let reads_input = !matches!(self.stage, ClientStage::Leaving(_))
             && !self.has_too_many_requests()
             && self.unused_input.len() < MAX_UNUSED_INPUT_BYTES;
-        (reads, self.unsent_bytes() > 0)
+        (reads_input, self.unsent_bytes() > 0)
     }
 
     fn has_too_many_requests(&self) -> bool {
@@ -141,13 +141,13 @@ impl ServerClient {
     /// Reads new input and processes it after unprocessed earlier input. `scratch` is only a
     /// buffer.
     pub fn receive_input(&mut self, time: Ns, scratch: &mut [u8], engine: &mut DiskEngine, offer: &Exports) {
-        let kept = self.unused_input.len();
-        let Some(space) = scratch.get_mut(kept..).filter(|space| !space.is_empty()) else { return };
+        let kept_bytes = self.unused_input.len();
+        let Some(space) = scratch.get_mut(kept_bytes..).filter(|space| !space.is_empty()) else { return };
         match recv(&self.fd, space, RecvFlags::DONTWAIT) {
             Ok((0, _)) => self.stop_reading(),
             Ok((bytes, _)) => {
-                scratch[..kept].copy_from_slice(&self.unused_input);
-                self.process_input(time, &scratch[..kept + bytes], engine, offer);
+                scratch[..kept_bytes].copy_from_slice(&self.unused_input);
+                self.process_input(time, &scratch[..kept_bytes + bytes], engine, offer);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => self.is_broken = true,
@@ -170,52 +170,52 @@ impl ServerClient {
 
     /// Processes input, and keeps what cannot be processed yet.
     fn process_input(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) {
-        let used = self.consume_input(time, input, engine, offer);
+        let used_bytes = self.consume_input(time, input, engine, offer);
         self.unused_input.clear();
-        self.unused_input.extend_from_slice(&input[used..]);
+        self.unused_input.extend_from_slice(&input[used_bytes..]);
     }
 
     /// Processes input that could not be processed earlier.
     pub fn process_unused_input(&mut self, time: Ns, engine: &mut DiskEngine, offer: &Exports) {
         if !self.unused_input.is_empty() && !self.has_too_many_requests() {
-            let carry = std::mem::take(&mut self.unused_input);
-            self.process_input(time, &carry, engine, offer);
+            let unused_input = std::mem::take(&mut self.unused_input);
+            self.process_input(time, &unused_input, engine, offer);
         }
     }
 
     /// Processes input as far as possible; returns the number of bytes consumed.
     fn consume_input(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) -> usize {
-        let mut used = 0;
+        let mut used_bytes = 0;
         loop {
-            let rest = &input[used..];
+            let unused_input = &input[used_bytes..];
             match &mut self.stage {
                 ClientStage::Leaving(_) => return input.len(),
                 ClientStage::Greeting(handshake) => {
-                    let progress = handshake.process_input(offer, rest, &mut self.output);
-                    used += progress.consumed;
+                    let progress = handshake.process_input(offer, unused_input, &mut self.output);
+                    used_bytes += progress.consumed;
                     match progress.state {
-                        HandshakeState::More => return used,
+                        HandshakeState::More => return used_bytes,
                         HandshakeState::Ready(session) => self.stage = ClientStage::Serving(session),
                         HandshakeState::Close(_) => self.stage = ClientStage::Leaving(None),
                     }
                 }
                 ClientStage::Serving(_) if self.current_write.is_some() => {
-                    let taken = self.accept_write_data(time, rest, engine);
-                    used += taken;
-                    if taken == 0 {
-                        return used;
+                    let accepted_bytes = self.accept_write_data(time, unused_input, engine);
+                    used_bytes += accepted_bytes;
+                    if accepted_bytes == 0 {
+                        return used_bytes;
                     }
                 }
                 ClientStage::Serving(session) => {
                     let session = *session;
                     if self.has_too_many_requests() {
-                        return used;
+                        return used_bytes;
                     }
-                    match parse(rest) {
-                        RequestParse::Need(_) => return used,
+                    match parse(unused_input) {
+                        RequestParse::Need(_) => return used_bytes,
                         RequestParse::Broken(_) => self.stage = ClientStage::Leaving(Some(session)),
                         RequestParse::Request(request) => {
-                            used += REQUEST_BYTES;
+                            used_bytes += REQUEST_BYTES;
                             self.handle_request(time, request, session, engine, offer);
                         }
                     }
@@ -232,11 +232,10 @@ impl ServerClient {
         engine: &mut DiskEngine,
         offer: &Exports,
     ) {
-        let verdict =
-            offer.list.get(session.export).map(|export: &NbdExport| check_request(&request, export, &session));
-        let error = match verdict {
+        let check = offer.list.get(session.export).map(|export: &NbdExport| check_request(&request, export, &session));
+        let error = match check {
             Some(RequestCheck::Do) => None,
-            Some(RequestCheck::Refuse(error, because)) => Some((error, because)),
+            Some(RequestCheck::Refuse(error, reason)) => Some((error, reason)),
             Some(RequestCheck::Disconnect | RequestCheck::Close(_)) | None => {
                 self.stage = ClientStage::Leaving(Some(session));
                 return;
@@ -260,20 +259,21 @@ impl ServerClient {
     /// Accepts a write's data as it arrives, in whole sectors: if client or server ends in the
     /// middle of a write, each sector has its old or its new content.
     fn accept_write_data(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
-        let Some(receiving) = &mut self.current_write else { return 0 };
-        let NbdRequest { offset, length, .. } = receiving.client_request.request;
+        let Some(pending_write) = &mut self.current_write else { return 0 };
+        let NbdRequest { offset, length, .. } = pending_write.client_request.request;
         // the offset of a refused write can be any number
-        let first = offset.wrapping_add(u64::from(receiving.received_bytes));
-        let part = &input[..usable_bytes(first, input.len(), (length - receiving.received_bytes) as usize)];
+        let start_offset = offset.wrapping_add(u64::from(pending_write.received_bytes));
+        let part = &input[..usable_bytes(start_offset, input.len(), (length - pending_write.received_bytes) as usize)];
         if part.is_empty() {
             return 0;
         }
-        if receiving.client_request.error.is_none() {
-            receiving.client_request.error = engine.write(receiving.client_request.export, first, part).err();
+        if pending_write.client_request.error.is_none() {
+            pending_write.client_request.error =
+                engine.write(pending_write.client_request.export, start_offset, part).err();
         }
-        receiving.received_bytes += part.len() as u32;
-        if receiving.received_bytes == length {
-            let client_request = receiving.client_request;
+        pending_write.received_bytes += part.len() as u32;
+        if pending_write.received_bytes == length {
+            let client_request = pending_write.client_request;
             self.current_write = None;
             engine.begin_request(time, client_request);
         }
@@ -281,8 +281,8 @@ impl ServerClient {
     }
 
     /// Queues the reply to a request.
-    pub fn queue_reply(&mut self, done: DueReply) {
-        self.due_replies.push_back(done);
+    pub fn queue_reply(&mut self, due_reply: DueReply) {
+        self.due_replies.push_back(due_reply);
     }
 
     /// Builds replies and sends them as far as the kernel accepts them. `buffer` is only reused
@@ -302,16 +302,16 @@ impl ServerClient {
     /// Writes the next reply, or its next piece; returns false if there is none.
     fn write_next_reply(&mut self, engine: &mut DiskEngine, buffer: &mut Vec<u8>) -> bool {
         let (ClientStage::Serving(session) | ClientStage::Leaving(Some(session))) = self.stage else { return false };
-        if let Some(sending) = self.current_read.take() {
-            self.write_read_piece(&session, sending, engine, buffer);
+        if let Some(read_reply) = self.current_read.take() {
+            self.write_read_piece(&session, read_reply, engine, buffer);
             return true;
         }
-        let Some(done) = self.due_replies.pop_front() else { return false };
-        let ServerRequest { export, request, error, .. } = done.client_request;
+        let Some(due_reply) = self.due_replies.pop_front() else { return false };
+        let ServerRequest { export, request, error, .. } = due_reply.client_request;
         match (error, request.command) {
-            (Some((error, because)), _) => reply::append_error(buffer, &session, request.cookie, error, because),
+            (Some((error, reason)), _) => reply::append_error(buffer, &session, request.cookie, error, reason),
             (None, NbdCommand::Read) => {
-                self.write_read_piece(&session, ReadReply { due_reply: done, sent_bytes: 0 }, engine, buffer);
+                self.write_read_piece(&session, ReadReply { due_reply, sent_bytes: 0 }, engine, buffer);
                 return true;
             }
             (None, NbdCommand::BlockStatus) => {
@@ -327,35 +327,36 @@ impl ServerClient {
     fn write_read_piece(
         &mut self,
         session: &NbdSession,
-        mut sending: ReadReply,
+        mut read_reply: ReadReply,
         engine: &mut DiskEngine,
         buffer: &mut Vec<u8>,
     ) {
-        let ServerRequest { request, .. } = sending.due_reply.client_request;
-        let (offset, left) = (request.offset + u64::from(sending.sent_bytes), request.length - sending.sent_bytes);
-        let bytes = left.min(READ_PIECE_BYTES);
+        let ServerRequest { request, .. } = read_reply.due_reply.client_request;
+        let (offset, remaining_bytes) =
+            (request.offset + u64::from(read_reply.sent_bytes), request.length - read_reply.sent_bytes);
+        let bytes = remaining_bytes.min(READ_PIECE_BYTES);
         // with several chunks an error can still be reported after some of them were sent
-        let chunks = session.structured && !request.flags.has(CommandFlags::DF);
+        let in_chunks = session.structured && !request.flags.has(CommandFlags::DF);
         let start = buffer.len();
-        if chunks {
-            reply::append_data_header(buffer, request.cookie, offset, bytes, bytes == left);
-        } else if sending.sent_bytes == 0 {
+        if in_chunks {
+            reply::append_data_header(buffer, request.cookie, offset, bytes, bytes == remaining_bytes);
+        } else if read_reply.sent_bytes == 0 {
             reply::append_read_header(buffer, session, &request);
         }
-        let data = buffer.len();
-        buffer.resize(data + bytes as usize, 0);
-        match engine.read(&sending.due_reply.client_request, offset, &mut buffer[data..]) {
+        let data_start = buffer.len();
+        buffer.resize(data_start + bytes as usize, 0);
+        match engine.read(&read_reply.due_reply.client_request, offset, &mut buffer[data_start..]) {
             Ok(()) => {
-                sending.sent_bytes += bytes;
-                if bytes < left {
-                    self.current_read = Some(sending);
+                read_reply.sent_bytes += bytes;
+                if bytes < remaining_bytes {
+                    self.current_read = Some(read_reply);
                     return;
                 }
             }
-            Err((error, because)) => {
+            Err((error, reason)) => {
                 buffer.truncate(start);
-                if chunks || sending.sent_bytes == 0 {
-                    reply::append_error(buffer, session, request.cookie, error, because);
+                if in_chunks || read_reply.sent_bytes == 0 {
+                    reply::append_error(buffer, session, request.cookie, error, reason);
                 } else {
                     // the header has promised data that is not available: close the connection
                     // rather than send wrong data
@@ -378,10 +379,10 @@ impl ServerClient {
     }
 
     /// Sends replies, and keeps what the kernel does not accept.
-    fn send_or_keep(&mut self, answers: &[u8]) {
-        let bytes = send_bytes(&self.fd, answers, &mut self.is_broken);
-        if bytes < answers.len() {
-            self.output = answers[bytes..].to_vec();
+    fn send_or_keep(&mut self, replies: &[u8]) {
+        let sent_bytes = send_bytes(&self.fd, replies, &mut self.is_broken);
+        if sent_bytes < replies.len() {
+            self.output = replies[sent_bytes..].to_vec();
         }
     }
 }
@@ -398,10 +399,10 @@ fn usable_bytes(first: u64, received: usize, left: usize) -> usize {
 /// Sends bytes and returns how many the kernel accepted; sets `is_broken` if the peer has closed
 /// the connection.
 fn send_bytes(fd: &OwnedFd, bytes: &[u8], is_broken: &mut bool) -> usize {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match send(fd, &bytes[sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-            Ok(taken) => sent += taken,
+    let mut sent_bytes = 0;
+    while sent_bytes < bytes.len() {
+        match send(fd, &bytes[sent_bytes..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(accepted_bytes) => sent_bytes += accepted_bytes,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,
             Err(_) => {
@@ -410,5 +411,5 @@ fn send_bytes(fd: &OwnedFd, bytes: &[u8], is_broken: &mut bool) -> usize {
             }
         }
     }
-    sent
+    sent_bytes
 }

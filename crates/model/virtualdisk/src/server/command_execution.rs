@@ -13,18 +13,18 @@ use crate::content::{AccessError, Content};
 impl DiskEngine {
     /// Executes a command that changes the disk.
     pub fn execute_command(&mut self, now: Ns, system: &System, command: &DiskCommand) -> Result<(), String> {
-        let name = command.member().unwrap_or_default();
-        let drive = drive_by_name(system, name).ok_or_else(|| unknown_drive(system, name))?;
+        let drive_name = command.member().unwrap_or_default();
+        let drive = drive_by_name(system, drive_name).ok_or_else(|| unknown_drive(system, drive_name))?;
         self.simulation.advance_until(now);
         match command {
             DiskCommand::Status | DiskCommand::Stop => Ok(()),
             DiskCommand::Fail { .. } => match self.simulation.find_array_member(drive) {
                 Some((array, member)) => self.fail_member(array, member),
-                None => self.fail_standalone_drive(drive, name),
+                None => self.fail_standalone_drive(drive, drive_name),
             },
             DiskCommand::Replace { .. } => match self.simulation.find_array_member(drive) {
                 Some((array, member)) => self.replace_member(array, member, drive),
-                None => self.replace_standalone_drive(drive, name),
+                None => self.replace_standalone_drive(drive, drive_name),
             },
             DiskCommand::Slow { factor, .. } => {
                 self.change_model(SystemChange::Slow { drive, factor: *factor })?;
@@ -55,7 +55,7 @@ impl DiskEngine {
         self.change_model(SystemChange::Fail { array, member })?;
         // a failed drive does not hold requests back
         drive.and_then(|drive| self.changes.drive_mut(drive)).into_iter().for_each(|change| change.hangs = false);
-        self.content.fail_member(array, member).map_err(|trouble| trouble.to_string())?;
+        self.content.fail_member(array, member).map_err(|error| error.to_string())?;
         // a spare may have replaced it
         self.follow_model();
         Ok(())
@@ -64,12 +64,12 @@ impl DiskEngine {
     fn replace_member(&mut self, array: usize, member: u16, drive: u32) -> Result<(), String> {
         self.change_model(SystemChange::Replace { array, member, settings: None })?;
         self.changes.reset_drive(drive);
-        self.content.replace_member(array, member).map_err(|trouble| trouble.to_string())
+        self.content.replace_member(array, member).map_err(|error| error.to_string())
     }
 
     /// Fails a standalone drive: all of its requests fail, and its data is lost.
-    fn fail_standalone_drive(&mut self, drive: u32, name: &str) -> Result<(), String> {
-        self.erase_standalone_drive(drive, name)?;
+    fn fail_standalone_drive(&mut self, drive: u32, drive_name: &str) -> Result<(), String> {
+        self.erase_standalone_drive(drive, drive_name)?;
         self.changes.set_failures(drive, 1.0, FailureScope::All);
         self.refuse_pending(drive);
         // a drive that hung holds its requests back no more
@@ -83,12 +83,12 @@ impl DiskEngine {
         Ok(())
     }
 
-    fn replace_standalone_drive(&mut self, drive: u32, name: &str) -> Result<(), String> {
+    fn replace_standalone_drive(&mut self, drive: u32, drive_name: &str) -> Result<(), String> {
         // a mistyped name must not cost the data of a healthy drive
         if self.is_standalone_drive(drive) && !self.changes.has_failed(drive) {
-            return Err(format!("`{name}` has not failed; only a failed drive can be replaced"));
+            return Err(format!("`{drive_name}` has not failed; only a failed drive can be replaced"));
         }
-        self.erase_standalone_drive(drive, name)?;
+        self.erase_standalone_drive(drive, drive_name)?;
         // the new drive behaves as described
         self.change_model(SystemChange::Slow { drive, factor: 1.0 })?;
         self.release_drive(drive)?;
@@ -102,13 +102,13 @@ impl DiskEngine {
     }
 
     /// Erases the content of a standalone drive.
-    fn erase_standalone_drive(&mut self, drive: u32, name: &str) -> Result<(), String> {
+    fn erase_standalone_drive(&mut self, drive: u32, drive_name: &str) -> Result<(), String> {
         let target = WorkloadTarget::Drive(drive);
         if !self.is_standalone_drive(drive) {
-            return Err(format!("`{name}` is not an active member: it is a spare, or a spare replaced it"));
+            return Err(format!("`{drive_name}` is not an active member: it is a spare, or a spare replaced it"));
         }
         let bytes = self.content.target_bytes(target);
-        self.content.trim(target, 0, bytes).map_err(|trouble| trouble.to_string())
+        self.content.trim(target, 0, bytes).map_err(|error| error.to_string())
     }
 
     /// Updates the content to the state of the model: members that failed by the description's
@@ -135,7 +135,7 @@ impl DiskEngine {
         let mirrors_sets = self
             .simulation
             .array_geometry(array)
-            .is_some_and(|a| a.out_of_service(single_member(0)) != single_member(0));
+            .is_some_and(|geometry| geometry.out_of_service(single_member(0)) != single_member(0));
         if !mirrors_sets {
             for member in model.failed.difference(failed).iter() {
                 self.record_content_error(array, |content| content.fail_member(array, member));

@@ -37,34 +37,34 @@ pub enum DiskCommand {
     Status,
     /// A member fails; its data is lost.
     Fail {
-        /// Which.
+        /// Its name.
         member: String,
     },
     /// An empty drive replaces a failed one; the rebuild begins.
     Replace {
-        /// Which.
+        /// Its name.
         member: String,
     },
     /// A member takes `factor` times as long.
     Slow {
-        /// Which.
+        /// Its name.
         member: String,
         /// Factor; 1 restores normal speed.
         factor: f64,
     },
     /// A member stops responding.
     Hang {
-        /// Which.
+        /// Its name.
         member: String,
     },
     /// A member that hangs responds again.
     Release {
-        /// Which.
+        /// Its name.
         member: String,
     },
     /// A share of a member's requests fails.
     Error {
-        /// Which.
+        /// Its name.
         member: String,
         /// Share of its requests, 0 to 1; 0 restores normal behavior.
         share: f64,
@@ -94,7 +94,7 @@ impl DiskCommand {
 /// Parses a command.
 ///
 /// # Errors
-/// The fault of the line.
+/// A description of what is wrong with the line.
 pub fn parse_command(line: &[u8]) -> Result<DiskCommand, String> {
     let command: DiskCommand = serde_json::from_slice(line).map_err(|e| e.to_string())?;
     match &command {
@@ -117,29 +117,29 @@ pub const MAX_CONTROL_CONNECTIONS: usize = 64;
 pub struct ControlConnection {
     pub fd: OwnedFd,
     input: Vec<u8>,
-    answer: Vec<u8>,
+    reply: Vec<u8>,
 }
 
 impl ControlConnection {
     /// Creates a connection without input.
     pub fn new(fd: OwnedFd) -> ControlConnection {
-        ControlConnection { fd, input: Vec::new(), answer: Vec::new() }
+        ControlConnection { fd, input: Vec::new(), reply: Vec::new() }
     }
 
-    /// Returns whether to watch for input, and for room for output.
+    /// Returns the events to watch for: input, and space for output.
     pub fn wanted_events(&self) -> (bool, bool) {
-        (self.answer.is_empty(), !self.answer.is_empty())
+        (self.reply.is_empty(), !self.reply.is_empty())
     }
 
     /// Reads the input and replies to each line with the result of `execute`, as far as the kernel
     /// accepts it. Returns false if the connection is finished.
     pub fn serve_commands(&mut self, mut execute: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
-        let mut read = false;
+        let mut has_received = false;
         loop {
             if !self.send() {
                 return false;
             }
-            if !self.answer.is_empty() {
+            if !self.reply.is_empty() {
                 return true;
             }
             let end = self.input.iter().position(|byte| *byte == b'\n');
@@ -148,9 +148,9 @@ impl ControlConnection {
             }
             if let Some(end) = end {
                 let line: Vec<u8> = self.input.drain(..=end).collect();
-                let answer = execute(&line[..end]).unwrap_or_else(|because| json!({ "error": because }));
-                self.answer = (answer.to_string() + "\n").into_bytes();
-            } else if std::mem::replace(&mut read, true) {
+                let reply = execute(&line[..end]).unwrap_or_else(|reason| json!({ "error": reason }));
+                self.reply = (reply.to_string() + "\n").into_bytes();
+            } else if std::mem::replace(&mut has_received, true) {
                 return true;
             } else {
                 let mut buffer = [0; MAX_COMMAND_BYTES];
@@ -166,9 +166,9 @@ impl ControlConnection {
 
     /// Sends as much of the reply as the kernel accepts; returns false if the peer is gone.
     fn send(&mut self) -> bool {
-        while !self.answer.is_empty() {
-            match send(&self.fd, &self.answer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(taken) => drop(self.answer.drain(..taken)),
+        while !self.reply.is_empty() {
+            match send(&self.fd, &self.reply, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(taken) => drop(self.reply.drain(..taken)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return true,
                 Err(_) => return false,
@@ -183,19 +183,22 @@ impl ControlConnection {
 /// # Errors
 /// When it cannot be reached, or refuses.
 pub fn send_command(control: &Path, command: &DiskCommand) -> Result<Value, ServeError> {
-    let wrong = |because: String| ServeError::Order { control: control.to_owned(), because };
-    let mut stream = UnixStream::connect(control).map_err(|e| wrong(e.to_string()))?;
-    let limit = Some(Duration::from_secs(10));
-    stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit)).map_err(|e| wrong(e.to_string()))?;
-    let mut line = serde_json::to_vec(command).map_err(|e| wrong(e.to_string()))?;
+    let command_error = |reason: String| ServeError::Command { control: control.to_owned(), reason };
+    let mut stream = UnixStream::connect(control).map_err(|e| command_error(e.to_string()))?;
+    let timeout = Some(Duration::from_secs(10));
+    stream
+        .set_read_timeout(timeout)
+        .and_then(|()| stream.set_write_timeout(timeout))
+        .map_err(|e| command_error(e.to_string()))?;
+    let mut line = serde_json::to_vec(command).map_err(|e| command_error(e.to_string()))?;
     line.push(b'\n');
-    stream.write_all(&line).map_err(|e| wrong(e.to_string()))?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).map_err(|e| wrong(e.to_string()))?;
-    let answer: Value = serde_json::from_str(&answer).map_err(|e| wrong(format!("its reply is invalid: {e}")))?;
-    match answer.get("error").and_then(Value::as_str) {
-        Some(error) => Err(wrong(error.to_owned())),
-        None => Ok(answer),
+    stream.write_all(&line).map_err(|e| command_error(e.to_string()))?;
+    let mut reply = String::new();
+    BufReader::new(stream).read_line(&mut reply).map_err(|e| command_error(e.to_string()))?;
+    let reply: Value = serde_json::from_str(&reply).map_err(|e| command_error(format!("its reply is invalid: {e}")))?;
+    match reply.get("error").and_then(Value::as_str) {
+        Some(error) => Err(command_error(error.to_owned())),
+        None => Ok(reply),
     }
 }
 

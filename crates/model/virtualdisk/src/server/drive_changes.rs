@@ -34,7 +34,8 @@ pub struct DriveChanges {
 }
 
 impl DriveChanges {
-    /// Creates the record of drives that all behave as described; `seed` decides which requests fail later.
+    /// Creates the record of drives that all behave as described; `seed` decides which requests
+    /// fail later.
     pub fn new(drives: usize, seed: u64) -> DriveChanges {
         DriveChanges { drives: vec![DriveChange::default(); drives], rng: Rng::new(seed, 1 << 40), any_fails: false }
     }

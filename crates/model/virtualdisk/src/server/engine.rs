@@ -14,7 +14,7 @@ use crate::nbd::reply::NbdExtent;
 use crate::nbd::request::NbdRequest;
 use crate::nbd::wire::{CommandFlags, ErrorCode, NbdCommand};
 
-/// Failure as reported to a client: the code, and a reason for people.
+/// Failure as reported to a client: the code, and a readable reason.
 pub type NbdFailure = (ErrorCode, &'static str);
 
 /// Failure reported to clients of a drive that a command made fail.
@@ -79,7 +79,8 @@ pub struct DiskEngine {
     /// Errors of content that could not follow the model, by array.
     pub content_errors: BTreeMap<usize, String>,
     pending: Vec<PendingRequest>,
-    free: Vec<u32>,
+    /// Tags of `pending` that no request uses.
+    free_tags: Vec<u32>,
     due_replies: Vec<DueReply>,
     /// Reused buffer of completions.
     completions: Vec<ExternalCompletion>,
@@ -88,14 +89,14 @@ pub struct DiskEngine {
 }
 
 impl DiskEngine {
-    /// Creates an engine with nothing in flight. `syncs` receives the tags of flushes, if the
-    /// content is in a file.
+    /// Creates an engine with nothing in flight. `flush_requests` receives the tags of flushes, if
+    /// the content is in a file.
     pub fn new(
         simulation: Simulation,
         content: Content,
         exports: Vec<DiskExport>,
         (drives, seed): (u32, u64),
-        syncs: Option<std::sync::mpsc::Sender<u32>>,
+        flush_requests: Option<std::sync::mpsc::Sender<u32>>,
     ) -> DiskEngine {
         let changes = DriveChanges::new(drives as usize, seed);
         DiskEngine {
@@ -105,16 +106,16 @@ impl DiskEngine {
             changes,
             content_errors: BTreeMap::new(),
             pending: Vec::new(),
-            free: Vec::new(),
+            free_tags: Vec::new(),
             due_replies: Vec::new(),
             completions: Vec::new(),
-            flush_requests: syncs,
+            flush_requests,
         }
     }
 
     /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
-        self.pending.len() - self.free.len()
+        self.pending.len() - self.free_tags.len()
     }
 
     /// Stores a part of a write's data that has arrived.
@@ -123,7 +124,7 @@ impl DiskEngine {
     }
 
     /// Reads the data of a reply, or a part of it from `offset` on.
-    pub fn read(&mut self, client_request: &ServerRequest, offset: u64, into: &mut [u8]) -> Result<(), NbdFailure> {
+    pub fn read(&mut self, client_request: &ServerRequest, offset: u64, buffer: &mut [u8]) -> Result<(), NbdFailure> {
         let target = self.exports[usize::from(client_request.export)].target;
         if let WorkloadTarget::Drive(drive) = target
             && self.changes.has_failed(drive)
@@ -131,7 +132,7 @@ impl DiskEngine {
             // the drive failed while the reply waited for its client
             return Err(DRIVE_FAILURE);
         }
-        self.content.read_avoiding(target, offset, into, client_request.avoided_members).map_err(failure_for_client)
+        self.content.read_avoiding(target, offset, buffer, client_request.avoided_members).map_err(failure_for_client)
     }
 
     /// Starts a request that has arrived with all of its data.
@@ -139,7 +140,7 @@ impl DiskEngine {
         let NbdRequest { command, offset, length, flags, .. } = client_request.request;
         let target = self.exports[usize::from(client_request.export)].target;
         if client_request.error.is_none() {
-            let done = match command {
+            let result = match command {
                 NbdCommand::Trim => self.content.trim(target, offset, length.into()),
                 NbdCommand::WriteZeroes if flags.has(CommandFlags::NO_HOLE) => {
                     self.content.write_zeros(target, offset, length.into())
@@ -147,22 +148,23 @@ impl DiskEngine {
                 NbdCommand::WriteZeroes => self.content.trim(target, offset, length.into()),
                 _ => Ok(()),
             };
-            client_request.error = done.err().map(failure_for_client);
+            client_request.error = result.err().map(failure_for_client);
         }
-        let nothing = length == 0 && command != NbdCommand::Flush;
-        if client_request.error.is_some() || nothing || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache) {
+        let is_empty = length == 0 && command != NbdCommand::Flush;
+        if client_request.error.is_some() || is_empty || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache)
+        {
             self.due_replies.push(DueReply { client_request, due: time });
             return;
         }
-        let through = flags.has(CommandFlags::FUA) && command != NbdCommand::Read;
-        let mut then = self.apply_drive_failures(&mut client_request);
-        if then == FollowUp::Nothing && through && self.job_purpose(&client_request) == JobPurpose::Trim {
-            then = FollowUp::Flush;
+        let is_fua = flags.has(CommandFlags::FUA) && command != NbdCommand::Read;
+        let mut follow_up = self.apply_drive_failures(&mut client_request);
+        if follow_up == FollowUp::Nothing && is_fua && self.job_purpose(&client_request) == JobPurpose::Trim {
+            follow_up = FollowUp::Flush;
         }
-        let tag = self.add_pending(PendingRequest { client_request, follow_up: then, remaining_parts: 1 });
-        if let Some(syncs) = &self.flush_requests
-            && (command == NbdCommand::Flush || through)
-            && syncs.send(tag).is_ok()
+        let tag = self.add_pending(PendingRequest { client_request, follow_up, remaining_parts: 1 });
+        if let Some(flush_requests) = &self.flush_requests
+            && (command == NbdCommand::Flush || is_fua)
+            && flush_requests.send(tag).is_ok()
         {
             self.pending[tag as usize].remaining_parts += 1;
         }
@@ -207,8 +209,8 @@ impl DiskEngine {
                 let failing = failing.difference(state.failed.difference(state.rebuilding));
                 if io.write {
                     // an array fails a member that did not accept a write
-                    let lost: Vec<u16> = failing.iter().collect();
-                    lost.into_iter().for_each(|member| self.fail_member(array, member).unwrap_or_default());
+                    let failed_members: Vec<u16> = failing.iter().collect();
+                    failed_members.into_iter().for_each(|member| self.fail_member(array, member).unwrap_or_default());
                     return FollowUp::Nothing;
                 }
                 client_request.avoided_members = failing;
@@ -219,13 +221,13 @@ impl DiskEngine {
 
     /// Fails all requests in flight on a standalone drive that has failed.
     pub fn refuse_pending(&mut self, drive: u32) {
-        let DiskEngine { exports, pending, due_replies: done, .. } = self;
-        // entries that are already done are among them; changing them has no effect
-        let wishes = pending
+        let DiskEngine { exports, pending, due_replies, .. } = self;
+        // completed entries are among them; changing them has no effect
+        let requests = pending
             .iter_mut()
-            .map(|one| &mut one.client_request)
-            .chain(done.iter_mut().map(|one| &mut one.client_request));
-        for client_request in wishes
+            .map(|entry| &mut entry.client_request)
+            .chain(due_replies.iter_mut().map(|reply| &mut reply.client_request));
+        for client_request in requests
             .filter(|client_request| exports[usize::from(client_request.export)].target == WorkloadTarget::Drive(drive))
         {
             client_request.error = client_request.error.or(Some(DRIVE_FAILURE));
@@ -233,7 +235,7 @@ impl DiskEngine {
     }
 
     fn add_pending(&mut self, pending: PendingRequest) -> u32 {
-        match self.free.pop() {
+        match self.free_tags.pop() {
             Some(tag) => {
                 debug_assert!(self.pending[tag as usize].remaining_parts == 0, "the tag {tag} is free and in use");
                 self.pending[tag as usize] = pending;
@@ -250,11 +252,12 @@ impl DiskEngine {
     fn job_purpose(&self, client_request: &ServerRequest) -> JobPurpose {
         let NbdRequest { command, flags, .. } = client_request.request;
         // exports without TRIM have to write zeros
-        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(client_request.export)].supports_trim;
+        let may_trim =
+            !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(client_request.export)].supports_trim;
         match command {
             NbdCommand::Flush => JobPurpose::Flush,
             NbdCommand::Trim => JobPurpose::Trim,
-            NbdCommand::WriteZeroes if holes => JobPurpose::Trim,
+            NbdCommand::WriteZeroes if may_trim => JobPurpose::Trim,
             NbdCommand::Write | NbdCommand::WriteZeroes if flags.has(CommandFlags::FUA) => JobPurpose::FuaWrite,
             _ => JobPurpose::Transfer,
         }
@@ -284,20 +287,20 @@ impl DiskEngine {
         self.finish_part(now, tag);
     }
 
-    /// Advances virtual time; see [`DiskEngine::take_done`].
+    /// Advances virtual time; see [`DiskEngine::take_due_replies`].
     pub fn advance_time(&mut self, now: Ns) {
         self.simulation.advance_until(now);
-        let mut answers = std::mem::take(&mut self.completions);
-        answers.extend(self.simulation.drain_completions());
+        let mut completions = std::mem::take(&mut self.completions);
+        completions.extend(self.simulation.drain_completions());
         self.follow_model();
-        for answer in answers.drain(..) {
-            match std::mem::replace(&mut self.pending[answer.tag as usize].follow_up, FollowUp::Nothing) {
-                FollowUp::Nothing => self.finish_part(answer.done_ns, answer.tag),
-                FollowUp::Retry => self.submit_to_model(answer.done_ns, answer.tag),
-                FollowUp::Flush => self.submit_flush(answer.done_ns, answer.tag),
+        for completion in completions.drain(..) {
+            match std::mem::replace(&mut self.pending[completion.tag as usize].follow_up, FollowUp::Nothing) {
+                FollowUp::Nothing => self.finish_part(completion.done_ns, completion.tag),
+                FollowUp::Retry => self.submit_to_model(completion.done_ns, completion.tag),
+                FollowUp::Flush => self.submit_flush(completion.done_ns, completion.tag),
             }
         }
-        self.completions = answers;
+        self.completions = completions;
     }
 
     fn finish_part(&mut self, due: Ns, tag: u32) {
@@ -305,29 +308,29 @@ impl DiskEngine {
         assert!(pending.remaining_parts > 0, "request {tag} is complete and completes again");
         pending.remaining_parts -= 1;
         if pending.remaining_parts == 0 {
-            debug_assert!(!self.free.contains(&tag), "the tag {tag} is free already");
+            debug_assert!(!self.free_tags.contains(&tag), "the tag {tag} is free already");
             self.due_replies.push(DueReply { client_request: pending.client_request, due });
-            self.free.push(tag);
+            self.free_tags.push(tag);
         }
     }
 
     /// Returns true if any reply is due.
-    pub fn has_done(&self) -> bool {
+    pub fn has_due_replies(&self) -> bool {
         !self.due_replies.is_empty()
     }
 
     /// Returns the replies that have become due since the last call. Give the list back with
     /// [`DiskEngine::recycle_list`], which reuses its memory.
-    pub fn take_done(&mut self) -> Vec<DueReply> {
+    pub fn take_due_replies(&mut self) -> Vec<DueReply> {
         std::mem::take(&mut self.due_replies)
     }
 
-    /// Takes back a list that [`DiskEngine::take_done`] returned, to reuse its memory.
-    pub fn recycle_list(&mut self, mut done: Vec<DueReply>) {
-        done.clear();
-        if self.due_replies.capacity() < done.capacity() {
-            done.append(&mut self.due_replies);
-            self.due_replies = done;
+    /// Takes back a list that [`DiskEngine::take_due_replies`] returned, to reuse its memory.
+    pub fn recycle_list(&mut self, mut replies: Vec<DueReply>) {
+        replies.clear();
+        if self.due_replies.capacity() < replies.capacity() {
+            replies.append(&mut self.due_replies);
+            self.due_replies = replies;
         }
     }
 
@@ -349,8 +352,8 @@ impl DiskEngine {
 const MAX_EXTENTS_PER_REPLY: usize = 4096;
 
 /// Returns the failure that a client receives for a content error.
-fn failure_for_client(trouble: AccessError) -> NbdFailure {
-    match trouble {
+fn failure_for_client(error: AccessError) -> NbdFailure {
+    match error {
         AccessError::NoSpace => (ErrorCode::Nospc, "no space left in the backing store"),
         AccessError::OutOfRange { .. } => (ErrorCode::Inval, "beyond the end"),
         _ => (ErrorCode::Io, "the disk fails"),
@@ -402,7 +405,7 @@ mod tests {
             ServerRequest { client, export: 0, request, error: None, avoided_members: MemberSet::NONE },
         );
         (1..=5).for_each(|step| engine.advance_time(begun + step * MS));
-        let done = engine.take_done();
+        let done = engine.take_due_replies();
         assert_eq!((done.len(), engine.in_flight()), (1, 0), "{command:?}");
         done[0].due - begun
     }

@@ -28,15 +28,15 @@ impl WakeSource {
             WakeSource::Control => 1,
             WakeSource::FlushDone => 2,
             WakeSource::Timer => 3,
-            WakeSource::Client(place) => 1 << 32 | u64::from(place),
-            WakeSource::ControlConnection(place) => 2 << 32 | u64::from(place),
+            WakeSource::Client(slot) => 1 << 32 | u64::from(slot),
+            WakeSource::ControlConnection(slot) => 2 << 32 | u64::from(slot),
         }
     }
 
     fn from_key(key: u64) -> WakeSource {
         match (key >> 32, key as u32) {
-            (1, place) => WakeSource::Client(place),
-            (2, place) => WakeSource::ControlConnection(place),
+            (1, slot) => WakeSource::Client(slot),
+            (2, slot) => WakeSource::ControlConnection(slot),
             (_, 0) => WakeSource::Listener,
             (_, 1) => WakeSource::Control,
             (_, 2) => WakeSource::FlushDone,
@@ -60,9 +60,9 @@ const MIN_POLL_TIME: Duration = Duration::from_micros(1);
 /// Largest number of events that one poll returns.
 const MAX_EVENTS: usize = 256;
 
-/// Step by which the estimate of the usual lateness follows each observation, and its upper limit
-/// below.
+/// Step by which the estimate of the usual lateness follows each observation.
 const LATENESS_STEP: Duration = Duration::from_nanos(500);
+/// Upper limit of that estimate.
 const MAX_USUAL_LATENESS: Duration = Duration::from_micros(100);
 
 /// Waits for events and moments.
@@ -84,8 +84,9 @@ fn kernel_error(operation: &'static str) -> impl Fn(rustix::io::Errno) -> ServeE
 }
 
 impl EventWaiter {
-    /// Creates a waiter and raises the priority of this thread; with `awake` it never sleeps.
-    pub fn new(awake: bool) -> Result<EventWaiter, ServeError> {
+    /// Creates a waiter and raises the priority of this thread; with `never_sleeps` it polls
+    /// instead of sleeping.
+    pub fn new(never_sleeps: bool) -> Result<EventWaiter, ServeError> {
         // the default timer slack of 50 us is as much as the whole wait may be late
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         // a disk does not wait for programs; without the privilege the server runs at ordinary
@@ -95,17 +96,17 @@ impl EventWaiter {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel_error("timerfd"))?;
         let events = Vec::with_capacity(MAX_EVENTS);
-        let wake = EventWaiter {
+        let waiter = EventWaiter {
             epoll,
             timer,
             timer_time: None,
             margin: INITIAL_MARGIN,
-            never_sleeps: awake,
+            never_sleeps,
             usual_lateness: Duration::ZERO,
             events,
         };
-        wake.watch_input(&wake.timer, WakeSource::Timer)?;
-        Ok(wake)
+        waiter.watch_input(&waiter.timer, WakeSource::Timer)?;
+        Ok(waiter)
     }
 
     /// Starts watching a socket for input.
@@ -130,46 +131,46 @@ impl EventWaiter {
         &mut self,
         until: Duration,
         exactly: bool,
-        found: &mut Vec<(WakeSource, EventFlags)>,
+        wake_events: &mut Vec<(WakeSource, EventFlags)>,
     ) -> Duration {
-        found.clear();
-        let began = Instant::now();
-        let sleeps = match (self.never_sleeps, exactly) {
+        wake_events.clear();
+        let start = Instant::now();
+        let sleep_time = match (self.never_sleeps, exactly) {
             (true, _) => Duration::ZERO,
             (false, true) => until.saturating_sub(self.margin),
             (false, false) => until,
         };
-        let timeout = match (sleeps.is_zero(), exactly) {
+        let timeout = match (sleep_time.is_zero(), exactly) {
             (true, _) => Some(Timespec { tv_sec: 0, tv_nsec: 0 }),
-            (false, true) if self.set_timer(began, sleeps) => None,
+            (false, true) if self.set_timer(start, sleep_time) => None,
             // milliseconds are exact enough here
-            (false, _) => Timespec::try_from(sleeps).ok(),
+            (false, _) => Timespec::try_from(sleep_time).ok(),
         };
         self.events.clear();
         // if a signal interrupts it, the caller checks whether to stop
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
-        found.extend(self.events.iter().map(|event| (WakeSource::from_key(event.data.u64()), event.flags)));
-        if let Some(index) = found.iter().position(|(source, _)| *source == WakeSource::Timer) {
-            found.swap_remove(index);
+        wake_events.extend(self.events.iter().map(|event| (WakeSource::from_key(event.data.u64()), event.flags)));
+        if let Some(index) = wake_events.iter().position(|(source, _)| *source == WakeSource::Timer) {
+            wake_events.swap_remove(index);
             self.record_timer_lateness(exactly);
         }
         // events that were already pending were found at once
-        if sleeps.is_zero() {
+        if sleep_time.is_zero() {
             Duration::ZERO
         } else {
-            began.elapsed().saturating_sub(MIN_POLL_TIME).min(self.usual_lateness)
+            start.elapsed().saturating_sub(MIN_POLL_TIME).min(self.usual_lateness)
         }
     }
 
     /// Sets the timer to fire `wait` after `now`; returns false if that fails.
     fn set_timer(&mut self, now: Instant, wait: Duration) -> bool {
         let time = now + wait;
-        if self.timer_time.is_some_and(|set| set <= time && time - set < TIMER_TOLERANCE) {
+        if self.timer_time.is_some_and(|current| current <= time && time - current < TIMER_TOLERANCE) {
             return true;
         }
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
-        let setting = Itimerspec { it_interval: zero, it_value: value };
+        let wait_spec = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+        let setting = Itimerspec { it_interval: zero, it_value: wait_spec };
         self.timer_time =
             rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).ok().map(|_| time);
         self.timer_time.is_some()
@@ -177,22 +178,22 @@ impl EventWaiter {
 
     /// Records how late the kernel woke this thread.
     fn record_timer_lateness(&mut self, exactly: bool) {
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.timer, &mut count);
-        let Some(set) = self.timer_time.take() else { return };
+        let mut expirations = [0; 8];
+        let _ = rustix::io::read(&self.timer, &mut expirations);
+        let Some(timer_time) = self.timer_time.take() else { return };
         if exactly {
-            let late = set.elapsed();
-            self.usual_lateness = if late > self.usual_lateness {
+            let lateness = timer_time.elapsed();
+            self.usual_lateness = if lateness > self.usual_lateness {
                 self.usual_lateness + LATENESS_STEP
             } else {
                 self.usual_lateness.saturating_sub(LATENESS_STEP)
             };
             self.usual_lateness = self.usual_lateness.min(MAX_USUAL_LATENESS);
-            let late = late.clamp(MIN_MARGIN, MAX_MARGIN);
+            let lateness = lateness.clamp(MIN_MARGIN, MAX_MARGIN);
             // increase the margin fast and decrease it slowly: being late costs more than polling
-            self.margin = match late > self.margin {
-                true => self.margin + (late - self.margin) / 4,
-                false => self.margin - (self.margin - late) / 64,
+            self.margin = match lateness > self.margin {
+                true => self.margin + (lateness - self.margin) / 4,
+                false => self.margin - (self.margin - lateness) / 64,
             };
         }
     }

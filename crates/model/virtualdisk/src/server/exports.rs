@@ -21,18 +21,18 @@ pub struct DiskExport {
 /// Lists the exports of a system, the default one first: the target of the first workload, else the
 /// first array, else the first drive.
 pub fn list_exports(system: &System) -> Vec<DiskExport> {
-    let members = || system.arrays.iter().flat_map(|set| set.members.iter().chain(&set.spares));
-    let arrays = system.arrays.iter().enumerate().map(|(index, set)| DiskExport {
-        name: set.name.clone(),
+    let members = || system.arrays.iter().flat_map(|array| array.members.iter().chain(&array.spares));
+    let arrays = system.arrays.iter().enumerate().map(|(index, array)| DiskExport {
+        name: array.name.clone(),
         target: WorkloadTarget::Array(index),
-        kind: set.level.to_string(),
+        kind: array.level.to_string(),
         rotational: is_rotational(system, WorkloadTarget::Array(index)),
         supports_trim: !target_drives(system, WorkloadTarget::Array(index))
             .iter()
             .any(|drive| is_mechanical(system, *drive)),
     });
-    let single = (0..system.drive_count()).filter(|drive| !members().any(|member| member == drive));
-    let drives = single.map(|drive| DiskExport {
+    let standalone = (0..system.drive_count()).filter(|drive| !members().any(|member| member == drive));
+    let drives = standalone.map(|drive| DiskExport {
         name: system.drive_name(drive),
         target: WorkloadTarget::Drive(drive),
         kind: system
@@ -42,8 +42,8 @@ pub fn list_exports(system: &System) -> Vec<DiskExport> {
         supports_trim: !is_mechanical(system, drive),
     });
     let mut exports: Vec<DiskExport> = arrays.chain(drives).collect();
-    let first = system.workloads.first().and_then(|workload| workload.targets.first());
-    if let Some(index) = exports.iter().position(|export| Some(&export.target) == first) {
+    let default_target = system.workloads.first().and_then(|workload| workload.targets.first());
+    if let Some(index) = exports.iter().position(|export| Some(&export.target) == default_target) {
         exports[..=index].rotate_right(1);
     }
     exports
@@ -59,7 +59,7 @@ fn target_drives(system: &System, target: WorkloadTarget) -> Vec<u32> {
     match target {
         WorkloadTarget::Drive(drive) => vec![drive],
         WorkloadTarget::Array(index) => {
-            system.arrays.get(index).map_or_else(Vec::new, |set| [&set.members[..], &set.spares[..]].concat())
+            system.arrays.get(index).map_or_else(Vec::new, |array| [&array.members[..], &array.spares[..]].concat())
         }
     }
 }
@@ -77,8 +77,8 @@ pub fn drive_by_name(system: &System, name: &str) -> Option<u32> {
 /// Returns an error text that lists the drives that exist.
 pub fn unknown_drive(system: &System, name: &str) -> String {
     let names: Vec<String> = (0..system.drive_count().min(16)).map(|drive| system.drive_name(drive)).collect();
-    let more = if system.drive_count() > 16 { ", …" } else { "" };
-    format!("no drive is called `{name}`; the drives are {}{more}", names.join(", "))
+    let ellipsis = if system.drive_count() > 16 { ", …" } else { "" };
+    format!("no drive is called `{name}`; the drives are {}{ellipsis}", names.join(", "))
 }
 
 #[cfg(test)]

@@ -18,18 +18,18 @@ pub struct FlushThread {
 }
 
 impl FlushThread {
-    /// Starts a thread that calls `sync` for the requested flushes. It ends when all senders are
+    /// Starts a thread that calls `flush` for the requested flushes. It ends when all senders are
     /// gone.
-    pub fn start(sync: impl Fn() -> std::io::Result<()> + Send + 'static) -> Result<FlushThread, ServeError> {
-        let kernel = |operation| move |error| ServeError::Kernel { operation, error };
-        let (done, mut reply_stream) = UnixStream::pair().map_err(kernel("socketpair"))?;
-        done.set_nonblocking(true).map_err(kernel("socketpair"))?;
-        let (ask, requests) = channel::<u32>();
-        let work = move || {
+    pub fn start(flush: impl Fn() -> std::io::Result<()> + Send + 'static) -> Result<FlushThread, ServeError> {
+        let kernel_error = |operation| move |error| ServeError::Kernel { operation, error };
+        let (completions, mut reply_stream) = UnixStream::pair().map_err(kernel_error("socketpair"))?;
+        completions.set_nonblocking(true).map_err(kernel_error("socketpair"))?;
+        let (request_sender, requests) = channel::<u32>();
+        let run_flushes = move || {
             while let Ok(first) = requests.recv() {
                 // one flush serves all requests that arrived before it began
                 let tags: Vec<u32> = std::iter::once(first).chain(requests.try_iter()).collect();
-                let error = sync().err().map_or(0, error_byte);
+                let error = flush().err().map_or(0, error_byte);
                 for tag in tags {
                     let [a, b, c, d] = tag.to_le_bytes();
                     if reply_stream.write_all(&[a, b, c, d, error]).is_err() {
@@ -38,21 +38,21 @@ impl FlushThread {
                 }
             }
         };
-        std::thread::Builder::new().name("flush".into()).spawn(work).map_err(kernel("thread"))?;
-        Ok(FlushThread { requests: ask, completions: done })
+        std::thread::Builder::new().name("flush".into()).spawn(run_flushes).map_err(kernel_error("thread"))?;
+        Ok(FlushThread { requests: request_sender, completions })
     }
 
     /// Returns the completed flushes with their errors.
     pub fn take_finished(&mut self) -> Vec<(u32, Option<ErrorCode>)> {
-        let mut found = Vec::new();
-        let mut one = [0; 5];
+        let mut finished = Vec::new();
+        let mut record = [0; 5];
         // records of five bytes are written as a whole, and are read as a whole
-        while let Ok(5) = self.completions.read(&mut one) {
-            let [a, b, c, d, error] = one;
+        while let Ok(5) = self.completions.read(&mut record) {
+            let [a, b, c, d, error] = record;
             let error = (error != 0).then(|| ErrorCode::from_code(error.into()));
-            found.push((u32::from_le_bytes([a, b, c, d]), error));
+            finished.push((u32::from_le_bytes([a, b, c, d]), error));
         }
-        found
+        finished
     }
 }
 

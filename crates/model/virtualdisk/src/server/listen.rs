@@ -35,8 +35,8 @@ impl ListenAddress {
     /// # Errors
     /// A description if the text is not an address or its host name is unknown.
     pub fn parse_tcp(text: &str) -> Result<ListenAddress, String> {
-        let mut found = text.to_socket_addrs().map_err(|e| format!("`{text}` is not HOST:PORT ({e})"))?;
-        found.next().map(ListenAddress::Tcp).ok_or_else(|| format!("`{text}` has no address"))
+        let mut addresses = text.to_socket_addrs().map_err(|e| format!("`{text}` is not HOST:PORT ({e})"))?;
+        addresses.next().map(ListenAddress::Tcp).ok_or_else(|| format!("`{text}` has no address"))
     }
 
     /// Returns true if other machines can connect.
@@ -66,9 +66,9 @@ impl ListenAddress {
 
 /// Replaces characters that have a meaning in a URI by `%` codes; `/` stays.
 fn percent_encode(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-    let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    text.bytes().map(one).collect()
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    let encode_byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(encode_byte).collect()
 }
 
 /// A listening socket, and its file, which is removed on drop.
@@ -93,20 +93,20 @@ impl Listener {
     ///
     /// # Errors
     /// An address that is in use or cannot be bound.
-    pub fn bind_address(place: &ListenAddress) -> Result<Listener, ServeError> {
-        let wrong = |because: String| ServeError::Listen { place: place.uri(""), because };
-        match place {
+    pub fn bind_address(requested: &ListenAddress) -> Result<Listener, ServeError> {
+        let listen_error = |reason: String| ServeError::Listen { address: requested.uri(""), reason };
+        match requested {
             ListenAddress::Unix(path) => {
-                check_path_length(path).map_err(wrong)?;
-                remove_dead_socket(path).map_err(wrong)?;
-                let fd = bind_private_socket(path).map_err(|e| wrong(std::io::Error::from(e).to_string()))?;
-                Ok(Listener { fd, address: place.clone(), file: Some(path.clone()) })
+                check_path_length(path).map_err(listen_error)?;
+                remove_dead_socket(path).map_err(listen_error)?;
+                let fd = bind_private_socket(path).map_err(|e| listen_error(std::io::Error::from(e).to_string()))?;
+                Ok(Listener { fd, address: requested.clone(), file: Some(path.clone()) })
             }
             ListenAddress::Tcp(address) => {
-                let listener = TcpListener::bind(address).map_err(|e| wrong(e.to_string()))?;
-                listener.set_nonblocking(true).map_err(|e| wrong(e.to_string()))?;
+                let listener = TcpListener::bind(address).map_err(|e| listen_error(e.to_string()))?;
+                listener.set_nonblocking(true).map_err(|e| listen_error(e.to_string()))?;
                 // port 0 was replaced by a real one
-                let address = listener.local_addr().map_err(|e| wrong(e.to_string()))?;
+                let address = listener.local_addr().map_err(|e| listen_error(e.to_string()))?;
                 Ok(Listener { fd: listener.into(), address: ListenAddress::Tcp(address), file: None })
             }
         }
@@ -139,8 +139,8 @@ fn check_path_length(path: &Path) -> Result<(), String> {
 
 /// Removes the file of a socket that no process serves. Any other file stays.
 fn remove_dead_socket(path: &Path) -> Result<(), String> {
-    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
-    if !there.file_type().is_socket() {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
         return Err("another file has that name".into());
     }
     if UnixStream::connect(path).is_ok() {
@@ -154,8 +154,8 @@ fn remove_dead_socket(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// When that folder cannot be created.
-pub fn control_path(place: &ListenAddress) -> Result<PathBuf, ServeError> {
-    match place {
+pub fn control_path(address: &ListenAddress) -> Result<PathBuf, ServeError> {
+    match address {
         ListenAddress::Unix(path) => Ok(control_path_beside(path)),
         ListenAddress::Tcp(address) => Ok(socket_folder()?.join(format!("tcp-{}.control", address.port()))),
     }
@@ -176,14 +176,14 @@ const MAX_FOLDER_NAMES: u32 = 8;
 /// Returns folders for a user's sockets, the best first: the runtime folder that the system
 /// provides, if it does.
 fn candidate_folders(user: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
-    let is_his = |path: &PathBuf| fs::metadata(path).is_ok_and(|there| there.is_dir() && there.uid() == user);
-    let runtime = runtime.into_iter().chain([PathBuf::from(format!("/run/user/{user}"))]).filter(is_his);
-    let of_root = (user == 0).then(|| PathBuf::from(ROOT_FOLDER));
-    let open = (0..MAX_FOLDER_NAMES).map(|number| match number {
+    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user);
+    let runtime = runtime.into_iter().chain([PathBuf::from(format!("/run/user/{user}"))]).filter(is_own);
+    let root_folder = (user == 0).then(|| PathBuf::from(ROOT_FOLDER));
+    let shared = (0..MAX_FOLDER_NAMES).map(|number| match number {
         0 => own_folder(user),
         number => std::env::temp_dir().join(format!("diskwright-{user}-{number}")),
     });
-    runtime.map(|path| path.join("diskwright")).chain(of_root).chain(open).collect()
+    runtime.map(|path| path.join("diskwright")).chain(root_folder).chain(shared).collect()
 }
 
 /// Returns a user's folder if the system provides none.
@@ -194,8 +194,8 @@ fn own_folder(user: u32) -> PathBuf {
 /// Checks that only this user can enter a folder; returns the reason if not. Links are not
 /// followed.
 fn check_private_folder(path: &Path, user: u32) -> Result<(), String> {
-    let there = fs::symlink_metadata(path).map_err(|e| e.to_string())?;
-    match there.is_dir() && there.uid() == user && there.mode() & 0o077 == 0 {
+    let metadata = fs::symlink_metadata(path).map_err(|e| e.to_string())?;
+    match metadata.is_dir() && metadata.uid() == user && metadata.mode() & 0o077 == 0 {
         true => Ok(()),
         false => Err("it is not a folder that only this user can enter".into()),
     }
@@ -208,19 +208,19 @@ fn check_private_folder(path: &Path, user: u32) -> Result<(), String> {
 /// When none can be created.
 pub fn socket_folder() -> Result<PathBuf, ServeError> {
     let user = rustix::process::geteuid().as_raw();
-    let mut first = None;
+    let mut first_error = None;
     for path in candidate_folders(user, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)) {
         match private_files::create_folder(&path)
             .map_err(|e| e.to_string())
             .and_then(|()| check_private_folder(&path, user))
         {
             Ok(()) => return Ok(path),
-            Err(because) => first = first.or(Some((path, because))),
+            Err(reason) => first_error = first_error.or(Some((path, reason))),
         }
     }
-    let (path, because) = first.unwrap_or_default();
-    let because = format!("{because}; set XDG_RUNTIME_DIR to a folder of your own");
-    Err(ServeError::Listen { place: path.display().to_string(), because })
+    let (path, reason) = first_error.unwrap_or_default();
+    let reason = format!("{reason}; set XDG_RUNTIME_DIR to a folder of your own");
+    Err(ServeError::Listen { address: path.display().to_string(), reason })
 }
 
 /// Link to the control socket of a server, by which commands without an explicit path find it;
@@ -238,13 +238,13 @@ impl ServerLink {
         remove_dead_links(&folder);
         let path = match SERVER_COUNT.fetch_add(1, Ordering::Relaxed) {
             0 => folder.join(format!("disk-{}", std::process::id())),
-            another => folder.join(format!("disk-{}-{another}", std::process::id())),
+            count => folder.join(format!("disk-{}-{count}", std::process::id())),
         };
         // an earlier process with the same id may have left one
         let _ = fs::remove_file(&path);
         let control = std::path::absolute(control).unwrap_or_else(|_| control.to_owned());
         std::os::unix::fs::symlink(control, &path)
-            .map_err(|e| ServeError::Listen { place: path.display().to_string(), because: e.to_string() })?;
+            .map_err(|e| ServeError::Listen { address: path.display().to_string(), reason: e.to_string() })?;
         Ok(ServerLink(path))
     }
 }
@@ -258,25 +258,25 @@ impl Drop for ServerLink {
 /// Removes links that killed servers left in a folder: another server may get the same socket name,
 /// and would be found under the old link.
 fn remove_dead_links(folder: &Path) {
-    let process = |name: &str| name.strip_prefix("disk-")?.split('-').next()?.parse::<u32>().ok();
+    let process_id = |name: &str| name.strip_prefix("disk-")?.split('-').next()?.parse::<u32>().ok();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let gone = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
-        if process(&entry.file_name().to_string_lossy()).is_some_and(gone) {
+        let has_ended = |id: u32| !Path::new(&format!("/proc/{id}")).exists();
+        if process_id(&entry.file_name().to_string_lossy()).is_some_and(has_ended) {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Returns the folders in which this user looks for servers: his own, and those of the user who
-/// became root by sudo, to attach the disks that he serves.
+/// Returns the folders in which this user looks for servers: the user's own, and those of the user
+/// who became root by sudo, whose disks root may attach.
 fn readable_folders() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let before_sudo = std::env::var("SUDO_UID").ok().and_then(|user| user.parse::<u32>().ok()).filter(|_| user == 0);
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let of = |user, runtime| {
+    let private_folders = |user, runtime| {
         candidate_folders(user, runtime).into_iter().filter(move |path| check_private_folder(path, user).is_ok())
     };
-    of(user, runtime).chain(before_sudo.into_iter().flat_map(|user| of(user, None))).collect()
+    private_folders(user, runtime).chain(before_sudo.into_iter().flat_map(|user| private_folders(user, None))).collect()
 }
 
 /// Returns the control sockets of this user's servers that answer, and of those of the user who
@@ -294,7 +294,7 @@ pub fn running_servers() -> Result<Vec<PathBuf>, ServeError> {
             match UnixStream::connect(&control) {
                 Ok(_) if found.contains(&control) => {}
                 Ok(_) => found.push(control),
-                // links in another user's folder are his
+                // links in another user's folder are not removed
                 Err(_) if folder == own => drop(fs::remove_file(entry.path())),
                 Err(_) => {}
             }

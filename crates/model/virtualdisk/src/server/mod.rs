@@ -1,11 +1,11 @@
 //! Serves exports on a socket, at the speed of the described system.
 //!
 //! One thread does everything: it waits for the next byte of a client or for the next moment of the
-//! simulation, whichever is first, so that no request has to go from thread to thread. `client.rs`
-//! handles one connection, `engine.rs` the requests in flight, `clock.rs` virtual time,
-//! `event_waiter.rs` the waiting, `control.rs` and `command_execution.rs` the commands that change
-//! a running disk, `drive_changes.rs` their effects on drives, `flush_thread.rs` flushes of the
-//! backing file, `status.rs` the status report.
+//! simulation, whichever is first, so that no request has to go from thread to thread. `service.rs`
+//! has its main loop, `client.rs` handles one connection, `engine.rs` the requests in flight,
+//! `clock.rs` virtual time, `event_waiter.rs` the waiting, `control.rs` and `command_execution.rs`
+//! the commands that change a running disk, `drive_changes.rs` their effects on drives,
+//! `flush_thread.rs` flushes of the backing file, `status.rs` the status report.
 
 mod client;
 mod clock;
@@ -38,34 +38,34 @@ pub enum ServeError {
     /// Its content is not available.
     #[error(transparent)]
     Content(#[from] ContentError),
-    /// There is nothing to serve.
+    /// The system has no drive.
     #[error("the system has no drive, so there is nothing to serve")]
-    Nothing,
+    NoDrive,
     /// An export size that is not possible.
-    #[error("`{export}` holds {holds} bytes and cannot be served with {requested}")]
+    #[error("`{export}` holds {available} bytes and cannot be served with {requested}")]
     Size {
         /// Name of the export.
         export: String,
         /// Its size, bytes.
-        holds: u64,
+        available: u64,
         /// The requested size, bytes.
         requested: u64,
     },
     /// A socket that cannot be opened.
-    #[error("{place}: {because}")]
+    #[error("{address}: {reason}")]
     Listen {
         /// Address of the socket.
-        place: String,
-        /// The reason.
-        because: String,
+        address: String,
+        /// Reason for which it cannot be opened.
+        reason: String,
     },
     /// A command that was not executed.
-    #[error("{}: {because}", control.display())]
-    Order {
+    #[error("{}: {reason}", control.display())]
+    Command {
         /// The control socket.
         control: PathBuf,
-        /// The reason.
-        because: String,
+        /// Reason for which the command was not executed.
+        reason: String,
     },
     /// The kernel refuses an operation that servers need.
     #[error("{operation}: {error}")]

@@ -65,7 +65,7 @@ pub struct DiskServer {
     control: Listener,
     _server_link: ServerLink,
     waiter: EventWaiter,
-    syncs: Option<FlushThread>,
+    flush_thread: Option<FlushThread>,
     pub(super) clients: Vec<Option<ServerClient>>,
     last_generation: u32,
     /// Reused buffer for replies on their way to the kernel.
@@ -98,40 +98,46 @@ impl DiskServer {
         // clients do not wait for a warm-up of the description's workloads
         system.watch.warm_up = 0;
         // check everything before a new file is created for content
-        let offer = build_offer(&system, &exports, options.default_export_bytes)?;
+        let offered_exports = build_offer(&system, &exports, options.default_export_bytes)?;
         let listener = Listener::bind_address(&options.address)?;
         let control = Listener::bind_address(&ListenAddress::Unix(listen::control_path(&listener.address)?))?;
         let content = Content::new(&system, &options.backing)?;
         // an existing file records which members have failed; that overrides the description
-        for (index, set) in system.arrays.iter_mut().enumerate() {
+        for (index, array) in system.arrays.iter_mut().enumerate() {
             let (failed, _) = content.member_state(index).unwrap_or_default();
-            set.failed = failed.iter().collect();
+            array.failed = failed.iter().collect();
         }
         let simulation = Simulation::with_external_targets(&system, &targets)?;
-        let ListenAddress::Unix(path) = &control.address else { return Err(ServeError::Nothing) };
-        let notice = ServerLink::create_link(path)?;
-        let wake = EventWaiter::new(options.never_sleep)?;
-        wake.watch_input(&listener.fd, WakeSource::Listener)?;
-        wake.watch_input(&control.fd, WakeSource::Control)?;
-        let syncs = Some(content.flush_handle())
+        let ListenAddress::Unix(path) = &control.address else { return Err(ServeError::NoDrive) };
+        let server_link = ServerLink::create_link(path)?;
+        let waiter = EventWaiter::new(options.never_sleep)?;
+        waiter.watch_input(&listener.fd, WakeSource::Listener)?;
+        waiter.watch_input(&control.fd, WakeSource::Control)?;
+        let flush_thread = Some(content.flush_handle())
             .filter(FlushHandle::is_needed)
             .map(|sync| FlushThread::start(move || sync.wait_for_flush()))
             .transpose()?;
-        if let Some(syncs) = &syncs {
-            wake.watch_input(&syncs.completions, WakeSource::FlushDone)?;
+        if let Some(flush_thread) = &flush_thread {
+            waiter.watch_input(&flush_thread.completions, WakeSource::FlushDone)?;
         }
         raise_open_file_limit();
-        let ask = syncs.as_ref().map(|syncs| syncs.requests.clone());
+        let flush_requests = flush_thread.as_ref().map(|flush_thread| flush_thread.requests.clone());
         Ok(DiskServer {
-            engine: DiskEngine::new(simulation, content, exports, (system.drive_count(), system.watch.seed), ask),
+            engine: DiskEngine::new(
+                simulation,
+                content,
+                exports,
+                (system.drive_count(), system.watch.seed),
+                flush_requests,
+            ),
             clock: VirtualClock::new(options.speed),
             system,
-            offered_exports: offer,
+            offered_exports,
             listener,
             control,
-            _server_link: notice,
-            waiter: wake,
-            syncs,
+            _server_link: server_link,
+            waiter,
+            flush_thread,
             clients: Vec::new(),
             last_generation: 0,
             send_buffer: Vec::new(),
@@ -165,24 +171,24 @@ impl DiskServer {
         &self.system
     }
 
-    /// Serves until `stop` is set, a command stops it or the time `ends` is reached. `tick` is
-    /// called with each interval; an error from it ends the service.
+    /// Serves until `stop` is set, a command stops it or the time `deadline` is reached. `tick` is
+    /// called with the report of each interval; an error from it ends the service.
     ///
     /// # Errors
     /// An error of `tick`, or of the backing file's last flush.
     pub fn run(
         &mut self,
         stop: &AtomicBool,
-        ends: Option<Instant>,
+        deadline: Option<Instant>,
         tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>,
     ) -> Result<(), ServeError> {
         let mut scratch = vec![0; SCRATCH_BYTES];
-        let mut found = Vec::new();
+        let mut events = Vec::new();
         let mut next_tick = Instant::now() + self.sample_interval;
         while !self.stop && !stop.load(Ordering::Relaxed) {
             self.advance_time();
             let now = Instant::now();
-            if ends.is_some_and(|ends| now >= ends) {
+            if deadline.is_some_and(|deadline| now >= deadline) {
                 break;
             }
             if now >= next_tick {
@@ -192,16 +198,16 @@ impl DiskServer {
                 next_tick = (next_tick + self.sample_interval).max(now);
             }
             let (until, exactly) = self.time_to_next_event(next_tick - now);
-            let ago = self.waiter.wait_for_events(until, exactly, &mut found);
-            let came = self.clock.now().saturating_sub(self.clock.to_virtual_time(ago));
-            for (source, flags) in &found {
-                self.handle_event(came, *source, *flags, &mut scratch);
+            let ago = self.waiter.wait_for_events(until, exactly, &mut events);
+            let arrival_time = self.clock.now().saturating_sub(self.clock.to_virtual_time(ago));
+            for (source, flags) in &events {
+                self.handle_event(arrival_time, *source, *flags, &mut scratch);
             }
         }
         self.advance_time();
         self.take_sample(tick)?;
-        let last = self.engine.content.flush_handle().wait_for_flush();
-        last.map_err(|error| ServeError::Kernel { operation: "flushing the backing file", error })
+        let flush_result = self.engine.content.flush_handle().wait_for_flush();
+        flush_result.map_err(|error| ServeError::Kernel { operation: "flushing the backing file", error })
     }
 
     fn take_sample(&mut self, tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>) -> Result<(), ServeError> {
@@ -213,40 +219,40 @@ impl DiskServer {
 
     /// Returns the time until the next event, and whether it has to be met exactly.
     fn time_to_next_event(&mut self, tick: Duration) -> (Duration, bool) {
-        if self.engine.has_done() {
+        if self.engine.has_due_replies() {
             return (Duration::ZERO, false);
         }
-        let look = tick.min(STOP_CHECK_INTERVAL);
-        let next =
+        let max_wait = tick.min(STOP_CHECK_INTERVAL);
+        let model_wait =
             self.engine.simulation.next_event_time().map_or(Duration::MAX, |time| self.clock.wall_time_until(time));
-        if next < look { (next, self.engine.in_flight() > 0) } else { (look, false) }
+        if model_wait < max_wait { (model_wait, self.engine.in_flight() > 0) } else { (max_wait, false) }
     }
 
     /// Advances virtual time to now and sends the due replies.
     fn advance_time(&mut self) {
         self.engine.advance_time(self.clock.now());
-        if !self.engine.has_done() {
+        if !self.engine.has_due_replies() {
             return;
         }
-        let mut done = self.engine.take_done();
+        let mut due_replies = self.engine.take_due_replies();
         let now = self.clock.now();
         let mut answered = std::mem::take(&mut self.answered);
-        for one in done.drain(..) {
-            let ClientId { slot: place, generation: turn } = one.client_request.client;
-            self.reply_lateness.record(self.clock.to_wall_time(now.saturating_sub(one.due)).as_nanos() as u64);
-            let Some(Some(client)) = self.clients.get_mut(place as usize) else { continue };
-            if client.generation() == turn {
-                client.queue_reply(one);
-                if answered.last() != Some(&place) {
-                    answered.push(place);
+        for due_reply in due_replies.drain(..) {
+            let ClientId { slot, generation } = due_reply.client_request.client;
+            self.reply_lateness.record(self.clock.to_wall_time(now.saturating_sub(due_reply.due)).as_nanos() as u64);
+            let Some(Some(client)) = self.clients.get_mut(slot as usize) else { continue };
+            if client.generation() == generation {
+                client.queue_reply(due_reply);
+                if answered.last() != Some(&slot) {
+                    answered.push(slot);
                 }
             }
         }
-        self.engine.recycle_list(done);
+        self.engine.recycle_list(due_replies);
         answered.sort_unstable();
         answered.dedup();
-        for place in answered.drain(..) {
-            self.with_client(place, |client, engine, _, room, _| client.send_replies(engine, room));
+        for slot in answered.drain(..) {
+            self.with_client(slot, |client, engine, _, send_buffer, _| client.send_replies(engine, send_buffer));
         }
         self.answered = answered;
     }
@@ -254,10 +260,10 @@ impl DiskServer {
     /// Runs an action on a client, then updates the events that it waits for.
     fn with_client(
         &mut self,
-        place: u32,
+        index: u32,
         action: impl FnOnce(&mut ServerClient, &mut DiskEngine, &Exports, &mut Vec<u8>, u64),
     ) {
-        let Some(slot) = self.clients.get_mut(place as usize) else { return };
+        let Some(slot) = self.clients.get_mut(index as usize) else { return };
         let Some(client) = slot else { return };
         let now = self.clock.now();
         action(client, &mut self.engine, &self.offered_exports, &mut self.send_buffer, now);
@@ -266,37 +272,37 @@ impl DiskServer {
             *slot = None;
             return;
         }
-        let wants = client.wanted_events();
-        if wants != client.watched {
-            self.waiter.change_events(&client.fd, WakeSource::Client(place), wants);
-            client.watched = wants;
+        let wanted_events = client.wanted_events();
+        if wanted_events != client.watched {
+            self.waiter.change_events(&client.fd, WakeSource::Client(index), wanted_events);
+            client.watched = wanted_events;
         }
     }
 
-    fn handle_event(&mut self, came: Ns, source: WakeSource, flags: EventFlags, scratch: &mut [u8]) {
+    fn handle_event(&mut self, arrival_time: Ns, source: WakeSource, flags: EventFlags, scratch: &mut [u8]) {
         match source {
             WakeSource::Listener => self.accept_clients(),
             WakeSource::Control => self.accept_control_connections(),
             WakeSource::Timer => {}
             WakeSource::FlushDone => {
                 let now = self.clock.now();
-                for (tag, error) in self.syncs.as_mut().map(FlushThread::take_finished).unwrap_or_default() {
+                for (tag, error) in self.flush_thread.as_mut().map(FlushThread::take_finished).unwrap_or_default() {
                     self.engine.finish_sync(now, tag, error);
                 }
             }
-            WakeSource::Client(place) => {
-                let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP) && !flags.contains(EventFlags::IN);
-                self.with_client(place, |client, engine, offer, room, _| match broken {
+            WakeSource::Client(slot) => {
+                let is_broken = flags.intersects(EventFlags::ERR | EventFlags::HUP) && !flags.contains(EventFlags::IN);
+                self.with_client(slot, |client, engine, exports, send_buffer, _| match is_broken {
                     true => client.mark_broken(),
                     false => {
                         if flags.contains(EventFlags::IN) {
-                            client.receive_input(came, scratch, engine, offer);
+                            client.receive_input(arrival_time, scratch, engine, exports);
                         }
-                        client.send_replies(engine, room);
+                        client.send_replies(engine, send_buffer);
                     }
                 });
             }
-            WakeSource::ControlConnection(place) => self.serve_control_connection(place),
+            WakeSource::ControlConnection(slot) => self.serve_control_connection(slot),
         }
     }
 
@@ -310,8 +316,8 @@ impl DiskServer {
                 Err(Errno::CONNABORTED | Errno::INTR) => continue,
                 Err(_) => return self.pause_accepting(),
             };
-            let place = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
-            if place >= MAX_CLIENTS {
+            let index = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
+            if index >= MAX_CLIENTS {
                 // dropped at once: the client sees the end before any greeting
                 continue;
             }
@@ -321,17 +327,19 @@ impl DiskServer {
                 // detects clients whose machine has died
                 let _ = sockopt::set_socket_keepalive(&fd, true);
             }
-            let source = WakeSource::Client(place as u32);
+            let source = WakeSource::Client(index as u32);
             if self.waiter.watch_input(&fd, source).is_err() {
                 continue;
             }
             self.last_generation = self.last_generation.wrapping_add(1);
-            let client = ServerClient::new(fd, ClientId { slot: place as u32, generation: self.last_generation });
-            match self.clients.get_mut(place) {
+            let client = ServerClient::new(fd, ClientId { slot: index as u32, generation: self.last_generation });
+            match self.clients.get_mut(index) {
                 Some(slot) => *slot = Some(client),
                 None => self.clients.push(Some(client)),
             }
-            self.with_client(place as u32, |client, engine, _, room, _| client.send_replies(engine, room));
+            self.with_client(index as u32, |client, engine, _, send_buffer, _| {
+                client.send_replies(engine, send_buffer)
+            });
         }
     }
 
@@ -346,10 +354,10 @@ impl DiskServer {
         if std::mem::take(&mut self.is_accept_paused) {
             self.waiter.change_events(&self.listener.fd, WakeSource::Listener, (true, false));
         }
-        let silent =
+        let is_silent =
             |client: &ServerClient| client.is_greeting() && client.connected_at.elapsed() > NEGOTIATION_TIMEOUT;
         for slot in &mut self.clients {
-            if slot.as_ref().is_some_and(silent) {
+            if slot.as_ref().is_some_and(is_silent) {
                 *slot = None;
             }
         }
@@ -358,38 +366,44 @@ impl DiskServer {
     fn accept_control_connections(&mut self) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         while let Ok(fd) = accept_with(&self.control.fd, flags) {
-            let place =
+            let index =
                 self.control_connections.iter().position(Option::is_none).unwrap_or(self.control_connections.len());
-            if place >= control::MAX_CONTROL_CONNECTIONS
-                || self.waiter.watch_input(&fd, WakeSource::ControlConnection(place as u32)).is_err()
+            if index >= control::MAX_CONTROL_CONNECTIONS
+                || self.waiter.watch_input(&fd, WakeSource::ControlConnection(index as u32)).is_err()
             {
                 continue;
             }
-            match self.control_connections.get_mut(place) {
+            match self.control_connections.get_mut(index) {
                 Some(slot) => *slot = Some(control::ControlConnection::new(fd)),
                 None => self.control_connections.push(Some(control::ControlConnection::new(fd))),
             }
         }
     }
 
-    fn serve_control_connection(&mut self, place: u32) {
-        let Some(Some(mut giver)) = self.control_connections.get_mut(place as usize).map(Option::take) else { return };
-        let before = giver.wanted_events();
-        let alive = giver.serve_commands(|line| match control::parse_command(line) {
-            Ok(order) => self.execute_command(&order),
-            Err(because) => Err(because),
+    fn serve_control_connection(&mut self, slot: u32) {
+        let Some(Some(mut connection)) = self.control_connections.get_mut(slot as usize).map(Option::take) else {
+            return;
+        };
+        let watched_events = connection.wanted_events();
+        let is_open = connection.serve_commands(|line| match control::parse_command(line) {
+            Ok(command) => self.execute_command(&command),
+            Err(reason) => Err(reason),
         });
-        if alive {
-            if giver.wanted_events() != before {
-                self.waiter.change_events(&giver.fd, WakeSource::ControlConnection(place), giver.wanted_events());
+        if is_open {
+            if connection.wanted_events() != watched_events {
+                self.waiter.change_events(
+                    &connection.fd,
+                    WakeSource::ControlConnection(slot),
+                    connection.wanted_events(),
+                );
             }
-            self.control_connections[place as usize] = Some(giver);
+            self.control_connections[slot as usize] = Some(connection);
         }
     }
 
     /// Executes a command; returns the response.
-    fn execute_command(&mut self, order: &DiskCommand) -> Result<serde_json::Value, String> {
-        match order {
+    fn execute_command(&mut self, command: &DiskCommand) -> Result<serde_json::Value, String> {
+        match command {
             DiskCommand::Status => Ok(status::status_document(self)),
             DiskCommand::Stop => {
                 self.stop = true;
@@ -397,7 +411,7 @@ impl DiskServer {
             }
             _ => {
                 let now = self.clock.now();
-                self.engine.execute_command(now, &self.system, order).map(|()| status::status_document(self))
+                self.engine.execute_command(now, &self.system, command).map(|()| status::status_document(self))
             }
         }
     }
@@ -407,14 +421,14 @@ impl DiskServer {
 fn build_offer(system: &System, exports: &[DiskExport], bytes: Option<u64>) -> Result<Exports, ServeError> {
     let mut offer = Exports { list: Vec::new(), default: Some(0) };
     for (index, export) in exports.iter().enumerate() {
-        let holds = content::target_bytes(system, export.target)?;
-        let requested_bytes = bytes.filter(|_| index == 0).unwrap_or(holds);
-        if requested_bytes > holds || requested_bytes == 0 {
-            return Err(ServeError::Size { export: export.name.clone(), holds, requested: requested_bytes });
+        let available = content::target_bytes(system, export.target)?;
+        let requested_bytes = bytes.filter(|_| index == 0).unwrap_or(available);
+        if requested_bytes > available || requested_bytes == 0 {
+            return Err(ServeError::Size { export: export.name.clone(), available, requested: requested_bytes });
         }
         offer.list.push(offered_export(system, export, requested_bytes));
     }
-    if offer.list.is_empty() { Err(ServeError::Nothing) } else { Ok(offer) }
+    if offer.list.is_empty() { Err(ServeError::NoDrive) } else { Ok(offer) }
 }
 
 /// Describes an export to clients.
@@ -422,8 +436,8 @@ fn offered_export(system: &System, export: &DiskExport, bytes: u64) -> handshake
     let mut offered = handshake::NbdExport::new(&export.name, bytes);
     offered.description = format!("{}: {}", system.name, export.kind);
     // a disk writes whole sectors; an export that ends within a sector cannot promise that
-    let sector = BLOCK_BYTES.min(1 << bytes.trailing_zeros().min(63));
-    (offered.min_block_bytes, offered.allows_unaligned) = (sector as u32, true);
+    let sector_bytes = BLOCK_BYTES.min(1 << bytes.trailing_zeros().min(63));
+    (offered.min_block_bytes, offered.allows_unaligned) = (sector_bytes as u32, true);
     if !export.supports_trim {
         // with TRIM offered, a client would have the zeros written, at the speed of writes
         offered.flags = offered.flags.without(TransmissionFlags::TRIM);

@@ -23,7 +23,7 @@ pub fn status_document(server: &DiskServer) -> Value {
             })
         })
         .collect();
-    let last = server.last_report.as_ref();
+    let last_report = server.last_report.as_ref();
     json!({
         "schema": "diskwright.disk_status/1",
         "system": server.system.name,
@@ -31,8 +31,9 @@ pub fn status_document(server: &DiskServer) -> Value {
         "exports": exports,
         "arrays": array_documents(server),
         "members": changed_drive_documents(server),
-        "components": last.map(|report| report.components.iter().map(component_document).collect::<Vec<Value>>()),
-        "interval_s": last.map(|report| report.elapsed_s()),
+        "components": last_report
+            .map(|report| report.components.iter().map(component_document).collect::<Vec<Value>>()),
+        "interval_s": last_report.map(|report| report.elapsed_s()),
         "under_way": server.engine.in_flight(),
         "virtual_s": server.clock.now() as f64 * SECONDS_PER_NS,
         "speed": server.clock.speed(),
@@ -67,16 +68,16 @@ fn component_document(component: &Component) -> Value {
 }
 
 fn array_documents(server: &DiskServer) -> Vec<Value> {
-    let one = |(index, set): (usize, &diskwright_simulator::system::ArraySpec)| {
+    let describe_array = |(index, array): (usize, &diskwright_simulator::system::ArraySpec)| {
         let (failed, rebuilding) = server.engine.content.member_state(index).unwrap_or_default();
-        let reported: Option<&ArrayReport> = server.last_report.as_ref().and_then(|report| report.arrays.get(index));
-        let background = reported.and_then(|array| array.background);
+        let report: Option<&ArrayReport> = server.last_report.as_ref().and_then(|report| report.arrays.get(index));
+        let background = report.and_then(|array| array.background);
         let model = server.engine.simulation.array_state(index).unwrap_or_default();
-        let members: Vec<Value> = (0..set.members.len() as u16)
+        let members: Vec<Value> = (0..array.members.len() as u16)
             .map(|member| {
-                // an earlier server had begun this rebuild: nothing continues it automatically
-                let stands_still = model.rebuilding.is_empty() && model.failed.contains(member);
-                let state = match (failed.contains(member), rebuilding.contains(member) && !stands_still) {
+                // an earlier server started this rebuild, and nothing continues it automatically
+                let is_stalled = model.rebuilding.is_empty() && model.failed.contains(member);
+                let state = match (failed.contains(member), rebuilding.contains(member) && !is_stalled) {
                     (_, true) => "rebuilding",
                     (true, false) => "failed",
                     _ => "well",
@@ -85,11 +86,11 @@ fn array_documents(server: &DiskServer) -> Vec<Value> {
             })
             .collect();
         json!({
-            "name": set.name,
-            "level": set.level.to_string(),
+            "name": array.name,
+            "level": array.level.to_string(),
             "members": members,
             "trouble": server.engine.content_errors.get(&index),
-            "lost_blocks": reported.map(|array| array.lost_blocks),
+            "lost_blocks": report.map(|array| array.lost_blocks),
             "background": background.filter(|work| work.ended_ns.is_none()).map(|work| json!({
                 "task": work.task.name(),
                 "done_bytes": work.done_bytes,
@@ -97,7 +98,7 @@ fn array_documents(server: &DiskServer) -> Vec<Value> {
             })),
         })
     };
-    server.system.arrays.iter().enumerate().map(one).collect()
+    server.system.arrays.iter().enumerate().map(describe_array).collect()
 }
 
 /// Reports the drives that commands have changed.

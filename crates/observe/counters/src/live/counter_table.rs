@@ -1,15 +1,13 @@
-//! Conversion of the kernel's running numbers to cells: the only place that handles wraps,
-//! resets, backward steps and instances that appear and disappear.
+//! Conversion of the kernel's running numbers to cells. Only this module handles wraps, resets, backward steps, and
+//! instances that appear and disappear.
 //!
-//! A source fills a [`CounterTable`] with the values that it read, a row per instance; then
-//! [`CounterTable::compute_cells`] computes the cells. A total's cell is its increase since
-//! the tick before. Where that is unknown (first reading, a reset, a number
-//! that went backwards, a missed tick) the cell is `NaN`: over a
-//! missed tick the increase would cover more time than the tick.
+//! A source fills a [`CounterTable`] with the values that it read, one row per instance; then
+//! [`CounterTable::compute_cells`] computes the cells. A total's cell is its increase since the tick before. Where that
+//! increase is unknown (first reading, a reset, a number that went backwards, a missed tick), the cell is `NaN`. After
+//! a missed tick, the increase would cover more time than the tick.
 //!
-//! A column is part of the schema from the first time an instance has a
-//! value there, so that a field which this kernel lacks is absent rather than
-//! an endless gap.
+//! A column is part of the schema from the first time an instance has a value in it. A field that this kernel lacks is
+//! therefore absent from the schema, not an endless gap.
 
 use diskwright_base::{Note, Series};
 
@@ -23,7 +21,7 @@ pub(crate) const ABSENT: u64 = u64::MAX;
 pub(crate) enum CellRule {
     /// The number itself.
     Level,
-    /// The increase; 64 bits never wrap.
+    /// The increase of a number of 64 bits, which never wraps.
     Total,
     /// The increase of a number that the kernel prints with 32 bits.
     Total32,
@@ -77,15 +75,15 @@ pub(crate) const fn column_index(columns: &[TableColumn], counter: &str) -> usiz
 }
 
 /// Compares texts; `==` cannot be used in constants.
-const fn is_same_text(one: &[u8], other: &[u8]) -> bool {
+const fn is_same_text(left: &[u8], right: &[u8]) -> bool {
     let mut index = 0;
-    while index < one.len() && index < other.len() && one[index] == other[index] {
+    while index < left.len() && index < right.len() && left[index] == right[index] {
         index += 1;
     }
-    index == one.len() && index == other.len()
+    index == left.len() && index == right.len()
 }
 
-/// Meaning of a number that went backwards for its row.
+/// Meaning, for its row, of a number that went backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterReset {
     /// The instance restarted: no total of the row can be compared.
@@ -108,24 +106,26 @@ pub(crate) struct CounterTable {
     columns: Vec<TableColumn>,
     reset_rule: CounterReset,
     rows: Vec<TableRow>,
-    /// Row after row, like the next three: numbers of this tick, and of the one before.
+    /// Numbers of this tick, row after row. The next three lists have the same order.
     current: Vec<u64>,
+    /// Numbers of the tick before.
     previous: Vec<u64>,
     cells: Vec<f64>,
     /// Cells that are part of the schema.
     shown: Vec<bool>,
-    /// Indices of these cells, once `changed` was taken.
+    /// Indices of the shown cells; brought up to date by [`CounterTable::take_changed`].
     order: Vec<usize>,
+    /// The set of shown cells has changed since the last [`CounterTable::take_changed`].
     changed: bool,
 }
 
 impl CounterTable {
     /// An empty table; the first argument names the kind of instance in notes (`disk`, `processor`).
-    pub fn new(instance_kind: &'static str, columns: &[TableColumn], backwards: CounterReset) -> CounterTable {
+    pub fn new(instance_kind: &'static str, columns: &[TableColumn], reset_rule: CounterReset) -> CounterTable {
         CounterTable {
             instance_kind,
             columns: columns.to_vec(),
-            reset_rule: backwards,
+            reset_rule,
             rows: Vec::new(),
             current: Vec::new(),
             previous: Vec::new(),
@@ -151,7 +151,7 @@ impl CounterTable {
         }
     }
 
-    /// Returns the row of an instance, which is added where there is none.
+    /// Returns the row of an instance; adds it if there is none.
     pub fn row_or_insert(&mut self, name: &str) -> usize {
         if let Some(row) = self.find_row(name) {
             return row;
@@ -166,7 +166,7 @@ impl CounterTable {
         self.rows.len() - 1
     }
 
-    /// Asserts that every list has a place for each column of each row.
+    /// Asserts that every list has an entry for each column of each row.
     fn assert_shape(&self) {
         let lengths = [self.current.len(), self.previous.len(), self.cells.len(), self.shown.len()];
         let (rows, columns) = (self.rows.len(), self.columns.len());
@@ -195,8 +195,7 @@ impl CounterTable {
         &mut self.current[row * width..(row + 1) * width]
     }
 
-    /// Makes the totals of the next tick gaps: the previous values cannot be
-    /// compared with the next.
+    /// Makes the totals of the next tick gaps: the next values cannot be compared with the previous ones.
     pub fn forget_previous(&mut self) {
         self.previous.fill(ABSENT);
     }
@@ -262,7 +261,7 @@ impl CounterTable {
             }
         }
         let width = self.columns.len();
-        let mut wrong: Option<(usize, CellRule)> = None;
+        let mut backwards: Option<(usize, CellRule)> = None;
         for (c, column) in self.columns.iter().enumerate() {
             let i = row * width + c;
             let (now, before) = (self.current[i], self.previous[i]);
@@ -281,8 +280,10 @@ impl CounterTable {
                 rule => increase_between(rule, before, now).map_or_else(
                     || {
                         // of several backward numbers, a total proves a restart; a time may just be unsteady
-                        if wrong.is_none_or(|(_, known)| known != CellRule::Total && rule == CellRule::Total) {
-                            wrong = Some((c, rule));
+                        if backwards
+                            .is_none_or(|(_, noted_rule)| noted_rule != CellRule::Total && rule == CellRule::Total)
+                        {
+                            backwards = Some((c, rule));
                         }
                         f64::NAN
                     },
@@ -290,14 +291,15 @@ impl CounterTable {
                 ),
             };
         }
-        if let Some((column, rule)) = wrong {
+        if let Some((column, rule)) = backwards {
             self.handle_backwards_total(row, column, rule, context);
         }
     }
 
     fn handle_backwards_total(&mut self, row: usize, column: usize, rule: CellRule, context: &mut TickContext) {
-        let restarted = self.reset_rule == CounterReset::WholeRow && matches!(rule, CellRule::Total | CellRule::Sum32);
-        if restarted {
+        let has_restarted =
+            self.reset_rule == CounterReset::WholeRow && matches!(rule, CellRule::Total | CellRule::Sum32);
+        if has_restarted {
             let width = self.columns.len();
             for (c, column) in self.columns.iter().enumerate() {
                 if column.rule != CellRule::Level {
@@ -306,17 +308,19 @@ impl CounterTable {
             }
         }
         let (counter, name) = (self.columns[column].counter, &self.rows[row].name);
-        let key: &str = if restarted { name } else { counter };
+        let key: &str = if has_restarted { name } else { counter };
         context.notes.push_limited(context.time_ns, Note::GAP, key, || {
-            let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
-            let consequence =
-                if restarted { "; it restarted, so it has no value for this tick" } else { ": no value for this tick" };
-            format!("{counter}{of} went backwards{consequence}")
+            let owner = if name.is_empty() { String::new() } else { format!(" of {name}") };
+            let consequence = if has_restarted {
+                "; it restarted, so it has no value for this tick"
+            } else {
+                ": no value for this tick"
+            };
+            format!("{counter}{owner} went backwards{consequence}")
         });
     }
 
-    /// Makes every cell a gap because nothing could be read at this tick, and
-    /// also the totals of the next one.
+    /// Makes every cell a gap, because nothing could be read at this tick. The totals of the next tick are gaps, too.
     pub fn blank_all(&mut self) {
         self.cells.fill(f64::NAN);
         self.current.fill(ABSENT);
@@ -328,7 +332,7 @@ impl CounterTable {
         self.cells[row * self.columns.len() + column]
     }
 
-    /// Sets a computed cell after [`CounterTable::compute_cells`].
+    /// Sets the cell of a [`CellRule::Computed`] column, after [`CounterTable::compute_cells`].
     pub fn set_cell(&mut self, row: usize, column: usize, value: f64) {
         let i = row * self.columns.len() + column;
         self.cells[i] = value;
@@ -338,7 +342,8 @@ impl CounterTable {
         }
     }
 
-    /// Drops the rows for which `keep` returns false. Row numbers change.
+    /// Drops the rows for which `keep` returns false; it gets the name, and whether the instance was absent at the last
+    /// tick. Row numbers change.
     pub fn retain_rows(&mut self, keep: impl Fn(&str, bool) -> bool) {
         let width = self.columns.len();
         for row in (0..self.rows.len()).rev() {
@@ -354,7 +359,7 @@ impl CounterTable {
             self.shown.drain(range);
         }
         self.assert_shape();
-        // give back the memory of many rows that went
+        // return the memory of many removed rows
         if self.rows.capacity() / 4 > self.rows.len() {
             self.rows.shrink_to_fit();
             self.current.shrink_to_fit();
@@ -373,7 +378,7 @@ impl CounterTable {
         std::mem::take(&mut self.changed)
     }
 
-    /// Appends its series, in the order of its cells.
+    /// Appends the series of the shown cells, in the order of [`CounterTable::append_cells`].
     pub fn append_series(&self, out: &mut Vec<Series>) {
         debug_assert!(!self.changed, "the order is that of the cells before a change");
         let width = self.columns.len();
@@ -383,7 +388,7 @@ impl CounterTable {
         }));
     }
 
-    /// Appends its cells.
+    /// Appends the shown cells.
     pub fn append_cells(&self, out: &mut Vec<f64>) {
         debug_assert!(!self.changed, "the order is that of the cells before a change");
         if self.order.len() == self.cells.len() {
@@ -401,8 +406,7 @@ fn increase_between(rule: CellRule, before: u64, now: u64) -> Option<u64> {
     match rule {
         CellRule::Sum32 => (wrapped < HALF_RANGE).then_some(wrapped),
         _ if now >= before => Some(now - before),
-        // Only a number that was high can have wrapped. A low one that went
-        // back is unsteady, or was reset.
+        // only a number above half of the range can have wrapped; a lower one is unsteady, or was reset
         CellRule::Total32 => (before >> 32 == 0 && before >= HALF_RANGE && wrapped < HALF_RANGE).then_some(wrapped),
         _ => None,
     }

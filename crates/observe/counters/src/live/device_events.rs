@@ -30,24 +30,24 @@ impl DeviceEvents {
         }
     }
 
-    /// Opens it as the first source of a tick.
+    /// Opens this source, which must be the first of a tick.
     pub const OPENER: SourceOpener = |roots, _| Some(Box::new(DeviceEvents::new(roots)));
 
-    /// Returns true, at a slow tick, if devices must be scanned: at every one if the kernel does not show the number.
+    /// Returns true if devices must be scanned at this slow tick; always true if the kernel does not show the number.
     fn is_scan_due(&mut self, context: &mut TickContext) -> bool {
         let now_ns = context.running_ns;
         let is_old = self.scanned_ns.is_none_or(|scanned_ns| now_ns.saturating_sub(scanned_ns) >= MAX_AGE_NS);
         let Some(number) = self.sequence_file.read(context) else { return true };
-        let changed = number != self.last_sequence;
-        if changed {
+        let has_changed = number != self.last_sequence;
+        if has_changed {
             self.last_sequence = number.to_vec();
         }
-        let due = changed || self.repeat_scan || is_old;
-        self.repeat_scan = changed;
-        if due {
+        let is_due = has_changed || self.repeat_scan || is_old;
+        self.repeat_scan = has_changed;
+        if is_due {
             self.scanned_ns = Some(now_ns);
         }
-        due
+        is_due
     }
 }
 

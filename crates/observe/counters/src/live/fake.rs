@@ -1,6 +1,5 @@
-//! A fake machine for tests, here and in other crates: a folder with the
-//! files of `/proc` and `/sys` that a test puts there, and clocks that advance only
-//! on request. All data in it are invented.
+//! A fake machine for tests, here and in other crates: a folder with the files of `/proc` and `/sys` that a test puts
+//! there, and clocks that advance only on request. All its data are invented.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +28,7 @@ impl FakeClock {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Advances all clocks, seconds.
+    /// Advances all clocks by this time, seconds.
     pub fn advance(&self, seconds: f64) {
         let ns = (seconds * 1e9).round();
         self.update_reading(|r| {
@@ -39,15 +38,16 @@ impl FakeClock {
         });
     }
 
-    /// Lets the machine sleep, seconds.
+    /// Suspends the machine for this time, seconds: only the clock since boot and the wall clock advance.
     pub fn sleep(&self, seconds: f64) {
+        let ns = (seconds * 1e9).round();
         self.update_reading(|r| {
-            r.wall_ns += (seconds * 1e9) as i64;
-            r.since_boot_ns += (seconds * 1e9) as u64;
+            r.wall_ns += ns as i64;
+            r.since_boot_ns += ns as u64;
         });
     }
 
-    /// Steps the wall clock, seconds.
+    /// Steps the wall clock by this time, seconds; a negative one steps it back.
     pub fn step_wall_clock(&self, seconds: f64) {
         self.update_reading(|r| r.wall_ns += (seconds * 1e9) as i64);
     }
@@ -59,7 +59,7 @@ impl Clock for FakeClock {
     }
 }
 
-/// The fake machine. Its folder is removed with it.
+/// The fake machine. Dropping it removes its folder.
 #[derive(Debug)]
 pub struct FakeMachine {
     folder: PathBuf,
@@ -118,30 +118,30 @@ impl FakeMachine {
     /// When it does not exist.
     pub fn remove(&self, path: &str) -> &FakeMachine {
         let path = self.folder.join(path);
-        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.expect("it was there");
+        if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.expect("it exists");
         self
     }
 
-    /// Creates a whole block device in sysfs: `queue/rotational` and `size`
-    /// (sectors), and the `dev` numbers.
-    pub fn put_disk(&self, name: &str, device: &str, sectors: u64) -> &FakeMachine {
+    /// Creates a whole block device in sysfs: `queue/rotational` and `size` (in sectors), and `dev` with its device
+    /// numbers, such as `8:0`.
+    pub fn put_disk(&self, name: &str, numbers: &str, sectors: u64) -> &FakeMachine {
         let folder = format!("sys/block/{name}");
         self.put_file(&format!("{folder}/size"), format!("{sectors}\n"))
-            .put_file(&format!("{folder}/dev"), format!("{device}\n"))
+            .put_file(&format!("{folder}/dev"), format!("{numbers}\n"))
             .put_file(&format!("{folder}/queue/rotational"), "1\n")
     }
 
-    /// Creates a partition below its disk.
-    pub fn put_partition(&self, disk: &str, name: &str, device: &str) -> &FakeMachine {
+    /// Creates a partition below its disk, with its device numbers, such as `8:1`.
+    pub fn put_partition(&self, disk: &str, name: &str, numbers: &str) -> &FakeMachine {
         let folder = format!("sys/block/{disk}/{name}");
         self.put_file(&format!("{folder}/partition"), "1\n")
             .put_file(&format!("{folder}/size"), "2048\n")
-            .put_file(&format!("{folder}/dev"), format!("{device}\n"))
+            .put_file(&format!("{folder}/dev"), format!("{numbers}\n"))
             .put_file(&format!("sys/class/block/{name}/partition"), "1\n")
     }
 
-    /// Creates small but complete files of processor, memory, paging, pressure,
-    /// interrupts and network, so that nothing is missing.
+    /// Creates small but complete files of processor, memory, paging, pressure, interrupts and network, so that nothing
+    /// is missing.
     pub fn put_ordinary_files(&self) -> &FakeMachine {
         for (path, text) in ORDINARY_FILES {
             self.put_file(path, text);
@@ -174,7 +174,7 @@ impl Drop for FakeMachine {
     }
 }
 
-/// A sampler of a [`FakeMachine`], with the queries of tests.
+/// A sampler of a [`FakeMachine`], with what tests ask of it.
 pub struct FakeWatch {
     /// The sampler itself.
     pub sampler: Sampler,
@@ -222,7 +222,7 @@ impl FakeWatch {
         self.notes_of_kind(kind).iter().any(|n| n.contains(text))
     }
 
-    /// The last topology.
+    /// The topology of the last note with one.
     ///
     /// # Panics
     /// Where there is none.
@@ -231,7 +231,7 @@ impl FakeWatch {
         Arc::unwrap_or_clone(note.read_topology().expect("a topology"))
     }
 
-    /// The last table of processes.
+    /// The table of the last note on processes; `None` if there is none.
     pub fn last_processes(&self) -> Option<ProcessTable> {
         self.last_note(Note::PROCESSES)?.read_processes().ok().map(Arc::unwrap_or_clone)
     }

@@ -1,14 +1,12 @@
-//! Live capture on Linux. A [`Sampler`] reads `/proc` and `/sys` once a tick
-//! and returns a row of cells under a schema, with notes.
+//! Live capture on Linux. A [`Sampler`] reads `/proc` and `/sys` once per tick and returns a row of cells under a
+//! schema, with notes.
 //!
-//! Reading order: [`Sampler`] (one tick), `counter_table.rs` (from the kernel's
-//! running numbers to cells; wraps, resets and devices that appear and disappear are
-//! handled only there), `open_file.rs` (files that stay open), then the
+//! Reading order: [`Sampler`] (one tick), `counter_table.rs` (from the kernel's running numbers to cells; wraps, resets
+//! and devices that appear and disappear are handled only there), `open_file.rs` (files that stay open), then the
 //! sources, one file or folder each in `sources/`.
 //!
-//! Data that cannot be read are a gap in the cells and an `unseen` or `gap` note,
-//! never an error: a recorder that stops because a file is missing is of no
-//! use on a machine in trouble.
+//! Data that cannot be read give a gap in the cells and an `unseen` or `gap` note, never an error: a recorder that
+//! stops because a file is missing is useless on a machine in trouble.
 
 mod blocked_process;
 mod clock;
@@ -36,8 +34,7 @@ pub use sampler::{AttachedColumns, Sampler};
 pub use source_process::serve_sources;
 pub use sources::{SOURCES, SourceInfo};
 
-/// Locations of the kernel's files. Everything that the sampler reads lies below
-/// these, so a fake tree can drive all of it.
+/// Locations of the kernel's files. The sampler reads nothing outside of them, so a fake tree can drive all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
     /// The proc filesystem.
@@ -74,8 +71,8 @@ impl Roots {
 /// Scope of sampling, and the interval of its costly part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerOptions {
-    /// The slow interval: processes, free space, topology, the search for new
-    /// control groups, another try at files that could not be read.
+    /// Interval of the costly work: the scan of processes, free space and topology, the search for new control groups,
+    /// and another try at files that could not be read.
     pub slow_interval: Duration,
     /// Sample processes.
     pub processes: bool,
@@ -83,11 +80,11 @@ pub struct SamplerOptions {
     pub filesystems: bool,
     /// Sample control groups.
     pub cgroups: bool,
-    /// Most control groups that are followed.
+    /// Largest number of control groups that are followed.
     pub max_cgroups: usize,
-    /// Schedule the thread that reads before others, as far as it is allowed.
+    /// Schedule the reading thread before other threads, as far as the kernel allows.
     pub raises_priority: bool,
-    /// The process for which this one reads: its threads wait for each other, and are not listed as sleepers either.
+    /// The process for which this one reads. The threads of both wait for each other and are not listed as sleepers.
     pub sampling_process: Option<u32>,
 }
 

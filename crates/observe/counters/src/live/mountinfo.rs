@@ -25,7 +25,7 @@ pub struct Mount {
     pub source: String,
     /// Options of the filesystem.
     pub options: String,
-    /// Options of this mount of it (`rw,noatime`).
+    /// Options of this mount (`rw,noatime`).
     pub flags: String,
 }
 
@@ -78,10 +78,13 @@ impl PolledMounts {
         PolledMounts { file, read_ns: 0 }
     }
 
-    /// Returns its text if it may have changed, `None` if it is the same; an error where it cannot be read.
+    /// Returns the table's text if it may have changed, else `None`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn read_if_changed(&mut self, context: &mut TickContext) -> Result<Option<&[u8]>, ()> {
-        let old = context.running_ns.saturating_sub(self.read_ns) >= MAX_AGE_NS;
-        if !self.file.may_have_changed() && !old {
+        let is_old = context.running_ns.saturating_sub(self.read_ns) >= MAX_AGE_NS;
+        if !self.file.may_have_changed() && !is_old {
             return Ok(None);
         }
         self.read_ns = context.running_ns;
@@ -89,8 +92,7 @@ impl PolledMounts {
     }
 }
 
-/// Finds the mount that holds a path: the last one with the longest mount point
-/// that is the path or a folder above it.
+/// Finds the mount that holds a path: the last one with the longest mount point that is the path or a folder above it.
 pub fn find_mount<'a>(mounts: &'a [Mount], path: &str) -> Option<&'a Mount> {
     mounts.iter().filter(|m| m.is_above(path)).max_by_key(|m| m.point.trim_end_matches('/').len())
 }
@@ -102,8 +104,8 @@ impl Mount {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Returns true if it is on another machine, or behind a user process that may be: accessing
-    /// it can block for ever.
+    /// Returns true if the filesystem is on another machine, or is served by a user process, which may depend on one:
+    /// accessing it can block for ever.
     pub fn is_remote(&self) -> bool {
         const REMOTE: &[&str] = &[
             "9p",
@@ -129,18 +131,18 @@ impl Mount {
         REMOTE.contains(&self.kind.as_str()) || self.is_fuse()
     }
 
-    /// Returns true if a user process serves it. `fuseblk`, which stands on a block device, does not count.
+    /// Returns true if a user process serves it. `fuseblk` stands on a block device and does not count.
     pub fn is_fuse(&self) -> bool {
         self.kind == "fuse" || self.kind.starts_with("fuse.")
     }
 
-    /// Returns true if it is in memory.
+    /// Returns true if the filesystem is in memory.
     pub fn is_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs")
     }
 
-    /// Returns true if it stands on block devices: it has a device number of one, or is of a type
-    /// that hides it.
+    /// Returns true if the filesystem stands on block devices: it has a block device's number, or its type hides that
+    /// number.
     pub fn is_on_disk(&self) -> bool {
         self.device.0 != 0 || matches!(self.kind.as_str(), "btrfs" | "zfs" | "bcachefs")
     }

@@ -1,15 +1,14 @@
-//! Notes that the sampler collects. The same problem at every tick is noted
-//! once a minute, with a count: a note for each of a thousand disks and ticks
-//! would hide all others.
+//! Notes that the sampler collects. A problem that recurs at every tick is noted once per minute, with a count: a note
+//! for each tick and each of a thousand disks would hide all others.
 
 use std::collections::HashMap;
 
 use diskwright_base::Note;
 use diskwright_base::units::format_count;
 
-/// Time before the same note may be repeated, nanoseconds.
+/// Shortest time between two notes with the same key, nanoseconds.
 const QUIET_NS: i64 = 60_000_000_000;
-/// Most different notes that are remembered; then the oldest are forgotten.
+/// Largest number of keys that are remembered; beyond it the oldest is forgotten.
 const MAX_REMEMBERED: usize = 4096;
 
 /// Collector of notes.
@@ -38,7 +37,7 @@ impl NoteCollector {
 
     /// Adds a note unless one with this key was added within the last minute.
     pub fn push_limited(&mut self, time_ns: i64, kind: &str, key: &str, text: impl FnOnce() -> String) {
-        let kept_back = match self.history.get_mut(key) {
+        let suppressed_count = match self.history.get_mut(key) {
             // the wall clock may have been stepped back, so the distance counts either way
             Some(previous) if (time_ns - previous.time_ns).abs() < QUIET_NS => {
                 previous.suppressed += 1;
@@ -48,14 +47,15 @@ impl NoteCollector {
             None => 0,
         };
         if self.history.len() >= MAX_REMEMBERED
-            && let Some(oldest) = self.history.iter().min_by_key(|(_, s)| s.time_ns).map(|(k, _)| k.clone())
+            && let Some(oldest) =
+                self.history.iter().min_by_key(|(_, history)| history.time_ns).map(|(key, _)| key.clone())
         {
             self.history.remove(&oldest);
         }
         self.history.insert(key.to_owned(), NoteHistory { time_ns, suppressed: 0 });
         let mut text = text();
-        if kept_back > 0 {
-            let times = format_count(kept_back, "more time", "more times");
+        if suppressed_count > 0 {
+            let times = format_count(suppressed_count, "more time", "more times");
             text.push_str(&format!(" (and {times} since the last note)"));
         }
         self.push(time_ns, kind, text);

@@ -1,5 +1,5 @@
-//! A file of the kernel that stays open and is read from its start at every
-//! tick, into a reused buffer. Opening costs more than reading.
+//! A file of the kernel that stays open and is read from its start at every tick, into a reused buffer. Opening costs
+//! more than reading.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use super::watched_read::watch_read;
 /// Magic number of the `proc` filesystem.
 const PROC_MAGIC: u64 = 0x9fa0;
 
-/// Largest file that is read, bytes. No file of the kernel is longer.
+/// Length at which a file counts as endless, bytes. No file of the kernel is longer.
 const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// How the kernel returns the file's content.
@@ -44,7 +44,7 @@ pub(crate) struct OpenFile {
     stays_open: bool,
     allows_empty: bool,
     is_quiet: bool,
-    /// What its absence prevents, for the note.
+    /// End of the note on its absence: the loss of information.
     consequence: &'static str,
     state: OpenFileState,
     ever_read: bool,
@@ -84,9 +84,9 @@ impl OpenFile {
         OpenFile { is_quiet: true, ..self }
     }
 
-    /// Sets whether it stays open between reads.
-    pub fn keep_open(self, keep: bool) -> OpenFile {
-        OpenFile { stays_open: keep, ..self }
+    /// Sets whether the file stays open between reads.
+    pub fn keep_open(self, stays_open: bool) -> OpenFile {
+        OpenFile { stays_open, ..self }
     }
 
     /// Path of the file.
@@ -107,8 +107,8 @@ impl OpenFile {
         poll(&mut polled, Some(&now)).map_or(true, |events| events > 0)
     }
 
-    /// Reads the file; `None` if it cannot be read, which a note reports once. After a failure it is tried again only
-    /// at the slow interval.
+    /// Reads the file. If it cannot be read, a note reports that once, and the result is `None`; then only slow ticks
+    /// try again.
     pub fn read(&mut self, context: &mut TickContext) -> Option<&[u8]> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let length = self.read_into(context, &mut buffer);
@@ -116,7 +116,7 @@ impl OpenFile {
         self.buffer.get(..length?)
     }
 
-    /// Reads the file into a buffer that files share; returns the length.
+    /// Reads the file into a buffer that several files share; returns the length. Fails as [`OpenFile::read`] does.
     pub fn read_into(&mut self, context: &mut TickContext, buffer: &mut Vec<u8>) -> Option<usize> {
         if matches!(self.state, OpenFileState::Unreadable) && !context.is_slow_tick {
             return None;
@@ -213,8 +213,8 @@ fn fill_buffer(file: &File, mode: ReadMode, buffer: &mut Vec<u8>) -> io::Result<
     }
 }
 
-/// Reads a small file once, for slow ticks and for topology. Blanks at the
-/// ends are trimmed; `None` where it cannot be read or is not UTF-8.
+/// Reads a small file once, for slow ticks and for topology. Blanks at both ends are trimmed; `None` where the file
+/// cannot be read or is not UTF-8.
 pub(crate) fn read_text(path: &Path) -> Option<String> {
     let bytes = read_bytes(path).ok()?;
     Some(std::str::from_utf8(&bytes).ok()?.trim().to_owned())

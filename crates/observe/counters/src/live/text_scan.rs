@@ -1,5 +1,5 @@
-//! Scanning of the kernel's text files: blanks, lines, whole numbers. Nothing
-//! here allocates, and no bytes make it panic.
+//! Scanning of the kernel's text files: blanks, lines, whole numbers. The functions on a text do not allocate, and no
+//! bytes make them panic.
 
 /// The lines of a text, without their ends; a last line without an end counts.
 pub fn text_lines(text: &[u8]) -> LineIter<'_> {
@@ -55,8 +55,8 @@ impl<'a> WordIter<'a> {
         Some(&rest[..end])
     }
 
-    /// Returns the next word as a whole number. `None` at the end; `Some(None)` where
-    /// the word is not a number or too large for 64 bits.
+    /// Returns the next word as a whole number. `None` at the end; `Some(None)` where the word is not a number or too
+    /// large for 64 bits.
     pub fn next_number(&mut self) -> Option<Option<u64>> {
         let mut position = 0;
         while self.rest.get(position).copied().is_some_and(is_blank) {
@@ -68,8 +68,8 @@ impl<'a> WordIter<'a> {
             value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             position += 1;
         }
-        let clean = self.rest.get(position).copied().is_none_or(is_blank);
-        if !clean || position - start >= 20 {
+        let ends_cleanly = self.rest.get(position).copied().is_none_or(is_blank);
+        if !ends_cleanly || position - start >= 20 {
             return self.next_word().map(parse_number);
         }
         if position == start {
@@ -119,19 +119,19 @@ pub fn split_key_and_number(line: &[u8]) -> Option<(&[u8], Option<u64>)> {
     Some((key, words.next_number().flatten()))
 }
 
-/// Cache of the column of each line of a file that keeps its shape from tick to tick: the column
-/// is looked up once, afterwards only the key is compared.
+/// Cache of the column of each line of a file that keeps its shape from tick to tick: the column is looked up once,
+/// afterwards only the key is compared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineLayout {
     lines: Vec<(Box<[u8]>, Option<usize>)>,
 }
 
 impl LineLayout {
-    /// Returns the column of line `index`, whose key is `key`. `find` is called
-    /// only where the file's shape has changed.
+    /// Returns the column of line `index`, whose key is `key`. `find` is called only where the file's shape has
+    /// changed.
     pub fn column_of_line(&mut self, index: usize, key: &[u8], find: impl Fn(&[u8]) -> Option<usize>) -> Option<usize> {
         match self.lines.get(index) {
-            Some((known, column)) if **known == *key => *column,
+            Some((cached_key, column)) if **cached_key == *key => *column,
             _ => {
                 let column = find(key);
                 self.lines.truncate(index);

@@ -20,13 +20,13 @@ const PERIOD_NS: u64 = 100_000_000;
 pub enum ThreadRole {
     /// Reads the kernel's files.
     Reader,
-    /// Keeps the time of the ticks, and hands over what was read.
+    /// Keeps the time of the ticks, and passes on the values that were read.
     Pacer,
 }
 
 impl ThreadRole {
-    /// Most processor time in each [`PERIOD_NS`], nanoseconds. A sampler has one reader, and a pacer on each side
-    /// of it: together 30 % of one processor.
+    /// Largest processor time in each [`PERIOD_NS`], nanoseconds. A sampler has one reader, with a pacer on each side:
+    /// together 30 % of one processor.
     fn budget_ns(self) -> u64 {
         match self {
             ThreadRole::Reader => 20_000_000,
@@ -35,10 +35,10 @@ impl ThreadRole {
     }
 }
 
-/// While this lives, its thread is scheduled before others, so that a fully loaded machine is sampled on time. Only
-/// root may raise the priority; for other users nothing changes.
+/// While this guard lives, its thread is scheduled before others, so that a fully loaded machine is sampled on time.
+/// Only root may raise the priority; for other users nothing changes.
 #[derive(Debug)]
-#[must_use = "it ends when dropped"]
+#[must_use = "the priority ends when the guard is dropped"]
 pub struct PriorityGuard(Option<RaisedPriority>);
 
 /// The change that was made.
@@ -53,7 +53,7 @@ enum RaisedPriority {
 }
 
 impl PriorityGuard {
-    /// Raises the priority of this thread, as far as it is allowed.
+    /// Raises the priority of this thread, as far as the kernel allows.
     pub fn raise_priority(role: ThreadRole) -> PriorityGuard {
         if !geteuid().is_root() || !has_ordinary_policy() {
             return PriorityGuard(None);
@@ -84,7 +84,7 @@ impl Drop for PriorityGuard {
     }
 }
 
-/// Makes another thread of this process ordinary: one that hangs would keep its budget from others.
+/// Gives another thread of this process the ordinary policy: a thread that hangs would keep its budget from others.
 pub(crate) fn lower_priority(tid: i32) {
     // 0 would be the calling thread
     if tid > 0 && geteuid().is_root() {
@@ -125,8 +125,8 @@ struct SchedulingAttributes {
 /// `SCHED_FLAG_RESET_ON_FORK` of linux/sched.h: threads and programs that the thread starts are ordinary.
 const RESET_ON_FORK: u64 = 1;
 
-/// Sets the policy of a thread; 0 is the calling one. Returns false if the kernel refuses. For real-time and ordinary
-/// threads, the kernel reserves a share of each second (`kernel.sched_rt_runtime_us`, the fair server).
+/// Sets the policy of a thread; 0 is the calling thread. Returns false if the kernel refuses. For real-time and
+/// ordinary threads, the kernel reserves a share of each second (`kernel.sched_rt_runtime_us`, the fair server).
 #[allow(unsafe_code, reason = "no crate in use has sched_setattr as a safe call")]
 fn set_policy(tid: i32, policy: Policy) -> bool {
     let mut attributes = SchedulingAttributes { size: 48, flags: RESET_ON_FORK, ..Default::default() };

@@ -18,7 +18,7 @@ pub(crate) struct TickTimes {
     pub is_slow_tick: bool,
 }
 
-/// One tick as the sources see it.
+/// State of one tick that the sources read and set.
 pub(crate) struct TickContext<'a> {
     /// Locations of the kernel's files.
     pub roots: &'a Roots,

@@ -32,7 +32,7 @@ impl BitWriter {
         }
     }
 
-    /// Appends a number in the Elias gamma code of `value + 1`: twice its bits, less one.
+    /// Appends the Elias gamma code of `value + 1`, which has twice as many bits as the number, minus one.
     pub fn put_gamma(&mut self, value: u64) {
         let value = value.saturating_add(1);
         let bits = value.ilog2();
@@ -51,8 +51,8 @@ impl BitWriter {
 
     /// Appends all bytes to `out`; the last may contain fewer than eight bits.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        let rest = self.pending_bits.div_ceil(8) as usize;
-        self.bytes.extend_from_slice(&self.pending.to_le_bytes()[..rest]);
+        let pending_bytes = self.pending_bits.div_ceil(8) as usize;
+        self.bytes.extend_from_slice(&self.pending.to_le_bytes()[..pending_bytes]);
         out.extend_from_slice(&self.bytes);
         self.clear();
     }

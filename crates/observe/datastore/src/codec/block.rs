@@ -37,7 +37,7 @@ pub(super) struct ColumnParameters {
     pub first_value: i64,
     /// Range of its gaps in the list of all gaps.
     pub gap_range: (usize, usize),
-    /// Range of its remains in the list of sparse remains, if it is encoded sparsely.
+    /// Range of its residuals in the list of sparse residuals, if it is encoded sparsely.
     pub sparse_range: (usize, usize),
     /// Prediction from other columns and from its own past.
     pub model: ColumnModel,
@@ -60,19 +60,19 @@ fn as_whole_number(cell: f64) -> Option<i64> {
 /// Converts a cell to a whole number over a power of ten, if that reproduces it exactly.
 fn as_scaled_number(cell: f64, power: f64) -> Option<i64> {
     let integer = (cell * power).round() as i64;
-    let same = (integer as f64 / power).to_bits() == cell.to_bits();
-    (same && integer.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(integer)
+    let is_exact = (integer as f64 / power).to_bits() == cell.to_bits();
+    (is_exact && integer.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(integer)
 }
 
 /// Chooses the encoding of a column's cells, without checking that they are whole numbers.
 pub(super) fn classify_column(cells: &[f64]) -> ColumnEncoding {
     let first = cells.first().copied().unwrap_or(0.0);
-    let constant = cells.iter().all(|cell| cell.to_bits() == first.to_bits());
+    let is_constant = cells.iter().all(|cell| cell.to_bits() == first.to_bits());
     if cells.iter().all(|cell| cell.is_nan()) {
         ColumnEncoding::AllGaps
-    } else if constant && first.to_bits() == 0 {
+    } else if is_constant && first.to_bits() == 0 {
         ColumnEncoding::Zero
-    } else if constant {
+    } else if is_constant {
         as_whole_number(first).map_or(ColumnEncoding::ConstantBits(first.to_bits()), ColumnEncoding::ConstantInteger)
     } else {
         ColumnEncoding::Integers
@@ -83,72 +83,72 @@ pub(super) fn classify_column(cells: &[f64]) -> ColumnEncoding {
 /// returns the decimals; `None` (and nothing appended) if they are not whole
 /// numbers over a power of ten. A gap gets the number before it.
 pub(super) fn append_integers(cells: &[f64], out: &mut Vec<i64>, gaps: &mut Vec<(u32, u32)>) -> Option<u32> {
-    let (numbers, gap_count) = (out.len(), gaps.len());
+    let (start, gap_count) = (out.len(), gaps.len());
     for decimals in 0..=MAX_DECIMALS {
         let power = power_of_ten(decimals);
-        let mut before = 0;
-        let mut missing = 0;
+        let mut previous = 0;
+        let mut gap_cells = 0;
         for &cell in cells {
             if cell.is_nan() {
-                missing += 1;
-                out.push(before);
+                gap_cells += 1;
+                out.push(previous);
                 continue;
             }
             let number = if decimals == 0 { as_whole_number(cell) } else { as_scaled_number(cell, power) };
             let Some(number) = number else { break };
-            if out.len() - numbers == missing {
+            if out.len() - start == gap_cells {
                 // Only gaps so far: they get the first number.
-                out[numbers..].fill(number);
+                out[start..].fill(number);
             }
-            before = number;
+            previous = number;
             out.push(number);
         }
-        if out.len() - numbers == cells.len() {
-            if missing > 0 {
+        if out.len() - start == cells.len() {
+            if gap_cells > 0 {
                 find_gaps(cells, gaps);
             }
             return Some(decimals);
         }
-        out.truncate(numbers);
+        out.truncate(start);
     }
     gaps.truncate(gap_count);
     None
 }
 
 fn find_gaps(cells: &[f64], gaps: &mut Vec<(u32, u32)>) {
-    let mut before = false;
+    let mut follows_gap = false;
     for (row, cell) in (0u32..).zip(cells) {
-        match (before, cell.is_nan(), gaps.last_mut()) {
+        match (follows_gap, cell.is_nan(), gaps.last_mut()) {
             (true, true, Some((_, length))) => *length += 1,
             (_, true, _) => gaps.push((row, 1)),
             _ => {}
         }
-        before = cell.is_nan();
+        follows_gap = cell.is_nan();
     }
 }
 
-/// Splits the ticks' times into two columns: the elapsed time, and the difference
-/// between the wall clock's step and that (0 at the first tick).
+/// Splits the ticks' times into two columns: the elapsed time, and the deviation of
+/// the wall clock's step from it (0 at the first tick).
 pub(super) fn split_times(ticks: &[Tick], columns: &mut [Vec<i64>; 2]) {
-    let [covered, strays] = columns;
-    covered.clear();
-    strays.clear();
-    let mut before = ticks.first().map_or(0, |t| t.time_ns.wrapping_sub(t.elapsed_ns as i64));
+    let [elapsed, deviations] = columns;
+    elapsed.clear();
+    deviations.clear();
+    let mut previous_ns = ticks.first().map_or(0, |t| t.time_ns.wrapping_sub(t.elapsed_ns as i64));
     for tick in ticks {
-        covered.push(tick.elapsed_ns as i64);
-        strays.push(tick.time_ns.wrapping_sub(before).wrapping_sub(tick.elapsed_ns as i64));
-        before = tick.time_ns;
+        elapsed.push(tick.elapsed_ns as i64);
+        deviations.push(tick.time_ns.wrapping_sub(previous_ns).wrapping_sub(tick.elapsed_ns as i64));
+        previous_ns = tick.time_ns;
     }
 }
 
 /// Reverses [`split_times`].
 pub(super) fn join_times(first_ns: i64, columns: &[Vec<i64>; 2], ticks: &mut Vec<Tick>) {
-    let [covered, strays] = columns;
+    let [elapsed, deviations] = columns;
     ticks.clear();
-    let mut before = first_ns.wrapping_sub(covered.first().copied().unwrap_or(0));
-    for (covered, stray) in covered.iter().zip(strays) {
-        before = before.wrapping_add(*covered).wrapping_add(*stray);
-        ticks.push(Tick { time_ns: before, elapsed_ns: *covered as u64 });
+    let mut time_ns = first_ns.wrapping_sub(elapsed.first().copied().unwrap_or(0));
+    for (elapsed, deviation) in elapsed.iter().zip(deviations) {
+        time_ns = time_ns.wrapping_add(*elapsed).wrapping_add(*deviation);
+        ticks.push(Tick { time_ns, elapsed_ns: *elapsed as u64 });
     }
 }
 
@@ -172,9 +172,10 @@ pub(super) fn put_columns(
             None | Some(ColumnEncoding::Zero) => {}
             Some(ColumnEncoding::Integers) => {
                 bits.put_bits(0, 1);
-                let (one, magnitudes) = parameters.next().expect("parameters for each column of integers");
-                put_parameters(bits, one, gaps);
-                if one.model.sparse {
+                let (column_parameters, magnitudes) =
+                    parameters.next().expect("parameters for each column of integers");
+                put_parameters(bits, column_parameters, gaps);
+                if column_parameters.model.sparse {
                     sparse::write(bits, magnitudes[1..].iter().map(|m| *m as u64));
                 }
             }
@@ -232,12 +233,12 @@ fn put_parameters(bits: &mut BitWriter, parameters: &ColumnParameters, gaps: &[(
     put_model(bits, &parameters.model);
 }
 
-/// Reads the parameters of a column of whole numbers; appends its gaps and sparse remains to the lists.
+/// Reads the parameters of a column of whole numbers; appends its gaps and sparse residuals to the lists.
 pub(super) fn read_parameters(
     bits: &mut BitReader,
     ticks: usize,
     gaps: &mut Vec<(u32, u32)>,
-    remains: &mut Vec<(u32, u64)>,
+    residuals: &mut Vec<(u32, u64)>,
 ) -> Option<ColumnParameters> {
     let mut parameters = ColumnParameters::default();
     if bits.read_bit() {
@@ -262,27 +263,27 @@ pub(super) fn read_parameters(
         parameters.first_value = unzigzag(bits.read_sized()?);
     }
     parameters.model = read_model(bits)?;
-    parameters.sparse_range.0 = remains.len();
+    parameters.sparse_range.0 = residuals.len();
     if parameters.model.sparse {
-        sparse::read(bits, ticks, remains)?;
+        sparse::read(bits, ticks, residuals)?;
     }
-    parameters.sparse_range.1 = remains.len();
+    parameters.sparse_range.1 = residuals.len();
     (parameters.decimals <= MAX_DECIMALS && !bits.is_overrun()).then_some(parameters)
 }
 
-fn put_model(bits: &mut BitWriter, choice: &ColumnModel) {
-    bits.put_bits(u64::from(choice.divisor > 1), 1);
-    if choice.divisor > 1 {
-        bits.put_sized(choice.divisor);
+fn put_model(bits: &mut BitWriter, model: &ColumnModel) {
+    bits.put_bits(u64::from(model.divisor > 1), 1);
+    if model.divisor > 1 {
+        bits.put_sized(model.divisor);
     }
-    bits.put_bits(u64::from(choice.smoothing), 3);
-    bits.put_bits(u64::from(choice.unsigned), 1);
-    bits.put_bits(u64::from(choice.sparse), 1);
-    if !choice.sparse {
-        bits.put_bits(u64::from(choice.level), 6);
+    bits.put_bits(u64::from(model.smoothing), 3);
+    bits.put_bits(u64::from(model.unsigned), 1);
+    bits.put_bits(u64::from(model.sparse), 1);
+    if !model.sparse {
+        bits.put_bits(u64::from(model.level), 6);
     }
-    bits.put_sized(zigzag(choice.first));
-    let parents = &choice.parents;
+    bits.put_sized(zigzag(model.first));
+    let parents = &model.parents;
     bits.put_bits(parents.count as u64, 3);
     for (column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
         bits.put_bits(u64::from(*column), MAX_GROUP_COLUMNS.ilog2());
@@ -303,25 +304,25 @@ fn put_model(bits: &mut BitWriter, choice: &ColumnModel) {
 
 fn read_model(bits: &mut BitReader) -> Option<ColumnModel> {
     let divisor = if bits.read_bit() { bits.read_sized()? } else { 1 };
-    let mut choice = ColumnModel {
+    let mut model = ColumnModel {
         divisor,
         smoothing: bits.read_few_bits(3) as u32,
         unsigned: bits.read_bit(),
         sparse: bits.read_bit(),
         ..ColumnModel::default()
     };
-    if !choice.sparse {
-        choice.level = bits.read_few_bits(6) as u32;
+    if !model.sparse {
+        model.level = bits.read_few_bits(6) as u32;
     }
-    choice.first = unzigzag(bits.read_sized()?);
+    model.first = unzigzag(bits.read_sized()?);
     let count = bits.read_few_bits(3) as usize;
     if count > MAX_PARENTS {
         return None;
     }
-    choice.parents.count = count;
+    model.parents.count = count;
     for index in 0..count {
-        choice.parents.columns[index] = bits.read_few_bits(MAX_GROUP_COLUMNS.ilog2()) as u8;
-        choice.parents.factors[index] = match bits.read_bit() {
+        model.parents.columns[index] = bits.read_few_bits(MAX_GROUP_COLUMNS.ilog2()) as u8;
+        model.parents.factors[index] = match bits.read_bit() {
             false => PredictorFactor::Whole(i32::try_from(unzigzag(bits.read_gamma()?)).ok()?),
             true => {
                 let negative = bits.read_bit();
@@ -331,16 +332,16 @@ fn read_model(bits: &mut BitReader) -> Option<ColumnModel> {
             }
         };
     }
-    Some(choice)
+    Some(model)
 }
 
 /// Writes the bits of a column that is not one of whole numbers: for each value,
 /// the range of bits in which it differs from the one before.
 pub(super) fn put_raw(bits: &mut BitWriter, values: impl Iterator<Item = u64>) {
-    let mut before = 0;
+    let mut previous = 0;
     for value in values {
-        let change = value ^ before;
-        before = value;
+        let change = value ^ previous;
+        previous = value;
         bits.put_bits(u64::from(change != 0), 1);
         if change != 0 {
             let (high, low) = (change.leading_zeros(), change.trailing_zeros());
@@ -353,7 +354,7 @@ pub(super) fn put_raw(bits: &mut BitWriter, values: impl Iterator<Item = u64>) {
 
 /// Reverses [`put_raw`], calling `each` with every value; returns false if the bits are invalid.
 pub(super) fn read_raw(bits: &mut BitReader, mut each: impl FnMut(u64), ticks: usize) -> bool {
-    let mut before = 0;
+    let mut previous = 0;
     for _ in 0..ticks {
         if bits.read_bit() {
             let high = bits.read_few_bits(6) as u32;
@@ -361,9 +362,9 @@ pub(super) fn read_raw(bits: &mut BitReader, mut each: impl FnMut(u64), ticks: u
             if high + low >= 64 {
                 return false;
             }
-            before ^= bits.read_bits(64 - high - low) << low;
+            previous ^= bits.read_bits(64 - high - low) << low;
         }
-        each(before);
+        each(previous);
     }
     !bits.is_overrun()
 }

@@ -1,4 +1,4 @@
-//! Entropy code of magnitudes, near the shortest that their recent past allows.
+//! Entropy code of magnitudes: nearly as short as their recent past allows.
 //!
 //! Each column keeps a scale: a sliding mean of its magnitudes. The scale (by
 //! octave) and whether the last two magnitudes were 0 choose one of
@@ -47,9 +47,9 @@ pub(super) struct ColumnHistory {
 impl ColumnHistory {
     /// Creates a history at a level, as if all earlier magnitudes had that size.
     pub fn new(level: u32) -> ColumnHistory {
-        let mut scale = ColumnHistory { mean: (1 << level.min(MAX_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
-        scale.update_context(0);
-        scale
+        let mut history = ColumnHistory { mean: (1 << level.min(MAX_LEVEL)) & !1, zero: 0, context: 0, shift: 0 };
+        history.update_context(0);
+        history
     }
 
     /// Returns the level for a mean of magnitudes: the octave of sixteen times the mean.
@@ -132,13 +132,13 @@ struct SymbolEntry {
 
 impl SymbolEntry {
     fn new(context: usize, symbol: usize, frequency: u16, first_slot: u16) -> SymbolEntry {
-        let relative = context / HISTORIES >= usize::from(RELATIVE_LEVEL);
-        let bucket = (symbol as u32).saturating_sub(u32::from(relative));
+        let is_relative = context / HISTORIES >= usize::from(RELATIVE_LEVEL);
+        let bucket = (symbol as u32).saturating_sub(u32::from(is_relative));
         let (first, low) = match bucket {
             0..4 => (bucket, 0),
             _ => ((2 + (bucket & 1)) << (bucket / 2 - 1), bucket as u8 / 2 - 1),
         };
-        let shifted = if relative && symbol > 0 { 0xff } else { 0 };
+        let shifted = if is_relative && symbol > 0 { 0xff } else { 0 };
         SymbolEntry { frequency, first_slot, first: first.min(u32::from(u16::MAX)) as u16, low, shifted }
     }
 }
@@ -185,15 +185,15 @@ impl FrequencyTables {
 
     /// Returns the price of magnitudes in sixteenths of a bit, or any number above `max_price`.
     pub fn price_magnitudes(&self, level: u32, magnitudes: &[u64], max_price: u64) -> u64 {
-        let mut scale = ColumnHistory::new(level);
+        let mut history = ColumnHistory::new(level);
         let mut sum = 0;
-        for some in magnitudes.chunks(32) {
-            for &magnitude in some {
-                let (symbol, low) = classify_magnitude(magnitude, scale.shift);
+        for chunk in magnitudes.chunks(32) {
+            for &magnitude in chunk {
+                let (symbol, low) = classify_magnitude(magnitude, history.shift);
                 let low = if symbol == ESCAPE_SYMBOL { 7 + 64 - magnitude.leading_zeros() } else { low };
-                let price = self.prices[usize::from(scale.context)][usize::from(symbol)];
+                let price = self.prices[usize::from(history.context)][usize::from(symbol)];
                 sum += u64::from(price) + u64::from(low) * 16;
-                scale.add_magnitude(magnitude);
+                history.add_magnitude(magnitude);
             }
             if sum > max_price {
                 break;
@@ -210,7 +210,7 @@ const STATES: usize = 4;
 /// Reusable buffers of the encoder.
 #[derive(Debug, Default)]
 pub(super) struct EntropyWriter {
-    scales: Vec<ColumnHistory>,
+    histories: Vec<ColumnHistory>,
     symbols: Vec<(u8, u8)>,
     words: Vec<u16>,
     bits: BitWriter,
@@ -218,26 +218,26 @@ pub(super) struct EntropyWriter {
 
 impl EntropyWriter {
     /// Appends the magnitudes of columns, `ticks` per column, without the first
-    /// of each. `busy` contains the columns and the level that each starts with.
+    /// of each. `columns` are the indices of the columns, with the level that each starts with.
     pub fn write(
         &mut self,
         tables: &FrequencyTables,
-        busy: &[(usize, u32)],
+        columns: &[(usize, u32)],
         magnitudes: &[i64],
         ticks: usize,
         out: &mut Vec<u8>,
     ) {
-        self.scales.clear();
-        self.scales.extend(busy.iter().map(|(_, level)| ColumnHistory::new(*level)));
+        self.histories.clear();
+        self.histories.extend(columns.iter().map(|(_, level)| ColumnHistory::new(*level)));
         self.symbols.clear();
         self.bits.clear();
         for tick in 1..ticks {
-            for ((column, _), scale) in busy.iter().zip(&mut self.scales) {
+            for ((column, _), history) in columns.iter().zip(&mut self.histories) {
                 let magnitude = magnitudes[column * ticks + tick] as u64;
-                let (symbol, low) = classify_magnitude(magnitude, scale.shift);
-                self.symbols.push((scale.context, symbol));
+                let (symbol, low) = classify_magnitude(magnitude, history.shift);
+                self.symbols.push((history.context, symbol));
                 put_low_bits(&mut self.bits, magnitude, symbol, low);
-                scale.add_magnitude(magnitude);
+                history.add_magnitude(magnitude);
             }
         }
         self.write_symbols(tables, out);
@@ -248,10 +248,10 @@ impl EntropyWriter {
     fn write_symbols(&mut self, tables: &FrequencyTables, out: &mut Vec<u8>) {
         let mut states = [MIN_STATE; STATES];
         self.words.clear();
-        assert!(self.symbols.is_empty() || !self.scales.is_empty(), "each symbol is one of a column");
+        assert!(self.symbols.is_empty() || !self.histories.is_empty(), "each symbol is one of a column");
         // symbols are tick by tick across the columns; each column has one of the states in turn
         for (index, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
-            let state = &mut states[index % self.scales.len() % STATES];
+            let state = &mut states[index % self.histories.len() % STATES];
             let entry = &tables.entries[usize::from(context) * SYMBOLS + usize::from(symbol)];
             let frequency = u32::from(entry.frequency);
             let max_state = u64::from(frequency) << (32 - PRECISION);
@@ -295,7 +295,7 @@ impl EntropyWords<'_> {
 pub(super) fn read_magnitudes(
     tables: &FrequencyTables,
     code: &[u8],
-    scales: &mut [ColumnHistory],
+    histories: &mut [ColumnHistory],
     magnitudes: &mut [u64],
 ) -> Option<()> {
     let count = u32::from_le_bytes(code.get(..4)?.try_into().ok()?) as usize;
@@ -306,9 +306,9 @@ pub(super) fn read_magnitudes(
     let (words, low) = code[4 + 4 * STATES..].split_at_checked(count.checked_mul(2)?)?;
     let mut words = EntropyWords { bytes: words, position: 0 };
     let mut bits = BitReader::new(low);
-    if !scales.is_empty() {
-        let columns = scales.len();
-        let (fours, rest) = scales.as_chunks_mut::<STATES>();
+    if !histories.is_empty() {
+        let columns = histories.len();
+        let (fours, rest) = histories.as_chunks_mut::<STATES>();
         for tick in magnitudes.chunks_exact_mut(columns) {
             let (out, out_rest) = tick.as_chunks_mut::<STATES>();
             let [mut a, mut b, mut c, mut d] = states;
@@ -319,25 +319,25 @@ pub(super) fn read_magnitudes(
                 out[3] = read_magnitude(tables, &mut four[3], &mut d, &mut words, &mut bits);
             }
             states = [a, b, c, d];
-            for ((scale, out), state) in rest.iter_mut().zip(out_rest).zip(&mut states) {
-                *out = read_magnitude(tables, scale, state, &mut words, &mut bits);
+            for ((history, out), state) in rest.iter_mut().zip(out_rest).zip(&mut states) {
+                *out = read_magnitude(tables, history, state, &mut words, &mut bits);
             }
         }
     }
-    let done = words.position == words.bytes.len() && !bits.is_overrun();
-    (done && states == [MIN_STATE; STATES]).then_some(())
+    let is_at_end = words.position == words.bytes.len() && !bits.is_overrun();
+    (is_at_end && states == [MIN_STATE; STATES]).then_some(())
 }
 
 /// Decodes the next magnitude of a column.
 #[inline(always)]
 fn read_magnitude(
     tables: &FrequencyTables,
-    scale: &mut ColumnHistory,
+    history: &mut ColumnHistory,
     state: &mut u32,
     words: &mut EntropyWords,
     bits: &mut BitReader,
 ) -> u64 {
-    let context = usize::from(scale.context) % PADDED_CONTEXTS;
+    let context = usize::from(history.context) % PADDED_CONTEXTS;
     let slot = *state & ((1 << PRECISION) - 1);
     let symbol = tables.slots[context][slot as usize];
     let entry = &tables.entries[context * SYMBOLS + usize::from(symbol) % SYMBOLS];
@@ -351,22 +351,22 @@ fn read_magnitude(
             magnitude
         }
         _ => {
-            u64::from(entry.first) << scale.shift
-                | bits.read_few_bits(u32::from(entry.low + (scale.shift & entry.shifted)))
+            u64::from(entry.first) << history.shift
+                | bits.read_few_bits(u32::from(entry.low + (history.shift & entry.shifted)))
         }
     };
-    scale.add_magnitude(magnitude);
+    history.add_magnitude(magnitude);
     magnitude
 }
 
 /// Counts each symbol in its context, for training the tables.
 #[cfg(test)]
 pub(super) fn count_symbols(level: u32, magnitudes: &[u64], counts: &mut [[u64; SYMBOLS]; CONTEXTS]) {
-    let mut scale = ColumnHistory::new(level);
+    let mut history = ColumnHistory::new(level);
     for &magnitude in magnitudes {
-        let (symbol, _) = classify_magnitude(magnitude, scale.shift);
-        counts[usize::from(scale.context)][usize::from(symbol)] += 1;
-        scale.add_magnitude(magnitude);
+        let (symbol, _) = classify_magnitude(magnitude, history.shift);
+        counts[usize::from(history.context)][usize::from(symbol)] += 1;
+        history.add_magnitude(magnitude);
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Constant columns take a few bits. The others become whole numbers (scaled
 //! by a power of ten where that is exact; other numbers are encoded by their
-//! bits). Of levels the differences are taken. Then each column is predicted
+//! bits). Columns whose differences vary less are replaced by these. Then each column is predicted
 //! from up to six others by fixed factors (`parent_search`), a sliding mean of
-//! its own past is subtracted (`predict`), and the remains are written in as
+//! its own past is subtracted (`predict`), and the residuals are written in as
 //! few bits as their recent sizes allow (`entropy`), or as a list of the few
 //! that are not 0 (`sparse`).
 //!
@@ -65,17 +65,17 @@ impl Encoder {
     pub fn encode(&mut self, frame: &Frame, out: &mut Vec<u8>) {
         let ticks = frame.ticks().len();
         self.classify_columns(frame);
-        let mut line = 0;
+        let mut chosen = 0;
         for forms in self.forms.chunks_mut(MAX_GROUP_COLUMNS * ticks.max(1)) {
             self.magnitudes.resize(forms.len(), 0);
-            self.search.choose_models(&TABLES, forms, ticks, &mut self.magnitudes, |choice| {
-                self.parameters[line].model = choice;
-                line += 1;
+            self.search.choose_models(&TABLES, forms, ticks, &mut self.magnitudes, |model| {
+                self.parameters[chosen].model = model;
+                chosen += 1;
             });
             // The group's forms are not needed any more, so the magnitudes replace them to save memory.
             forms.iter_mut().zip(&self.magnitudes).for_each(|(form, magnitude)| *form = *magnitude as i64);
         }
-        assert_eq!(line, self.parameters.len(), "each busy column has its parameters");
+        assert_eq!(chosen, self.parameters.len(), "each column of integers has its model");
         self.write_head(frame);
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -83,8 +83,9 @@ impl Encoder {
         let length = (out.len() - start - 4) as u32;
         out[start..start + 4].copy_from_slice(&length.to_le_bytes());
         self.entropy_columns.clear();
-        let choices = self.parameters.iter().map(|line| line.model).enumerate();
-        self.entropy_columns.extend(choices.filter(|(_, c)| !c.sparse).map(|(column, c)| (column, c.level)));
+        let models = self.parameters.iter().map(|parameters| parameters.model).enumerate();
+        self.entropy_columns
+            .extend(models.filter(|(_, model)| !model.sparse).map(|(column, model)| (column, model.level)));
         self.entropy.write(&TABLES, &self.entropy_columns, &self.forms, ticks, out);
     }
 
@@ -125,9 +126,9 @@ impl Encoder {
             let cells = frame.column(column);
             let mut kind = block::classify_column(cells);
             if kind == ColumnEncoding::Integers {
-                let gaps = self.gaps.len();
+                let first_gap = self.gaps.len();
                 match block::append_integers(cells, &mut self.forms, &mut self.gaps) {
-                    Some(decimals) => self.add_parameters(cells.len(), decimals, gaps),
+                    Some(decimals) => self.add_parameters(cells.len(), decimals, first_gap),
                     None => kind = ColumnEncoding::RawBits,
                 }
             }
@@ -137,10 +138,10 @@ impl Encoder {
 
     /// Adds the parameters of the last column in `forms`, and replaces its numbers
     /// by their differences if those vary less.
-    fn add_parameters(&mut self, ticks: usize, decimals: u32, gaps: usize) {
+    fn add_parameters(&mut self, ticks: usize, decimals: u32, first_gap: usize) {
         let position = self.forms.len() - ticks;
         let form = &mut self.forms[position..];
-        let start = form[0];
+        let first_value = form[0];
         let mean = form.iter().map(|v| *v as f64).sum::<f64>() / ticks as f64;
         let spread: f64 = form.iter().map(|v| (*v as f64 - mean).powi(2)).sum();
         let steps: f64 = form.windows(2).map(|w| (w[1] as f64 - w[0] as f64).powi(2)).sum();
@@ -148,12 +149,12 @@ impl Encoder {
         if differences {
             predict::take_differences(form);
         }
-        let gaps = (gaps, self.gaps.len());
+        let gap_range = (first_gap, self.gaps.len());
         self.parameters.push(ColumnParameters {
             decimals,
             differences,
-            first_value: start,
-            gap_range: gaps,
+            first_value,
+            gap_range,
             ..ColumnParameters::default()
         });
     }
@@ -177,9 +178,9 @@ pub(crate) struct Decoder {
     /// Index (counting the time columns) and parameters of each `Integers` column.
     parameters: Vec<(usize, ColumnParameters)>,
     gaps: Vec<(u32, u32)>,
-    /// Index and magnitude of the nonzero remains of sparse columns.
+    /// Index and magnitude of the nonzero residuals of sparse columns.
     sparse: Vec<(u32, u64)>,
-    scales: Vec<ColumnHistory>,
+    histories: Vec<ColumnHistory>,
     /// Magnitudes of the columns in the entropy code, tick by tick, without the first.
     magnitudes: Vec<u64>,
     forms: Vec<i64>,
@@ -200,17 +201,17 @@ impl Decoder {
             return self.plain.decode(code, first_ns, ticks, frame);
         }
         let length = crate::format::u32_at(code, 0)? as usize;
-        let (head, rest) = code[4..].split_at_checked(length)?;
+        let (head, entropy_code) = code[4..].split_at_checked(length)?;
         assert!(ticks > 0, "no block is without ticks (`BlockHead::parse`)");
         self.ticks.clear();
         self.ticks.resize(ticks, Tick::default());
         frame.set_ticks(&self.ticks);
         self.read_head(head, frame)?;
-        self.scales.clear();
-        let busy = self.parameters.iter().filter(|(_, line)| !line.model.sparse);
-        self.scales.extend(busy.map(|(_, line)| ColumnHistory::new(line.model.level)));
-        self.magnitudes.resize(self.scales.len() * (ticks - 1), 0);
-        entropy::read_magnitudes(&TABLES, rest, &mut self.scales, &mut self.magnitudes)?;
+        self.histories.clear();
+        let models = self.parameters.iter().map(|(_, parameters)| &parameters.model).filter(|model| !model.sparse);
+        self.histories.extend(models.map(|model| ColumnHistory::new(model.level)));
+        self.magnitudes.resize(self.histories.len() * (ticks - 1), 0);
+        entropy::read_magnitudes(&TABLES, entropy_code, &mut self.histories, &mut self.magnitudes)?;
         self.rebuild_columns(ticks, frame)?;
         block::join_times(first_ns, &self.times, &mut self.ticks);
         frame.set_ticks(&self.ticks);
@@ -240,8 +241,8 @@ impl Decoder {
             }
             match block::read_encoding(&mut bits)? {
                 ColumnEncoding::Integers => {
-                    let line = block::read_parameters(&mut bits, ticks, &mut self.gaps, &mut self.sparse)?;
-                    self.parameters.push((column, line));
+                    let parameters = block::read_parameters(&mut bits, ticks, &mut self.gaps, &mut self.sparse)?;
+                    self.parameters.push((column, parameters));
                 }
                 ColumnEncoding::ConstantInteger(integer) => self.fill_constant(frame, column, integer, integer as f64),
                 ColumnEncoding::ConstantBits(bits) => {
@@ -296,12 +297,12 @@ impl Decoder {
         self.numbers.resize(ticks, 0);
         self.number_entropy_columns();
         for group in 0..self.parameters.len().div_ceil(MAX_GROUP_COLUMNS) {
-            let lines = group * MAX_GROUP_COLUMNS..self.parameters.len().min((group + 1) * MAX_GROUP_COLUMNS);
-            order_by_parents(&self.parameters[lines.clone()], &mut self.order)?;
+            let range = group * MAX_GROUP_COLUMNS..self.parameters.len().min((group + 1) * MAX_GROUP_COLUMNS);
+            order_by_parents(&self.parameters[range.clone()], &mut self.order)?;
             for index in 0..self.order.len() {
-                let line = lines.start + self.order[index];
-                self.rebuild_column(lines.start, line, ticks);
-                self.store_column(line, ticks, frame);
+                let column = range.start + self.order[index];
+                self.rebuild_column(range.start, column, ticks);
+                self.store_column(column, ticks, frame);
             }
         }
         Some(())
@@ -311,41 +312,42 @@ impl Decoder {
     fn number_entropy_columns(&mut self) {
         self.entropy_index.clear();
         let mut next = 0;
-        for (_, line) in &self.parameters {
+        for (_, parameters) in &self.parameters {
             self.entropy_index.push(next);
-            next += usize::from(!line.model.sparse);
+            next += usize::from(!parameters.model.sparse);
         }
     }
 
-    /// Computes the form of a column from its magnitudes, its past and its parents.
-    fn rebuild_column(&mut self, group: usize, line: usize, ticks: usize) {
-        let (_, ColumnParameters { model: choice, sparse_range: rare, .. }) = self.parameters[line];
+    /// Computes the form of a column from its magnitudes, its past and its parents. `column` is its index among the
+    /// `Integers` columns, and `group_start` that of the first column of its group.
+    fn rebuild_column(&mut self, group_start: usize, column: usize, ticks: usize) {
+        let (_, ColumnParameters { model, sparse_range, .. }) = self.parameters[column];
         let numbers = &mut self.numbers[..];
-        numbers[0] = choice.first;
-        let signed = |magnitude| if choice.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
-        if choice.sparse {
+        numbers[0] = model.first;
+        let signed = |magnitude| if model.unsigned { magnitude as i64 } else { unzigzag(magnitude) };
+        if model.sparse {
             numbers[1..].fill(0);
-            for &(index, magnitude) in &self.sparse[rare.0..rare.1] {
+            for &(index, magnitude) in &self.sparse[sparse_range.0..sparse_range.1] {
                 numbers[1 + index as usize] = signed(magnitude);
             }
         } else {
-            let index = self.entropy_index[line];
-            debug_assert!(index < self.scales.len(), "a column in the entropy code has its history");
-            let ticks = self.magnitudes.chunks_exact(self.scales.len());
-            let column = numbers[1..].iter_mut().zip(ticks);
-            match choice.unsigned {
-                true => column.for_each(|(number, tick)| *number = tick[index] as i64),
-                false => column.for_each(|(number, tick)| *number = unzigzag(tick[index])),
+            let index = self.entropy_index[column];
+            debug_assert!(index < self.histories.len(), "a column in the entropy code has its history");
+            let rows = self.magnitudes.chunks_exact(self.histories.len());
+            let pairs = numbers[1..].iter_mut().zip(rows);
+            match model.unsigned {
+                true => pairs.for_each(|(number, row)| *number = row[index] as i64),
+                false => pairs.for_each(|(number, row)| *number = unzigzag(row[index])),
             }
         }
-        predict::unsmooth(numbers, choice.smoothing);
-        if choice.divisor > 1 {
-            numbers.iter_mut().for_each(|number| *number = number.wrapping_mul(choice.divisor as i64));
+        predict::unsmooth(numbers, model.smoothing);
+        if model.divisor > 1 {
+            numbers.iter_mut().for_each(|number| *number = number.wrapping_mul(model.divisor as i64));
         }
-        if choice.parents.count > 0 {
+        if model.parents.count > 0 {
             predict::predict_from_parents(
-                &choice.parents,
-                &self.forms[group * ticks..],
+                &model.parents,
+                &self.forms[group_start * ticks..],
                 &mut self.sums,
                 &mut self.predicted,
             );
@@ -353,14 +355,15 @@ impl Decoder {
                 *number = number.wrapping_add(*predicted);
             }
         }
-        self.forms[line * ticks..(line + 1) * ticks].copy_from_slice(numbers);
+        self.forms[column * ticks..(column + 1) * ticks].copy_from_slice(numbers);
     }
 
-    /// Stores a decoded column in the frame or in the times.
-    fn store_column(&mut self, line: usize, ticks: usize, frame: &mut Frame) {
-        let (column, line) = self.parameters[line];
-        if line.differences {
-            predict::accumulate_differences(&mut self.numbers, line.first_value);
+    /// Stores a decoded column in the frame or in the times. `integer_column` is its index among the `Integers`
+    /// columns.
+    fn store_column(&mut self, integer_column: usize, ticks: usize, frame: &mut Frame) {
+        let (column, parameters) = self.parameters[integer_column];
+        if parameters.differences {
+            predict::accumulate_differences(&mut self.numbers, parameters.first_value);
         }
         let numbers = &self.numbers[..ticks];
         let Some(column) = column.checked_sub(TIME_COLUMNS) else {
@@ -369,13 +372,13 @@ impl Decoder {
             return;
         };
         let cells = frame.column_mut(column);
-        if line.decimals == 0 {
+        if parameters.decimals == 0 {
             cells.iter_mut().zip(numbers).for_each(|(cell, number)| *cell = *number as f64);
         } else {
-            let power = block::power_of_ten(line.decimals);
+            let power = block::power_of_ten(parameters.decimals);
             cells.iter_mut().zip(numbers).for_each(|(cell, number)| *cell = *number as f64 / power);
         }
-        for (first, length) in &self.gaps[line.gap_range.0..line.gap_range.1] {
+        for (first, length) in &self.gaps[parameters.gap_range.0..parameters.gap_range.1] {
             let end = (first + length) as usize;
             debug_assert!(end <= cells.len(), "gaps end within the ticks (`read_parameters`)");
             cells[*first as usize..end].fill(f64::NAN);
@@ -385,20 +388,20 @@ impl Decoder {
 
 /// Finds an order in which every column comes after its parents; `None` if they
 /// form a cycle.
-fn order_by_parents(lines: &[(usize, ColumnParameters)], order: &mut Vec<usize>) -> Option<()> {
+fn order_by_parents(columns: &[(usize, ColumnParameters)], order: &mut Vec<usize>) -> Option<()> {
     order.clear();
     let mut placed = [false; MAX_GROUP_COLUMNS];
-    while order.len() < lines.len() {
-        let before = order.len();
-        for (index, (_, line)) in lines.iter().enumerate() {
-            let parents = &line.model.parents;
-            let mut needed = parents.columns[..parents.count].iter();
-            if !placed[index] && needed.all(|parent| placed[usize::from(*parent)]) {
+    while order.len() < columns.len() {
+        let placed_before = order.len();
+        for (index, (_, parameters)) in columns.iter().enumerate() {
+            let parents = &parameters.model.parents;
+            let mut parent_columns = parents.columns[..parents.count].iter();
+            if !placed[index] && parent_columns.all(|parent| placed[usize::from(*parent)]) {
                 placed[index] = true;
                 order.push(index);
             }
         }
-        if order.len() == before {
+        if order.len() == placed_before {
             return None;
         }
     }

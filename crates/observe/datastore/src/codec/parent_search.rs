@@ -27,18 +27,18 @@ const WHOLE_FACTOR_PRICE: u64 = (8 + 4) * 16;
 /// Price of a parent with a float factor, in sixteenths of a bit.
 const FLOAT_FACTOR_PRICE: u64 = (8 + 16) * 16;
 
-/// Model of a column: its prediction, and the encoding of the remains.
+/// Model of a column: its prediction, and the encoding of the residuals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ColumnModel {
     pub parents: Parents,
     pub smoothing: u32,
-    /// All remains are multiples of this; at least 1.
+    /// All residuals are multiples of this; at least 1.
     pub divisor: u64,
-    /// No remain is negative, so none has a sign.
+    /// No residual is negative, so none has a sign.
     pub unsigned: bool,
     pub level: u32,
     pub first: i64,
-    /// Few remains are nonzero: each is encoded with its index.
+    /// Few residuals are nonzero: each is encoded with its index.
     pub sparse: bool,
 }
 
@@ -60,21 +60,21 @@ pub(super) struct ModelSearch {
 struct Trial {
     sums: Vec<f64>,
     predicted: Vec<i64>,
-    remains: Vec<i64>,
+    residuals: Vec<i64>,
     smoothed: Vec<i64>,
     magnitudes: Vec<u64>,
 }
 
 impl ModelSearch {
-    /// Chooses the model of every column of a group, in order. `forms` has `ticks`
-    /// values per column; the magnitudes to be written go to `magnitudes`.
+    /// Chooses the model of every column of a group, and calls `accept` with each, in order. `forms` has
+    /// `ticks` values per column; the magnitudes to be written go to `magnitudes`.
     pub fn choose_models(
         &mut self,
         tables: &FrequencyTables,
         forms: &[i64],
         ticks: usize,
         magnitudes: &mut [u64],
-        mut chosen: impl FnMut(ColumnModel),
+        mut accept: impl FnMut(ColumnModel),
     ) {
         let count = forms.len() / ticks;
         assert!(count <= MAX_GROUP_COLUMNS && magnitudes.len() == forms.len(), "{count} columns in a group");
@@ -84,8 +84,8 @@ impl ModelSearch {
         self.ancestors.clear();
         self.ancestors.resize(count, [0; MAX_GROUP_COLUMNS / 64]);
         self.trial.resize(ticks);
-        for (column, best) in magnitudes.chunks_exact_mut(ticks).enumerate() {
-            chosen(self.choose_model(tables, forms, column, best));
+        for (column, best_magnitudes) in magnitudes.chunks_exact_mut(ticks).enumerate() {
+            accept(self.choose_model(tables, forms, column, best_magnitudes));
         }
     }
 
@@ -133,20 +133,20 @@ impl ModelSearch {
         }
     }
 
-    /// Chooses the model of a column; its magnitudes go to `best`.
+    /// Chooses the model of a column; its magnitudes go to `best_magnitudes`.
     fn choose_model(
         &mut self,
         tables: &FrequencyTables,
         forms: &[i64],
         column: usize,
-        best: &mut [u64],
+        best_magnitudes: &mut [u64],
     ) -> ColumnModel {
-        let ticks = best.len();
+        let ticks = best_magnitudes.len();
         let count = forms.len() / ticks;
         let form = &forms[column * ticks..(column + 1) * ticks];
         let mut min_price = u64::MAX;
         let mut choice = ColumnModel::default();
-        self.trial.try_parents(tables, form, Parents::default(), forms, &mut min_price, &mut choice, best);
+        self.trial.try_parents(tables, form, Parents::default(), forms, &mut min_price, &mut choice, best_magnitudes);
         self.unexplained.clear();
         self.unexplained.extend_from_slice(&self.products[column * count..(column + 1) * count]);
         let mut chosen = [0; MAX_PARENTS];
@@ -156,19 +156,19 @@ impl ModelSearch {
             chosen[steps] = next;
             let chosen = &chosen[..=steps];
             let Some(factors) = solve_least_squares(&self.products, count, column, chosen) else { break };
-            for (other, rest) in self.unexplained.iter_mut().enumerate() {
+            for (other, unexplained) in self.unexplained.iter_mut().enumerate() {
                 let products = &self.products[other * count..(other + 1) * count];
                 let explained: f64 = chosen.iter().zip(&factors).map(|(&c, f)| f * products[c]).sum();
-                *rest = self.products[column * count + other] - explained;
+                *unexplained = self.products[column * count + other] - explained;
             }
-            let before = min_price;
+            let price_before = min_price;
             for are_whole in [true, false] {
                 let parents = round_factors(chosen, &factors, are_whole);
                 if parents.count > 0 {
-                    self.trial.try_parents(tables, form, parents, forms, &mut min_price, &mut choice, best);
+                    self.trial.try_parents(tables, form, parents, forms, &mut min_price, &mut choice, best_magnitudes);
                 }
             }
-            misses = if min_price < before { 0 } else { misses + 1 };
+            misses = if min_price < price_before { 0 } else { misses + 1 };
             if misses == MAX_STEPS_WITHOUT_GAIN {
                 break;
             }
@@ -183,33 +183,33 @@ impl ModelSearch {
         let mut found = None;
         let mut largest = 1e-9 * self.products[column * count + column];
         for other in 0..count {
-            let own = self.products[other * count + other];
-            let explains = self.unexplained[other] * self.unexplained[other] / own.max(1e-30);
-            if explains > largest && !chosen.contains(&other) && !self.has_ancestor(other, column) && other != column {
-                largest = explains;
+            let square_sum = self.products[other * count + other];
+            let explained = self.unexplained[other] * self.unexplained[other] / square_sum.max(1e-30);
+            if explained > largest && !chosen.contains(&other) && !self.has_ancestor(other, column) && other != column {
+                largest = explained;
                 found = Some(other);
             }
         }
         found
     }
 
-    fn has_ancestor(&self, column: usize, on: usize) -> bool {
-        self.ancestors[column][on / 64] >> (on % 64) & 1 == 1
+    fn has_ancestor(&self, column: usize, ancestor: usize) -> bool {
+        self.ancestors[column][ancestor / 64] >> (ancestor % 64) & 1 == 1
     }
 
     /// Records the new ancestors of a column and of all columns that depend on it.
     fn record_ancestors(&mut self, column: usize, parents: &Parents) {
-        let mut all = [0; MAX_GROUP_COLUMNS / 64];
+        let mut added = [0; MAX_GROUP_COLUMNS / 64];
         for &parent in &parents.columns[..parents.count] {
             let parent = usize::from(parent);
-            all[parent / 64] |= 1 << (parent % 64);
-            for (a, b) in all.iter_mut().zip(self.ancestors[parent]) {
+            added[parent / 64] |= 1 << (parent % 64);
+            for (a, b) in added.iter_mut().zip(self.ancestors[parent]) {
                 *a |= b;
             }
         }
         for other in 0..self.ancestors.len() {
             if other == column || self.has_ancestor(other, column) {
-                for (a, b) in self.ancestors[other].iter_mut().zip(all) {
+                for (a, b) in self.ancestors[other].iter_mut().zip(added) {
                     *a |= b;
                 }
             }
@@ -221,13 +221,13 @@ impl Trial {
     fn resize(&mut self, ticks: usize) {
         self.sums.resize(ticks, 0.0);
         self.predicted.resize(ticks, 0);
-        self.remains.resize(ticks, 0);
+        self.residuals.resize(ticks, 0);
         self.smoothed.resize(ticks, 0);
         self.magnitudes.resize(ticks, 0);
     }
 
     /// Prices the prediction of `form` from `parents` with each smoothing; a price
-    /// below `least` makes it the choice.
+    /// below `min_price` makes it the choice.
     #[allow(clippy::too_many_arguments)]
     fn try_parents(
         &mut self,
@@ -237,20 +237,20 @@ impl Trial {
         forms: &[i64],
         min_price: &mut u64,
         choice: &mut ColumnModel,
-        best: &mut [u64],
+        best_magnitudes: &mut [u64],
     ) {
         predict_from_parents(&parents, forms, &mut self.sums, &mut self.predicted);
-        for (remain, (value, predicted)) in self.remains.iter_mut().zip(form.iter().zip(&self.predicted)) {
-            *remain = value.wrapping_sub(*predicted);
+        for (residual, (value, predicted)) in self.residuals.iter_mut().zip(form.iter().zip(&self.predicted)) {
+            *residual = value.wrapping_sub(*predicted);
         }
-        let divisor = self.divide_remains();
+        let divisor = self.divide_residuals();
         let factors = &parents.factors[..parents.count];
         let price = |f: &PredictorFactor| {
             if matches!(f, PredictorFactor::Whole(_)) { WHOLE_FACTOR_PRICE } else { FLOAT_FACTOR_PRICE }
         };
         let extra: u64 = factors.iter().map(price).sum::<u64>() + if divisor > 1 { 8 * 16 } else { 0 };
         for smoothing in 0..SMOOTHING_COUNT {
-            smooth(&self.remains, smoothing, &mut self.smoothed);
+            smooth(&self.residuals, smoothing, &mut self.smoothed);
             let unsigned = smoothing == 0 && self.smoothed.iter().all(|v| *v >= 0);
             for (magnitude, value) in self.magnitudes.iter_mut().zip(&self.smoothed) {
                 *magnitude = if unsigned { *value as u64 } else { zigzag(*value) };
@@ -262,28 +262,28 @@ impl Trial {
             let sparse_price = sparse::price_magnitudes(self.magnitudes[1..].iter().copied());
             let limit = max_price.min(sparse_price.unwrap_or(max_price));
             let entropy_price = tables.price_magnitudes(level, &self.magnitudes[1..], limit);
-            let rare = sparse_price.is_some_and(|price| price <= entropy_price + SPARSE_BONUS);
-            let price = if rare { sparse_price.unwrap_or(entropy_price) } else { entropy_price };
+            let sparse = sparse_price.is_some_and(|price| price <= entropy_price + SPARSE_BONUS);
+            let price = if sparse { sparse_price.unwrap_or(entropy_price) } else { entropy_price };
             if price < max_price {
                 *min_price = price + extra;
-                *choice = ColumnModel { parents, smoothing, divisor, unsigned, level, first, sparse: rare };
-                best.copy_from_slice(&self.magnitudes);
+                *choice = ColumnModel { parents, smoothing, divisor, unsigned, level, first, sparse };
+                best_magnitudes.copy_from_slice(&self.magnitudes);
             }
         }
     }
 
-    /// Divides the remains by their greatest common divisor, which is returned.
-    fn divide_remains(&mut self) -> u64 {
+    /// Divides the residuals by their greatest common divisor, which is returned.
+    fn divide_residuals(&mut self) -> u64 {
         let mut divisor = 0u64;
-        for remain in &self.remains {
-            divisor = greatest_common_divisor(divisor, remain.unsigned_abs());
+        for residual in &self.residuals {
+            divisor = greatest_common_divisor(divisor, residual.unsigned_abs());
             if divisor == 1 {
                 return 1;
             }
         }
-        let by = i64::try_from(divisor).unwrap_or(1).max(1);
-        self.remains.iter_mut().for_each(|remain| *remain /= by);
-        by as u64
+        let divisor = i64::try_from(divisor).unwrap_or(1).max(1);
+        self.residuals.iter_mut().for_each(|residual| *residual /= divisor);
+        divisor as u64
     }
 }
 
@@ -302,17 +302,17 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// Computes the dot product of two columns, in four lanes for speed.
+/// Computes the dot product of two columns, as four interleaved sums for speed.
 fn dot_product(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 4];
+    let mut sums = [0.0; 4];
     let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
     let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(a, b)| a * b).sum();
     for (a, b) in a4.zip(b4) {
-        for lane in 0..4 {
-            lanes[lane] += a[lane] * b[lane];
+        for index in 0..4 {
+            sums[index] += a[index] * b[index];
         }
     }
-    lanes.iter().sum::<f64>() + rest
+    sums.iter().sum::<f64>() + rest
 }
 
 /// Solves the least squares of a column over the chosen ones, by elimination with
@@ -332,11 +332,11 @@ fn solve_least_squares(products: &[f64], count: usize, column: usize, chosen: &[
         if rows[p][p].abs() <= 1e-9 * products[chosen[p] * count + chosen[p]].abs() {
             return None;
         }
-        let above = rows[p];
+        let pivot_row = rows[p];
         for (r, row) in rows.iter_mut().enumerate().take(n) {
             if r != p {
-                let by = row[p] / above[p];
-                row.iter_mut().zip(above).for_each(|(cell, other)| *cell -= by * other);
+                let factor = row[p] / pivot_row[p];
+                row.iter_mut().zip(pivot_row).for_each(|(cell, pivot_cell)| *cell -= factor * pivot_cell);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Computations that encoder and decoder must do identically, to the last bit:
+//! Computations whose results in encoder and decoder must be equal to the last bit:
 //! differences, prediction from other columns, and smoothing. Floats are used only in
 //! ways that IEEE 754 defines exactly (product, sum, comparison), never fused or reordered.
 
@@ -17,7 +17,7 @@ pub(super) struct Parents {
     pub factors: [PredictorFactor; MAX_PARENTS],
 }
 
-/// A small whole number, or a number to nine bits.
+/// A factor: a small whole number, or a float with a mantissa of nine bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum PredictorFactor {
     Whole(i32),
@@ -79,9 +79,9 @@ pub(super) fn predict_from_parents(parents: &Parents, forms: &[i64], sums: &mut 
     }
     sums.fill(0.0);
     for (&column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
-        let from = usize::from(column) * ticks;
+        let start = usize::from(column) * ticks;
         let factor = factor.value();
-        for (sum, &form) in sums.iter_mut().zip(&forms[from..from + ticks]) {
+        for (sum, &form) in sums.iter_mut().zip(&forms[start..start + ticks]) {
             *sum += factor * form as f64;
         }
     }
@@ -96,15 +96,15 @@ pub(super) fn predict_from_parents(parents: &Parents, forms: &[i64], sums: &mut 
 
 /// Subtracts the smoothing's guess from each value. The first value has no
 /// guess and is kept.
-pub(super) fn smooth(values: &[i64], smoothing: u32, remains: &mut [i64]) {
-    let Some(shift) = smoothing.checked_sub(1) else { return remains.copy_from_slice(values) };
+pub(super) fn smooth(values: &[i64], smoothing: u32, residuals: &mut [i64]) {
+    let Some(shift) = smoothing.checked_sub(1) else { return residuals.copy_from_slice(values) };
     let half = (1i64 << shift) >> 1;
     let Some(&first) = values.first() else { return };
     let mut sum = first.wrapping_shl(shift);
-    remains[0] = first;
-    for (remain, &value) in remains.iter_mut().zip(values).skip(1) {
+    residuals[0] = first;
+    for (residual, &value) in residuals.iter_mut().zip(values).skip(1) {
         let guess = sum.wrapping_add(half) >> shift;
-        *remain = value.wrapping_sub(guess);
+        *residual = value.wrapping_sub(guess);
         sum = sum.wrapping_add(value).wrapping_sub(sum >> shift);
     }
 }
@@ -113,9 +113,9 @@ pub(super) fn smooth(values: &[i64], smoothing: u32, remains: &mut [i64]) {
 pub(super) fn unsmooth(values: &mut [i64], smoothing: u32) {
     let Some(shift) = smoothing.checked_sub(1) else { return };
     let half = (1i64 << shift) >> 1;
-    let Some((&mut first, rest)) = values.split_first_mut() else { return };
+    let Some((&mut first, later)) = values.split_first_mut() else { return };
     let mut sum = first.wrapping_shl(shift);
-    for value in rest {
+    for value in later {
         let guess = sum.wrapping_add(half) >> shift;
         *value = value.wrapping_add(guess);
         sum = sum.wrapping_add(*value).wrapping_sub(sum >> shift);
@@ -124,11 +124,11 @@ pub(super) fn unsmooth(values: &mut [i64], smoothing: u32) {
 
 /// Replaces each value by its difference from the one before; the first becomes 0.
 pub(super) fn take_differences(values: &mut [i64]) {
-    let mut before = values.first().copied().unwrap_or(0);
+    let mut previous = values.first().copied().unwrap_or(0);
     for value in values {
-        let this = *value;
-        *value = this.wrapping_sub(before);
-        before = this;
+        let current = *value;
+        *value = current.wrapping_sub(previous);
+        previous = current;
     }
 }
 
@@ -149,10 +149,10 @@ mod tests {
     fn smoothing_and_differences_are_reversible() {
         let values: Vec<i64> = (0..100i64).map(|i| i * i * 37 % 1001 - 300).chain([i64::MAX, i64::MIN, 0]).collect();
         for smoothing in 0..SMOOTHING_COUNT {
-            let mut remains = vec![0; values.len()];
-            smooth(&values, smoothing, &mut remains);
-            unsmooth(&mut remains, smoothing);
-            assert_eq!(remains, values, "smoothing {smoothing}");
+            let mut residuals = vec![0; values.len()];
+            smooth(&values, smoothing, &mut residuals);
+            unsmooth(&mut residuals, smoothing);
+            assert_eq!(residuals, values, "smoothing {smoothing}");
         }
         let mut forms = values.clone();
         take_differences(&mut forms);

@@ -1,13 +1,13 @@
-//! Sparse columns, in which nearly all magnitudes are 0: each other magnitude is
-//! encoded with its distance from the one before.
+//! Sparse columns, in which nearly all magnitudes are 0: each nonzero magnitude is
+//! encoded with its distance from the previous one.
 
 use super::bit_stream::{BitReader, BitWriter};
 
 /// Smallest number of values per nonzero magnitude for which this code is used.
 const MIN_VALUES_PER_NONZERO: usize = 8;
 
-/// Counts the nonzero magnitudes and chooses the number of low bits for their
-/// distances and sizes; `None` if there are too many.
+/// Returns the count of nonzero magnitudes, and the number of low bits for their
+/// distances and for their sizes; `None` if there are too many of them.
 fn survey_magnitudes(magnitudes: impl ExactSizeIterator<Item = u64>) -> Option<(usize, u32, u32)> {
     let length = magnitudes.len();
     let mut count = 0;
@@ -36,58 +36,58 @@ fn put_split(bits: &mut BitWriter, number: u64, low: u32) {
 
 /// Reverses [`put_split`].
 fn read_split(bits: &mut BitReader, low: u32) -> Option<u64> {
-    let part = bits.read_bits(low);
+    let low_bits = bits.read_bits(low);
     let high = bits.read_gamma()?;
-    (high << low >> low == high).then_some(high << low | part)
+    (high << low >> low == high).then_some(high << low | low_bits)
 }
 
 /// Returns the price of the magnitudes in sixteenths of a bit; `None` if too many are nonzero.
 pub(super) fn price_magnitudes(magnitudes: impl ExactSizeIterator<Item = u64> + Clone) -> Option<u64> {
-    let (count, near, low) = survey_magnitudes(magnitudes.clone())?;
+    let (count, distance_bits, size_bits) = survey_magnitudes(magnitudes.clone())?;
     let mut sum = coded_bits(count as u64, 0) + if count > 0 { 10 } else { 0 };
-    let mut last = 0;
+    let mut previous = 0;
     for (index, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
-        sum += coded_bits((index - last) as u64, near) + coded_bits(magnitude - 1, low);
-        last = index;
+        sum += coded_bits((index - previous) as u64, distance_bits) + coded_bits(magnitude - 1, size_bits);
+        previous = index;
     }
     Some(u64::from(sum) * 16)
 }
 
 /// Writes the magnitudes.
 pub(super) fn write(bits: &mut BitWriter, magnitudes: impl ExactSizeIterator<Item = u64> + Clone) {
-    let (count, near, low) = survey_magnitudes(magnitudes.clone()).expect("priced before");
+    let (count, distance_bits, size_bits) = survey_magnitudes(magnitudes.clone()).expect("priced before");
     bits.put_gamma(count as u64);
     if count > 0 {
-        bits.put_bits(u64::from(near), 4);
-        bits.put_bits(u64::from(low), 6);
+        bits.put_bits(u64::from(distance_bits), 4);
+        bits.put_bits(u64::from(size_bits), 6);
     }
-    let mut last = 0;
+    let mut previous = 0;
     for (index, magnitude) in magnitudes.enumerate().filter(|(_, m)| *m != 0) {
-        put_split(bits, (index - last) as u64, near);
-        put_split(bits, magnitude - 1, low);
-        last = index;
+        put_split(bits, (index - previous) as u64, distance_bits);
+        put_split(bits, magnitude - 1, size_bits);
+        previous = index;
     }
 }
 
-/// Appends index and magnitude of each nonzero one; `None` if an index is out of
+/// Appends index and magnitude of each nonzero magnitude; `None` if an index is out of
 /// range.
 pub(super) fn read(bits: &mut BitReader, ticks: usize, found: &mut Vec<(u32, u64)>) -> Option<()> {
     let count = bits.read_gamma()?;
     if count == 0 {
         return Some(());
     }
-    let near = bits.read_few_bits(4) as u32;
-    let low = bits.read_few_bits(6) as u32;
-    let mut last = 0;
+    let distance_bits = bits.read_few_bits(4) as u32;
+    let size_bits = bits.read_few_bits(6) as u32;
+    let mut previous = 0;
     for _ in 0..count {
-        let index = read_split(bits, near)?.checked_add(last)?;
-        let magnitude = read_split(bits, low)?.checked_add(1)?;
-        // the first of the ticks has no remain here
+        let index = read_split(bits, distance_bits)?.checked_add(previous)?;
+        let magnitude = read_split(bits, size_bits)?.checked_add(1)?;
+        // the first tick has no residual in this list
         if index.saturating_add(1) >= ticks as u64 || bits.is_overrun() {
             return None;
         }
         found.push((index as u32, magnitude));
-        last = index;
+        previous = index;
     }
     Some(())
 }

@@ -34,7 +34,7 @@ impl LogReader {
     }
 
     /// Continues where an earlier reader of the same log ended: returns every tick and note written since, once.
-    /// Bookmarks are left out, because they have no place in that order.
+    /// Bookmarks are left out, because they have no position in that order.
     pub fn resume_from(&mut self, position: LogPosition) {
         self.first_wanted_tick = position.tick;
         self.note_flow.from_note = position.note;
@@ -69,24 +69,24 @@ impl LogReader {
 
     fn last_tail_tick(&self) -> Result<Option<TailTick>, StoreError> {
         match &self.stage {
-            ReadStage::Tail(content, ..) => Ok(content.ticks.last().copied()),
+            ReadStage::Tail { content, .. } => Ok(content.ticks.last().copied()),
             _ if !self.is_dir => Ok(None),
             // only numbers and times are needed, so no cells are read
             _ => Ok(recovery::read_tail_of_log(&self.path, &self.segment_files, u64::MAX)?.ticks.last().copied()),
         }
     }
 
-    /// Calls `look` on the segments, newest first, until it returns a value.
+    /// Calls `query` on the segments, newest first, until it returns a value.
     fn query_newest_segment<T>(
         &self,
-        look: impl Fn(RecordScanner) -> Result<Option<T>, StoreError>,
+        query: impl Fn(RecordScanner) -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         if !self.is_dir {
-            return look(RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?);
+            return query(RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?);
         }
-        for place in self.segment_files.iter().rev() {
-            let found = match RecordScanner::open(&place.path(&self.path), HEADER_READ_BYTES) {
-                Ok(scanner) => look(scanner)?,
+        for segment in self.segment_files.iter().rev() {
+            let found = match RecordScanner::open(&segment.path(&self.path), HEADER_READ_BYTES) {
+                Ok(scanner) => query(scanner)?,
                 Err(StoreError::NotAFile(_)) => None,
                 Err(e) if e.is_not_found() => None,
                 Err(e) => return Err(e),

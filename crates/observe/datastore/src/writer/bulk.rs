@@ -55,13 +55,13 @@ impl LogWriter {
     fn push_bulk_frame(&mut self, frame: &Frame) -> Result<(), WriteFault> {
         let ticks = frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Ok(()) };
-        self.write_due_notes(first.time_ns)?;
+        self.write_pending_notes(first.time_ns)?;
         self.last_time_ns = last.time_ns;
         let mut start = 0;
         while start < ticks.len() {
-            // A block's times never fall.
-            let falls = ticks[start..].windows(2).position(|pair| pair[1].time_ns < pair[0].time_ns);
-            let end = falls.map_or(ticks.len(), |falls| start + falls + 1);
+            // Within a block, times never go back.
+            let last_before_fall = ticks[start..].windows(2).position(|pair| pair[1].time_ns < pair[0].time_ns);
+            let end = last_before_fall.map_or(ticks.len(), |index| start + index + 1);
             while start < end {
                 start = self.push_some_ticks(frame, start..end)?;
             }

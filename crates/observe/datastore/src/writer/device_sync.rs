@@ -33,7 +33,7 @@ pub(super) struct DeviceSync {
     requests: Sender<Vec<Arc<File>>>,
     answers: Mutex<Receiver<io::Result<()>>>,
     in_flight: Option<SyncRequest>,
-    /// Segments that were closed since then.
+    /// Segments that were closed since the last request.
     unsynced_files: Vec<Arc<File>>,
     /// Ticks before this number are in blocks.
     ticks_in_blocks: u64,
@@ -44,22 +44,22 @@ pub(super) struct DeviceSync {
 
 impl DeviceSync {
     /// Starts the sync thread, with nothing to be synced yet.
-    pub fn new(every: Duration) -> DeviceSync {
-        let (orders, received) = channel::<Vec<Arc<File>>>();
-        let (done, answers) = channel();
+    pub fn new(interval: Duration) -> DeviceSync {
+        let (requests, received_requests) = channel::<Vec<Arc<File>>>();
+        let (answer_sender, answers) = channel();
         // If the thread cannot be started, the channels are closed, and the first answer is an error.
         let _ = std::thread::Builder::new().name("sync".into()).spawn(move || {
-            for files in received {
+            for files in received_requests {
                 let result = files.iter().try_for_each(|file| sync_file(file));
-                if done.send(result).is_err() {
+                if answer_sender.send(result).is_err() {
                     return;
                 }
             }
         });
         DeviceSync {
-            interval: every,
+            interval,
             last_request: Instant::now(),
-            requests: orders,
+            requests,
             answers: Mutex::new(answers),
             in_flight: None,
             unsynced_files: Vec::new(),
@@ -103,8 +103,8 @@ impl LogWriter {
     /// Notes that blocks contain all ticks of the tail. Without syncs the tail is cut at
     /// once, otherwise when the device has the block.
     pub(super) fn mark_tail_in_blocks(&mut self) -> Result<(), WriteFault> {
-        if let Some(safety) = &mut self.device_sync {
-            safety.ticks_in_blocks = self.next_numbers.tick;
+        if let Some(sync) = &mut self.device_sync {
+            sync.ticks_in_blocks = self.next_numbers.tick;
             let Some(tail) = &mut self.tail else { return Ok(()) };
             tail.mark_all_in_blocks();
             return if tail.exceeds_limit() { self.sync_now() } else { Ok(()) };
@@ -114,16 +114,16 @@ impl LogWriter {
 
     /// Applies the result of a finished sync: cuts the tail, deletes old segments.
     pub(super) fn apply_sync_answer(&mut self) -> Result<(), WriteFault> {
-        let Some(safety) = &mut self.device_sync else { return Ok(()) };
-        if let Some((request, result)) = safety.poll_answer() {
+        let Some(sync) = &mut self.device_sync else { return Ok(()) };
+        if let Some((request, result)) = sync.poll_answer() {
             assert!(
-                request.ticks <= self.next_numbers.tick && request.ticks_in_blocks <= safety.ticks_in_blocks,
+                request.ticks <= self.next_numbers.tick && request.ticks_in_blocks <= sync.ticks_in_blocks,
                 "only what was written is synced"
             );
             match result {
                 Ok(()) => {
-                    safety.synced_ticks_in_blocks = safety.synced_ticks_in_blocks.max(request.ticks_in_blocks);
-                    safety.failed = false;
+                    sync.synced_ticks_in_blocks = sync.synced_ticks_in_blocks.max(request.ticks_in_blocks);
+                    sync.failed = false;
                     self.ledger.durable_ticks = self.ledger.durable_ticks.max(request.ticks);
                     let deletable = self
                         .expired_segments
@@ -138,17 +138,17 @@ impl LogWriter {
     }
 
     fn report_sync_failure(&mut self, error: &io::Error) {
-        let Some(safety) = &mut self.device_sync else { return };
-        if !std::mem::replace(&mut safety.failed, true) {
+        let Some(sync) = &mut self.device_sync else { return };
+        if !std::mem::replace(&mut sync.failed, true) {
             let text = format!("the log could not be synced ({error}); a power cut may now lose more ticks");
             self.add_remark(Note::WARNING, text);
         }
     }
 
     fn cut_finished_tail(&mut self) -> Result<(), WriteFault> {
-        let (Some(safety), Some(tail)) = (&self.device_sync, &mut self.tail) else { return Ok(()) };
-        assert!(safety.synced_ticks_in_blocks <= safety.ticks_in_blocks, "only what was written is synced");
-        if tail.is_all_in_blocks() && safety.synced_ticks_in_blocks == safety.ticks_in_blocks {
+        let (Some(sync), Some(tail)) = (&self.device_sync, &mut self.tail) else { return Ok(()) };
+        assert!(sync.synced_ticks_in_blocks <= sync.ticks_in_blocks, "only what was written is synced");
+        if tail.is_all_in_blocks() && sync.synced_ticks_in_blocks == sync.ticks_in_blocks {
             tail.cut_to_base()
         } else {
             Ok(())
@@ -157,30 +157,30 @@ impl LogWriter {
 
     /// Requests a sync, if one is due and none is in flight.
     pub(super) fn request_sync(&mut self) {
-        let Some(safety) = &mut self.device_sync else { return };
-        let due = safety.ticks_in_blocks > safety.synced_ticks_in_blocks && !safety.failed
-            || safety.last_request.elapsed() >= safety.interval;
-        if safety.in_flight.is_some() || !due && self.expired_segments.is_empty() {
+        let Some(sync) = &mut self.device_sync else { return };
+        let is_due = sync.ticks_in_blocks > sync.synced_ticks_in_blocks && !sync.failed
+            || sync.last_request.elapsed() >= sync.interval;
+        if sync.in_flight.is_some() || !is_due && self.expired_segments.is_empty() {
             return;
         }
-        safety.last_request = Instant::now();
+        sync.last_request = Instant::now();
         let request = SyncRequest {
             ticks: self.next_numbers.tick,
-            ticks_in_blocks: safety.ticks_in_blocks,
+            ticks_in_blocks: sync.ticks_in_blocks,
             expired_segments: self.expired_segments.len(),
         };
         let files = self.collect_files();
-        if let Some(safety) = &mut self.device_sync {
-            safety.in_flight = Some(request);
+        if let Some(sync) = &mut self.device_sync {
+            sync.in_flight = Some(request);
             // If the thread has ended, the next answer is an error.
-            let _ = safety.requests.send(files);
+            let _ = sync.requests.send(files);
         }
     }
 
     /// Returns the files to be synced, in this order.
     fn collect_files(&mut self) -> Vec<Arc<File>> {
         let mut files =
-            self.device_sync.as_mut().map(|safety| std::mem::take(&mut safety.unsynced_files)).unwrap_or_default();
+            self.device_sync.as_mut().map(|sync| std::mem::take(&mut sync.unsynced_files)).unwrap_or_default();
         files.extend(self.segment.as_ref().map(|segment| Arc::clone(segment.record_file().file())));
         files.push(Arc::clone(&self.ledger_file.file));
         files.extend(self.tail.as_ref().map(|tail| Arc::clone(tail.record_file().file())));
@@ -194,9 +194,9 @@ impl LogWriter {
             sync_file(&file).map_err(|e| WriteFault::from_io(&self.dir, e))?;
         }
         self.ledger.durable_ticks = self.next_numbers.tick;
-        let Some(safety) = &mut self.device_sync else { return Ok(()) };
-        safety.synced_ticks_in_blocks = safety.ticks_in_blocks;
-        safety.last_request = Instant::now();
+        let Some(sync) = &mut self.device_sync else { return Ok(()) };
+        sync.synced_ticks_in_blocks = sync.ticks_in_blocks;
+        sync.last_request = Instant::now();
         self.cut_finished_tail()
     }
 

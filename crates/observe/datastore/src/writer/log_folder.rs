@@ -41,9 +41,9 @@ impl LogFolder {
 
     /// Returns true if the path now names another folder, or none.
     fn is_folder_replaced(&self, dir: &Path) -> bool {
-        let Ok(held) = self.dir_file.metadata() else { return false };
+        let Ok(open_folder) = self.dir_file.metadata() else { return false };
         match std::fs::metadata(dir) {
-            Ok(found) => (found.dev(), found.ino()) != (held.dev(), held.ino()),
+            Ok(named_folder) => (named_folder.dev(), named_folder.ino()) != (open_folder.dev(), open_folder.ino()),
             Err(e) => matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
         }
     }
@@ -59,35 +59,35 @@ impl LogFolder {
 }
 
 /// Returns the first tick of a log without a ledger, if it can be determined.
-pub(super) fn first_tick(dir: &Path, places: &[SegmentFile], left: &TailContent) -> Option<u64> {
-    let Some(place) = places.first() else {
-        return Some(left.ticks.first().map_or(0, |tick| tick.number));
+pub(super) fn first_tick(dir: &Path, segments: &[SegmentFile], old_tail: &TailContent) -> Option<u64> {
+    let Some(segment) = segments.first() else {
+        return Some(old_tail.ticks.first().map_or(0, |tick| tick.number));
     };
-    let head = RecordScanner::open(&place.path(dir), HEADER_READ_BYTES).and_then(|mut scanner| scanner.read_head());
-    let begins_log = (place.number == 1).then_some(0);
-    head.ok().flatten().map(|head| head.next_tick).or(begins_log)
+    let head = RecordScanner::open(&segment.path(dir), HEADER_READ_BYTES).and_then(|mut scanner| scanner.read_head());
+    let first_of_log = (segment.number == 1).then_some(0);
+    head.ok().flatten().map(|head| head.next_tick).or(first_of_log)
 }
 
 impl LogWriter {
     /// Continues from the ledger, and adds a note about ticks that it counts but no
     /// file contains: they were truncated, or lost in a power cut.
-    pub(super) fn resume_from_ledger(&mut self, found: Option<TickLedger>) {
-        match found {
+    pub(super) fn resume_from_ledger(&mut self, old_ledger: Option<TickLedger>) {
+        match old_ledger {
             None => self.ledger.counted_from = self.next_numbers.tick,
             Some(ledger) => {
                 let lost = ledger.next_tick.saturating_sub(self.next_numbers.tick);
                 let went_down = !ledger.closed && ledger.boot_id != boot_id();
                 if went_down || lost > 0 {
-                    let how = if went_down {
+                    let cause = if went_down {
                         "the machine went down during recording"
                     } else {
                         "recording resumed after a loss"
                     };
                     let lost = match lost {
                         0 => "at most the ticks since the last sync before this are lost".into(),
-                        some => format_count(some, "tick before this is lost", "ticks before this are lost"),
+                        count => format_count(count, "tick before this is lost", "ticks before this are lost"),
                     };
-                    self.due_notes.push((Note::GAP, format!("{how}; {lost}")));
+                    self.pending_notes.push((Note::GAP, format!("{cause}; {lost}")));
                 }
                 // Numbers of lost ticks are not used again, so that readers see the gap.
                 self.next_numbers.tick = self.next_numbers.tick.max(ledger.next_tick);
@@ -101,8 +101,8 @@ impl LogWriter {
 
     /// Writes the ledger with the current number of ticks.
     pub(super) fn write_ledger(&mut self) {
-        let held = if self.options.bulk { self.buffer.frame().ticks().len() } else { 0 };
-        self.ledger.next_tick = self.next_numbers.first_held_tick(held);
+        let uncounted = if self.options.bulk { self.buffer.frame().ticks().len() } else { 0 };
+        self.ledger.next_tick = self.next_numbers.first_held_tick(uncounted);
         self.ledger_file.write_ledger(&self.ledger);
     }
 
@@ -143,43 +143,44 @@ impl LogWriter {
     /// Adds a message for the user and a note with the same text.
     pub(super) fn add_remark(&mut self, kind: &'static str, text: String) {
         const MAX_REMARKS: usize = 64;
-        if self.remarks.len() < MAX_REMARKS && self.due_notes.len() < MAX_REMARKS {
+        if self.remarks.len() < MAX_REMARKS && self.pending_notes.len() < MAX_REMARKS {
             self.remarks.push(text.clone());
-            self.due_notes.push((kind, text));
+            self.pending_notes.push((kind, text));
         }
     }
 
     /// Creates a new log where the folder was, with the ticks and notes held in memory.
     fn recreate_log(&mut self) -> Result<(), WriteFault> {
-        let mut fresh =
+        let mut new_writer =
             LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::from_store_error)?;
-        let held = self.buffer.to_pushed_ticks();
-        // the first tick is from a file, which can name any
-        let lost = self.next_numbers.first_held_tick(held.len()).saturating_sub(self.ledger.first_kept.unwrap_or(0));
+        let held_ticks = self.buffer.to_pushed_ticks();
+        // the first tick comes from a file, which may contain any number
+        let first_held = self.next_numbers.first_held_tick(held_ticks.len());
+        let lost = first_held.saturating_sub(self.ledger.first_kept.unwrap_or(0));
         let (dir, lost) = (self.dir.display(), format_count(lost, "tick", "ticks"));
         let text = format!(
             "{dir} was removed or moved during recording, and {lost} with it; \
              recording continues in a new folder"
         );
-        fresh.remarks.append(&mut self.remarks);
-        fresh.due_notes.append(&mut self.due_notes);
-        fresh.add_remark(Note::GAP, text);
+        new_writer.remarks.append(&mut self.remarks);
+        new_writer.pending_notes.append(&mut self.pending_notes);
+        new_writer.add_remark(Note::GAP, text);
         let standing: Vec<Note> = self.standing_notes.drain(..).collect();
         for note in &standing {
-            fresh.add_note(note).map_err(WriteFault::Fatal)?;
+            new_writer.add_note(note).map_err(WriteFault::Fatal)?;
         }
         for stored in self.notes.drain(..).filter(|stored| !standing.contains(&stored.note)) {
-            fresh.add_note(&stored.note).map_err(WriteFault::Fatal)?;
+            new_writer.add_note(&stored.note).map_err(WriteFault::Fatal)?;
         }
-        fresh.write_due_notes(held.first().map_or(self.last_time_ns, |(_, tick, _)| tick.time_ns))?;
-        for (schema, tick, row) in held {
-            fresh.record_tick(&schema, tick, &row)?;
+        new_writer.write_pending_notes(held_ticks.first().map_or(self.last_time_ns, |(_, tick, _)| tick.time_ns))?;
+        for (schema, tick, row) in held_ticks {
+            new_writer.record_tick(&schema, tick, &row)?;
         }
-        fresh.pause = self.pause.take();
-        fresh.last_time_ns = self.last_time_ns;
-        // The open files are in the moved folder; they are left as after a kill.
+        new_writer.pause = self.pause.take();
+        new_writer.last_time_ns = self.last_time_ns;
+        // The open files are in the moved folder. They stay as a killed recorder leaves them.
         (self.segment, self.tail) = (None, None);
-        *self = fresh;
+        *self = new_writer;
         Ok(())
     }
 }
@@ -198,8 +199,8 @@ fn refuse_foreign(dir: &Path) -> Result<(), StoreError> {
         if parse_segment_number(&name).is_some() {
             return Ok(());
         }
-        let ours = [TAIL_FILE, MARKS_FILE, LOCK_FILE, LEDGER_FILE].contains(&&*name);
-        foreign = foreign.or_else(|| (!ours).then(|| name.into_owned()));
+        let is_of_log = [TAIL_FILE, MARKS_FILE, LOCK_FILE, LEDGER_FILE].contains(&&*name);
+        foreign = foreign.or_else(|| (!is_of_log).then(|| name.into_owned()));
     }
     match foreign {
         None => Ok(()),

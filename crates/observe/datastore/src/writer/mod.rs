@@ -72,8 +72,8 @@ pub struct LogWriter {
     notes_bytes: usize,
     standing_notes: Vec<Note>,
     pause: Option<Pause>,
-    /// Kinds and texts of notes to be written as soon as the log accepts any.
-    due_notes: Vec<(&'static str, String)>,
+    /// Kinds and texts of notes that are written as soon as the log accepts notes again.
+    pending_notes: Vec<(&'static str, String)>,
     /// Messages for the user.
     remarks: Vec<String>,
     last_time_ns: i64,
@@ -90,32 +90,32 @@ impl LogWriter {
     /// When another recorder has locked it, when `dir` contains files that are not a log,
     /// or when the operating system reports an error.
     pub fn create_or_append(dir: &Path, options: WriterOptions) -> Result<LogWriter, StoreError> {
-        let home = LogFolder::open_locked(dir)?;
-        let places = segment_list::list_segments(dir)?;
-        let next = recovery::find_next_numbers(dir, &places)?;
-        let left = recovery::read_tail_of_log(dir, &places, next.tick)?;
-        let (found, _) = TickLedger::read(dir);
-        let open = |fault: WriteFault| fault.into_error(dir);
+        let folder = LogFolder::open_locked(dir)?;
+        let segments = segment_list::list_segments(dir)?;
+        let next_numbers = recovery::find_next_numbers(dir, &segments)?;
+        let old_tail = recovery::read_tail_of_log(dir, &segments, next_numbers.tick)?;
+        let (old_ledger, _) = TickLedger::read(dir);
+        let to_store_error = |fault: WriteFault| fault.into_error(dir);
         let options = options::limit_options(options);
         let mut writer = LogWriter {
-            ledger: found.unwrap_or(TickLedger::starting_at(0, log_folder::first_tick(dir, &places, &left))),
-            ledger_file: LedgerFile::open(dir).map_err(open)?,
-            trimmed_before: found.map(|ledger| ledger.trimmed).unwrap_or_default(),
+            ledger: old_ledger.unwrap_or(TickLedger::starting_at(0, log_folder::first_tick(dir, &segments, &old_tail))),
+            ledger_file: LedgerFile::open(dir).map_err(to_store_error)?,
+            trimmed_before: old_ledger.map(|ledger| ledger.trimmed).unwrap_or_default(),
             ages: retention::SegmentAges::default(),
             expired_segments: Vec::new(),
             device_sync: options.sync_every.map(DeviceSync::new),
             dir: dir.to_owned(),
-            folder: home,
+            folder,
             segment: None,
             tail: None,
-            next_numbers: next,
+            next_numbers,
             current_schema: None,
             buffer: TickBuffer::new(options.block_ticks),
             notes: Vec::new(),
             notes_bytes: 0,
             standing_notes: Vec::new(),
             pause: None,
-            due_notes: Vec::new(),
+            pending_notes: Vec::new(),
             remarks: Vec::new(),
             last_time_ns: 0,
             encoder: codec::Encoder::default(),
@@ -123,8 +123,8 @@ impl LogWriter {
             notes_scratch: notes::NoteScratch::default(),
             options,
         };
-        writer.recover_tail(left).map_err(open)?;
-        writer.resume_from_ledger(found);
+        writer.recover_tail(old_tail).map_err(to_store_error)?;
+        writer.resume_from_ledger(old_ledger);
         Ok(writer)
     }
 
@@ -164,7 +164,7 @@ impl LogWriter {
             }
         }
         if self.buffer.frame().is_full() {
-            // If this fails because the disk is full, the tail has the ticks,
+            // If this fails because the disk is full, the ticks are in the tail,
             // and the next push tries again.
             self.run_pausable(LogWriter::write_block)?;
         }
@@ -255,7 +255,7 @@ impl LogWriter {
             false => self.restore_removed_files()?,
         }
         self.note_pause()?;
-        self.write_due_notes(self.last_time_ns)?;
+        self.write_pending_notes(self.last_time_ns)?;
         self.write_block()?;
         self.end_segment()?;
         self.ledger.closed = true;
@@ -293,14 +293,14 @@ impl LogWriter {
         }
         self.prepare_for_tick(schema, &tick)?;
         if self.options.bulk {
-            self.write_due_notes(tick.time_ns)?;
+            self.write_pending_notes(tick.time_ns)?;
             self.buffer.push(tick, row);
             self.next_numbers.tick += 1;
             return Ok(());
         }
         self.ensure_tail()?;
         self.note_pause()?;
-        self.write_due_notes(tick.time_ns)?;
+        self.write_pending_notes(tick.time_ns)?;
         let (Some(stored), Some(tail)) = (&self.current_schema, &mut self.tail) else { return Ok(()) };
         self.record.clear();
         tail::write_tick(&mut self.record, self.next_numbers.tick, stored.id, &tick, row);
@@ -317,11 +317,12 @@ impl LogWriter {
         if self.buffer.must_flush_before(tick) {
             self.write_block()?;
         }
-        let same = |stored: &StoredSchema| Arc::ptr_eq(&stored.schema, schema) || stored.schema == *schema;
-        let mut narrower = false;
-        if !self.current_schema.as_ref().is_some_and(same) {
+        let is_same = |stored: &StoredSchema| Arc::ptr_eq(&stored.schema, schema) || stored.schema == *schema;
+        let mut is_much_narrower = false;
+        if !self.current_schema.as_ref().is_some_and(is_same) {
             let series = schema.series.len();
-            narrower = self.current_schema.as_ref().is_some_and(|stored| stored.schema.series.len() / 2 > series);
+            is_much_narrower =
+                self.current_schema.as_ref().is_some_and(|stored| stored.schema.series.len() / 2 > series);
             let too_wide = || WriteFault::Fatal(StoreError::TooWide { series, max: MAX_SERIES });
             self.current_schema = Some(StoredSchema::new(schema).ok_or_else(too_wide)?);
         }
@@ -335,7 +336,7 @@ impl LogWriter {
                 self.buffer.set_schema(stored);
             }
         }
-        if narrower {
+        if is_much_narrower {
             // free the memory that the much wider schema needed
             (self.encoder, self.record) = (codec::Encoder::default(), Vec::new());
         }
@@ -352,13 +353,13 @@ impl LogWriter {
                 note: self.next_numbers.first_held_note(self.notes.len()),
             };
             let repeat = |note: &Note| StoredNote { flags: self.note_flags(note) | REPEATED, note: note.clone() };
-            let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
-            let standing: Vec<_> = self.standing_notes.iter().filter(|n| !waiting(n)).map(repeat).collect();
+            let is_waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
+            let standing: Vec<_> = self.standing_notes.iter().filter(|n| !is_waiting(n)).map(repeat).collect();
             let path = self.dir.join(segment_file_name(next.segment));
             let mut segment = SegmentWriter::create(path, next, &standing, &mut self.notes_scratch)?;
             // Ticks wait at a segment's start only if the one before was removed, together with its schemas.
-            for held in self.buffer.buffered_schemas().filter_map(StoredSchema::new) {
-                segment.ensure_schema(&held)?;
+            for stored in self.buffer.buffered_schemas().filter_map(StoredSchema::new) {
+                segment.ensure_schema(&stored)?;
             }
             self.segment = Some(segment);
             self.next_numbers.segment += 1;
@@ -392,7 +393,7 @@ impl LogWriter {
         self.tail.as_mut().map_or(Ok(()), |tail| tail.append(&self.record))
     }
 
-    /// Adds a note about the pause that a full disk caused, once the log accepts writes again.
+    /// Adds a note about the pause that a full disk caused, if there was one.
     fn note_pause(&mut self) -> Result<(), WriteFault> {
         let Some(pause) = &self.pause else { return Ok(()) };
         let seconds = pause.elapsed_ns as f64 * 1e-9;
@@ -404,12 +405,12 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes the notes that are due.
-    fn write_due_notes(&mut self, time_ns: i64) -> Result<(), WriteFault> {
-        while let Some((kind, text)) = self.due_notes.first() {
+    /// Writes the notes that wait, with this time.
+    fn write_pending_notes(&mut self, time_ns: i64) -> Result<(), WriteFault> {
+        while let Some((kind, text)) = self.pending_notes.first() {
             let note = Note::new(time_ns, kind, text.clone());
             self.add_own_note(note)?;
-            self.due_notes.remove(0);
+            self.pending_notes.remove(0);
         }
         Ok(())
     }
@@ -458,9 +459,9 @@ impl LogWriter {
             self.folder.require_in_place(&self.dir)?;
             self.write_ledger();
         }
-        let full =
+        let is_full =
             |s: &SegmentWriter| s.is_full(self.options.segment_span.as_nanos(), max_segment_bytes(&self.options));
-        if self.segment.as_ref().is_some_and(full) { self.end_segment() } else { Ok(()) }
+        if self.segment.as_ref().is_some_and(is_full) { self.end_segment() } else { Ok(()) }
     }
 
     /// Appends the held ticks to `record` as a block.
@@ -494,8 +495,8 @@ impl LogWriter {
     fn end_segment(&mut self) -> Result<(), WriteFault> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
         segment.close(self.next_numbers.tick)?;
-        if let (Some(safety), Some(segment)) = (&mut self.device_sync, &self.segment) {
-            safety.add_closed_file(segment.record_file());
+        if let (Some(sync), Some(segment)) = (&mut self.device_sync, &self.segment) {
+            sync.add_closed_file(segment.record_file());
         }
         self.segment = None;
         self.expire_segments()
@@ -528,20 +529,19 @@ impl LogWriter {
     }
 
     /// Moves the ticks and notes of the last recorder's tail into a new segment.
-    fn recover_tail(&mut self, left: TailContent) -> Result<(), WriteFault> {
-        for (number, stored) in &left.notes {
+    fn recover_tail(&mut self, old_tail: TailContent) -> Result<(), WriteFault> {
+        for (number, stored) in &old_tail.notes {
             if *number >= self.next_numbers.note {
                 self.next_numbers.note = number.saturating_add(1);
                 self.notes.push(stored.clone());
             }
         }
-        let mut cells = left.cells.as_slice();
-        for tail_tick in left.ticks.iter().filter(|tail_tick| left.has_cells(tail_tick)) {
-            let (row, rest) = cells.split_at(tail_tick.columns);
-            cells = rest;
-            let Some(schema) = left.schema(tail_tick).filter(|_| tail_tick.number >= self.next_numbers.tick) else {
-                continue;
-            };
+        let mut cells = old_tail.cells.as_slice();
+        for tail_tick in old_tail.ticks.iter().filter(|tail_tick| old_tail.has_cells(tail_tick)) {
+            let (row, later_cells) = cells.split_at(tail_tick.columns);
+            cells = later_cells;
+            let is_new = tail_tick.number >= self.next_numbers.tick;
+            let Some(schema) = old_tail.schema(tail_tick).filter(|_| is_new) else { continue };
             if tail_tick.number != self.next_numbers.tick {
                 self.write_block()?;
             }

@@ -21,7 +21,7 @@ pub struct WriterOptions {
     pub keep_bytes: Option<u64>,
     /// Tick times are rounded to this, nanoseconds; 1 keeps them as they are.
     /// A microsecond is more precise than a tick's length ever needs to be, and
-    /// random digits take as much space as any others.
+    /// further digits would be random and take space.
     pub time_unit_ns: u64,
     /// Kinds of notes of which the newest is repeated in each segment.
     pub keep_latest: Vec<String>,
@@ -60,7 +60,7 @@ impl WriterOptions {
 
     /// Options for importing another tool's log: long blocks, segments limited
     /// only by size, and times unchanged. Nothing is synced;
-    /// [`crate::sync`] does that at the end.
+    /// [`crate::sync_log`] does that at the end.
     pub fn for_bulk_import() -> WriterOptions {
         WriterOptions {
             block_ticks: MAX_BLOCK_TICKS,
@@ -76,9 +76,9 @@ impl WriterOptions {
 /// Result of adding a tick or note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It is in the log.
+    /// The tick or note is in the log.
     Recorded,
-    /// The disk did not accept it. A tick is lost, a note is tried again; when
+    /// The disk did not accept the tick or note. A tick is lost, a note is tried again; when
     /// recording continues, a note reports the gap.
     Paused,
 }

@@ -49,17 +49,15 @@ impl SegmentWriter {
             let _ = std::fs::remove_file(&out.path);
             return Err(fault);
         }
-        let (known, schemas) = (Vec::new(), Vec::new());
-        let (least_ns, most_ns) = (i64::MAX, i64::MIN);
         Ok(SegmentWriter {
             out,
             first_tick: next.tick,
             base: None,
-            known_schema_ids: known,
-            schema_records: schemas,
+            known_schema_ids: Vec::new(),
+            schema_records: Vec::new(),
             covered_ns: 0,
-            min_time_ns: least_ns,
-            max_time_ns: most_ns,
+            min_time_ns: i64::MAX,
+            max_time_ns: i64::MIN,
         })
     }
 
@@ -93,7 +91,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Returns true if it has reached the limit of time, size or schemas.
+    /// Returns true if the segment has reached the limit of time, size or schemas.
     pub fn is_full(&self, span_ns: u128, bytes: u64) -> bool {
         u128::from(self.covered_ns) >= span_ns || self.out.end >= bytes || self.schema_records.len() > MAX_SCHEMA_BYTES
     }
@@ -107,7 +105,7 @@ impl SegmentWriter {
         self.out.append(&record)
     }
 
-    /// Number of the first tick that it can contain.
+    /// Number of the first tick that the segment can contain.
     pub fn first_tick(&self) -> u64 {
         self.first_tick
     }

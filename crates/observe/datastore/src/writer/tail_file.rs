@@ -13,8 +13,8 @@ pub(super) struct TailFile {
     out: RecordFile,
     /// Id of the last schema in the file, if any.
     last_schema_id: Option<u64>,
-    /// Length to which it is cut: after its head and, if there is one,
-    /// the schema `base_schema_id`. So it always has a head.
+    /// Length to which the file is cut: after its head and, if there is one,
+    /// the schema `base_schema_id`. So the file always has a head.
     base_end: u64,
     base_schema_id: Option<u64>,
     /// Everything before this offset is in blocks.
@@ -40,14 +40,14 @@ impl TailFile {
         if self.last_schema_id == Some(stored.id) {
             return Ok(());
         }
-        let empty = self.out.end == self.base_end;
-        if empty && self.base_end > HEAD_RECORD_BYTES {
+        let has_no_ticks = self.out.end == self.base_end;
+        if has_no_ticks && self.base_end > HEAD_RECORD_BYTES {
             self.out.truncate_to(HEAD_RECORD_BYTES)?;
             (self.base_end, self.base_schema_id) = (HEAD_RECORD_BYTES, None);
         }
         self.out.append(&stored.record)?;
         self.last_schema_id = Some(stored.id);
-        if empty {
+        if has_no_ticks {
             (self.base_end, self.base_schema_id) = (self.out.end, self.last_schema_id);
         }
         Ok(())
@@ -58,22 +58,22 @@ impl TailFile {
         self.out.append(record)
     }
 
-    /// Notes that blocks contain all its ticks and notes. It is cut later, when the device has them.
+    /// Records that blocks contain all its ticks and notes. The file is cut later, when the device has the blocks.
     pub fn mark_all_in_blocks(&mut self) {
         self.in_blocks_end = self.out.end;
     }
 
-    /// Returns true if all its ticks are in blocks, so that it may be cut.
+    /// Returns true if all ticks of the file are in blocks, so that it may be cut.
     pub fn is_all_in_blocks(&self) -> bool {
         self.out.end > self.base_end && self.out.end == self.in_blocks_end
     }
 
-    /// Returns true if it is too long to grow further.
+    /// Returns true if the file is too long to grow further.
     pub fn exceeds_limit(&self) -> bool {
         self.out.end > MAX_UNSYNCED_BYTES
     }
 
-    /// Empties it, because blocks contain its ticks and notes.
+    /// Removes all ticks and notes, because blocks contain them.
     pub fn cut_to_base(&mut self) -> Result<(), WriteFault> {
         self.out.truncate_to(self.base_end)?;
         self.last_schema_id = self.base_schema_id;

@@ -28,7 +28,7 @@ pub(super) struct TickBuffer {
     frame: Frame,
     parts: Vec<SchemaTicks>,
     /// Indices of the current schema's columns in the union; `None` if
-    /// they are the union.
+    /// the schema has all columns of the union, in order.
     columns: Option<Vec<usize>>,
     row: Vec<f64>,
     max_ticks: usize,
@@ -67,8 +67,8 @@ impl TickBuffer {
             return true;
         }
         if self.frame.is_empty() {
-            let ticks = self.max_ticks.min(MAX_BUFFERED_CELLS / stored.schema.series.len().max(1));
-            self.frame.reset(stored.schema.clone(), ticks);
+            let max_ticks = self.max_ticks.min(MAX_BUFFERED_CELLS / stored.schema.series.len().max(1));
+            self.frame.reset(stored.schema.clone(), max_ticks);
             self.columns = None;
             self.parts.clear();
         } else if !self.widen_columns(stored) {
@@ -82,28 +82,28 @@ impl TickBuffer {
     /// Adds the columns that only `stored` has to the buffered ticks; returns false if the block
     /// would become too wide.
     fn widen_columns(&mut self, stored: &StoredSchema) -> bool {
-        let before = self.frame.schema().clone();
+        let old_schema = self.frame.schema().clone();
         let series = &stored.schema.series;
         let mut union = ColumnUnion::default();
-        union.add_series(&before.series);
+        union.add_series(&old_schema.series);
         let columns = union.add_series(series);
         let combined = Schema::new(union.series.into_iter().cloned().collect());
-        let held = self.frame.ticks().len();
-        let ticks = self.max_ticks.min(MAX_BUFFERED_CELLS / combined.series.len().max(1));
+        let buffered_ticks = self.frame.ticks().len();
+        let max_ticks = self.max_ticks.min(MAX_BUFFERED_CELLS / combined.series.len().max(1));
         // A block with the columns of two different machines would have no benefit.
-        let similar = combined.series.len() <= 2 * series.len().max(1);
-        if self.parts.len() == MAX_BLOCK_PARTS || ticks <= held || !similar {
+        let is_similar = combined.series.len() <= 2 * series.len().max(1);
+        if self.parts.len() == MAX_BLOCK_PARTS || max_ticks <= buffered_ticks || !is_similar {
             return false;
         }
-        let mut wide = Frame::new(Arc::new(combined), ticks);
-        wide.set_ticks(self.frame.ticks());
-        for column in 0..wide.schema().series.len() {
-            match column < before.series.len() {
-                true => wide.column_mut(column).copy_from_slice(self.frame.column(column)),
-                false => wide.column_mut(column).fill(f64::NAN),
+        let mut widened = Frame::new(Arc::new(combined), max_ticks);
+        widened.set_ticks(self.frame.ticks());
+        for column in 0..widened.schema().series.len() {
+            match column < old_schema.series.len() {
+                true => widened.column_mut(column).copy_from_slice(self.frame.column(column)),
+                false => widened.column_mut(column).fill(f64::NAN),
             }
         }
-        self.frame = wide;
+        self.frame = widened;
         self.columns = Some(columns);
         true
     }
@@ -158,11 +158,11 @@ impl TickBuffer {
     }
 
     /// Adds ticks with the current schema, column by column.
-    pub fn append_frame(&mut self, from: &Frame, range: std::ops::Range<usize>) {
+    pub fn append_frame(&mut self, source: &Frame, range: std::ops::Range<usize>) {
         if let Some(part) = self.parts.last_mut() {
             part.ticks += range.len();
         }
-        self.frame.append_ticks(from, range);
+        self.frame.append_ticks(source, range);
         debug_assert!(self.parts_cover_ticks(), "each tick belongs to one schema");
     }
 

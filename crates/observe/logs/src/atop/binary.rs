@@ -22,7 +22,7 @@ const STDIN_PATH: &str = "/proc/self/fd/0";
 /// Bytes of atop's error output that are shown.
 const MAX_COMPLAINT_BYTES: usize = 200;
 
-/// Returns the version of atop that wrote a file that begins so, as `2.8`.
+/// Returns the version of atop (`2.8`) that wrote a file with these first bytes; `None` for another file.
 pub fn writer_version(bytes: &[u8]) -> Option<String> {
     let [a, b, c, d, e, f, ..] = *bytes else { return None };
     let number = match [a, b, c, d] {
@@ -64,7 +64,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     Ok(())
 }
 
-/// Opens the file itself where it is unpacked, else a temporary copy.
+/// Opens the file itself if it is unpacked, else a temporary copy.
 fn open_unpacked(input: &mut LogInput) -> Result<File, LogError> {
     let name = input.name().to_owned();
     if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
@@ -82,11 +82,11 @@ fn open_unpacked(input: &mut LogInput) -> Result<File, LogError> {
 /// Starts atop with limits: its output for a damaged file can be gigabytes.
 fn start_atop(file: &File, name: &str, version: &str) -> Result<Child, LogError> {
     let missing = |error: &io::Error| missing_atop_error(name, version, error);
-    let found = programs::find_program("atop")
+    let program = programs::find_program("atop")
         .ok_or_else(|| missing(&io::Error::new(io::ErrorKind::NotFound, "there is no such program")))?;
     let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
     file.rewind().map_err(|e| LogError::io(name, e))?;
-    let mut command = programs::command_without_secrets(found);
+    let mut command = programs::command_without_secrets(program);
     command.args(["-r", STDIN_PATH, "-P", "ALL"]).env("LC_ALL", "C").stdin(file);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| missing(&e))?;
     if let Err(error) = programs::limit_child(&child, ChildLimits::default()) {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recognises_raw_files_by_their_magic_and_reads_their_version() {
+    fn recognizes_raw_files_by_their_magic_and_reads_their_version() {
         assert_eq!(writer_version(&[0xef, 0xbe, 0xed, 0xfe, 0x08, 0x82, 0, 0]).as_deref(), Some("2.8"));
         assert_eq!(writer_version(&[0xfe, 0xed, 0xbe, 0xef, 0x82, 0x0a]).as_deref(), Some("2.10"));
         for other in [&[0xef, 0xbe, 0xed, 0xfe, 0x08][..], b"RESET\n", &[]] {

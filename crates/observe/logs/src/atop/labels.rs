@@ -17,22 +17,22 @@ pub struct LabelField {
 /// Conversion of a number, besides its scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FieldUnit {
-    /// None.
+    /// No conversion.
     Plain,
     /// Clock ticks, of which the first field gives the number per second; or pages, of which it gives the bytes.
     PerFirstField,
     /// Queue while the disk was busy: multiplied by the milliseconds of the second field.
     TimesBusy,
-    /// Megabits a second, 0 where unknown.
+    /// Megabits a second, 0 if unknown.
     Megabits,
 }
 
-const fn plain_field(place: usize, counter: &'static str, times: f64) -> LabelField {
-    LabelField { index: place, counter, scale: times, unit: FieldUnit::Plain }
+const fn plain_field(index: usize, counter: &'static str, scale: f64) -> LabelField {
+    LabelField { index, counter, scale, unit: FieldUnit::Plain }
 }
 
-const fn unit_field(place: usize, counter: &'static str, unit: FieldUnit) -> LabelField {
-    LabelField { index: place, counter, scale: 1.0, unit }
+const fn unit_field(index: usize, counter: &'static str, unit: FieldUnit) -> LabelField {
+    LabelField { index, counter, scale: 1.0, unit }
 }
 
 const PROCESSOR: [LabelField; 8] = [
@@ -114,7 +114,7 @@ const NETWORK: [LabelField; 5] = [
     LabelField { index: 5, counter: network::LINK_BYTES_PER_S, scale: 125_000.0, unit: FieldUnit::Megabits },
 ];
 
-/// Returns the fields of a label, and whether its first field (of `cpu` its second) is the instance; `None` where it is
+/// Returns the fields of a label, and whether its first field (of `cpu` its second) is the instance; `None` if it is
 /// not read.
 fn label_fields(label: &str) -> Option<(&'static [LabelField], bool)> {
     Some(match label {
@@ -142,7 +142,7 @@ pub const LABELS: [&str; 24] = [
 #[derive(Clone, Debug, Default)]
 pub struct LabelColumns {
     fields: Vec<(LabelField, u32)>,
-    /// Number of fields of the line that the columns were learnt from.
+    /// Number of fields of the line that the columns were learned from.
     word_count: usize,
 }
 
@@ -153,7 +153,7 @@ impl LabelColumns {
         let instance = match label {
             "CPU" => "_total".to_owned(),
             "cpu" => format!("cpu{}", words.get(1).copied().unwrap_or_default()),
-            // counts of the protocols, in another order
+            // a line of the protocols' counts, in another order
             "NET" if words.first() == Some(&"upper") => return LabelColumns::default(),
             "PSI" if words.first() == Some(&"n") => return LabelColumns::default(),
             _ if has_instance => words.first().copied().unwrap_or_default().to_owned(),
@@ -161,31 +161,31 @@ impl LabelColumns {
         };
         let first = words.first().and_then(|w| w.parse::<f64>().ok()).filter(|f| *f > 0.0);
         let column = |field: &LabelField| {
-            let times = match (field.unit, label) {
+            let scale = match (field.unit, label) {
                 (FieldUnit::PerFirstField, "CPU" | "cpu") => 1.0 / first?,
                 (FieldUnit::PerFirstField, _) => first?,
                 _ => field.scale,
             };
             words.get(field.index)?;
-            Some((*field, row.find_or_add_column(field.counter, &instance, times)?))
+            Some((*field, row.find_or_add_column(field.counter, &instance, scale)?))
         };
         LabelColumns { fields: fields.iter().filter_map(column).collect(), word_count: words.len() }
     }
 
-    /// Returns true where nothing of the line is read.
+    /// Returns true if nothing of the line is read.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// Returns true for a line with more fields than the one the columns were learnt from, which had lost some.
+    /// Returns true for a line with more fields than the one the columns were learned from, which had lost some.
     pub fn is_outgrown(&self, words: &[&str]) -> bool {
         words.len() > self.word_count
     }
 
-    /// Puts a line's numbers into the row; returns false where one of them is not a number.
+    /// Puts a line's numbers into the row; returns false if one of them is not a number.
     pub fn put_values(&self, words: &[&str], row: &mut TickRow) -> bool {
         let mut is_complete = true;
-        let number = |place: usize| words.get(place).and_then(|w| w.parse::<f64>().ok()).filter(|v| v.is_finite());
+        let number = |index: usize| words.get(index).and_then(|w| w.parse::<f64>().ok()).filter(|v| v.is_finite());
         for (field, column) in &self.fields {
             let Some(value) = number(field.index) else {
                 is_complete = false;

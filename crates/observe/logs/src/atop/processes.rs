@@ -19,8 +19,9 @@ fn split_process_line(text: &str) -> Option<(u32, &str, Vec<&str>)> {
     let (name, rest) = match rest.strip_prefix('(') {
         // a name may hold blanks and brackets; behind it stand `) `, a letter and a blank
         Some(inner) => {
-            let behind = |index: usize| inner.as_bytes().get(index + 2..index + 4);
-            let is_end = |index: &usize| matches!(behind(*index), Some([state, b' ']) if state.is_ascii_alphabetic());
+            let bytes_behind = |index: usize| inner.as_bytes().get(index + 2..index + 4);
+            let is_end =
+                |index: &usize| matches!(bytes_behind(*index), Some([state, b' ']) if state.is_ascii_alphabetic());
             let end = inner.match_indices(") ").map(|(index, _)| index).find(is_end)?;
             (&inner[..end], &inner[end + 2..])
         }
@@ -30,11 +31,11 @@ fn split_process_line(text: &str) -> Option<(u32, &str, Vec<&str>)> {
 }
 
 impl AtopProcesses {
-    /// Parses a line behind its interval; returns false where it does not fit.
+    /// Parses the part of a line behind its interval; returns false if it does not have the fields of its label.
     pub fn parse_line(&mut self, label: &str, text: &str, seconds: f64) -> bool {
         let Some((pid, name, words)) = split_process_line(text) else { return false };
         let number = |index: usize| words.get(index).and_then(|w| w.parse::<f64>().ok()).map(|v| v.max(0.0));
-        // threads stand beside their process
+        // a thread has lines like its process, and is left out
         let is_process = match label {
             "PRC" => words.get(10),
             "PRM" => words.get(13),

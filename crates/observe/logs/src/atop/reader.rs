@@ -1,5 +1,4 @@
-//! Reads samples: lines of one moment, each with label, host, moment and
-//! interval, up to a line `SEP`.
+//! Reads samples: lines of one moment, up to a line `SEP`. Each line has label, host, time and interval.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -22,7 +21,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 const RESET_SAMPLE: &str = "the sample behind RESET covers the time since boot";
 /// Reason to leave out a first sample without RESET or SEP above it: it may be one since boot, or half of one.
 const BEGINNING_LOST: &str = "the first sample has neither RESET nor SEP above it: it may cover the time since boot";
-/// Largest number of lines that are distinguished; beyond it the names come and go, and all are learnt anew.
+/// Largest number of lines that are distinguished; beyond it, names come and go, and all are forgotten.
 const MAX_KNOWN_LINES: usize = 100_000;
 
 /// Fields that every line begins with.
@@ -49,7 +48,7 @@ impl<'t> AtopLine<'t> {
     }
 }
 
-/// Returns true where a line of atop stands at the beginning.
+/// Returns true if a line of atop is among a file's first lines.
 pub fn is_text(bytes: &[u8]) -> bool {
     line_cursor::head_lines(bytes).any(|line| {
         let line = std::str::from_utf8(line).ok().and_then(AtopLine::parse);
@@ -60,7 +59,8 @@ pub fn is_text(bytes: &[u8]) -> bool {
 struct AtopLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
     row: TickRow,
-    known: HashMap<Vec<u8>, LabelColumns>,
+    /// Columns of a line, by its label and instance.
+    columns_by_line: HashMap<Vec<u8>, LabelColumns>,
     processes: AtopProcesses,
     tables: ProcessTables,
     /// Time and length of the sample, seconds.
@@ -68,7 +68,7 @@ struct AtopLog<'b, 'c> {
     /// Reason why the sample may cover the time since boot, if it may.
     since_boot: Option<&'static str>,
     host: String,
-    chosen: Option<String>,
+    chosen_host: Option<String>,
     is_announced: bool,
     last_ns: i64,
 }
@@ -84,13 +84,13 @@ pub fn read(
     let mut log = AtopLog {
         batch,
         row: TickRow::new(),
-        known: HashMap::new(),
+        columns_by_line: HashMap::new(),
         processes: AtopProcesses::default(),
         tables: ProcessTables::default(),
         current: None,
         since_boot: Some(BEGINNING_LOST),
         host: String::new(),
-        chosen: options.host.clone(),
+        chosen_host: options.host.clone(),
         is_announced: false,
         last_ns: 0,
     };
@@ -143,14 +143,14 @@ impl AtopLog<'_, '_> {
             self.emit_sample(lines);
         }
         self.current = Some((parsed.epoch_s, parsed.interval_s));
-        let fits = match parsed.label {
+        let is_valid = match parsed.label {
             _ if self.since_boot.is_some() => true,
             "PRC" | "PRM" | "PRD" => {
                 self.processes.parse_line(parsed.label, parsed.rest, parsed.interval_s.max(1) as f64)
             }
             label => self.read_values(label, parsed.rest),
         };
-        if !fits {
+        if !is_valid {
             self.batch.add_skip(
                 lines.context(),
                 "a line with fewer fields than its label has, or text where a number should be",
@@ -159,8 +159,8 @@ impl AtopLog<'_, '_> {
     }
 
     fn is_chosen_host(&mut self, line: &AtopLine<'_>, lines: &LineCursor<'_>) -> bool {
-        let chosen = self.chosen.get_or_insert_with(|| line.host.to_owned());
-        if !is_same_host(chosen, line.host) {
+        let chosen_host = self.chosen_host.get_or_insert_with(|| line.host.to_owned());
+        if !is_same_host(chosen_host, line.host) {
             self.batch.add_other_host(lines.context(), line.host);
             return false;
         }
@@ -178,14 +178,14 @@ impl AtopLog<'_, '_> {
             _ => None,
         };
         let key = [label.as_bytes(), b" ", instance.map_or(&b""[..], |name| name.as_bytes())].concat();
-        if self.known.get(&key).is_none_or(|columns| columns.is_outgrown(&words)) {
-            if self.known.len() >= MAX_KNOWN_LINES {
-                self.known.clear();
+        if self.columns_by_line.get(&key).is_none_or(|columns| columns.is_outgrown(&words)) {
+            if self.columns_by_line.len() >= MAX_KNOWN_LINES {
+                self.columns_by_line.clear();
             }
             let columns = LabelColumns::from_words(label, &words, &mut self.row);
-            self.known.insert(key.clone(), columns);
+            self.columns_by_line.insert(key.clone(), columns);
         }
-        let Some(columns) = self.known.get(&key).filter(|columns| !columns.is_empty()) else { return true };
+        let Some(columns) = self.columns_by_line.get(&key).filter(|columns| !columns.is_empty()) else { return true };
         columns.put_values(&words, &mut self.row)
     }
 

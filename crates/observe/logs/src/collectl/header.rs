@@ -51,7 +51,7 @@ impl CollectlHeader {
 
     /// Zone of its times of day.
     pub fn zone_hint(&self) -> ZoneHint {
-        self.zone_offset_s.map_or(ZoneHint::Nothing, ZoneHint::Offset)
+        self.zone_offset_s.map_or(ZoneHint::Missing, ZoneHint::Offset)
     }
 }
 

@@ -15,23 +15,23 @@ pub struct KernelField {
     is_total: bool,
 }
 
-const fn total_field(place: usize, counter: &'static str, times: f64) -> KernelField {
-    KernelField { index: place, counter, scale: times, is_total: true }
+const fn total_field(index: usize, counter: &'static str, scale: f64) -> KernelField {
+    KernelField { index, counter, scale, is_total: true }
 }
 
-const fn level_field(place: usize, counter: &'static str, times: f64) -> KernelField {
-    KernelField { index: place, counter, scale: times, is_total: false }
+const fn level_field(index: usize, counter: &'static str, scale: f64) -> KernelField {
+    KernelField { index, counter, scale, is_total: false }
 }
 
 /// `/proc/diskstats` behind a disk's name.
 const DISK: [KernelField; MAX_NUMBERS] = {
     let mut fields = [total_field(0, "", 1.0); MAX_NUMBERS];
-    let mut place = 0;
-    while place < MAX_NUMBERS {
-        let DiskstatsField { counter, scale, number } = diskstats::DISK_FIELDS[place];
+    let mut index = 0;
+    while index < MAX_NUMBERS {
+        let DiskstatsField { counter, scale, number } = diskstats::DISK_FIELDS[index];
         let is_total = !matches!(number, DiskstatsNumber::Level);
-        fields[place] = KernelField { index: place, counter, scale, is_total };
-        place += 1;
+        fields[index] = KernelField { index, counter, scale, is_total };
+        index += 1;
     }
     fields
 };
@@ -110,11 +110,11 @@ const SINGLE_NUMBERS: [(&str, KernelField); 43] = [
 /// Columns of a line's numbers: index, column, whether it is a running total.
 pub type LineColumns = Vec<(usize, u32, bool)>;
 
-/// Looks a line up by its first words: returns how many of them are its name, and its columns. The columns are empty
-/// where nothing of it is read.
+/// Looks a line up by its first words: returns the number of words in its name, and its columns, which are empty if
+/// none of its numbers is read.
 pub fn line_columns(words: &[&str], hertz: f64, row: &mut TickRow) -> (usize, LineColumns) {
     let is_processor = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
-    let (fields, instance, behind): (&[KernelField], String, usize) = match words {
+    let (fields, instance, name_words): (&[KernelField], String, usize) = match words {
         ["disk", _, _, name, ..] => (&DISK, (*name).to_owned(), 4),
         ["Net", name, ..] if name.ends_with(':') => (&NETWORK, name.trim_end_matches(':').to_owned(), 2),
         ["load", ..] => (&LOAD, String::new(), 1),
@@ -129,7 +129,7 @@ pub fn line_columns(words: &[&str], hertz: f64, row: &mut TickRow) -> (usize, Li
     let scale = if words.first().is_some_and(|w| w.starts_with("cpu")) { 1.0 / hertz } else { 1.0 };
     let column =
         |f: &KernelField| Some((f.index, row.find_or_add_column(f.counter, &instance, f.scale * scale)?, f.is_total));
-    (behind, fields.iter().filter_map(column).collect())
+    (name_words, fields.iter().filter_map(column).collect())
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub static TABLE: LogFormat = LogFormat {
     explain: "All columns of -P, of details (.dsk, .cpu, .net) and of sums (.tab), with any separator; those that the \
               catalogue does not know become foreign.GROUP.NAME. A sum over disks is not a disk: record details, with \
               `collectl -sCDNmj -i 10 -P -f DIR`, or better the recording itself with `collectl -scDmnZ -i 10 -f DIR`.",
-    recognise: |head| table::is_table(head.bytes),
+    recognize: |head| table::is_table(head.bytes),
     read: table::read,
 };
 
@@ -28,6 +28,6 @@ pub static RAW: LogFormat = LogFormat {
     title: "collectl: recordings (-f, .raw.gz)",
     explain: "Processors, disks, memory, paging, network and processes, from the kernel's own totals; interrupts by \
               line, slabs and other subsystems are not read. Record with `collectl -scdmnZ -i 10 -f DIR`.",
-    recognise: |head| raw::is_raw(head.bytes),
+    recognize: |head| raw::is_raw(head.bytes),
     read: raw::read,
 };

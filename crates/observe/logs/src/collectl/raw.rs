@@ -16,14 +16,14 @@ use crate::tool::running_totals::RunningTotals;
 use crate::tool::tick_row::TickRow;
 use crate::{LogInput, LogOptions};
 
-/// Ticks of the kernel's clock per second where the head does not say.
+/// Ticks of the kernel's clock per second if the head does not say.
 const DEFAULT_HERTZ: f64 = 100.0;
-/// Largest number of lines that are distinguished; beyond it the names come and go, and all are learnt anew.
+/// Largest number of lines that are distinguished; beyond it, names come and go, and all are forgotten.
 const MAX_KNOWN_LINES: usize = 100_000;
 /// Largest number of processes that are followed.
 const MAX_PROCESSES: usize = 50_000;
 
-/// Returns true where a sample time stands at the beginning.
+/// Returns true if a sample time is among a file's first lines.
 pub fn is_raw(bytes: &[u8]) -> bool {
     line_cursor::head_lines(bytes).any(|line| parse_sample_time(line).is_some())
 }
@@ -54,18 +54,18 @@ struct RawLog<'b, 'c> {
     row: TickRow,
     totals: RunningTotals,
     /// Columns of a line by its name.
-    known: HashMap<Vec<u8>, LineColumns>,
+    columns_by_line: HashMap<Vec<u8>, LineColumns>,
     processes: HashMap<u32, RawProcess>,
-    /// Processes of the round before …
+    /// Processes of the previous sample that has processes.
     previous_processes: HashMap<u32, RawProcess>,
-    /// … and its time.
+    /// Time of that sample.
     previous_processes_ns: Option<i64>,
     tables: ProcessTables,
     current_ns: Option<i64>,
     previous_ns: Option<i64>,
     /// Set for the first sample of a run: the time it covers is not known.
     is_first: bool,
-    chosen: Option<String>,
+    chosen_host: Option<String>,
     /// Set while lines up to the next sample time are left out, which was reported.
     is_skipping: bool,
     is_announced: bool,
@@ -79,7 +79,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         header: CollectlHeader::default(),
         row: TickRow::new(),
         totals: RunningTotals::default(),
-        known: HashMap::new(),
+        columns_by_line: HashMap::new(),
         processes: HashMap::new(),
         previous_processes: HashMap::new(),
         previous_processes_ns: None,
@@ -87,7 +87,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         current_ns: None,
         previous_ns: None,
         is_first: true,
-        chosen: options.host.clone(),
+        chosen_host: options.host.clone(),
         is_skipping: false,
         is_announced: false,
     };
@@ -117,7 +117,7 @@ impl RawLog<'_, '_> {
                 self.is_skipping = false;
                 self.is_first = true;
                 self.totals.forget_all();
-                self.known.clear();
+                self.columns_by_line.clear();
                 self.previous_processes.clear();
                 self.previous_processes_ns = None;
             }
@@ -125,8 +125,8 @@ impl RawLog<'_, '_> {
         }
         if line.starts_with(b">>>") {
             self.emit_sample(lines);
-            let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
-            if !is_same_host(chosen, &self.header.machine.host) {
+            let chosen_host = self.chosen_host.get_or_insert_with(|| self.header.machine.host.clone());
+            if !is_same_host(chosen_host, &self.header.machine.host) {
                 self.batch.add_other_host(lines.context(), &self.header.machine.host);
                 self.is_skipping = true;
                 return;
@@ -164,20 +164,25 @@ impl RawLog<'_, '_> {
     fn read_values(&mut self, lines: &LineCursor<'_>) {
         let line = lines.line_bytes();
         // a line's name is its first word, and of disks and interfaces the next ones too
-        let more = if line.starts_with(b"disk ") { 3 } else { usize::from(line.starts_with(b"Net ")) };
-        let Some(end) = end_of_words(line, more + 1) else { return };
-        if !self.known.contains_key(&line[..end]) {
-            if self.known.len() >= MAX_KNOWN_LINES {
-                self.known.clear();
+        let extra_words = if line.starts_with(b"disk ") { 3 } else { usize::from(line.starts_with(b"Net ")) };
+        let Some(end) = end_of_words(line, extra_words + 1) else { return };
+        if !self.columns_by_line.contains_key(&line[..end]) {
+            if self.columns_by_line.len() >= MAX_KNOWN_LINES {
+                self.columns_by_line.clear();
             }
             let text = lines.line_text();
             let words: Vec<&str> = text.split_whitespace().collect();
             let (_, columns) =
                 kernel_fields::line_columns(&words, self.header.hertz.unwrap_or(DEFAULT_HERTZ), &mut self.row);
-            assert!(columns.is_sorted_by(|one, next| one.0 < next.0), "the fields of a line are listed in its order");
-            self.known.insert(line[..end].to_vec(), columns);
+            assert!(
+                columns.is_sorted_by(|field, next| field.0 < next.0),
+                "the fields of a line are listed in its order"
+            );
+            self.columns_by_line.insert(line[..end].to_vec(), columns);
         }
-        let Some(columns) = self.known.get(&line[..end]).filter(|columns| !columns.is_empty()) else { return };
+        let Some(columns) = self.columns_by_line.get(&line[..end]).filter(|columns| !columns.is_empty()) else {
+            return;
+        };
         let mut numbers = line[end..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         // index of the number that `numbers` yields next
         let mut next_index = 0;
@@ -207,14 +212,14 @@ impl RawLog<'_, '_> {
             let fields: Vec<&str> = stat.get(close + 1..).unwrap_or_default().split_whitespace().collect();
             let field = |index: usize| fields.get(index).and_then(|f| f.parse::<f64>().ok());
             let (Some(faults), Some(user), Some(system)) = (field(9), field(11), field(12)) else { return };
-            let to = self.processes.entry(pid).or_default();
-            to.name = stat.get(open + 1..close).unwrap_or_default().to_owned();
-            (to.faults, to.user, to.system) = (faults, user, system);
+            let process = self.processes.entry(pid).or_default();
+            process.name = stat.get(open + 1..close).unwrap_or_default().to_owned();
+            (process.faults, process.user, process.system) = (faults, user, system);
         } else if let Some(io) = rest.strip_prefix("io ") {
-            let to = self.processes.entry(pid).or_default();
+            let process = self.processes.entry(pid).or_default();
             for (index, name) in ["read_bytes:", "write_bytes:", "rchar:", "wchar:"].into_iter().enumerate() {
                 if let Some(value) = io.strip_prefix(name) {
-                    to.io_bytes[index] = number(value);
+                    process.io_bytes[index] = number(value);
                 }
             }
         } else if let Some(kib) = rest.strip_prefix("VmRSS:").and_then(number) {
@@ -281,7 +286,7 @@ impl RawLog<'_, '_> {
     }
 }
 
-/// Returns the index behind a line's first words; `None` where it has fewer, or nothing behind them.
+/// Returns the index behind a line's first words; `None` if it has fewer, or nothing behind them.
 fn end_of_words(line: &[u8], count: usize) -> Option<usize> {
     let mut start = 0;
     for _ in 0..count {

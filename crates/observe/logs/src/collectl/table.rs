@@ -17,9 +17,11 @@ use crate::{LogInput, LogOptions};
 use diskwright_base::diskstats::disk_of_partition;
 use diskwright_base::text::is_same_host;
 
-/// Numbers of the texts that a row's cells are kept as.
+/// Number of the text with the date.
 const DATE: u8 = 0;
+/// Number of the text with the time of day.
 const CLOCK: u8 = 1;
+/// Number of the text with seconds since 1970.
 const EPOCH: u8 = 2;
 
 fn tool_names() -> &'static ToolNames {
@@ -37,7 +39,7 @@ fn find_separator(line: &[u8]) -> Option<u8> {
     line.contains(&b'[').then_some(separator)
 }
 
-/// Returns true where a line of headings stands at the beginning.
+/// Returns true if a line of headings is among a file's first lines.
 pub fn is_table(bytes: &[u8]) -> bool {
     line_cursor::head_lines(bytes).any(|line| find_separator(line).is_some())
 }
@@ -94,7 +96,7 @@ struct TableLog<'b, 'c> {
     previous_ns: Option<i64>,
     /// Set for the first row of a run: the time it covers is not known.
     is_first: bool,
-    chosen: Option<String>,
+    chosen_host: Option<String>,
     is_announced: bool,
 }
 
@@ -111,7 +113,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         row: TickRow::new(),
         previous_ns: None,
         is_first: true,
-        chosen: options.host.clone(),
+        chosen_host: options.host.clone(),
         is_announced: false,
     };
     while lines.advance()? {
@@ -144,8 +146,8 @@ impl TableLog<'_, '_> {
             self.batch.add_skip(lines.context(), "neither headings nor a row under headings");
             return;
         }
-        let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
-        if !is_same_host(chosen, &self.header.machine.host) {
+        let chosen_host = self.chosen_host.get_or_insert_with(|| self.header.machine.host.clone());
+        if !is_same_host(chosen_host, &self.header.machine.host) {
             self.batch.add_other_host(lines.context(), &self.header.machine.host);
             return;
         }
@@ -196,9 +198,9 @@ impl TableLog<'_, '_> {
             return Some((seconds * 1000.0).round() as i64 * 1_000_000);
         }
         let day = parse_day(date)?;
-        let (seconds_text, part) = clock.split_once('.').unwrap_or((clock, ""));
+        let (seconds_text, fraction_text) = clock.split_once('.').unwrap_or((clock, ""));
         let (seconds, _) = time::parse_time_of_day(&[seconds_text])?;
-        let thousandths = format!("{part:0<3}").get(..3)?.parse::<i64>().ok()?;
+        let thousandths = format!("{fraction_text:0<3}").get(..3)?.parse::<i64>().ok()?;
         let (local_s, part_ns) = (day * DAY_S + seconds, thousandths * 1_000_000);
         let time_ns = self.clock.utc_ns(local_s, &self.header.zone_hint(), self.batch).saturating_add(part_ns);
         Some(self.daylight.resolve_time(time_ns, local_s.saturating_mul(1_000_000_000), self.batch))
@@ -207,9 +209,9 @@ impl TableLog<'_, '_> {
 
 /// Parses `20261121`, and the forms of other locales (`2026/11/21`).
 fn parse_day(text: &str) -> Option<i64> {
-    let spread = match (text.len(), text.bytes().all(|b| b.is_ascii_digit())) {
+    let hyphenated = match (text.len(), text.bytes().all(|b| b.is_ascii_digit())) {
         (8, true) => format!("{}-{}-{}", &text[..4], &text[4..6], &text[6..]),
         _ => text.to_owned(),
     };
-    time::parse_date(&spread, NumericDateOrder::MonthFirst).map(|read| read.date.days_since_epoch())
+    time::parse_date(&hyphenated, NumericDateOrder::MonthFirst).map(|read| read.date.days_since_epoch())
 }

@@ -33,11 +33,11 @@ pub fn are_headings(groups: &[String], columns: &[String]) -> bool {
 pub struct DstatHeading {
     /// Plan of each cell.
     pub plan: Vec<CellPlan>,
-    /// Set where rows have a time of day.
+    /// Set if rows have a time of day.
     pub has_clock: bool,
-    /// Set where rows have seconds since 1970.
+    /// Set if rows have seconds since 1970.
     pub has_epoch: bool,
-    /// Set where columns are left out because nothing says whether they count bits.
+    /// Set if columns are left out because nothing says whether they count bits.
     pub is_unit_unknown: bool,
 }
 
@@ -84,19 +84,18 @@ impl DstatHeading {
     fn plan_cell(
         &mut self,
         group: &str,
-        target: ColumnTarget,
+        mut target: ColumnTarget,
         title: &DstatTitle,
         disks: &HashSet<String>,
         row: &mut TickRow,
     ) -> CellPlan {
-        let mut target = target;
         // the group of an unknown plugin is a disk only if it has a disk's columns
         if target.counter.starts_with("foreign.disk.") {
             target.counter = format!("foreign.{group}.{}", &target.counter["foreign.disk.".len()..]);
             target.instance.clear();
         }
-        let is_part = disk_of_partition(&target.instance).is_some_and(|disk| disks.contains(&disk));
-        if is_part {
+        let is_partition = disk_of_partition(&target.instance).is_some_and(|disk| disks.contains(&disk));
+        if is_partition {
             target = target.into_partition();
         }
         let is_bytes = group.starts_with("dsk/") && target.counter.contains("_bytes_per_s");

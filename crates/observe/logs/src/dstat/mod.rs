@@ -19,7 +19,7 @@ pub static FORMAT: LogFormat = LogFormat {
               `dstat -tTcmgsdrpy -f --disk-util --output FILE 10` or \
               `dool --epoch --bytes --full -cmgsdrpy --output FILE 10`; without -t or -T the rows have no times, \
               which are then counted from the head's date.",
-    recognise: |head| is_dstat(head.bytes),
+    recognize: |head| is_dstat(head.bytes),
     read: reader::read,
 };
 

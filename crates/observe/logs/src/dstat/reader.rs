@@ -21,8 +21,8 @@ const DELIMITER: u8 = b',';
 
 /// Text of the note about rows without a time.
 const COUNTED_TIMES_NOTE: &str = "the rows have no timestamps: they are counted from the head's date with the \
-                       command's delay \
-                       (dstat -t or -T writes times); durations are right, times of day are uncertain";
+                                  command's delay (dstat -t or -T writes times); durations are right, times of day \
+                                  are uncertain";
 
 struct DstatLog<'b, 'c> {
     batch: &'c mut FrameBatch<'b>,
@@ -39,7 +39,7 @@ struct DstatLog<'b, 'c> {
     row_count: u64,
     previous_ns: Option<i64>,
     /// The machine that is read.
-    chosen: Option<String>,
+    chosen_host: Option<String>,
     is_announced: bool,
 }
 
@@ -58,7 +58,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         row: TickRow::new(),
         row_count: 0,
         previous_ns: None,
-        chosen: options.host.clone(),
+        chosen_host: options.host.clone(),
         is_announced: false,
     };
     while lines.advance()? {
@@ -137,8 +137,8 @@ impl DstatLog<'_, '_> {
             self.add_skip(lines.context(), "a row without headings above it");
             return;
         }
-        let chosen = self.chosen.get_or_insert_with(|| self.title.host.clone());
-        if !is_same_host(chosen, &self.title.host) {
+        let chosen_host = self.chosen_host.get_or_insert_with(|| self.title.host.clone());
+        if !is_same_host(chosen_host, &self.title.host) {
             self.batch.add_other_host(lines.context(), &self.title.host);
             return;
         }
@@ -189,7 +189,7 @@ impl DstatLog<'_, '_> {
         }
     }
 
-    /// Returns the UTC of a row.
+    /// Returns the time of a row, nanoseconds since 1970 UTC.
     fn row_time(&mut self, bytes: &[u8], fit: &RowFit) -> Option<i64> {
         if self.heading.has_epoch {
             let text = cells::unquote_cell(&bytes[fit.texts[usize::from(EPOCH)].clone()]);

@@ -16,16 +16,17 @@ pub struct RowDates {
     is_month_first: Option<bool>,
 }
 
-/// A part of a date.
+/// Date in a row's time.
 enum DayText {
     None,
+    /// Days since 1970.
     Whole(i64),
     /// Month and day.
     Yearless(u32, u32),
 }
 
 impl RowDates {
-    /// Returns a row's time in seconds since 1970, as the clock shows it; `None` where it cannot be parsed.
+    /// Returns a row's time in seconds since 1970, as the clock shows it; `None` if it cannot be parsed.
     pub fn local_seconds(&mut self, text: &str, title: &DstatTitle) -> Option<i64> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let index = words.iter().position(|word| word.contains(':'))?;
@@ -41,11 +42,11 @@ impl RowDates {
                 day + i64::from(self.last_day.is_some() && clock + DAY_S / 2 < self.last_clock_s)
             }
             DayText::Yearless(month, day) => {
-                let from = self.last_day.or_else(first_day)?;
-                let year = 1970 + (from as f64 / 365.2425) as i32;
+                let previous_day = self.last_day.or_else(first_day)?;
+                let year = 1970 + (previous_day as f64 / 365.2425) as i32;
                 (year - 1..=year + 2)
                     .filter_map(|year| diskwright_base::timestamp::day_number(year, month, day))
-                    .find(|found| *found >= from - HALF_YEAR_DAYS)?
+                    .find(|found| *found >= previous_day - HALF_YEAR_DAYS)?
             }
         };
         self.last_day = Some(day);

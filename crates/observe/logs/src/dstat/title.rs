@@ -55,8 +55,8 @@ pub fn parse_program(cell: &str) -> Option<DstatProgram> {
 }
 
 impl DstatTitle {
-    /// Parses a title line; returns false where it is none. A new run keeps the program, which is named at the
-    /// beginning of a file alone.
+    /// Parses a title line; returns false for other lines. A new run keeps the program, which is named only
+    /// at the beginning of a file.
     pub fn parse_line(&mut self, cells: &[String]) -> bool {
         if let Some(program) = parse_program(&cells[0]) {
             *self = DstatTitle { program, ..DstatTitle::default() };
@@ -80,8 +80,8 @@ impl DstatTitle {
 
     fn set_date(&mut self, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let clock_at = (0..words.len()).find(|&position| time::parse_time_of_day(&words[position..]).is_some());
-        let (day, rest) = words.split_at(clock_at.unwrap_or(words.len()));
+        let clock_index = (0..words.len()).find(|&index| time::parse_time_of_day(&words[index..]).is_some());
+        let (day, rest) = words.split_at(clock_index.unwrap_or(words.len()));
         self.date = time::parse_date(&day.join(" "), NumericDateOrder::DayFirst).map(|read| read.date);
         self.begun_s = None;
         if let (Some(date), Some((clock, taken))) = (self.date, time::parse_time_of_day(rest)) {
@@ -92,15 +92,15 @@ impl DstatTitle {
 
     /// Zone of its times, as far as it is known.
     pub fn zone_hint(&self) -> ZoneHint {
-        self.zone.clone().map_or(ZoneHint::Nothing, ZoneHint::Name)
+        self.zone.clone().map_or(ZoneHint::Missing, ZoneHint::Name)
     }
 
-    /// Returns true where its first row covers the time since boot.
+    /// Returns true if its first row covers the time since boot.
     pub fn is_first_since_boot(&self) -> bool {
         self.program != DstatProgram::Pcp
     }
 
-    /// Bytes per unit in columns of disks and interfaces: 1 (bytes), 1/8 (bits), or `None` where nothing says.
+    /// Bytes per unit in columns of disks and interfaces: 1 (bytes), 1/8 (bits), or `None` if nothing says.
     pub fn unit_bytes(&self) -> Option<f64> {
         match self.program {
             // PCP's metrics have units of their own, which the CSV does not show
@@ -120,10 +120,10 @@ impl DstatTitle {
     /// Returns the seconds between two rows: the first of one or two numbers at the command's end.
     pub fn delay_s(&self) -> i64 {
         let words: Vec<&str> = self.command.split_whitespace().skip(1).collect();
-        let behind = words.iter().rev().take_while(|w| w.bytes().all(|b| b.is_ascii_digit())).count();
-        let mut numbers = &words[words.len() - behind..];
+        let number_count = words.iter().rev().take_while(|w| w.bytes().all(|b| b.is_ascii_digit())).count();
+        let mut numbers = &words[words.len() - number_count..];
         // the first number behind an option may be its value
-        let option = words.len().checked_sub(behind + 1).map(|index| words[index]);
+        let option = words.len().checked_sub(number_count + 1).map(|index| words[index]);
         if option.is_some_and(|o| matches!(o, "-C" | "-D" | "-N" | "-I" | "-S" | "--output")) {
             numbers = numbers.get(1..).unwrap_or_default();
         }

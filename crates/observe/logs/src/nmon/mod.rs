@@ -17,12 +17,12 @@ pub static FORMAT: LogFormat = LogFormat {
               process tables. Sorted files are read too, but are held in memory. The file names no time zone; use \
               --utc-offset. Record with `nmon -f -t -s 10 -c 360` (AIX: `nmon -f -t -d -s 10 -c 360`, whose -d adds \
               the disks' service and wait times).",
-    recognise: |head| is_nmon(head.bytes),
+    recognize: |head| is_nmon(head.bytes),
     read: reader::read,
 };
 
-/// Returns true where lines begin as those of nmon do: `AAA,` and a known word, or `ZZZZ` and the first tick of a
-/// section, where the beginning was lost.
+/// Returns true if lines begin as those of nmon do: `AAA,` and a known word, or `ZZZZ` and the first tick of a
+/// section, if the beginning was lost.
 fn is_nmon(bytes: &[u8]) -> bool {
     let known = ["progname", "command", "version", "host", "runname", "interval", "snapshots", "disks_per_line"];
     line_cursor::head_lines(bytes).any(|line| {

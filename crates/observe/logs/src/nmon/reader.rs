@@ -32,6 +32,7 @@ const CELLS_PER_PROCESS: usize = 16;
 /// Rows of a tick whose time is not known yet.
 #[derive(Default)]
 struct HeldTick {
+    /// Columns and values.
     cells: Vec<(u32, f64)>,
     processes: Vec<ProcessRow>,
     time_ns: Option<i64>,
@@ -59,12 +60,13 @@ struct NmonLog<'b, 'c> {
     row: TickRow,
     /// Number and time of the tick whose rows come.
     current: Option<(u32, i64)>,
-    held: HashMap<u32, HeldTick>,
+    /// Ticks whose time is not known yet, by number.
+    held_ticks: HashMap<u32, HeldTick>,
     held_cells: usize,
     previous_ns: Option<i64>,
     /// Set for the first tick of a run: the time it covers is not known.
     is_first: bool,
-    chosen: Option<String>,
+    chosen_host: Option<String>,
     is_announced: bool,
 }
 
@@ -94,11 +96,11 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         processes: ProcessTables::default(),
         row: TickRow::new(),
         current: None,
-        held: HashMap::new(),
+        held_ticks: HashMap::new(),
         held_cells: 0,
         previous_ns: None,
         is_first: true,
-        chosen: options.host.clone(),
+        chosen_host: options.host.clone(),
         is_announced: false,
     };
     while lines.advance()? {
@@ -199,8 +201,8 @@ impl NmonLog<'_, '_> {
     }
 
     fn is_chosen_host(&mut self, lines: &LineCursor<'_>) -> bool {
-        let chosen = self.chosen.get_or_insert_with(|| self.machine.host.clone());
-        if is_same_host(chosen, &self.machine.host) {
+        let chosen_host = self.chosen_host.get_or_insert_with(|| self.machine.host.clone());
+        if is_same_host(chosen_host, &self.machine.host) {
             return true;
         }
         self.batch.add_other_host(lines.context(), &self.machine.host);
@@ -215,9 +217,9 @@ impl NmonLog<'_, '_> {
             self.batch.add_skip(lines.context(), "a snapshot without a readable time");
             return;
         };
-        let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
+        let time_ns = self.clock.utc_ns(local, &ZoneHint::Missing, self.batch);
         let time_ns = self.daylight.resolve_time(time_ns, local.saturating_mul(1_000_000_000), self.batch);
-        if let Some(held) = self.held.get_mut(&number) {
+        if let Some(held) = self.held_ticks.get_mut(&number) {
             held.time_ns = Some(time_ns);
         } else {
             self.current = Some((number, time_ns));
@@ -228,7 +230,7 @@ impl NmonLog<'_, '_> {
         let (clock, _) = time::parse_time_of_day(&[texts.get(2)?.trim()])?;
         let day = match texts.get(3).filter(|t| !t.trim().is_empty()) {
             Some(text) => time::parse_date(text, NumericDateOrder::DayFirst)?.date.days_since_epoch(),
-            // the next day where the clock went back
+            // the next day if the clock went back
             None => self.day_number? + i64::from(clock + DAY_S / 2 < self.last_clock_s),
         };
         (self.day_number, self.last_clock_s) = (Some(day), clock);
@@ -237,25 +239,25 @@ impl NmonLog<'_, '_> {
 
     fn read_values(&mut self, number: u32, first: usize, lines: &LineCursor<'_>) -> Result<(), LogError> {
         let (bytes, length) = lines.padded_line();
-        let after = self.last_section + 1;
-        let is_next = self.sections.get(after).is_some_and(|(tag, _)| *tag == bytes[..first]);
-        let found =
-            if is_next { Some(after) } else { self.sections.iter().position(|(tag, _)| *tag == bytes[..first]) };
-        let Some((_, section)) = found.and_then(|index| self.sections.get(index)) else {
+        let next_section = self.last_section + 1;
+        let is_next = self.sections.get(next_section).is_some_and(|(tag, _)| *tag == bytes[..first]);
+        let index =
+            if is_next { Some(next_section) } else { self.sections.iter().position(|(tag, _)| *tag == bytes[..first]) };
+        let Some((_, section)) = index.and_then(|index| self.sections.get(index)) else {
             self.batch.add_skip(lines.context(), "a row of a section without headings");
             return Ok(());
         };
-        self.last_section = found.unwrap_or(0);
+        self.last_section = index.unwrap_or(0);
         let is_current = self.current.is_some_and(|(current, _)| current == number);
-        let mut aside = if is_current { Vec::new() } else { vec![f64::NAN; self.row.cells.len()] };
-        let row = if is_current { &mut self.row.cells } else { &mut aside };
+        let mut held_row = if is_current { Vec::new() } else { vec![f64::NAN; self.row.cells.len()] };
+        let row = if is_current { &mut self.row.cells } else { &mut held_row };
         let fit = cells::read_numbers(bytes, length, self.delimiter, &section.plan, row);
         for kind in &section.plan {
             if let CellPlan::Number(column) | CellPlan::Rest(column) = kind {
                 let cell = &mut row[*column as usize];
                 // nmon's placeholder for a value that the system does not count
-                let absent = if matches!(kind, CellPlan::Rest(_)) { 101.0 } else { -1.0 };
-                if *cell == absent || (*cell == 0.0 && cell.is_sign_negative()) {
+                let placeholder = if matches!(kind, CellPlan::Rest(_)) { 101.0 } else { -1.0 };
+                if *cell == placeholder || (*cell == 0.0 && cell.is_sign_negative()) {
                     *cell = f64::NAN;
                 }
             }
@@ -275,7 +277,7 @@ impl NmonLog<'_, '_> {
         if is_current {
             return Ok(());
         }
-        let cells: Vec<(u32, f64)> = (0u32..).zip(aside).filter(|(_, value)| !value.is_nan()).collect();
+        let cells: Vec<(u32, f64)> = (0u32..).zip(held_row).filter(|(_, value)| !value.is_nan()).collect();
         self.held_tick(number, cells.len(), lines)?.cells.extend(cells);
         Ok(())
     }
@@ -288,7 +290,7 @@ impl NmonLog<'_, '_> {
                            read at any size";
             return Err(LogError::broken(lines.name(), lines.context(), because));
         }
-        Ok(self.held.entry(number).or_default())
+        Ok(self.held_ticks.entry(number).or_default())
     }
 
     fn read_process(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
@@ -314,7 +316,7 @@ impl NmonLog<'_, '_> {
         Ok(())
     }
 
-    /// Returns the seconds that a tick covers; 0 where that is not known.
+    /// Returns the seconds that a tick covers; 0 if that is not known.
     fn covered_seconds(&self, time_ns: i64) -> f64 {
         let since = self.previous_ns.filter(|_| !self.is_first).map_or(0, |before| time_ns.saturating_sub(before));
         since.max(0) as f64 * 1e-9
@@ -349,7 +351,7 @@ impl NmonLog<'_, '_> {
     /// Emits the held ticks in order of time.
     fn finish_run(&mut self, lines: &LineCursor<'_>) {
         self.emit_current(lines);
-        let mut held: Vec<HeldTick> = self.held.drain().map(|(_, held)| held).collect();
+        let mut held: Vec<HeldTick> = self.held_ticks.drain().map(|(_, held)| held).collect();
         self.held_cells = 0;
         held.sort_by_key(|held| held.time_ns);
         for held in held {
@@ -373,7 +375,7 @@ fn is_tag(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b"_-".contains(&b))
 }
 
-/// Returns true where all these cells are left out: headings that end in blanks have no cells.
+/// Returns true if all these cells are left out: headings that end in blanks have no cells.
 fn is_short_by_blanks(plan: &[CellPlan]) -> bool {
     plan.iter().all(|kind| *kind == CellPlan::Skip)
 }

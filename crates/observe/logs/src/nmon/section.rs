@@ -56,33 +56,35 @@ fn processor_instance(tag: &str) -> Option<String> {
     Some(format!("cpu{}", number.checked_sub(1)?))
 }
 
-/// Strips one of these endings off a name; `None` where it has none of them.
-fn strip_ending<'n>(name: &'n str, ends: &[&str]) -> Option<&'n str> {
-    ends.iter().find_map(|end| name.strip_suffix(end)).filter(|n| !n.is_empty())
+/// Strips one of these endings off a name; `None` if it has none of them.
+fn strip_ending<'n>(name: &'n str, endings: &[&str]) -> Option<&'n str> {
+    endings.iter().find_map(|ending| name.strip_suffix(ending)).filter(|n| !n.is_empty())
 }
 
 fn find_target(tag: &str, name: &str) -> ColumnTarget {
-    let new_target = |counter: &str, instance: &str, times: f64, rest: bool| ColumnTarget {
+    let new_target = |counter: &str, instance: &str, scale: f64, is_rest: bool| ColumnTarget {
         counter: counter.to_owned(),
         instance: instance.to_owned(),
-        scale: times,
-        is_rest: rest,
+        scale,
+        is_rest,
     };
     let family = section_family(tag);
-    if let Some((_, counter, times, rest)) = BY_INSTANCE.into_iter().find(|(known, ..)| *known == family) {
-        return new_target(counter, name, times, rest);
+    if let Some((_, counter, scale, is_rest)) = BY_INSTANCE.into_iter().find(|(known, ..)| *known == family) {
+        return new_target(counter, name, scale, is_rest);
     }
     let (reads, writes) = (["-read-KB/s", "-read/s", "-reads/s"], ["-write-KB/s", "-write/s", "-writes/s"]);
     let found = match family {
         "NET" => strip_ending(name, &reads[..1])
-            .map(|face| new_target(network::RECEIVED_BYTES_PER_S, face, 1024.0, false))
+            .map(|interface| new_target(network::RECEIVED_BYTES_PER_S, interface, 1024.0, false))
             .or_else(|| {
-                strip_ending(name, &writes[..1]).map(|face| new_target(network::SENT_BYTES_PER_S, face, 1024.0, false))
+                strip_ending(name, &writes[..1])
+                    .map(|interface| new_target(network::SENT_BYTES_PER_S, interface, 1024.0, false))
             }),
         "NETPACKET" => strip_ending(name, &reads[1..])
-            .map(|face| new_target(network::RECEIVED_PACKETS_PER_S, face, 1.0, false))
+            .map(|interface| new_target(network::RECEIVED_PACKETS_PER_S, interface, 1.0, false))
             .or_else(|| {
-                strip_ending(name, &writes[1..]).map(|face| new_target(network::SENT_PACKETS_PER_S, face, 1.0, false))
+                strip_ending(name, &writes[1..])
+                    .map(|interface| new_target(network::SENT_PACKETS_PER_S, interface, 1.0, false))
             }),
         _ if family.starts_with("DISK") => Some(new_target(&format!("foreign.{family}"), name, 1.0, false)),
         _ => processor_instance(tag).map(|cpu| tool_names().find_target(&cpu, name)),
@@ -107,9 +109,9 @@ impl NmonSection {
             }
             let mut target = find_target(tag, name);
             // the disk may be the last one of the section's previous part (`DISKBUSY` before `DISKBUSY1`)
-            let is_there =
+            let is_disk_known =
                 |disk: String| disks.contains(disk.as_str()) || row.find_column(&target.counter, &disk).is_some();
-            if !is_file && disk_of_partition(name).is_some_and(is_there) {
+            if !is_file && disk_of_partition(name).is_some_and(is_disk_known) {
                 target = target.into_partition();
             }
             let column = row.target_column(&target).filter(|column| used.insert(*column));

@@ -3,11 +3,11 @@
 /// Parts of a counter path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CounterPath {
-    /// The machine, without its backslashes; empty where the path has none.
+    /// The machine, without its backslashes; empty if the path has none.
     pub host: String,
     /// The object, such as `PhysicalDisk`.
     pub object: String,
-    /// The instance, with its parent and number (`a/b#2`); empty where the object has none.
+    /// The instance, with its parent and number (`a/b#2`); empty if the object has none.
     pub instance: String,
     /// The counter.
     pub counter: String,
@@ -15,7 +15,7 @@ pub struct CounterPath {
 
 impl CounterPath {
     /// Parses a path. Instances may hold backslashes and parentheses, so the instance reaches to the last `)\`. `None`
-    /// where there is no object or no counter.
+    /// if there is no object or no counter.
     ///
     /// ```
     /// let path = diskwright_logs::nt::CounterPath::parse(r"\\DB1\Process(a\b(1))\% Processor Time").unwrap();

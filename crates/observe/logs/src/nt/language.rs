@@ -15,7 +15,7 @@ pub struct Language {
     pub id: &'static str,
     /// English name of each object.
     objects: HashMap<String, String>,
-    /// English counter by [`key`] of its English object and its own name.
+    /// English counter by [`counter_key`] of its English object and its own name.
     counters: HashMap<String, String>,
 }
 
@@ -83,8 +83,8 @@ fn load_language(id: &'static str, text: &str) -> Result<Language, String> {
     let mut language = Language { id, objects: HashMap::new(), counters: HashMap::new() };
     for (english, names) in file.objects {
         for name in names.into_names() {
-            if let Some(other) = language.objects.insert(normalize_name(&name), english.clone()) {
-                return Err(format!("{name} is {other} and {english}"));
+            if let Some(previous) = language.objects.insert(normalize_name(&name), english.clone()) {
+                return Err(format!("{name} is {previous} and {english}"));
             }
         }
     }
@@ -96,8 +96,8 @@ fn load_language(id: &'static str, text: &str) -> Result<Language, String> {
                 return Err(format!("counters of {object}, which has no name"));
             }
             for (english, name) in counters.iter().flat_map(|(e, names)| names.iter().map(move |n| (e, n))) {
-                if let Some(other) = language.counters.insert(counter_key(object, name), english.clone()) {
-                    return Err(format!("{object}: {name} is {other} and {english}"));
+                if let Some(previous) = language.counters.insert(counter_key(object, name), english.clone()) {
+                    return Err(format!("{object}: {name} is {previous} and {english}"));
                 }
             }
         }
@@ -106,7 +106,7 @@ fn load_language(id: &'static str, text: &str) -> Result<Language, String> {
 }
 
 impl Language {
-    /// Translates an object and counter to English; `None` where the table does not know them.
+    /// Translates an object and counter to English; `None` if the table does not know them.
     pub fn to_english(&self, object: &str, counter: &str) -> Option<(&str, &str)> {
         let object = self.objects.get(&normalize_name(object))?;
         let counter = self.counters.get(&counter_key(object, counter))?;
@@ -114,12 +114,12 @@ impl Language {
     }
 }
 
-/// Detects the language that knows most of these paths, and how many it knows. The language is `None` where English
+/// Detects the language that knows most of these paths, and how many it knows. The language is `None` if English
 /// knows at least as many, or no name is known.
 pub fn detect_language(paths: &[CounterPath]) -> (Option<&'static Language>, usize) {
     let pairs = distinct_names(paths);
-    let known = |pair: &&(&str, &str)| super::is_known_counter(pair.0, pair.1);
-    let mut best = (None, pairs.iter().filter(known).count());
+    let is_known = |pair: &&(&str, &str)| super::is_known_counter(pair.0, pair.1);
+    let mut best = (None, pairs.iter().filter(is_known).count());
     for language in languages() {
         let count = pairs.iter().filter(|(object, counter)| language.to_english(object, counter).is_some()).count();
         if count > best.1 {
@@ -137,7 +137,7 @@ fn distinct_names(paths: &[CounterPath]) -> Vec<(&str, &str)> {
     pairs
 }
 
-/// Translates the paths to English where the language knows them. Returns the pairs of names that it does not know.
+/// Translates the paths to English if the language knows them. Returns the pairs of names that it does not know.
 pub fn translate_paths(language: &Language, paths: &mut [CounterPath]) -> Vec<String> {
     let mut unknown = Vec::new();
     for path in paths {

@@ -22,7 +22,7 @@ pub use products::{Product, add_products, fill_products};
 /// A column of an NT log under the catalogue's names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NtColumn {
-    /// Canonical id, or `foreign.Object\Counter` where there is none.
+    /// Canonical id, or `foreign.Object\Counter` if there is none.
     pub counter: String,
     /// Instance as the catalogue's object names it (`cpu0`, `_total`, `0 C:`); of a foreign counter, unchanged.
     pub instance: String,
@@ -31,7 +31,7 @@ pub struct NtColumn {
 }
 
 impl NtColumn {
-    /// Returns true where the catalogue has no such counter.
+    /// Returns true if the catalogue has no such counter.
     pub fn is_foreign(&self) -> bool {
         self.counter.starts_with("foreign.")
     }
@@ -62,7 +62,7 @@ pub fn resolve_counter(object: &str, instance: &str, counter: &str) -> NtColumn 
     }
 }
 
-/// Returns true where the catalogue has a counter of these English names.
+/// Returns true if the catalogue has a counter of these English names.
 pub fn is_known_counter(object: &str, counter: &str) -> bool {
     nt_names().counters.contains_key(&counter_key(object, counter))
 }
@@ -78,37 +78,38 @@ pub fn foreign_column(object: &str, instance: &str, counter: &str) -> NtColumn {
 /// the finest gets the canonical id; the others keep their own name. Repeated columns under their own name get `#1`,
 /// `#2`, … behind the instance.
 pub fn resolve_columns(paths: &[CounterPath]) -> Vec<NtColumn> {
-    let by_group = has_processor_groups(paths);
-    let mut found: Vec<NtColumn> = paths
+    let has_groups = has_processor_groups(paths);
+    let mut columns: Vec<NtColumn> = paths
         .iter()
-        .map(|p| match by_group && is_plain_processor(p) {
+        .map(|p| match has_groups && is_plain_processor(p) {
             true => foreign_column(&p.object, &p.instance, &p.counter),
             false => resolve_counter(&p.object, &p.instance, &p.counter),
         })
         .collect();
     let mut finest: HashMap<(String, String), usize> = HashMap::new();
-    for index in 0..found.len() {
-        if found[index].is_foreign() {
+    for index in 0..columns.len() {
+        if columns[index].is_foreign() {
             continue;
         }
-        let Some(before) = finest.insert((found[index].counter.clone(), found[index].instance.clone()), index) else {
+        let Some(previous) = finest.insert((columns[index].counter.clone(), columns[index].instance.clone()), index)
+        else {
             continue;
         };
-        let is_finer = found[index].scale < found[before].scale;
-        let (finer, coarser) = if is_finer { (index, before) } else { (before, index) };
-        assert!(before < index, "the column kept for a counter stands before the one compared with it");
-        finest.insert((found[index].counter.clone(), found[index].instance.clone()), finer);
+        let is_finer = columns[index].scale < columns[previous].scale;
+        let (finer, coarser) = if is_finer { (index, previous) } else { (previous, index) };
+        assert!(previous < index, "the column kept for a counter stands before the one compared with it");
+        finest.insert((columns[index].counter.clone(), columns[index].instance.clone()), finer);
         let path = &paths[coarser];
-        found[coarser] = foreign_column(&path.object, &path.instance, &path.counter);
+        columns[coarser] = foreign_column(&path.object, &path.instance, &path.counter);
     }
-    number_doubles(&mut found);
-    found
+    number_doubles(&mut columns);
+    columns
 }
 
-fn number_doubles(found: &mut [NtColumn]) {
-    let mut used: HashSet<(String, String)> = HashSet::with_capacity(found.len());
+fn number_doubles(columns: &mut [NtColumn]) {
+    let mut used: HashSet<(String, String)> = HashSet::with_capacity(columns.len());
     let mut times: HashMap<(String, String), usize> = HashMap::new();
-    for column in found {
+    for column in columns {
         let original = (column.counter.clone(), column.instance.clone());
         while !used.insert((column.counter.clone(), column.instance.clone())) {
             let times = times.entry(original.clone()).or_insert(0);
@@ -118,7 +119,7 @@ fn number_doubles(found: &mut [NtColumn]) {
     }
 }
 
-/// Returns true where `Processor Information` names processors of several groups. `Processor` names those of one group
+/// Returns true if `Processor Information` names processors of several groups. `Processor` names those of one group
 /// by number, so where a log of several groups has both, the same processor would count twice.
 fn has_processor_groups(paths: &[CounterPath]) -> bool {
     paths.iter().any(|p| {
@@ -169,16 +170,16 @@ fn nt_names() -> &'static NtNames {
 fn load_names(text: &str) -> Result<NtNames, String> {
     let file: NtMappingFile = toml_reader::read("nt/names.toml", text).map_err(|e| e.to_string())?;
     let catalogue = Catalogue::builtin();
-    let split =
+    let parse_key =
         |name: &str| name.split_once('\\').map(|(object, counter)| counter_key(object, counter)).ok_or(name.to_owned());
     let mut scales = HashMap::new();
     for (name, scale) in file.scales {
-        scales.insert(split(&name)?, scale);
+        scales.insert(parse_key(&name)?, scale);
     }
     let mut counters = HashMap::new();
     for counter in catalogue.counters() {
         for name in &counter.names.nt {
-            let key = split(name)?;
+            let key = parse_key(name)?;
             let scale = scales.remove(&key).unwrap_or(unit_scale(&counter.unit));
             counters.insert(key, NtCounterName { id: counter.id.clone(), scale });
         }
@@ -186,7 +187,7 @@ fn load_names(text: &str) -> Result<NtNames, String> {
     for (name, alias) in file.aliases {
         let counter = catalogue.get(&alias.id).ok_or(format!("{name}: no counter {}", alias.id))?;
         let scale = alias.scale.unwrap_or(unit_scale(&counter.unit));
-        counters.insert(split(&name)?, NtCounterName { id: alias.id, scale });
+        counters.insert(parse_key(&name)?, NtCounterName { id: alias.id, scale });
     }
     if let Some(name) = scales.keys().next() {
         return Err(format!("a factor for {name}, which no counter is called"));
@@ -201,7 +202,7 @@ fn unit_scale(unit: &str) -> f64 {
     if matches!(unit, "fraction" | "processors") { 0.01 } else { 1.0 }
 }
 
-/// Converts an instance to the catalogue's name; `None` where the name is not an instance.
+/// Converts an instance to the catalogue's name; `None` if the name is not an instance.
 fn catalogue_instance(names: &NtNames, object: &str, instance: &str, id: &str) -> Option<String> {
     let object = normalize_name(object);
     let is_excluded = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(instance));
@@ -215,15 +216,15 @@ fn catalogue_instance(names: &NtNames, object: &str, instance: &str, id: &str) -
     }
 }
 
-/// Converts a processor's name: `0` is `cpu0`; of `group,number` (`0,29`) those of the first group are named alike, and
-/// the others keep the group (`cpu1,3`). `None` for the sum over a group.
+/// Converts a processor's name: `0` is `cpu0`. Of `group,number`, the first group is dropped (`0,29` is `cpu29`), and
+/// others are kept (`cpu1,3`). `None` for the sum over a group.
 fn processor_instance(instance: &str) -> Option<String> {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match instance.split_once(',') {
-        None if number(instance) => Some(format!("cpu{instance}")),
-        Some(("0", of_group)) if number(of_group) => Some(format!("cpu{of_group}")),
-        Some((group, of_group)) if number(group) && number(of_group) => Some(format!("cpu{instance}")),
-        Some((_, of_group)) if of_group.eq_ignore_ascii_case("_total") => {
+        None if is_number(instance) => Some(format!("cpu{instance}")),
+        Some(("0", number)) if is_number(number) => Some(format!("cpu{number}")),
+        Some((group, number)) if is_number(group) && is_number(number) => Some(format!("cpu{instance}")),
+        Some((_, number)) if number.eq_ignore_ascii_case("_total") => {
             if instance.starts_with('_') {
                 Some("_total".into())
             } else {

@@ -60,22 +60,22 @@ impl NtProcesses {
     pub fn for_schema(schema: &Schema) -> NtProcesses {
         let kinds: HashMap<&str, usize> = COUNTERS.iter().enumerate().map(|(i, c)| (*c, i)).collect();
         let mut indexes: HashMap<&str, usize> = HashMap::new();
-        let mut all: Vec<NtProcess> = Vec::new();
+        let mut processes: Vec<NtProcess> = Vec::new();
         for (column, series) in schema.series.iter().enumerate() {
             let name = series.instance.as_str();
             let is_process = !name.is_empty() && !["_total", "idle"].iter().any(|n| name.eq_ignore_ascii_case(n));
             let (Some(&kind), true) = (kinds.get(series.counter.as_str()), is_process) else { continue };
             let index = *indexes.entry(name).or_insert_with(|| {
-                all.push(NtProcess { name: name.to_owned(), columns: [None; COUNTERS.len()] });
-                all.len() - 1
+                processes.push(NtProcess { name: name.to_owned(), columns: [None; COUNTERS.len()] });
+                processes.len() - 1
             });
-            all[index].columns[kind] = u32::try_from(column).ok();
+            processes[index].columns[kind] = u32::try_from(column).ok();
         }
         // a process with nothing but its memory has no activity that could be blamed
-        all.retain(|p| p.columns[..WORKING_SET].iter().any(Option::is_some));
-        let sums = vec![[(0.0, 0); COUNTERS.len()]; all.len()];
+        processes.retain(|p| p.columns[..WORKING_SET].iter().any(Option::is_some));
+        let sums = vec![[(0.0, 0); COUNTERS.len()]; processes.len()];
         let scales = schema.series.iter().map(|s| s.scale).collect();
-        NtProcesses { processes: all, scales, sums, elapsed_ns: 0, total_ns: 0 }
+        NtProcesses { processes, scales, sums, elapsed_ns: 0, total_ns: 0 }
     }
 
     /// Finds the processes of a schema that follows another in the same recording, and continues its sums since the
@@ -94,7 +94,7 @@ impl NtProcesses {
         next
     }
 
-    /// Returns true where the schema has no processes.
+    /// Returns true if the schema has no processes.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
     }
@@ -105,17 +105,17 @@ impl NtProcesses {
         if self.processes.is_empty() {
             return notes;
         }
-        let mut from = 0;
+        let mut start = 0;
         for (index, tick) in frame.ticks().iter().enumerate() {
             self.elapsed_ns += tick.elapsed_ns;
             self.total_ns += tick.elapsed_ns;
             if self.elapsed_ns >= TABLE_INTERVALS_NS[usize::from(self.total_ns > FIRST_MINUTES_NS)] {
-                self.add_ticks(frame, from..index + 1);
-                from = index + 1;
+                self.add_ticks(frame, start..index + 1);
+                start = index + 1;
                 notes.extend(self.take_table(tick.time_ns));
             }
         }
-        self.add_ticks(frame, from..frame.ticks().len());
+        self.add_ticks(frame, start..frame.ticks().len());
         notes
     }
 
@@ -149,7 +149,7 @@ impl NtProcesses {
                 (sums[kind].1 > 0).then(|| sums[kind].0 / f64::from(sums[kind].1) * scale)
             };
             let row = ProcessRow {
-                // the id does not change while the process lives, so its mean is the id
+                // of a level, the last value is kept, so this is the id
                 pid: mean(ID).map_or(0, |id| id as u32),
                 name: plain_name(&process.name).to_owned(),
                 processor: mean(PROCESSOR).unwrap_or(0.0),
@@ -203,18 +203,18 @@ fn io_bytes_per_s(row: &ProcessRow) -> f64 {
 
 /// Selects the processes that lead in one quantity or another, busiest first.
 fn select_leaders(mut rows: Vec<ProcessRow>) -> Vec<ProcessRow> {
-    let mut kept: Vec<ProcessRow> = Vec::new();
-    let by: [fn(&ProcessRow) -> f64; 3] = [|r| r.resident_bytes, io_bytes_per_s, |r| r.processor];
-    for by in by {
-        rows.sort_by(|a, b| by(b).total_cmp(&by(a)).then_with(|| a.name.cmp(&b.name)));
+    let mut leaders: Vec<ProcessRow> = Vec::new();
+    let quantities: [fn(&ProcessRow) -> f64; 3] = [|r| r.resident_bytes, io_bytes_per_s, |r| r.processor];
+    for quantity in quantities {
+        rows.sort_by(|a, b| quantity(b).total_cmp(&quantity(a)).then_with(|| a.name.cmp(&b.name)));
         let rest = rows.split_off(rows.len().min(MAX_RANKED));
-        kept.append(&mut rows);
+        leaders.append(&mut rows);
         rows = rest;
     }
-    kept.sort_by(|a, b| {
+    leaders.sort_by(|a, b| {
         b.processor.total_cmp(&a.processor).then_with(|| io_bytes_per_s(b).total_cmp(&io_bytes_per_s(a)))
     });
-    kept
+    leaders
 }
 
 #[cfg(test)]

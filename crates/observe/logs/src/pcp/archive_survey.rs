@@ -49,9 +49,9 @@ pub(super) fn survey_archive<R: Read>(
     indoms: &mut InstanceDomains<R>,
     label: &ArchiveLabel,
 ) -> ArchiveSurvey {
-    let mut found = ArchiveSurvey::default();
-    found.topology.host.clone_from(&label.host);
-    let wanted: HashMap<u32, &Metric> =
+    let mut survey = ArchiveSurvey::default();
+    survey.topology.host.clone_from(&label.host);
+    let survey_metrics: HashMap<u32, &Metric> =
         metrics.iter().filter(|m| SURVEY_METRICS.contains(&m.name.as_str())).map(|m| (m.pmid, m)).collect();
     let mut seen: HashMap<u32, SeenMetric> = HashMap::new();
     // faults are reported when the archive is read
@@ -61,7 +61,7 @@ pub(super) fn survey_archive<R: Read>(
         let Ok(true) = volume.next() else { break };
         let body = volume.body();
         let Some(time_ns) = values::read_sets(body, label.version, &mut sets) else { continue };
-        found.first_ns.get_or_insert(time_ns);
+        survey.first_ns.get_or_insert(time_ns);
         if sets.is_empty() {
             seen.values_mut().for_each(|metric| metric.last_ns = None);
         }
@@ -72,8 +72,8 @@ pub(super) fn survey_archive<R: Read>(
             if count > 0 {
                 seen.entry(set.pmid).or_default().add_values(time_ns, count);
             }
-            if let Some(metric) = wanted.get(&set.pmid) {
-                found.add_values(metric, set, body, indoms);
+            if let Some(metric) = survey_metrics.get(&set.pmid) {
+                survey.add_values(metric, set, body, indoms);
             }
         }
         if volume.record_offset() > MAX_BYTES {
@@ -81,9 +81,9 @@ pub(super) fn survey_archive<R: Read>(
         }
     }
     let pace = |metric: SeenMetric| MetricPace::from_intervals(metric.intervals_ns, metric.max_values);
-    found.paces = seen.into_iter().map(|(id, metric)| (id, pace(metric))).collect();
-    found.add_devices(&device_domains(metrics), indoms);
-    found
+    survey.paces = seen.into_iter().map(|(id, metric)| (id, pace(metric))).collect();
+    survey.add_devices(&device_domains(metrics), indoms);
+    survey
 }
 
 /// What the survey has seen of a metric.
@@ -119,11 +119,11 @@ const UNDESCRIBED_DISKS: &str = "disks that the archive does not describe";
 
 impl ArchiveSurvey {
     fn add_values<R: Read>(&mut self, metric: &Metric, set: &ValueSet, body: &[u8], indoms: &InstanceDomains<R>) {
-        let mut places = set.read_values(body);
-        let Some((instance, place)) = places.next() else { return };
-        let text = || set.read_text(body, place).map(|t| t.into_owned()).unwrap_or_default();
+        let mut values = set.read_values(body);
+        let Some((instance, word)) = values.next() else { return };
+        let text = || set.read_text(body, word).map(|t| t.into_owned()).unwrap_or_default();
         let number = || {
-            let value = set.read_number(body, place, metric.value_type)?.as_f64() * metric.units.to_base_factor()?;
+            let value = set.read_number(body, word, metric.value_type)?.as_f64() * metric.units.to_base_factor()?;
             (value > 0.0 && value < 1e18).then_some(value)
         };
         let topology = &mut self.topology;
@@ -147,8 +147,8 @@ impl ArchiveSurvey {
                 }
             }
             "filesys.mountdir" => {
-                for (instance, place) in std::iter::once((instance, place)).chain(places) {
-                    let mount = set.read_text(body, place).map(|t| t.into_owned()).unwrap_or_default();
+                for (instance, word) in std::iter::once((instance, word)).chain(values) {
+                    let mount = set.read_text(body, word).map(|t| t.into_owned()).unwrap_or_default();
                     if let (Some(device), false) = (indoms.instance_name(metric.indom, instance), mount.is_empty()) {
                         self.mounts.insert(device, mount);
                     }
@@ -158,24 +158,24 @@ impl ArchiveSurvey {
         }
     }
 
-    /// Adds disks, md and dm devices. An archive does not say which devices a stacked one consists of: where there is a
-    /// single disk it is that one; else [`UNDESCRIBED_DISKS`] marks it as stacked.
+    /// Adds disks, md and dm devices. An archive does not say which devices a stacked one consists of. If there is a
+    /// single disk, it is that one; else [`UNDESCRIBED_DISKS`] marks it as stacked.
     fn add_devices<R: Read>(&mut self, by_domain: &HashMap<u32, DeviceKind>, indoms: &InstanceDomains<R>) {
-        let mut found: Vec<(DeviceKind, String)> = Vec::new();
+        let mut devices: Vec<(DeviceKind, String)> = Vec::new();
         for (&indom, &kind) in by_domain.iter().filter(|(indom, _)| **indom != SINGLE_VALUE_INDOM) {
-            found.extend(indoms.instance_names(indom).into_iter().map(|name| (kind, name)));
+            devices.extend(indoms.instance_names(indom).into_iter().map(|name| (kind, name)));
         }
         // disks, then dm, then md: the order of the devices in the topology
         let order =
             |kind: DeviceKind| [DeviceKind::Disk, DeviceKind::Dm, DeviceKind::Md].iter().position(|k| *k == kind);
-        found.sort_unstable_by(|a, b| order(a.0).cmp(&order(b.0)).then_with(|| a.1.cmp(&b.1)));
-        found.dedup();
-        let disks: Vec<String> = found
+        devices.sort_unstable_by(|a, b| order(a.0).cmp(&order(b.0)).then_with(|| a.1.cmp(&b.1)));
+        devices.dedup();
+        let disks: Vec<String> = devices
             .iter()
             .filter(|(kind, name)| *kind == DeviceKind::Disk && is_disk(name))
             .map(|(_, name)| name.clone())
             .collect();
-        for (kind, name) in found {
+        for (kind, name) in devices {
             let kind = match kind {
                 DeviceKind::Disk if name.starts_with("loop") => DeviceKind::Loop,
                 DeviceKind::Disk if name.starts_with("zram") => DeviceKind::Zram,

@@ -29,9 +29,9 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 /// Splits NAME.0.xz into NAME and `0`.
 fn split_name(name: &str) -> Option<(&str, &str)> {
     let plain = PACKED_ENDINGS[1..].iter().find_map(|p| name.strip_suffix(p)).unwrap_or(name);
-    let (base, part) = plain.rsplit_once('.')?;
-    let is_number = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    (matches!(part, "meta" | "index") || is_number).then_some((base, part))
+    let (base, ending) = plain.rsplit_once('.')?;
+    let is_number = !ending.is_empty() && ending.bytes().all(|b| b.is_ascii_digit());
+    (matches!(ending, "meta" | "index") || is_number).then_some((base, ending))
 }
 
 /// Returns the base name, with its folder, of the archive that a file belongs to by its name.
@@ -45,25 +45,25 @@ pub fn archive_base(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// When `.meta` or every volume is missing, or the folder cannot be read.
 pub(super) fn find_files(path: &Path) -> Result<ArchiveFiles, LogError> {
-    let shown = path.display().to_string();
+    let display_name = path.display().to_string();
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let Some((base, _)) = split_name(name) else {
-        let why = "a file of a PCP archive, but not named NAME.0, NAME.meta or NAME.index, so its other files cannot \
-                   be found";
-        return Err(LogError::broken(&shown, "name", why));
+        let because = "a file of a PCP archive, but not named NAME.0, NAME.meta or NAME.index, so its other files \
+                       cannot be found";
+        return Err(LogError::broken(&display_name, "name", because));
     };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let meta = meta_of_base(&folder.join(base)).ok_or_else(|| {
-        let why = format!("{base}.meta is not beside it; an archive is {base}.0, {base}.meta and {base}.index");
-        LogError::broken(&shown, "archive", why)
+        let because = format!("{base}.meta is not beside it; an archive is {base}.0, {base}.meta and {base}.index");
+        LogError::broken(&display_name, "archive", because)
     })?;
     let mut volumes: Vec<(u64, PathBuf)> = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(|e| LogError::io(&shown, e))? {
-        let entry = entry.map_err(|e| LogError::io(&shown, e))?.path();
-        let Some((entry_base, part)) = entry.file_name().and_then(|n| n.to_str()).and_then(split_name) else {
+    for entry in std::fs::read_dir(folder).map_err(|e| LogError::io(&display_name, e))? {
+        let entry = entry.map_err(|e| LogError::io(&display_name, e))?.path();
+        let Some((entry_base, ending)) = entry.file_name().and_then(|n| n.to_str()).and_then(split_name) else {
             continue;
         };
-        if let (true, Ok(number)) = (entry_base == base, part.parse()) {
+        if let (true, Ok(number)) = (entry_base == base, ending.parse()) {
             // a volume that exists both packed and unpacked counts once
             match volumes.iter_mut().find(|(n, _)| *n == number) {
                 Some((_, known)) if entry < *known => *known = entry,
@@ -74,7 +74,7 @@ pub(super) fn find_files(path: &Path) -> Result<ArchiveFiles, LogError> {
     }
     volumes.sort_unstable();
     if volumes.is_empty() {
-        return Err(LogError::broken(&shown, "archive", format!("no volume ({base}.0, …) is beside it")));
+        return Err(LogError::broken(&display_name, "archive", format!("no volume ({base}.0, …) is beside it")));
     }
     Ok(ArchiveFiles { meta, volumes: volumes.into_iter().map(|(_, path)| path).collect() })
 }

@@ -30,7 +30,7 @@ struct ByInstance {
 #[serde(deny_unknown_fields)]
 struct Unit {
     metrics: Vec<String>,
-    /// Bytes of one; without it they are pages.
+    /// Bytes of one unit; without it, the units are pages.
     bytes: Option<f64>,
     #[allow(dead_code, reason = "for the reader of the file")]
     source: String,
@@ -71,32 +71,32 @@ pub(super) enum MetricUse {
     Series(Vec<PcpTarget>),
     /// A field of the process table.
     Process(&'static str),
-    /// None; the reason is reported once for all metrics of the kind.
-    Nothing(&'static str),
+    /// It is not used; the reason is reported once for all metrics of the kind.
+    Unused(&'static str),
 }
 
 /// Plans the use of each metric, in their order. `page_bytes` is the size of a page.
 pub(super) fn plan_metrics(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<MetricUse> {
     let by_name: HashMap<&str, &Metric> = metrics.iter().map(|m| (m.name.as_str(), m)).collect();
-    let named = counters_by_metric();
-    metrics.iter().map(|m| plan_metric(m, named.get(m.name.as_str()), &by_name, page_bytes)).collect()
+    let counters = counters_by_metric();
+    metrics.iter().map(|m| plan_metric(m, counters.get(m.name.as_str()), &by_name, page_bytes)).collect()
 }
 
 /// Returns the catalogue's counters by metric.
 fn counters_by_metric() -> &'static HashMap<&'static str, Vec<&'static Counter>> {
     static NAMED: OnceLock<HashMap<&str, Vec<&Counter>>> = OnceLock::new();
     NAMED.get_or_init(|| {
-        let mut found: HashMap<&str, Vec<&Counter>> = HashMap::new();
+        let mut counters: HashMap<&str, Vec<&Counter>> = HashMap::new();
         for counter in Catalogue::builtin().counters() {
             for name in &counter.names.pcp {
-                found.entry(name).or_default().push(counter);
+                counters.entry(name).or_default().push(counter);
             }
         }
-        found
+        counters
     })
 }
 
-/// Fields of the process table, by the last words of the metric behind `proc.` or `hotproc.`.
+/// Metrics of the fields of the process table, without `proc.` or `hotproc.` before them.
 pub(super) const PROCESS_FIELDS: &[&str] = &[
     "psinfo.utime",
     "psinfo.stime",
@@ -126,16 +126,16 @@ fn plan_metric(
             && metric.name != "proc.nprocs"
         {
             let field = PROCESS_FIELDS.iter().find(|f| **f == rest);
-            return field.map_or(MetricUse::Nothing("process metrics that the process table does not have"), |f| {
+            return field.map_or(MetricUse::Unused("process metrics that the process table does not have"), |f| {
                 MetricUse::Process(f)
             });
         }
     }
     if !metric.value_type.is_number() {
-        return MetricUse::Nothing("metrics whose values are not numbers");
+        return MetricUse::Unused("metrics whose values are not numbers");
     }
     if metric.name.starts_with("pmcd.") {
-        return MetricUse::Nothing("metrics about the collector itself");
+        return MetricUse::Unused("metrics about the collector itself");
     }
     let mut targets: Vec<PcpTarget> = Vec::new();
     for counter in counters.into_iter().flatten() {
@@ -149,28 +149,28 @@ fn plan_metric(
     MetricUse::Series(targets)
 }
 
-/// Returns true where another metric of the archive supplies the same counter better.
+/// Returns true if another metric of the archive supplies the same counter better.
 fn has_better_metric(metric: &Metric, counter: &Counter, by_name: &HashMap<&str, &Metric>) -> bool {
     let better = counter.names.pcp.iter().take_while(|n| **n != metric.name);
     let is_sum = special_metrics().sum.contains(&counter.id);
     !is_sum && better.filter_map(|n| by_name.get(n.as_str())).any(|other| other.indom == metric.indom)
 }
 
-/// Returns the counter's target, where the metric's meaning and unit fit.
+/// Returns the counter's target, if the metric's meaning and unit fit.
 fn find_target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -> Option<PcpTarget> {
-    let grows = metric.semantics == Semantics::Counter;
+    let is_counter = metric.semantics == Semantics::Counter;
     let conversion = match counter.kind {
-        catalogue::CounterKind::Total if grows => PcpConversion::Total,
-        catalogue::CounterKind::Rate | catalogue::CounterKind::BusyFraction if grows => PcpConversion::Rate,
+        catalogue::CounterKind::Total if is_counter => PcpConversion::Total,
+        catalogue::CounterKind::Rate | catalogue::CounterKind::BusyFraction if is_counter => PcpConversion::Rate,
         catalogue::CounterKind::Total => return None,
-        _ if grows => return None,
+        _ if is_counter => return None,
         _ => PcpConversion::Level,
     };
     let per_time = i8::from(conversion == PcpConversion::Rate);
     let unit = special_metrics().unit.iter().find(|u| u.metrics.contains(&metric.name));
     let scale = match unit {
         Some(unit) => unit.bytes.or(page_bytes)?,
-        None if metric.units.match_unit(&counter.unit, per_time) => metric.units.to_base_factor()?,
+        None if metric.units.has_dimensions_of(&counter.unit, per_time) => metric.units.to_base_factor()?,
         None => return None,
     };
     let instance = special_metrics().instance.iter().find(|i| i.metric == metric.name && i.counter == counter.id);
@@ -180,10 +180,10 @@ fn find_target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f6
 }
 
 fn foreign_target(metric: &Metric) -> PcpTarget {
-    let how = if metric.semantics == Semantics::Counter { PcpConversion::Rate } else { PcpConversion::Level };
+    let conversion = if metric.semantics == Semantics::Counter { PcpConversion::Rate } else { PcpConversion::Level };
     PcpTarget {
         counter: format!("foreign.{}", metric.name),
-        conversion: how,
+        conversion,
         scale: 1.0,
         is_sum: false,
         only_instance: None,
@@ -191,7 +191,7 @@ fn foreign_target(metric: &Metric) -> PcpTarget {
 }
 
 impl PcpTarget {
-    /// Returns true where the catalogue has the counter.
+    /// Returns true if the catalogue has the counter.
     pub fn is_known(&self) -> bool {
         !self.counter.starts_with("foreign.")
     }
@@ -201,7 +201,7 @@ impl PcpTarget {
         self.counter.starts_with("physical_disk.")
     }
 
-    /// Maps an instance of PCP's to the catalogue's; `None` where this target does not cover it.
+    /// Maps an instance of PCP's to the catalogue's; `None` if this target does not cover it.
     pub fn map_instance<'a>(&self, name: Option<&'a str>) -> Option<&'a str> {
         if let Some(only) = self.only_instance {
             return (name == Some(only)).then_some("");

@@ -46,15 +46,15 @@ pub(super) enum Semantics {
 
 /// Reads all descriptors of a `.meta` file behind its label. A broken record ends the list and is reported in `skips`.
 pub(super) fn read_metrics(records: &mut RecordReader<impl Read>, file: &str, skips: &mut Skips) -> Vec<Metric> {
-    let mut found: Vec<Metric> = Vec::new();
-    let mut places: HashMap<u32, usize> = HashMap::new();
+    let mut metrics: Vec<Metric> = Vec::new();
+    let mut indexes: HashMap<u32, usize> = HashMap::new();
     loop {
         match records.next() {
             Ok(true) => {}
-            Ok(false) => return found,
+            Ok(false) => return metrics,
             Err(fault) => {
                 report_fault(records, &fault, file, skips);
-                return found;
+                return metrics;
             }
         }
         let mut fields = BodyFields(records.body());
@@ -65,15 +65,15 @@ pub(super) fn read_metrics(records: &mut RecordReader<impl Read>, file: &str, sk
         let context = || format!("{file}, byte {}", records.record_offset());
         match metric {
             None => skips.add_skip(context(), "a metric's descriptor that is not understood"),
-            Some(metric) if places.contains_key(&metric.pmid) => {
-                if !found.iter().any(|m| m.name == metric.name && m.value_type == metric.value_type) {
+            Some(metric) if indexes.contains_key(&metric.pmid) => {
+                if !metrics.iter().any(|m| m.name == metric.name && m.value_type == metric.value_type) {
                     skips.add_skip(context(), "a second descriptor of a metric; the first counts");
                 }
             }
-            Some(_) if found.len() >= MAX_METRICS => skips.add_skip(context(), "more metrics than the limit"),
+            Some(_) if metrics.len() >= MAX_METRICS => skips.add_skip(context(), "more metrics than the limit"),
             Some(metric) => {
-                places.insert(metric.pmid, found.len());
-                found.push(metric);
+                indexes.insert(metric.pmid, metrics.len());
+                metrics.push(metric);
             }
         }
     }
@@ -112,7 +112,7 @@ struct Domain {
     time_ns: i64,
     /// Its instances, sorted by number.
     instances: Vec<DomainInstance>,
-    /// Their names one after the other, and those that are no longer used.
+    /// Names, one after the other; some are no longer used.
     names: Vec<u8>,
     /// Number of changes.
     generation: u64,
@@ -165,7 +165,7 @@ impl Domain {
         }
         assert_eq!(self.names.len(), used, "each name of an instance was kept once");
         debug_assert!(
-            self.instances.is_sorted_by(|one, next| one.number < next.number),
+            self.instances.is_sorted_by(|instance, next| instance.number < next.number),
             "instances are sorted by number"
         );
     }
@@ -191,12 +191,12 @@ fn parse_change(body: &[u8], version: u8) -> Option<DomainChange> {
     let table = fields.0;
     let mut entries = Vec::with_capacity(count);
     // names that overlap could take far more memory than the record that holds them
-    let mut budget = 4 * table.len();
+    let mut name_bytes_left = 4 * table.len();
     while let (Some(number), Some(offset)) = (numbers.take_u32(), offsets.take_i32()) {
         let name = match usize::try_from(offset) {
-            Ok(from) => {
-                let name = table.get(from..)?.split(|&b| b == 0).next()?;
-                budget = budget.checked_sub(name.len())?;
+            Ok(offset) => {
+                let name = table.get(offset..)?.split(|&b| b == 0).next()?;
+                name_bytes_left = name_bytes_left.checked_sub(name.len())?;
                 Some(name.to_vec())
             }
             Err(_) if tag == INDOM_DELTA => None,
@@ -300,7 +300,7 @@ impl<R: Read> InstanceDomains<R> {
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns true where the instance has this name now.
+    /// Returns true if the instance has this name now.
     pub fn has_name(&self, indom: u32, instance: u32, name: &str) -> bool {
         self.domains.get(&indom).and_then(|d| d.instance_name(instance)).is_some_and(|n| n == name.as_bytes())
     }

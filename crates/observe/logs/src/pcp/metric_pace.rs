@@ -2,7 +2,7 @@
 //!
 //! A logger may have a metric in two groups that run milliseconds apart, groups that start
 //! seconds apart, and groups of different intervals. Ticks follow the interval that most
-//! values of disks have (of all counters where no disk is logged).
+//! values of disks have (of all counters if no disk is logged).
 
 use std::collections::HashMap;
 
@@ -23,20 +23,20 @@ pub(super) struct MetricPace {
     last_ns: Option<i64>,
     /// Its usual interval, nanoseconds; 0 while unknown.
     usual_interval_ns: i64,
-    /// Number of values that came last.
+    /// Number of values that it had then.
     value_count: usize,
 }
 
 impl MetricPace {
-    /// Returns the pace of a metric whose intervals (nanoseconds) were seen in a look ahead. The median counts,
+    /// Returns the pace of a metric whose intervals (nanoseconds) the survey has seen. The median counts,
     /// weighted so that the tiny intervals between groups of one tick count almost nothing.
     pub fn from_intervals(mut intervals: Vec<i64>, values: usize) -> MetricPace {
         intervals.sort_unstable();
-        let all: i64 = intervals.iter().map(|i| interval_weight(*i)).sum();
-        let mut passed = 0;
+        let total_weight: i64 = intervals.iter().map(|i| interval_weight(*i)).sum();
+        let mut passed_weight = 0;
         let middle = intervals.iter().find(|i| {
-            passed += interval_weight(**i);
-            2 * passed >= all
+            passed_weight += interval_weight(**i);
+            2 * passed_weight >= total_weight
         });
         MetricPace { last_ns: None, usual_interval_ns: middle.copied().unwrap_or(0), value_count: values }
     }
@@ -46,7 +46,7 @@ impl MetricPace {
         self.last_ns = None;
     }
 
-    /// Returns true where it came more than once.
+    /// Returns true if it came more than once.
     pub fn is_known(&self) -> bool {
         self.usual_interval_ns > 0
     }
@@ -72,7 +72,7 @@ impl MetricPace {
         self.last_ns.map_or(0, |last| time_ns.saturating_sub(last))
     }
 
-    /// Returns true where it comes again from another group of the same tick.
+    /// Returns true if it comes again from another group of the same tick.
     fn is_echo(&self, time_ns: i64) -> bool {
         let since = self.time_since_last(time_ns);
         since <= MAX_GROUP_LAG_NS && since.saturating_mul(8) < self.usual_interval_ns
@@ -92,28 +92,28 @@ impl TickPace {
         }
         let mut sorted: Vec<(i64, usize)> = intervals.into_iter().collect();
         sorted.sort_unstable();
-        let all: usize = sorted.iter().map(|(_, values)| values).sum();
-        let mut passed = 0;
+        let total_values: usize = sorted.iter().map(|(_, values)| values).sum();
+        let mut passed_values = 0;
         let middle = sorted.iter().find(|(_, values)| {
-            passed += values;
-            2 * passed >= all
+            passed_values += values;
+            2 * passed_values >= total_values
         });
         TickPace(middle.map_or(0, |(interval, _)| *interval))
     }
 
-    /// Returns true where a record may still belong to a tick. A tick ends with its leading metrics; `led` is the time
-    /// since they came, `age` that since its first record, nanoseconds.
-    pub fn can_extend_tick(self, age: i64, led: Option<i64>) -> bool {
-        match led {
-            Some(led) => led <= MAX_GROUP_LAG_NS,
-            None => age <= MAX_GROUP_LAG_NS.max(self.0.saturating_add(self.0 / 2)),
+    /// Returns true if a record may still belong to a tick. A tick ends with its leading metrics. `age_ns` is the
+    /// time since its first record, `since_leading_ns` the time since its leading metrics came.
+    pub fn can_extend_tick(self, age_ns: i64, since_leading_ns: Option<i64>) -> bool {
+        match since_leading_ns {
+            Some(since_leading_ns) => since_leading_ns <= MAX_GROUP_LAG_NS,
+            None => age_ns <= MAX_GROUP_LAG_NS.max(self.0.saturating_add(self.0 / 2)),
         }
     }
 
-    /// Returns true where a metric that the tick has already may be added again: from another group of the same tick,
+    /// Returns true if a metric that the tick has already may be added again: from another group of the same tick,
     /// or because it comes far more often than the leading ones.
-    pub fn accepts_repeat(self, pace: &MetricPace, time_ns: i64, led: Option<i64>) -> bool {
-        pace.is_echo(time_ns) || (led.is_none() && self.is_faster(pace))
+    pub fn accepts_repeat(self, pace: &MetricPace, time_ns: i64, since_leading_ns: Option<i64>) -> bool {
+        pace.is_echo(time_ns) || (since_leading_ns.is_none() && self.is_faster(pace))
     }
 
     /// Returns true for a metric that comes far more often than the ticks.

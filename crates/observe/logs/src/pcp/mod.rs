@@ -32,7 +32,7 @@ pub const FORMAT: LogFormat = LogFormat {
               Unknown metrics become foreign.METRIC (counters per second), processes become process tables. Labels, \
               help texts, strings and event records are not read. Record with pmlogger; include disk.dev, disk.dm, \
               disk.md, kernel, mem.util, mem.vmstat, network.interface, filesys and hinv.",
-    recognise: |head: &InputHead<'_>| records::label_version(head.bytes).is_some(),
+    recognize: |head: &InputHead<'_>| records::label_version(head.bytes).is_some(),
     read,
 };
 
@@ -47,17 +47,17 @@ struct ArchiveFile<'a> {
 
 fn read(input: &mut LogInput, _options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let Some(path) = input.path() else {
-        let why = "a PCP archive is several files; give its name instead of standard input";
-        return Err(input.error_at("archive", why));
+        let because = "a PCP archive is several files; give its name instead of standard input";
+        return Err(input.error_at("archive", because));
     };
     let files = files::find_files(path)?;
-    let part = |path: std::path::PathBuf| {
+    let archive_file = |path: std::path::PathBuf| {
         // messages have the folder, or the archive that it was unpacked from, in front
         let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let open = move || Ok(Box::new(BufReader::with_capacity(1 << 16, LogInput::open(&path)?)) as Box<dyn Read>);
         ArchiveFile { name, open: Box::new(open) }
     };
-    read_archive(&part(files.meta), &files.volumes.into_iter().map(part).collect::<Vec<_>>(), batch)
+    read_archive(&archive_file(files.meta), &files.volumes.into_iter().map(archive_file).collect::<Vec<_>>(), batch)
 }
 
 /// Reads an archive of bytes in memory: its `.meta` and its volumes. For tests
@@ -66,26 +66,26 @@ fn read(input: &mut LogInput, _options: &LogOptions, batch: &mut FrameBatch<'_>)
 /// # Errors
 /// As [`crate::read`].
 pub fn read_bytes(meta: &[u8], volumes: &[&[u8]], batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let part = |name: String, bytes: &[u8]| {
+    let archive_file = |name: String, bytes: &[u8]| {
         let bytes = bytes.to_vec();
         ArchiveFile { name, open: Box::new(move || Ok(Box::new(Cursor::new(bytes.clone())) as Box<dyn Read>)) }
     };
     let volumes: Vec<ArchiveFile<'_>> =
-        volumes.iter().enumerate().map(|(i, v)| part(format!("archive.{i}"), v)).collect();
-    read_archive(&part("archive.meta".into(), meta), &volumes, batch)
+        volumes.iter().enumerate().map(|(i, v)| archive_file(format!("archive.{i}"), v)).collect();
+    read_archive(&archive_file("archive.meta".into(), meta), &volumes, batch)
 }
 
 /// Opens a file and reads its label.
-fn open_file(part: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, ArchiveLabel), LogError> {
-    let mut records = RecordReader::new((part.open)()?);
+fn open_file(file: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, ArchiveLabel), LogError> {
+    let mut records = RecordReader::new((file.open)()?);
     let label = match records.next() {
         Ok(true) => records::parse_label(records.body()),
         Ok(false) => None,
-        Err(fault) => return Err(LogError::broken(&part.name, "byte 0", fault.to_reason())),
+        Err(fault) => return Err(LogError::broken(&file.name, "byte 0", fault.to_reason())),
     };
     match label {
         Some(label) => Ok((records, label)),
-        None => Err(LogError::broken(&part.name, "byte 0", "not a PCP archive of version 2 or 3")),
+        None => Err(LogError::broken(&file.name, "byte 0", "not a PCP archive of version 2 or 3")),
     }
 }
 
@@ -104,18 +104,18 @@ fn read_archive(
         return Err(LogError::broken(&meta.name, "archive", "it has no volume"));
     };
     let indoms = || Ok(InstanceDomains::new(open_file(meta)?.0, &meta.name, label.version));
-    let (mut beginning, first_label) = open_file(first)?;
+    let (mut first_records, first_label) = open_file(first)?;
     check_label(first, &first_label, meta, &label)?;
-    let survey = archive_survey::survey_archive(&metrics, &mut beginning, &mut indoms()?, &label);
-    drop(beginning);
+    let survey = archive_survey::survey_archive(&metrics, &mut first_records, &mut indoms()?, &label);
+    drop(first_records);
     let uses = mapping::plan_metrics(&metrics, survey.page_bytes);
     batch.merge_skips(skips);
     report_unused(&metrics, &uses, meta, batch);
-    if let Some(because) = nothing_of_use(&metrics, &uses) {
+    if let Some(because) = find_refusal(&metrics, &uses) {
         return Err(LogError::NoSamples { file: meta.name.to_owned(), because });
     }
     batch.push_topology(survey.first_ns.unwrap_or(label.start_ns), &survey.topology);
-    let mut reading = ArchiveReader {
+    let mut reader = ArchiveReader {
         version: label.version,
         indoms: indoms()?,
         rows: rows::PcpRows::new(&metrics, &uses, survey),
@@ -126,17 +126,17 @@ fn read_archive(
     for volume in volumes {
         // the first volume was checked; an error in a later one loses only that volume
         let opened = open_file(volume)
-            .and_then(|(records, own_label)| check_label(volume, &own_label, meta, &label).map(|()| records));
+            .and_then(|(records, volume_label)| check_label(volume, &volume_label, meta, &label).map(|()| records));
         match opened {
-            Ok(records) => reading.read_volume(records, &volume.name, batch),
+            Ok(records) => reader.read_volume(records, &volume.name, batch),
             Err(error) => batch.add_skip(&volume.name, format!("a volume is left out: {error}")),
         }
         if batch.is_stopped() {
             break;
         }
     }
-    reading.rows.close_tick(batch);
-    batch.merge_skips(reading.skips);
+    reader.rows.close_tick(batch);
+    batch.merge_skips(reader.skips);
     Ok(())
 }
 
@@ -151,7 +151,7 @@ fn check_label(
         return Ok(());
     }
     let describe = |l: &ArchiveLabel| format!("version {}, host {}, process {}", l.version, l.host, l.pid);
-    let why = format!(
+    let because = format!(
         "not of the archive of {}: here {}, there {}",
         meta.name,
         describe(volume_label),
@@ -161,14 +161,14 @@ fn check_label(
             format!("{}, another start", describe(meta_label))
         }
     );
-    Err(LogError::broken(&volume.name, "label", why))
+    Err(LogError::broken(&volume.name, "label", because))
 }
 
-/// Reports each reason why metrics are not read, with the metrics.
+/// Reports the metrics that are not read, by reason.
 fn report_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, batch: &mut FrameBatch<'_>) {
     let mut unused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (metric, planned_use) in metrics.iter().zip(uses) {
-        if let MetricUse::Nothing(because) = planned_use {
+        if let MetricUse::Unused(because) = planned_use {
             unused.entry(because).or_default().push(&metric.name);
         }
     }
@@ -180,15 +180,15 @@ fn report_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>,
 }
 
 /// Returns the reason to refuse an archive of which no metric is read.
-fn nothing_of_use(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
+fn find_refusal(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
     const MAX_NAMED: usize = 3;
-    if uses.iter().any(|planned_use| !matches!(planned_use, MetricUse::Nothing(_))) {
+    if uses.iter().any(|planned_use| !matches!(planned_use, MetricUse::Unused(_))) {
         return None;
     }
     let names: Vec<&str> = metrics.iter().take(MAX_NAMED).map(|metric| metric.name.as_str()).collect();
-    let more = if metrics.len() > MAX_NAMED { ", …" } else { "" };
+    let ellipsis = if metrics.len() > MAX_NAMED { ", …" } else { "" };
     Some(format!(
-        "none of its {} metrics describes the machine: {}{more}; log disk, kernel and mem as well",
+        "none of its {} metrics describes the machine: {}{ellipsis}; log disk, kernel and mem as well",
         metrics.len(),
         names.join(", ")
     ))

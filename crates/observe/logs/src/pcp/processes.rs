@@ -28,9 +28,9 @@ struct PcpProcess {
     levels: HashMap<&'static str, f64>,
     cgroup: String,
     waits_in: Option<String>,
-    /// Number of samples of its state …
+    /// Number of samples of its state.
     state_samples: u32,
-    /// … and of those that found it blocked.
+    /// Number of samples that found it blocked.
     blocked_samples: u32,
     was_seen: bool,
 }
@@ -59,7 +59,7 @@ impl PcpProcesses {
         self.last_table_ns = None;
     }
 
-    /// Adds a record, and emits a table where one is due.
+    /// Adds a record, and emits a table if one is due.
     pub fn add_record<R: Read>(
         &mut self,
         time_ns: i64,
@@ -123,7 +123,7 @@ fn add_values<R: Read>(
     indoms: &InstanceDomains<R>,
     time_ns: i64,
 ) {
-    for (instance, place) in set.read_values(body) {
+    for (instance, word) in set.read_values(body) {
         if processes.len() >= MAX_PROCESSES && !processes.contains_key(&instance) {
             continue;
         }
@@ -139,25 +139,23 @@ fn add_values<R: Read>(
         match field {
             "psinfo.sname" => {
                 process.state_samples += 1;
-                process.blocked_samples += u32::from(set.read_text(body, place).is_some_and(|s| s.starts_with('D')));
+                process.blocked_samples += u32::from(set.read_text(body, word).is_some_and(|s| s.starts_with('D')));
             }
-            "psinfo.cgroups" => {
-                process.cgroup = set.read_text(body, place).map(|t| cgroup_path(&t)).unwrap_or_default()
-            }
-            "psinfo.wchan_s" => process.waits_in = set.read_text(body, place).map(|t| t.into_owned()),
+            "psinfo.cgroups" => process.cgroup = set.read_text(body, word).map(|t| cgroup_path(&t)).unwrap_or_default(),
+            "psinfo.wchan_s" => process.waits_in = set.read_text(body, word).map(|t| t.into_owned()),
             _ => {
                 let factor = metric.units.to_base_factor().unwrap_or(f64::NAN);
-                let Some(number) = set.read_number(body, place, metric.value_type) else { continue };
+                let Some(number) = set.read_number(body, word, metric.value_type) else { continue };
                 if metric.semantics != Semantics::Counter {
                     process.levels.insert(field, number.as_f64() * factor);
                     continue;
                 }
-                let before = process.previous.insert(field, (number, time_ns));
-                if let Some((before, before_ns)) = before.filter(|(_, ns)| *ns < time_ns)
-                    && let Some(grown) = number.growth_since(before, metric.value_type)
+                let previous = process.previous.insert(field, (number, time_ns));
+                if let Some((previous, previous_ns)) = previous.filter(|(_, ns)| *ns < time_ns)
+                    && let Some(growth) = number.growth_since(previous, metric.value_type)
                 {
                     let sum = process.growth.entry(field).or_default();
-                    *sum = (sum.0 + grown * factor, sum.1 + (time_ns - before_ns));
+                    *sum = (sum.0 + growth * factor, sum.1 + (time_ns - previous_ns));
                 }
             }
         }
@@ -167,8 +165,8 @@ fn add_values<R: Read>(
 /// Returns the path of the group that counts I/O, out of `hierarchy:controllers:path;…`.
 fn cgroup_path(text: &str) -> String {
     let parts = || text.split(';').filter_map(|p| p.rsplit_once(':'));
-    let wanted = parts().find(|(c, _)| c.contains("blkio")).or_else(|| parts().next());
-    wanted.map_or_else(|| "/".to_owned(), |(_, path)| path.to_owned())
+    let group = parts().find(|(c, _)| c.contains("blkio")).or_else(|| parts().next());
+    group.map_or_else(|| "/".to_owned(), |(_, path)| path.to_owned())
 }
 
 /// Returns a row of the table; `None` for a process without activity.

@@ -69,10 +69,10 @@ impl<R: Read> RecordReader<R> {
         if length > MAX_RECORD_BYTES {
             return Err(RecordFault::Broken("a record of impossible length"));
         }
-        let rest = u64::from(length - 4);
+        let body_bytes = u64::from(length - 4);
         self.body.clear();
-        let got = (&mut self.inner).take(rest).read_to_end(&mut self.body).map_err(RecordFault::Io)?;
-        if got as u64 != rest {
+        let read_bytes = (&mut self.inner).take(body_bytes).read_to_end(&mut self.body).map_err(RecordFault::Io)?;
+        if read_bytes as u64 != body_bytes {
             return Err(RecordFault::Cut);
         }
         self.next_offset += u64::from(length);
@@ -85,19 +85,19 @@ impl<R: Read> RecordReader<R> {
 
 /// Reads until the buffer is full or the input ends.
 fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < buffer.len() {
-        match input.read(&mut buffer[got..]) {
+    let mut read_bytes = 0;
+    while read_bytes < buffer.len() {
+        match input.read(&mut buffer[read_bytes..]) {
             Ok(0) => break,
-            Ok(n) => got += n,
+            Ok(n) => read_bytes += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
     }
-    Ok(got)
+    Ok(read_bytes)
 }
 
-/// Reads numbers from the beginning of a body. They are `None` where it is too short.
+/// Reads numbers from the beginning of a body. They are `None` if it is too short.
 #[derive(Clone, Copy)]
 pub(super) struct BodyFields<'a>(pub &'a [u8]);
 
@@ -128,7 +128,7 @@ impl<'a> BodyFields<'a> {
         Some(i64::from_be_bytes(*taken))
     }
 
-    /// Reads seconds and microseconds (version 2) or nanoseconds (version 3) since 1970, as nanoseconds; `None` where
+    /// Reads seconds and microseconds (version 2) or nanoseconds (version 3) since 1970, as nanoseconds; `None` if
     /// that is no time.
     ///
     /// The manual calls version 3's seconds a 64-bit number; real files hold
@@ -192,7 +192,7 @@ pub(super) fn parse_label(body: &[u8]) -> Option<ArchiveLabel> {
 }
 
 impl ArchiveLabel {
-    /// Returns true where both labels belong to one archive.
+    /// Returns true if both labels belong to one archive.
     pub fn is_same_archive(&self, other: &ArchiveLabel) -> bool {
         (self.version, self.pid, self.start_ns, &self.host) == (other.version, other.pid, other.start_ns, &other.host)
     }

@@ -53,9 +53,9 @@ struct MetricInstance {
     last_tick: u64,
     /// Time from which it grew in that tick.
     growth_start_ns: Option<i64>,
-    /// Mean in that tick …
+    /// Mean of a level in that tick.
     mean: f64,
-    /// … and the number of values it is of.
+    /// Number of values that the mean is of.
     value_count: f64,
 }
 
@@ -63,9 +63,9 @@ struct MetricInstance {
 struct MetricFollower {
     metric: Metric,
     targets: Vec<PcpTarget>,
-    /// Set where it opens a tick of its own.
+    /// Set if it opens a tick of its own.
     opens_tick: bool,
-    /// Set where the ticks follow its interval.
+    /// Set if the ticks follow its interval.
     leads_tick: bool,
     pace: MetricPace,
     slots: Vec<MetricInstance>,
@@ -110,31 +110,31 @@ struct OpenTick {
 impl PcpRows {
     /// Prepares rows for these metrics and their uses, of an archive with these properties.
     pub fn new(metrics: &[Metric], uses: &[MetricUse], survey: ArchiveSurvey) -> PcpRows {
-        let known = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_known));
-        let any_known = uses.iter().any(known);
+        let is_known = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_known));
+        let has_known = uses.iter().any(is_known);
         let is_disk_metric = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_disk));
         let is_paced = |metric: &Metric| survey.paces.get(&metric.pmid).is_some_and(MetricPace::is_known);
-        let any_disk = metrics.iter().zip(uses).any(|(m, u)| is_disk_metric(u) && is_paced(m));
-        let mut follows = HashMap::new();
+        let has_disk = metrics.iter().zip(uses).any(|(m, u)| is_disk_metric(u) && is_paced(m));
+        let mut followers = HashMap::new();
         for (metric, planned_use) in metrics.iter().zip(uses) {
             let MetricUse::Series(targets) = planned_use else { continue };
-            let opens = metric.semantics != Semantics::Discrete && (known(planned_use) || !any_known);
-            let follow = MetricFollower {
+            let opens_tick = metric.semantics != Semantics::Discrete && (is_known(planned_use) || !has_known);
+            let follower = MetricFollower {
                 metric: metric.clone(),
                 targets: targets.clone(),
-                opens_tick: opens,
-                leads_tick: opens && (is_disk_metric(planned_use) || !any_disk),
+                opens_tick,
+                leads_tick: opens_tick && (is_disk_metric(planned_use) || !has_disk),
                 pace: survey.paces.get(&metric.pmid).copied().unwrap_or_default(),
                 slots: Vec::new(),
                 slot_indexes: HashMap::new(),
                 generation: 0,
                 last_tick: u64::MAX,
             };
-            follows.insert(metric.pmid, follow);
+            followers.insert(metric.pmid, follower);
         }
         PcpRows {
-            pace: leading_pace(&follows),
-            followers: follows,
+            pace: leading_pace(&followers),
+            followers,
             columns: Vec::new(),
             column_indexes: HashMap::new(),
             series_made: 0,
@@ -154,9 +154,9 @@ impl PcpRows {
             let text = "a mark record: the logger stopped and began again";
             batch.push_note(Note::new(time_ns, Note::GAP, text));
         }
-        for follow in self.followers.values_mut() {
-            follow.slots.iter_mut().for_each(|s| s.previous = None);
-            follow.pace.forget_last();
+        for follower in self.followers.values_mut() {
+            follower.slots.iter_mut().for_each(|s| s.previous = None);
+            follower.pace.forget_last();
         }
     }
 
@@ -178,47 +178,48 @@ impl PcpRows {
         if self.open_tick.is_open && !self.fits_open_tick(time_ns, sets) {
             self.close_tick(batch);
         }
-        let mut leading = 0;
-        let mut opens = false;
+        let mut leading_values = 0;
+        let mut opens_tick = false;
         for set in sets {
-            let Some(mut follow) = self.followers.remove(&set.pmid) else { continue };
-            let values = self.add_set(&mut follow, time_ns, set, body, indoms, context, batch);
-            follow.last_tick = self.tick_count;
+            let Some(mut follower) = self.followers.remove(&set.pmid) else { continue };
+            let values = self.add_set(&mut follower, time_ns, set, body, indoms, context, batch);
+            follower.last_tick = self.tick_count;
             if values > 0 {
-                follow.pace.record_arrival(time_ns, values);
-                opens |= follow.opens_tick;
-                leading += if follow.leads_tick && !self.pace.is_faster(&follow.pace) { values } else { 0 };
+                follower.pace.record_arrival(time_ns, values);
+                opens_tick |= follower.opens_tick;
+                leading_values += if follower.leads_tick && !self.pace.is_faster(&follower.pace) { values } else { 0 };
             }
-            self.followers.insert(set.pmid, follow);
+            self.followers.insert(set.pmid, follower);
         }
-        if !self.open_tick.is_open && opens {
+        if !self.open_tick.is_open && opens_tick {
             self.open_tick = OpenTick { is_open: true, first_ns: time_ns, ..OpenTick::default() };
         }
         if self.open_tick.is_open {
             self.open_tick.last_ns = time_ns;
-            // of two records alike the later: the growth of their counters ends there
-            if leading >= self.open_tick.max_leading {
-                (self.open_tick.max_leading, self.open_tick.time_ns) = (leading, time_ns);
+            // of two records with equally many leading values the later: the growth of their counters ends there
+            if leading_values >= self.open_tick.max_leading {
+                (self.open_tick.max_leading, self.open_tick.time_ns) = (leading_values, time_ns);
             }
-            if leading > 0 {
+            if leading_values > 0 {
                 self.open_tick.leading_ns.get_or_insert(time_ns);
             }
         }
     }
 
-    /// Returns true where a record belongs to the open tick.
+    /// Returns true if a record belongs to the open tick.
     fn fits_open_tick(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
-        let led = self.open_tick.leading_ns.map(|led| time_ns.saturating_sub(led));
-        let follows = || sets.iter().filter(|s| s.count > 0).filter_map(|s| self.followers.get(&s.pmid));
-        self.pace.can_extend_tick(time_ns.saturating_sub(self.open_tick.first_ns), led)
-            && follows().all(|f| f.last_tick != self.tick_count || self.pace.accepts_repeat(&f.pace, time_ns, led))
+        let since_leading_ns = self.open_tick.leading_ns.map(|leading_ns| time_ns.saturating_sub(leading_ns));
+        let followers = || sets.iter().filter(|s| s.count > 0).filter_map(|s| self.followers.get(&s.pmid));
+        self.pace.can_extend_tick(time_ns.saturating_sub(self.open_tick.first_ns), since_leading_ns)
+            && followers()
+                .all(|f| f.last_tick != self.tick_count || self.pace.accepts_repeat(&f.pace, time_ns, since_leading_ns))
     }
 
     /// Adds one metric's values. Returns how many there were.
     #[allow(clippy::too_many_arguments, reason = "the record, and its place")]
     fn add_set<R: Read>(
         &mut self,
-        follow: &mut MetricFollower,
+        follower: &mut MetricFollower,
         time_ns: i64,
         set: &ValueSet,
         body: &[u8],
@@ -227,68 +228,68 @@ impl PcpRows {
         batch: &mut FrameBatch<'_>,
     ) -> usize {
         if set.count < 0 {
-            batch.add_skip(format!("{}, {}", follow.metric.name, context()), "the logger could not read the metric");
+            batch.add_skip(format!("{}, {}", follower.metric.name, context()), "the logger could not read the metric");
             return 0;
         }
-        let generation = indoms.generation(follow.metric.indom);
-        if follow.generation != generation {
-            drop_renamed(follow, indoms);
-            follow.generation = generation;
+        let generation = indoms.generation(follower.metric.indom);
+        if follower.generation != generation {
+            drop_renamed(follower, indoms);
+            follower.generation = generation;
         }
-        let mut filled = 0;
-        for (turn, (instance, place)) in set.read_values(body).enumerate() {
-            // old loggers wrote any number where there are no instances
-            let instance = if follow.metric.indom == SINGLE_VALUE_INDOM { SINGLE_VALUE_INDOM } else { instance };
-            let Some(number) = set.read_number(body, place, follow.metric.value_type) else {
+        let mut value_count = 0;
+        for (position, (instance, word)) in set.read_values(body).enumerate() {
+            // old loggers wrote any number if there are no instances
+            let instance = if follower.metric.indom == SINGLE_VALUE_INDOM { SINGLE_VALUE_INDOM } else { instance };
+            let Some(number) = set.read_number(body, word, follower.metric.value_type) else {
                 batch.add_skip(
-                    format!("{}, {}", follow.metric.name, context()),
+                    format!("{}, {}", follower.metric.name, context()),
                     "a value that is not of its metric's type",
                 );
                 continue;
             };
-            let slot = match follow.slots.get(turn) {
-                Some(slot) if slot.instance == instance => turn,
-                _ => match follow.slot_indexes.get(&instance) {
+            let slot = match follower.slots.get(position) {
+                Some(slot) if slot.instance == instance => position,
+                _ => match follower.slot_indexes.get(&instance) {
                     Some(&slot) => slot,
-                    None => match self.add_instance(follow, instance, indoms, context, batch) {
+                    None => match self.add_instance(follower, instance, indoms, context, batch) {
                         Some(slot) => slot,
                         None => continue,
                     },
                 },
             };
-            self.add_value(follow, slot, number, time_ns, context, batch);
-            filled += 1;
+            self.add_value(follower, slot, number, time_ns, context, batch);
+            value_count += 1;
         }
-        filled
+        value_count
     }
 
     fn add_value(
         &mut self,
-        follow: &mut MetricFollower,
+        follower: &mut MetricFollower,
         slot: usize,
         number: PcpNumber,
         time_ns: i64,
         context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) {
-        let slot = &mut follow.slots[slot];
-        let again = std::mem::replace(&mut slot.last_tick, self.tick_count) == self.tick_count;
+        let slot = &mut follower.slots[slot];
+        let is_repeat = std::mem::replace(&mut slot.last_tick, self.tick_count) == self.tick_count;
         let (mut value, mut span_ns) = (number.as_f64(), 0);
-        if follow.metric.semantics == Semantics::Counter {
-            let before = slot.previous.replace((number, time_ns));
+        if follower.metric.semantics == Semantics::Counter {
+            let previous = slot.previous.replace((number, time_ns));
             // a hostile archive can have two values with the same time
-            let before = before.filter(|(_, before_ns)| *before_ns < time_ns);
-            let grown = before.map(|(before, _)| number.growth_since(before, follow.metric.value_type));
-            if grown == Some(None) {
-                batch.add_skip(format!("{}, {}", follow.metric.name, context()), "a counter went back");
+            let previous = previous.filter(|(_, previous_ns)| *previous_ns < time_ns);
+            let growth = previous.map(|(previous, _)| number.growth_since(previous, follower.metric.value_type));
+            if growth == Some(None) {
+                batch.add_skip(format!("{}, {}", follower.metric.name, context()), "a counter went back");
             }
             // a sum that lacks one of its parts is not known
-            value = grown.flatten().unwrap_or(f64::NAN);
-            if !again {
-                slot.growth_start_ns = before.map(|(_, before_ns)| before_ns);
+            value = growth.flatten().unwrap_or(f64::NAN);
+            if !is_repeat {
+                slot.growth_start_ns = previous.map(|(_, previous_ns)| previous_ns);
             }
             span_ns = slot.growth_start_ns.map_or(0, |from| time_ns.saturating_sub(from));
-        } else if again {
+        } else if is_repeat {
             // the change of the mean is added to the cell
             slot.value_count += 1.0;
             value = (value - slot.mean) / slot.value_count;
@@ -298,8 +299,8 @@ impl PcpRows {
         }
         for &column in &slot.columns {
             let column = &mut self.columns[column];
-            let adds = again || (column.is_sum && column.last_tick == self.tick_count);
-            column.value = if adds { column.value + value } else { value };
+            let is_added = is_repeat || (column.is_sum && column.last_tick == self.tick_count);
+            column.value = if is_added { column.value + value } else { value };
             (column.span_ns, column.last_tick) = (span_ns, self.tick_count);
         }
     }
@@ -307,48 +308,47 @@ impl PcpRows {
     /// Makes a slot for an instance, with its columns.
     fn add_instance<R: Read>(
         &mut self,
-        follow: &mut MetricFollower,
+        follower: &mut MetricFollower,
         instance: u32,
         indoms: &InstanceDomains<R>,
         context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) -> Option<usize> {
-        let name = if follow.metric.indom == SINGLE_VALUE_INDOM {
+        let name = if follower.metric.indom == SINGLE_VALUE_INDOM {
             None
         } else {
-            indoms.instance_name(follow.metric.indom, instance)
+            indoms.instance_name(follower.metric.indom, instance)
         };
-        if name.is_none() && follow.metric.indom != SINGLE_VALUE_INDOM {
-            batch.add_skip(format!("{}, {}", follow.metric.name, context()), "an instance without a name");
+        if name.is_none() && follower.metric.indom != SINGLE_VALUE_INDOM {
+            batch.add_skip(format!("{}, {}", follower.metric.name, context()), "an instance without a name");
             return None;
         }
         let mut columns = Vec::new();
-        for target in &follow.targets {
-            let Some(ours) = target.map_instance(name.as_deref()) else { continue };
-            let ours = self.catalogue_instance(&follow.metric.name, ours);
-            match self.find_column(target, ours) {
+        for target in &follower.targets {
+            let Some(catalogue_name) = target.map_instance(name.as_deref()) else { continue };
+            let catalogue_name = self.catalogue_instance(&follower.metric.name, catalogue_name);
+            match self.find_column(target, catalogue_name) {
                 Some(column) => columns.push(column),
                 None => batch.add_skip(context(), "more series than the limit"),
             }
         }
-        if follow.slots.len() >= MAX_COLUMNS {
+        if follower.slots.len() >= MAX_COLUMNS {
             return None;
         }
-        follow.slot_indexes.insert(instance, follow.slots.len());
-        let (from_ns, mean, values) = (None, f64::NAN, 0.0);
+        follower.slot_indexes.insert(instance, follower.slots.len());
         let slot = MetricInstance {
             instance,
             name,
             columns,
             previous: None,
             last_tick: u64::MAX,
-            growth_start_ns: from_ns,
-            mean,
-            value_count: values,
+            growth_start_ns: None,
+            mean: f64::NAN,
+            value_count: 0.0,
         };
-        follow.slots.push(slot);
-        debug_assert_eq!(follow.slot_indexes.len(), follow.slots.len(), "an instance has one slot");
-        Some(follow.slots.len() - 1)
+        follower.slots.push(slot);
+        debug_assert_eq!(follower.slot_indexes.len(), follower.slots.len(), "an instance has one slot");
+        Some(follower.slots.len() - 1)
     }
 
     /// Converts an instance's name to the catalogue's.
@@ -422,13 +422,13 @@ impl PcpRows {
             return;
         }
         // new index of each column, `None` for those that are dropped
-        let mut places: Vec<Option<usize>> = Vec::with_capacity(self.columns.len());
+        let mut new_indexes: Vec<Option<usize>> = Vec::with_capacity(self.columns.len());
         let mut kept = Vec::new();
         for column in std::mem::take(&mut self.columns) {
             if is_stale(&column) {
-                places.push(None);
+                new_indexes.push(None);
             } else {
-                places.push(Some(kept.len()));
+                new_indexes.push(Some(kept.len()));
                 kept.push(column);
             }
         }
@@ -436,20 +436,20 @@ impl PcpRows {
         self.column_indexes =
             self.columns.iter().enumerate().map(|(i, c)| ((c.counter.clone(), c.instance.clone()), i)).collect();
         assert_eq!(self.column_indexes.len(), self.columns.len(), "a counter's instance has one column");
-        for follow in self.followers.values_mut() {
-            // where a column is dropped, the instance gets another slot when it comes again
-            follow.slots.retain_mut(|slot| {
-                let had = slot.columns.len();
-                slot.columns = slot.columns.iter().filter_map(|&c| places[c]).collect();
-                slot.columns.len() == had
+        for follower in self.followers.values_mut() {
+            // if a column is dropped, the instance gets another slot when it comes again
+            follower.slots.retain_mut(|slot| {
+                let column_count = slot.columns.len();
+                slot.columns = slot.columns.iter().filter_map(|&c| new_indexes[c]).collect();
+                slot.columns.len() == column_count
             });
-            follow.slot_indexes = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
+            follower.slot_indexes = follower.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
         }
     }
 }
 
-fn leading_pace(follows: &HashMap<u32, MetricFollower>) -> TickPace {
-    TickPace::from_paces(follows.values().filter(|f| f.leads_tick).map(|f| &f.pace))
+fn leading_pace(followers: &HashMap<u32, MetricFollower>) -> TickPace {
+    TickPace::from_paces(followers.values().filter(|f| f.leads_tick).map(|f| &f.pace))
 }
 
 /// Returns a column's cell for a tick that is `elapsed` long.
@@ -458,21 +458,21 @@ fn cell_value(column: &PcpColumn, elapsed: Option<i64>) -> f64 {
         (PcpConversion::Level, _) => column.value,
         (PcpConversion::Rate, _) => column.value / (column.span_ns as f64 * 1e-9),
         (PcpConversion::Total, None) => f64::NAN,
-        // kept exact where nothing has to be converted
+        // kept exact if nothing has to be converted
         (PcpConversion::Total, Some(elapsed)) if elapsed == column.span_ns => column.value,
         (PcpConversion::Total, Some(elapsed)) => column.value * elapsed as f64 / column.span_ns as f64,
     }
 }
 
 /// Drops the slots of instances that have another name now, or none.
-fn drop_renamed<R: Read>(follow: &mut MetricFollower, indoms: &InstanceDomains<R>) {
-    let indom = follow.metric.indom;
+fn drop_renamed<R: Read>(follower: &mut MetricFollower, indoms: &InstanceDomains<R>) {
+    let indom = follower.metric.indom;
     if indom == SINGLE_VALUE_INDOM {
         return;
     }
-    let before = follow.slots.len();
-    follow.slots.retain(|s| s.name.as_deref().is_some_and(|n| indoms.has_name(indom, s.instance, n)));
-    if follow.slots.len() != before {
-        follow.slot_indexes = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
+    let before = follower.slots.len();
+    follower.slots.retain(|s| s.name.as_deref().is_some_and(|n| indoms.has_name(indom, s.instance, n)));
+    if follower.slots.len() != before {
+        follower.slot_indexes = follower.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
     }
 }

@@ -46,9 +46,9 @@ impl Units {
         Some(factor)
     }
 
-    /// Returns true where the dimensions are those of a catalogue's unit. `per_time` is subtracted from the time
+    /// Returns true if the dimensions are those of a catalogue's unit. `per_time` is subtracted from the time
     /// dimension first (1 for a counter's growth per second).
-    pub fn match_unit(self, unit: &str, per_time: i8) -> bool {
+    pub fn has_dimensions_of(self, unit: &str, per_time: i8) -> bool {
         let dimensions = (self.space, self.time - per_time, self.count);
         match unit {
             "bytes" => dimensions == (1, 0, 0),
@@ -70,14 +70,14 @@ mod tests {
     fn units_unpack_and_convert() {
         // kilobytes; milliseconds; thousands of counts
         let kilobyte = Units::unpack(0x1001_0000);
-        assert!(kilobyte.match_unit("bytes", 0) && kilobyte.to_base_factor() == Some(1024.0));
+        assert!(kilobyte.has_dimensions_of("bytes", 0) && kilobyte.to_base_factor() == Some(1024.0));
         let millisecond = Units::unpack(0x0100_2000);
-        assert!(millisecond.match_unit("s", 0) && millisecond.match_unit("fraction", 1));
+        assert!(millisecond.has_dimensions_of("s", 0) && millisecond.has_dimensions_of("fraction", 1));
         assert_eq!(millisecond.to_base_factor(), Some(1e-3));
         assert_eq!(Units::unpack(0x0010_0300).to_base_factor(), Some(1000.0));
         // megabytes a second: dimension -1 of time
         let rate = Units::unpack(0x1f02_3000);
-        assert!(rate.match_unit("bytes_per_s", 0) && !rate.match_unit("bytes", 0));
+        assert!(rate.has_dimensions_of("bytes_per_s", 0) && !rate.has_dimensions_of("bytes", 0));
         assert_eq!(rate.to_base_factor(), Some(1024.0 * 1024.0));
         assert_eq!(Units::unpack(0x0100_9000).to_base_factor(), None);
     }

@@ -12,8 +12,8 @@ pub(super) struct ValueSet {
     pub pmid: u32,
     /// Number of values, or a negative error code of the logger.
     pub count: i32,
-    /// Set where values stand elsewhere in the record.
-    pub by_offset: bool,
+    /// Set if the record has offsets of value blocks in place of values.
+    pub has_offsets: bool,
     /// Byte in the body at which the values begin.
     pub values_offset: usize,
 }
@@ -27,7 +27,7 @@ pub(super) enum PcpNumber {
 }
 
 impl PcpNumber {
-    /// Converts it to `f64`; `NaN` where it is not finite.
+    /// Converts it to `f64`; `NaN` if it is not finite.
     pub fn as_f64(self) -> f64 {
         match self {
             PcpNumber::Signed(v) => v as f64,
@@ -92,22 +92,22 @@ impl PcpType {
     }
 }
 
-/// Reads a record: returns its time, and puts its sets into `into`. `None` where its numbers contradict its length;
-/// nothing of it can be trusted then.
-pub(super) fn read_sets(body: &[u8], version: u8, into: &mut Vec<ValueSet>) -> Option<i64> {
-    into.clear();
+/// Reads a record: returns its time, and puts its sets into `sets`. `None` if its numbers contradict its length:
+/// then none of it can be trusted.
+pub(super) fn read_sets(body: &[u8], version: u8, sets: &mut Vec<ValueSet>) -> Option<i64> {
+    sets.clear();
     let mut fields = BodyFields(body);
     let time_ns = fields.take_time(version)?;
     let metrics = fields.take_u32()?;
     for _ in 0..metrics {
         let (pmid, count) = (fields.take_u32()?, fields.take_i32()?);
-        let mut set = ValueSet { pmid, count, by_offset: false, values_offset: 0 };
+        let mut set = ValueSet { pmid, count, has_offsets: false, values_offset: 0 };
         if count > 0 {
-            set.by_offset = fields.take_u32()? != 0;
+            set.has_offsets = fields.take_u32()? != 0;
             set.values_offset = body.len() - fields.0.len();
             fields.take_bytes((count as usize).checked_mul(8)?)?;
         }
-        into.push(set);
+        sets.push(set);
     }
     Some(time_ns)
 }
@@ -116,24 +116,24 @@ impl ValueSet {
     /// Iterates over instance and word of each value: the word is the value itself, or its offset.
     pub fn read_values<'a>(&self, body: &'a [u8]) -> impl Iterator<Item = (u32, u32)> + 'a {
         let count = if self.count > 0 { self.count as usize } else { 0 };
-        let all = body.get(self.values_offset..self.values_offset + 8 * count).unwrap_or_default();
-        all.chunks_exact(8).map(|v| {
+        let bytes = body.get(self.values_offset..self.values_offset + 8 * count).unwrap_or_default();
+        bytes.chunks_exact(8).map(|v| {
             let word = |index: usize| u32::from_be_bytes([v[index], v[index + 1], v[index + 2], v[index + 3]]);
             (word(0), word(4))
         })
     }
 
-    /// Returns the number of such a word; `None` where the record does not hold it.
-    pub fn read_number(&self, body: &[u8], place: u32, kind: PcpType) -> Option<PcpNumber> {
-        if !self.by_offset {
+    /// Returns the number of a value's word; `None` if the record does not hold it.
+    pub fn read_number(&self, body: &[u8], word: u32, kind: PcpType) -> Option<PcpNumber> {
+        if !self.has_offsets {
             return Some(match kind {
-                PcpType::I32 => PcpNumber::Signed(i64::from(place.cast_signed())),
-                PcpType::U32 => PcpNumber::Unsigned(u64::from(place)),
-                PcpType::F32 => PcpNumber::Float(f64::from(f32::from_bits(place))),
+                PcpType::I32 => PcpNumber::Signed(i64::from(word.cast_signed())),
+                PcpType::U32 => PcpNumber::Unsigned(u64::from(word)),
+                PcpType::F32 => PcpNumber::Float(f64::from(f32::from_bits(word))),
                 _ => return None,
             });
         }
-        let (code, bytes) = value_block(body, place)?;
+        let (code, bytes) = value_block(body, word)?;
         // loggers before PCP 2.0 left the type of 64-bit blocks 0, which means a 32-bit number
         let is_untyped = code == 0 && bytes.len() == 8 && matches!(kind, PcpType::I64 | PcpType::U64 | PcpType::F64);
         if PcpType::from_code(i32::from(code)) != kind && !is_untyped {
@@ -151,19 +151,19 @@ impl ValueSet {
         })
     }
 
-    /// Returns the text of such a word.
-    pub fn read_text<'a>(&self, body: &'a [u8], place: u32) -> Option<std::borrow::Cow<'a, str>> {
-        let (code, bytes) = if self.by_offset { value_block(body, place)? } else { return None };
+    /// Returns the text of a value's word.
+    pub fn read_text<'a>(&self, body: &'a [u8], word: u32) -> Option<std::borrow::Cow<'a, str>> {
+        let (code, bytes) = if self.has_offsets { value_block(body, word)? } else { return None };
         let bytes = bytes.split(|&b| b == 0).next().unwrap_or_default();
         (PcpType::from_code(i32::from(code)) == PcpType::Text).then(|| String::from_utf8_lossy(bytes))
     }
 }
 
 /// Returns type and bytes of a value block.
-fn value_block(body: &[u8], place: u32) -> Option<(u8, &[u8])> {
-    // two words before the record, whose own length the body lacks
-    let from = (place as usize).checked_mul(4)?.checked_sub(12)?;
-    let mut fields = BodyFields(body.get(from..)?);
+fn value_block(body: &[u8], offset_words: u32) -> Option<(u8, &[u8])> {
+    // the offset counts from two words before the record, whose length (one word) the body lacks
+    let offset = (offset_words as usize).checked_mul(4)?.checked_sub(12)?;
+    let mut fields = BodyFields(body.get(offset..)?);
     let head = fields.take_u32()?;
     let length = (head & 0x00ff_ffff) as usize;
     Some(((head >> 24) as u8, fields.take_bytes(length.checked_sub(4)?)?))

@@ -16,13 +16,13 @@ pub(super) enum PerfmonDateOrder {
 pub(super) struct DateOrderEvidence {
     /// Order to use.
     pub order: PerfmonDateOrder,
-    /// Set where no line decides it.
+    /// Set if no line decides it.
     pub is_guess: bool,
 }
 
 /// Detects the order of day and month from the first fields of a log's first lines.
 pub(super) fn detect_date_order<'a>(times: impl Iterator<Item = &'a [u8]>) -> DateOrderEvidence {
-    let mut genuine = true;
+    let mut are_genuine = true;
     for time in times {
         let Some((date, _, separator)) = split_date(time) else { continue };
         match date {
@@ -34,10 +34,10 @@ pub(super) fn detect_date_order<'a>(times: impl Iterator<Item = &'a [u8]>) -> Da
                 return DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: false };
             }
             _ if separator == b'.' => return DateOrderEvidence { order: PerfmonDateOrder::DayMonth, is_guess: false },
-            _ => genuine &= is_genuine(time),
+            _ => are_genuine &= is_genuine(time),
         }
     }
-    DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: !genuine }
+    DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: !are_genuine }
 }
 
 /// Returns true for exactly `MM/DD/YYYY HH:MM:SS.mmm`, which no spreadsheet has rewritten.
@@ -64,7 +64,7 @@ impl PerfmonClock {
         PerfmonClock { order, day_text: [0; 10], day_s: 0, offset_ns: i64::from(offset_s) * SECOND_NS }
     }
 
-    /// Converts a field (without quotes) to UTC; `None` where it is no time.
+    /// Converts a field (without quotes) to UTC; `None` if it is no time.
     #[inline]
     pub fn read_time(&mut self, field: &[u8]) -> Option<i64> {
         let local = match field.first_chunk::<23>() {
@@ -81,16 +81,16 @@ impl PerfmonClock {
             if text[2] != b'/' || text[5] != b'/' {
                 return None;
             }
-            let two = |index: usize| two_digits(text[index], text[index + 1]);
-            self.day_s = day_start_s(two(6)? * 100 + two(8)?, two(0)?, two(3)?, self.order)?;
+            let parse_two = |index: usize| two_digits(text[index], text[index + 1]);
+            self.day_s = day_start_s(parse_two(6)? * 100 + parse_two(8)?, parse_two(0)?, parse_two(3)?, self.order)?;
             self.day_text.copy_from_slice(&text[..10]);
         }
         if (text[10], text[13], text[16], text[19]) != (b' ', b':', b':', b'.') {
             return None;
         }
-        let two = |index: usize| two_digits(text[index], text[index + 1]);
-        let (hours, minutes, seconds) = (two(11)?, two(14)?, two(17)?);
-        let thousandths = two(20)? * 10 + two_digits(b'0', text[22])?;
+        let parse_two = |index: usize| two_digits(text[index], text[index + 1]);
+        let (hours, minutes, seconds) = (parse_two(11)?, parse_two(14)?, parse_two(17)?);
+        let thousandths = parse_two(20)? * 10 + two_digits(b'0', text[22])?;
         if hours > 23 || minutes > 59 || seconds > 60 {
             return None;
         }
@@ -108,7 +108,7 @@ impl PerfmonClock {
             day_start_s(year, first, second, self.order)?
         };
         let rest = rest.trim_ascii();
-        let (time, half) = match rest.iter().position(|b| b.is_ascii_alphabetic()) {
+        let (time, half_of_day) = match rest.iter().position(|b| b.is_ascii_alphabetic()) {
             Some(start) => (rest[..start].trim_ascii(), rest[start..].trim_ascii()),
             None => (rest, &b""[..]),
         };
@@ -116,7 +116,7 @@ impl PerfmonClock {
         let mut hours = parse_number(parts.next()?)?;
         let minutes = parse_number(parts.next()?)?;
         let seconds = parts.next().map_or(Some(0), parse_seconds_ns)?;
-        match half.to_ascii_lowercase().as_slice() {
+        match half_of_day.to_ascii_lowercase().as_slice() {
             b"" => {}
             b"am" | b"a.m." if (1..=12).contains(&hours) => hours %= 12,
             b"pm" | b"p.m." if (1..=12).contains(&hours) => hours = hours % 12 + 12,
@@ -183,14 +183,14 @@ fn day_start_s(year: i64, first: i64, second: i64, order: PerfmonDateOrder) -> O
     if !(1980..=2200).contains(&year) || !(1..=12).contains(&month) {
         return None;
     }
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let index = (month - 1) as usize;
-    if day < 1 || day > MONTH_LENGTHS[index] + i64::from(leap && month == 2) {
+    if day < 1 || day > MONTH_LENGTHS[index] + i64::from(is_leap && month == 2) {
         return None;
     }
     let leap_days_until = |year: i64| year / 4 - year / 100 + year / 400;
     let days_until_year = (year - 1970) * 365 + leap_days_until(year - 1) - leap_days_until(1969);
-    let days = days_until_year + DAYS_BEFORE_MONTH[index] + i64::from(leap && month > 2) + day - 1;
+    let days = days_until_year + DAYS_BEFORE_MONTH[index] + i64::from(is_leap && month > 2) + day - 1;
     Some(days * 86_400)
 }
 

@@ -16,36 +16,39 @@ use super::rows::CellRun;
 pub(super) struct PerfmonColumns {
     /// Series: one for each column that is kept, and behind them those that are computed.
     pub schema: Arc<Schema>,
-    /// Computation of the latter.
+    /// How the computed series follow from the others.
     pub products: Vec<nt::Product>,
-    /// Machine they belong to; empty where the log names none.
+    /// Machine of the columns; empty if the log names none.
     pub host: String,
-    /// Their positions in a row.
+    /// Positions of the kept columns in a row.
     pub runs: Vec<CellRun>,
-    /// For each column that is kept: true where the catalogue knows the counter; such a counter cannot be below zero.
+    /// For each column that is kept: true if the catalogue knows the counter; such a counter cannot be below zero.
     pub known: Vec<bool>,
 }
 
 /// Lists the hosts with the number of their columns, in order of appearance.
 fn count_hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
-    let mut found: Vec<(String, usize)> = Vec::new();
+    let mut hosts: Vec<(String, usize)> = Vec::new();
     let mut indexes: HashMap<String, usize> = HashMap::new();
     for path in paths {
         let index = *indexes.entry(path.host.to_lowercase()).or_insert_with(|| {
-            found.push((path.host.clone(), 0));
-            found.len() - 1
+            hosts.push((path.host.clone(), 0));
+            hosts.len() - 1
         });
-        found[index].1 += 1;
+        hosts[index].1 += 1;
     }
-    found
+    hosts
 }
 
 impl PerfmonColumns {
-    /// Resolves a header's columns. `wanted` is the machine to read, else it is the first one. Skips are reported to
-    /// the batch. It is an error where the wanted machine is not in the log.
+    /// Resolves a header's columns. `chosen` is the machine to read; if it is `None`, the first one is read. Skips are
+    /// reported to the batch.
+    ///
+    /// # Errors
+    /// When the chosen machine is not in the log.
     pub fn from_header(
         header: &PerfmonHeader,
-        wanted: Option<&str>,
+        chosen: Option<&str>,
         batch: &mut FrameBatch<'_>,
     ) -> Result<PerfmonColumns, String> {
         let mut paths: Vec<CounterPath> = header.names.iter().map(|name| parse_path(name)).collect();
@@ -55,26 +58,26 @@ impl PerfmonColumns {
             }
         }
         let hosts = count_hosts(&paths);
-        let is_wanted = |host: &str| wanted.is_none_or(|w| is_same_host(w.trim_start_matches('\\'), host));
+        let is_chosen = |host: &str| chosen.is_none_or(|w| is_same_host(w.trim_start_matches('\\'), host));
         // columns without a machine belong to whichever is read
         let named = || hosts.iter().filter(|(host, _)| !host.is_empty());
-        let host = named().map(|(h, _)| h).find(|h| is_wanted(h)).cloned();
-        if let (Some(wanted), None, true) = (wanted, &host, named().next().is_some()) {
-            let all: Vec<&str> = named().map(|(h, _)| h.as_str()).collect();
-            return Err(format!("no column belongs to host {wanted}; hosts in the log: {}", all.join(", ")));
+        let host = named().map(|(h, _)| h).find(|h| is_chosen(h)).cloned();
+        if let (Some(chosen), None, true) = (chosen, &host, named().next().is_some()) {
+            let names: Vec<&str> = named().map(|(h, _)| h.as_str()).collect();
+            return Err(format!("no column belongs to host {chosen}; hosts in the log: {}", names.join(", ")));
         }
         let others = named().filter(|(h, _)| Some(h) != host.as_ref());
-        for (other, _) in others {
-            batch.add_other_host(other.as_str(), other);
+        for (other_host, _) in others {
+            batch.add_other_host(other_host.as_str(), other_host);
         }
         let host = host.unwrap_or_default();
-        let own = |path: &CounterPath| path.host.is_empty() || path.host.eq_ignore_ascii_case(&host);
-        let runs = cell_runs(paths.iter().map(own));
-        paths.retain(own);
+        let is_of_host = |path: &CounterPath| path.host.is_empty() || path.host.eq_ignore_ascii_case(&host);
+        let runs = cell_runs(paths.iter().map(is_of_host));
+        paths.retain(is_of_host);
         let resolved = nt::resolve_columns(&paths);
         let known: Vec<bool> = resolved.iter().map(|r| !r.is_foreign()).collect();
-        let taken: usize = runs.iter().map(|run| run.take).sum();
-        assert_eq!(taken, known.len(), "each cell that is read from a row has its column");
+        let cell_count: usize = runs.iter().map(|run| run.take).sum();
+        assert_eq!(cell_count, known.len(), "each cell that is read from a row has its column");
         let mut series = resolved.iter().map(nt::NtColumn::to_series).collect();
         let products = nt::add_products(&mut series);
         Ok(PerfmonColumns { schema: Arc::new(Schema::new(series)), products, host, runs, known })

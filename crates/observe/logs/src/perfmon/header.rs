@@ -11,11 +11,11 @@ pub(super) struct PerfmonHeader {
     pub separator: u8,
     /// First field, unquoted.
     pub title: String,
-    /// Local time less UTC, seconds, where the first field gives it.
+    /// Local time less UTC, seconds, if the first field gives it.
     pub offset_s: Option<i32>,
     /// Fields behind the first one, unchanged.
     pub names: Vec<String>,
-    /// Code page, where it had to be guessed.
+    /// Code page, if it had to be guessed.
     pub guessed_charset: Option<Charset>,
     /// Number of names that the likeliest language knows.
     pub known_names: usize,
@@ -38,13 +38,13 @@ pub(super) fn strip_line_start(line: &[u8]) -> &[u8] {
     codes.iter().position(|b| b.is_ascii_alphabetic()).map_or(line, |end| strip_line_start(&codes[end + 1..]))
 }
 
-/// Returns true where a line begins with the mark of the format.
+/// Returns true if a line begins with the mark of the format.
 pub(super) fn has_format_mark(line: &[u8]) -> bool {
     let line = strip_line_start(line);
     line.strip_prefix(b"\"").unwrap_or(line).starts_with(b"(PDH-")
 }
 
-/// Returns true where a line begins like the header of a PerfMon log: with the mark of its format, or with any field
+/// Returns true if a line begins like the header of a PerfMon log: with the mark of its format, or with any field
 /// and then a path that names a machine.
 pub(super) fn is_header(line: &[u8]) -> bool {
     let line = strip_line_start(line);
@@ -64,7 +64,7 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 }
 
 impl PerfmonHeader {
-    /// Parses a header line. `None` where it names no column at all.
+    /// Parses a header line. `None` if it names no column at all.
     pub fn parse(line: &[u8]) -> Option<PerfmonHeader> {
         let line = strip_line_end(strip_line_start(line));
         let separator = find_separator(line)?;
@@ -112,28 +112,28 @@ fn find_separator(line: &[u8]) -> Option<u8> {
 
 /// Splits a line into fields; quotes around them are removed, doubled ones become single.
 fn split_fields(line: &str, separator: char) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut fields = Vec::new();
     let mut field = String::new();
-    let mut quoted = false;
+    let mut is_quoted = false;
     let mut letters = line.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => {
+            '"' if is_quoted && letters.peek() == Some(&'"') => {
                 letters.next();
                 field.push('"');
             }
-            '"' if quoted => quoted = false,
-            '"' if field.is_empty() => quoted = true,
-            _ if letter == separator && !quoted => found.push(std::mem::take(&mut field)),
+            '"' if is_quoted => is_quoted = false,
+            '"' if field.is_empty() => is_quoted = true,
+            _ if letter == separator && !is_quoted => fields.push(std::mem::take(&mut field)),
             _ => field.push(letter),
         }
     }
-    found.push(field);
+    fields.push(field);
     // a separator at the very end is no column
-    if found.len() > 1 && found.last().is_some_and(|f| f.trim().is_empty()) {
-        found.pop();
+    if fields.len() > 1 && fields.last().is_some_and(|f| f.trim().is_empty()) {
+        fields.pop();
     }
-    found
+    fields
 }
 
 /// Parses `(PDH-CSV 4.0) (Zone)(bias)`: the bias is minutes west of Greenwich.

@@ -45,7 +45,7 @@ impl LineBuffer {
         self.position = index.min(self.lines_end);
     }
 
-    /// Returns true where the last line of all has no line end in the file; one was added behind it.
+    /// Returns true if the last line of all has no line end in the file; one was added behind it.
     pub fn has_unfinished_line(&self) -> bool {
         self.has_unfinished_line
     }
@@ -54,7 +54,7 @@ impl LineBuffer {
     ///
     /// # Errors
     /// When reading fails, or a line has no end.
-    pub fn fill_lines(&mut self, from: &mut dyn Read) -> io::Result<bool> {
+    pub fn fill_lines(&mut self, source: &mut dyn Read) -> io::Result<bool> {
         if self.position < self.lines_end {
             return Ok(true);
         }
@@ -75,17 +75,17 @@ impl LineBuffer {
                 self.bytes.resize(self.bytes.len() * 2, 0);
             }
             let limit = self.bytes.len() - PADDING_BYTES;
-            assert!(self.bytes_end < limit, "a read into no room would look like the end");
-            let read = match from.read(&mut self.bytes[self.bytes_end..limit]) {
+            assert!(self.bytes_end < limit, "a read into an empty slice would look like the end");
+            let read = match source.read(&mut self.bytes[self.bytes_end..limit]) {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            let new = self.bytes_end..self.bytes_end + read;
+            let new_bytes = self.bytes_end..self.bytes_end + read;
             self.bytes_end += read;
             self.is_at_end = read == 0;
-            if let Some(last) = memchr::memrchr(b'\n', &self.bytes[new.clone()]) {
-                self.lines_end = new.start + last + 1;
+            if let Some(last) = memchr::memrchr(b'\n', &self.bytes[new_bytes.clone()]) {
+                self.lines_end = new_bytes.start + last + 1;
             }
             // a pipe returns few bytes at a time
             if self.lines_end > 0 && self.bytes_end >= CHUNK_BYTES / 2 {
@@ -98,7 +98,7 @@ impl LineBuffer {
         if self.bytes_end == 0 {
             return Ok(false);
         }
-        // PADDING leaves a byte for it
+        // the padding leaves a byte for it
         self.bytes[self.bytes_end] = b'\n';
         self.bytes_end += 1;
         self.lines_end = self.bytes_end;

@@ -26,7 +26,7 @@ is missing, use --utc-offset. A clock change within the log is followed. Blank c
 disk: record PhysicalDisk(*). Record with: logman create counter NAME -f csv -si 15 \
 -c \"\\PhysicalDisk(*)\\*\" \"\\LogicalDisk(*)\\*\" \"\\Memory\\*\" \"\\Paging File(*)\\*\" \"\\Processor(*)\\*\" \
 \"\\System\\*\" \"\\Network Interface(*)\\*\" \"\\Process(*)\\*\"; then logman start NAME.",
-    recognise: is_perfmon_text,
+    recognize: is_perfmon_text,
     read,
 };
 

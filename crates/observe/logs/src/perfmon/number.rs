@@ -6,7 +6,7 @@
 /// Bytes that must lie behind any number in the buffer, so that a word can be loaded anywhere in it.
 pub(crate) const PADDING_BYTES: usize = 16;
 
-/// Reads the number at `index`, and returns it with the index behind it. `POINT` is the decimal point. `None` where
+/// Reads the number at `index`, and returns it with the index behind it. `POINT` is the decimal point. `None` if
 /// there is no number.
 #[inline(always)]
 pub(crate) fn read_number<const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
@@ -18,9 +18,9 @@ pub(crate) fn read_number<const POINT: u8>(bytes: &[u8], index: usize) -> Option
     let mut integer = parse_leading_digits(first, count);
     if count == 8 {
         let next = load_word(bytes, index + 8)?;
-        let more = count_digits(next);
-        integer = append_digits(integer, next, more);
-        count += more;
+        let more_digits = count_digits(next);
+        integer = append_digits(integer, next, more_digits);
+        count += more_digits;
     }
     let end = index + count;
     let next = *bytes.get(end)?;
@@ -44,26 +44,28 @@ fn read_fraction<const POINT: u8>(bytes: &[u8], index: usize, integer: u64, coun
     let mut mantissa = 0;
     if places == 8 {
         let next = load_word(bytes, start + 8)?;
-        let more = count_digits(next);
-        let behind = append_digits(parse_eight_digits(first), next, more);
-        places += more;
+        let more_digits = count_digits(next);
+        let fraction = append_digits(parse_eight_digits(first), next, more_digits);
+        places += more_digits;
         if places == 16 {
             let last = load_word(bytes, start + 16)?;
-            let more = count_digits(last);
-            if more == 8 {
+            let more_digits = count_digits(last);
+            if more_digits == 8 {
                 return read_any_number::<POINT>(bytes, index);
             }
-            let upper = u128::from(integer) * 10_000_000_000_000_000 + u128::from(behind);
-            places += more;
-            wide = Some(if more == 0 {
+            let upper = u128::from(integer) * 10_000_000_000_000_000 + u128::from(fraction);
+            places += more_digits;
+            wide = Some(if more_digits == 0 {
                 upper
             } else {
-                upper * u128::from(POWERS_OF_TEN[more]) + u128::from(parse_leading_digits(last, more))
+                upper * u128::from(POWERS_OF_TEN[more_digits]) + u128::from(parse_leading_digits(last, more_digits))
             });
         } else if count + places > 19 {
-            wide = Some(u128::from(integer) * u128::from(POWERS_OF_TEN[8] * POWERS_OF_TEN[more]) + u128::from(behind));
+            wide = Some(
+                u128::from(integer) * u128::from(POWERS_OF_TEN[8] * POWERS_OF_TEN[more_digits]) + u128::from(fraction),
+            );
         } else {
-            mantissa = integer * (POWERS_OF_TEN[8] * POWERS_OF_TEN[more]) + behind;
+            mantissa = integer * (POWERS_OF_TEN[8] * POWERS_OF_TEN[more_digits]) + fraction;
         }
     } else {
         // 15 and 7 digits make up to 22, of which a word holds 19
@@ -95,8 +97,8 @@ fn append_digits(number: u64, word: u64, count: usize) -> u64 {
 /// Reads a number of any shape: sign, any count of digits, exponent.
 #[inline(never)]
 fn read_any_number<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
-    let negative = *bytes.get(start)? == b'-';
-    let mut index = start + usize::from(negative || bytes[start] == b'+');
+    let is_negative = *bytes.get(start)? == b'-';
+    let mut index = start + usize::from(is_negative || bytes[start] == b'+');
     let mut mantissa = 0u128;
     let mut dropped = 0i64;
     let first = index;
@@ -114,13 +116,13 @@ fn read_any_number<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, 
         return None;
     }
     if has_exponent(bytes, index) {
-        let (power, behind) = read_exponent(bytes, index);
+        let (power, end) = read_exponent(bytes, index);
         exponent = exponent.saturating_add(power);
-        index = behind;
+        index = end;
     }
     let value = if dropped == 0 { nearest_f64_of_wide(mantissa, exponent) } else { None };
     let value = match value {
-        Some(value) if negative => -value,
+        Some(value) if is_negative => -value,
         Some(value) => value,
         None => parse_by_library::<POINT>(bytes, start, index),
     };
@@ -162,7 +164,7 @@ fn read_exponent(bytes: &[u8], e: usize) -> (i64, usize) {
     (if sign == b'-' { -power } else { power }, index)
 }
 
-/// Returns true where an `e` with a number behind it stands at `index`.
+/// Returns true if an `e` with a number behind it stands at `index`.
 #[inline(always)]
 fn has_exponent(bytes: &[u8], index: usize) -> bool {
     let Some(&[e, next, after]) = bytes.get(index..index + 3) else { return false };
@@ -208,9 +210,9 @@ fn parse_leading_digits(word: u64, count: usize) -> u64 {
 
 const POWERS_OF_TEN: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// Largest power of ten in the table, up and down.
+/// Largest power in the table, positive and negative.
 const MAX_POWER: i64 = 54;
-/// Upper 128 bits of the powers of five: exact upwards, rounded up downwards.
+/// Upper 128 bits of the powers of five: positive powers are exact, negative ones are rounded up.
 static POWERS_OF_FIVE: [(u64, u64); 2 * MAX_POWER as usize + 1] = power_of_five_table();
 
 const fn power_of_five_table() -> [(u64, u64); 2 * MAX_POWER as usize + 1] {
@@ -232,14 +234,14 @@ const fn power_of_five_table() -> [(u64, u64); 2 * MAX_POWER as usize + 1] {
 
 /// Returns 2^k / five rounded down, for the k that gives 128 bits.
 const fn reciprocal_bits(five: u128) -> u128 {
-    let mut rest = 1u128 << (127 - five.leading_zeros());
+    let mut remainder = 1u128 << (127 - five.leading_zeros());
     let mut quotient = 0u128;
     let mut bit = 0;
     while bit < 128 {
-        rest <<= 1;
+        remainder <<= 1;
         quotient <<= 1;
-        if rest >= five {
-            rest -= five;
+        if remainder >= five {
+            remainder -= five;
             quotient |= 1;
         }
         bit += 1;
@@ -247,7 +249,7 @@ const fn reciprocal_bits(five: u128) -> u128 {
     quotient
 }
 
-/// Returns the `f64` nearest to mantissa x 10^exponent, ties to even. `None` where this algorithm cannot decide.
+/// Returns the `f64` nearest to mantissa x 10^exponent, ties to even. `None` if this algorithm cannot decide.
 #[inline(always)]
 fn nearest_f64(mantissa: u64, exponent: i64) -> Option<f64> {
     if mantissa == 0 || exponent == 0 {
@@ -261,10 +263,10 @@ fn nearest_f64(mantissa: u64, exponent: i64) -> Option<f64> {
     let (five, five_low) = POWERS_OF_FIVE[(exponent + MAX_POWER) as usize];
     let product = u128::from(scaled) * u128::from(five);
     let (mut high, mut low) = ((product >> 64) as u64, product as u64);
-    // 55 bits are needed; only where all bits below them are ones can the lower half of the power carry into them
+    // 55 bits are needed; only if all bits below them are ones can the lower half of the power carry into them
     if high & 0x1ff == 0x1ff {
-        let more = ((u128::from(scaled) * u128::from(five_low)) >> 64) as u64;
-        let (sum, carry) = low.overflowing_add(more);
+        let carried = ((u128::from(scaled) * u128::from(five_low)) >> 64) as u64;
+        let (sum, carry) = low.overflowing_add(carried);
         low = sum;
         high += u64::from(carry);
         if low == u64::MAX && !(-27..=55).contains(&exponent) {
@@ -275,7 +277,7 @@ fn nearest_f64(mantissa: u64, exponent: i64) -> Option<f64> {
     let shift = upper + 9;
     let mut bits = high >> shift;
     let power = ((exponent * 217_706) >> 16) + 63 + i64::from(upper) - i64::from(zeros) + 1023;
-    // exactly halfway between two neighbours: round to the even one
+    // exactly halfway between two neighbors: round to the even one
     if low <= 1 && (-4..=23).contains(&exponent) && bits & 3 == 1 && bits << shift == high {
         bits &= !1;
     }
@@ -286,8 +288,8 @@ fn nearest_f64(mantissa: u64, exponent: i64) -> Option<f64> {
     Some(f64::from_bits(((power as u64 - 1) << 52) + bits))
 }
 
-/// Does the same for a mantissa of more than 64 bits: the result holds where its upper 64 bits and their successor
-/// agree.
+/// As [`nearest_f64`], for a mantissa of more than 64 bits: there is a result if its upper 64 bits and their successor
+/// give the same one.
 fn nearest_f64_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
     if let Ok(narrow) = u64::try_from(mantissa) {
         return nearest_f64(narrow, exponent);
@@ -299,8 +301,8 @@ fn nearest_f64_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
     debug_assert!((1..=64).contains(&shift), "a mantissa of {} bits is wide", 64 + shift);
     let upper = (mantissa >> shift) as u64;
     let low = nearest_f64(upper, exponent)?;
-    let exact = (upper as u128) << shift == mantissa;
-    if !exact && nearest_f64(upper.checked_add(1)?, exponent)? != low {
+    let is_exact = (upper as u128) << shift == mantissa;
+    if !is_exact && nearest_f64(upper.checked_add(1)?, exponent)? != low {
         return None;
     }
     Some(low * f64::from_bits(u64::from(1023 + shift) << 52))

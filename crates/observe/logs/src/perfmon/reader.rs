@@ -101,16 +101,16 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 position = match self.log.take() {
                     None => self.read_header(bytes, position)?,
                     Some(mut log) => {
-                        let unfinished = buffer.has_unfinished_line();
-                        let next = self.read_rows(&mut log, bytes, position, end, unfinished);
+                        let is_unfinished = buffer.has_unfinished_line();
+                        let next = self.read_rows(&mut log, bytes, position, end, is_unfinished);
                         if next < end && !self.batch.is_stopped() {
                             // another header
                             self.flush_frame(&mut log);
-                            let behind = self.read_header(bytes, next)?;
+                            let header_end = self.read_header(bytes, next)?;
                             if !self.is_other_host {
                                 self.log.get_or_insert(log);
                             }
-                            behind
+                            header_end
                         } else {
                             self.log = Some(log);
                             next
@@ -176,7 +176,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         bytes: &[u8],
         mut position: usize,
         end: usize,
-        unfinished: bool,
+        is_unfinished: bool,
     ) -> usize {
         let dialect = match log.dialect {
             Some(dialect) => dialect,
@@ -185,12 +185,12 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         while position < end {
             let (field, next) = first_field(bytes, position, dialect.separator);
             let Some(time_ns) = log.clock.read_time(field) else {
-                let behind = end_of_line(bytes, position);
-                if header::is_header(&bytes[position..behind]) || field == log.title.as_bytes() {
+                let row_end = end_of_line(bytes, position);
+                if header::is_header(&bytes[position..row_end]) || field == log.title.as_bytes() {
                     return position;
                 }
-                self.report_no_sample(bytes, position, behind, unfinished && behind == end);
-                position = behind;
+                self.report_no_sample(bytes, position, row_end, is_unfinished && row_end == end);
+                position = row_end;
                 continue;
             };
             let Some(tick) = self.resolve_tick(log, time_ns) else {
@@ -198,29 +198,29 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 position = end_of_line(bytes, position);
                 continue;
             };
-            let mut odd = RowOddities::default();
+            let mut oddities = RowOddities::default();
             let columns = log.columns.known.len();
             let start = log.ticks.len() % ROWS_PER_TURN * columns;
             debug_assert!(log.ticks.len() < log.frame_capacity, "a full frame was flushed");
-            debug_assert_eq!(log.rows.len(), ROWS_PER_TURN * columns, "the last few rows have their room");
+            debug_assert_eq!(log.rows.len(), ROWS_PER_TURN * columns, "there is space for the last few rows");
             let row = &mut log.rows[start..start + columns];
-            let behind = rows::read_row(dialect, bytes, next, &log.columns.runs, row, &mut odd);
-            debug_assert!(behind >= position + 2, "a row has a time and an end");
-            log.has_negative |= odd.has_negative;
-            let is_cut = unfinished && behind == end;
-            if is_cut && bytes[behind - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
-                odd.missing = odd.missing.max(1);
+            let row_end = rows::read_row(dialect, bytes, next, &log.columns.runs, row, &mut oddities);
+            debug_assert!(row_end >= position + 2, "a row has a time and an end");
+            log.has_negative |= oddities.has_negative;
+            let is_cut = is_unfinished && row_end == end;
+            if is_cut && bytes[row_end - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
+                oddities.missing = oddities.missing.max(1);
             }
-            odd.is_cut |= is_cut && bytes[position..behind].trim_ascii_end().last() != Some(&b'"');
-            if !odd.is_none() {
-                self.report_oddities(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
+            oddities.is_cut |= is_cut && bytes[position..row_end].trim_ascii_end().last() != Some(&b'"');
+            if !oddities.is_none() {
+                self.report_oddities(log, start, &oddities, is_cut, bytes[row_end - 2] == b'"');
             }
             log.ticks.push(tick);
             if log.ticks.len().is_multiple_of(ROWS_PER_TURN) {
                 log.transpose_rows(ROWS_PER_TURN);
             }
             self.line_number += 1;
-            position = behind;
+            position = row_end;
             if log.ticks.len() == log.frame_capacity {
                 self.flush_frame(log);
                 if self.batch.is_stopped() {
@@ -306,8 +306,8 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     }
 
     /// Reports a line that does not begin with a time.
-    fn report_no_sample(&mut self, bytes: &[u8], position: usize, behind: usize, is_cut: bool) {
-        let line = header::strip_line_end(&bytes[position..behind]);
+    fn report_no_sample(&mut self, bytes: &[u8], position: usize, end: usize, is_cut: bool) {
+        let line = header::strip_line_end(&bytes[position..end]);
         if is_cut && line.first() == Some(&b'"') {
             self.batch.add_skip(
                 format!("line {}", self.line_number),
@@ -322,30 +322,37 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     }
 
     /// Reports the oddities of a row, whose cells begin at `row` of the last few.
-    fn report_oddities(&mut self, log: &mut PerfmonLog, row: usize, odd: &RowOddities, is_cut: bool, is_closed: bool) {
+    fn report_oddities(
+        &mut self,
+        log: &mut PerfmonLog,
+        row: usize,
+        oddities: &RowOddities,
+        is_cut: bool,
+        is_closed: bool,
+    ) {
         let line = self.line_number;
         let columns = log.columns.known.len();
-        assert!(odd.missing <= columns, "a row lacks {} of {columns} columns", odd.missing);
-        let filled = columns - odd.missing;
-        if (odd.missing > 0 || odd.is_cut) && is_cut {
+        assert!(oddities.missing <= columns, "a row lacks {} of {columns} columns", oddities.missing);
+        let filled = columns - oddities.missing;
+        if (oddities.missing > 0 || oddities.is_cut) && is_cut {
             // without a closing quote it is unknown how many digits the last number had
             if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
                 log.rows[row + column] = f64::NAN;
             }
             let context = format!("line {line}, column {}", filled + 2);
             self.batch.add_skip(context, "the last line is incomplete; its complete cells were read");
-        } else if odd.is_cut {
+        } else if oddities.is_cut {
             self.batch.add_skip(format!("line {line}"), "a quote is not closed; the rest of the row becomes gaps");
-        } else if odd.missing > 0 {
+        } else if oddities.missing > 0 {
             let context = format!("line {line}, column {}", filled + 2);
             self.batch.add_skip(context, "a row has fewer fields than the header; the missing ones are gaps");
         }
-        if odd.has_surplus {
+        if oddities.has_surplus {
             self.batch.add_skip(format!("line {line}"), "a row has more fields than the header; they are left out");
         }
-        for column in &odd.text_columns {
+        for column in &oddities.text_columns {
             let name = log.names.get(*column).map_or("", String::as_str);
-            let context = format!("line {line}, column {} ({name}): {}", column + 2, odd.first_text);
+            let context = format!("line {line}, column {} ({name}): {}", column + 2, oddities.first_text);
             self.batch.add_skip(context, "not a number");
         }
     }
@@ -377,11 +384,12 @@ impl PerfmonLog {
 
     fn new(columns: PerfmonColumns, header: PerfmonHeader, offset_s: i32) -> PerfmonLog {
         let processes = NtProcesses::for_schema(&columns.schema);
-        let own: Vec<String> = columns.schema.series.iter().map(|s| format!("{} {}", s.counter, s.instance)).collect();
+        let names: Vec<String> =
+            columns.schema.series.iter().map(|s| format!("{} {}", s.counter, s.instance)).collect();
         PerfmonLog {
             columns,
             title: header.title,
-            names: own,
+            names,
             dialect: None,
             separator: header.separator,
             clock: PerfmonClock::new(PerfmonDateOrder::MonthDay, offset_s),
@@ -419,14 +427,14 @@ fn first_field(bytes: &[u8], start: usize, separator: u8) -> (&[u8], usize) {
     (bare, start + next)
 }
 
-/// Returns true where a field behind the first is a number with a decimal comma.
+/// Returns true if a field behind the first is a number with a decimal comma.
 fn has_comma_numbers(line: &[u8], separator: u8) -> bool {
     let is_comma_number = |field: &[u8]| {
         let mut parts = field.split(|b| *b == b',');
         let (Some(integer), Some(fraction), None) = (parts.next(), parts.next(), parts.next()) else { return false };
         let integer = integer.strip_prefix(b"-").unwrap_or(integer);
-        let starts = |part: &[u8]| part.first().is_some_and(u8::is_ascii_digit);
-        starts(fraction) && starts(integer) && integer.iter().all(u8::is_ascii_digit)
+        let starts_with_digit = |part: &[u8]| part.first().is_some_and(u8::is_ascii_digit);
+        starts_with_digit(fraction) && starts_with_digit(integer) && integer.iter().all(u8::is_ascii_digit)
     };
     if separator == b',' {
         return line.split(|b| *b == b'"').skip(2).any(is_comma_number);

@@ -11,16 +11,16 @@ pub(super) struct RowOddities {
     pub first_text: String,
     /// Number of columns that the row lacks.
     pub missing: usize,
-    /// Set where it has more fields than the header.
+    /// Set if it has more fields than the header.
     pub has_surplus: bool,
-    /// Set where the last cell's quote is not closed: the row was cut in it.
+    /// Set if the last cell's quote is not closed: the row was cut in it.
     pub is_cut: bool,
-    /// Set where it has a value below zero.
+    /// Set if it has a value below zero.
     pub has_negative: bool,
 }
 
 impl RowOddities {
-    /// Returns true where nothing needs to be reported.
+    /// Returns true if nothing needs to be reported.
     pub fn is_none(&self) -> bool {
         self.missing == 0 && !self.has_surplus && !self.is_cut && self.text_columns.is_empty()
     }
@@ -48,7 +48,7 @@ pub(super) fn read_row(
     index: usize,
     runs: &[CellRun],
     row: &mut [f64],
-    odd: &mut RowOddities,
+    oddities: &mut RowOddities,
 ) -> usize {
     let read = match (dialect.separator, dialect.decimal_point) {
         (b',', b'.') => read_cells::<b',', b'.'>,
@@ -58,7 +58,7 @@ pub(super) fn read_row(
         (b'\t', _) => read_cells::<b'\t', b','>,
         (_, _) => read_cells::<b';', b','>,
     };
-    read(bytes, index, runs, row, odd)
+    read(bytes, index, runs, row, oddities)
 }
 
 fn read_cells<const SEPARATOR: u8, const POINT: u8>(
@@ -66,28 +66,28 @@ fn read_cells<const SEPARATOR: u8, const POINT: u8>(
     mut index: usize,
     runs: &[CellRun],
     row: &mut [f64],
-    odd: &mut RowOddities,
+    oddities: &mut RowOddities,
 ) -> usize {
-    let mut taken = 0;
-    let mut negative = false;
+    let mut read_count = 0;
+    let mut has_negative = false;
     debug_assert_eq!(runs.iter().map(|run| run.take).sum::<usize>(), row.len(), "a row has a cell for each column");
     for run in runs {
         for _ in 0..run.skip {
             index = skip_cell::<SEPARATOR>(bytes, index);
         }
-        for (column, cell) in row[taken..taken + run.take].iter_mut().enumerate() {
+        for (column, cell) in row[read_count..read_count + run.take].iter_mut().enumerate() {
             if let Some((value, next)) = read_quick_cell::<SEPARATOR, POINT>(bytes, index) {
                 *cell = value;
                 index = next;
-                negative |= value < 0.0;
+                has_negative |= value < 0.0;
             } else {
-                (*cell, index) = read_any_cell::<SEPARATOR>(bytes, index, taken + column, odd);
+                (*cell, index) = read_any_cell::<SEPARATOR>(bytes, index, read_count + column, oddities);
             }
         }
-        taken += run.take;
+        read_count += run.take;
     }
-    odd.has_negative |= negative;
-    finish_line(bytes, index, odd)
+    oddities.has_negative |= has_negative;
+    finish_line(bytes, index, oddities)
 }
 
 /// Reads a number, quoted or not, or a blank, with a separator behind it: returns the value and the index of the next
@@ -101,7 +101,7 @@ fn read_quick_cell<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], index: us
     if let Some((value, end)) = number::read_number::<POINT>(bytes, index + 1) {
         return (bytes.get(end..end + 2)? == [b'"', SEPARATOR]).then_some((value, end + 2));
     }
-    // Windows writes a quoted blank where there is no value
+    // Windows writes a quoted blank if there is no value
     (bytes.get(index + 1..index + 4)? == [b' ', b'"', SEPARATOR]).then_some((f64::NAN, index + 4))
 }
 
@@ -112,27 +112,27 @@ fn read_any_cell<const SEPARATOR: u8>(
     bytes: &[u8],
     index: usize,
     column: usize,
-    odd: &mut RowOddities,
+    oddities: &mut RowOddities,
 ) -> (f64, usize) {
     if is_line_end(bytes, index) && (index == 0 || column == 0 || bytes[index - 1] != SEPARATOR) {
-        odd.missing += 1;
+        oddities.missing += 1;
         return (f64::NAN, index);
     }
-    let (text, end) = find_field::<SEPARATOR>(bytes, index, odd);
+    let (text, end) = find_field::<SEPARATOR>(bytes, index, oddities);
     let next = if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end };
     let text = bytes[text].trim_ascii();
     let value = match parse_cell(text) {
-        _ if odd.is_cut => f64::NAN,
+        _ if oddities.is_cut => f64::NAN,
         Some(value) => value,
         None => {
-            if odd.text_columns.is_empty() {
-                odd.first_text = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
+            if oddities.text_columns.is_empty() {
+                oddities.first_text = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
             }
-            odd.text_columns.push(column);
+            oddities.text_columns.push(column);
             f64::NAN
         }
     };
-    odd.has_negative |= value < 0.0;
+    oddities.has_negative |= value < 0.0;
     (value, next)
 }
 
@@ -140,7 +140,7 @@ fn read_any_cell<const SEPARATOR: u8>(
 fn find_field<const SEPARATOR: u8>(
     bytes: &[u8],
     index: usize,
-    odd: &mut RowOddities,
+    oddities: &mut RowOddities,
 ) -> (std::ops::Range<usize>, usize) {
     let until = |from: usize| {
         bytes[from..].iter().position(|b| *b == SEPARATOR || *b == b'\n').map_or(bytes.len(), |n| from + n)
@@ -159,7 +159,7 @@ fn find_field<const SEPARATOR: u8>(
                 break;
             }
             found => {
-                odd.is_cut = true;
+                oddities.is_cut = true;
                 let end = found.map_or(bytes.len(), |n| close + n);
                 return (index + 1..end, end);
             }
@@ -176,7 +176,7 @@ fn parse_cell(text: &[u8]) -> Option<f64> {
         return Some(f64::NAN);
     }
     let mut padded = [0u8; 64 + number::PADDING_BYTES];
-    padded.get_mut(..text.len()).filter(|room| room.len() <= 64)?.copy_from_slice(text);
+    padded.get_mut(..text.len()).filter(|cell| cell.len() <= 64)?.copy_from_slice(text);
     for read in [number::read_number::<b'.'>, number::read_number::<b','>] {
         if let Some((value, end)) = read(&padded, 0)
             && end == text.len()
@@ -208,14 +208,14 @@ fn is_line_end(bytes: &[u8], index: usize) -> bool {
 }
 
 /// Returns the index behind the line end; anything before it is surplus fields.
-fn finish_line(bytes: &[u8], index: usize, odd: &mut RowOddities) -> usize {
+fn finish_line(bytes: &[u8], index: usize, oddities: &mut RowOddities) -> usize {
     match (bytes.get(index), bytes.get(index + 1)) {
         (Some(b'\n'), _) => return index + 1,
         (Some(b'\r'), Some(b'\n')) => return index + 2,
         _ => {}
     }
     let end = bytes.get(index..).and_then(|rest| memchr::memchr(b'\n', rest)).map_or(bytes.len(), |n| index + n);
-    odd.has_surplus =
+    oddities.has_surplus =
         !bytes[index.min(end)..end].iter().all(|b| matches!(b, b' ' | b'\r' | b'"' | b',' | b';' | b'\t'));
     (end + 1).min(bytes.len())
 }
@@ -229,17 +229,17 @@ mod tests {
         let length = bytes.len();
         bytes.extend([0; number::PADDING_BYTES]);
         let mut cells = vec![0.0; columns];
-        let mut odd = RowOddities::default();
-        let end = read_row(dialect, &bytes, 0, &[CellRun { skip: 0, take: columns }], &mut cells, &mut odd);
+        let mut oddities = RowOddities::default();
+        let end = read_row(dialect, &bytes, 0, &[CellRun { skip: 0, take: columns }], &mut cells, &mut oddities);
         assert_eq!(end, length, "{line}");
-        (cells, odd)
+        (cells, oddities)
     }
 
     const WINDOWS: Dialect = Dialect { separator: b',', decimal_point: b'.' };
 
     fn oddities(dialect: Dialect, line: &str) -> String {
-        let (cells, odd) = row(dialect, line, 3);
-        assert_eq!(odd, RowOddities { has_negative: odd.has_negative, ..RowOddities::default() }, "{line}");
+        let (cells, oddities) = row(dialect, line, 3);
+        assert_eq!(oddities, RowOddities { has_negative: oddities.has_negative, ..RowOddities::default() }, "{line}");
         format!("{cells:?}")
     }
 
@@ -262,28 +262,28 @@ mod tests {
 
     #[test]
     fn reports_the_oddities_of_a_row() {
-        let (cells, odd) = row(WINDOWS, "\"1\",\"2\"\r\n", 4);
-        assert_eq!((format!("{cells:?}").as_str(), odd.missing), ("[1.0, 2.0, NaN, NaN]", 2));
-        let (cells, odd) = row(WINDOWS, "1,2,3,4\n", 3);
-        assert_eq!((cells, odd.has_surplus), (vec![1.0, 2.0, 3.0], true));
-        let (cells, odd) = row(WINDOWS, "1,\"a, \"\"b\"\"\",3\n", 3);
+        let (cells, oddities) = row(WINDOWS, "\"1\",\"2\"\r\n", 4);
+        assert_eq!((format!("{cells:?}").as_str(), oddities.missing), ("[1.0, 2.0, NaN, NaN]", 2));
+        let (cells, oddities) = row(WINDOWS, "1,2,3,4\n", 3);
+        assert_eq!((cells, oddities.has_surplus), (vec![1.0, 2.0, 3.0], true));
+        let (cells, oddities) = row(WINDOWS, "1,\"a, \"\"b\"\"\",3\n", 3);
         assert_eq!(
-            (format!("{cells:?}").as_str(), odd.text_columns, odd.first_text.as_str()),
+            (format!("{cells:?}").as_str(), oddities.text_columns, oddities.first_text.as_str()),
             ("[1.0, NaN, 3.0]", vec![1], "a, \"\"b\"\"")
         );
-        let (cells, odd) = row(WINDOWS, "1,\"2\",\"3\n", 3);
-        assert_eq!((format!("{cells:?}").as_str(), odd.is_cut), ("[1.0, 2.0, NaN]", true));
-        let (_, odd) = row(WINDOWS, "\n", 2);
-        assert_eq!(odd.missing, 2);
+        let (cells, oddities) = row(WINDOWS, "1,\"2\",\"3\n", 3);
+        assert_eq!((format!("{cells:?}").as_str(), oddities.is_cut), ("[1.0, 2.0, NaN]", true));
+        let (_, oddities) = row(WINDOWS, "\n", 2);
+        assert_eq!(oddities.missing, 2);
     }
 
     #[test]
     fn skips_columns() {
         let line = b"\"1\",\"a,b\",3,4\n                ";
         let mut cells = [0.0; 2];
-        let mut odd = RowOddities::default();
+        let mut oddities = RowOddities::default();
         let runs = [CellRun { skip: 0, take: 1 }, CellRun { skip: 2, take: 1 }];
-        read_row(WINDOWS, line, 0, &runs, &mut cells, &mut odd);
-        assert_eq!((cells, odd), ([1.0, 4.0], RowOddities::default()));
+        read_row(WINDOWS, line, 0, &runs, &mut cells, &mut oddities);
+        assert_eq!((cells, oddities), ([1.0, 4.0], RowOddities::default()));
     }
 }

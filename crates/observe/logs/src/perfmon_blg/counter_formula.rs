@@ -39,7 +39,8 @@ pub(super) enum CounterFormula {
 /// Number that accompanies the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompanionValue {
-    Nothing,
+    /// The type needs no second number.
+    Absent,
     /// Ticks of the performance counter.
     PerfTime,
     /// System time in 100 ns.
@@ -58,20 +59,20 @@ pub(super) struct CounterType {
     pub companion: CompanionValue,
 }
 
-const fn counter_type(code: u32, recipe: CounterFormula, second: CompanionValue) -> CounterType {
-    CounterType { code, formula: recipe, companion: second }
+const fn counter_type(code: u32, formula: CounterFormula, companion: CompanionValue) -> CounterType {
+    CounterType { code, formula, companion }
 }
 
 /// All types that are understood. `PERF_COUNTER_MULTI_TIMER` and its inverse are not: their published formula divides
 /// by a time base without saying in which unit the value counts.
 const COUNTER_TYPES: &[CounterType] = &[
-    counter_type(0x0000_0000, CounterFormula::Level, CompanionValue::Nothing), // RAWCOUNT_HEX
-    counter_type(0x0000_0100, CounterFormula::Level, CompanionValue::Nothing), // LARGE_RAWCOUNT_HEX
-    counter_type(0x0001_0000, CounterFormula::Level, CompanionValue::Nothing), // RAWCOUNT
-    counter_type(0x0001_0100, CounterFormula::Level, CompanionValue::Nothing), // LARGE_RAWCOUNT
-    counter_type(0x0002_0000, CounterFormula::Double, CompanionValue::Nothing), // DOUBLE_RAW
-    counter_type(0x0040_0400, CounterFormula::Delta, CompanionValue::Nothing), // DELTA
-    counter_type(0x0040_0500, CounterFormula::Delta, CompanionValue::Nothing), // LARGE_DELTA
+    counter_type(0x0000_0000, CounterFormula::Level, CompanionValue::Absent), // RAWCOUNT_HEX
+    counter_type(0x0000_0100, CounterFormula::Level, CompanionValue::Absent), // LARGE_RAWCOUNT_HEX
+    counter_type(0x0001_0000, CounterFormula::Level, CompanionValue::Absent), // RAWCOUNT
+    counter_type(0x0001_0100, CounterFormula::Level, CompanionValue::Absent), // LARGE_RAWCOUNT
+    counter_type(0x0002_0000, CounterFormula::Double, CompanionValue::Absent), // DOUBLE_RAW
+    counter_type(0x0040_0400, CounterFormula::Delta, CompanionValue::Absent), // DELTA
+    counter_type(0x0040_0500, CounterFormula::Delta, CompanionValue::Absent), // LARGE_DELTA
     counter_type(0x0041_0400, CounterFormula::Rate, CompanionValue::PerfTime), // SAMPLE_COUNTER
     counter_type(0x0045_0400, CounterFormula::Queue, CompanionValue::PerfTime), // QUEUELEN_TYPE
     counter_type(0x0045_0500, CounterFormula::Queue, CompanionValue::PerfTime), // LARGE_QUEUELEN_TYPE
@@ -82,11 +83,11 @@ const COUNTER_TYPES: &[CounterType] = &[
     counter_type(0x2002_0400, CounterFormula::Fraction, CompanionValue::Base), // RAW_FRACTION
     counter_type(0x2002_0500, CounterFormula::Fraction, CompanionValue::Base), // LARGE_RAW_FRACTION
     counter_type(0x2041_0500, CounterFormula::Timer, CompanionValue::PerfTime), // TIMER
-    counter_type(0x2047_0500, CounterFormula::Timer, CompanionValue::Base),    // PRECISION_SYSTEM_TIMER
+    counter_type(0x2047_0500, CounterFormula::Timer, CompanionValue::Base),   // PRECISION_SYSTEM_TIMER
     counter_type(0x2051_0500, CounterFormula::Timer, CompanionValue::Time100), // 100NSEC_TIMER
-    counter_type(0x2057_0500, CounterFormula::Timer, CompanionValue::Base),    // PRECISION_100NS_TIMER
+    counter_type(0x2057_0500, CounterFormula::Timer, CompanionValue::Base),   // PRECISION_100NS_TIMER
     counter_type(0x2061_0500, CounterFormula::Timer, CompanionValue::ObjectTime), // OBJ_TIME_TIMER
-    counter_type(0x2067_0500, CounterFormula::Timer, CompanionValue::Base),    // PRECISION_OBJECT_TIMER
+    counter_type(0x2067_0500, CounterFormula::Timer, CompanionValue::Base),   // PRECISION_OBJECT_TIMER
     counter_type(0x20c2_0400, CounterFormula::SampleFraction, CompanionValue::Base), // SAMPLE_FRACTION
     counter_type(0x2141_0500, CounterFormula::TimerInverse, CompanionValue::PerfTime), // TIMER_INV
     counter_type(0x2151_0500, CounterFormula::TimerInverse, CompanionValue::Time100), // 100NSEC_TIMER_INV
@@ -94,7 +95,7 @@ const COUNTER_TYPES: &[CounterType] = &[
     counter_type(0x2351_0500, CounterFormula::MultiTimerInverse, CompanionValue::Time100), // 100NSEC_MULTI_TIMER_INV
     counter_type(0x3002_0400, CounterFormula::AverageTimer, CompanionValue::Base), // AVERAGE_TIMER
     counter_type(0x3024_0500, CounterFormula::Elapsed, CompanionValue::ObjectTime), // ELAPSED_TIME
-    counter_type(0x4002_0500, CounterFormula::Average, CompanionValue::Base),  // AVERAGE_BULK
+    counter_type(0x4002_0500, CounterFormula::Average, CompanionValue::Base), // AVERAGE_BULK
 ];
 
 /// Finds a type by its code.
@@ -119,21 +120,21 @@ pub(super) struct RawCounter {
     pub companion: u64,
     /// F.
     pub frequency: f64,
-    /// B of the multi timers; 0 where there is none.
+    /// B of the multi timers; 0 if there is none.
     pub multi_base: u32,
 }
 
-/// Returns the growth of a count; 32-bit counts wrap. `None` where it went back.
+/// Returns the growth of a count; 32-bit counts wrap. `None` if it went back.
 fn growth(now: u64, before: u64, is_narrow: bool) -> Option<f64> {
-    let fits = |v: u64| v <= u64::from(u32::MAX);
+    let has_32_bits = |v: u64| v <= u64::from(u32::MAX);
     if now >= before {
         return Some((now - before) as f64);
     }
     let wrapped = (now as u32).wrapping_sub(before as u32);
-    (is_narrow && fits(before) && wrapped < 1 << 31).then(|| f64::from(wrapped))
+    (is_narrow && has_32_bits(before) && wrapped < 1 << 31).then(|| f64::from(wrapped))
 }
 
-/// Computes the value; `None` where the counts went back, `NaN` where it is not defined (no sample before, no operation
+/// Computes the value; `None` if the counts went back, `NaN` if it is not defined (no sample before, no operation
 /// in the tick).
 pub(super) fn compute_value(kind: CounterType, before: Option<&RawCounter>, now: &RawCounter) -> Option<f64> {
     match kind.formula {

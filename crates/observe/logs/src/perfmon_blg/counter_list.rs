@@ -20,42 +20,43 @@ pub(super) struct CounterRequest {
     pub time_base: u64,
     pub machine: String,
     pub object: String,
-    /// Instance with its parent and number, empty where there is none; `*` for all.
+    /// Instance with its parent and number, empty if there is none; `*` for all.
     pub instance: String,
     pub counter: String,
 }
 
-/// Reads the list. A broken entry ends it; the second value is the reason.
+/// Reads the list. A broken entry ends it; the second value is then the reason.
 pub(super) fn read_counters(content: &[u8]) -> (Vec<CounterRequest>, Option<&'static str>) {
     let bytes = ByteView(content);
-    let mut found = Vec::new();
-    let Some(mut index) =
-        bytes.read_u16(4).map(usize::from).filter(|&index| bytes.read_u32(0) == Some(LIST_TAG) && index >= 8)
+    let mut requests = Vec::new();
+    let Some(mut offset) =
+        bytes.read_u16(4).map(usize::from).filter(|&offset| bytes.read_u32(0) == Some(LIST_TAG) && offset >= 8)
     else {
-        return (found, Some("a counter list that does not begin like one"));
+        return (requests, Some("a counter list that does not begin like one"));
     };
-    while index + 52 <= content.len() {
-        let Some(entry) = bytes.read_size(index).filter(|s| *s >= 52).and_then(|size| bytes.slice(index, size)) else {
-            return (found, Some("a counter list with an entry of impossible length"));
+    while offset + 52 <= content.len() {
+        let Some(entry) = bytes.read_size(offset).filter(|s| *s >= 52).and_then(|size| bytes.slice(offset, size))
+        else {
+            return (requests, Some("a counter list with an entry of impossible length"));
         };
-        let Some(wanted) = read_entry(entry) else {
-            return (found, Some("a counter list with an entry that is not understood"));
+        let Some(request) = read_entry(entry) else {
+            return (requests, Some("a counter list with an entry that is not understood"));
         };
-        if found.len() == MAX_COUNTERS {
-            return (found, Some("a counter list with more counters than the limit"));
+        if requests.len() == MAX_COUNTERS {
+            return (requests, Some("a counter list with more counters than the limit"));
         }
-        found.push(wanted);
-        index += entry.0.len();
+        requests.push(request);
+        offset += entry.0.len();
     }
-    (found, None)
+    (requests, None)
 }
 
 fn read_entry(entry: ByteView<'_>) -> Option<CounterRequest> {
-    // the first five numbers behind the scale are indexes into the texts
+    // numbers of an entry are offsets into the texts behind it; -1 is an empty text
     let texts = entry.tail(52)?;
-    let text = |index: usize| match entry.read_i32(index)? {
+    let text = |offset: usize| match entry.read_i32(offset)? {
         -1 => Some(String::new()),
-        place => texts.read_text(usize::try_from(place).ok()?),
+        text_offset => texts.read_text(usize::try_from(text_offset).ok()?),
     };
     let parent = text(40)?;
     let mut instance = text(36)?;
@@ -76,16 +77,16 @@ fn read_entry(entry: ByteView<'_>) -> Option<CounterRequest> {
     })
 }
 
-/// Adds an event of names: the machine, then number and name in turn. Returns false where it does not have that form.
-pub(super) fn read_names(content: &[u8], into: &mut HashMap<u32, String>) -> bool {
+/// Adds an event of names: the machine, then number and name in turn. Returns false if it does not have that form.
+pub(super) fn read_names(content: &[u8], names: &mut HashMap<u32, String>) -> bool {
     let units = content.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
     let text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
     let mut words = text.split('\0').skip(1);
     let mut is_well_formed = true;
     while let (Some(number), Some(name)) = (words.next(), words.next()) {
         match number.parse() {
-            Ok(number) if into.len() < MAX_NAMES => {
-                into.insert(number, name.to_owned());
+            Ok(number) if names.len() < MAX_NAMES => {
+                names.insert(number, name.to_owned());
             }
             Ok(_) => {}
             // zeros fill the end

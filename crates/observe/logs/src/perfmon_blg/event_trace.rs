@@ -40,28 +40,28 @@ pub(super) struct BlgHeader {
     pub bias_minutes: (i32, i32),
 }
 
-/// Reads the file's header; `None` where it does not begin an event trace.
+/// Reads the file's header; `None` if it does not begin an event trace.
 pub(super) fn read_header(head: &[u8]) -> Option<BlgHeader> {
     let bytes = ByteView(head);
-    let buffer = bytes.read_size(0)?;
+    let buffer_bytes = bytes.read_size(0)?;
     let event = bytes.tail(BUFFER_HEADER_BYTES)?;
     // a system event of the 32-bit or the 64-bit kind
     let is_system = matches!(event.0.get(2..4)?, [1 | 2, 0xc0]) && event.read_u16(6) == Some(0);
     let header = event.tail(32)?;
-    if !is_system || header.read_size(0) != Some(buffer) || !(4096..=MAX_BUFFER_BYTES).contains(&buffer) {
+    if !is_system || header.read_size(0) != Some(buffer_bytes) || !(4096..=MAX_BUFFER_BYTES).contains(&buffer_bytes) {
         return None;
     }
-    let pointer = match header.read_u32(44)? {
+    let pointer_bytes = match header.read_u32(44)? {
         4 => 4,
         8 => 8,
         _ => return None,
     };
-    let zone = 56 + 2 * pointer;
+    let zone = 56 + 2 * pointer_bytes;
     let (bias, daylight) = (header.read_i32(zone)?, header.read_i32(zone + 168)?);
     let standard = header.read_i32(zone + 84)?;
     let boot = (zone + 172).next_multiple_of(8);
     let bias = (bias.saturating_add(standard), bias.saturating_add(daylight));
-    Some(BlgHeader { buffer_bytes: buffer, start: header.read_u64(boot + 16)?, bias_minutes: bias })
+    Some(BlgHeader { buffer_bytes, start: header.read_u64(boot + 16)?, bias_minutes: bias })
 }
 
 /// An event, joined from its parts.
@@ -85,6 +85,7 @@ pub(super) struct BlgTrace<R> {
     next_index: usize,
     /// Index behind the events in the buffer.
     events_end: usize,
+    /// By kind: the number of the last part so far, and the event joined from the parts.
     parts: HashMap<u8, (u32, BlgEvent)>,
 }
 
@@ -123,9 +124,9 @@ impl<R: Read> BlgTrace<R> {
     fn fill_buffer(&mut self, skips: &mut Skips) -> io::Result<bool> {
         self.buffer_offset += self.buffer.len() as u64;
         self.buffer.clear();
-        let got = (&mut self.inner).take(self.buffer_bytes as u64).read_to_end(&mut self.buffer)?;
+        let read_bytes = (&mut self.inner).take(self.buffer_bytes as u64).read_to_end(&mut self.buffer)?;
         (self.next_index, self.events_end) = (BUFFER_HEADER_BYTES, 0);
-        if got == 0 {
+        if read_bytes == 0 {
             return Ok(false);
         }
         let context = || format!("byte {}", self.buffer_offset);
@@ -135,48 +136,48 @@ impl<R: Read> BlgTrace<R> {
             skips.add_skip(context(), "a buffer that is truncated or does not state its length");
             return Ok(true);
         };
-        if used > got {
+        if used > read_bytes {
             skips.add_skip(context(), "the file ends inside a buffer");
         }
-        self.events_end = used.min(got);
+        self.events_end = used.min(read_bytes);
         Ok(true)
     }
 
-    /// Advances over one event. Returns it where it is complete and of performance counters.
+    /// Advances over one event. Returns it if it is complete and of performance counters.
     fn read_event(&mut self, skips: &mut Skips) -> Option<BlgEvent> {
-        let (from, end) = (self.next_index, self.events_end);
-        let offset = self.buffer_offset + from as u64;
-        let here = || format!("byte {offset}");
-        let bytes = ByteView(&self.buffer[from..end]);
+        let (start, end) = (self.next_index, self.events_end);
+        let offset = self.buffer_offset + start as u64;
+        let context = || format!("byte {offset}");
+        let bytes = ByteView(&self.buffer[start..end]);
         let (kind, flags) = (*bytes.0.get(2)?, *bytes.0.get(3)?);
         let is_system = flags == 0xc0 && matches!(kind, 1..=4);
         let size = usize::from(bytes.read_u16(if is_system { 4 } else { 0 })?);
         if size < 8 || size > bytes.0.len() {
             let is_filler = matches!(size, 0 | 0xffff);
             if !is_filler {
-                skips.add_skip(here(), "an event of impossible length; the rest of its buffer is not read");
+                skips.add_skip(context(), "an event of impossible length; the rest of its buffer is not read");
             }
             self.next_index = end;
             return None;
         }
-        self.next_index = from + size.next_multiple_of(8);
+        self.next_index = start + size.next_multiple_of(8);
         if is_system {
             return None;
         }
         let event = bytes.slice(0, size)?;
-        let is_ours = matches!(kind, 0x0a | 0x14) && event.0.get(24..40) == Some(&PROVIDER);
-        if !is_ours || size < CONTENT_OFFSET {
-            skips.add_skip(here(), "events that are not of performance counters");
+        let is_counter_event = matches!(kind, 0x0a | 0x14) && event.0.get(24..40) == Some(&PROVIDER);
+        if !is_counter_event || size < CONTENT_OFFSET {
+            skips.add_skip(context(), "events that are not of performance counters");
             return None;
         }
         let (part, part_count) = (event.read_u32(EVENT_HEADER_BYTES + 16)?, event.read_u32(EVENT_HEADER_BYTES + 20)?);
-        let found = BlgEvent {
+        let event_part = BlgEvent {
             kind: event.0[4],
             time: event.read_u64(16)?,
             offset,
             content: event.0[CONTENT_OFFSET..].to_vec(),
         };
-        self.join_parts(found, part, part_count, skips)
+        self.join_parts(event_part, part, part_count, skips)
     }
 
     /// Joins the parts of an event; returns it with its last part.
@@ -185,12 +186,12 @@ impl<R: Read> BlgTrace<R> {
             return Some(event);
         }
         let kind = event.kind;
-        let here = format!("byte {}", event.offset);
+        let context = format!("byte {}", event.offset);
         let (count, joined) = match self.parts.remove(&kind) {
             None if part == 1 => (1, event),
             Some((before, mut joined)) if part == before + 1 && joined.time == event.time => {
                 if joined.content.len() + event.content.len() > MAX_EVENT_BYTES {
-                    skips.add_skip(here, "an event of impossible size");
+                    skips.add_skip(context, "an event of impossible size");
                     return None;
                 }
                 joined.content.extend_from_slice(&event.content);
@@ -204,7 +205,7 @@ impl<R: Read> BlgTrace<R> {
                 (1, event)
             }
             None => {
-                skips.add_skip(here, "an event that lacks parts");
+                skips.add_skip(context, "an event that lacks parts");
                 return None;
             }
         };

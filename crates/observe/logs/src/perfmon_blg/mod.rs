@@ -23,7 +23,7 @@ pub(crate) const FORMAT: LogFormat = LogFormat {
               objects) and 2013 (64-bit, counter lists); it counts and reports what it does not understand. Values \
               follow the documented counter types. Times come from the log's UTC clock; names must be English or \
               numbered. For a reliable conversion, run `relog FILE.blg -f csv -o FILE.csv` on Windows.",
-    recognise: |head: &InputHead<'_>| event_trace::read_header(head.bytes).is_some(),
+    recognize: |head: &InputHead<'_>| event_trace::read_header(head.bytes).is_some(),
     read,
 };
 

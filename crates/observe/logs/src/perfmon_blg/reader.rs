@@ -24,9 +24,6 @@ const MAX_OFFSET_100NS: u64 = 15 * 60 * 600_000_000;
 /// Largest number of objects with different counters that are followed.
 const MAX_GROUPS: usize = 4096;
 
-/// Counters of an object in the order of its blocks.
-type ObjectLayout = (u32, Vec<CounterDefinition>);
-
 struct BlgReader<'a, 'b> {
     batch: &'a mut FrameBatch<'b>,
     file: String,
@@ -34,13 +31,15 @@ struct BlgReader<'a, 'b> {
     rows: BlgRows,
     names: HashMap<u32, String>,
     requests: Vec<CounterRequest>,
-    groups: HashMap<u32, (u32, ObjectLayout)>,
+    /// By object: the number of its current group, and that group's counters in the order of its blocks.
+    groups: HashMap<u32, (u32, Vec<CounterDefinition>)>,
+    /// Number of groups so far; an object whose counters change begins another.
     group_count: u32,
-    /// Machine that is read; the first one where the user chose none.
+    /// Machine that is read; the first one if the user chose none.
     host: Option<String>,
     /// Local time less UTC, in 100 ns.
     local_offset_100ns: Option<i64>,
-    /// For samples that give their local time alone.
+    /// For samples that give only their local time.
     daylight: DaylightClock,
     is_announced: bool,
 }
@@ -59,7 +58,7 @@ pub(super) fn read(
     batch: &mut FrameBatch<'_>,
 ) -> Result<(), LogError> {
     let file = input.name().to_owned();
-    let mut reading = BlgReader {
+    let mut reader = BlgReader {
         batch,
         file: file.clone(),
         skips: Skips::default(),
@@ -75,17 +74,17 @@ pub(super) fn read(
     };
     let mut events = BlgTrace::new(input, header);
     let done = loop {
-        match events.next_event(&mut reading.skips) {
-            Ok(Some(event)) => reading.read_event(&event, header)?,
+        match events.next_event(&mut reader.skips) {
+            Ok(Some(event)) => reader.read_event(&event, header)?,
             Ok(None) => break Ok(()),
             Err(error) => break Err(LogError::io(&file, error)),
         }
-        if reading.batch.is_stopped() {
+        if reader.batch.is_stopped() {
             break Ok(());
         }
     };
-    reading.rows.flush_frame(reading.batch);
-    reading.batch.merge_skips(reading.skips);
+    reader.rows.flush_frame(reader.batch);
+    reader.batch.merge_skips(reader.skips);
     done
 }
 
@@ -99,11 +98,11 @@ impl BlgReader<'_, '_> {
                 }
             }
             event_trace::COUNTER_LIST_EVENT => {
-                let (wanted, broken) = counter_list::read_counters(&event.content);
+                let (requests, broken) = counter_list::read_counters(&event.content);
                 if let Some(broken) = broken {
                     self.skips.add_skip(context(), broken);
                 }
-                self.requests = wanted;
+                self.requests = requests;
             }
             event_trace::SAMPLE_EVENT => self.read_sample(event, header)?,
             // a summary of the log, for readers that do not read all of it
@@ -115,29 +114,29 @@ impl BlgReader<'_, '_> {
 
     fn read_sample(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
         let (records, broken) = sample::read_records(&event.content);
-        if let Some(place) = broken {
-            let context = format!("byte {}, record at {place}", event.offset);
+        if let Some(offset) = broken {
+            let context = format!("byte {}, record at {offset}", event.offset);
             self.skips.add_skip(context, "a sample whose records do not fit their lengths");
         }
         let mut clock = BlgTime::default();
-        let mut named: HashMap<u32, Vec<String>> = HashMap::new();
-        let wanted = std::mem::take(&mut self.requests);
-        for (turn, record) in records.iter().enumerate() {
+        let mut instance_names: HashMap<u32, Vec<String>> = HashMap::new();
+        let requests = std::mem::take(&mut self.requests);
+        for (index, record) in records.iter().enumerate() {
             let context = format!("byte {}, record at {}", event.offset, record.offset);
-            let wanted = wanted.get(turn);
-            let understood = match record.kind {
-                1 | 2 => wanted.is_some_and(|w| self.read_listed(turn, w, record, &mut clock, &context)),
-                5 => self.read_block(record.body, &mut clock, &mut named, &context),
+            let request = requests.get(index);
+            let is_understood = match record.kind {
+                1 | 2 => request.is_some_and(|r| self.read_listed(index, r, record, &mut clock, &context)),
+                5 => self.read_block(record.body, &mut clock, &mut instance_names, &context),
                 kind => {
                     self.skips.add_skip(&context, format!("records of kind {kind}, which are not understood"));
                     true
                 }
             };
-            if !understood {
+            if !is_understood {
                 self.skips.add_skip(&context, format!("a record of kind {} that contradicts itself", record.kind));
             }
         }
-        self.requests = wanted;
+        self.requests = requests;
         let utc = clock.utc.filter(|utc| utc.abs_diff(event.time) < MAX_OFFSET_100NS);
         let is_local = utc.is_none();
         let utc = match utc {
@@ -164,12 +163,13 @@ impl BlgReader<'_, '_> {
     /// time.
     fn local_offset(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<Option<i64>, LogError> {
         if self.local_offset_100ns.is_none() {
-            let apart = event.time.cast_signed().wrapping_sub(header.start.cast_signed());
+            let difference = event.time.cast_signed().wrapping_sub(header.start.cast_signed());
             let (standard, daylight) = header.bias_minutes;
             let zones = [standard, daylight].map(|minutes| -i64::from(minutes) * MINUTE_100NS);
-            let near = |zone: &i64| (apart.wrapping_sub(*zone)).unsigned_abs() < 10 * MINUTE_100NS.unsigned_abs();
+            let is_close =
+                |zone: &i64| (difference.wrapping_sub(*zone)).unsigned_abs() < 10 * MINUTE_100NS.unsigned_abs();
             self.local_offset_100ns =
-                zones.into_iter().find(near).or_else(|| (zones[0] == zones[1]).then_some(zones[0]));
+                zones.into_iter().find(is_close).or_else(|| (zones[0] == zones[1]).then_some(zones[0]));
         }
         if self.local_offset_100ns.is_none() {
             let because = "its time zone has two offsets, and its start does not show which was in force";
@@ -200,33 +200,33 @@ impl BlgReader<'_, '_> {
         false
     }
 
-    /// Reads a raw counter or the instances of a wildcard. Returns false where it is broken.
+    /// Reads a raw counter or the instances of a wildcard. Returns false if it is broken.
     fn read_listed(
         &mut self,
-        turn: usize,
-        wanted: &CounterRequest,
+        index: usize,
+        request: &CounterRequest,
         record: &sample::SampleRecord<'_>,
         clock: &mut BlgTime,
         context: &str,
     ) -> bool {
-        if !self.is_chosen_host(&wanted.machine, context) {
+        if !self.is_chosen_host(&request.machine, context) {
             return true;
         }
-        let Some(kind) = counter_formula::find_type(wanted.kind) else {
-            self.skips.add_skip(format!("{context}, {}", wanted.counter), type_not_understood(wanted.kind));
+        let Some(kind) = counter_formula::find_type(request.kind) else {
+            self.skips.add_skip(format!("{context}, {}", request.counter), type_not_understood(request.kind));
             return true;
         };
         let values = match record.kind {
-            1 => match sample::read_raw_counter(record.body, wanted.time_base) {
-                Some((_, raw)) => vec![(wanted.instance.clone(), raw)],
+            1 => match sample::read_raw_counter(record.body, request.time_base) {
+                Some((_, raw)) => vec![(request.instance.clone(), raw)],
                 None if record.body.read_u32(0).is_some_and(|s| s > 1) => {
                     self.skips
-                        .add_skip(format!("{context}, {}", wanted.counter), "a counter that Windows could not read");
+                        .add_skip(format!("{context}, {}", request.counter), "a counter that Windows could not read");
                     return true;
                 }
                 None => return false,
             },
-            _ => match sample::read_instances(record.body, wanted.time_base) {
+            _ => match sample::read_instances(record.body, request.time_base) {
                 Some((_, values)) => values,
                 None => return false,
             },
@@ -238,27 +238,27 @@ impl BlgReader<'_, '_> {
             }
             let path = |instance: &str| CounterPath {
                 host: String::new(),
-                object: wanted.object.clone(),
+                object: request.object.clone(),
                 instance: instance.to_owned(),
-                counter: wanted.counter.clone(),
+                counter: request.counter.clone(),
             };
-            let group = u32::MAX - turn as u32;
+            let group = u32::MAX - index as u32;
             let columns = self.rows.instance_columns(group, &instance, &mut || vec![Some((kind, path(&instance)))]);
             if let Some(&Some(column)) = columns.first()
                 && !self.rows.put_value(column, raw)
             {
-                self.skips.add_skip(format!("{context}, {}", wanted.counter), "a counter went back");
+                self.skips.add_skip(format!("{context}, {}", request.counter), "a counter went back");
             }
         }
         true
     }
 
-    /// Reads a performance data block. Returns false where it is broken.
+    /// Reads a performance data block. Returns false if it is broken.
     fn read_block(
         &mut self,
         body: ByteView<'_>,
         clock: &mut BlgTime,
-        named: &mut HashMap<u32, Vec<String>>,
+        instance_names: &mut HashMap<u32, Vec<String>>,
         context: &str,
     ) -> bool {
         let Some((head, machine)) = sample::read_block_header(body) else { return false };
@@ -269,7 +269,7 @@ impl BlgReader<'_, '_> {
         let mut is_complete = true;
         for object in sample::read_objects(body, &head) {
             match object {
-                Some(object) => self.read_object(&object, &head, named, context),
+                Some(object) => self.read_object(&object, &head, instance_names, context),
                 None => is_complete = false,
             }
         }
@@ -280,7 +280,7 @@ impl BlgReader<'_, '_> {
         &mut self,
         object: &Object<'_>,
         head: &PerfDataBlockHeader,
-        named: &mut HashMap<u32, Vec<String>>,
+        instance_names: &mut HashMap<u32, Vec<String>>,
         context: &str,
     ) {
         let Some(name) = self.names.get(&object.name).cloned() else {
@@ -292,19 +292,20 @@ impl BlgReader<'_, '_> {
             .instances
             .iter()
             .zip(&object.parents)
-            .map(|((own, values), (of, number))| {
-                let own = own.clone().unwrap_or_default();
-                let parent = named.get(of).and_then(|all| all.get(*number as usize)).filter(|_| *of != 0);
-                (parent.map_or_else(|| own.clone(), |p| format!("{p}/{own}")), *values)
+            .map(|((instance, values), (parent_object, number))| {
+                let instance = instance.clone().unwrap_or_default();
+                let parents = instance_names.get(parent_object).filter(|_| *parent_object != 0);
+                let parent = parents.and_then(|names| names.get(*number as usize));
+                (parent.map_or_else(|| instance.clone(), |p| format!("{p}/{instance}")), *values)
             })
             .collect();
-        named.insert(object.name, instances.iter().map(|(n, _)| n.clone()).collect());
-        let is_own =
+        instance_names.insert(object.name, instances.iter().map(|(n, _)| n.clone()).collect());
+        let is_id =
             |d: &CounterDefinition| self.names.get(&d.name).is_some_and(|n| n == "ID Process" || n == "ID Thread");
-        let own = object.counters.iter().rposition(is_own);
+        let id_index = object.counters.iter().rposition(is_id);
         for (instance, values) in number_duplicates(instances) {
             let names = &self.names;
-            let mut make = || {
+            let mut make_columns = || {
                 let path = |d: &CounterDefinition| CounterPath {
                     host: String::new(),
                     object: name.clone(),
@@ -313,8 +314,9 @@ impl BlgReader<'_, '_> {
                 };
                 object.counters.iter().map(|d| counter_formula::find_type(d.kind).map(|kind| (kind, path(d)))).collect()
             };
-            let columns = self.rows.instance_columns(group, &instance, &mut make);
-            if let Some((index, column)) = own.and_then(|index| Some((index, columns.get(index).copied().flatten()?)))
+            let columns = self.rows.instance_columns(group, &instance, &mut make_columns);
+            if let Some((index, column)) =
+                id_index.and_then(|index| Some((index, columns.get(index).copied().flatten()?)))
                 && let Some(raw) = object.raw_counter(index, values, head)
             {
                 self.rows.check_identity(&columns, column, raw.value);
@@ -335,7 +337,7 @@ impl BlgReader<'_, '_> {
     /// Returns the number of an object's group of counters. Reports the types of a new one that are not understood.
     fn object_group(&mut self, object: &Object<'_>, name: &str, context: &str) -> Option<u32> {
         let known = self.groups.get(&object.name);
-        if let Some((group, _)) = known.filter(|(_, (_, counters))| *counters == object.counters) {
+        if let Some((group, _)) = known.filter(|(_, counters)| *counters == object.counters) {
             return Some(*group);
         }
         if self.group_count as usize >= MAX_GROUPS {
@@ -349,7 +351,7 @@ impl BlgReader<'_, '_> {
             }
         }
         self.group_count += 1;
-        self.groups.insert(object.name, (self.group_count, (object.name, object.counters.clone())));
+        self.groups.insert(object.name, (self.group_count, object.counters.clone()));
         Some(self.group_count)
     }
 }

@@ -23,8 +23,10 @@ const FRAME_CELLS: usize = 1 << 16;
 struct BlgColumn {
     path: CounterPath,
     counter_type: CounterType,
+    /// Number of the last sample with a raw value, and that value.
     previous: Option<(u64, RawCounter)>,
     value: f64,
+    /// Number of the last sample with a value.
     last_sample: u64,
 }
 
@@ -45,21 +47,21 @@ pub(super) struct BlgRows {
 }
 
 impl BlgRows {
-    /// Returns the columns of a group's instance; where there are none they are made by `make` (a type and a path for
-    /// each counter, `None` for one that is left out).
+    /// Returns the columns of a group's instance. If there are none, `make` is called for their types and paths (`None`
+    /// for a counter that is left out).
     pub fn instance_columns(
         &mut self,
         group: u32,
         instance: &str,
         make: &mut dyn FnMut() -> Vec<Option<(CounterType, CounterPath)>>,
     ) -> Vec<Option<usize>> {
-        if let Some(found) = self.column_indexes.get(&group).and_then(|g| g.get(instance)) {
-            return found.clone();
+        if let Some(columns) = self.column_indexes.get(&group).and_then(|g| g.get(instance)) {
+            return columns.clone();
         }
-        let mut found = Vec::new();
+        let mut columns = Vec::new();
         for request in make() {
-            let fits = self.columns.len() < MAX_COLUMNS && self.columns_made < MAX_COLUMNS_MADE;
-            found.push(request.filter(|_| fits).map(|(kind, path)| {
+            let has_space = self.columns.len() < MAX_COLUMNS && self.columns_made < MAX_COLUMNS_MADE;
+            columns.push(request.filter(|_| has_space).map(|(kind, path)| {
                 self.columns_made += 1;
                 self.has_new_columns = true;
                 self.columns.push(BlgColumn {
@@ -73,29 +75,29 @@ impl BlgRows {
             }));
         }
         // instances without a column are not remembered, or names that come and go would fill the memory
-        if found.iter().any(Option::is_some) {
-            self.column_indexes.entry(group).or_default().insert(instance.to_owned(), found.clone());
+        if columns.iter().any(Option::is_some) {
+            self.column_indexes.entry(group).or_default().insert(instance.to_owned(), columns.clone());
         }
-        found
+        columns
     }
 
-    /// Puts a raw value of this sample. Returns false where the counter went back.
+    /// Puts a raw value of this sample. Returns false if the counter went back.
     pub fn put_value(&mut self, column: usize, raw: RawCounter) -> bool {
         let column = &mut self.columns[column];
         // a counter that was not in the previous sample starts again
-        let before = column.previous.filter(|(tick, _)| tick + 1 == self.sample_number).map(|(_, raw)| raw);
-        let computed = counter_formula::compute_value(column.counter_type, before.as_ref(), &raw);
+        let previous = column.previous.filter(|(sample, _)| sample + 1 == self.sample_number).map(|(_, raw)| raw);
+        let computed = counter_formula::compute_value(column.counter_type, previous.as_ref(), &raw);
         column.previous = Some((self.sample_number, raw));
         column.value = computed.unwrap_or(f64::NAN);
         column.last_sample = self.sample_number;
         computed.is_some()
     }
 
-    /// Forgets the previous values of an instance that is another one than in the sample before (a process with the
-    /// name of one that ended). `own` is the column of its number.
-    pub fn check_identity(&mut self, columns: &[Option<usize>], own: usize, number: u64) {
-        let before = self.columns[own].previous;
-        if before.is_some_and(|(_, raw)| raw.value != number) {
+    /// Forgets the previous values of an instance whose id changed: another process now has the name of one that ended.
+    /// `id_column` is the column of its id.
+    pub fn check_identity(&mut self, columns: &[Option<usize>], id_column: usize, id: u64) {
+        let previous = self.columns[id_column].previous;
+        if previous.is_some_and(|(_, raw)| raw.value != id) {
             columns.iter().flatten().for_each(|&c| self.columns[c].previous = None);
         }
     }
@@ -108,28 +110,28 @@ impl BlgRows {
 
     /// Ends a sample, whose time is `time_ns` since 1970.
     pub fn end_sample(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
-        let tick = self.sample_number;
+        let sample = self.sample_number;
         self.sample_number += 1;
         if self.columns.is_empty() {
             return;
         }
         if std::mem::take(&mut self.has_new_columns) {
             self.flush_frame(batch);
-            self.drop_stale(tick);
+            self.drop_stale(sample);
             let schema = Arc::new(self.current_schema());
             self.processes = NtProcesses::continue_from(&schema, &self.processes);
             self.is_capped = schema.series.iter().map(|s| is_share(&s.counter)).collect();
             let ticks = (FRAME_CELLS / schema.series.len().max(1)).clamp(1, 256);
             self.frame.reset(schema, ticks);
         }
-        let Some(time) = batch.resolve_tick(time_ns, None) else { return };
+        let Some(tick) = batch.resolve_tick(time_ns, None) else { return };
         self.row.clear();
         for (column, is_capped) in self.columns.iter().zip(&self.is_capped) {
-            let value = if column.last_sample == tick { column.value } else { f64::NAN };
+            let value = if column.last_sample == sample { column.value } else { f64::NAN };
             // the two clocks are not read at the same time, and % Disk Time is a queue length that Windows caps
             self.row.push(if *is_capped && value > 100.0 { 100.0 } else { value });
         }
-        self.frame.push(time, &self.row);
+        self.frame.push(tick, &self.row);
         if self.frame.is_full() {
             self.flush_frame(batch);
         }
@@ -147,13 +149,13 @@ impl BlgRows {
         self.frame.clear();
     }
 
-    fn drop_stale(&mut self, tick: u64) {
-        let is_stale = |c: &BlgColumn| c.last_sample + STALE_SAMPLES < tick;
+    fn drop_stale(&mut self, sample: u64) {
+        let is_stale = |c: &BlgColumn| c.last_sample + STALE_SAMPLES < sample;
         if !self.columns.iter().any(is_stale) {
             return;
         }
         let mut kept = 0;
-        let places: Vec<Option<usize>> = self
+        let new_indexes: Vec<Option<usize>> = self
             .columns
             .iter()
             .map(|c| {
@@ -164,8 +166,8 @@ impl BlgRows {
         self.columns.retain(|c| !is_stale(c));
         for group in self.column_indexes.values_mut() {
             group.retain(|_, columns| {
-                let is_complete = columns.iter().flatten().all(|&c| places[c].is_some());
-                columns.iter_mut().for_each(|c| *c = c.and_then(|c| places[c]));
+                let is_complete = columns.iter().flatten().all(|&c| new_indexes[c].is_some());
+                columns.iter_mut().for_each(|c| *c = c.and_then(|c| new_indexes[c]));
                 is_complete
             });
         }

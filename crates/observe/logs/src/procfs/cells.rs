@@ -41,9 +41,9 @@ struct DumpGroup {
 /// Faults in the numbers of a dump.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DumpTrouble {
-    /// Number of groups whose numbers can be compared with those of the dump before …
+    /// Number of groups whose numbers can be compared with those of the dump before.
     pub(super) compared: usize,
-    /// … and of those that went back.
+    /// Number of groups in which a number went back.
     pub(super) restarted: usize,
 }
 
@@ -59,20 +59,20 @@ pub(super) struct DumpCells {
 }
 
 impl DumpCells {
-    /// Finds or makes the group of an instance; `None` where there are too many, or where another tool supplies the
+    /// Finds or makes the group of an instance; `None` if there are too many, or if another tool supplies the
     /// same numbers.
     pub(super) fn find_group(&mut self, columns: &[DumpColumn], instance: &str, family: DumpFamily) -> Option<usize> {
         let first = columns.first()?.counter;
         let mut known = columns.iter().filter_map(|c| self.by_name.get(&(c.counter, instance.to_owned())));
         if let Some(&group) = known.next() {
-            let is_own = self.groups[group].family == family
+            let is_same_source = self.groups[group].family == family
                 && self.cells[self.groups[group].cells.start].column.counter == first;
-            return is_own.then_some(group);
+            return is_same_source.then_some(group);
         }
         if self.cells.len() + columns.len() > MAX_CELLS {
             return None;
         }
-        let from = self.cells.len();
+        let first_cell = self.cells.len();
         for column in columns {
             let counter = column.counter.to_owned();
             self.series.push(Series { counter, instance: instance.to_owned(), scale: column.scale });
@@ -80,7 +80,7 @@ impl DumpCells {
             self.by_name.insert((column.counter, instance.to_owned()), self.groups.len());
         }
         let is_disk = columns.len() > 1 && !first.starts_with("processor.");
-        self.groups.push(DumpGroup { cells: from..self.cells.len(), family, is_disk });
+        self.groups.push(DumpGroup { cells: first_cell..self.cells.len(), family, is_disk });
         Some(self.groups.len() - 1)
     }
 
@@ -109,7 +109,7 @@ impl DumpCells {
         let mut trouble = DumpTrouble::default();
         for group in &self.groups {
             let cells = &self.cells[group.cells.clone()];
-            let from = self.row.len();
+            let row_start = self.row.len();
             let (mut went_back, mut compared) = (false, false);
             for cell in cells {
                 let value = cell_value(cell, since_ns);
@@ -119,7 +119,7 @@ impl DumpCells {
             }
             trouble.compared += usize::from(compared);
             trouble.restarted += usize::from(went_back);
-            let row = &mut self.row[from..];
+            let row = &mut self.row[row_start..];
             if group.is_disk && went_back {
                 // another device got its name: no difference is valid
                 let is_difference = |cell: &DumpCell| cell.column.rule != DumpRule::Level;
@@ -146,7 +146,7 @@ impl DumpCells {
     }
 }
 
-/// Computes a cell's value: `NaN` where it cannot be known, `None` where its number went back.
+/// Computes a cell's value: `NaN` if it cannot be known, `None` if its number went back.
 fn cell_value(cell: &DumpCell, since_ns: u64) -> Option<f64> {
     let DumpCell { column, current: now, previous: before } = *cell;
     if now == ABSENT || column.rule == DumpRule::Stall {
@@ -164,11 +164,11 @@ fn cell_value(cell: &DumpCell, since_ns: u64) -> Option<f64> {
     if now >= before {
         return Some((now - before) as f64);
     }
-    let wrapped = (1_u64 << 32).checked_sub(before).map(|left| left + now);
+    let wrapped = (1_u64 << 32).checked_sub(before).map(|until_wrap| until_wrap + now);
     wrapped.filter(|added| column.rule == DumpRule::Added32 && *added < 1 << 31).map(|added| added as f64)
 }
 
-/// Returns 1 where requests are in flight and none completed, else 0.
+/// Returns 1 if requests are in flight and none completed, else 0.
 fn stalled_value(row: &[f64]) -> f64 {
     let completed = COMPLETED_POSITIONS
         .iter()

@@ -52,10 +52,10 @@ const fn from_diskstats(field: DiskstatsField) -> DumpColumn {
 pub(super) const DISK: [DumpColumn; MAX_NUMBERS + 1] = {
     let stalled = DumpColumn { counter: physical_disk::STALLED, scale: 1.0, rule: DumpRule::Stall };
     let mut columns = [stalled; MAX_NUMBERS + 1];
-    let mut place = 0;
-    while place < MAX_NUMBERS {
-        columns[place] = from_diskstats(diskstats::DISK_FIELDS[place]);
-        place += 1;
+    let mut index = 0;
+    while index < MAX_NUMBERS {
+        columns[index] = from_diskstats(diskstats::DISK_FIELDS[index]);
+        index += 1;
     }
     columns
 };
@@ -64,10 +64,10 @@ pub(super) const STALLED_INDEX: usize = MAX_NUMBERS;
 /// Numbers of partitions, which have fewer.
 pub(super) const PARTITION_DISK: [DumpColumn; PARTITION_FIELDS.len()] = {
     let mut columns = [from_diskstats(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
-    let mut place = 0;
-    while place < PARTITION_FIELDS.len() {
-        columns[place] = from_diskstats(PARTITION_FIELDS[place]);
-        place += 1;
+    let mut index = 0;
+    while index < PARTITION_FIELDS.len() {
+        columns[index] = from_diskstats(PARTITION_FIELDS[index]);
+        index += 1;
     }
     columns
 };
@@ -157,22 +157,22 @@ const SCANNED: DumpColumn = total(paging::SCANNED_PAGES, 1.0);
 const SCANNED_DIRECT: DumpColumn = total(paging::SCANNED_DIRECT_PAGES, 1.0);
 const ALLOCATION_STALLS: DumpColumn = total(paging::ALLOCATION_STALLS, 1.0);
 
-/// Returns the columns of a name. Pages that direct reclaim scanned are part of all that were scanned.
+/// Returns the columns of a name. Pages that direct reclaim scanned also count as scanned.
 pub(super) fn columns_by_name(key: &str) -> &'static [DumpColumn] {
     if let Some((_, column)) = NAMED_NUMBERS.iter().find(|(name, _)| *name == key) {
         return std::slice::from_ref(column);
     }
     // before 4.8 each zone had a number of its own
     let zones = ["", "_dma", "_dma32", "_normal", "_high", "_movable", "_device"];
-    let begins = |name: &str| key.strip_prefix(name).is_some_and(|rest| zones.contains(&rest));
-    let any = |names: &[&str]| names.iter().any(|name| begins(name));
-    if begins("pgscan_direct") {
+    let is_of_zone = |name: &str| key.strip_prefix(name).is_some_and(|rest| zones.contains(&rest));
+    let is_any = |names: &[&str]| names.iter().any(|name| is_of_zone(name));
+    if is_of_zone("pgscan_direct") {
         &[SCANNED, SCANNED_DIRECT]
-    } else if any(&["pgscan_kswapd", "pgscan_khugepaged", "pgscan_proactive"]) {
+    } else if is_any(&["pgscan_kswapd", "pgscan_khugepaged", "pgscan_proactive"]) {
         &[SCANNED]
-    } else if any(&["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"]) {
+    } else if is_any(&["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"]) {
         &[STOLEN]
-    } else if begins("allocstall") {
+    } else if is_of_zone("allocstall") {
         &[ALLOCATION_STALLS]
     } else {
         &[]
@@ -214,7 +214,7 @@ const SUMMARY_LINES: &[(&str, DumpColumn)] = &[
 const IGNORED_SUMMARY_LINES: &[&str] =
     &["K used memory", "K used swap", "boot time", "non-nice guest cpu ticks", "nice guest cpu ticks"];
 
-/// Finds the counter of a line of `vmstat -s`, with its instance; `Some(None)` where it is known and not read.
+/// Finds the counter of a line of `vmstat -s`, with its instance; `Some(None)` if it is known and not read.
 pub(super) fn summary_column(words: &str) -> Option<Option<(DumpColumn, &'static str)>> {
     let (letter, rest) = words.split_once(' ').unwrap_or(("", words));
     let unit = match letter {
@@ -224,11 +224,11 @@ pub(super) fn summary_column(words: &str) -> Option<Option<(DumpColumn, &'static
         "M" => 1_048_576.0,
         _ => 1.0,
     };
-    let sized = if unit > 1.0 { format!("K {rest}") } else { words.to_owned() };
-    if IGNORED_SUMMARY_LINES.contains(&sized.as_str()) {
+    let name = if unit > 1.0 { format!("K {rest}") } else { words.to_owned() };
+    if IGNORED_SUMMARY_LINES.contains(&name.as_str()) {
         return Some(None);
     }
-    let (_, column) = SUMMARY_LINES.iter().find(|(name, _)| *name == sized)?;
+    let (_, column) = SUMMARY_LINES.iter().find(|(known, _)| *known == name)?;
     let instance = if column.counter.starts_with("processor.") { "_total" } else { "" };
     let is_size = column.rule == DumpRule::Level;
     Some(Some((DumpColumn { scale: if is_size { unit } else { column.scale }, ..*column }, instance)))

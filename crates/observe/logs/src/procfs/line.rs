@@ -6,7 +6,7 @@ use diskwright_base::diskstats::MAX_NUMBERS;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum DumpLine<'a> {
     /// Known, but not read.
-    Nothing,
+    Ignored,
     /// Of /proc/diskstats. Numbers that an old kernel lacks are `None`.
     Disk(&'a str, [Option<u64>; MAX_NUMBERS]),
     /// Of `vmstat -d`.
@@ -21,7 +21,7 @@ pub(super) enum DumpLine<'a> {
     Summary(u64, &'a str),
 }
 
-/// Parses a line; `None` where it belongs to no known file.
+/// Parses a line; `None` if it belongs to no known file.
 pub(super) fn parse_line(line: &str) -> Option<DumpLine<'_>> {
     let line = line.trim_end();
     let bare = line.trim_start();
@@ -29,14 +29,14 @@ pub(super) fn parse_line(line: &str) -> Option<DumpLine<'_>> {
     let first = words.next()?;
     match first.as_bytes()[0] {
         b'0'..=b'9' => parse_disk(bare).or_else(|| parse_load(bare)).or_else(|| parse_summary(bare)),
-        b'=' if first == "==>" && line.ends_with("<==") => Some(DumpLine::Nothing),
-        b'd' if first == "disk-" => Some(DumpLine::Nothing),
-        b't' if bare.starts_with("total merged sectors") => Some(DumpLine::Nothing),
+        b'=' if first == "==>" && line.ends_with("<==") => Some(DumpLine::Ignored),
+        b'd' if first == "disk-" => Some(DumpLine::Ignored),
+        b't' if bare.starts_with("total merged sectors") => Some(DumpLine::Ignored),
         b'c' if first.starts_with("cpu") && first.bytes().skip(3).all(|b| b.is_ascii_digit()) => {
             let mut numbers = [None; 9];
             let mut count = 0;
-            for (to, word) in numbers.iter_mut().zip(words) {
-                *to = Some(parse_unsigned(word)?);
+            for (number, word) in numbers.iter_mut().zip(words) {
+                *number = Some(parse_unsigned(word)?);
                 count += 1;
             }
             (count >= 4).then_some(DumpLine::Processor(first, numbers))
@@ -59,8 +59,8 @@ fn parse_disk(line: &str) -> Option<DumpLine<'_>> {
     let name = words.next().filter(|name| name.bytes().any(|b| b.is_ascii_alphabetic()))?;
     let mut numbers = [None; MAX_NUMBERS];
     let mut count = 0;
-    for (to, word) in numbers.iter_mut().zip(words) {
-        *to = Some(parse_unsigned(word)?);
+    for (number, word) in numbers.iter_mut().zip(words) {
+        *number = Some(parse_unsigned(word)?);
         count += 1;
     }
     match count {
@@ -84,8 +84,8 @@ fn parse_vmstat_disk(line: &str) -> Option<DumpLine<'_>> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next()?;
     let mut numbers = [0; 10];
-    for to in &mut numbers {
-        *to = parse_unsigned(words.next()?)?;
+    for number in &mut numbers {
+        *number = parse_unsigned(words.next()?)?;
     }
     words.next().is_none().then_some(DumpLine::VmstatDisk(name, numbers))
 }
@@ -94,12 +94,13 @@ fn parse_vmstat_disk(line: &str) -> Option<DumpLine<'_>> {
 fn parse_load(line: &str) -> Option<DumpLine<'_>> {
     let mut words = line.split_ascii_whitespace();
     let mut loads = [0; 3];
-    for to in &mut loads {
-        let (before, behind) = words.next()?.split_once('.')?;
-        *to = parse_unsigned(before)?.checked_mul(100)? + parse_unsigned(behind).filter(|_| behind.len() == 2)?;
+    for load in &mut loads {
+        let (integer, fraction) = words.next()?.split_once('.')?;
+        *load =
+            parse_unsigned(integer)?.checked_mul(100)? + parse_unsigned(fraction).filter(|_| fraction.len() == 2)?;
     }
-    let (running, all) = words.next()?.split_once('/')?;
-    parse_unsigned(running).and(parse_unsigned(all))?;
+    let (running, threads) = words.next()?.split_once('/')?;
+    parse_unsigned(running).and(parse_unsigned(threads))?;
     words.next().and_then(parse_unsigned)?;
     words.next().is_none().then_some(DumpLine::Load(loads))
 }
@@ -108,22 +109,22 @@ fn parse_load(line: &str) -> Option<DumpLine<'_>> {
 fn parse_summary(line: &str) -> Option<DumpLine<'_>> {
     let (number, words) = line.split_once(' ')?;
     let words = words.trim_start();
-    let plain = words.bytes().all(|b| b.is_ascii_alphabetic() || b == b' ' || b == b'-');
-    Some(DumpLine::Summary(parse_unsigned(number)?, words)).filter(|_| plain && words.len() > 4)
+    let is_plain = words.bytes().all(|b| b.is_ascii_alphabetic() || b == b' ' || b == b'-');
+    Some(DumpLine::Summary(parse_unsigned(number)?, words)).filter(|_| is_plain && words.len() > 4)
 }
 
 fn parse_named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<DumpLine<'a>> {
     let value = parse_unsigned(words.next()?)?;
     // these list further numbers behind the first
     if matches!(key, "intr" | "softirq" | "page" | "swap") {
-        return Some(if key == "intr" { DumpLine::Named(key, value) } else { DumpLine::Nothing });
+        return Some(if key == "intr" { DumpLine::Named(key, value) } else { DumpLine::Ignored });
     }
-    let is_of_memory = key.ends_with(':') && key.starts_with(|c: char| c.is_ascii_uppercase());
-    let rest = words.next();
-    let is_alone = rest.is_none() || (is_of_memory && rest == Some("kB") && words.next().is_none());
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'(' | b')' | b':' | b'.');
-    let is_name = key.bytes().all(plain) && (is_of_memory || key.starts_with(|c: char| c.is_ascii_lowercase()));
-    (is_alone && is_name).then_some(DumpLine::Named(key, value))
+    let is_meminfo = key.ends_with(':') && key.starts_with(|c: char| c.is_ascii_uppercase());
+    let unit = words.next();
+    let is_single = unit.is_none() || (is_meminfo && unit == Some("kB") && words.next().is_none());
+    let is_name_byte = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'(' | b')' | b':' | b'.');
+    let is_name = key.bytes().all(is_name_byte) && (is_meminfo || key.starts_with(|c: char| c.is_ascii_lowercase()));
+    (is_single && is_name).then_some(DumpLine::Named(key, value))
 }
 
 /// Returns true for `sda1`, `vdb2`, `nvme0n1p1`, `mmcblk0p2`, `md0p1`; false for `sda`, `nvme0n1`, `md127`, `dm-3`.
@@ -134,8 +135,8 @@ pub(super) fn is_partition(name: &str) -> bool {
 /// Returns true for devices that drivers create in advance.
 pub(super) fn may_be_unbound(name: &str) -> bool {
     let drivers = ["loop", "ram", "zram", "nbd", "fd", "sr"];
-    let number = |driver: &&str| name.strip_prefix(*driver).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-    drivers.iter().any(number)
+    let is_numbered = |driver: &&str| name.strip_prefix(*driver).is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    drivers.iter().any(is_numbered)
 }
 
 #[cfg(test)]
@@ -167,7 +168,7 @@ mod tests {
         for nothing in
             ["==> /proc/stat <==", "disk- ----reads----", "       total merged sectors      ms", "softirq 1 2"]
         {
-            assert_eq!(parse_line(nothing), Some(DumpLine::Nothing), "{nothing}");
+            assert_eq!(parse_line(nothing), Some(DumpLine::Ignored), "{nothing}");
         }
     }
 

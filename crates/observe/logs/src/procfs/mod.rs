@@ -4,7 +4,7 @@
 //! while sleep 10; do date; cat /proc/diskstats /proc/vmstat; done > FILE
 //! ```
 //!
-//! A dump is the text between two times, or, where there are none, up to the first line that is repeated. Most numbers
+//! A dump is the text between two times, or, if there are none, up to the first line that is repeated. Most numbers
 //! are totals since boot, so a dump gives the growth since the one before it. `vmstat -s` and `vmstat -d` print the
 //! same numbers in other words and are read too.
 
@@ -39,7 +39,7 @@ pub static FORMAT: LogFormat = LogFormat {
               since 1970; without times, --interval is required. Totals become what was added from dump to dump. \
               Record with `while sleep 10; do date +%s; cat /proc/diskstats /proc/stat /proc/vmstat /proc/meminfo; \
               done > FILE`.",
-    recognise: is_proc_dump,
+    recognize: is_proc_dump,
     read,
 };
 
@@ -49,8 +49,7 @@ const MAX_OTHER_LINES: usize = 20;
 const MIN_EVIDENCE: usize = 5;
 /// Text of the note about dumps without times.
 const COUNTED_TIMES_NOTE: &str = "the dumps have no times: they are counted from 1970 with the given interval; \
-                       durations are \
-                       right, times of day are not";
+                                  durations are right, times of day are not";
 const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Returns how strongly a line indicates a dump: names that only these files have count.
@@ -61,7 +60,7 @@ fn line_evidence(line: DumpLine<'_>) -> usize {
         DumpLine::VmstatDisk(..) => 0,
         DumpLine::Named(key, _) => usize::from(!columns::columns_by_name(key).is_empty()),
         DumpLine::Summary(_, words) => usize::from(columns::summary_column(words).is_some()),
-        DumpLine::Nothing => 0,
+        DumpLine::Ignored => 0,
     }
 }
 
@@ -71,20 +70,20 @@ fn is_proc_dump(head: &InputHead<'_>) -> bool {
         return false;
     }
     let text = String::from_utf8_lossy(head.bytes);
-    let (mut found, mut others, mut heading) = (0, 0, false);
+    let (mut evidence, mut other_lines, mut has_heading) = (0, 0, false);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        heading |= line.trim_start().starts_with("disk-") && line.contains("-reads-");
+        has_heading |= line.trim_start().starts_with("disk-") && line.contains("-reads-");
         match parse_line(line) {
-            Some(DumpLine::VmstatDisk(..)) if heading => return true,
-            Some(known) => found += line_evidence(known),
-            None => others += usize::from(parse_stamp(line, NumericDateOrder::MonthFirst).is_none()),
+            Some(DumpLine::VmstatDisk(..)) if has_heading => return true,
+            Some(dump_line) => evidence += line_evidence(dump_line),
+            None => other_lines += usize::from(parse_stamp(line, NumericDateOrder::MonthFirst).is_none()),
         }
-        if found >= MIN_EVIDENCE {
+        if evidence >= MIN_EVIDENCE {
             return true;
         }
         // any text may precede a dump; a few numbers scattered in it do not count
-        if others > MAX_OTHER_LINES {
-            (found, others) = (0, 0);
+        if other_lines > MAX_OTHER_LINES {
+            (evidence, other_lines) = (0, 0);
         }
     }
     false
@@ -146,7 +145,7 @@ struct DumpLog<'b, 'c> {
     by_key: HashMap<String, usize>,
     /// Index of the name that is likely next: dumps keep their order.
     likely_index: usize,
-    /// Set where times stand behind their dumps.
+    /// Set if times stand behind their dumps.
     are_times_behind: bool,
     /// Time that was read last.
     latest_time: Option<StampLine>,
@@ -212,8 +211,8 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             return Ok(());
         }
         match parse_line(text) {
-            Some(DumpLine::Nothing) => Ok(()),
-            Some(known) => self.read_known_line(known),
+            Some(DumpLine::Ignored) => Ok(()),
+            Some(dump_line) => self.read_known_line(dump_line),
             None => match parse_stamp(text, self.order) {
                 Some(found) => self.read_time(found),
                 None => {
@@ -233,7 +232,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             }
             return Ok(());
         }
-        // of two times before a dump the one with a date counts
+        // of two times before a dump, the one with a date counts
         if !self.is_time_unused || self.latest_time.as_ref().is_none_or(|latest| latest.has_no_date) {
             self.latest_time = Some(found);
         }
@@ -241,26 +240,26 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         Ok(())
     }
 
-    fn read_known_line(&mut self, known: DumpLine<'_>) -> Result<(), LogError> {
+    fn read_known_line(&mut self, dump_line: DumpLine<'_>) -> Result<(), LogError> {
         self.line_key.clear();
-        let (prefix, name) = match known {
+        let (prefix, name) = match dump_line {
             DumpLine::Disk(name, _) => ("d ", name),
             DumpLine::VmstatDisk(name, _) => ("v ", name),
             DumpLine::Processor(name, _) => ("p ", name),
             DumpLine::Load(_) => ("l", ""),
             DumpLine::Named(name, _) => ("n ", name),
             DumpLine::Summary(_, words) => ("s ", words),
-            DumpLine::Nothing => return Ok(()),
+            DumpLine::Ignored => return Ok(()),
         };
         self.line_key.push_str(prefix);
         self.line_key.push_str(name);
-        let index = self.find_name(known);
+        let index = self.find_name(dump_line);
         self.likely_index = index + 1;
         let DumpName { file, last_dump: dump, .. } = self.names[index];
         let is_repeated = dump == self.dump_number;
         // a new time begins another dump, unless it belongs to another file of the same dump
-        let begins = !self.are_times_behind && self.is_time_unused && self.files.contains(&file);
-        if begins || (is_repeated && !self.has_times) {
+        let begins_dump = !self.are_times_behind && self.is_time_unused && self.files.contains(&file);
+        if begins_dump || (is_repeated && !self.has_times) {
             self.finish_dump()?;
         } else if is_repeated {
             self.add_skip("a repeated line without a time in between");
@@ -275,36 +274,36 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         }
         self.names[index].last_dump = self.dump_number;
         if self.names[index].groups.is_empty()
-            && let Some((columns, name, family)) = disk_columns(known)
+            && let Some((columns, name, family)) = disk_columns(dump_line)
         {
             self.names[index].groups.extend(self.cells.find_group(columns, name, family));
         }
         for group in &self.names[index].groups {
-            put_numbers(&mut self.cells, *group, known);
+            put_numbers(&mut self.cells, *group, dump_line);
         }
         Ok(())
     }
 
-    /// Returns the index of the line's name, which is learnt where it is new.
-    fn find_name(&mut self, known: DumpLine<'_>) -> usize {
+    /// Returns the index of the line's name, which is learned if it is new.
+    fn find_name(&mut self, dump_line: DumpLine<'_>) -> usize {
         if self.names.get(self.likely_index).is_some_and(|name| name.key == self.line_key) {
             return self.likely_index;
         }
         if let Some(index) = self.by_key.get(&self.line_key) {
             return *index;
         }
-        let learnt = self.learn_name(known);
+        let dump_name = self.learn_name(dump_line);
         self.by_key.insert(self.line_key.clone(), self.names.len());
-        self.names.push(learnt);
+        self.names.push(dump_name);
         self.names.len() - 1
     }
 
     /// Resolves the columns of a line that was not seen before.
-    fn learn_name(&mut self, known: DumpLine<'_>) -> DumpName {
+    fn learn_name(&mut self, dump_line: DumpLine<'_>) -> DumpName {
         let mut group = |columns: &[columns::DumpColumn], instance: &str, family| {
             self.cells.find_group(columns, instance, family).into_iter().collect::<Vec<_>>()
         };
-        let (file, groups) = match known {
+        let (file, groups) = match dump_line {
             DumpLine::Processor(name, _) => {
                 let instance = if name == "cpu" { "_total" } else { name };
                 self.processors += u32::from(name != "cpu");
@@ -323,7 +322,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
                 let groups = found.iter().flat_map(|(c, instance)| group(&[*c], instance, DumpFamily::Vmstat));
                 (DumpFile::Summary, groups.collect())
             }
-            DumpLine::Disk(..) | DumpLine::Nothing => (DumpFile::Disks, Vec::new()),
+            DumpLine::Disk(..) | DumpLine::Ignored => (DumpFile::Disks, Vec::new()),
         };
         DumpName { key: self.line_key.clone(), groups, file, last_dump: 0 }
     }
@@ -365,11 +364,10 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         Ok(())
     }
 
-    /// Returns the time of the dump; `None` where it cannot be known.
+    /// Returns the time of the dump; `None` if it cannot be known.
     fn dump_time(&mut self) -> Result<Option<i64>, LogError> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
-        let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date: is_of_no_day }) = self.dump_time.take()
-        else {
+        let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date }) = self.dump_time.take() else {
             return match (self.last_ns, step) {
                 (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
                 (None, Some(_)) if !self.has_times => {
@@ -392,7 +390,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             };
         };
         let mut local = local_s;
-        if is_of_no_day {
+        if has_no_date {
             self.midnights += i64::from(local_s + DAY_S / 2 < self.last_clock_s);
             self.last_clock_s = local_s;
             local += self.midnights * DAY_S;
@@ -431,9 +429,9 @@ fn file_of_key(key: &str) -> DumpFile {
     }
 }
 
-/// Returns the columns of a line of a disk; `None` where nothing uses the device.
-fn disk_columns<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a str, DumpFamily)> {
-    let (columns, name, family, is_used) = match known {
+/// Returns the columns of a line of a disk; `None` if nothing uses the device.
+fn disk_columns<'a>(dump_line: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a str, DumpFamily)> {
+    let (columns, name, family, is_used) = match dump_line {
         DumpLine::Disk(name, numbers) => {
             let columns: &[_] = if line::is_partition(name) { &PARTITION_DISK } else { &DISK };
             let is_used = COMPLETED_POSITIONS.iter().any(|index| numbers[*index].is_some_and(|done| done > 0));
@@ -448,8 +446,8 @@ fn disk_columns<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColum
     (is_used || !line::may_be_unbound(name)).then_some((columns, name, family))
 }
 
-fn put_numbers(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
-    match known {
+fn put_numbers(cells: &mut DumpCells, group: usize, dump_line: DumpLine<'_>) {
+    match dump_line {
         DumpLine::Disk(name, numbers) if line::is_partition(name) => {
             cells.add_numbers(group, PARTITION_POSITIONS.iter().map(|index| numbers[*index]));
         }
@@ -460,16 +458,16 @@ fn put_numbers(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
         DumpLine::Named(_, value) | DumpLine::Summary(value, _) => {
             cells.add_numbers(group, std::iter::once(Some(value)))
         }
-        DumpLine::Nothing => {}
+        DumpLine::Ignored => {}
     }
 }
 
-/// Returns true where times stand behind their dumps: the text before the first time is then a whole dump.
+/// Returns true if times stand behind their dumps: the text before the first time is then a whole dump.
 fn are_times_behind(head: &str, order: NumericDateOrder) -> bool {
     let mut counts = vec![0_usize];
     for line in head.lines().filter(|line| !line.trim().is_empty()) {
         match parse_line(line) {
-            Some(DumpLine::Nothing) => {}
+            Some(DumpLine::Ignored) => {}
             Some(_) => counts.last_mut().into_iter().for_each(|count| *count += 1),
             None if parse_stamp(line, order).is_some() => counts.push(0),
             None => {}

@@ -4,7 +4,7 @@
 #[derive(Debug, PartialEq)]
 pub(crate) enum ExpositionLine<'a> {
     /// Empty, or a comment.
-    Nothing,
+    Blank,
     /// `# TYPE metric type`.
     Type { metric: &'a str, kind: &'a str },
     /// `# EOF`: the page ends here.
@@ -16,14 +16,14 @@ pub(crate) enum ExpositionLine<'a> {
 /// A sample.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ExpositionSample<'a> {
-    /// Metric's name, unchanged.
+    /// Metric name, unchanged.
     pub metric: &'a str,
     /// Text between the braces.
     pub labels: &'a str,
     /// Name and labels, which distinguish series.
     pub key: &'a str,
     pub value: f64,
-    /// Nanoseconds since 1970, where the line gives a time.
+    /// Nanoseconds since 1970, if the line gives a time.
     pub time_ns: Option<i64>,
 }
 
@@ -31,12 +31,12 @@ pub(crate) struct ExpositionSample<'a> {
 pub(crate) fn parse_line(line: &str) -> Result<ExpositionLine<'_>, &'static str> {
     let line = line.trim_matches([' ', '\t', '\r', '\n', '\u{feff}']);
     if line.is_empty() {
-        return Ok(ExpositionLine::Nothing);
+        return Ok(ExpositionLine::Blank);
     }
     if let Some(comment) = line.strip_prefix('#') {
         return Ok(parse_comment(comment.trim_start()));
     }
-    let (metric, labels, key, rest) = split_series(line)?;
+    let SeriesParts { metric, labels, key, rest } = split_series(line)?;
     let mut words = rest.split_ascii_whitespace();
     let value = parse_number(words.next().ok_or("no value")?).ok_or("the value is not a number")?;
     let time_ns = match words.next() {
@@ -57,31 +57,43 @@ fn parse_comment(comment: &str) -> ExpositionLine<'_> {
     let mut words = comment.split_ascii_whitespace();
     match (words.next(), words.next(), words.next()) {
         (Some("TYPE"), Some(metric), Some(kind)) => ExpositionLine::Type { metric, kind },
-        _ => ExpositionLine::Nothing,
+        _ => ExpositionLine::Blank,
     }
 }
 
-type SeriesParts<'a> = (&'a str, &'a str, &'a str, &'a str);
+/// Parts of a sample's line.
+struct SeriesParts<'a> {
+    metric: &'a str,
+    /// Text between the braces.
+    labels: &'a str,
+    /// Name and labels.
+    key: &'a str,
+    /// Value and timestamp.
+    rest: &'a str,
+}
 
-/// Splits a line into name, text between the braces, both together, and the rest.
+/// Splits a line into its parts.
 fn split_series(line: &str) -> Result<SeriesParts<'_>, &'static str> {
     let end = line.find(|c: char| c == '{' || c.is_ascii_whitespace()).ok_or("no value")?;
-    let name = &line[..end];
+    let metric = &line[..end];
     let after = line[end..].trim_start();
     let Some(inside) = after.strip_prefix('{') else {
-        return if is_metric_name(name) { Ok((name, "", name, after)) } else { Err("no metric's name") };
+        return match is_metric_name(metric) {
+            true => Ok(SeriesParts { metric, labels: "", key: metric, rest: after }),
+            false => Err("no metric name"),
+        };
     };
     let close = find_closing_brace(inside).ok_or("the labels do not end")?;
     let (labels, rest) = (&inside[..close], &inside[close + 1..]);
     let key = &line[..line.len() - rest.len()];
-    if name.is_empty() {
+    if metric.is_empty() {
         // {"a name of any letters", label="value"}
-        let quoted = labels.trim_start().strip_prefix('"').ok_or("no metric's name")?;
+        let quoted = labels.trim_start().strip_prefix('"').ok_or("no metric name")?;
         let end = find_string_end(quoted).ok_or("the metric's name does not end")?;
         let labels = quoted[end + 1..].trim_start().trim_start_matches(',');
-        return Ok((&quoted[..end], labels, key, rest));
+        return Ok(SeriesParts { metric: &quoted[..end], labels, key, rest });
     }
-    if is_metric_name(name) { Ok((name, labels, key, rest)) } else { Err("no metric's name") }
+    if is_metric_name(metric) { Ok(SeriesParts { metric, labels, key, rest }) } else { Err("no metric name") }
 }
 
 fn is_metric_name(text: &str) -> bool {
@@ -92,14 +104,14 @@ fn is_metric_name(text: &str) -> bool {
 
 /// Finds the closing brace, outside of strings.
 fn find_closing_brace(inside: &str) -> Option<usize> {
-    let mut quoted = false;
-    let mut escaped = false;
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     for (index, byte) in inside.bytes().enumerate() {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'}' if !quoted => return Some(index),
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' => is_quoted = !is_quoted,
+            b'}' if !is_quoted => return Some(index),
             _ => {}
         }
     }
@@ -108,23 +120,23 @@ fn find_closing_brace(inside: &str) -> Option<usize> {
 
 /// Finds the end of a string whose opening quote comes before `text`.
 fn find_string_end(text: &str) -> Option<usize> {
-    let mut escaped = false;
+    let mut is_escaped = false;
     text.bytes().position(|byte| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends
+        let is_end = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        is_end
     })
 }
 
 /// Parses the labels between the braces, unescaped.
 pub(crate) fn parse_labels(text: &str) -> Result<Vec<(String, String)>, &'static str> {
-    let mut found = Vec::new();
+    let mut labels = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
-        let (name, after) = rest.split_once('=').ok_or("a label without a value")?;
+        let (name, after) = split_label_name(rest)?;
         let value = after.trim_start().strip_prefix('"').ok_or("a label's value is not quoted")?;
         let end = find_string_end(value).ok_or("a label's value does not end")?;
-        found.push((name.trim().trim_matches('"').to_owned(), unescape(&value[..end])));
+        labels.push((name, unescape(&value[..end])));
         rest = value[end + 1..].trim_start();
         rest = match rest.strip_prefix(',') {
             Some(next) => next.trim_start(),
@@ -132,7 +144,19 @@ pub(crate) fn parse_labels(text: &str) -> Result<Vec<(String, String)>, &'static
             None => return Err("no comma between two labels"),
         };
     }
-    Ok(found)
+    Ok(labels)
+}
+
+/// Splits labels behind the first name and its `=`. A quoted name may hold any characters.
+fn split_label_name(labels: &str) -> Result<(String, &str), &'static str> {
+    const NO_VALUE: &str = "a label without a value";
+    let Some(quoted) = labels.strip_prefix('"') else {
+        let (name, after) = labels.split_once('=').ok_or(NO_VALUE)?;
+        return Ok((name.trim().to_owned(), after));
+    };
+    let end = find_string_end(quoted).ok_or("a label's name does not end")?;
+    let after = quoted[end + 1..].trim_start().strip_prefix('=').ok_or(NO_VALUE)?;
+    Ok((unescape(&quoted[..end]), after))
 }
 
 fn unescape(text: &str) -> String {
@@ -156,8 +180,8 @@ fn parse_number(word: &str) -> Option<f64> {
     word.parse().ok()
 }
 
-/// Parses a timestamp: milliseconds in the old text format, seconds in OpenMetrics. They are distinguished by size, for
-/// 1e11 seconds are in the year 5138.
+/// Parses a timestamp: milliseconds in the old text format, seconds in OpenMetrics. They are distinguished by size:
+/// 1e11 seconds is in the year 5138, 1e11 milliseconds in 1973.
 fn parse_timestamp_ns(word: &str) -> Option<i64> {
     let number: f64 = word.parse().ok().filter(|n: &f64| n.is_finite())?;
     let seconds = if number.abs() >= 1e11 { number / 1e3 } else { number };
@@ -199,15 +223,23 @@ mod tests {
     }
 
     #[test]
+    fn parses_quoted_label_names_that_hold_an_equals_sign() {
+        let quoted = sample(r#"{"m","a=b"="c",d="e"} 1"#);
+        let labels = parse_labels(quoted.labels).unwrap();
+        assert_eq!(labels, [("a=b".to_owned(), "c".to_owned()), ("d".to_owned(), "e".to_owned())]);
+        assert_eq!(parse_labels(r#""a=b"#), Err("a label's name does not end"));
+    }
+
+    #[test]
     fn reports_what_is_broken() {
         for (line, because) in [
             ("a", "no value"),
             ("a b", "the value is not a number"),
             (r#"a{b="c" 1"#, "the labels do not end"),
-            ("9a 1", "no metric's name"),
+            ("9a 1", "no metric name"),
             ("a 1 soon", "the timestamp is not a number"),
             ("a 1 2 3", "more than a value and a timestamp"),
-            (r#"{b="c"} 1"#, "no metric's name"),
+            (r#"{b="c"} 1"#, "no metric name"),
         ] {
             assert_eq!(parse_line(line), Err(because), "{line}");
         }
@@ -219,7 +251,7 @@ mod tests {
     fn parses_comments() {
         assert_eq!(parse_line("# TYPE a counter"), Ok(ExpositionLine::Type { metric: "a", kind: "counter" }));
         assert_eq!(parse_line("# EOF\r\n"), Ok(ExpositionLine::End));
-        assert_eq!(parse_line("# HELP a what it is"), Ok(ExpositionLine::Nothing));
-        assert_eq!(parse_line("\r\n"), Ok(ExpositionLine::Nothing));
+        assert_eq!(parse_line("# HELP a what it is"), Ok(ExpositionLine::Blank));
+        assert_eq!(parse_line("\r\n"), Ok(ExpositionLine::Blank));
     }
 }

@@ -26,14 +26,14 @@ pub const TEXT: LogFormat = LogFormat {
               as in `while sleep 15; do curl -s localhost:9100/metrics; done > pages.prom`. The time of a page comes \
               from its timestamps or from node_time_seconds; if it has neither, use --interval. Metrics that the \
               catalogue does not know become foreign.NAME.",
-    recognise: is_exposition,
+    recognize: is_exposition,
     read,
 };
 
 /// Beginning of the line that [`open_joined`] puts before each file: its time, and its name.
 const FILE_LINE: &str = "# diskwright file ";
 
-/// Returns true where there are several files, each with pages of metrics.
+/// Returns true if there are several files, each with pages of metrics.
 pub fn are_pages(files: &[(PathBuf, String)]) -> bool {
     let is_page =
         |path: &PathBuf| path.is_file() && LogInput::open(path).is_ok_and(|input| is_exposition(&input.head()));
@@ -60,7 +60,7 @@ const MAX_SERIES: usize = 50_000;
 const ASSUMED_TIMES_NOTE: &str = "the pages do not show when they were scraped: their times are assumed from \
                                   --interval, so only durations are reliable";
 const LACKS_TIME: &str = "a page without a timestamp, unlike other pages";
-/// Number by which the pages go on after one without a time: the gap in the numbers prevents a rate between the pages
+/// Increase of the page number after a page without a time: the gap in the numbers prevents a rate between the pages
 /// before and after it.
 const RATE_GAP_PAGES: u64 = 2;
 /// Longest line that is read, bytes.
@@ -96,19 +96,19 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             continue;
         }
         if line.len() == MAX_LINE_BYTES && line.last() != Some(&b'\n') {
-            pages.batch.add_skip(pages.line_place(number), "a line longer than 1 MiB");
+            pages.batch.add_skip(pages.line_context(number), "a line longer than 1 MiB");
             skip_line(&mut reader).map_err(|e| LogError::io(&file, e))?;
             continue;
         }
         let is_unfinished = line.last() != Some(&b'\n') && !line.trim_ascii_start().starts_with(b"#");
         if is_unfinished && !line.trim_ascii().is_empty() {
-            pages.batch.add_skip(pages.line_place(number), StreamWindow::UNFINISHED_LINE);
+            pages.batch.add_skip(pages.line_context(number), StreamWindow::UNFINISHED_LINE);
             break;
         }
         match std::str::from_utf8(&line) {
             Ok(text) if text.contains('\u{1b}') => pages.read_line(number, &plain_text::clean_line(&line))?,
             Ok(text) => pages.read_line(number, text)?,
-            Err(_) => pages.batch.add_skip(pages.line_place(number), "not valid UTF-8"),
+            Err(_) => pages.batch.add_skip(pages.line_context(number), "not valid UTF-8"),
         }
         if pages.batch.is_stopped() {
             return Ok(());
@@ -233,19 +233,19 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         Ok(true)
     }
 
-    /// Position of a line, for messages.
-    fn line_place(&self, number: u64) -> String {
+    /// Returns the position of a line, for messages.
+    fn line_context(&self, number: u64) -> String {
         format!("{}line {number}", self.file_prefix)
     }
 
-    /// Position of the current page, for messages.
-    fn page_place(&self) -> String {
+    /// Returns the position of the current page, for messages.
+    fn page_context(&self) -> String {
         format!("{}page {}", self.file_prefix, self.page_number)
     }
 
     fn read_line(&mut self, number: u64, text: &str) -> Result<(), LogError> {
         match exposition_line::parse_line(text) {
-            Ok(ExpositionLine::Nothing) => Ok(()),
+            Ok(ExpositionLine::Blank) => Ok(()),
             Ok(ExpositionLine::End) => self.finish_page(),
             Ok(ExpositionLine::Type { metric, kind }) => {
                 if self.counters.len() < MAX_SERIES {
@@ -255,7 +255,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             }
             Ok(ExpositionLine::Sample(sample)) => self.read_sample(number, &sample),
             Err(because) => {
-                self.batch.add_skip(self.line_place(number), because);
+                self.batch.add_skip(self.line_context(number), because);
                 Ok(())
             }
         }
@@ -265,13 +265,13 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         let index = match self.by_key.get(sample.key) {
             Some(&known) => known,
             None if self.series_states.len() >= MAX_SERIES => {
-                self.batch.add_skip(self.line_place(number), format!("more series than the limit ({MAX_SERIES})"));
+                self.batch.add_skip(self.line_context(number), format!("more series than the limit ({MAX_SERIES})"));
                 return Ok(());
             }
             None => match self.add_series(sample) {
                 Ok(added) => added,
                 Err(because) => {
-                    self.batch.add_skip(self.line_place(number), because);
+                    self.batch.add_skip(self.line_context(number), because);
                     return Ok(());
                 }
             },
@@ -281,12 +281,12 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         let is_second_series = self.series_states.len() == 2;
         if is_second_series && sample.time_ns.is_some_and(|time| Some(time) <= self.last_ns) {
             let because = "the samples are ordered by series; only pages are read, each with all series of one time";
-            return Err(LogError::broken(&self.file, self.line_place(number), because));
+            return Err(LogError::broken(&self.file, self.line_context(number), because));
         }
         if self.series_states[index].last_page == self.page_number {
             // the page's first series is repeated: the next page begins
             if self.first_series != Some(index) {
-                self.batch.add_skip(self.line_place(number), "a series twice in one page");
+                self.batch.add_skip(self.line_context(number), "a series twice in one page");
                 return Ok(());
             }
             self.finish_page()?;
@@ -296,7 +296,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         (series.previous, series.previous_page) = (series.value, series.last_page);
         (series.value, series.last_page) = (sample.value, self.page_number);
         if sample.value.is_infinite() {
-            self.batch.add_skip(self.line_place(number), "an infinite value");
+            self.batch.add_skip(self.line_context(number), "an infinite value");
             self.series_states[index].value = f64::NAN;
         }
         self.timestamp_ns = self.timestamp_ns.max(sample.time_ns);
@@ -310,13 +310,13 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         let labels = exposition_line::parse_labels(sample.labels)?;
         let label = |name: &str| labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
         self.machine.learn_series(sample.metric, label);
-        let places = self.targets.find_targets(sample.metric, label);
-        let mut cells: Vec<SeriesCell> = places
+        let targets = self.targets.find_targets(sample.metric, label);
+        let mut cells: Vec<SeriesCell> = targets
             .iter()
-            .map(|place| {
-                let s = place.source;
+            .map(|target| {
+                let s = target.source;
                 SeriesCell {
-                    column: place.column,
+                    column: target.column,
                     conversion: s.conversion,
                     is_complement: s.is_complement,
                     is_summed: s.is_summed || s.is_part,
@@ -326,12 +326,14 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             .collect();
         if MetricVocabulary::builtin().sources_of(sample.metric).is_empty() {
             let column = self.targets.foreign_column(format!("foreign.{}", sample.metric), sample.labels.to_owned());
-            let counted = self.counters.get(sample.metric).copied();
-            let grows = ["_total", "_sum", "_count", "_bucket"].iter().any(|end| sample.metric.ends_with(end));
-            let how = if counted.unwrap_or(grows) { MetricConversion::Added } else { MetricConversion::Level };
+            let is_counter = self.counters.get(sample.metric).copied();
+            let has_total_suffix =
+                ["_total", "_sum", "_count", "_bucket"].iter().any(|end| sample.metric.ends_with(end));
+            let conversion =
+                if is_counter.unwrap_or(has_total_suffix) { MetricConversion::Added } else { MetricConversion::Level };
             cells.push(SeriesCell {
                 column,
-                conversion: how,
+                conversion,
                 is_complement: false,
                 is_summed: false,
                 is_positive_only: false,
@@ -354,7 +356,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             return Ok(());
         }
         let Some(time_ns) = self.page_time()? else {
-            self.batch.add_skip(self.page_place(), LACKS_TIME);
+            self.batch.add_skip(self.page_context(), LACKS_TIME);
             self.page_number += RATE_GAP_PAGES;
             (self.is_first_page_of_file, self.first_series) = (false, None);
             return Ok(());
@@ -372,11 +374,11 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         if self.last_ns.is_none() {
             let facts = &MetricVocabulary::builtin().facts;
             let fact_value = |id: &str| self.targets.find_column(id, "").map(|c| row[c] * self.schema.series[c].scale);
-            let counted = self
+            let processor_instances = self
                 .targets
                 .counter_instances(processor::IDLE_S)
                 .chain(self.targets.counter_instances(processor::IDLE));
-            let processors = fact_value(&facts.processors).unwrap_or(counted.count() as f64);
+            let processors = fact_value(&facts.processors).unwrap_or(processor_instances.count() as f64);
             let topology = self.machine.topology("", Some(processors), fact_value(&facts.memory));
             self.batch.push_topology(time_ns, &topology);
         }
@@ -395,7 +397,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
     fn drop_page(&mut self, time_ns: i64) {
         let is_same = self.last_ns == Some(time_ns);
         let because = if is_same { "a second page with the same time" } else { "time goes backwards" };
-        self.batch.add_skip(self.page_place(), because);
+        self.batch.add_skip(self.page_context(), because);
         let page = self.page_number;
         for series in self.series_states.iter_mut().filter(|series| series.last_page == page) {
             (series.value, series.last_page) = (series.previous, series.previous_page);
@@ -411,7 +413,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
     }
 
     /// Returns the time when the page was scraped: its timestamps, the machine's clock, the user's interval, or, for a
-    /// single page, the file's own time. `None` where it is not known, because the page was cut before its time.
+    /// single page, the file's own time. `None` if it is not known, because the page was cut before its time.
     fn page_time(&mut self) -> Result<Option<i64>, LogError> {
         if let Some(time) = self.timestamp_ns.or(self.clock_ns) {
             self.drop_untimed_first_page();
@@ -460,7 +462,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
 
     fn build_row(&mut self, seconds: f64) -> Vec<f64> {
         let mut row = vec![f64::NAN; self.schema.series.len()];
-        let mut backwards = 0_u64;
+        let mut restarts = 0_u64;
         for series in &self.series_states {
             if series.last_page != self.page_number || series.value.is_nan() {
                 continue;
@@ -479,25 +481,25 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
                     MetricConversion::Rate if seconds > 0.0 => added / seconds,
                     MetricConversion::Rate => f64::NAN,
                 };
-                backwards += u64::from(has_restarted && cell.conversion.is_total());
+                restarts += u64::from(has_restarted && cell.conversion.is_total());
                 if cell.is_complement {
                     value = if value.is_nan() { value } else { (1.0 - value).max(0.0) };
                 }
                 if value.is_nan() || (cell.is_positive_only && value <= 0.0) {
                     continue;
                 }
-                let to = &mut row[cell.column];
-                *to = if to.is_nan() {
+                let target = &mut row[cell.column];
+                *target = if target.is_nan() {
                     value
                 } else if cell.is_summed {
-                    *to + value
+                    *target + value
                 } else {
-                    to.max(value)
+                    target.max(value)
                 };
             }
         }
-        for _ in 0..backwards {
-            self.batch.add_skip(self.page_place(), "a counter restarted; this tick is a gap");
+        for _ in 0..restarts {
+            self.batch.add_skip(self.page_context(), "a counter restarted; this tick is a gap");
         }
         self.targets.fill_stalls(&mut row);
         row

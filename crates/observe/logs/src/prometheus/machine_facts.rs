@@ -37,22 +37,22 @@ impl MachineFacts {
     }
 
     fn learn_disk<'a>(&mut self, name: &str, label: impl Fn(&str) -> Option<&'a str>) {
-        // stacked devices are recognised by name alone: the labels do not say what they consist of
-        let stacked = ["dm-", "md", "loop"].iter().any(|prefix| name.starts_with(prefix));
-        let own = label("kind").is_some();
-        if (stacked && !own) || !self.known_devices.insert(name.to_owned()) {
+        // other exporters' labels do not say what a stacked device consists of, so it is left out
+        let is_stacked = ["dm-", "md", "loop"].iter().any(|prefix| name.starts_with(prefix));
+        let has_kind = label("kind").is_some();
+        if (is_stacked && !has_kind) || !self.known_devices.insert(name.to_owned()) {
             return;
         }
-        let word = |name: &str| label(name).filter(|text| !text.is_empty()).map(str::to_owned);
+        let label_text = |name: &str| label(name).filter(|text| !text.is_empty()).map(str::to_owned);
         let rotational =
             label("rotational").and_then(|text| ["0", "1"].iter().position(|w| *w == text)).map(|r| r == 1);
-        let model = word("model");
-        let parsed = |text: Option<&str>| serde_json::Value::from(text.unwrap_or_default());
-        let class = match serde_json::from_value::<DeviceClass>(parsed(label("class"))) {
+        let model = label_text("model");
+        let to_json = |text: Option<&str>| serde_json::Value::from(text.unwrap_or_default());
+        let class = match serde_json::from_value::<DeviceClass>(to_json(label("class"))) {
             Ok(class) => class,
             Err(_) => device_class(name, model.as_deref().unwrap_or_default(), rotational),
         };
-        let kind = serde_json::from_value::<DeviceKind>(parsed(label("kind"))).unwrap_or_default();
+        let kind = serde_json::from_value::<DeviceKind>(to_json(label("kind"))).unwrap_or_default();
         let below = label("below").unwrap_or_default();
         self.topology.devices.push(Device {
             name: name.to_owned(),
@@ -62,20 +62,20 @@ impl MachineFacts {
             level: label("level").and_then(RaidLevel::parse),
             rotational,
             model,
-            serial: word("serial"),
+            serial: label_text("serial"),
             ..Device::default()
         });
     }
 
-    /// Returns all facts, with the machine's size, where it is known; `name` is the host name where no series gave one.
+    /// Returns all facts, with the machine's size, if it is known; `name` is the host name if no series gave one.
     pub fn topology(&self, name: &str, processors: Option<f64>, memory_bytes: Option<f64>) -> Topology {
         let mut topology = self.topology.clone();
         if topology.host.is_empty() {
             name.clone_into(&mut topology.host);
         }
-        let known = |number: Option<f64>| number.filter(|n| n.is_finite() && *n >= 1.0);
-        topology.processors = known(processors).map_or(0, |n| n as u32);
-        topology.memory_bytes = known(memory_bytes).map_or(0, |n| n as u64);
+        let positive = |number: Option<f64>| number.filter(|n| n.is_finite() && *n >= 1.0);
+        topology.processors = positive(processors).map_or(0, |n| n as u32);
+        topology.memory_bytes = positive(memory_bytes).map_or(0, |n| n as u64);
         topology
     }
 }

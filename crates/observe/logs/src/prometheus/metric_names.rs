@@ -23,7 +23,7 @@ pub enum MetricConversion {
 }
 
 impl MetricConversion {
-    /// Returns true where the metric is a running total.
+    /// Returns true if the metric is a running total.
     pub fn is_total(self) -> bool {
         self != MetricConversion::Level
     }
@@ -38,7 +38,7 @@ pub struct MetricSource {
     pub required_labels: Vec<(String, String)>,
     /// Canonical counter id.
     pub counter: String,
-    /// Label that names the instance; `None` where there is only one.
+    /// Label that names the instance; `None` if there is only one.
     pub instance_label: Option<String>,
     instance_form: Option<String>,
     instance_prefix: Option<String>,
@@ -47,27 +47,27 @@ pub struct MetricSource {
     pub conversion: MetricConversion,
     /// Factor from a cell to the counter's unit.
     pub scale: f64,
-    /// Set where the cell is 1 less the value.
+    /// Set if the cell is 1 minus the value.
     pub is_complement: bool,
-    /// Set where series of this metric for one instance add up; else the largest counts.
+    /// Set if series of this metric for one instance add up; else the largest counts.
     pub is_summed: bool,
-    /// Set where several metrics make up the counter; else the first that exists does.
+    /// Set if several metrics make up the counter; else the first that exists does.
     pub is_part: bool,
-    /// Set where a value that is not above zero means unknown.
+    /// Set if a value that is not above zero means unknown.
     pub is_positive_only: bool,
 }
 
 impl MetricSource {
-    /// Returns the catalogue's name of the instance that these labels mean; `None` where the series is not for this
+    /// Returns the catalogue's name of the instance that these labels mean; `None` if the series is not for this
     /// counter.
     pub fn map_instance<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
         if !self.required_labels.iter().all(|(name, value)| label(name) == Some(value)) {
             return None;
         }
-        let left_out = |(name, values): &(String, Vec<String>)| {
+        let is_excluded = |(name, values): &(String, Vec<String>)| {
             label(name).is_some_and(|found| values.iter().any(|pattern| matches_pattern(pattern, found)))
         };
-        if self.excluded_labels.iter().any(left_out) {
+        if self.excluded_labels.iter().any(is_excluded) {
             return None;
         }
         let Some(name) = &self.instance_label else { return Some(String::new()) };
@@ -84,9 +84,9 @@ impl MetricSource {
 
     /// Labels of the metric that a query must keep for [`MetricSource::map_instance`].
     pub fn query_labels(&self) -> impl Iterator<Item = &str> {
-        let only = self.required_labels.iter().map(|(name, _)| name.as_str());
-        let except = self.excluded_labels.iter().map(|(name, _)| name.as_str());
-        self.instance_label.as_deref().into_iter().chain(only).chain(except)
+        let required = self.required_labels.iter().map(|(name, _)| name.as_str());
+        let excluded = self.excluded_labels.iter().map(|(name, _)| name.as_str());
+        self.instance_label.as_deref().into_iter().chain(required).chain(excluded)
     }
 }
 
@@ -133,7 +133,7 @@ pub(super) fn current_name(metric: &str) -> Cow<'_, str> {
 }
 
 impl FactMetrics {
-    /// Returns true where the metric is the time of the scrape.
+    /// Returns true if the metric is the time of the scrape.
     pub fn is_clock(&self, metric: &str) -> bool {
         let metric = current_name(metric);
         self.clock.iter().any(|name| *name == metric)
@@ -296,20 +296,20 @@ fn parse_series(text: &str) -> Option<(String, Vec<(String, String)>)> {
         let (name, value) = p.split_once('=')?;
         Some((name.trim().to_owned(), value.trim().trim_matches('"').to_owned()))
     };
-    let only = labels.split(',').filter(|p| !p.is_empty()).map(pair).collect::<Option<Vec<_>>>()?;
-    Some((name.to_owned(), only))
+    let required = labels.split(',').filter(|p| !p.is_empty()).map(pair).collect::<Option<Vec<_>>>()?;
+    Some((name.to_owned(), required))
 }
 
 fn make_source(
     families: &[Family],
     metric: String,
-    only: Vec<(String, String)>,
+    required_labels: Vec<(String, String)>,
     counter: &str,
 ) -> Result<MetricSource, String> {
     let kind = Catalogue::builtin().get(counter).ok_or_else(|| format!("names.toml: no counter {counter}"))?.kind;
-    let fits = families.iter().filter(|f| metric.starts_with(&f.prefix));
-    let family = fits.max_by_key(|f| f.prefix.len());
-    let how = match kind {
+    let matching = families.iter().filter(|f| metric.starts_with(&f.prefix));
+    let family = matching.max_by_key(|f| f.prefix.len());
+    let conversion = match kind {
         CounterKind::Total => MetricConversion::Added,
         _ if metric.ends_with("_total") => MetricConversion::Rate,
         _ => MetricConversion::Level,
@@ -320,9 +320,9 @@ fn make_source(
         instance_prefix: family.and_then(|f| f.strip.clone()),
         excluded_labels: family.map(|f| f.except.clone().into_iter().collect()).unwrap_or_default(),
         metric,
-        required_labels: only,
+        required_labels,
         counter: counter.to_owned(),
-        conversion: how,
+        conversion,
         scale: 1.0,
         is_complement: false,
         is_summed: false,

@@ -20,7 +20,7 @@ pub struct SeriesTarget {
 #[derive(Clone, Debug, Default)]
 pub struct SeriesTargets {
     series: Vec<Series>,
-    /// Metric that fills the column; empty where several do.
+    /// Metric that fills the column; empty if several do.
     metrics: Vec<String>,
     column_indexes: HashMap<(String, String), usize>,
     stall_columns: Vec<StallColumns>,
@@ -40,8 +40,8 @@ const COMPLETED: [&str; 4] =
     [physical_disk::READS, physical_disk::WRITES, physical_disk::DISCARDS, physical_disk::FLUSHES];
 
 impl SeriesTargets {
-    /// Returns the columns of a series; new ones are made as needed. It is empty where the vocabulary does not know the
-    /// series, or where another metric supplies the same counter already.
+    /// Returns the columns of a series; new ones are made as needed. It is empty if the vocabulary does not know the
+    /// series, or if another metric supplies the same counter already.
     pub fn find_targets<'a>(&mut self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) -> Vec<SeriesTarget> {
         let mut targets = Vec::new();
         for source in MetricVocabulary::builtin().sources_of(metric) {
@@ -76,7 +76,7 @@ impl SeriesTargets {
         self.series.len()
     }
 
-    /// Returns true where there is no column.
+    /// Returns true if there is no column.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
@@ -96,14 +96,14 @@ impl SeriesTargets {
     pub fn build_schema(&mut self) -> Schema {
         let disks: Vec<String> = self.counter_instances(IN_FLIGHT).map(str::to_owned).collect();
         for disk in disks {
-            let known = self.find_column(STALLED, &disk).is_some();
+            let has_column = self.find_column(STALLED, &disk).is_some();
             let (Some(in_flight), Some(_)) =
                 (self.find_column(IN_FLIGHT, &disk), self.find_column(COMPLETED[0], &disk))
             else {
                 continue;
             };
             let completed = COMPLETED.iter().filter_map(|c| self.find_column(c, &disk)).collect();
-            if !known {
+            if !has_column {
                 let column = self.foreign_column(STALLED.to_owned(), disk);
                 self.stall_columns.push(StallColumns { in_flight, completed, column });
             }
@@ -116,7 +116,7 @@ impl SeriesTargets {
         for stall in &self.stall_columns {
             let in_flight = row[stall.in_flight];
             // kernels without discards or flushes have gaps there, which add nothing; a gap of the reads makes the
-            // result one
+            // result a gap
             let mut completed = row[stall.completed[0]];
             for &column in &stall.completed[1..] {
                 completed += if row[column].is_nan() { 0.0 } else { row[column] };

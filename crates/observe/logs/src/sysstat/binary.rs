@@ -1,12 +1,12 @@
 //! sysstat's own data files (`saDD`). Their layout changes from release to release, so the installed `sadf` reads them,
 //! and its JSON is read as it comes out of the pipe.
 
-use diskwright_base::byte_size::ByteSize;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_value;
 use diskwright_hostfiles::programs::{self, ChildLimits};
 use rustix::process::Signal;
@@ -20,7 +20,7 @@ use crate::error::LogError;
 use crate::input_limits;
 use crate::{LogInput, LogOptions};
 
-/// Advice for the user where sadf is missing.
+/// Advice for the user if sadf is missing.
 const SADF_HINT: &str = "install the package sysstat, or run `sadf -j FILE -- -A` where it was recorded and read that";
 /// Bytes of sadf's error output that are shown.
 const MAX_COMPLAINT_BYTES: usize = 200;
@@ -56,7 +56,7 @@ impl SadcOrigin {
         Some(SadcOrigin { format, release: (version, patch, sub) })
     }
 
-    /// Returns why a `sadf` of some release does not read it; `None` where the releases are not the reason.
+    /// Returns why a `sadf` of some release does not read it; `None` if the releases are not the reason.
     fn refusal_reason(self, installed: Option<(u8, u8, u8)>) -> Option<String> {
         let text = |(a, b, c): (u8, u8, u8)| format!("{a}.{b}.{c}");
         let written = text(self.release);
@@ -87,8 +87,8 @@ fn installed_release() -> Option<(u8, u8, u8)> {
 
 /// Parses `sysstat version 12.6.1`.
 fn parse_release(text: &str) -> Option<(u8, u8, u8)> {
-    let words = text.split_whitespace().skip_while(|word| *word != "version").nth(1)?;
-    let mut parts = words.split('.').map(|part| part.parse::<u8>().ok());
+    let version = text.split_whitespace().skip_while(|word| *word != "version").nth(1)?;
+    let mut parts = version.split('.').map(|part| part.parse::<u8>().ok());
     Some((parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)))
 }
 
@@ -141,7 +141,7 @@ enum SadfRefusal {
     Error(LogError),
 }
 
-/// Opens the file itself where it is unpacked, else a temporary copy. Standard input has no path, so it is copied too.
+/// Opens the file itself if it is unpacked, else a temporary copy. Standard input has no path, so it is copied too.
 fn open_unpacked(input: &mut LogInput) -> Result<File, LogError> {
     let name = input.name().to_owned();
     if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
@@ -201,9 +201,9 @@ fn read_converted(
     };
     let (status, complaint) = end_child(child, batch.is_stopped());
     let is_done = status.is_some_and(|status| status.success());
-    let hit = describe_limit_hit(&complaint, status);
+    let limit_hit = describe_limit_hit(&complaint, status);
     match read {
-        Err(_) if hit.is_some() && !batch.has_ticks() => {
+        Err(_) if limit_hit.is_some() && !batch.has_ticks() => {
             Err(SadfRefusal::Error(refusal_error(name, &complaint, status)))
         }
         Err(error) => Err(SadfRefusal::Error(error)),
@@ -213,7 +213,7 @@ fn read_converted(
         Ok(_) => {
             batch.add_skip(
                 name,
-                format!("sadf stopped before the end: {}", hit.unwrap_or_else(|| complaint.describe())),
+                format!("sadf stopped before the end: {}", limit_hit.unwrap_or_else(|| complaint.describe())),
             );
             Ok(())
         }
@@ -258,12 +258,12 @@ fn read_complaint(child: &mut Child) -> SadfComplaint {
 struct SadfComplaint(Vec<u8>);
 
 impl SadfComplaint {
-    /// Returns true where the format is older than it reads.
+    /// Returns true if the format is older than it reads.
     fn is_old_format(&self) -> bool {
         self.contains("cannot read the format")
     }
 
-    /// Returns true where it got no memory within its limit: the text of `ENOMEM`.
+    /// Returns true if it got no memory within its limit: the text of `ENOMEM`.
     fn is_out_of_memory(&self) -> bool {
         self.contains("Cannot allocate memory")
     }
@@ -286,12 +286,12 @@ impl SadfComplaint {
 /// Describes the limit that ended sadf.
 fn describe_limit_hit(complaint: &SadfComplaint, status: Option<ExitStatus>) -> Option<String> {
     let ChildLimits { memory_bytes, processor_s, file_bytes } = ChildLimits::default();
-    let ended_by = |signal: Signal| status.and_then(|s| s.signal()) == Some(signal.as_raw());
+    let was_ended_by = |signal: Signal| status.and_then(|s| s.signal()) == Some(signal.as_raw());
     let limit = if complaint.is_out_of_memory() {
         format_value(memory_bytes as f64, "bytes") + " of memory"
-    } else if ended_by(Signal::XCPU) || ended_by(Signal::KILL) {
+    } else if was_ended_by(Signal::XCPU) || was_ended_by(Signal::KILL) {
         format!("{processor_s} s of processor time")
-    } else if ended_by(Signal::XFSZ) {
+    } else if was_ended_by(Signal::XFSZ) {
         format!("{} for its copy", ByteSize::capacity(input_limits::spool_limit().unwrap_or(file_bytes) as f64))
     } else {
         return None;
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn recognises_data_files_by_their_magic_in_either_byte_order() {
+    fn recognizes_data_files_by_their_magic_in_either_byte_order() {
         for known in [[0x96, 0xd5, 0x75, 0x21], [0xd5, 0x96, 0x21, 0x75], [0x96, 0xd5, 0x71, 0x21]] {
             assert!(is_data_file(&known));
         }

@@ -15,9 +15,9 @@ use super::time::{self, DAY_S, Date, NumericDateOrder};
 pub struct CalendarTime {
     /// Seconds since 1970 as the clock shows them.
     pub local_s: i64,
-    /// Zone that stands beside it.
+    /// Zone beside the time.
     pub zone: ZoneHint,
-    /// Set where day and month could be swapped.
+    /// Set if day and month could be swapped.
     pub is_guess: bool,
 }
 
@@ -32,7 +32,7 @@ struct CalendarFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LanguageEntry {
-    #[allow(dead_code, reason = "for who reads the file")]
+    #[allow(dead_code, reason = "for the reader of the file")]
     id: String,
     #[serde(default)]
     months: String,
@@ -120,7 +120,7 @@ pub fn parse_moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime>
     let mut zone = clock.zone;
     for (index, word) in words.iter().enumerate().filter(|(index, _)| !clock.words.contains(index)) {
         match parse_zone(word) {
-            Some(found) if zone == ZoneHint::Nothing && (index > 0 || words.len() > 3) => zone = found,
+            Some(found) if zone == ZoneHint::Missing && (index > 0 || words.len() > 3) => zone = found,
             _ => rest.push(*word),
         }
     }
@@ -143,7 +143,7 @@ fn split_date_and_clock(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns true where the word for the half of the day is empty: some locales have a clock of twelve hours and no such
+/// Returns true if the word for the half of the day is empty: some locales have a clock of twelve hours and no such
 /// words, and print two blanks.
 fn lacks_day_half(text: &str, words: &[String]) -> bool {
     let is_empty = |word: &&String| {
@@ -216,35 +216,37 @@ pub fn parse_epoch(text: &str) -> Option<(i64, i64)> {
 
 /// Splits text into words between blanks; parts of one time are joined, and date and time in one word are separated.
 fn split_words(text: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut words: Vec<String> = Vec::new();
     for word in text.split([' ', '\t', ';']).filter(|w| !w.is_empty()) {
         let word = word.trim_matches([',', '(', ')', '[', ']', '<', '>']);
         let is_iso =
             word.len() > 11 && word.as_bytes()[10] == b'T' && word.as_bytes()[..4].iter().all(u8::is_ascii_digit);
         if is_iso && word.is_char_boundary(10) {
-            found.extend([word[..10].to_owned(), word[11..].to_owned()]);
+            words.extend([word[..10].to_owned(), word[11..].to_owned()]);
             continue;
         }
         // 午後05時12分34秒
-        let letters = word.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
-        if letters > 0 && parse_day_half(&word[..letters]).is_some() {
-            found.extend([word[..letters].to_owned(), word[letters..].to_owned()]);
+        let prefix_bytes = word.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
+        if prefix_bytes > 0 && parse_day_half(&word[..prefix_bytes]).is_some() {
+            words.extend([word[..prefix_bytes].to_owned(), word[prefix_bytes..].to_owned()]);
             continue;
         }
         // 05시 12분 34초
-        let joins = found.last().is_some_and(|last| last.ends_with(['시', '분', '時', '时', '分']));
-        match found.last_mut() {
-            Some(last) if joins && word.starts_with(|c: char| c.is_ascii_digit()) => last.push_str(word),
-            _ if !word.is_empty() => found.push(word.to_owned()),
+        let is_continued = words.last().is_some_and(|last| last.ends_with(['시', '분', '時', '时', '分']));
+        match words.last_mut() {
+            Some(last) if is_continued && word.starts_with(|c: char| c.is_ascii_digit()) => last.push_str(word),
+            _ if !word.is_empty() => words.push(word.to_owned()),
             _ => {}
         }
     }
-    found
+    words
 }
 
 /// Time of day among words.
 struct ClockWords {
+    /// Seconds since midnight.
     seconds: i64,
+    /// Indexes of the words that belong to it.
     words: Vec<usize>,
     zone: ZoneHint,
 }
@@ -258,7 +260,7 @@ fn find_clock(words: &[&str], index: usize) -> Option<ClockWords> {
     }
     let (clock, zone) = match word.find(['+', '-', 'Z']).filter(|end| word[..*end].contains(':')) {
         Some(end) => (&word[..end], time::zone_offset_s(&word[end..]).map(ZoneHint::Offset)?),
-        None => (word, ZoneHint::Nothing),
+        None => (word, ZoneHint::Missing),
     };
     let others = || words.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, w)| *w);
     let has_year = || others().any(|w| w.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4));
@@ -269,30 +271,32 @@ fn find_clock(words: &[&str], index: usize) -> Option<ClockWords> {
         _ if is_norwegian => format!("{}:00", clock.replace('.', ":")),
         _ if is_dotted && has_year() => clock.replace('.', ":"),
         // fraction of a second
-        Some((time_text, parts)) if !is_dotted && parts.bytes().all(|b| b.is_ascii_digit()) => time_text.to_owned(),
+        Some((time_text, fraction)) if !is_dotted && fraction.bytes().all(|b| b.is_ascii_digit()) => {
+            time_text.to_owned()
+        }
         _ if is_short && has_year() => format!("{clock}:00"),
         _ => clock.to_owned(),
     };
     let (seconds, _) = time::parse_time_of_day(&[&time_text])?;
-    let mut used = vec![index];
+    let mut clock_words = vec![index];
     let mut half = words.get(index + 1).and_then(|next| parse_day_half(next));
     if half.is_some() {
-        used.push(index + 1);
+        clock_words.push(index + 1);
     } else if let (Some(first), Some(second)) = (words.get(index + 1), words.get(index + 2)) {
         // `p. m.`
         half = parse_day_half(&format!("{first}{second}"));
-        used.extend(half.map(|_| [index + 1, index + 2]).into_iter().flatten());
+        clock_words.extend(half.map(|_| [index + 1, index + 2]).into_iter().flatten());
     }
     if half.is_none() && index > 0 {
         half = parse_day_half(words[index - 1]);
-        used.extend(half.map(|_| index - 1));
+        clock_words.extend(half.map(|_| index - 1));
     }
     let hours = seconds / 3600;
     let seconds = match half {
         Some(is_after) if (1..=12).contains(&hours) => (hours % 12 + 12 * i64::from(is_after)) * 3600 + seconds % 3600,
         _ => seconds,
     };
-    Some(ClockWords { seconds, words: used, zone })
+    Some(ClockWords { seconds, words: clock_words, zone })
 }
 
 /// Returns true for a word that means the half of the day after noon, false for the one before it.
@@ -329,7 +333,7 @@ pub fn parse_named_date(text: &str) -> Option<Date> {
     if let [_, _] = numbers[..] { parse_named(&names, &numbers) } else { None }
 }
 
-/// Parses the date that is left without clock and zone; the second value is true where it is a guess.
+/// Parses the date that is left without clock and zone; the second value is true if it is a guess.
 fn parse_date(words: &[&str], order: NumericDateOrder) -> Option<(Date, bool)> {
     let (names, numbers) = split_names_and_numbers(words);
     match numbers.len() {
@@ -391,11 +395,11 @@ fn parse_named(names: &[String], numbers: &[&str]) -> Option<Date> {
             let Some(index) = names.iter().position(|name| has_name(&language.months[month], name)) else { continue };
             let Some(date) = make_date(year, month as u32 + 1, number) else { continue };
             let others = names.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, name)| name);
-            let fits = |name: &String| {
+            let is_allowed = |name: &String| {
                 FILLER_WORDS.contains(&name.as_str())
                     || language.days.get(weekday_index(date)).is_some_and(|d| has_name(d, name))
             };
-            if !others.clone().all(fits) || found == Some(date) {
+            if !others.clone().all(is_allowed) || found == Some(date) {
                 continue;
             }
             if found.is_some() {
@@ -407,13 +411,13 @@ fn parse_named(names: &[String], numbers: &[&str]) -> Option<Date> {
     found
 }
 
-/// Parses a date of three numbers, with or without a weekday, which decides where the order is ambiguous.
+/// Parses a date of three numbers, with or without a weekday, which decides an ambiguous order.
 fn parse_numeric(names: &[String], numbers: &[&str], has_slash: bool, order: NumericDateOrder) -> Option<(Date, bool)> {
     let gregorian_number = |number: &&str| {
         number.parse().map_or_else(|_| (*number).to_owned(), |n| format!("{:02}", to_gregorian_year(n)))
     };
     let text = numbers.iter().map(gregorian_number).collect::<Vec<_>>().join(if has_slash { "/" } else { "-" });
-    let fits = |date: Date| {
+    let is_allowed = |date: Date| {
         names.iter().all(|name| {
             let is_filler = FILLER_WORDS.contains(&name.as_str());
             let has_weekday =
@@ -422,14 +426,14 @@ fn parse_numeric(names: &[String], numbers: &[&str], has_slash: bool, order: Num
         })
     };
     let read = time::parse_date(&text, order)?;
-    if fits(read.date) {
+    if is_allowed(read.date) {
         return Some((read.date, read.is_guess && names.is_empty()));
     }
-    let other = match order {
+    let other_order = match order {
         NumericDateOrder::MonthFirst => NumericDateOrder::DayFirst,
         NumericDateOrder::DayFirst => NumericDateOrder::MonthFirst,
     };
-    time::parse_date(&text, other).filter(|read| fits(read.date)).map(|read| (read.date, false))
+    time::parse_date(&text, other_order).filter(|read| is_allowed(read.date)).map(|read| (read.date, false))
 }
 
 #[cfg(test)]
@@ -502,7 +506,7 @@ mod tests {
         for text in LOCALES {
             let (local, zone) = of(text).unwrap_or_else(|| panic!("{text}: no moment"));
             assert_eq!(local, LOCAL, "{text}");
-            assert!(matches!(zone, ZoneHint::Nothing | ZoneHint::Offset(0)), "{text}: {zone:?}");
+            assert!(matches!(zone, ZoneHint::Missing | ZoneHint::Offset(0)), "{text}: {zone:?}");
         }
     }
 
@@ -512,11 +516,11 @@ mod tests {
         let cet = || Some((LOCAL, ZoneHint::Name("CET".into())));
         for (text, expected) in [
             ("zzz ***Mon Nov 23 17:12:34 CET 2026", cet()),
-            ("zzz <11/23/2026 17:12:34> subcount: 1", Some((LOCAL, ZoneHint::Nothing))),
-            ("zzz <11/23/2026 17:12:34> Count:720", Some((LOCAL, ZoneHint::Nothing))),
+            ("zzz <11/23/2026 17:12:34> subcount: 1", Some((LOCAL, ZoneHint::Missing))),
+            ("zzz <11/23/2026 17:12:34> Count:720", Some((LOCAL, ZoneHint::Missing))),
             ("zzz ***Mon Nov 23 17:12:34 CET 2026 Sample interval: 5 secconds", cet()),
             ("zzz *** Mon Nov 23 17:12:34 CET 2026", cet()),
-            ("zzz <11/23/2026 17:12:34>", Some((LOCAL, ZoneHint::Nothing))),
+            ("zzz <11/23/2026 17:12:34>", Some((LOCAL, ZoneHint::Missing))),
             ("#### Mon Nov 23 17:12:34 CET 2026 ####", cet()),
             ("Date: Mo 23. Nov 17:12:34 CET 2026", cet()),
             ("Mon, 23 Nov 2026 17:12:34 +0100", zone(1)),
@@ -527,8 +531,8 @@ mod tests {
             ("1795453954", zone(0)),
             ("@1795453954.25", zone(0)),
             ("1795453954250", zone(0)),
-            ("23/11/2026 17:12:34", Some((LOCAL, ZoneHint::Nothing))),
-            ("11/23/2026 05:12:34 PM", Some((LOCAL, ZoneHint::Nothing))),
+            ("23/11/2026 17:12:34", Some((LOCAL, ZoneHint::Missing))),
+            ("11/23/2026 05:12:34 PM", Some((LOCAL, ZoneHint::Missing))),
         ] {
             assert_eq!(of(text), expected, "{text}");
         }

@@ -10,11 +10,11 @@ use crate::batch::FrameBatch;
 /// Local time of central North America less UTC in winter, seconds.
 const CENTRAL_STANDARD_S: i64 = -6 * 3600;
 
-/// Hint that stands beside a time about its zone.
+/// What stands beside a time about its zone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ZoneHint {
-    /// Nothing.
-    Nothing,
+    /// No zone is given.
+    Missing,
     /// Seconds east of UTC.
     Offset(i64),
     /// Short name of a zone, which several zones may share.
@@ -40,11 +40,11 @@ impl SysstatClock {
         zone_offset_s(name).or_else(|| (self.is_central && name == "CST").then_some(CENTRAL_STANDARD_S))
     }
 
-    /// Returns true where a time is converted with the same offset in both halves of the year: a jump by an hour may
+    /// Returns true if a time is converted with the same offset in both halves of the year: a jump by an hour may
     /// then be a change of the clocks.
     pub fn is_one_zone(&self, hint: &ZoneHint) -> bool {
         match hint {
-            ZoneHint::Nothing => true,
+            ZoneHint::Missing => true,
             ZoneHint::Offset(_) => false,
             ZoneHint::Name(name) => self.user_offset_s.is_some() || zone_offset_s(name).is_none() && !self.is_central,
         }
@@ -53,19 +53,19 @@ impl SysstatClock {
     /// Converts a local time, in seconds, to nanoseconds of UTC. An offset beside the time is trusted; the user's
     /// offset overrides the name of a zone.
     pub fn utc_ns(&mut self, local_s: i64, hint: &ZoneHint, batch: &mut FrameBatch<'_>) -> i64 {
-        let known = match hint {
+        let offset_s = match hint {
             ZoneHint::Offset(offset) => Some(*offset),
             ZoneHint::Name(name) => self.user_offset_s.or_else(|| self.named_offset_s(name)),
-            ZoneHint::Nothing => self.user_offset_s,
+            ZoneHint::Missing => self.user_offset_s,
         };
-        match known {
+        match offset_s {
             None => batch.note_time_basis(TimeBasis::NoZone),
             // an offset of 0 may be that of a time in UTC on a machine in any zone
-            Some(offset) if *hint != ZoneHint::Nothing && *hint != ZoneHint::Offset(0) => batch.set_utc_offset(offset),
+            Some(offset) if *hint != ZoneHint::Missing && *hint != ZoneHint::Offset(0) => batch.set_utc_offset(offset),
             Some(_) => {}
         }
-        let utc = local_s.saturating_sub(known.unwrap_or(0)).saturating_mul(1_000_000_000);
-        if known.is_none() && !self.has_warned {
+        let utc = local_s.saturating_sub(offset_s.unwrap_or(0)).saturating_mul(1_000_000_000);
+        if offset_s.is_none() && !self.has_warned {
             self.has_warned = true;
             let zone = match hint {
                 ZoneHint::Name(name) if !name.is_empty() => format!("the zone `{name}` could be several"),

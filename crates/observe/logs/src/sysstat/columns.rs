@@ -88,12 +88,13 @@ impl Reports {
     pub fn find_by_headings(&self, headings: &[&str]) -> Option<(&SysstatReport, Option<usize>)> {
         let instance =
             |report: &SysstatReport| headings.iter().position(|h| report.instance_headings.iter().any(|i| i == h));
-        let known = |report: &SysstatReport, instance: Option<usize>| {
+        let match_score = |report: &SysstatReport, instance: Option<usize>| {
             let first = headings.iter().enumerate().find(|(i, _)| Some(*i) != instance).map(|(_, h)| *h);
-            let known = headings.iter().filter(|h| report.find_column(h).is_some()).count();
-            let starts = first.is_some_and(|first| report.first_headings.iter().any(|s| s == first));
-            let by_row = instance.is_some() && report.columns.is_empty() && report.first_headings.is_empty();
-            2 * known + 3 * usize::from(starts) + usize::from(by_row)
+            let known_count = headings.iter().filter(|h| report.find_column(h).is_some()).count();
+            let has_first_heading = first.is_some_and(|first| report.first_headings.iter().any(|s| s == first));
+            let has_only_instances =
+                instance.is_some() && report.columns.is_empty() && report.first_headings.is_empty();
+            2 * known_count + 3 * usize::from(has_first_heading) + usize::from(has_only_instances)
         };
         let mut best = None;
         for report in &self.reports {
@@ -101,9 +102,9 @@ impl Reports {
             if index.is_none() != report.instance_headings.is_empty() {
                 continue;
             }
-            let fit = known(report, index);
-            if fit > best.map_or(0, |(fit, _, _)| fit) {
-                best = Some((fit, report, index));
+            let score = match_score(report, index);
+            if score > best.map_or(0, |(score, _, _)| score) {
+                best = Some((score, report, index));
             }
         }
         best.map(|(_, report, index)| (report, index))

@@ -25,7 +25,7 @@ pub enum CellRecipe {
 
 /// Columns from which the size of memory is computed. sysstat changed the meaning of used memory: first it was all that
 /// is not free, since 12.0 it excludes buffers, cache and slab. The share beside it shows which. Slab is not in every
-/// report (`sar -r` without ALL): where neither sum has the share, used memory and the share determine the size.
+/// report (`sar -r` without ALL): if neither sum has the share, used memory and the share determine the size.
 #[derive(Clone, Debug)]
 pub struct MemoryColumns {
     free_column: u32,
@@ -74,11 +74,11 @@ impl MemoryColumns {
         let percent = row[self.percent_column as usize];
         let others: f64 = self.other_columns.iter().map(|c| row[*c as usize]).filter(|v| !v.is_nan()).sum();
         let (old, new) = (free + used, free + used + others);
-        let miss = |total: f64| (used / total * 100.0 - percent).abs();
-        let total = if miss(new) < miss(old) { new } else { old };
+        let percent_error = |total: f64| (used / total * 100.0 - percent).abs();
+        let total = if percent_error(new) < percent_error(old) { new } else { old };
         // largest error of the share by rounding; `--dec=0` prints no decimals
         let rounding = if percent.fract() == 0.0 { 0.51 } else { 0.06 };
-        if percent >= 1.0 && miss(total) > rounding { used / percent * 100.0 } else { total }
+        if percent >= 1.0 && percent_error(total) > rounding { used / percent * 100.0 } else { total }
     }
 }
 
@@ -97,11 +97,11 @@ const COMPUTED_PAIRS: [(&str, &str, &str, bool); 8] = [
 /// Lists the series that can be computed from these and are not there yet.
 pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[Series]) -> Vec<ComputedSeries> {
     let column_of = |counter: &str, instance: &str| by_target.get(&(counter.to_owned(), instance.to_owned())).copied();
-    let mut found = Vec::new();
+    let mut computable = Vec::new();
     let mut add_missing = |counter: &str, instance: &str, scale: f64, recipe: CellRecipe| {
         if column_of(counter, instance).is_none() {
             let (counter, instance) = (counter.to_owned(), instance.to_owned());
-            found.push(ComputedSeries { counter, instance, scale, recipe });
+            computable.push(ComputedSeries { counter, instance, scale, recipe });
         }
     };
     for base in series {
@@ -133,7 +133,7 @@ pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[S
     if let (Some(free), Some(used)) = (column_of(memory::SWAP_FREE_BYTES, ""), swap_used) {
         add_missing(memory::SWAP_TOTAL_BYTES, "", 1024.0, CellRecipe::Sum(free, used));
     }
-    found
+    computable
 }
 
 #[cfg(test)]

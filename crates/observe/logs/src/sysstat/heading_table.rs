@@ -39,7 +39,7 @@ pub enum Misfit {
 const WORD_COLUMNS: [&str; 3] = ["manufact", "product", "status"];
 
 impl HeadingTable {
-    /// Parses headings, without time and date; `None` where they are none: no heading of sysstat is a number.
+    /// Parses headings, without time and date; `None` if they are none: no heading of sysstat is a number.
     pub fn from_headings(words: &[&str]) -> Option<HeadingTable> {
         if words.is_empty() || words.iter().any(|word| parse_cell(word, 1.0).is_some()) {
             return None;
@@ -55,7 +55,7 @@ impl HeadingTable {
         Some(HeadingTable { report, names, instance_index: instance })
     }
 
-    /// Returns true where no heading is known, so that it may not be a table.
+    /// Returns true if no heading is known, so that it may not be a table.
     pub fn is_unknown(&self) -> bool {
         Reports::builtin().find_by_key(&self.report).is_none()
     }
@@ -68,28 +68,28 @@ impl HeadingTable {
     /// Parses a row. Cells that are words are left out.
     pub fn parse_row(&self, words: &[&str]) -> Result<SysstatRow<'_>, Misfit> {
         let columns = self.column_count();
-        let is_wordy = self.names.iter().any(|n| WORD_COLUMNS.contains(&n.text.as_str()));
+        let has_word_column = self.names.iter().any(|n| WORD_COLUMNS.contains(&n.text.as_str()));
         if words.len() < columns {
             return Err(Misfit::Short);
         }
         // a name with blanks consists of several words
-        let more = words.len() - columns;
-        if more > 0 && self.instance_index.is_none() && !is_wordy {
+        let extra_words = words.len() - columns;
+        if extra_words > 0 && self.instance_index.is_none() && !has_word_column {
             return Err(Misfit::Long);
         }
-        let position = self.instance_index.unwrap_or(0);
-        let instance_words = self.instance_index.map_or(0, |_| more + 1);
-        let instance = words[position..position + instance_words].join(" ");
-        let cells = words[..position].iter().chain(&words[position + instance_words..]);
+        let instance_start = self.instance_index.unwrap_or(0);
+        let instance_words = self.instance_index.map_or(0, |_| extra_words + 1);
+        let instance = words[instance_start..instance_start + instance_words].join(" ");
+        let cells = words[..instance_start].iter().chain(&words[instance_start + instance_words..]);
         let values: Vec<(&str, f64)> = self
             .names
             .iter()
             .zip(cells)
             .filter_map(|(name, cell)| Some((name.text.as_str(), parse_cell(cell, name.unit_bytes)?)))
             .collect();
-        let wordy = self.names.len() - values.len();
+        let word_cells = self.names.len() - values.len();
         // words beside a name of several words, or in most cells, make it a sentence
-        if !is_wordy && (wordy > 0 && more > 0 || 2 * wordy > self.names.len()) {
+        if !has_word_column && (word_cells > 0 && extra_words > 0 || 2 * word_cells > self.names.len()) {
             return Err(Misfit::Words);
         }
         Ok((instance, values))

@@ -17,7 +17,7 @@ pub enum IdleTable {
     Disk,
     /// Network adapters.
     Network,
-    /// Their errors, a table of its own.
+    /// Errors of network adapters, which have a table of their own.
     NetworkErrors,
 }
 
@@ -31,9 +31,9 @@ impl IdleTable {
     /// Returns the table whose devices have this counter, if it is an amount, which is 0 while the device is idle:
     /// averages over requests are unknown then.
     pub fn of_counter(counter: &str) -> Option<IdleTable> {
-        let amount = |rest: &str| !["avg_s_per", "avg_bytes_per"].iter().any(|mean| rest.starts_with(mean));
+        let is_amount = |rest: &str| !["avg_s_per", "avg_bytes_per"].iter().any(|mean| rest.starts_with(mean));
         match counter.split_once('.')? {
-            ("physical_disk", rest) if amount(rest) => Some(IdleTable::Disk),
+            ("physical_disk", rest) if is_amount(rest) => Some(IdleTable::Disk),
             ("network", rest) if rest.contains("_errors_") || rest.contains("_dropped_") => {
                 Some(IdleTable::NetworkErrors)
             }
@@ -48,7 +48,7 @@ struct DeviceCells {
     table: IdleTable,
     instance: String,
     columns: Vec<u32>,
-    /// Set where it was in a report of this start.
+    /// Set if it was in a report of this start.
     is_seen: bool,
 }
 
@@ -56,12 +56,12 @@ struct DeviceCells {
 #[derive(Default)]
 pub struct IdleDevices {
     devices: Vec<DeviceCells>,
-    /// Number of the row's series that the devices were learnt from.
+    /// Number of the row's series that the devices were learned from.
     series_count: usize,
     generation: u32,
     /// Set for tables in which a row of zeros was seen.
     has_zeros: [bool; TABLE_COUNT],
-    /// Set once it was reported.
+    /// Set once omitted devices were reported.
     is_reported: bool,
 }
 
@@ -72,30 +72,30 @@ impl IdleDevices {
         self.has_zeros = [false; TABLE_COUNT];
     }
 
-    /// Fills in zeros for the devices that were left out of the complete tables of the row. Returns true where that
+    /// Fills in zeros for the devices that were left out of the complete tables of the row. Returns true if that
     /// must be reported.
     pub fn fill_omitted(&mut self, row: &mut ReportRow, complete: [bool; TABLE_COUNT]) -> bool {
         self.learn_columns(row);
-        let (mut filled, mut zeros) = (false, self.has_zeros);
+        let (mut has_filled, mut has_zeros) = (false, self.has_zeros);
         for device in self.devices.iter_mut().filter(|device| !self.has_zeros[device.table as usize]) {
             let values =
                 device.columns.iter().map(|column| row.cells[*column as usize]).filter(|value| !value.is_nan());
-            // largest value, where there is one
+            // largest value, if there is one
             let largest = values.fold(None, |max: Option<f64>, value| Some(max.map_or(value, |max| max.max(value))));
             device.is_seen |= largest.is_some();
-            zeros[device.table as usize] |= largest == Some(0.0);
+            has_zeros[device.table as usize] |= largest == Some(0.0);
         }
-        self.has_zeros = zeros;
+        self.has_zeros = has_zeros;
         for device in self.devices.iter().filter(|device| device.is_seen) {
             let table = device.table as usize;
             let is_left_out = device.columns.iter().all(|column| row.cells[*column as usize].is_nan());
             if is_left_out && complete[table] && !self.has_zeros[table] {
                 device.columns.iter().for_each(|column| row.cells[*column as usize] = 0.0);
-                filled = true;
+                has_filled = true;
             }
         }
-        let is_first_time = filled && !self.is_reported;
-        self.is_reported |= filled;
+        let is_first_time = has_filled && !self.is_reported;
+        self.is_reported |= has_filled;
         is_first_time
     }
 

@@ -30,18 +30,18 @@ struct IostatTextLog<'b, 'c> {
     chosen_host: Option<String>,
     row: ReportRow,
     idle_devices: IdleDevices,
-    /// Set where the report has a table of disks …
+    /// Set if the report has a table of disks.
     has_disks: bool,
-    /// … and where one of its rows could not be read.
+    /// Set if a row of the report could not be read.
     is_damaged: bool,
     table: Option<HeadingTable>,
     /// Blanks before the headings: sums over groups of disks are indented further.
     indent: usize,
-    /// Set where names stand last, one blank behind the numbers.
+    /// Set if names stand last, one blank behind the numbers.
     has_names_last: bool,
     /// A name alone on its line, whose numbers must follow.
     pending_name: Option<String>,
-    /// Set where a blank line stands behind the last row: the table is at its end, unless every other line is blank.
+    /// Set if a blank line stands behind the last row: the table is at its end, unless every other line is blank.
     is_behind_blank: bool,
     /// Headings of this report so far; repeated headings begin another report.
     headings: Vec<String>,
@@ -57,15 +57,15 @@ struct IostatTextLog<'b, 'c> {
     start_count: u64,
     /// Values in the row.
     value_count: u64,
-    /// Set where iostat -y left out the report since boot, and a blank line behind it.
+    /// Set if iostat -y left out the report since boot, and a blank line behind it.
     is_without_first: bool,
-    /// Number of blank lines in succession; `None` where every other line of the file is blank.
+    /// Number of blank lines in succession; `None` if every other line of the file is blank.
     blank_run: Option<u32>,
     is_announced: bool,
     line_number: u64,
 }
 
-/// Returns true where a head has headings of iostat.
+/// Returns true if a head has headings of iostat.
 pub fn is_iostat_text(head: &InputHead<'_>) -> bool {
     head.text_lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -87,7 +87,7 @@ fn are_disk_headings(words: &[&str]) -> bool {
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = input.head().text_lines().fold(String::new(), |all, line| all + &line + "\n");
+    let head = input.head().text_lines().fold(String::new(), |text, line| text + &line + "\n");
     let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
     let order = time::guess_date_order(&head, &first.date);
     let blanks = if has_blank_after_headings(&head) { None } else { Some(0) };
@@ -134,7 +134,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     log.finish_log()
 }
 
-/// Returns true where a blank line stands behind headings, which iostat never prints: the file was copied badly.
+/// Returns true if a blank line stands behind headings, which iostat never prints: the file was copied badly.
 fn has_blank_after_headings(head: &str) -> bool {
     let mut lines = head.lines().skip_while(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -166,14 +166,14 @@ impl IostatTextLog<'_, '_> {
         }
         self.blank_run = self.blank_run.map(|_| 0);
         let is_blank_before = std::mem::take(&mut self.is_behind_blank);
-        let is_of_processors = are_processor_headings(&words);
-        if is_of_processors || are_disk_headings(&words) {
+        let are_of_processors = are_processor_headings(&words);
+        if are_of_processors || are_disk_headings(&words) {
             if !self.is_chosen_host() {
                 return Ok(());
             }
             self.indent = indent_width(text);
             self.has_names_last = text.trim_end().strip_suffix(" Device").is_some_and(|rest| !rest.ends_with(' '));
-            return if is_of_processors {
+            return if are_of_processors {
                 self.read_heading(&[&["CPU"], &words[1..]].concat())
             } else {
                 self.read_heading(&words)?;
@@ -192,7 +192,7 @@ impl IostatTextLog<'_, '_> {
         self.read_time(text)
     }
 
-    /// Returns true where the current machine is the one that is read; otherwise reports it.
+    /// Returns true if the current machine is the one that is read; otherwise reports it.
     fn is_chosen_host(&mut self) -> bool {
         if self.head.host.is_empty() {
             return true;
@@ -258,14 +258,14 @@ impl IostatTextLog<'_, '_> {
     /// Reads a row, which `iostat -h` of older releases breaks behind the disk's name.
     fn read_row_or_name(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
         let are_numbers = words.iter().all(|word| parse_cell(word, 1.0).is_some());
-        let is_rest = are_numbers && !is_behind_blank && words.len() + 1 == table.column_count();
-        if let Some(name) = self.pending_name.take_if(|_| is_rest) {
+        let are_missing_cells = are_numbers && !is_behind_blank && words.len() + 1 == table.column_count();
+        if let Some(name) = self.pending_name.take_if(|_| are_missing_cells) {
             let joined = format!("{name} {text}");
             return self.read_row(table, &joined, &joined.split_whitespace().collect::<Vec<_>>(), false);
         }
         self.drop_name();
-        let is_alone = words.len() == 1 && table.column_count() > 2 && table.report != "cpu";
-        let is_name = is_alone && !are_numbers && !is_behind_blank && !self.has_names_last;
+        let is_single_word = words.len() == 1 && table.column_count() > 2 && table.report != "cpu";
+        let is_name = is_single_word && !are_numbers && !is_behind_blank && !self.has_names_last;
         if is_name && calendar::parse_moment(text, self.order).is_none() {
             self.pending_name = Some(text.to_owned());
             return true;
@@ -290,10 +290,10 @@ impl IostatTextLog<'_, '_> {
         words[0] == instance && indent_width(text) > self.indent
     }
 
-    /// Reads a row; returns false where the line does not belong to this table.
+    /// Reads a row; returns false if the line does not belong to this table.
     fn read_row(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
-        let all = [&["all"], words].concat();
-        let words = if table.report == "cpu" { &all[..] } else { words };
+        let with_instance = [&["all"], words].concat();
+        let words = if table.report == "cpu" { &with_instance[..] } else { words };
         // otherwise the words of a time would count as a name with blanks, and its year as a number
         let is_long = words.len() > table.column_count();
         if is_long && (is_behind_blank || calendar::parse_moment(text, self.order).is_some()) {
@@ -364,8 +364,8 @@ impl IostatTextLog<'_, '_> {
         if !self.is_announced {
             self.is_announced = true;
             // times above reports have a date of their own
-            let guess = SysstatMachine::date_guess_note(&self.head.date, self.order).filter(|_| printed.is_none());
-            if let Some(text) = guess {
+            let guess_note = SysstatMachine::date_guess_note(&self.head.date, self.order).filter(|_| printed.is_none());
+            if let Some(text) = guess_note {
                 self.batch.push_note(Note::new(time_ns, Note::WARNING, text));
             }
             self.batch.push_topology(time_ns, &self.head.to_machine().to_topology());
@@ -378,13 +378,13 @@ impl IostatTextLog<'_, '_> {
         Ok(())
     }
 
-    /// Returns an error with advice where each start printed only one report.
+    /// Returns an error with advice if each start printed only one report.
     fn finish_log(&mut self) -> Result<(), LogError> {
         if self.batch.has_ticks() || self.batch.is_stopped() || self.report_count != 1 || self.is_without_first {
             return Ok(());
         }
-        let record = "S_TIME_FORMAT=ISO iostat -t -x 10 > FILE";
-        let because = SysstatMachine::since_boot_reason(self.start_count.max(1), "report", record);
+        let command = "S_TIME_FORMAT=ISO iostat -t -x 10 > FILE";
+        let because = SysstatMachine::since_boot_reason(self.start_count.max(1), "report", command);
         Err(LogError::NoSamples { file: self.file.clone(), because })
     }
 }

@@ -77,7 +77,7 @@ impl SysstatJsonLog<'_, '_, '_> {
     /// Reads the tokens outside of samples; keys identify those that matter.
     fn read_documents(&mut self) -> Result<(), LogError> {
         let mut depth = 0usize;
-        let mut last = String::new();
+        let mut last_text = String::new();
         let mut key = String::new();
         while !self.session.batch.is_stopped() {
             if depth == 0 && !self.find_document()? {
@@ -109,10 +109,10 @@ impl SysstatJsonLog<'_, '_, '_> {
                 BufferedToken::Open(b'[') if parent_key == "restarts" => self.read_restarts()?,
                 BufferedToken::Open(_) => depth += 1,
                 BufferedToken::Close => depth = depth.saturating_sub(1),
-                BufferedToken::Colon => key = std::mem::take(&mut last),
+                BufferedToken::Colon => key = std::mem::take(&mut last_text),
                 BufferedToken::Text(text) => {
                     self.session.read_head(&parent_key, &text);
-                    last = text;
+                    last_text = text;
                 }
                 BufferedToken::Number(number) => self.session.read_head(&parent_key, &format!("{number}")),
                 BufferedToken::Other => {}
@@ -141,10 +141,10 @@ impl SysstatJsonLog<'_, '_, '_> {
             if found.is_some() {
                 return Ok(true);
             }
-            let was = self.stream.remaining_bytes().len();
-            if !self.stream.read_more()? || self.stream.remaining_bytes().len() == was {
-                self.report_outside(was);
-                self.stream.skip_bytes(was);
+            let previous_length = self.stream.remaining_bytes().len();
+            if !self.stream.read_more()? || self.stream.remaining_bytes().len() == previous_length {
+                self.report_outside(previous_length);
+                self.stream.skip_bytes(previous_length);
                 return Ok(false);
             }
         }
@@ -152,12 +152,12 @@ impl SysstatJsonLog<'_, '_, '_> {
 
     /// Counts the lines in the next `end` bytes, which belong to no document.
     fn report_outside(&mut self, end: usize) {
-        let place = self.stream.byte_offset();
+        let offset = self.stream.byte_offset();
         let bytes = &self.stream.remaining_bytes()[..end];
         let mut line_start = 0;
         for line in bytes.split(|b| *b == b'\n') {
             if line.iter().any(u8::is_ascii_alphanumeric) {
-                let context = format!("byte {}", place + line_start as u64);
+                let context = format!("byte {}", offset + line_start as u64);
                 self.session.batch.add_skip(context, "a line outside of the documents");
             }
             line_start += line.len() + 1;
@@ -184,10 +184,10 @@ impl SysstatJsonLog<'_, '_, '_> {
     }
 
     fn report_unfinished(&mut self) {
-        let place = format!("byte {}", self.stream.byte_offset() + self.stream.remaining_bytes().len() as u64);
+        let context = format!("byte {}", self.stream.byte_offset() + self.stream.remaining_bytes().len() as u64);
         self.session
             .batch
-            .add_skip(place, "the document is incomplete: its writer was stopped, or the file was truncated");
+            .add_skip(context, "the document is incomplete: its writer was stopped, or the file was truncated");
     }
 
     fn read_token(&mut self) -> Result<Option<BufferedToken>, LogError> {
@@ -214,7 +214,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         }
     }
 
-    /// Reads the elements of `"statistics"`, up to the end of the list; returns false where the document ends within
+    /// Reads the elements of `"statistics"`, up to the end of the list; returns false if the document ends within
     /// them.
     fn read_samples(&mut self) -> Result<bool, LogError> {
         while !self.session.batch.is_stopped() {
@@ -243,7 +243,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Returns true where a document begins here.
+    /// Returns true if a document begins here.
     fn is_document(&mut self) -> Result<bool, LogError> {
         const KEY_WINDOW_BYTES: usize = 64;
         if self.stream.remaining_bytes().first() != Some(&b'{') {
@@ -253,8 +253,8 @@ impl SysstatJsonLog<'_, '_, '_> {
             && self.stream.read_more()?
             && self.stream.remaining_bytes().len() < KEY_WINDOW_BYTES
         {
-            let was = self.stream.remaining_bytes().len();
-            if !self.stream.read_more()? || self.stream.remaining_bytes().len() == was {
+            let previous_length = self.stream.remaining_bytes().len();
+            if !self.stream.read_more()? || self.stream.remaining_bytes().len() == previous_length {
                 break;
             }
         }
@@ -276,7 +276,7 @@ impl SysstatJsonLog<'_, '_, '_> {
         }
     }
 
-    /// Reads one sample; returns false where the input ends within it.
+    /// Reads one sample; returns false if the input ends within it.
     fn read_sample(&mut self) -> Result<bool, LogError> {
         let mut stamp = StampRanges::new();
         loop {
@@ -286,9 +286,9 @@ impl SysstatJsonLog<'_, '_, '_> {
                     let sample = &self.stream.remaining_bytes()[..length];
                     self.session.sample_tables =
                         DOCUMENT_KEYS.map(|key| memchr::memmem::find(sample, key.as_bytes()).is_some());
-                    let place = self.stream.byte_offset();
+                    let offset = self.stream.byte_offset();
                     self.stream.skip_bytes(length);
-                    self.session.emit_tick(&texts, place)?;
+                    self.session.emit_tick(&texts, offset)?;
                     return Ok(true);
                 }
                 Err(TokenStop::Incomplete) => {
@@ -300,8 +300,8 @@ impl SysstatJsonLog<'_, '_, '_> {
                 }
                 Err(TokenStop::Invalid(index, because)) => {
                     self.session.row.clear();
-                    let place = format!("byte {}", self.stream.byte_offset() + index as u64);
-                    self.session.batch.add_skip(place, format!("a sample is broken: {because}"));
+                    let context = format!("byte {}", self.stream.byte_offset() + index as u64);
+                    self.session.batch.add_skip(context, format!("a sample is broken: {because}"));
                     return self.find_next_sample(index);
                 }
             }
@@ -332,13 +332,13 @@ impl SysstatJsonLog<'_, '_, '_> {
     }
 
     /// Looks for the next sample after a broken one; returns false at the end.
-    fn find_next_sample(&mut self, from: usize) -> Result<bool, LogError> {
+    fn find_next_sample(&mut self, index: usize) -> Result<bool, LogError> {
         const TIMESTAMP_KEY: &[u8] = b"\"timestamp\"";
-        self.stream.skip_bytes(from.max(1));
+        self.stream.skip_bytes(index.max(1));
         loop {
             let bytes = self.stream.remaining_bytes();
             let found = memchr::memmem::find(bytes, TIMESTAMP_KEY);
-            if let Some(document) = find_document_start(bytes).filter(|index| found.is_none_or(|found| *index < found))
+            if let Some(document) = find_document_start(bytes).filter(|start| found.is_none_or(|found| *start < found))
             {
                 self.stream.skip_bytes(document);
                 return Ok(true);
@@ -352,8 +352,8 @@ impl SysstatJsonLog<'_, '_, '_> {
                 continue;
             }
             self.stream.skip_bytes(bytes.len().saturating_sub(TIMESTAMP_KEY.len() + 64));
-            let was = self.stream.remaining_bytes().len();
-            if !self.stream.read_more()? || self.stream.remaining_bytes().len() == was {
+            let previous_length = self.stream.remaining_bytes().len();
+            if !self.stream.read_more()? || self.stream.remaining_bytes().len() == previous_length {
                 return Ok(false);
             }
         }
@@ -362,7 +362,7 @@ impl SysstatJsonLog<'_, '_, '_> {
     /// Reads the list of restarts that ends a host of sadf.
     fn read_restarts(&mut self) -> Result<(), LogError> {
         let mut depth = 1;
-        let (mut last, mut key) = (String::new(), String::new());
+        let (mut last_text, mut key) = (String::new(), String::new());
         let mut parts: Vec<(StampPart, String)> = Vec::new();
         while depth > 0 {
             let parent_key = std::mem::take(&mut key);
@@ -373,7 +373,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                     self.session.note_restart(&parts);
                     parts.clear();
                 }
-                Some(BufferedToken::Colon) => key = std::mem::take(&mut last),
+                Some(BufferedToken::Colon) => key = std::mem::take(&mut last_text),
                 Some(BufferedToken::Text(text)) => {
                     match parent_key.as_str() {
                         "date" => parts.push((StampPart::Date, text.clone())),
@@ -381,7 +381,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                         "tz" => parts.push((StampPart::Zone, text.clone())),
                         _ => {}
                     }
-                    last = text;
+                    last_text = text;
                 }
                 Some(BufferedToken::Number(number)) if parent_key == "utc" => {
                     parts.push((StampPart::Utc, format!("{number}")))

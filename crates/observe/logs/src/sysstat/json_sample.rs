@@ -27,13 +27,13 @@ pub fn read(
 ) -> Result<usize, TokenStop> {
     template.clear();
     stamp.clear();
-    let mut walk = SampleWalker { sample, scanner: JsonScanner::new(sample, 0), row, template, stamp };
-    match walk.scanner.next()? {
-        JsonToken::Open(b'{') => walk.walk_object("", "", false, 0)?,
+    let mut walker = SampleWalker { sample, scanner: JsonScanner::new(sample, 0), row, template, stamp };
+    match walker.scanner.next()? {
+        JsonToken::Open(b'{') => walker.walk_object("", "", false, 0)?,
         _ => return Err(TokenStop::Invalid(0, "a sample should be an object")),
     }
-    let end = walk.scanner.position;
-    walk.template.finish(sample, end);
+    let end = walker.scanner.position;
+    walker.template.finish(sample, end);
     Ok(end)
 }
 

@@ -37,7 +37,7 @@ pub struct JsonScanner<'a> {
 }
 
 impl<'a> JsonScanner<'a> {
-    /// Begins at an index.
+    /// Makes a scanner that begins at an index.
     pub fn new(bytes: &'a [u8], index: usize) -> JsonScanner<'a> {
         JsonScanner { bytes, position: index }
     }
@@ -104,49 +104,54 @@ const POWERS_OF_TEN: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1
 #[inline]
 pub fn scan_number(bytes: &[u8], start: usize) -> Result<(f64, usize), TokenStop> {
     let mut index = start;
-    let minus = bytes.get(index) == Some(&b'-');
-    index += usize::from(minus);
-    let digits = index;
+    let is_negative = bytes.get(index) == Some(&b'-');
+    index += usize::from(is_negative);
+    let digits_start = index;
     let mut mantissa: u64 = 0;
     let mut decimals = 0;
     while let Some(digit) = bytes.get(index).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
         mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
         index += 1;
     }
-    let mut count = index - digits;
+    let mut count = index - digits_start;
     let point = *bytes.get(index).ok_or(TokenStop::Incomplete)?;
     if point == b'.' || point == b',' {
         let next = *bytes.get(index + 1).ok_or(TokenStop::Incomplete)?;
         if point == b'.' || next.is_ascii_digit() {
             index += 1;
-            let from = index;
+            let decimals_start = index;
             while let Some(digit) = bytes.get(index).map(|b| b.wrapping_sub(b'0')).filter(|d| *d < 10) {
                 mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
                 index += 1;
             }
-            decimals = index - from;
+            decimals = index - decimals_start;
             count += decimals;
         }
     }
-    let after = *bytes.get(index).ok_or(TokenStop::Incomplete)?;
-    if count == 0 || count > 15 || matches!(after, b'e' | b'E') {
-        return scan_odd_number(bytes, start, digits, index);
+    let next = *bytes.get(index).ok_or(TokenStop::Incomplete)?;
+    if count == 0 || count > 15 || matches!(next, b'e' | b'E') {
+        return scan_unusual_number(bytes, start, digits_start, index);
     }
-    let size = mantissa as f64 / POWERS_OF_TEN[decimals];
-    Ok((if minus { -size } else { size }, index))
+    let magnitude = mantissa as f64 / POWERS_OF_TEN[decimals];
+    Ok((if is_negative { -magnitude } else { magnitude }, index))
 }
 
 /// Scans a number with an exponent, with very many digits, or `-nan`.
 #[cold]
-fn scan_odd_number(bytes: &[u8], start: usize, digits: usize, position: usize) -> Result<(f64, usize), TokenStop> {
-    if position == digits {
+fn scan_unusual_number(
+    bytes: &[u8],
+    start: usize,
+    digits_start: usize,
+    position: usize,
+) -> Result<(f64, usize), TokenStop> {
+    if position == digits_start {
         return match scan_word(bytes, position)? {
             (JsonToken::Number(nan), end) => Ok((nan, end)),
             _ => Err(TokenStop::Invalid(start, "no number")),
         };
     }
-    let is_of_number = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
-    let length = bytes[position..].iter().position(|b| !is_of_number(b)).ok_or(TokenStop::Incomplete)?;
+    let is_number_byte = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+    let length = bytes[position..].iter().position(|b| !is_number_byte(b)).ok_or(TokenStop::Incomplete)?;
     let end = position + length;
     let text = std::str::from_utf8(&bytes[start..end]).map_err(|_| TokenStop::Invalid(start, "no number"))?;
     let value: f64 = text.replace(',', ".").parse().map_err(|_| TokenStop::Invalid(start, "no number"))?;

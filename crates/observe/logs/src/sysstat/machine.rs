@@ -16,7 +16,7 @@ pub struct SysstatMachine<'a> {
     pub kernel: &'a str,
     /// Processors; 0 is unknown.
     pub processors: u32,
-    /// Physical memory, where a report gives it.
+    /// Physical memory, if a report gives it.
     pub memory_bytes: Option<f64>,
     /// Date in the log's head.
     pub date: &'a str,
@@ -25,24 +25,23 @@ pub struct SysstatMachine<'a> {
 impl SysstatMachine<'_> {
     /// Text of the note about reports without times.
     pub const COUNTED_TIMES_NOTE: &'static str = "the reports have no timestamps: they are counted from midnight UTC \
-                                       of the \
-                                       log's date with the given interval (iostat -t prints times); durations are \
-                                       right, times of day are not";
-    /// Text where the line with the date is missing.
+                                                    of the log's date with the given interval (iostat -t prints \
+                                                    times); durations are right, times of day are not";
+    /// Text of the skip if the line with the date is missing.
     pub const NO_DATE_NOTE: &'static str = "sysstat's header has no date: times are counted from 1970-01-01";
     /// Text of the note about reports of which only the first of each start has a time.
     pub const SPACED_TIMES_NOTE: &'static str = "only the first report of each start has a timestamp: those behind \
-                                      it are counted \
-                                      one second apart (--interval sets the true interval)";
+                                                   it are counted one second apart (--interval sets the true \
+                                                   interval)";
 
     /// Returns the reason to refuse a log in which each start printed only once.
     pub fn since_boot_reason(starts: u64, noun: &str, record: &str) -> String {
-        let each = if starts == 1 {
+        let subject = if starts == 1 {
             format!("one {noun}, and it")
         } else {
             format!("{starts} starts of one {noun}, and each")
         };
-        format!("it has {each} covers the time since boot; record with an interval: {record}")
+        format!("it has {subject} covers the time since boot; record with an interval: {record}")
     }
 
     /// Text of the note at a restart.
@@ -65,7 +64,7 @@ impl SysstatMachine<'_> {
         days.saturating_mul(DAY_S).saturating_mul(1_000_000_000)
     }
 
-    /// Returns the text of the note about a date whose day and month could be swapped; `None` where they could not.
+    /// Returns the text of the note about a date whose day and month could be swapped; `None` if they could not.
     pub fn date_guess_note(date: &str, order: NumericDateOrder) -> Option<String> {
         let order_name = match order {
             NumericDateOrder::MonthFirst => "month before day",
@@ -75,7 +74,7 @@ impl SysstatMachine<'_> {
         is_guess.then(|| format!("the date {date} was read {order_name}; S_TIME_FORMAT=ISO leaves no doubt"))
     }
 
-    /// Returns the error where nothing gives the times of reports.
+    /// Returns the error if nothing gives the times of reports.
     pub fn missing_interval_error(file: &str, context: &str) -> LogError {
         LogError::MissingOption {
             file: file.to_owned(),
@@ -85,7 +84,7 @@ impl SysstatMachine<'_> {
     }
 }
 
-/// Assumption about the times of reports, where the log does not give them.
+/// Assumption about the times of reports, if the log does not give them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssumedTimes {
     /// Only the first report of each start has a time; those behind it are counted a second apart.
@@ -113,16 +112,16 @@ pub struct ReportClock {
     previous_ns: Option<i64>,
     /// Latest time of all reports.
     latest_ns: Option<i64>,
-    /// Set where nothing gave the time of this start.
+    /// Set if nothing gave the time of this start.
     is_counted: bool,
-    /// Assumption that the reader has not reported yet …
+    /// Assumption that the reader has not reported yet.
     warning: Option<AssumedTimes>,
-    /// … and those that it need not report again.
+    /// Assumptions that need no second report.
     warned: Vec<AssumedTimes>,
 }
 
 impl ReportClock {
-    /// Interval of reports behind a time, where nothing gives it.
+    /// Assumed interval of reports behind a time, if neither the log nor the user gives it.
     const DEFAULT_SPACING: Duration = Duration::from_secs(1);
 
     /// Sets a time that stands on a line of its own.
@@ -145,7 +144,7 @@ impl ReportClock {
         }
     }
 
-    /// Returns the time of the next report and the time that it covers; `None` where neither the log nor the user gives
+    /// Returns the time of the next report and the time that it covers; `None` if neither the log nor the user gives
     /// it. Reports without any time are counted from `midnight_ns`.
     pub fn next(
         &mut self,
@@ -153,23 +152,23 @@ impl ReportClock {
         interval: Option<Duration>,
         midnight_ns: i64,
     ) -> Option<(i64, Option<u64>)> {
-        let own = printed.or_else(|| self.start_ns.take());
-        let time_ns = match (own, self.previous_ns) {
-            (Some(own), _) => own,
-            (None, Some(before)) if !self.is_counted => {
+        let report_ns = printed.or_else(|| self.start_ns.take());
+        let time_ns = match (report_ns, self.previous_ns) {
+            (Some(report_ns), _) => report_ns,
+            (None, Some(previous_ns)) if !self.is_counted => {
                 if interval.is_none() {
                     self.warn_once(AssumedTimes::Spaced);
                 }
-                add_step(before, interval.unwrap_or(Self::DEFAULT_SPACING))
+                add_step(previous_ns, interval.unwrap_or(Self::DEFAULT_SPACING))
             }
-            (None, before) => {
+            (None, previous_ns) => {
                 let step = interval?;
                 self.warn_once(AssumedTimes::Counted);
                 self.is_counted = true;
-                add_step(before.unwrap_or(midnight_ns), step)
+                add_step(previous_ns.unwrap_or(midnight_ns), step)
             }
         };
-        let since = self.previous_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        let since = self.previous_ns.map(|previous_ns| time_ns.saturating_sub(previous_ns)).filter(|since| *since > 0);
         self.previous_ns = Some(time_ns);
         self.latest_ns = self.latest_ns.max(self.previous_ns);
         Some((time_ns, since.map(i64::unsigned_abs).or(interval.map(|i| i.as_nanos() as u64))))
@@ -207,6 +206,6 @@ impl HeadDays {
     }
 }
 
-fn add_step(before: i64, step: Duration) -> i64 {
-    before.saturating_add(i64::try_from(step.as_nanos()).unwrap_or(i64::MAX))
+fn add_step(previous_ns: i64, step: Duration) -> i64 {
+    previous_ns.saturating_add(i64::try_from(step.as_nanos()).unwrap_or(i64::MAX))
 }

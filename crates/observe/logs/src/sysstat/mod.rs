@@ -40,7 +40,7 @@ pub static SADF_JSON: LogFormat = LogFormat {
     explain: "All reports; those that the catalogue does not know become foreign.REPORT.NAME, and single interrupts \
               are summed over processors. Record with `sar -o FILE 10` or sysstat's collector; convert with \
               `sadf -j FILE -- -A`.",
-    recognise: |head| is_document(head, DocumentWriter::Sadf),
+    recognize: |head| is_document(head, DocumentWriter::Sadf),
     read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Sadf),
 };
 
@@ -50,7 +50,7 @@ pub static SADF_XML: LogFormat = LogFormat {
     title: "sysstat: sadf -x (XML)",
     explain: "The same reports as sadf-json. Convert with `sadf -x FILE -- -A`.",
     // only attributes may follow the element's name
-    recognise: |head| head.text_lines().any(|line| line.trim_start().starts_with("<sysstat")),
+    recognize: |head| head.text_lines().any(|line| line.trim_start().starts_with("<sysstat")),
     read: xml_log::read,
 };
 
@@ -61,7 +61,7 @@ pub static IOSTAT_JSON: LogFormat = LogFormat {
     explain: "Disks and processors. Unfinished documents and several documents in a row are read too. The first \
               report covers the time since boot and is omitted. Record with `iostat -t -x -o JSON 1 > FILE`; without \
               -t the reports have no times, and --interval is required.",
-    recognise: |head| is_document(head, DocumentWriter::Iostat),
+    recognize: |head| is_document(head, DocumentWriter::Iostat),
     read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Iostat),
 };
 
@@ -70,7 +70,7 @@ pub static MPSTAT_JSON: LogFormat = LogFormat {
     id: "mpstat-json",
     title: "sysstat: mpstat -o JSON",
     explain: "Processor time of each processor. Record with `mpstat -P ALL -o JSON 1 > FILE`.",
-    recognise: |head| is_document(head, DocumentWriter::Mpstat),
+    recognize: |head| is_document(head, DocumentWriter::Mpstat),
     read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Mpstat),
 };
 
@@ -78,10 +78,10 @@ pub static MPSTAT_JSON: LogFormat = LogFormat {
 pub static SAR_TEXT: LogFormat = LogFormat {
     id: "sar-text",
     title: "sysstat: text of sar, mpstat and pidstat",
-    explain: "All tables, in any locale, with repeated headings, midnights and restarts; averages are omitted. \
-              pidstat's processes become process tables. The text has no time zone; use --utc-offset. Print it with \
-              `S_TIME_FORMAT=ISO sar -A -f FILE`.",
-    recognise: sar_text::is_sar_text,
+    explain: "All tables, in any locale; headings may repeat, and midnight and restarts may come between. Averages are \
+              omitted. pidstat's processes become process tables. The text has no time zone; use --utc-offset. Print \
+              it with `S_TIME_FORMAT=ISO sar -A -f FILE`.",
+    recognize: sar_text::is_sar_text,
     read: sar_text::read,
 };
 
@@ -92,7 +92,7 @@ pub static IOSTAT_TEXT: LogFormat = LogFormat {
     explain: "Columns of every version, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
               first report covers the time since boot and is omitted. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; \
               without -t the reports have no times, and --interval is required.",
-    recognise: iostat_text::is_iostat_text,
+    recognize: iostat_text::is_iostat_text,
     read: iostat_text::read,
 };
 
@@ -102,7 +102,7 @@ pub static SADF_ROWS: LogFormat = LogFormat {
     title: "sysstat: sadf -d (semicolons) and sadf -p (tabs)",
     explain: "All tables of sadf -d and sadf -p, and those of sadf -dh with one list of instances per row. Convert \
               with `sadf -d FILE -- -A`; sadf -j contains more.",
-    recognise: sadf_rows::is_sadf_rows,
+    recognize: sadf_rows::is_sadf_rows,
     read: sadf_rows::read,
 };
 
@@ -113,7 +113,7 @@ pub static VMSTAT: LogFormat = LogFormat {
     explain: "Memory, swap and processors; no disks. The first row covers the time since boot and is omitted. Record \
               with `vmstat -t 1`; without -t, --interval is required. Sizes are read as KiB; do not use -S, because \
               the text does not name its unit.",
-    recognise: vmstat::is_vmstat_text,
+    recognize: vmstat::is_vmstat_text,
     read: vmstat::read,
 };
 
@@ -123,7 +123,7 @@ pub static SA_BINARY: LogFormat = LogFormat {
     title: "sysstat: binary data files (saDD), through an installed sadf",
     explain: "Files of sadc 9.1.6 and later (/var/log/sysstat/saDD, /var/log/sa/saDD, `sar -o`), in either byte \
               order. `sadf` (package sysstat) must be installed; it converts files of older versions.",
-    recognise: |head| binary::is_data_file(head.bytes),
+    recognize: |head| binary::is_data_file(head.bytes),
     read: binary::read,
 };
 
@@ -131,7 +131,7 @@ fn contains_text(bytes: &[u8], text: &str) -> bool {
     memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }
 
-/// Returns true where this tool wrote the first JSON document.
+/// Returns true if this tool wrote the first JSON document.
 fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
     let Some(start) = json_log::find_document_start(head.bytes) else { return false };
     let bytes = &head.bytes[start..];
@@ -140,9 +140,10 @@ fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
     }
     let is_sadf = contains_text(bytes, "\"file-date\"");
     let is_iostat = contains_text(bytes, "\"disk\"") || contains_text(bytes, "\"avg-cpu\"");
-    // pidstat's rows are processes, and its key `context-switch` is also one of sadf's
+    // pidstat writes such documents too; only its rows have a UID. They are not read.
     let is_pidstat = contains_text(bytes, "\"UID\"");
-    // cifsiostat and tapestat write such documents too, about other devices
+    // cifsiostat and tapestat write such documents too, about other devices; `interrupts"` is also the end of
+    // `sum-interrupts` and `individual-interrupts`
     let is_mpstat = ["\"cpu-load\"", "\"node-load\"", "interrupts\""].iter().any(|report| contains_text(bytes, report));
     match writer {
         DocumentWriter::Sadf => is_sadf,

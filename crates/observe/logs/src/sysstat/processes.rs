@@ -20,16 +20,68 @@ const HERTZ: f64 = 100.0;
 #[derive(Default)]
 pub struct SysstatProcesses {
     headings: Vec<String>,
-    /// Sums over the ticks so far, each multiplied by the seconds it covers.
-    rows: HashMap<u32, ProcessRow>,
+    /// Sums over the ticks so far, by process id.
+    sums: HashMap<u32, ProcessSums>,
     seconds: f64,
     time_ns: Option<i64>,
 }
 
+/// Sums of a process: each rate multiplied by the seconds that it covers.
+#[derive(Default)]
+struct ProcessSums {
+    name: String,
+    read_bytes: Option<f64>,
+    written_bytes: Option<f64>,
+    processor_s: f64,
+    processor_system_s: f64,
+    major_faults: f64,
+    block_delay_s: Option<f64>,
+    /// Not a sum, but the last value.
+    resident_bytes: f64,
+}
+
+impl ProcessSums {
+    /// Converts the sums to means over `seconds`.
+    fn into_row(self, pid: u32, seconds: f64) -> ProcessRow {
+        ProcessRow {
+            pid,
+            name: self.name,
+            cgroup: "/".to_owned(),
+            read_bytes_per_s: self.read_bytes.map(|bytes| bytes / seconds),
+            write_bytes_per_s: self.written_bytes.map(|bytes| bytes / seconds),
+            processor: self.processor_s / seconds,
+            processor_system: self.processor_system_s / seconds,
+            major_faults_per_s: self.major_faults / seconds,
+            block_delay: self.block_delay_s.map(|delay_s| delay_s / seconds),
+            resident_bytes: self.resident_bytes,
+            ..ProcessRow::default()
+        }
+    }
+}
+
+/// A value that no process can have.
+struct ImpossibleValue;
+
+/// Parses the cell below a heading; `Ok(None)` if there is no cell, or text in it.
+fn parse_value(cell: Option<&str>, heading: &str) -> Result<Option<f64>, ImpossibleValue> {
+    // with --human a size has a suffix and counts bytes; without, KiB
+    let unit_bytes = if heading == "RSS" || heading.starts_with("kB_") { 1024.0 } else { 1.0 };
+    let Some(value) = cell.and_then(|text| parse_cell(text, unit_bytes)) else { return Ok(None) };
+    let max = match heading {
+        // KiB: a petabyte
+        "RSS" => 1e12,
+        // ten thousand processors
+        _ if heading.starts_with('%') => 1e6,
+        // KiB per second: 2 TB/s
+        _ => 2e9,
+    };
+    if (0.0..=max).contains(&value) { Ok(Some(value)) } else { Err(ImpossibleValue) }
+}
+
 impl SysstatProcesses {
-    /// Reads headings; returns true where they are of processes.
+    /// Reads headings; returns true for those of a table of processes.
     pub fn read_heading(&mut self, words: &[&str]) -> bool {
-        let has = |wanted: &str| words.contains(&wanted);
+        let has = |heading: &str| words.contains(&heading);
         let is_table = has("Command") && (has("PID") || has("TGID"));
         if is_table {
             self.headings = words.iter().map(|w| (*w).to_owned()).collect();
@@ -43,89 +95,76 @@ impl SysstatProcesses {
         words.len() >= self.headings.len() && id.is_some_and(|id| *id == "-" || id.parse::<u32>().is_ok())
     }
 
-    /// Adds a row; a value that marks the tick also goes to the collector.
+    /// Adds a row. The first row of a tick also adds a value to the collector, so that the tick exists even if nothing
+    /// else is recorded.
     ///
     /// # Errors
     /// As [`Collector::add_value`].
-    pub fn add_row(&mut self, words: &[&str], origin: &ValueOrigin<'_>, to: &mut Collector) -> Result<(), LogError> {
+    pub fn add_row(
+        &mut self,
+        words: &[&str],
+        origin: &ValueOrigin<'_>,
+        collector: &mut Collector,
+    ) -> Result<(), LogError> {
         let seconds = origin.elapsed_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
         if self.time_ns != Some(origin.time_ns) {
             if self.seconds >= TABLE_INTERVAL_S {
-                self.emit_table(to);
+                self.emit_table(collector);
             }
             self.seconds += seconds;
             self.time_ns = Some(origin.time_ns);
-            to.add_value(origin, ["pidstat", "reports", ""], 1.0)?;
+            collector.add_value(origin, ["pidstat", "reports", ""], 1.0)?;
         }
-        let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i));
-        let mut has_impossible_value = false;
-        let mut value = |name: &str| {
-            // sizes of --human count bytes
-            let unit_bytes = if name == "RSS" || name.starts_with("kB_") { 1024.0 } else { 1.0 };
-            let value = cell(name).and_then(|text| parse_cell(text, unit_bytes))?;
-            // percent and kB: ten thousand processors, 2 TB/s
-            let max = if name.starts_with('%') { 1e6 } else { 2e9 };
-            has_impossible_value |= !(0.0..=max).contains(&value) && name != "RSS";
-            (0.0..=max).contains(&value).then_some(value)
-        };
+        let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i)).copied();
         let pid = cell("PID").or(cell("TGID")).and_then(|pid| pid.parse::<u32>().ok());
         // threads have a hyphen here: their process has a row of its own
         let Some(pid) = pid else { return Ok(()) };
-        let name_at = self.headings.len() - 1;
-        let name = words.get(name_at..).unwrap_or_default().join(" ");
-        let add = |to: &mut Option<f64>, value: Option<f64>, times: f64| {
-            if let Some(value) = value {
-                *to = Some(to.unwrap_or(0.0) + value * times * seconds);
-            }
-        };
-        let (read, written) = (value("kB_rd/s"), value("kB_wr/s"));
-        let (processor, system, faults) = (value("%CPU"), value("%system"), value("majflt/s"));
-        let (delay, resident) = (value("iodelay"), value("RSS"));
-        if has_impossible_value {
-            to.row.add_skip(&format!("line {}, process {pid}", origin.line), value_limits::IMPOSSIBLY_LARGE);
+        let values = ["kB_rd/s", "kB_wr/s", "%CPU", "%system", "majflt/s", "iodelay", "RSS"]
+            .map(|heading| parse_value(cell(heading), heading));
+        if values.iter().any(Result::is_err) {
+            collector.row.add_skip(&format!("line {}, process {pid}", origin.line), value_limits::IMPOSSIBLY_LARGE);
         }
-        if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&pid) {
+        let [read, written, processor, system, faults, delay, resident] = values.map(|value| value.unwrap_or(None));
+        if self.sums.len() >= MAX_ROWS && !self.sums.contains_key(&pid) {
             return Ok(());
         }
-        let row = self.rows.entry(pid).or_default();
-        row.pid = pid;
-        row.name = name;
-        row.cgroup = "/".to_owned();
-        add(&mut row.read_bytes_per_s, read, 1024.0);
-        add(&mut row.write_bytes_per_s, written, 1024.0);
-        row.processor += processor.unwrap_or(0.0) * 0.01 * seconds;
-        row.processor_system += system.unwrap_or(0.0) * 0.01 * seconds;
-        row.major_faults_per_s += faults.unwrap_or(0.0) * seconds;
-        // the delay is a sum over the report, and the length of the first one of `pidstat -h` is unknown
+        // pidstat prints Command last; its words are the rest of the row
+        let command_index = self.headings.len() - 1;
+        let sums = self.sums.entry(pid).or_default();
+        sums.name = words.get(command_index..).unwrap_or_default().join(" ");
+        let add = |sum: &mut Option<f64>, value: Option<f64>, scale: f64| {
+            if let Some(value) = value {
+                *sum = Some(sum.unwrap_or(0.0) + value * scale * seconds);
+            }
+        };
+        add(&mut sums.read_bytes, read, 1024.0);
+        add(&mut sums.written_bytes, written, 1024.0);
+        sums.processor_s += processor.unwrap_or(0.0) * 0.01 * seconds;
+        sums.processor_system_s += system.unwrap_or(0.0) * 0.01 * seconds;
+        sums.major_faults += faults.unwrap_or(0.0) * seconds;
+        // the delay is a total, not a rate; the first report of `pidstat -h` covers an unknown time, so its delay
+        // cannot be used
         if let Some(ticks) = delay.filter(|_| seconds > 0.0) {
-            row.block_delay = Some(row.block_delay.unwrap_or(0.0) + ticks / HERTZ);
+            sums.block_delay_s = Some(sums.block_delay_s.unwrap_or(0.0) + ticks / HERTZ);
         }
         if let Some(kib) = resident {
-            row.resident_bytes = kib * 1024.0;
+            sums.resident_bytes = kib * 1024.0;
         }
         Ok(())
     }
 
     /// Emits the table of the collected processes.
-    pub fn emit_table(&mut self, to: &mut Collector) {
+    pub fn emit_table(&mut self, collector: &mut Collector) {
         let (Some(time_ns), true) = (self.time_ns, self.seconds > 0.0) else { return };
         let seconds = std::mem::take(&mut self.seconds);
-        let mut rows: Vec<ProcessRow> = self.rows.drain().map(|(_, row)| row).collect();
-        for row in &mut rows {
-            for rate in [&mut row.read_bytes_per_s, &mut row.write_bytes_per_s, &mut row.block_delay] {
-                *rate = rate.map(|sum| sum / seconds);
-            }
-            for rate in [&mut row.processor, &mut row.processor_system, &mut row.major_faults_per_s] {
-                *rate /= seconds;
-            }
-        }
+        let mut rows: Vec<ProcessRow> = self.sums.drain().map(|(pid, sums)| sums.into_row(pid, seconds)).collect();
         let weight = |row: &ProcessRow| row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);
         let order = |a: &ProcessRow, b: &ProcessRow| {
             weight(b).total_cmp(&weight(a)).then(b.processor.total_cmp(&a.processor)).then(a.pid.cmp(&b.pid))
         };
         rows.sort_by(order);
         let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
-        to.add_note(Note::processes(time_ns, table));
+        collector.add_note(Note::processes(time_ns, table));
     }
 }
 
@@ -148,7 +187,16 @@ mod tests {
         assert_eq!((row.resident_bytes, row.name.as_str()), (1_610_612_736.0, "db"));
     }
 
-    /// The first report below `# Time` covers an unknown time, so its delays are of no second that is counted.
+    #[test]
+    fn memory_of_three_tebibytes_is_kept() {
+        let text = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n\
+                    13:20:09 UID PID %CPU RSS Command\n13:20:19 0 7 50.0 3221225472 db\n";
+        let notes = read_text(text).notes;
+        let note = notes.iter().find(|note| note.kind == Note::PROCESSES).unwrap();
+        assert_eq!(note.read_processes().unwrap().rows[0].resident_bytes, 3_221_225_472.0 * 1024.0);
+    }
+
+    /// The first report below `# Time` covers an unknown time, so its delays belong to no counted time.
     #[test]
     fn delays_of_a_report_of_unknown_length_are_left_out() {
         let mut text = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n".to_owned();

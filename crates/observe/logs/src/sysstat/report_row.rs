@@ -1,11 +1,11 @@
 //! Row of a tick for the tools' reports: every value has a report, a name and an instance, which determine its column;
 //! a row of columns becomes a tick.
 
-use diskwright_base::counter_ids::{interrupts, processor, system};
-use diskwright_base::diskstats::disk_of_partition;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::{interrupts, processor, system};
+use diskwright_base::diskstats::disk_of_partition;
 use diskwright_base::{Catalogue, Schema, Series};
 
 use super::columns::{Reports, SysstatReport};
@@ -14,10 +14,10 @@ use crate::batch::FrameBatch;
 
 /// Largest number of series of one log; a log that names more has instances that come and go.
 const MAX_SERIES: usize = 200_000;
-/// Largest number of names that are remembered before all are forgotten and learnt anew.
+/// Number of names beyond which all are forgotten between two ticks; twice as many are refused.
 const MAX_NAMES: usize = 400_000;
-/// Number of series that a tick may lack before all are learnt anew: instances that come and go would make every row
-/// longer.
+/// Number of series that a tick may lack before all names are forgotten: instances that come and go would make every
+/// row longer.
 const SPARSE_SLACK: usize = 2000;
 /// Largest number of skips that wait to be reported.
 const MAX_PENDING_SKIPS: usize = 1000;
@@ -45,7 +45,7 @@ pub struct ReportRow {
     is_stale: bool,
     /// Number that changes when columns are renumbered.
     pub generation: u32,
-    /// Values of the tick; `NaN` where there is none.
+    /// Values of the tick; `NaN` if there is none.
     pub cells: Vec<f64>,
     /// Number of values in the row that was emitted last.
     filled_cells: usize,
@@ -72,7 +72,7 @@ impl ReportRow {
         }
     }
 
-    /// Returns the slot of a value; `None` where it is left out.
+    /// Returns the slot of a value; `None` if it is left out.
     pub fn value_slot(&mut self, report: &str, name: &str, instance: &str) -> Option<ValueSlot> {
         self.key_buffer.clear();
         for part in [report, "\0", name, "\0", instance] {
@@ -104,14 +104,14 @@ impl ReportRow {
     }
 
     fn map_name(&mut self, report: &str, name: &str, instance: &str) -> Option<ValueSlot> {
-        let known = Reports::builtin().find_by_key(report);
-        let (counter, instance, times) = match known {
+        let known_report = Reports::builtin().find_by_key(report);
+        let (counter, instance, scale) = match known_report {
             Some(r) if r.id == "interrupts" => map_interrupt(name, instance)?,
             Some(r) if r.id == "disk" => self.map_disk(r, name, instance)?,
             Some(r) => map_known_name(r, name, instance),
             None => (foreign_counter(report, name), instance.to_owned(), 1.0),
         };
-        self.series_column(counter, instance, times)
+        self.series_column(counter, instance, scale)
     }
 
     /// Maps a disk or partition; `None` for a sum over a group of disks.
@@ -120,30 +120,30 @@ impl ReportRow {
             self.add_skip(&format!("group {}", instance.trim()), "the sum of a group of disks, not a disk");
             return None;
         }
-        let (counter, instance, times) = map_known_name(report, name, instance);
-        let is_part = disk_of_partition(&instance).is_some_and(|disk| self.disks.contains(&disk));
-        if !is_part {
+        let (counter, instance, scale) = map_known_name(report, name, instance);
+        let is_partition = disk_of_partition(&instance).is_some_and(|disk| self.disks.contains(&disk));
+        if !is_partition {
             self.disks.insert(instance.clone());
-            return Some((counter, instance, times));
+            return Some((counter, instance, scale));
         }
-        let own = counter.replacen("physical_disk.", "logical_disk.", 1);
-        match Catalogue::builtin().get(&own) {
-            Some(_) => Some((own, instance, times)),
-            None if counter.starts_with("foreign.") => Some((counter, instance, times)),
+        let volume_counter = counter.replacen("physical_disk.", "logical_disk.", 1);
+        match Catalogue::builtin().get(&volume_counter) {
+            Some(_) => Some((volume_counter, instance, scale)),
+            None if counter.starts_with("foreign.") => Some((counter, instance, scale)),
             None => Some((foreign_counter(&report.id, name), instance, 1.0)),
         }
     }
 
-    fn series_column(&mut self, counter: String, instance: String, times: f64) -> Option<ValueSlot> {
+    fn series_column(&mut self, counter: String, instance: String, scale: f64) -> Option<ValueSlot> {
         if let Some(&column) = self.columns_by_target.get(&(counter.clone(), instance.clone())) {
-            return Some(ValueSlot { column, factor: times / self.series[column as usize].scale });
+            return Some(ValueSlot { column, factor: scale / self.series[column as usize].scale });
         }
         if self.series.len() >= MAX_SERIES {
             self.add_skip(&format!("{counter} {instance}"), "too many series for one log");
             return None;
         }
         let column = self.series.len() as u32;
-        self.series.push(Series { counter: counter.clone(), instance: instance.clone(), scale: times });
+        self.series.push(Series { counter: counter.clone(), instance: instance.clone(), scale });
         self.columns_by_target.insert((counter, instance), column);
         self.cells.push(f64::NAN);
         self.is_stale = true;
@@ -208,9 +208,9 @@ impl ReportRow {
 
     fn refresh_schema(&mut self) {
         self.is_stale = false;
-        for wanted in computed_series::computable_series(&self.columns_by_target, &self.series) {
-            if let Some(slot) = self.series_column(wanted.counter, wanted.instance, wanted.scale) {
-                self.computed_cells.push(wanted.recipe.into_cell(slot.column));
+        for computed in computed_series::computable_series(&self.columns_by_target, &self.series) {
+            if let Some(slot) = self.series_column(computed.counter, computed.instance, computed.scale) {
+                self.computed_cells.push(computed.recipe.into_cell(slot.column));
             }
         }
         self.is_stale = false;
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn recognises_partitions_by_their_names() {
+    fn recognizes_partitions_by_their_names() {
         let disk_name = |name| disk_of_partition(name).unwrap_or_default();
         assert_eq!(
             (disk_name("sda1"), disk_name("nvme0n1p2"), disk_name("dev8-17")),

@@ -32,9 +32,9 @@ struct SadfRowsLog<'b, 'c> {
     file: String,
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
-    /// State of the clock in this table …
+    /// State of the clock in this table.
     daylight: DaylightClock,
-    /// … and where the tables began.
+    /// State of the clock where the tables began.
     initial_daylight: DaylightClock,
     /// Times when the clocks changed: each table shows them, and they are reported once.
     clock_changes: HashSet<i64>,
@@ -51,7 +51,8 @@ struct SadfRowsLog<'b, 'c> {
 
 /// Kind of rows under the headings that were read last.
 enum Headings {
-    Nothing,
+    /// None were read, or they were not understood.
+    Missing,
     Table(HeadingTable, usize),
     /// Several instances in one row.
     List(HeadingTable, usize),
@@ -85,7 +86,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         head: HeadLine::default(),
         chosen_host: options.host.clone(),
         collector: Collector::new(),
-        headings: Headings::Nothing,
+        headings: Headings::Missing,
         times_ns: None,
         line_number: 0,
     };
@@ -115,7 +116,7 @@ fn parse_stamp(text: &str) -> Option<(i64, ZoneHint)> {
         match zone {
             Some("UTC") => ZoneHint::Offset(0),
             Some(name) => ZoneHint::Name(name.to_owned()),
-            None => ZoneHint::Nothing,
+            None => ZoneHint::Missing,
         },
     ))
 }
@@ -159,20 +160,20 @@ impl SadfRowsLog<'_, '_> {
         let elapsed_ns = (1..=31_536_000).contains(&interval).then(|| interval.unsigned_abs() * 1_000_000_000);
         let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
         self.times_ns = Some((first, time_ns));
-        if !is_tabbed && time_ns < last && time_ns <= first && !matches!(self.headings, Headings::Nothing) {
+        if !is_tabbed && time_ns < last && time_ns <= first && !matches!(self.headings, Headings::Missing) {
             // a table covers the time only once
             self.add_skip("time starts again: the headings of another table are missing");
-            self.headings = Headings::Nothing;
+            self.headings = Headings::Missing;
         }
         let file = std::mem::take(&mut self.file);
         let origin = ValueOrigin { file: &file, line: self.line_number, time_ns, elapsed_ns };
-        let put = if is_tabbed {
+        let result = if is_tabbed {
             self.read_single_value(&origin, &cells[3..])
         } else {
             self.read_cells(&origin, &cells[3..])
         };
         self.file = file;
-        put?;
+        result?;
         self.collector.flush_if_full(self.batch, &self.head.to_machine());
         Ok(())
     }
@@ -236,16 +237,16 @@ impl SadfRowsLog<'_, '_> {
             (["INTR", "CPU*"], _) if lists == 0 => Headings::Interrupts,
             (_, Some(table)) if lists == 0 => Headings::Table(table, words.len()),
             (_, Some(table)) if lists == 1 && rest.ends_with("[...]") => Headings::List(table, words.len()),
-            _ => Headings::Nothing,
+            _ => Headings::Missing,
         };
-        if matches!(self.headings, Headings::Nothing) {
+        if matches!(self.headings, Headings::Missing) {
             self.add_skip("headings of several lists in one row (sadf -h) cannot be separated");
         }
     }
 
     fn read_cells(&mut self, origin: &ValueOrigin<'_>, cells: &[&str]) -> Result<(), LogError> {
         match &self.headings {
-            Headings::Nothing => {
+            Headings::Missing => {
                 self.add_skip("a row without headings that were understood");
                 return Ok(());
             }
@@ -263,8 +264,8 @@ impl SadfRowsLog<'_, '_> {
             }
             Headings::List(table, width) => {
                 let mut are_rows = true;
-                for part in cells.chunks_exact(*width) {
-                    are_rows &= put_row(&mut self.collector, origin, table, part)?;
+                for row_cells in cells.chunks_exact(*width) {
+                    are_rows &= put_row(&mut self.collector, origin, table, row_cells)?;
                 }
                 let is_cut = !cells.len().is_multiple_of(*width);
                 if !are_rows || is_cut {
@@ -297,17 +298,17 @@ impl SadfRowsLog<'_, '_> {
             return Ok(());
         };
         let instance = if *instance == "-" { "" } else { *instance };
-        let is_of_interrupt = *name == "all" || name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
-        if is_of_interrupt {
+        let is_interrupt = *name == "all" || name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+        if is_interrupt {
             return self.collector.add_value(
                 origin,
                 ["interrupts", &name.to_uppercase().replace("ALL", "all"), instance],
                 value,
             );
         }
-        let heading = ["DEV", "CPU", "IFACE", "FILESYSTEM"];
-        let with = heading.iter().filter(|_| !instance.is_empty());
-        let table = with
+        let instance_headings = ["DEV", "CPU", "IFACE", "FILESYSTEM"];
+        let possible_headings = instance_headings.iter().filter(|_| !instance.is_empty());
+        let table = possible_headings
             .filter_map(|heading| HeadingTable::from_headings(&[heading, name]))
             .find(|t| !t.is_unknown())
             .or_else(|| HeadingTable::from_headings(&[name]).filter(|_| instance.is_empty()));
@@ -317,16 +318,16 @@ impl SadfRowsLog<'_, '_> {
     }
 }
 
-/// Adds the values of a row; returns false where it does not belong to the table.
+/// Adds the values of a row; returns false if it does not belong to the table.
 fn put_row(
-    to: &mut Collector,
+    collector: &mut Collector,
     origin: &ValueOrigin<'_>,
     table: &HeadingTable,
     cells: &[&str],
 ) -> Result<bool, LogError> {
     let Ok((instance, values)) = table.parse_row(cells) else { return Ok(false) };
     for (name, value) in values {
-        to.add_value(origin, [&table.report, name, &instance], value)?;
+        collector.add_value(origin, [&table.report, name, &instance], value)?;
     }
     Ok(true)
 }

@@ -39,9 +39,9 @@ struct SarTextLog<'b, 'c> {
     headings: String,
     /// Local time of the last tick of each table of this stretch, and the state of its clock.
     tables: HashMap<String, (i64, DaylightClock)>,
-    /// State of the clock in the table that is being read … All local times here continue where the clocks change.
+    /// State of the clock in the table that is being read. All local times here continue where the clocks change.
     daylight: DaylightClock,
-    /// … and at the beginning of this stretch.
+    /// State of the clock at the beginning of this stretch.
     initial_daylight: DaylightClock,
     /// Times when the clocks changed: each table shows them, and they are reported once.
     clock_changes: HashSet<i64>,
@@ -57,7 +57,7 @@ struct SarTextLog<'b, 'c> {
     line_number: u64,
 }
 
-/// Returns true where a head has a table of sar, mpstat or pidstat.
+/// Returns true if a head has a table of sar, mpstat or pidstat.
 pub fn is_sar_text(head: &InputHead<'_>) -> bool {
     head.text_lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -99,14 +99,14 @@ fn parse_row_time(words: &[&str]) -> Option<(i64, usize)> {
 
 /// Kind of rows under the headings that were read last.
 enum HeadingKind {
-    Nothing,
+    Missing,
     Table(HeadingTable),
     Processes,
 }
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = input.head().text_lines().fold(String::new(), |all, line| all + &line + "\n");
+    let head = input.head().text_lines().fold(String::new(), |text, line| text + &line + "\n");
     let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
     let order = time::guess_date_order(&head, &first.date);
     let mut stream = StreamWindow::new(input);
@@ -119,7 +119,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         chosen_host: options.host.clone(),
         collector: Collector::new(),
         processes: SysstatProcesses::default(),
-        kind: HeadingKind::Nothing,
+        kind: HeadingKind::Missing,
         average_table: None,
         headings: String::new(),
         tables: HashMap::new(),
@@ -129,7 +129,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         start_s: None,
         previous_s: None,
         tick_s: None,
-        zone_hint: ZoneHint::Nothing,
+        zone_hint: ZoneHint::Missing,
         is_behind_blank: true,
         line_number: 0,
     };
@@ -169,7 +169,7 @@ impl SarTextLog<'_, '_> {
             return Ok(());
         }
         let is_epoch = clock >= DAY_S && words.len() > taken;
-        self.zone_hint = if is_epoch { ZoneHint::Offset(0) } else { ZoneHint::Nothing };
+        self.zone_hint = if is_epoch { ZoneHint::Offset(0) } else { ZoneHint::Missing };
         if is_epoch && self.tick_s.is_none() && self.start_s.is_none() && self.tables.is_empty() {
             // midnight of the head's date is local time
             self.previous_s = None;
@@ -201,13 +201,13 @@ impl SarTextLog<'_, '_> {
             self.average_table = HeadingTable::from_headings(rest);
             return Ok(());
         }
-        let fits = |table: &HeadingTable| table.parse_row(rest).is_ok();
+        let has_row = |table: &HeadingTable| table.parse_row(rest).is_ok();
         let is_average = !rest.is_empty()
             && match &self.kind {
-                _ if self.average_table.as_ref().is_some_and(fits) => true,
-                HeadingKind::Table(table) => fits(table),
+                _ if self.average_table.as_ref().is_some_and(has_row) => true,
+                HeadingKind::Table(table) => has_row(table),
                 HeadingKind::Processes => true,
-                HeadingKind::Nothing => false,
+                HeadingKind::Missing => false,
             };
         // a collector's time line is not needed, for rows have their own times
         if !is_average && words[0] != "zzz" {
@@ -216,7 +216,7 @@ impl SarTextLog<'_, '_> {
         Ok(())
     }
 
-    /// Returns true where the current machine is the one that is read; otherwise reports it.
+    /// Returns true if the current machine is the one that is read; otherwise reports it.
     fn is_chosen_host(&mut self) -> bool {
         if self.head.host.is_empty() {
             return true;
@@ -248,8 +248,8 @@ impl SarTextLog<'_, '_> {
         self.collector.begin_stretch();
     }
 
-    /// Resolves a time of day, at or after the one read last; half a day back means that midnight has passed, less that
-    /// the clock was set back. Seconds since 1970 are complete already.
+    /// Resolves a time of day, at or after the one read last; half a day back means that midnight has passed rather
+    /// than that the clock was set back. Seconds since 1970 are complete already.
     fn resolve_clock(&self, clock: i64) -> i64 {
         if clock >= DAY_S {
             return clock;
@@ -262,7 +262,7 @@ impl SarTextLog<'_, '_> {
 
     /// Returns the local time of a row or of headings, after a change of the clocks.
     fn resolve_time(&mut self, local: i64) -> i64 {
-        if self.zone_hint != ZoneHint::Nothing {
+        if self.zone_hint != ZoneHint::Missing {
             return local;
         }
         let shown_ns = (local - self.daylight.shift_s()).saturating_mul(1_000_000_000);
@@ -286,7 +286,7 @@ impl SarTextLog<'_, '_> {
         self.kind = match HeadingTable::from_headings(words) {
             _ if is_of_processes => HeadingKind::Processes,
             Some(table) => HeadingKind::Table(table),
-            None => HeadingKind::Nothing,
+            None => HeadingKind::Missing,
         };
         // a table continues where it stopped; a new one begins where the stretch began
         (self.previous_s, self.daylight) = match self.tables.get(&self.headings) {
@@ -316,7 +316,7 @@ impl SarTextLog<'_, '_> {
 
     /// Reads a row at a local time. The headings are moved out of `self` while it is read.
     fn read_row(&mut self, local: i64, words: &[&str]) -> Result<(), LogError> {
-        let kind = std::mem::replace(&mut self.kind, HeadingKind::Nothing);
+        let kind = std::mem::replace(&mut self.kind, HeadingKind::Missing);
         let read = match self.fit_row(&kind, words) {
             Ok(values) => self.add_row(&kind, values, local, words),
             // a line that is no row must not advance the time
@@ -355,13 +355,13 @@ impl SarTextLog<'_, '_> {
         let is_known = self.start_s.is_some() || !self.tables.is_empty();
         let since = self.previous_s.filter(|_| is_known).map(|before| (local - before).unsigned_abs());
         let elapsed_ns = since.map(|s| s.saturating_mul(1_000_000_000));
-        if self.head.date.is_empty() && self.zone_hint == ZoneHint::Nothing {
+        if self.head.date.is_empty() && self.zone_hint == ZoneHint::Missing {
             self.add_skip(SysstatMachine::NO_DATE_NOTE);
         }
         let time_ns = self.resolve_utc_ns(local);
         let origin = ValueOrigin { file: &self.file, line: self.line_number, time_ns, elapsed_ns };
         match kind {
-            HeadingKind::Nothing => {}
+            HeadingKind::Missing => {}
             HeadingKind::Processes => self.processes.add_row(words, &origin, &mut self.collector)?,
             HeadingKind::Table(table) => {
                 let (instance, values) = values;
@@ -377,7 +377,7 @@ impl SarTextLog<'_, '_> {
     /// Parses a row below these headings, or returns why it does not belong to them.
     fn fit_row<'k>(&self, kind: &'k HeadingKind, words: &[&str]) -> Result<SysstatRow<'k>, String> {
         let table = match kind {
-            HeadingKind::Nothing => return Err("a row without headings".to_owned()),
+            HeadingKind::Missing => return Err("a row without headings".to_owned()),
             HeadingKind::Processes if self.processes.is_row(words) => return Ok(SysstatRow::default()),
             HeadingKind::Processes => return Err("not a row of processes below their headings".to_owned()),
             HeadingKind::Table(table) => table,
@@ -405,8 +405,8 @@ impl SarTextLog<'_, '_> {
 
     /// Returns the latest tick of this stretch, and the state of its clock.
     fn latest_tick(&self) -> Option<(i64, DaylightClock)> {
-        let own = self.tick_s.map(|tick| (tick, self.daylight));
-        self.tables.values().copied().chain(own).max_by_key(|(tick, _)| *tick)
+        let current_tick = self.tick_s.map(|tick| (tick, self.daylight));
+        self.tables.values().copied().chain(current_tick).max_by_key(|(tick, _)| *tick)
     }
 
     /// Ends the stretch: its tables are complete and are emitted side by side.
@@ -419,7 +419,7 @@ impl SarTextLog<'_, '_> {
         self.collector.flush(self.batch, &self.head.to_machine());
         self.tables.clear();
         self.headings.clear();
-        self.kind = HeadingKind::Nothing;
+        self.kind = HeadingKind::Missing;
         self.start_s = None;
         self.tick_s = None;
     }

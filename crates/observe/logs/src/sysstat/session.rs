@@ -32,7 +32,7 @@ pub fn sadf_time(
         (Some("1"), _) | (_, Some("UTC")) => ZoneHint::Offset(0),
         (_, Some(name)) => ZoneHint::Name(name.to_owned()),
         _ if !zone.is_empty() => ZoneHint::Name(zone.to_owned()),
-        _ => ZoneHint::Nothing,
+        _ => ZoneHint::Missing,
     };
     let interval = part(StampPart::Interval).and_then(|i| i.trim().parse::<u64>().ok());
     let elapsed = interval.filter(|i| (1..=31_536_000).contains(i)).map(|i| i * SECOND_NS as u64);
@@ -61,7 +61,7 @@ pub struct HostHead {
     pub processors: u32,
     /// Date of the document.
     pub date: String,
-    /// Zone of the document, where it names one.
+    /// Zone of the document, if it names one.
     pub zone: String,
     /// Number of samples of this document so far.
     sample_count: u64,
@@ -83,7 +83,7 @@ pub struct SysstatSession<'b, 'c> {
     order: NumericDateOrder,
     /// Machine of the current samples.
     pub host: HostHead,
-    /// Name of the machine whose samples are wanted.
+    /// Name of the machine whose samples are read.
     chosen_host: Option<String>,
     /// Row of the current sample.
     pub row: ReportRow,
@@ -217,7 +217,7 @@ impl SysstatSession<'_, '_> {
         stamp: &[(StampPart, String)],
         byte_offset: u64,
     ) -> Result<Option<(i64, Option<u64>)>, LogError> {
-        let part = |wanted: StampPart| stamp.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+        let part = |kind: StampPart| stamp.iter().find(|(part, _)| *part == kind).map(|(_, text)| text.clone());
         if self.writer == DocumentWriter::Sadf {
             let has_own_zone = part(StampPart::Zone).is_some();
             let Some((local, zone, elapsed)) = sadf_time(part, &self.host.zone, self.order) else { return Ok(None) };
@@ -234,12 +234,12 @@ impl SysstatSession<'_, '_> {
             return self.counted_time(byte_offset).map(|time| Some((time, None)));
         };
         let quick = time::parse_moment(&full_text, self.order).map(|(local, zone, _)| {
-            let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
+            let zone = zone.map_or(ZoneHint::Missing, ZoneHint::Offset);
             (local, zone)
         });
         let in_locale = || calendar::parse_moment(&full_text, self.order).map(|found| (found.local_s, found.zone));
         let time_of_day =
-            |session: &mut Self| session.resolve_time_of_day(&full_text).map(|local| (local, ZoneHint::Nothing));
+            |session: &mut Self| session.resolve_time_of_day(&full_text).map(|local| (local, ZoneHint::Missing));
         let Some((local, zone)) = quick.or_else(in_locale).or_else(|| time_of_day(self)) else { return Ok(None) };
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
         if !self.clock.is_one_zone(&zone) {
@@ -300,7 +300,7 @@ impl SysstatSession<'_, '_> {
 
     /// Adds a note on a restart, whose time is given in parts like that of a sample.
     pub fn note_restart(&mut self, parts: &[(StampPart, String)]) {
-        let part = |wanted: StampPart| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+        let part = |kind: StampPart| parts.iter().find(|(part, _)| *part == kind).map(|(_, text)| text.clone());
         if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {
             let shift_ns = self.daylight.shift_s() * SECOND_NS;
             let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(shift_ns);

@@ -1,4 +1,4 @@
-//! A window on an input that advances and keeps what is not consumed yet.
+//! A window that advances over an input, and keeps the bytes that are not consumed yet.
 
 use std::io::Read;
 
@@ -108,13 +108,13 @@ impl<'a> StreamWindow<'a> {
     /// Reason to skip a last line without its end: its last number may lack digits.
     pub const UNFINISHED_LINE: &'static str = "the last line is incomplete; it was left out";
 
-    /// Returns true where the line that was read last has no end.
+    /// Returns true if the line that was read last has no end.
     pub fn is_unfinished(&self) -> bool {
         self.is_unfinished
     }
 
     /// Reads the next line as text, without its end and without terminal codes, and counts it in `number`; `None` at
-    /// the end, and where the batch wants no more. A last line without its end is left out and reported.
+    /// the end, and once the batch is stopped. A last line without its end is left out and reported.
     ///
     /// # Errors
     /// As [`StreamWindow::read_more`].
@@ -139,14 +139,18 @@ impl<'a> StreamWindow<'a> {
     /// # Errors
     /// As [`StreamWindow::read_more`].
     pub fn next_line(&mut self) -> Result<Option<(usize, usize)>, LogError> {
-        let mut seen = 0;
+        let mut searched_bytes = 0;
         loop {
-            if let Some(end) = self.remaining_bytes()[seen..].iter().position(|b| *b == b'\n').map(|end| end + seen) {
-                let bare = if end > 0 && self.remaining_bytes()[end - 1] == b'\r' { end - 1 } else { end };
-                return Ok(Some((bare, end + 1)));
+            if let Some(end) = self.remaining_bytes()[searched_bytes..]
+                .iter()
+                .position(|b| *b == b'\n')
+                .map(|end| end + searched_bytes)
+            {
+                let length = if end > 0 && self.remaining_bytes()[end - 1] == b'\r' { end - 1 } else { end };
+                return Ok(Some((length, end + 1)));
             }
-            seen = self.remaining_bytes().len();
-            let previous_length = seen;
+            searched_bytes = self.remaining_bytes().len();
+            let previous_length = searched_bytes;
             if !self.read_more()? || self.remaining_bytes().len() == previous_length {
                 self.is_unfinished = previous_length > 0;
                 return Ok((previous_length > 0).then_some((previous_length, previous_length)));

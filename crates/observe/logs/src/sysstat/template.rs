@@ -1,5 +1,5 @@
 //! Templates of samples. Except for its numbers and its time, the text of a sample equals that of the previous one. A
-//! template is that text with holes; where it matches, a sample is read by comparing text and parsing numbers, without
+//! template is that text with holes; if it matches, a sample is read by comparing text and parsing numbers, without
 //! any lookup.
 
 use std::ops::Range;
@@ -48,7 +48,8 @@ pub struct Template {
     text: Vec<u8>,
     /// End of the text before each hole, and the hole's content.
     holes: Vec<(u32, TemplateHole)>,
-    learnt_until: usize,
+    /// Offset in the sample up to which it was learned.
+    learned_until: usize,
 }
 
 impl Template {
@@ -56,21 +57,21 @@ impl Template {
     pub fn clear(&mut self) {
         self.text.clear();
         self.holes.clear();
-        self.learnt_until = 0;
+        self.learned_until = 0;
     }
 
     /// Learns a hole at `range` of the sample.
     pub fn learn_hole(&mut self, sample: &[u8], range: Range<usize>, hole: TemplateHole) {
         debug_assert!(
-            self.learnt_until <= range.start && range.start <= range.end,
-            "a hole at {range:?} follows what was learnt up to {}",
-            self.learnt_until
+            self.learned_until <= range.start && range.start <= range.end,
+            "a hole at {range:?} follows what was learned up to {}",
+            self.learned_until
         );
-        self.text.extend_from_slice(&sample[self.learnt_until..range.start]);
+        self.text.extend_from_slice(&sample[self.learned_until..range.start]);
         // a sample is not larger than the window
         debug_assert!(u32::try_from(self.text.len()).is_ok(), "{} bytes between holes", self.text.len());
         self.holes.push((self.text.len() as u32, hole));
-        self.learnt_until = range.end;
+        self.learned_until = range.end;
     }
 
     /// Learns a number for a slot, and puts it into the row.
@@ -80,11 +81,11 @@ impl Template {
         range: Range<usize>,
         value: f64,
         slot: Option<ValueSlot>,
-        to: &mut ReportRow,
+        row: &mut ReportRow,
     ) {
         let hole = match slot {
-            Some(slot) if to.cells[slot.column as usize].is_nan() => {
-                to.put_value(slot, value);
+            Some(slot) if row.cells[slot.column as usize].is_nan() => {
+                row.put_value(slot, value);
                 if slot.factor == 1.0 {
                     TemplateHole::Cell(slot.column)
                 } else {
@@ -98,10 +99,10 @@ impl Template {
 
     /// Ends learning; the sample ends at `end`.
     pub fn finish(&mut self, sample: &[u8], end: usize) {
-        self.text.extend_from_slice(&sample[self.learnt_until..end]);
+        self.text.extend_from_slice(&sample[self.learned_until..end]);
     }
 
-    /// Reads a sample at the beginning of `bytes` into the row. `Ok(None)` where the text differs; the row may then
+    /// Reads a sample at the beginning of `bytes` into the row. `Ok(None)` if the text differs; the row may then
     /// hold some of its values.
     pub fn match_sample(
         &self,
@@ -111,10 +112,10 @@ impl Template {
     ) -> Result<Option<usize>, TokenStop> {
         stamp.clear();
         let mut start = 0;
-        let mut from = 0;
+        let mut literal_start = 0;
         for (end, hole) in &self.holes {
-            let literal = &self.text[from..*end as usize];
-            from = *end as usize;
+            let literal = &self.text[literal_start..*end as usize];
+            literal_start = *end as usize;
             debug_assert!(start <= bytes.len(), "what matched lies within the bytes");
             let Some(found) = bytes.get(start..start + literal.len()) else {
                 return compare_prefix(&bytes[start..], literal);
@@ -142,7 +143,7 @@ impl Template {
                 TemplateHole::Number | TemplateHole::Time(_) => {}
             }
         }
-        let literal = &self.text[from..];
+        let literal = &self.text[literal_start..];
         match bytes.get(start..start + literal.len()) {
             Some(found) if found == literal => Ok(Some(start + literal.len())),
             Some(_) => Ok(None),
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     /// Learns `{"t":"12:00","tps": 1.5}` with a column for `tps`.
-    fn learnt(row: &mut ReportRow) -> Template {
+    fn learned(row: &mut ReportRow) -> Template {
         let sample = br#"{"t":"12:00","tps": 1.5}"#;
         let slot = row.value_slot("disk", "tps", "sda");
         let mut template = Template::default();
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn reads_samples_that_match_and_rejects_others() {
         let mut report_row = ReportRow::new();
-        let template = learnt(&mut report_row);
+        let template = learned(&mut report_row);
         let mut stamp = StampRanges::new();
         let mut row = [f64::NAN];
         let next = br#"{"t":"12:01","tps": 27}, {"#;

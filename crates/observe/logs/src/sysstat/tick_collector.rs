@@ -39,7 +39,7 @@ pub struct Collector {
     emitted_until_ns: Option<i64>,
     is_announced: bool,
     idle_devices: IdleDevices,
-    /// Set where a row of this stretch could not be read.
+    /// Set if a row of this stretch could not be read.
     is_damaged: bool,
 }
 
@@ -59,22 +59,22 @@ impl Collector {
         }
     }
 
-    /// Adds a value at a time. `elapsed_ns` of the origin is the time that it covers, where known.
+    /// Adds a value at a time. `elapsed_ns` of the origin is the time that it covers, if known.
     ///
     /// # Errors
     /// When the tick of that time was emitted already, because the log is too long to hold.
     pub fn add_value(&mut self, origin: &ValueOrigin<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
-        if self.emitted_until_ns.is_some_and(|gone| origin.time_ns <= gone) {
+        if self.emitted_until_ns.is_some_and(|emitted_ns| origin.time_ns <= emitted_ns) {
             let because = "the tables, one after the other, are too long for memory; \
                            `sadf -j` writes them sample by sample";
             return Err(LogError::broken(origin.file, format!("line {}", origin.line), because));
         }
         let [report, column, instance] = name;
         if let Some(slot) = self.row.value_slot(report, column, instance) {
-            let held = self.pending_rows.entry(origin.time_ns).or_default();
-            self.held_cells += if held.cells.is_empty() { CELLS_PER_ROW } else { 0 };
-            held.elapsed_ns = held.elapsed_ns.or(origin.elapsed_ns);
-            held.cells.push((slot.column, value * slot.factor));
+            let row = self.pending_rows.entry(origin.time_ns).or_default();
+            self.held_cells += if row.cells.is_empty() { CELLS_PER_ROW } else { 0 };
+            row.elapsed_ns = row.elapsed_ns.or(origin.elapsed_ns);
+            row.cells.push((slot.column, value * slot.factor));
             self.held_cells += 1;
         }
         Ok(())
@@ -91,15 +91,15 @@ impl Collector {
         self.pending_notes.entry(note.time_ns).or_default().push(note);
     }
 
-    /// Emits what is complete, when the held part is full. To be called between rows.
+    /// Emits the complete ticks if the held part is full. To be called between rows.
     pub fn flush_if_full(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
         if self.held_cells > self.max_held_cells {
-            let last = self.pending_rows.pop_last();
+            let last_row = self.pending_rows.pop_last();
             self.emitted_until_ns = self.pending_rows.last_key_value().map(|(time, _)| *time).or(self.emitted_until_ns);
             self.emit_ticks(batch, machine);
-            if let Some((time, held)) = last {
-                self.held_cells = CELLS_PER_ROW + held.cells.len();
-                self.pending_rows.insert(time, held);
+            if let Some((time, row)) = last_row {
+                self.held_cells = CELLS_PER_ROW + row.cells.len();
+                self.pending_rows.insert(time, row);
             }
         }
     }
@@ -121,23 +121,23 @@ impl Collector {
     /// Returns the time of the last row of each table of devices: the table is complete up to there, and unknown after
     /// it.
     fn last_rows(&self) -> [Option<i64>; TABLE_COUNT] {
-        let mut last = [None; TABLE_COUNT];
+        let mut last_times = [None; TABLE_COUNT];
         let tables: Vec<Option<IdleTable>> =
             self.row.series().iter().map(|series| IdleTable::of_counter(&series.counter)).collect();
-        for (time_ns, held) in self.pending_rows.iter().filter(|_| !self.is_damaged) {
-            for (column, _) in &held.cells {
+        for (time_ns, row) in self.pending_rows.iter().filter(|_| !self.is_damaged) {
+            for (column, _) in &row.cells {
                 if let Some(table) = tables[*column as usize] {
-                    last[table as usize] = Some(*time_ns);
+                    last_times[table as usize] = Some(*time_ns);
                 }
             }
         }
-        last
+        last_times
     }
 
     fn emit_ticks(&mut self, batch: &mut FrameBatch<'_>, machine: &SysstatMachine<'_>) {
-        let last = self.last_rows();
-        for (time_ns, held) in std::mem::take(&mut self.pending_rows) {
-            for (column, value) in held.cells {
+        let last_times = self.last_rows();
+        for (time_ns, row) in std::mem::take(&mut self.pending_rows) {
+            for (column, value) in row.cells {
                 let cell = &mut self.row.cells[column as usize];
                 if cell.is_nan() {
                     *cell = value;
@@ -149,11 +149,13 @@ impl Collector {
                 let memory_bytes = self.row.series_value(memory::TOTAL_BYTES, "");
                 batch.push_topology(time_ns, &SysstatMachine { memory_bytes, ..*machine }.to_topology());
             }
-            if self.idle_devices.fill_omitted(&mut self.row, last.map(|last| last.is_some_and(|last| time_ns <= last)))
-            {
+            if self.idle_devices.fill_omitted(
+                &mut self.row,
+                last_times.map(|last_ns| last_ns.is_some_and(|last_ns| time_ns <= last_ns)),
+            ) {
                 batch.push_note(Note::new(time_ns, Note::WARNING, idle_devices::OMITTED_DEVICES_NOTE));
             }
-            self.row.emit_tick(batch, time_ns, held.elapsed_ns);
+            self.row.emit_tick(batch, time_ns, row.elapsed_ns);
             self.emit_notes(batch, time_ns);
         }
         self.held_cells = 0;
@@ -174,7 +176,7 @@ pub struct ValueOrigin<'a> {
     pub line: u64,
     /// Time of the value.
     pub time_ns: i64,
-    /// Time that the value covers, where known.
+    /// Time that the value covers, if known.
     pub elapsed_ns: Option<u64>,
 }
 

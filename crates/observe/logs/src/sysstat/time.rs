@@ -50,7 +50,7 @@ pub enum NumericDateOrder {
 pub struct ReadDate {
     /// The date.
     pub date: Date,
-    /// Set where day and month could be swapped.
+    /// Set if day and month could be swapped.
     pub is_guess: bool,
 }
 
@@ -83,19 +83,19 @@ pub fn parse_date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     date.map(|date| ReadDate { date, is_guess: a != b })
 }
 
-/// Guesses the order that a slashed date has in the locale that wrote this text: a half-day clock is American; a
-/// decimal comma or a year of four digits beside a whole-day clock is not. Without any clock a year of four digits is
+/// Guesses the order that a slashed date has in the locale that wrote this text: a 12-hour clock is American; a
+/// decimal comma or a year of four digits beside a 24-hour clock is not. Without any clock a year of four digits is
 /// American: of all locales that write it so, most logs are in that one. Otherwise it is the C locale.
 pub fn guess_date_order(head: &str, date: &str) -> NumericDateOrder {
-    let half_day = head.split_whitespace().take(4000).any(|w| w == "AM" || w == "PM");
-    let comma = head.split_whitespace().take(4000).any(|w| {
+    let has_half_day = head.split_whitespace().take(4000).any(|w| w == "AM" || w == "PM");
+    let has_decimal_comma = head.split_whitespace().take(4000).any(|w| {
         let mut parts = w.splitn(2, ',');
-        let digits = |p: Option<&str>| p.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
-        digits(parts.next()) && digits(parts.next())
+        let are_digits = |p: Option<&str>| p.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+        are_digits(parts.next()) && are_digits(parts.next())
     });
     let has_clock = head.split_whitespace().take(4000).any(|w| w.contains(':') && parse_time_of_day(&[w]).is_some());
-    let long_year = date.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4);
-    if !half_day && (comma || long_year && has_clock) {
+    let has_long_year = date.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4);
+    if !has_half_day && (has_decimal_comma || has_long_year && has_clock) {
         NumericDateOrder::DayFirst
     } else {
         NumericDateOrder::MonthFirst
@@ -109,17 +109,17 @@ pub fn parse_time_of_day(words: &[&str]) -> Option<(i64, usize)> {
     if first.is_ascii() {
         return parse_clock(words, None);
     }
-    let digits = first.find(|c: char| c.is_ascii_digit());
-    match digits {
+    let clock_start = first.find(|c: char| c.is_ascii_digit());
+    match clock_start {
         // the half of the day stands before the clock
         None => {
             let half = parse_foreign_half(first)?;
-            parse_clock(&words[1..], Some(half)).map(|(clock, taken)| (clock, taken + 1))
+            parse_clock(&words[1..], Some(half)).map(|(clock, word_count)| (clock, word_count + 1))
         }
         Some(0) => parse_clock(words, None),
-        Some(digits) => {
-            let half = parse_foreign_half(&first[..digits])?;
-            parse_clock(&[&first[digits..]], Some(half))
+        Some(clock_start) => {
+            let half = parse_foreign_half(&first[..clock_start])?;
+            parse_clock(&[&first[clock_start..]], Some(half))
         }
     }
 }
@@ -143,11 +143,11 @@ fn parse_clock(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
         return parse_clock(&[&joined], half).map(|(clock, _)| (clock, 3));
     }
     let mut parts = first.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
-    let mut part = |max: i64| {
+    let mut parse_part = |max: i64| {
         let text = parts.next().filter(|n| n.len() <= 2)?;
         text.parse::<i64>().ok().filter(|n| *n <= max)
     };
-    let (mut hours, minutes, seconds) = (part(23)?, part(59)?, part(60)?);
+    let (mut hours, minutes, seconds) = (parse_part(23)?, parse_part(59)?, parse_part(60)?);
     if parts.next().is_some() || first.contains(['.', ',']) {
         return None;
     }
@@ -169,7 +169,7 @@ fn parse_clock(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
     Some((hours * 3600 + minutes * 60 + seconds, words_used))
 }
 
-/// Returns the seconds east of UTC of a zone's name, where the name is unambiguous; `+0530`, `+05:30` and `+03` state
+/// Returns the seconds east of UTC of a zone's name, if the name is unambiguous; `+0530`, `+05:30` and `+03` state
 /// it themselves.
 pub fn zone_offset_s(name: &str) -> Option<i64> {
     let hours = match name.trim() {
@@ -207,11 +207,11 @@ fn parse_numeric_zone(name: &str) -> Option<i64> {
 }
 
 /// Parses a date with its time: `2026-11-21T19:05:55+0000` or `11/21/26 07:05:55 PM`. Returns seconds since 1970 as the
-/// clock shows them, the zone's offset where it is given, and whether the date's order was guessed.
+/// clock shows them, the zone's offset if it is given, and whether the date's order was guessed.
 pub fn parse_moment(text: &str, order: NumericDateOrder) -> Option<(i64, Option<i64>, bool)> {
     let text = text.trim();
-    let iso = text.as_bytes().get(10) == Some(&b'T') && text.is_char_boundary(10);
-    if iso {
+    let is_iso = text.as_bytes().get(10) == Some(&b'T') && text.is_char_boundary(10);
+    if is_iso {
         let read = parse_date(&text[..10], order)?;
         let rest = &text[11..];
         let end = rest.find(['+', '-', 'Z']).unwrap_or(rest.len());

@@ -17,13 +17,13 @@ use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
-/// Returns true where a head has headings of vmstat.
+/// Returns true if a head has headings of vmstat.
 pub fn is_vmstat_text(head: &InputHead<'_>) -> bool {
     let mut is_titled = false;
     head.text_lines().any(|line| {
-        let found = VmstatHeadings::parse(&line, is_titled).is_some();
+        let is_heading = VmstatHeadings::parse(&line, is_titled).is_some();
         is_titled = vmstat_headings::is_title(&line);
-        found
+        is_heading
     })
 }
 
@@ -36,10 +36,10 @@ struct VmstatLog<'b, 'c> {
     row: ReportRow,
     headings: Option<VmstatHeadings>,
     is_titled: bool,
-    /// Set where a foreign line came last: headings that follow belong to another start.
+    /// Set if a foreign line came last: headings that follow belong to another start.
     is_interrupted: bool,
     reports: ReportClock,
-    /// Set where rows have their times.
+    /// Set if rows have their times.
     has_times: bool,
     /// Rows since vmstat was started.
     row_count: u64,
@@ -92,8 +92,8 @@ impl VmstatLog<'_, '_> {
             return Ok(());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        if let Some((from, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(&words)) {
-            return self.read_row(&words, from, zone);
+        if let Some((first, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(&words)) {
+            return self.read_row(&words, first, zone);
         }
         match calendar::parse_moment(text, NumericDateOrder::MonthFirst) {
             Some(printed) => {
@@ -119,12 +119,12 @@ impl VmstatLog<'_, '_> {
         }
     }
 
-    /// Reads a row whose numbers begin at word `from`.
-    fn read_row(&mut self, words: &[&str], from: usize, zone: ZoneHint) -> Result<(), LogError> {
+    /// Reads a row whose numbers begin at the word with index `first`.
+    fn read_row(&mut self, words: &[&str], first: usize, zone: ZoneHint) -> Result<(), LogError> {
         let Some(headings) = &self.headings else { return Ok(()) };
-        let numbers = &words[from..from + headings.column_count().min(words.len() - from)];
-        let beside = [&words[..from], &words[from + numbers.len()..]].concat().join(" ");
-        let printed = calendar::parse_moment(&beside, NumericDateOrder::MonthFirst);
+        let numbers = &words[first..first + headings.column_count().min(words.len() - first)];
+        let time_text = [&words[..first], &words[first + numbers.len()..]].concat().join(" ");
+        let printed = calendar::parse_moment(&time_text, NumericDateOrder::MonthFirst);
         let has_time = printed.is_some();
         if self.has_times && !has_time {
             self.batch.add_skip(format!("line {}", self.line_number), "a row without a time, unlike the others");
@@ -136,7 +136,7 @@ impl VmstatLog<'_, '_> {
         let is_first = self.row_count == 1;
         let context = format!("line {}", self.line_number);
         let printed = printed.map(|found| {
-            if found.zone != ZoneHint::Nothing {
+            if found.zone != ZoneHint::Missing {
                 return self.clock.utc_ns(found.local_s, &found.zone, self.batch);
             }
             // the zone in the headings is the one that held when they were printed
@@ -175,8 +175,8 @@ impl VmstatLog<'_, '_> {
     }
 
     fn finish_log(&mut self) -> Result<(), LogError> {
-        let is_alone = !self.batch.has_ticks() && self.start_count > 0 && self.row_count == 1;
-        if is_alone && !self.batch.is_stopped() {
+        let has_single_row = !self.batch.has_ticks() && self.start_count > 0 && self.row_count == 1;
+        if has_single_row && !self.batch.is_stopped() {
             let because = SysstatMachine::since_boot_reason(self.start_count, "row", "vmstat -t 10 > FILE");
             return Err(LogError::NoSamples { file: self.file.clone(), because });
         }

@@ -54,7 +54,7 @@ pub fn is_title(line: &str) -> bool {
     has_groups || is_old && line.contains("memory") && !line.contains(char::is_numeric)
 }
 
-/// Names of the columns, in English where they are known.
+/// Names of the columns, in English if they are known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VmstatHeadings {
     /// Report in `columns.toml`: the columns of each system differ in meaning.
@@ -69,17 +69,18 @@ impl VmstatHeadings {
     pub fn parse(line: &str, is_titled: bool) -> Option<VmstatHeadings> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_first = |word: &str| known_columns()[0].is_named(word);
-        let before = words.iter().position(|word| is_first(word))?;
-        let is_dated = || calendar::parse_moment(&words[..before].join(" "), NumericDateOrder::MonthFirst).is_some();
-        if before > 0 && !is_dated() {
+        let words_before = words.iter().position(|word| is_first(word))?;
+        let is_dated =
+            || calendar::parse_moment(&words[..words_before].join(" "), NumericDateOrder::MonthFirst).is_some();
+        if words_before > 0 && !is_dated() {
             return None;
         }
-        if let Some(report) = detect_other_system(&words[before..]) {
-            return Some(VmstatHeadings { report, names: column_names(&words[before..]), words_before: before });
+        if let Some(report) = detect_other_system(&words[words_before..]) {
+            return Some(VmstatHeadings { report, names: column_names(&words[words_before..]), words_before });
         }
         let mut next = 0;
-        let (mut names, mut known) = (Vec::new(), 0);
-        for word in &words[before..] {
+        let (mut names, mut known_count) = (Vec::new(), 0);
+        for word in &words[words_before..] {
             if parse_cell(word, 1.0).is_some() {
                 return None;
             }
@@ -87,14 +88,15 @@ impl VmstatHeadings {
                 Some(index) => {
                     names.push(known_columns()[next + index].name.clone());
                     next += index + 1;
-                    known += 1;
+                    known_count += 1;
                 }
                 None => names.push((*word).to_owned()),
             }
         }
-        let is_complete = known >= MIN_COLUMNS && known * 4 >= names.len() * 3;
-        let is_short = known >= MIN_TITLED_COLUMNS && names[1] == "b" && (known == names.len() || is_titled);
-        (is_complete || is_short).then_some(VmstatHeadings { report: "vmstat", names, words_before: before })
+        let is_complete = known_count >= MIN_COLUMNS && known_count * 4 >= names.len() * 3;
+        let is_short =
+            known_count >= MIN_TITLED_COLUMNS && names[1] == "b" && (known_count == names.len() || is_titled);
+        (is_complete || is_short).then_some(VmstatHeadings { report: "vmstat", names, words_before })
     }
 
     /// Names of the columns; the last may be that of the time zone.
@@ -129,13 +131,13 @@ impl VmstatHeadings {
         // AIX prints processor shares with a decimal point
         let time_signs = if self.report == "vmstat" { &['-', ':', '/', '.'][..] } else { &['-', ':', '/'] };
         let is_count = |word: &&&str| !word.contains(time_signs) && parse_cell(word, 1.0).is_some();
-        let numbers = words.iter().take_while(is_count).count();
-        if numbers != self.column_count() {
+        let number_count = words.iter().take_while(is_count).count();
+        if number_count != self.column_count() {
             // the last heading may be an unknown column instead of a time zone
-            let is_complete = numbers == self.names.len() && words.len() == numbers;
-            return is_complete.then_some((self.words_before, ZoneHint::Nothing));
+            let is_complete = number_count == self.names.len() && words.len() == number_count;
+            return is_complete.then_some((self.words_before, ZoneHint::Missing));
         }
-        let zone = self.names.get(numbers).map_or(ZoneHint::Nothing, |zone| ZoneHint::Name(zone.clone()));
+        let zone = self.names.get(number_count).map_or(ZoneHint::Missing, |zone| ZoneHint::Name(zone.clone()));
         Some((self.words_before, zone))
     }
 }
@@ -163,9 +165,9 @@ fn detect_other_system(words: &[&str]) -> Option<&'static str> {
 
 /// Returns the names of columns, with the first of two `sy` renamed: it counts system calls.
 fn column_names(words: &[&str]) -> Vec<String> {
-    let shares = words.iter().position(|word| *word == "us").unwrap_or(0);
+    let share_start = words.iter().position(|word| *word == "us").unwrap_or(0);
     let name = |(index, word): (usize, &&str)| match *word {
-        "sy" if index < shares => "calls".to_owned(),
+        "sy" if index < share_start => "calls".to_owned(),
         other => other.to_owned(),
     };
     // `vmstat -t` of AIX prints three names above one time of day
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn recognises_headings_of_other_systems() {
+    fn recognizes_headings_of_other_systems() {
         for (line, report) in [
             ("r b w swap free re mf pi po fr de sr s0 s1 s2 in sy cs us sy id", "vmstat-solaris"),
             ("r b avm fre re pi po fr sr cy in sy cs us sy id wa", "vmstat-aix"),
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn recognises_titles_in_any_language() {
+    fn recognizes_titles_in_any_language() {
         for line in [
             "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----",
             "--proc.-- -----pamięć---- ---swap-- ---we/wy--- -system-- ----------cpu----------",

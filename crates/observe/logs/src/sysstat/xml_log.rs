@@ -30,7 +30,7 @@ struct SysstatXmlLog<'a, 'b, 'c> {
     open_elements: Vec<String>,
     /// Time of the open sample.
     stamp: Option<Vec<(StampPart, String)>>,
-    /// Byte at which it begins.
+    /// Byte at which the open sample begins.
     sample_offset: u64,
 }
 
@@ -69,75 +69,75 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 
 impl SysstatXmlLog<'_, '_, '_> {
     fn report_unfinished(&mut self) {
-        let place = format!("byte {}", self.stream.byte_offset());
+        let context = format!("byte {}", self.stream.byte_offset());
         self.session
             .batch
-            .add_skip(place, "the document is incomplete: its writer was stopped, or the file was truncated");
+            .add_skip(context, "the document is incomplete: its writer was stopped, or the file was truncated");
     }
 
     /// Counts lines of text outside of the documents.
     fn report_outside(&mut self, text: &str) {
-        let place = self.stream.byte_offset();
+        let offset = self.stream.byte_offset();
         for _ in text.lines().filter(|line| line.contains(char::is_alphanumeric)) {
-            self.session.batch.add_skip(format!("byte {place}"), "a line outside of the documents");
+            self.session.batch.add_skip(format!("byte {offset}"), "a line outside of the documents");
         }
     }
 
     /// Reads the text up to the next tag, and the tag; returns false at the end.
     fn read_tag(&mut self) -> Result<bool, LogError> {
-        let Some(text) = self.find_bytes(b"<", 0)? else { return Ok(false) };
-        let words = String::from_utf8_lossy(&self.stream.remaining_bytes()[..text]).trim().to_owned();
-        self.stream.skip_bytes(text);
+        let Some(tag_start) = self.find_bytes(b"<", 0)? else { return Ok(false) };
+        let text_before = String::from_utf8_lossy(&self.stream.remaining_bytes()[..tag_start]).trim().to_owned();
+        self.stream.skip_bytes(tag_start);
         if self.open_elements.is_empty() {
-            self.report_outside(&words);
-        } else if !words.is_empty() {
-            self.read_text(&words);
+            self.report_outside(&text_before);
+        } else if !text_before.is_empty() {
+            self.read_text(&text_before);
         }
-        let until: &[u8] = match self.stream.remaining_bytes() {
+        let tag_end: &[u8] = match self.stream.remaining_bytes() {
             rest if rest.starts_with(b"<!--") => b"-->",
             _ => b">",
         };
-        let Some(end) = self.find_bytes(until, 1)? else {
+        let Some(end) = self.find_bytes(tag_end, 1)? else {
             self.report_unfinished();
             self.open_elements.clear();
             return Ok(false);
         };
-        let place = self.stream.byte_offset();
+        let offset = self.stream.byte_offset();
         let tag = String::from_utf8_lossy(&self.stream.remaining_bytes()[1..end]).into_owned();
-        self.stream.skip_bytes(end + until.len());
+        self.stream.skip_bytes(end + tag_end.len());
         if tag.starts_with(['!', '?']) {
             return Ok(true);
         }
         match parse_tag(&tag) {
-            Some(tag) => self.handle_tag(tag, place),
+            Some(tag) => self.handle_tag(tag, offset),
             None if self.open_elements.is_empty() => {
                 self.report_outside(&tag);
                 Ok(())
             }
-            None => Err(LogError::broken(self.stream.name(), format!("byte {place}"), "no XML tag")),
+            None => Err(LogError::broken(self.stream.name(), format!("byte {offset}"), "no XML tag")),
         }
         .map(|()| true)
     }
 
-    /// Finds the next occurrence of some bytes in the window, from index `from` on.
-    fn find_bytes(&mut self, wanted: &[u8], from: usize) -> Result<Option<usize>, LogError> {
-        let mut seen = from;
+    /// Finds the next occurrence of some bytes in the window, from an index on.
+    fn find_bytes(&mut self, pattern: &[u8], from: usize) -> Result<Option<usize>, LogError> {
+        let mut searched_bytes = from;
         loop {
             let rest = self.stream.remaining_bytes();
-            if seen < rest.len()
-                && let Some(index) = find_subslice(&rest[seen..], wanted)
+            if searched_bytes < rest.len()
+                && let Some(index) = find_subslice(&rest[searched_bytes..], pattern)
             {
-                return Ok(Some(index + seen));
+                return Ok(Some(index + searched_bytes));
             }
             let previous_length = rest.len();
-            seen = previous_length.saturating_sub(wanted.len() - 1).max(from);
+            searched_bytes = previous_length.saturating_sub(pattern.len() - 1).max(from);
             if !self.stream.read_more()? || self.stream.remaining_bytes().len() == previous_length {
                 return Ok(None);
             }
         }
     }
 
-    fn handle_tag(&mut self, tag: Tag, place: u64) -> Result<(), LogError> {
+    fn handle_tag(&mut self, tag: Tag, offset: u64) -> Result<(), LogError> {
         if tag.is_end {
             if tag.name == "timestamp" {
                 self.emit_sample()?;
@@ -169,7 +169,7 @@ impl SysstatXmlLog<'_, '_, '_> {
             "timestamp" => {
                 self.emit_sample()?;
                 self.stamp = Some(parts());
-                self.sample_offset = place;
+                self.sample_offset = offset;
             }
             "boot" => self.session.note_restart(&parts()),
             _ if self.stamp.is_some() => {
@@ -190,7 +190,7 @@ impl SysstatXmlLog<'_, '_, '_> {
                 self.emit_sample()?;
             }
         } else if self.open_elements.len() >= MAX_DEPTH {
-            return Err(LogError::broken(self.stream.name(), format!("byte {place}"), "nested too deeply"));
+            return Err(LogError::broken(self.stream.name(), format!("byte {offset}"), "nested too deeply"));
         } else {
             self.open_elements.push(tag.name);
         }
@@ -206,11 +206,11 @@ impl SysstatXmlLog<'_, '_, '_> {
     }
 
     /// Returns the report of an element: its own name or the nearest known one around it.
-    fn report_of_element<'a>(&'a self, own: &'a str) -> &'a str {
+    fn report_of_element<'a>(&'a self, name: &'a str) -> &'a str {
         let reports = Reports::builtin();
-        let known = |name: &&str| reports.find_by_key(name).is_some();
-        let around = self.open_elements.iter().rev().take_while(|name| *name != "timestamp").map(String::as_str);
-        [own].into_iter().chain(around).find(known).unwrap_or(own)
+        let is_known = |name: &&str| reports.find_by_key(name).is_some();
+        let enclosing = self.open_elements.iter().rev().take_while(|name| *name != "timestamp").map(String::as_str);
+        [name].into_iter().chain(enclosing).find(is_known).unwrap_or(name)
     }
 
     /// Reads the attributes of an element within a sample.
@@ -258,10 +258,10 @@ impl SysstatXmlLog<'_, '_, '_> {
     }
 }
 
-fn find_subslice(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    match wanted {
-        [one] => bytes.iter().position(|b| b == one),
-        _ => bytes.windows(wanted.len()).position(|w| w == wanted),
+fn find_subslice(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    match pattern {
+        [byte] => bytes.iter().position(|b| b == byte),
+        _ => bytes.windows(pattern.len()).position(|w| w == pattern),
     }
 }
 

@@ -16,7 +16,7 @@ pub struct CsvColumn {
     pub heading: String,
     /// Canonical counter.
     pub counter: String,
-    /// Its instance; where it is not given, the text that `*` stands for.
+    /// Its instance; if it is not given, the text that `*` stands for.
     pub instance: Option<String>,
     /// Factor from a value to the counter's unit.
     pub scale: f64,
@@ -35,29 +35,29 @@ impl CsvColumn {
         if heading.is_empty() {
             return Err(format!("`{text}`: {form}"));
         }
-        let known = Catalogue::builtin().get(counter);
-        let own = known.map_or("", |c| c.unit.as_str());
-        if known.is_none() && !counter.starts_with("foreign.") {
+        let catalogue_counter = Catalogue::builtin().get(counter);
+        let counter_unit = catalogue_counter.map_or("", |c| c.unit.as_str());
+        if catalogue_counter.is_none() && !counter.starts_with("foreign.") {
             return Err(format!("`{counter}` is not a counter; `diskwright list counters` lists them"));
         }
         // an instance may hold a colon itself (`C:`), a unit does not
-        let (instance, times) = match rest.map(|rest| (rest, rest.rsplit_once(':'))) {
+        let (instance, scale) = match rest.map(|rest| (rest, rest.rsplit_once(':'))) {
             None => (None, 1.0),
-            Some((_, Some((instance, unit)))) if units::unit_factor(unit, own).is_some() => {
-                (Some(instance), units::unit_factor(unit, own).unwrap_or(1.0))
+            Some((_, Some((instance, unit)))) if units::unit_factor(unit, counter_unit).is_some() => {
+                (Some(instance), units::unit_factor(unit, counter_unit).unwrap_or(1.0))
             }
             Some((_, Some((_, unit)))) if !unit.is_empty() => {
-                return Err(format!("`{unit}` is not a unit of {counter}, which is in {own}"));
+                return Err(format!("`{unit}` is not a unit of {counter}, which is in {counter_unit}"));
             }
             Some((given_instance, _)) => (Some(given_instance), 1.0),
         };
         let instance = instance.map(str::trim).filter(|i| !i.is_empty() && *i != "*").map(str::to_owned);
-        Ok(CsvColumn { heading: heading.to_owned(), counter: counter.to_owned(), instance, scale: times })
+        Ok(CsvColumn { heading: heading.to_owned(), counter: counter.to_owned(), instance, scale })
     }
 
     fn match_heading(&self, heading: &str) -> Option<ColumnTarget> {
-        let found = match_star(&self.heading, heading)?;
-        let instance = self.instance.clone().unwrap_or_else(|| found.to_owned());
+        let star_text = match_star(&self.heading, heading)?;
+        let instance = self.instance.clone().unwrap_or_else(|| star_text.to_owned());
         Some(ColumnTarget { counter: self.counter.clone(), instance, scale: self.scale, is_rest: false })
     }
 }
@@ -103,9 +103,9 @@ fn find_by_name(heading: &str) -> Option<ColumnTarget> {
     let find_word = |name: &str| {
         let position = heading.find(name)?;
         let is_word = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
-        let ends = is_word(heading[..position].chars().next_back())
+        let is_bounded = is_word(heading[..position].chars().next_back())
             && is_word(heading[position + name.len()..].chars().next());
-        ends.then_some(position)
+        is_bounded.then_some(position)
     };
     let (column, position) = known_columns().iter().find_map(|column| Some((column, find_word(&column.name)?)))?;
     let around = format!("{} {}", &heading[..position], &heading[position + column.name.len()..]);
@@ -135,8 +135,8 @@ fn find_own_counter(heading: &str) -> Option<ColumnTarget> {
 }
 
 /// Finds the target of a column, and whether it is known.
-pub fn find_target(heading: &str, by_hand: &[CsvColumn]) -> (ColumnTarget, bool) {
-    let found = by_hand
+pub fn find_target(heading: &str, user_columns: &[CsvColumn]) -> (ColumnTarget, bool) {
+    let found = user_columns
         .iter()
         .find_map(|column| column.match_heading(heading))
         .or_else(|| find_by_name(heading))
@@ -145,7 +145,7 @@ pub fn find_target(heading: &str, by_hand: &[CsvColumn]) -> (ColumnTarget, bool)
         Some(target) => {
             let is_known = !target.counter.starts_with("foreign.");
             // a column that the user named counts as known, even if its counter is foreign
-            (target, is_known || by_hand.iter().any(|c| match_star(&c.heading, heading).is_some()))
+            (target, is_known || user_columns.iter().any(|c| match_star(&c.heading, heading).is_some()))
         }
         None => {
             let counter = format!("foreign.csv.{heading}");

@@ -15,23 +15,23 @@ pub struct TableHead {
     pub delimiter: u8,
     /// Number of lines above the first row.
     pub line_count: usize,
-    /// Those of them that belong to the table; others come before it.
+    /// Indexes of those lines that belong to the table; others come before it.
     pub table_lines: Vec<usize>,
     /// Headings, one per cell.
     pub headings: Vec<String>,
     /// Cell with the time, or with its date.
     pub time_cell: usize,
-    /// Cell behind it with the time of day, where the date has its own cell.
+    /// Cell behind it with the time of day, if the date has its own cell.
     pub clock_cell: Option<usize>,
     /// Cells with the name of a series; without any, columns are series.
     pub name_cells: Vec<usize>,
     /// Order of day and month in dates.
     pub order: NumericDateOrder,
-    /// Set where rows go back in time.
+    /// Set if rows go back in time.
     pub is_backwards: bool,
 }
 
-/// Time of a row: seconds and nanoseconds since 1970, and the zone where it is given.
+/// Time of a row: seconds and nanoseconds since 1970, and the zone if it is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TableMoment {
     /// Seconds, as the clock shows them.
@@ -42,7 +42,7 @@ pub struct TableMoment {
     pub zone_offset_s: Option<i64>,
 }
 
-/// Parses a cell as a date and time. A number alone counts only where `is_named` says that the column holds times.
+/// Parses a cell as a date and time. A number alone counts only if `is_named` says that the column holds times.
 pub fn parse_moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<TableMoment> {
     let text = text.trim();
     if let Some(number) = text.parse::<f64>().ok().filter(|_| is_named) {
@@ -53,8 +53,8 @@ pub fn parse_moment(text: &str, order: NumericDateOrder, is_named: bool) -> Opti
             n if EPOCH_RANGE_S.contains(&(n * 1e-9)) => n * 1e-9,
             _ => return None,
         };
-        let part_ns = ((seconds - seconds.floor()) * 1e3).round() as i64 * 1_000_000;
-        return Some(TableMoment { local_s: seconds.floor() as i64, fraction_ns: part_ns, zone_offset_s: Some(0) });
+        let fraction_ns = ((seconds - seconds.floor()) * 1e3).round() as i64 * 1_000_000;
+        return Some(TableMoment { local_s: seconds.floor() as i64, fraction_ns, zone_offset_s: Some(0) });
     }
     if text.len() > 60 || !text.is_ascii() {
         return None;
@@ -69,20 +69,20 @@ pub fn parse_moment(text: &str, order: NumericDateOrder, is_named: bool) -> Opti
     let date = time::parse_date(&words[..index].join(" "), order)?.date;
     let end = words[index].find(['+', '-', 'Z']).unwrap_or(words[index].len());
     let (clock, own_zone) = words[index].split_at(end);
-    let (clock, part) = clock.split_once(['.', ',']).unwrap_or((clock, ""));
+    let (clock, fraction) = clock.split_once(['.', ',']).unwrap_or((clock, ""));
     let clock = if clock.matches(':').count() == 1 { format!("{clock}:00") } else { clock.to_owned() };
     let rest = words.get(index + 1..).unwrap_or_default();
     let (seconds, words_used) = time::parse_time_of_day(&[&[clock.as_str()], rest].concat())?;
     assert!(words_used >= 1, "the clock is a word of its own time");
-    // of `rest` the time used one word less, for the clock is not in it
+    // `words_used` counts the clock, which is not in `rest`
     let zone = if own_zone.is_empty() { rest.get(words_used - 1).copied().unwrap_or("") } else { own_zone };
-    let part_ns = match part {
+    let fraction_ns = match fraction {
         "" => 0,
         digits => format!("{digits:0<9}").get(..9)?.parse().ok()?,
     };
     Some(TableMoment {
         local_s: date.days_since_epoch() * DAY_S + seconds,
-        fraction_ns: part_ns,
+        fraction_ns,
         zone_offset_s: time::zone_offset_s(zone),
     })
 }
@@ -93,7 +93,7 @@ fn is_time_name(heading: &str) -> bool {
 }
 
 impl TableHead {
-    /// Detects the layout from the beginning of a file; `None` where it is no table of times and numbers.
+    /// Detects the layout from the beginning of a file; `None` if it is no table of times and numbers.
     pub fn detect(bytes: &[u8]) -> Option<TableHead> {
         let text = String::from_utf8_lossy(bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -115,7 +115,7 @@ impl TableHead {
         // a line of one cell may be any text before the table
         let cells = |(index, line): (usize, &str)| (index, cells::split_cells(line.as_bytes(), delimiter));
         let rows = text.lines().enumerate().map(cells).filter(|(_, row)| row.len() > 1);
-        let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(MAX_HEAD_LINES + 2).unzip();
+        let (line_indexes, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(MAX_HEAD_LINES + 2).unzip();
         let first = (1..rows.len()).find(|&index| {
             let names = rows.get(index - 1);
             let is_named = |cell: usize| names.and_then(|row| row.get(cell)).is_some_and(|name| is_time_name(name));
@@ -123,35 +123,35 @@ impl TableHead {
         })?;
         let count = rows[first].len();
         // headings have as many cells as their rows; where no line has, as behind a last delimiter, all lines count
-        let is_own = |index: &usize| rows[*index].len() == count;
-        let mut above: Vec<usize> = (0..first).filter(is_own).collect();
-        if above.is_empty() {
-            above = (0..first).collect();
+        let has_row_width = |index: &usize| rows[*index].len() == count;
+        let mut heading_rows: Vec<usize> = (0..first).filter(has_row_width).collect();
+        if heading_rows.is_empty() {
+            heading_rows = (0..first).collect();
         }
-        let headings = join_headings(above.iter().map(|row| &rows[*row]), count);
+        let headings = join_headings(heading_rows.iter().map(|row| &rows[*row]), count);
         let row = &rows[first];
         let is_moment = |cell: usize| parse_moment(&row[cell], order, is_time_name(&headings[cell])).is_some();
         let (time, clock) = find_time_cells(row, order, |cell| is_time_name(&headings[cell]))?;
         let is_number = |text: &str| super::units::parse_number(text).is_some() || cells::is_blank_cell(text);
         let others = (0..row.len()).filter(|&cell| cell != time && Some(cell) != clock && !is_moment(cell));
-        let names: Vec<usize> = others.clone().filter(|&cell| !is_number(&row[cell])).collect();
+        let name_cells: Vec<usize> = others.clone().filter(|&cell| !is_number(&row[cell])).collect();
         let has_number = others.clone().any(|cell| super::units::parse_number(&row[cell]).is_some());
         let is_named = headings.iter().any(|heading| heading.contains(char::is_alphabetic));
         let row_moment = |row: &Vec<String>| parse_moment(&time_text(row, time, clock)?, order, true);
         let second = rows.get(first + 1).and_then(row_moment);
         let moment = row_moment(row)?;
         let is_backwards = second.is_some_and(|second| second.local_s < moment.local_s);
-        let is_table = has_number && is_named && names.len() < 4;
-        let own = above.iter().map(|row| places[*row]).collect();
-        let lines = places[first];
+        let is_table = has_number && is_named && name_cells.len() < 4;
+        let table_lines = heading_rows.iter().map(|row| line_indexes[*row]).collect();
+        let line_count = line_indexes[first];
         is_table.then_some(TableHead {
             delimiter,
-            line_count: lines,
-            table_lines: own,
+            line_count,
+            table_lines,
             headings,
             time_cell: time,
             clock_cell: clock,
-            name_cells: names,
+            name_cells,
             order,
             is_backwards,
         })
@@ -167,8 +167,8 @@ fn find_time_cells(
     let is_time = |cell: &usize| parse_moment(&row[*cell], order, is_named(*cell)).is_some();
     let is_date =
         |cell: &usize| time_text(row, *cell, Some(cell + 1)).is_some_and(|t| parse_moment(&t, order, false).is_some());
-    let alone = (0..row.len()).find(is_time).map(|cell| (cell, None));
-    alone.or_else(|| (0..row.len()).find(is_date).map(|cell| (cell, Some(cell + 1))))
+    let single_cell = (0..row.len()).find(is_time).map(|cell| (cell, None));
+    single_cell.or_else(|| (0..row.len()).find(is_date).map(|cell| (cell, Some(cell + 1))))
 }
 
 /// Returns the text of a row's time.
@@ -183,10 +183,10 @@ pub fn time_text<'r>(row: &'r [String], time: usize, clock: Option<usize>) -> Op
 /// Joins the headings above each cell, in one line or several; labels of lines at the left stand above the time.
 fn join_headings<'r>(rows: impl Iterator<Item = &'r Vec<String>>, count: usize) -> Vec<String> {
     // lines of periods and similar values are no names
-    let names = |row: &&Vec<String>| {
+    let has_names = |row: &&Vec<String>| {
         row.iter().skip(1).any(|c| !cells::is_blank_cell(c) && cells::parse_loose_number(c).is_none())
     };
-    let rows: Vec<&Vec<String>> = rows.filter(names).collect();
+    let rows: Vec<&Vec<String>> = rows.filter(has_names).collect();
     let joined_heading = |cell: usize| {
         let mut words: Vec<&str> = Vec::new();
         for row in &rows {

@@ -21,12 +21,12 @@ pub static FORMAT: LogFormat = LogFormat {
     explain: "A column of times and columns of numbers, or rows of time, series and value. Columns that are known by \
               the name of a cloud's metric, or are named by --column, become counters; others foreign.csv.NAME. Where \
               none is known, the message lists the columns.",
-    recognise: is_table,
+    recognize: is_table,
     read: reader::read,
 };
 
-/// Returns true for a table that no other format recognises; the format comes last because many logs are CSV.
+/// Returns true for a table that no other format recognizes; the format comes last because many logs are CSV.
 fn is_table(head: &InputHead<'_>) -> bool {
     let others = FORMATS.iter().filter(|format| format.id != ID);
-    head::TableHead::detect(head.bytes).is_some() && !others.into_iter().any(|format| (format.recognise)(head))
+    head::TableHead::detect(head.bytes).is_some() && !others.into_iter().any(|format| (format.recognize)(head))
 }

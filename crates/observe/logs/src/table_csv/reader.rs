@@ -24,8 +24,9 @@ const MAX_HELD_CELLS: usize = 16 << 20;
 const MAX_SERIES: usize = 200_000;
 /// Largest number of columns that a message lists.
 const MAX_LISTED_COLUMNS: usize = 12;
-/// Numbers of the texts that a row's cells are kept as: its time, or its date and its time of day.
+/// Number of the text with the time, or with its date.
 const TIME: u8 = 0;
+/// Number of the text with the time of day, if the date has its own cell.
 const CLOCK: u8 = 1;
 
 struct CsvTable<'b, 'c> {
@@ -41,14 +42,13 @@ struct CsvTable<'b, 'c> {
     held_rows: BTreeMap<i64, Vec<(u32, f64)>>,
     held_cells: usize,
     has_known_column: bool,
-    /// Set where commas may stand between groups of digits, until that is reported.
+    /// Set if commas may stand between groups of digits, until that is reported.
     may_have_groups: bool,
 }
 
 /// Text of the note about a table with tabs whose commas are ambiguous.
 const AMBIGUOUS_COMMAS_NOTE: &str = "every number with a comma has three digits after it: `1,234` is read as 1.234; \
-                      if it means 1234, \
-                      export the table without separators of thousands";
+                                     if it means 1234, export the table without separators of thousands";
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
@@ -108,22 +108,22 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     Ok(())
 }
 
-/// Returns true where cells between tabs are numbers with a comma, and exactly three digits follow every comma.
+/// Returns true if cells between tabs are numbers with a comma, and exactly three digits follow every comma.
 fn has_only_comma_triples(text: &[u8]) -> bool {
-    let digits = |decimals: &[u8]| !decimals.is_empty() && decimals.iter().all(u8::is_ascii_digit);
+    let are_digits = |decimals: &[u8]| !decimals.is_empty() && decimals.iter().all(u8::is_ascii_digit);
     let cells = text.split(|byte: &u8| matches!(*byte, b'\t' | b'\n' | b'\r')).map(|cell| cell.trim_ascii());
     let cells = cells.map(|cell| cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell));
-    let halves = cells.filter_map(|cell| {
+    let comma_cells = cells.filter_map(|cell| {
         let comma = cell.iter().position(|byte| *byte == b',')?;
         let (integer, decimals) = (&cell[..comma], &cell[comma + 1..]);
         let is_group = (1..=3).contains(&integer.len()) && integer[0] != b'0' && decimals.len() == 3;
-        (digits(integer) && digits(decimals)).then_some(is_group)
+        (are_digits(integer) && are_digits(decimals)).then_some(is_group)
     });
-    let all: Vec<bool> = halves.collect();
-    !all.is_empty() && all.into_iter().all(|is_group| is_group)
+    let are_groups: Vec<bool> = comma_cells.collect();
+    !are_groups.is_empty() && are_groups.into_iter().all(|is_group| is_group)
 }
 
-/// Returns true where the line's last cell may be cut: the line has no end, and no quote that closes the cell.
+/// Returns true if the line's last cell may be cut: the line has no end, and no quote that closes the cell.
 fn is_last_cell_cut(lines: &LineCursor<'_>) -> bool {
     lines.is_cut() && !lines.line_bytes().ends_with(b"\"")
 }
@@ -156,7 +156,7 @@ impl CsvTable<'_, '_> {
         self.row.target_column(&target)
     }
 
-    /// Reads other headings within a table, where several tables follow each other: rows below belong to them. Returns
+    /// Reads other headings within a table, if several tables follow each other: rows below belong to them. Returns
     /// false for other lines.
     fn read_headings(&mut self, lines: &LineCursor<'_>) -> bool {
         let texts = cells::split_cells(lines.line_bytes(), self.head.delimiter);
@@ -175,29 +175,29 @@ impl CsvTable<'_, '_> {
         true
     }
 
-    /// Returns an error that lists the columns, where none is known.
+    /// Returns an error that lists the columns, if none is known.
     fn check_known(&self, file: &str) -> Result<(), LogError> {
         if self.has_known_column {
             return Ok(());
         }
-        let wide = self
+        let columns = self
             .head
             .headings
             .iter()
             .enumerate()
             .filter(|(cell, name)| !self.head.is_time_cell(*cell) && !name.is_empty());
         let mut names: Vec<String> = if self.head.name_cells.is_empty() {
-            wide.map(|(_, name)| format!("`{name}`")).collect()
+            columns.map(|(_, name)| format!("`{name}`")).collect()
         } else {
             self.series_columns.keys().map(|name| format!("`{name}`")).collect()
         };
         names.sort_unstable();
         let more = names.len().saturating_sub(MAX_LISTED_COLUMNS);
         names.truncate(MAX_LISTED_COLUMNS);
-        let and = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more_text = if more > 0 { format!(" and {more} more") } else { String::new() };
         Err(LogError::MissingOption {
             file: file.to_owned(),
-            because: format!("a table whose columns are not known: {}{and}", names.join(", ")),
+            because: format!("a table whose columns are not known: {}{more_text}", names.join(", ")),
             option: "--column 'NAME=counter[:instance[:unit]]' for each that matters, such as \
                      --column 'sda reads=physical_disk.reads_per_s:sda'",
         })
@@ -252,7 +252,7 @@ impl CsvTable<'_, '_> {
         self.hold_values(time_ns, values, lines)
     }
 
-    /// Returns true where a cell in quotes holds a comma, in a table whose cells are separated by commas.
+    /// Returns true if a cell in quotes holds a comma, in a table whose cells are separated by commas.
     fn has_quoted_comma(&self, line: &[u8]) -> bool {
         let mut is_open = false;
         let is_inside = |byte: &u8| {
@@ -285,7 +285,7 @@ impl CsvTable<'_, '_> {
 
     /// Parses a value and converts it to its column's unit.
     fn parse_value(&self, column: u32, text: &str) -> Option<f64> {
-        // where commas do not separate cells, they are decimal ones
+        // if commas do not separate cells, they are decimal ones
         if let Some(value) = cells::parse_loose_number(text).filter(|_| self.head.delimiter != b',') {
             return Some(value);
         }
@@ -294,8 +294,8 @@ impl CsvTable<'_, '_> {
             return Some(value);
         }
         let (counter, scale) = self.row.counter_unit(column);
-        let own = Catalogue::builtin().get(counter).map_or("", |c| c.unit.as_str());
-        Some(value * units::unit_factor(unit, own)? / scale)
+        let counter_unit = Catalogue::builtin().get(counter).map_or("", |c| c.unit.as_str());
+        Some(value * units::unit_factor(unit, counter_unit)? / scale)
     }
 
     /// Reads a row of time, name and value.
@@ -315,13 +315,14 @@ impl CsvTable<'_, '_> {
             return Ok(());
         };
         let name = self.head.name_cells.iter().map(|&cell| texts[cell].as_str()).collect::<Vec<_>>().join(" ");
-        let values: Vec<usize> = (0..self.head.headings.len())
+        let value_cells: Vec<usize> = (0..self.head.headings.len())
             .filter(|c| !self.head.is_time_cell(*c) && !self.head.name_cells.contains(c))
             .collect();
-        let mut found = Vec::new();
-        for &cell in &values {
+        let mut values = Vec::new();
+        for &cell in &value_cells {
             // a single column of values does not add its heading to the name
-            let series = if values.len() == 1 { name.clone() } else { format!("{name} {}", self.head.headings[cell]) };
+            let series =
+                if value_cells.len() == 1 { name.clone() } else { format!("{name} {}", self.head.headings[cell]) };
             if !self.series_columns.contains_key(&series) {
                 if self.series_columns.len() >= MAX_SERIES {
                     self.batch.add_skip(lines.context(), "too many series for one log");
@@ -332,14 +333,14 @@ impl CsvTable<'_, '_> {
             }
             let Some(Some(column)) = self.series_columns.get(&series).copied() else { continue };
             match self.parse_value(column, &texts[cell]) {
-                Some(value) => found.push((column, value)),
+                Some(value) => values.push((column, value)),
                 None if cells::is_blank_cell(&texts[cell]) => {}
                 None => {
                     self.batch.add_skip(lines.context(), "a value with a unit that does not fit its counter, or text")
                 }
             }
         }
-        self.hold_values(time_ns, found, lines)
+        self.hold_values(time_ns, values, lines)
     }
 
     fn hold_values(&mut self, time_ns: i64, values: Vec<(u32, f64)>, lines: &LineCursor<'_>) -> Result<(), LogError> {
@@ -355,10 +356,10 @@ impl CsvTable<'_, '_> {
 
     fn row_time(&mut self, text: &str) -> Option<i64> {
         let moment = head::parse_moment(text, self.head.order, true)?;
-        let zone = moment.zone_offset_s.map_or(ZoneHint::Nothing, ZoneHint::Offset);
+        let zone = moment.zone_offset_s.map_or(ZoneHint::Missing, ZoneHint::Offset);
         let mut time_ns = self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.fraction_ns);
         // series in succession go back in time without a change of the clocks
-        if zone == ZoneHint::Nothing && self.head.name_cells.is_empty() && !self.head.is_backwards {
+        if zone == ZoneHint::Missing && self.head.name_cells.is_empty() && !self.head.is_backwards {
             let local_ns = moment.local_s.saturating_mul(1_000_000_000).saturating_add(moment.fraction_ns);
             time_ns = self.daylight.resolve_time(time_ns, local_ns, self.batch);
         }

@@ -191,7 +191,7 @@ fn reports_broken_rows_and_keeps_the_rest() {
 }
 
 #[test]
-fn does_not_recognise_other_tables() {
+fn does_not_recognize_other_tables() {
     for text in [
         "a,b,c\n1,2,3\n",
         "name,value\nx,1\n",

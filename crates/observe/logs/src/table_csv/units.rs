@@ -89,13 +89,13 @@ fn find_unit(name: &str) -> Option<(UnitKind, f64)> {
 
 fn parse_unit(text: &str) -> Option<ParsedUnit> {
     let text = text.trim();
-    // the whole first: `ops` ends like a rate (`ps`), and is none
+    // the whole text first, because `ops` ends like a rate (`ps`) and is not one
     if let Some((kind, factor)) = find_unit(text) {
         return Some(ParsedUnit { kind, factor, is_rate: RATE_UNITS.contains(&text) });
     }
     for (ending, per_second) in RATE_ENDINGS {
         let Some(name) = text.strip_suffix(ending).map(str::trim) else { continue };
-        // `/s` alone: of whatever is counted
+        // `/s` alone is a rate of whatever is counted
         let found = if name.is_empty() { Some((UnitKind::Count, 1.0)) } else { find_unit(name) };
         if let Some((kind, factor)) = found {
             return Some(ParsedUnit { kind, factor: factor * per_second, is_rate: true });
@@ -104,11 +104,11 @@ fn parse_unit(text: &str) -> Option<ParsedUnit> {
     None
 }
 
-/// Returns the factor from a value in `unit` to a counter's own unit (that of the catalogue); `None` where they do not
-/// fit.
-pub fn unit_factor(unit: &str, own: &str) -> Option<f64> {
+/// Returns the factor from a value in `unit` to `counter_unit`, the counter's unit in the catalogue; `None` if they
+/// do not fit.
+pub fn unit_factor(unit: &str, counter_unit: &str) -> Option<f64> {
     let ParsedUnit { kind, factor, is_rate } = parse_unit(unit)?;
-    let fits = match own {
+    let is_fitting = match counter_unit {
         "bytes_per_s" => kind == UnitKind::Bytes && is_rate,
         "bytes" => kind == UnitKind::Bytes && !is_rate,
         "s" => kind == UnitKind::Time && !is_rate,
@@ -118,7 +118,7 @@ pub fn unit_factor(unit: &str, own: &str) -> Option<f64> {
         "" => true,
         _ => kind == UnitKind::Count && !is_rate,
     };
-    fits.then_some(factor)
+    is_fitting.then_some(factor)
 }
 
 /// Parses a number and the unit behind it: `12.3 MB/s`, `45%`, `1,234.5`.

@@ -58,7 +58,7 @@ pub(crate) struct RowFit {
 }
 
 impl RowFit {
-    /// Returns the use of the row's last cell; `None` where no heading stands above it.
+    /// Returns the use of the row's last cell; `None` if no heading stands above it.
     pub fn last_cell_plan(&self, plan: &[CellPlan]) -> Option<CellPlan> {
         assert!(self.cell_count > 0, "a row that was read has a cell, if only an empty one");
         plan.get(self.cell_count - 1).copied()
@@ -99,10 +99,10 @@ fn find_cell(line: &[u8], position: usize, end: usize, delimiter: u8) -> Range<u
     let mut close = position;
     if line[position..end].first() == Some(&b'"') {
         // quotes in a cell are doubled, so after an odd number of quotes the cell is open
-        let mut open = true;
+        let mut is_open = true;
         close = position + 1;
-        while close < end && (open || line[close] != delimiter) {
-            open ^= line[close] == b'"';
+        while close < end && (is_open || line[close] != delimiter) {
+            is_open ^= line[close] == b'"';
             close += 1;
         }
         return position..close;
@@ -116,14 +116,14 @@ fn find_cell(line: &[u8], position: usize, end: usize, delimiter: u8) -> Range<u
 pub(crate) fn read_numbers(bytes: &[u8], length: usize, delimiter: u8, plan: &[CellPlan], row: &mut [f64]) -> RowFit {
     let mut fit = RowFit::default();
     let mut start = 0;
-    let ends = |index: usize| index == length || index < length && bytes[index] == delimiter;
+    let is_end = |index: usize| index == length || index < length && bytes[index] == delimiter;
     loop {
         debug_assert!(start <= length, "cell {} begins within the row", fit.cell_count);
         let kind = plan.get(fit.cell_count).copied().unwrap_or(CellPlan::Skip);
         fit.cell_count += 1;
         if let CellPlan::Number(column) | CellPlan::Rest(column) = kind
             && let Some((value, next)) = number::read_number::<b'.'>(bytes, start)
-            && ends(next)
+            && is_end(next)
         {
             row[column as usize] = if matches!(kind, CellPlan::Rest(_)) { 100.0 - value } else { value };
             start = next;

@@ -11,9 +11,9 @@ use crate::perfmon::line_buffer::LineBuffer;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Returns the range of a line's content: pasted lines may be indented, a terminal leaves carriage returns, and a crash
-/// leaves zero bytes. A tab may be an empty cell, so it counts as a blank only where `tabs` is set.
-fn content_range(line: &[u8], tabs: bool) -> Range<usize> {
-    let is_blank = |b: &u8| matches!(*b, b' ' | b'\r' | 0) || *b == b'\t' && tabs;
+/// leaves zero bytes. A tab may be an empty cell, so it counts as a blank only if `are_tabs_blank` is set.
+fn content_range(line: &[u8], are_tabs_blank: bool) -> Range<usize> {
+    let is_blank = |b: &u8| matches!(*b, b' ' | b'\r' | 0) || *b == b'\t' && are_tabs_blank;
     let start = line.iter().position(|b| !is_blank(b)).unwrap_or(line.len());
     let end = line.iter().rposition(|b| !matches!(*b, b'\r' | 0)).map_or(start, |last| last + 1);
     start..end.max(start)
@@ -75,13 +75,13 @@ impl<'a> LineCursor<'a> {
         let (bytes, position, lines_end) = self.buffer.complete_lines();
         let end = memchr::memchr(b'\n', &bytes[position..lines_end]).map_or(lines_end, |length| position + length);
         self.is_cut = self.buffer.has_unfinished_line() && end + 1 >= lines_end;
-        let mark = if self.line_number == 0 && bytes[position..end].starts_with(BYTE_ORDER_MARK) {
+        let mark_bytes = if self.line_number == 0 && bytes[position..end].starts_with(BYTE_ORDER_MARK) {
             BYTE_ORDER_MARK.len()
         } else {
             0
         };
-        let content = content_range(&bytes[position + mark..end], !self.has_tab_cells);
-        (self.line_start, self.line_end) = (position + mark + content.start, position + mark + content.end);
+        let content = content_range(&bytes[position + mark_bytes..end], !self.has_tab_cells);
+        (self.line_start, self.line_end) = (position + mark_bytes + content.start, position + mark_bytes + content.end);
         self.line_number += 1;
         self.buffer.consume_until(end + 1);
         Ok(true)

@@ -1,5 +1,5 @@
-//! Processes of a log as tables, one for every ten seconds of it, so that culprits have names. The values of a table
-//! are means over its ticks.
+//! Processes of a log as tables, one for every ten seconds, so that culprits have names. The values of a table are
+//! means over its ticks.
 
 use std::collections::HashMap;
 
@@ -26,26 +26,26 @@ impl ProcessTables {
         if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&row.pid) {
             return;
         }
-        let add = |to: &mut Option<f64>, value: Option<f64>| {
+        let add = |sum: &mut Option<f64>, value: Option<f64>| {
             if let Some(value) = value {
-                *to = Some(to.unwrap_or(0.0) + value * seconds);
+                *sum = Some(sum.unwrap_or(0.0) + value * seconds);
             }
         };
-        let to = self.rows.entry(row.pid).or_default();
-        add(&mut to.read_bytes_per_s, row.read_bytes_per_s);
-        add(&mut to.write_bytes_per_s, row.write_bytes_per_s);
-        add(&mut to.requested_read_bytes_per_s, row.requested_read_bytes_per_s);
-        add(&mut to.requested_write_bytes_per_s, row.requested_write_bytes_per_s);
-        add(&mut to.block_delay, row.block_delay);
-        to.processor += row.processor * seconds;
-        to.processor_system += row.processor_system * seconds;
-        to.major_faults_per_s += row.major_faults_per_s * seconds;
-        to.resident_bytes = row.resident_bytes;
-        to.swapped_bytes = row.swapped_bytes.or(to.swapped_bytes);
-        (to.pid, to.name, to.cgroup) = (row.pid, row.name, "/".to_owned());
+        let sums = self.rows.entry(row.pid).or_default();
+        add(&mut sums.read_bytes_per_s, row.read_bytes_per_s);
+        add(&mut sums.write_bytes_per_s, row.write_bytes_per_s);
+        add(&mut sums.requested_read_bytes_per_s, row.requested_read_bytes_per_s);
+        add(&mut sums.requested_write_bytes_per_s, row.requested_write_bytes_per_s);
+        add(&mut sums.block_delay, row.block_delay);
+        sums.processor += row.processor * seconds;
+        sums.processor_system += row.processor_system * seconds;
+        sums.major_faults_per_s += row.major_faults_per_s * seconds;
+        sums.resident_bytes = row.resident_bytes;
+        sums.swapped_bytes = row.swapped_bytes.or(sums.swapped_bytes);
+        (sums.pid, sums.name, sums.cgroup) = (row.pid, row.name, "/".to_owned());
     }
 
-    /// Ends the tick that the processes belong to; emits a table where one is due.
+    /// Ends the tick that the processes belong to; emits a table if one is due.
     pub fn end_tick(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64) {
         if self.rows.is_empty() {
             return;

@@ -3,6 +3,7 @@
 /// Last value of each column that holds a running total.
 #[derive(Default)]
 pub(crate) struct RunningTotals {
+    /// Number of the sample and its value, by column.
     previous: Vec<(u64, f64)>,
     /// Number of samples so far.
     sample_number: u64,
@@ -22,18 +23,18 @@ impl RunningTotals {
         self.previous.clear();
     }
 
-    /// Returns the growth since the previous sample; `NaN` where it is not known, because that sample lacked the total
+    /// Returns the growth since the previous sample; `NaN` if it is not known, because that sample lacked the total
     /// or it went back.
     pub fn growth(&mut self, column: u32, value: f64) -> f64 {
         let index = column as usize;
         if self.previous.len() <= index {
             self.previous.resize(index + 1, (0, f64::NAN));
         }
-        let (sample, before) = std::mem::replace(&mut self.previous[index], (self.sample_number, value));
-        if value < before {
+        let (sample, previous) = std::mem::replace(&mut self.previous[index], (self.sample_number, value));
+        if value < previous {
             self.went_back += 1;
         }
-        if sample + 1 == self.sample_number && value >= before { value - before } else { f64::NAN }
+        if sample + 1 == self.sample_number && value >= previous { value - previous } else { f64::NAN }
     }
 }
 

@@ -83,20 +83,20 @@ impl TickRow {
         }
     }
 
-    /// Returns the column of a counter, which is added where there is none. `times` is the factor from its values to
-    /// the counter's unit. `None` where there are too many series, or where the counter has a column with another unit.
-    pub fn find_or_add_column(&mut self, counter: &str, instance: &str, times: f64) -> Option<u32> {
+    /// Returns the column of a counter, which is added if there is none. `scale` is the factor from its values to
+    /// the counter's unit. `None` if there are too many series, or if the counter has a column with another unit.
+    pub fn find_or_add_column(&mut self, counter: &str, instance: &str, scale: f64) -> Option<u32> {
         let key = (counter.to_owned(), instance.to_owned());
         if let Some(&column) = self.columns_by_target.get(&key) {
-            return (self.series[column as usize].scale == times).then_some(column);
+            return (self.series[column as usize].scale == scale).then_some(column);
         }
         if self.series.len() >= MAX_SERIES {
             self.has_too_many_series = true;
             return None;
         }
         let column = self.series.len() as u32;
-        self.series.push(Series { counter: key.0.clone(), instance: key.1.clone(), scale: times });
-        self.ranges.push(ValueRange::for_counter(counter, times));
+        self.series.push(Series { counter: key.0.clone(), instance: key.1.clone(), scale });
+        self.ranges.push(ValueRange::for_counter(counter, scale));
         self.columns_by_target.insert(key, column);
         self.cells.push(f64::NAN);
         self.is_stale = true;
@@ -108,13 +108,13 @@ impl TickRow {
         self.find_or_add_column(&target.counter, &target.instance, target.scale)
     }
 
-    /// Adds a column that is the sum of others of its unit, where the log does not have it.
-    pub fn add_sum_column(&mut self, counter: &str, instance: &str, times: f64, parts: &[u32]) {
+    /// Adds a column that is the sum of others of its unit, if the log does not have it.
+    pub fn add_sum_column(&mut self, counter: &str, instance: &str, scale: f64, parts: &[u32]) {
         if self.find_column(counter, instance).is_some() {
             return;
         }
-        let scales: Vec<(u32, f64)> = parts.iter().map(|&p| (p, self.series[p as usize].scale / times)).collect();
-        if let Some(column) = self.find_or_add_column(counter, instance, times) {
+        let scales: Vec<(u32, f64)> = parts.iter().map(|&p| (p, self.series[p as usize].scale / scale)).collect();
+        if let Some(column) = self.find_or_add_column(counter, instance, scale) {
             self.formulas.push(RowFormula { column, parts: scales, is_product: false });
         }
     }
@@ -137,7 +137,7 @@ impl TickRow {
         (&series.counter, series.scale)
     }
 
-    /// Returns true where the tick has no value.
+    /// Returns true if the tick has no value.
     pub fn is_empty(&self) -> bool {
         self.cells.iter().all(|v| v.is_nan())
     }
@@ -164,7 +164,7 @@ impl TickRow {
         self.check_cells(batch, context);
         for formula in &self.formulas {
             if self.cells[formula.column as usize].is_nan() {
-                let values = formula.parts.iter().map(|(part, times)| self.cells[*part as usize] * times);
+                let values = formula.parts.iter().map(|(part, scale)| self.cells[*part as usize] * scale);
                 self.cells[formula.column as usize] = if formula.is_product { values.product() } else { values.sum() };
             }
         }
@@ -173,15 +173,15 @@ impl TickRow {
     }
 
     fn check_cells(&mut self, batch: &mut FrameBatch<'_>, context: &dyn Fn() -> String) {
-        let outside = |(v, r): (&f64, &ValueRange)| *v < r.min || *v > r.clamp_to;
-        if self.cells.iter().zip(&self.ranges).any(outside) {
+        let is_outside = |(v, r): (&f64, &ValueRange)| *v < r.min || *v > r.clamp_to;
+        if self.cells.iter().zip(&self.ranges).any(is_outside) {
             self.repair_cells(batch, context);
         }
         for (group, is_share) in &self.shares {
             let has_idle = group.last().is_some_and(|&idle| !self.cells[idle as usize].is_nan());
             let scale = self.series[group[0] as usize].scale;
             let shares = group.iter().map(|&c| self.cells[c as usize] * scale);
-            // seconds of a tick are only faulty where all are 0
+            // seconds of a tick are only faulty if all are 0
             let sum = if *is_share { MIN_SHARE_SUM..=MAX_SHARE_SUM } else { 0.0..=f64::INFINITY };
             let Some(fault) = find_share_fault(shares, f64::INFINITY, sum).filter(|_| has_idle) else { continue };
             batch.add_skip(context(), fault.to_reason());
@@ -237,12 +237,12 @@ impl TickRow {
 }
 
 impl ValueRange {
-    fn for_counter(counter: &str, times: f64) -> ValueRange {
-        let max = MAX_VALUE / times;
+    fn for_counter(counter: &str, scale: f64) -> ValueRange {
+        let max = MAX_VALUE / scale;
         match Catalogue::builtin().get(counter) {
             None => ValueRange { min: -max, max, clamp_to: max },
             Some(c) if c.kind == CounterKind::BusyFraction => {
-                ValueRange { min: 0.0, max: MAX_SHARE / times, clamp_to: 1.0 / times }
+                ValueRange { min: 0.0, max: MAX_SHARE / scale, clamp_to: 1.0 / scale }
             }
             Some(_) => ValueRange { min: 0.0, max, clamp_to: max },
         }

@@ -13,10 +13,10 @@ pub(crate) struct ToolColumn {
     /// Factor from a value of the log to the catalogue's unit.
     #[serde(rename = "times")]
     pub scale: f64,
-    /// Set where the log has the rest to 100.
+    /// Set if the log has the rest to 100.
     #[serde(default, rename = "rest")]
     pub is_rest: bool,
-    /// The tool's names of it.
+    /// The tool's names of the column.
     pub names: Vec<String>,
 }
 
@@ -26,9 +26,9 @@ pub(crate) struct ToolColumn {
 pub(crate) struct ColumnGroup {
     /// Id of the group.
     pub id: String,
-    /// The tool's names of it; `*` stands for the instance.
+    /// The tool's names of the group; `*` stands for the instance.
     pub names: Vec<String>,
-    /// Instance of all its columns, where the name holds none; {} is the text that `*` stands for.
+    /// Instance of all its columns, if the name holds none; {} is the text that `*` stands for.
     #[serde(default)]
     pub instance: String,
     /// The columns.
@@ -46,13 +46,13 @@ pub(crate) struct ToolNames {
 /// Target of a log's column.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnTarget {
-    /// Counter, `foreign.…` where the catalogue lacks it.
+    /// Counter, `foreign.…` if the catalogue lacks it.
     pub counter: String,
     /// Its instance.
     pub instance: String,
     /// Factor from a value of the log to the counter's unit.
     pub scale: f64,
-    /// Set where the value is 100 less the log's.
+    /// Set if the value is 100 less the log's.
     pub is_rest: bool,
 }
 
@@ -63,33 +63,36 @@ impl ToolNames {
     /// When it is wrong, which a test rules out.
     pub fn builtin(text: &str) -> ToolNames {
         let names: ToolNames = toml_reader::read_built_in("names.toml", text);
-        let known = |c: &&ToolColumn| Catalogue::builtin().get(&c.counter).is_none();
-        let unknown = names.group.iter().flat_map(|g| &g.columns).find(known);
+        let is_unknown = |c: &&ToolColumn| Catalogue::builtin().get(&c.counter).is_none();
+        let unknown = names.group.iter().flat_map(|g| &g.columns).find(is_unknown);
         assert!(unknown.is_none(), "built-in names: {unknown:?} is not in the catalogue");
         names
     }
 
     /// Finds a group by its name, and the text that its `*` stands for.
     pub fn find_group<'n>(&self, name: &'n str) -> Option<(&ColumnGroup, &'n str)> {
-        let fits = |group: &ColumnGroup| group.names.iter().find_map(|pattern| match_star(pattern, name));
-        self.group.iter().find_map(|group| Some((group, fits(group)?)))
+        let match_name = |group: &ColumnGroup| group.names.iter().find_map(|pattern| match_star(pattern, name));
+        self.group.iter().find_map(|group| Some((group, match_name(group)?)))
     }
 
     /// Finds the target of a column of a group.
     pub fn find_target(&self, group: &str, name: &str) -> ColumnTarget {
-        let Some((found, star)) = self.find_group(group) else {
+        let Some((column_group, star)) = self.find_group(group) else {
             let counter = format!("foreign.{}.{name}", group.trim());
             return ColumnTarget { counter, instance: String::new(), scale: 1.0, is_rest: false };
         };
-        let instance = match found.instance.as_str() {
+        let instance = match column_group.instance.as_str() {
             "" => star.to_owned(),
             form => form.replace("{}", star),
         };
-        match found.columns.iter().find(|c| c.names.iter().any(|n| n == name)) {
+        match column_group.columns.iter().find(|c| c.names.iter().any(|n| n == name)) {
             Some(c) => ColumnTarget { counter: c.counter.clone(), instance, scale: c.scale, is_rest: c.is_rest },
-            None => {
-                ColumnTarget { counter: format!("foreign.{}.{name}", found.id), instance, scale: 1.0, is_rest: false }
-            }
+            None => ColumnTarget {
+                counter: format!("foreign.{}.{name}", column_group.id),
+                instance,
+                scale: 1.0,
+                is_rest: false,
+            },
         }
     }
 }
@@ -98,9 +101,9 @@ impl ColumnTarget {
     /// Converts the target of a disk to that of a partition, whose disk the log has too.
     pub fn into_partition(mut self) -> ColumnTarget {
         if let Some(name) = self.counter.strip_prefix("physical_disk.") {
-            let own = format!("logical_disk.{name}");
-            self.counter = match Catalogue::builtin().get(&own) {
-                Some(_) => own,
+            let volume_counter = format!("logical_disk.{name}");
+            self.counter = match Catalogue::builtin().get(&volume_counter) {
+                Some(_) => volume_counter,
                 None => format!("foreign.partition.{name}"),
             };
         }
@@ -108,7 +111,7 @@ impl ColumnTarget {
     }
 }
 
-/// Matches a name; returns the text that `*` of the pattern stands for, which is empty where the pattern has none.
+/// Matches a name; returns the text that `*` of the pattern stands for, which is empty if the pattern has none.
 pub(crate) fn match_star<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
     match pattern.split_once('*') {
         None => (pattern == name).then_some(""),

@@ -12,16 +12,16 @@ pub(super) struct TopFirstLine {
 pub(super) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
     let rest = text.trim_start().strip_prefix("top - ")?;
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let (clock, taken) = parse_time_of_day(&words)?;
-    let is_up = words.get(taken) == Some(&"up");
-    let (_, loads) = rest.split_once("load average: ")?;
-    let mut found = [0.0; 3];
+    let (clock, word_count) = parse_time_of_day(&words)?;
+    let is_up = words.get(word_count) == Some(&"up");
+    let (_, loads_text) = rest.split_once("load average: ")?;
+    let mut loads = [0.0; 3];
     // `7,93, 5,37, 3,95` of locales with decimal commas
-    let mut parts = loads.split(", ");
-    for load in &mut found {
+    let mut parts = loads_text.split(", ");
+    for load in &mut loads {
         *load = parts.next()?.trim().replace(',', ".").parse().ok().filter(|load| (0.0..1e6).contains(load))?;
     }
-    is_up.then_some(TopFirstLine { clock_s: clock, loads: found })
+    is_up.then_some(TopFirstLine { clock_s: clock, loads })
 }
 
 /// Line of tasks: `Tasks:  95 total,   1 running, …`, or `Threads:`.
@@ -31,9 +31,9 @@ pub(super) struct TopTasks {
 
 pub(super) fn parse_tasks(text: &str) -> Option<TopTasks> {
     let (kind, rest) = text.trim_start().split_once(':')?;
-    let is_of_threads = kind == "Threads";
-    let is_line = (is_of_threads || kind == "Tasks") && rest.contains("total,");
-    is_line.then_some(TopTasks { is_threads: is_of_threads })
+    let is_threads = kind == "Threads";
+    let is_line = (is_threads || kind == "Tasks") && rest.contains("total,");
+    is_line.then_some(TopTasks { is_threads })
 }
 
 /// Shares of a processor's time by their letters (top(1)); `sy` is without interrupts.
@@ -60,10 +60,10 @@ pub(super) fn parse_processor(text: &str) -> Option<(String, Vec<(&'static str, 
     let mut shares = Vec::new();
     let mut rest = rest;
     while let Some(position) = rest.find(|c: char| c.is_ascii_digit()) {
-        let from = &rest[position..];
-        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
-        let number = from[..end].trim_end_matches(',').replace(',', ".");
-        let letters = from[end..].trim_start_matches([' ', '%']);
+        let tail = &rest[position..];
+        let end = tail.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
+        let number = tail[..end].trim_end_matches(',').replace(',', ".");
+        let letters = tail[end..].trim_start_matches([' ', '%']);
         let (_, counter) = SHARE_LETTERS.iter().find(|(short, _)| letters.starts_with(short))?;
         shares.push((*counter, number.parse().ok()?));
         rest = &letters[2..];

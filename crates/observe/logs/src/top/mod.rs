@@ -34,7 +34,7 @@ pub static FORMAT: LogFormat = LogFormat {
               run cover the time since boot and are omitted, so `top -b -n 1` in a loop shows only levels. Record \
               with `date > FILE; top -b -d 10 >> FILE`: frames have a time of day and no date. `-H` shows threads, \
               which do not become process tables.",
-    recognise: |head: &InputHead<'_>| {
+    recognize: |head: &InputHead<'_>| {
         let mut is_begun = false;
         head.text_lines().any(|line| {
             std::mem::replace(&mut is_begun, frame::parse_first_line(&line).is_some())
@@ -45,12 +45,11 @@ pub static FORMAT: LogFormat = LogFormat {
 };
 
 const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a \
-                      `date` \
-                      before it shows the day)";
+                            `date` before it shows the day)";
 
-/// Offsets of zones from UTC are multiples of this, seconds …
+/// Offsets of zones from UTC are multiples of this, seconds.
 const ZONE_STEP_S: i64 = 900;
-/// … and no zone is further west.
+/// Largest offset west of UTC, seconds.
 const MAX_WEST_S: i64 = 41 * ZONE_STEP_S;
 
 /// Reads all of an input.
@@ -95,7 +94,7 @@ struct TopLog<'b, 'c> {
     table: TopTable,
     /// Time of day of this frame; `None` before the first.
     clock_s: Option<i64>,
-    /// Days since 1970 of the frame, and the zone, where a date gave them.
+    /// Days since 1970 of the frame, and the zone, if a date gave them.
     day: Option<(i64, ZoneHint)>,
     /// UTC time above the next frame, seconds since 1970.
     utc_s: Option<i64>,
@@ -138,23 +137,23 @@ impl TopLog<'_, '_> {
             return;
         }
         match parse_stamp(text, self.order) {
-            Some(found) => {
+            Some(stamp) => {
                 // a loop of `date` and top
                 self.is_behind_time = true;
-                if !found.has_no_date {
+                if !stamp.has_no_date {
                     self.finish_frame();
-                    self.set_date(&found);
+                    self.set_date(&stamp);
                 }
             }
             None => self.add_skip("a line that is not of top"),
         }
     }
 
-    fn set_date(&mut self, found: &StampLine) {
-        self.utc_s = Some(found.local_s).filter(|_| found.zone == ZoneHint::Offset(0));
-        self.day = Some((found.local_s.div_euclid(DAY_S), found.zone.clone()));
+    fn set_date(&mut self, stamp: &StampLine) {
+        self.utc_s = Some(stamp.local_s).filter(|_| stamp.zone == ZoneHint::Offset(0));
+        self.day = Some((stamp.local_s.div_euclid(DAY_S), stamp.zone.clone()));
         // the next frame may be past midnight already
-        self.last_clock_s = found.local_s.rem_euclid(DAY_S);
+        self.last_clock_s = stamp.local_s.rem_euclid(DAY_S);
     }
 
     /// Derives the day and the zone of a frame right below a time of UTC (`date +%s`, `date -u`): the frame's clock is
@@ -167,7 +166,7 @@ impl TopLog<'_, '_> {
         self.last_clock_s = local_s.rem_euclid(DAY_S);
     }
 
-    /// Reads a line of a frame; returns false where it is none.
+    /// Reads a line of a frame; returns false for other lines.
     fn read_frame_line(&mut self, text: &str) -> bool {
         if let Some(tasks) = frame::parse_tasks(text) {
             self.table.is_threads = tasks.is_threads;
@@ -217,10 +216,10 @@ impl TopLog<'_, '_> {
             self.derive_zone(utc_s, clock);
         }
         // a clock that goes back by half a day has passed midnight
-        let passed = i64::from(clock + DAY_S / 2 < self.last_clock_s);
+        let midnights = i64::from(clock + DAY_S / 2 < self.last_clock_s);
         self.last_clock_s = clock;
-        let (day, zone) = self.day.get_or_insert((0, ZoneHint::Nothing));
-        *day += passed;
+        let (day, zone) = self.day.get_or_insert((0, ZoneHint::Missing));
+        *day += midnights;
         let (is_dated, zone, local) = (*day > 365, zone.clone(), *day * DAY_S + clock);
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
         let time_ns = self.daylight.resolve_time(time_ns, local.saturating_mul(1_000_000_000), self.batch);

@@ -23,6 +23,16 @@ struct TopSum {
     blocked_frames: u32,
 }
 
+/// Row of a process in a frame.
+struct TopRow {
+    pid: u32,
+    name: String,
+    /// Share of a processor, percent.
+    share_percent: f64,
+    resident_bytes: f64,
+    is_blocked: bool,
+}
+
 /// Processes of the frames since the last table.
 #[derive(Default)]
 pub(super) struct TopTable {
@@ -30,8 +40,8 @@ pub(super) struct TopTable {
     pub(super) headings: Vec<String>,
     /// The rows are threads, which are not collected.
     pub(super) is_threads: bool,
-    /// Processes of this frame: name, percent of a processor, bytes, blocked.
-    frame_rows: Vec<(u32, String, f64, f64, bool)>,
+    /// Processes of this frame.
+    frame_rows: Vec<TopRow>,
     sums: HashMap<u32, TopSum>,
     seconds: f64,
     frame_count: u32,
@@ -63,9 +73,11 @@ impl TopTable {
         if words.len() < self.headings.len() || cell("S").is_some_and(|state| !is_state(state)) {
             return Some(Err(NOT_A_PROCESS));
         }
-        let share = cell("%CPU").and_then(|share| share.replace(',', ".").parse::<f64>().ok());
-        let Some(share) = share.filter(|share| (0.0..1e6).contains(share)) else { return Some(Err(NOT_A_PROCESS)) };
-        let resident = cell("RES").and_then(|bytes| parse_size_bytes(bytes, 1024.0)).unwrap_or(0.0);
+        let share_percent = cell("%CPU").and_then(|share| share.replace(',', ".").parse::<f64>().ok());
+        let Some(share_percent) = share_percent.filter(|share| (0.0..1e6).contains(share)) else {
+            return Some(Err(NOT_A_PROCESS));
+        };
+        let resident_bytes = cell("RES").and_then(|bytes| parse_size_bytes(bytes, 1024.0)).unwrap_or(0.0);
         let name = match column("COMMAND") {
             // as the last column, the command may contain blanks
             Some(start) if start + 1 == self.headings.len() => words[start..].join(" "),
@@ -73,7 +85,8 @@ impl TopTable {
             None => pid.to_string(),
         };
         if !is_first && !self.is_threads && self.frame_rows.len() < MAX_ROWS {
-            self.frame_rows.push((pid, name, share, resident, cell("S") == Some("D")));
+            let is_blocked = cell("S") == Some("D");
+            self.frame_rows.push(TopRow { pid, name, share_percent, resident_bytes, is_blocked });
         }
         Some(Ok(()))
     }
@@ -89,12 +102,12 @@ impl TopTable {
             self.frame_rows.clear();
             return;
         }
-        for (pid, name, share, resident, blocked) in self.frame_rows.drain(..) {
-            let sum = self.sums.entry(pid).or_default();
-            sum.name = name;
-            sum.processor_s += share / 100.0 * seconds;
-            sum.resident_bytes = resident;
-            sum.blocked_frames += u32::from(blocked);
+        for row in self.frame_rows.drain(..) {
+            let sum = self.sums.entry(row.pid).or_default();
+            sum.name = row.name;
+            sum.processor_s += row.share_percent / 100.0 * seconds;
+            sum.resident_bytes = row.resident_bytes;
+            sum.blocked_frames += u32::from(row.is_blocked);
         }
         self.seconds += seconds;
         self.frame_count += 1;

@@ -39,6 +39,7 @@ pub(super) fn parse_columns(words: &[&str]) -> Option<Vec<String>> {
     has_group.then(|| words.iter().map(|word| (*word).to_owned()).collect())
 }
 
+/// Counter, disk and value.
 type BsdIostatValue = (&'static str, String, f64);
 
 impl BsdIostatHeadings {
@@ -53,7 +54,7 @@ impl BsdIostatHeadings {
         BsdIostatHeadings { disks: self.disks.clone(), columns }
     }
 
-    /// Returns true if the line held names alone: only the columns below show that these are disks.
+    /// Returns true if the line held only names: the columns below must then show that these are disks.
     pub(super) fn has_only_names(&self, words: &[&str]) -> bool {
         self.disks.len() == words.len()
     }
@@ -67,7 +68,7 @@ impl BsdIostatHeadings {
         let cells: Option<Vec<f64>> = words.iter().map(value).collect();
         let cells = cells.ok_or("a cell that is not a number, or an impossible one")?;
         let lacks_names = self.lacks_names();
-        let mut found: Vec<BsdIostatValue> = Vec::new();
+        let mut row_values: Vec<BsdIostatValue> = Vec::new();
         let (mut group_count, mut shares) = (0_usize, Vec::new());
         for (column, cell) in self.columns.iter().zip(&cells) {
             if column == "KB/t" {
@@ -79,18 +80,18 @@ impl BsdIostatHeadings {
                 ("KB/t" | "tps" | "MB/s", None) => {}
                 // 0 means that nothing was transferred
                 ("KB/t", Some(disk)) if *cell > 0.0 => {
-                    found.push((physical_disk::AVG_BYTES_PER_TRANSFER, disk, cell * 1024.0));
+                    row_values.push((physical_disk::AVG_BYTES_PER_TRANSFER, disk, cell * 1024.0));
                 }
-                ("tps", Some(disk)) => found.push((physical_disk::TRANSFERS_PER_S, disk, *cell)),
-                ("MB/s", Some(disk)) => found.push((physical_disk::BYTES_PER_S, disk, cell * 1_048_576.0)),
+                ("tps", Some(disk)) => row_values.push((physical_disk::TRANSFERS_PER_S, disk, *cell)),
+                ("MB/s", Some(disk)) => row_values.push((physical_disk::BYTES_PER_S, disk, cell * 1_048_576.0)),
                 ("us", _) => shares.push((processor::USER, *cell)),
                 ("ni", _) => shares.push((processor::NICE, *cell)),
                 ("sy", _) => shares.push((processor::SYSTEM, *cell)),
                 ("in", _) => shares.push((processor::IRQ, *cell)),
                 ("id", _) => shares.push((processor::IDLE, *cell)),
-                ("1m", _) => found.push((system::LOAD_1, String::new(), *cell)),
-                ("5m", _) => found.push((system::LOAD_5, String::new(), *cell)),
-                ("15m", _) => found.push((system::LOAD_15, String::new(), *cell)),
+                ("1m", _) => row_values.push((system::LOAD_1, String::new(), *cell)),
+                ("5m", _) => row_values.push((system::LOAD_5, String::new(), *cell)),
+                ("15m", _) => row_values.push((system::LOAD_15, String::new(), *cell)),
                 _ => {}
             }
         }
@@ -99,9 +100,9 @@ impl BsdIostatHeadings {
         if !values.is_empty()
             && find_percent_fault(&values).is_none_or(|fault| fault == ShareFault::Sum && is_rounded_sum(&values))
         {
-            found.extend(shares.into_iter().map(|(counter, share)| (counter, "_total".to_owned(), share / 100.0)));
+            row_values.extend(shares.into_iter().map(|(counter, share)| (counter, "_total".to_owned(), share / 100.0)));
         }
-        Ok(found)
+        Ok(row_values)
     }
 }
 

@@ -17,9 +17,12 @@ type UnixColumns = &'static [(&'static str, &'static str, f64)];
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1_048_576.0;
 
-/// Columns that stand for one counter: name, counter, and factor. Solaris: iostat(1M). `svc_t` is the response time of
-/// a transaction in ms, waiting included; FreeBSD: iostat(8). `ms/r`, `ms/w`, `ms/t` are durations in ms, `qlen` is the
-/// queue now; AIX: iostat. `% tm_act` is busy time; HP-UX: iostat(1). `bps` is kilobytes per second.
+/// Columns that have a counter of their own: name, counter, and factor.
+///
+/// - Solaris, iostat(1M): `svc_t` is the response time of a transaction in ms, waiting included.
+/// - FreeBSD, iostat(8): `ms/r`, `ms/w` and `ms/t` are durations in ms, `qlen` is the queue now.
+/// - AIX, iostat: `% tm_act` is busy time.
+/// - HP-UX, iostat(1): `bps` is kilobytes per second.
 const SINGLE_COLUMNS: &[(UnixSystem, UnixColumns)] = &[
     (
         UnixSystem::Solaris,
@@ -53,7 +56,7 @@ const SINGLE_COLUMNS: &[(UnixSystem, UnixColumns)] = &[
 /// Detects the system of a heading's words, and the index of the disk among them.
 pub(super) fn detect_system(words: &[&str]) -> Option<(UnixSystem, usize)> {
     let has = |wanted: &str| words.contains(&wanted);
-    let place = words.iter().position(|word| matches!(*word, "device" | "Disks:" | "disk"))?;
+    let disk_index = words.iter().position(|word| matches!(*word, "device" | "Disks:" | "disk"))?;
     let system = if has("%tm_act") && has("tps") {
         UnixSystem::Aix
     } else if has("actv") && (has("svc_t") || has("asvc_t")) {
@@ -65,10 +68,10 @@ pub(super) fn detect_system(words: &[&str]) -> Option<(UnixSystem, usize)> {
     } else {
         return None;
     };
-    Some((system, place))
+    Some((system, disk_index))
 }
 
-/// Puts the counters of a disk's row. `elapsed_s` is the time that it covers, where known.
+/// Puts the counters of a disk's row. `elapsed_s` is the time that it covers, if known.
 pub(super) fn put_disk(
     row: &mut LevelRow,
     system: UnixSystem,
@@ -85,9 +88,9 @@ pub(super) fn put_disk(
             row.put_object_value(object, counter, disk, value);
         }
     };
-    let columns = SINGLE_COLUMNS.iter().find(|(of, _)| *of == system).map_or(&[][..], |(_, columns)| columns);
-    for (name, counter, times) in columns {
-        put(counter, value(name).map(|value| value * times));
+    let columns = SINGLE_COLUMNS.iter().find(|(known, _)| *known == system).map_or(&[][..], |(_, columns)| columns);
+    for (name, counter, scale) in columns {
+        put(counter, value(name).map(|value| value * scale));
     }
     let transfers = value("r/s").zip(value("w/s")).map(|(reads, writes)| reads + writes);
     put("transfers_per_s", transfers);
@@ -112,23 +115,23 @@ pub(super) fn put_disk(
     }
 }
 
-/// Returns true for parts of disks, which `iostat -p` prints beside these: `sd0,a`, `c0t1d0s6`.
+/// Returns true for parts of disks, which `iostat -p` prints beside the disks: `sd0,a`, `c0t1d0s6`.
 fn is_disk_slice(system: UnixSystem, disk: &str) -> bool {
     let is_solaris_slice = disk.rsplit_once('s').is_some_and(|(target, slice)| {
-        let number = !slice.is_empty() && slice.bytes().all(|b| b.is_ascii_digit());
-        number && target.starts_with('c') && target.contains('d') && target.ends_with(|c: char| c.is_ascii_digit())
+        let is_number = !slice.is_empty() && slice.bytes().all(|b| b.is_ascii_digit());
+        is_number && target.starts_with('c') && target.contains('d') && target.ends_with(|c: char| c.is_ascii_digit())
     });
     system == UnixSystem::Solaris && (disk.contains(',') || is_solaris_slice)
 }
 
 /// Returns the reason why a row is not a disk's.
 pub(super) fn not_a_disk_reason(system: UnixSystem, disk: &str) -> Option<&'static str> {
-    let numbered = |driver: &str| {
+    let is_numbered = |driver: &str| {
         disk.strip_prefix(driver).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
     match system {
-        UnixSystem::Solaris if disk.contains(':') || numbered("nfs") => Some("a file server, not a disk"),
-        UnixSystem::FreeBsd if numbered("pass") => Some("a pass-through device shows a disk's requests again"),
+        UnixSystem::Solaris if disk.contains(':') || is_numbered("nfs") => Some("a file server, not a disk"),
+        UnixSystem::FreeBsd if is_numbered("pass") => Some("a pass-through device shows a disk's requests again"),
         _ => None,
     }
 }

@@ -23,9 +23,9 @@ pub(super) struct IdleDisks {
 
 impl IdleDisks {
     /// Begins a table with these headings.
-    pub fn begin_table(&mut self, system: UnixSystem, names: &Arc<[String]>, place: usize) {
-        // where the disk's name has no column of its own, missing disks cannot be determined
-        if matches!(system, UnixSystem::Solaris | UnixSystem::FreeBsd) && place < names.len() {
+    pub fn begin_table(&mut self, system: UnixSystem, names: &Arc<[String]>, disk_index: usize) {
+        // if the disk's name has no column of its own, missing disks cannot be determined
+        if matches!(system, UnixSystem::Solaris | UnixSystem::FreeBsd) && disk_index < names.len() {
             self.tables.push(Arc::clone(names));
         }
     }
@@ -36,8 +36,8 @@ impl IdleDisks {
     }
 
     /// Learns a row of a table.
-    pub fn learn_row(&mut self, row: &UnixDiskRow, place: usize) {
-        let amounts = || row.cells.iter().enumerate().filter(|(index, _)| *index != place).map(|(_, cell)| *cell);
+    pub fn learn_row(&mut self, row: &UnixDiskRow, disk_index: usize) {
+        let amounts = || row.cells.iter().enumerate().filter(|(index, _)| *index != disk_index).map(|(_, cell)| *cell);
         self.has_zeros |= amounts().all(|cell| cell == 0.0);
         if !self.known_disks.iter().any(|known| known.disk == row.disk && known.names == row.names) {
             let cells = row.cells.iter().map(|cell| cell * 0.0).collect();
@@ -51,8 +51,8 @@ impl IdleDisks {
         if std::mem::take(&mut self.is_doubtful) || self.has_zeros {
             return false;
         }
-        let is_there = |known: &UnixDiskRow| disks.iter().any(|d| d.disk == known.disk && d.names == known.names);
-        let omitted = self.known_disks.iter().filter(|known| tables.contains(&known.names) && !is_there(known));
+        let is_listed = |known: &UnixDiskRow| disks.iter().any(|d| d.disk == known.disk && d.names == known.names);
+        let omitted = self.known_disks.iter().filter(|known| tables.contains(&known.names) && !is_listed(known));
         let omitted: Vec<UnixDiskRow> = omitted.cloned().collect();
         let has_omitted = !omitted.is_empty();
         disks.extend(omitted);

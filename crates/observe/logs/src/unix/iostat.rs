@@ -22,14 +22,12 @@ use crate::sysstat::time::{self, DAY_S, NumericDateOrder, parse_time_of_day};
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 const COUNTED_TIMES_NOTE: &str = "the reports have no times: they are counted from 1970 with the given interval; \
-                       durations are \
-                       right, times of day are not";
+                                  durations are right, times of day are not";
 const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
-/// Text of the note about reports that only follow a time, and their spacing.
+/// Text of the note about several reports below one time.
 const SPACED_TIMES_NOTE: &str = "several reports follow each time: they are counted from it, a second apart \
-                      (--interval sets \
-                      the true interval)";
+                                 (--interval sets the true interval)";
 const DEFAULT_SPACING_NS: i64 = 1_000_000_000;
 
 pub(super) fn is_unix_iostat(head: &InputHead<'_>) -> bool {
@@ -42,8 +40,8 @@ pub(super) fn is_unix_iostat(head: &InputHead<'_>) -> bool {
 
 /// Joins signs that stand apart from their word, and replaces the commas of `iostat -r`.
 fn join_signs(line: &str) -> Cow<'_, str> {
-    let is_of_commas = line.contains(',') && !line.contains(", ") && line.starts_with(|c: char| c.is_alphabetic());
-    if is_of_commas {
+    let has_comma_cells = line.contains(',') && !line.contains(", ") && line.starts_with(|c: char| c.is_alphabetic());
+    if has_comma_cells {
         Cow::Owned(line.replace(',', " "))
     } else if line.contains("% ") {
         Cow::Owned(line.replace("% ", "%"))
@@ -56,16 +54,16 @@ fn join_signs(line: &str) -> Cow<'_, str> {
 enum UnixTable {
     Disks {
         system: UnixSystem,
-        place: usize,
+        disk_index: usize,
         names: Arc<[String]>,
     },
-    /// `avg-cpu` of AIX, by the names of its shares; the columns of the terminal stand before them.
+    /// `avg-cpu` of AIX, by the names of its shares; `words_before` columns of the terminal stand before them.
     Processors {
         names: Vec<String>,
-        before: usize,
+        words_before: usize,
     },
     Bsd(BsdIostatHeadings),
-    /// Names alone, whose columns must follow.
+    /// Only names; their columns must follow.
     BsdDiskNames(BsdIostatHeadings),
 }
 
@@ -94,10 +92,10 @@ struct UnixIostatLog<'b, 'c> {
     idle_disks: IdleDisks,
     stamp: Option<StampLine>,
     has_times: bool,
-    /// Set where times are those of a loop, `date; iostat 10 2`: the first report below each covers the time since
+    /// Set if times are those of a loop, `date; iostat 10 2`: the first report below each covers the time since
     /// boot.
     is_loop: bool,
-    /// Set where nothing gave the spacing of reports.
+    /// Set if nothing gave the spacing of reports.
     has_assumed_spacing: bool,
     /// Number of rows of this report.
     row_count: u64,
@@ -164,25 +162,25 @@ impl UnixIostatLog<'_, '_> {
         if words.is_empty() || is_banner(&words) {
             return Ok(());
         }
-        if let Some(found) = parse_stamp(text, self.order) {
+        if let Some(stamp) = parse_stamp(text, self.order) {
             self.finish_report()?;
             self.headings.clear();
-            self.stamp = Some(found);
+            self.stamp = Some(stamp);
             self.has_times = true;
             return Ok(());
         }
         if let Some(table) = self.parse_heading(&words) {
-            let own = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            let is_side = matches!(table, UnixTable::Bsd(_) | UnixTable::BsdDiskNames(_));
+            let headings = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            let is_bsd = matches!(table, UnixTable::Bsd(_) | UnixTable::BsdDiskNames(_));
             if matches!(&table, UnixTable::Bsd(headings) if headings.lacks_names()) {
                 self.add_skip("disks without a line of their names above: they are left out");
             }
-            if self.headings.contains(&own) && !is_side {
+            if self.headings.contains(&headings) && !is_bsd {
                 self.finish_report()?;
             }
-            self.headings.push(own);
-            if let UnixTable::Disks { system, names, place } = &table {
-                self.idle_disks.begin_table(*system, names, *place);
+            self.headings.push(headings);
+            if let UnixTable::Disks { system, names, disk_index } = &table {
+                self.idle_disks.begin_table(*system, names, *disk_index);
             }
             self.table = Some(table);
             return Ok(());
@@ -192,13 +190,13 @@ impl UnixIostatLog<'_, '_> {
 
     fn parse_heading(&self, words: &[&str]) -> Option<UnixTable> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        if let Some((system, place)) = columns::detect_system(words) {
-            return Some(UnixTable::Disks { system, place, names: owned(words).into() });
+        if let Some((system, disk_index)) = columns::detect_system(words) {
+            return Some(UnixTable::Disks { system, disk_index, names: owned(words).into() });
         }
         if let Some(index) = words.iter().position(|word| *word == "avg-cpu:") {
             let names = owned(&words[index + 1..]);
-            let before = words[..index].iter().filter(|word| !word.ends_with(':')).count();
-            return names.iter().any(|name| name == "%idle").then_some(UnixTable::Processors { names, before });
+            let words_before = words[..index].iter().filter(|word| !word.ends_with(':')).count();
+            return names.iter().any(|name| name == "%idle").then_some(UnixTable::Processors { names, words_before });
         }
         match (&self.table, bsd_iostat_headings::parse_disks(words), bsd_iostat_headings::parse_columns(words)) {
             (Some(UnixTable::Bsd(headings) | UnixTable::BsdDiskNames(headings)), _, Some(groups)) => {
@@ -220,17 +218,17 @@ impl UnixIostatLog<'_, '_> {
 
     fn read_table_row(&mut self, words: &[&str]) -> Result<(), LogError> {
         match self.table.take() {
-            Some(UnixTable::Disks { system, place, names }) => {
-                let before = self.disks.len();
-                self.read_disk(system, place, &names, words);
-                if let Some(row) = self.disks.get(before) {
-                    self.idle_disks.learn_row(row, place);
+            Some(UnixTable::Disks { system, disk_index, names }) => {
+                let disk_count = self.disks.len();
+                self.read_disk(system, disk_index, &names, words);
+                if let Some(row) = self.disks.get(disk_count) {
+                    self.idle_disks.learn_row(row, disk_index);
                 }
-                self.table = Some(UnixTable::Disks { system, place, names });
+                self.table = Some(UnixTable::Disks { system, disk_index, names });
                 Ok(())
             }
-            Some(UnixTable::Processors { names, before }) => {
-                self.read_processors(&names, before, words);
+            Some(UnixTable::Processors { names, words_before }) => {
+                self.read_processors(&names, words_before, words);
                 Ok(())
             }
             Some(UnixTable::Bsd(headings)) => {
@@ -256,8 +254,8 @@ impl UnixIostatLog<'_, '_> {
         }
     }
 
-    fn read_disk(&mut self, system: UnixSystem, place: usize, own: &Arc<[String]>, words: &[&str]) {
-        let names: &[String] = own;
+    fn read_disk(&mut self, system: UnixSystem, disk_index: usize, headings: &Arc<[String]>, words: &[&str]) {
+        let names: &[String] = headings;
         // AIX puts the time behind each row with -T
         let mut words = words.to_vec();
         if system == UnixSystem::Aix
@@ -265,14 +263,14 @@ impl UnixIostatLog<'_, '_> {
                 words.last().filter(|last| last.contains(':')).and_then(|last| parse_time_of_day(&[last]))
         {
             words.pop();
-            self.stamp = Some(StampLine { local_s: clock, fraction_ns: 0, zone: ZoneHint::Nothing, has_no_date: true });
+            self.stamp = Some(StampLine { local_s: clock, fraction_ns: 0, zone: ZoneHint::Missing, has_no_date: true });
             self.has_times = true;
         }
         let names = if names.last().is_some_and(|name| name == "time") { &names[..names.len() - 1] } else { names };
         // only the first row has the columns of terminal and processors (`iostat -xtc` of Solaris)
         let disk_columns_end = names.iter().position(|name| matches!(name.as_str(), "tin" | "us"));
         let names = match disk_columns_end {
-            Some(end) if end > place && (words.len() == end || words.len() == names.len()) => {
+            Some(end) if end > disk_index && (words.len() == end || words.len() == names.len()) => {
                 words.truncate(end);
                 &names[..end]
             }
@@ -282,36 +280,37 @@ impl UnixIostatLog<'_, '_> {
             return self.skip_disk("a row with fewer cells than its table has headings");
         }
         // a name that stands last may hold blanks: `c0t1d0 (vold)`
-        let is_last = place + 1 == names.len();
+        let is_last = disk_index + 1 == names.len();
         if words.len() > names.len() && !is_last {
             return self.skip_disk("a row with more cells than its table has headings");
         }
-        let disk = if is_last { words[place..].join(" ") } else { words[place].to_owned() };
+        let disk = if is_last { words[disk_index..].join(" ") } else { words[disk_index].to_owned() };
         if let Some(because) = columns::not_a_disk_reason(system, &disk) {
             return self.add_skip(because);
         }
         let cell = |(index, word): (usize, &&str)| match index {
-            index if index == place => Some(f64::NAN),
+            index if index == disk_index => Some(f64::NAN),
             _ => parse_cell(word, 1.0).filter(|value| (0.0..1e15).contains(value)),
         };
         let cells: Option<Vec<f64>> = words[..names.len()].iter().enumerate().map(cell).collect();
         let Some(cells) = cells else { return self.skip_disk("a cell that is not a number, or an impossible one") };
         self.row_count += 1;
-        self.disks.push(UnixDiskRow { system, disk, names: Arc::clone(own), cells });
+        self.disks.push(UnixDiskRow { system, disk, names: Arc::clone(headings), cells });
     }
 
-    fn read_processors(&mut self, names: &[String], before: usize, words: &[&str]) {
+    fn read_processors(&mut self, names: &[String], words_before: usize, words: &[&str]) {
         const SHARE_COLUMNS: [(&str, &str); 4] = [
             ("%user", processor::USER),
             ("%sys", processor::PRIVILEGED),
             ("%idle", processor::IDLE),
             ("%iowait", processor::IOWAIT),
         ];
-        let Some(cells) = words.get(before..).filter(|cells| cells.len() >= names.len()) else {
+        let Some(cells) = words.get(words_before..).filter(|cells| cells.len() >= names.len()) else {
             return self.add_skip("a row with fewer cells than its table has headings");
         };
-        let value =
-            |wanted: &str| names.iter().position(|name| name == wanted).and_then(|index| parse_cell(cells[index], 1.0));
+        let value = |heading: &str| {
+            names.iter().position(|name| name == heading).and_then(|index| parse_cell(cells[index], 1.0))
+        };
         let shares: Vec<(&str, f64)> =
             SHARE_COLUMNS.iter().filter_map(|(name, counter)| value(name).map(|share| (*counter, share))).collect();
         self.row_count += 1;
@@ -325,7 +324,7 @@ impl UnixIostatLog<'_, '_> {
     fn finish_report(&mut self) -> Result<(), LogError> {
         self.headings.clear();
         let mut disks = std::mem::take(&mut self.disks);
-        let filled = self.idle_disks.fill_omitted(&mut disks);
+        let has_omitted = self.idle_disks.fill_omitted(&mut disks);
         if self.row_count == 0 && disks.is_empty() {
             return Ok(());
         }
@@ -359,17 +358,17 @@ impl UnixIostatLog<'_, '_> {
             self.batch.push_topology(time_ns, &Topology::default());
         }
         self.row.emit_tick(self.batch, time_ns, since.map(i64::unsigned_abs));
-        if filled && self.idle_disks.report_once() {
+        if has_omitted && self.idle_disks.report_once() {
             self.batch.push_note(Note::new(time_ns, Note::WARNING, idle_disks::OMITTED_DEVICES_NOTE));
         }
         self.last_ns = Some(time_ns);
         Ok(())
     }
 
-    /// Returns the time of the report; `None` where it cannot be known.
+    /// Returns the time of the report; `None` if it cannot be known.
     fn report_time(&mut self) -> Result<Option<i64>, LogError> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
-        let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date: is_of_no_day }) = self.stamp.take() else {
+        let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date }) = self.stamp.take() else {
             return match (self.last_ns, step) {
                 (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
                 (None, Some(_)) => {
@@ -398,7 +397,7 @@ impl UnixIostatLog<'_, '_> {
             };
         };
         let mut local = local_s;
-        if is_of_no_day {
+        if has_no_date {
             self.midnights += i64::from(local_s + DAY_S / 2 < self.last_clock_s);
             self.last_clock_s = local_s;
             local += self.midnights * DAY_S;

@@ -16,7 +16,7 @@ pub static IOSTAT: LogFormat = LogFormat {
               `iostat`, macOS `iostat`. The first report covers the time since boot and is omitted. Times come from \
               lines that `date` prints, Solaris' -T and AIX' -T; without times, --interval is required. Record with \
               `iostat -xn -T d 10` (Solaris), `iostat -T 10` (AIX).",
-    recognise: iostat::is_unix_iostat,
+    recognize: iostat::is_unix_iostat,
     read: iostat::read,
 };
 
@@ -27,6 +27,6 @@ pub static SAR: LogFormat = LogFormat {
     explain: "Processors (-u), disks (-d), paging (Solaris' -g and -p), run queue (-q) and swap space (-r). Averages \
               are omitted. The text has no time zone; use --utc-offset. Print it with `sar -A -f FILE`, or \
               `sar -d 10 360`.",
-    recognise: sar::is_unix_sar,
+    recognize: sar::is_unix_sar,
     read: sar::read,
 };

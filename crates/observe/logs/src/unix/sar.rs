@@ -50,9 +50,9 @@ enum UnixSarTable {
 
 /// Detects the table of headings, which are words without a number among them.
 fn detect_table(words: &[&str]) -> Option<UnixSarTable> {
-    let has = |wanted: &str| words.contains(&wanted);
+    let has = |heading: &str| words.contains(&heading);
     let is_heading = !words.is_empty() && words.iter().all(|word| parse_cell(word, 1.0).is_none());
-    let found = if has("%usr") && has("%wio") && has("%idle") {
+    let table = if has("%usr") && has("%wio") && has("%idle") {
         UnixSarTable::Processors
     } else if has("device") && has("%busy") && has("avserv") {
         UnixSarTable::Disks
@@ -73,7 +73,7 @@ fn detect_table(words: &[&str]) -> Option<UnixSarTable> {
     } else {
         UnixSarTable::Other
     };
-    is_heading.then_some(found)
+    is_heading.then_some(table)
 }
 
 /// Parses `SunOS host 5.11 11.3 sun4v    05/26/2017` into system, host and date.
@@ -95,9 +95,9 @@ struct UnixSarLog<'b, 'c> {
     file: String,
     batch: &'c mut FrameBatch<'b>,
     clock: SysstatClock,
-    /// State of the clock in this table …
+    /// State of the clock in this table.
     daylight: DaylightClock,
-    /// … and at the beginning of this file.
+    /// State of the clock at the beginning of this file.
     initial_daylight: DaylightClock,
     /// Times when the clocks changed: each table shows them.
     clock_changes: BTreeSet<i64>,
@@ -111,7 +111,7 @@ struct UnixSarLog<'b, 'c> {
     is_other_host: bool,
     /// Midnight of the first line's date, seconds since 1970.
     midnight_s: i64,
-    /// Days since then in this table.
+    /// Days since that midnight in this table.
     midnights: i64,
     last_clock_s: i64,
     table: Option<(UnixSarTable, Vec<String>)>,
@@ -249,7 +249,7 @@ impl UnixSarLog<'_, '_> {
         self.midnights += i64::from(clock + DAY_S / 2 < self.last_clock_s);
         self.last_clock_s = clock;
         let local = self.midnight_s + self.midnights * DAY_S + clock;
-        let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
+        let time_ns = self.clock.utc_ns(local, &ZoneHint::Missing, self.batch);
         let (time_ns, is_changed) = self.daylight.follow_sample(time_ns, local.saturating_mul(1_000_000_000));
         if is_changed {
             self.clock_changes.insert(time_ns);
@@ -257,14 +257,14 @@ impl UnixSarLog<'_, '_> {
         time_ns
     }
 
-    /// Reads a row of queues, some of whose cells may be blank; `places` holds the indexes where its cells end.
-    fn read_queues(&mut self, cells: &[&str], places: &[usize]) -> Result<(), LogError> {
+    /// Reads a row of queues, some of whose cells may be blank; `cell_ends` holds the indexes where its cells end.
+    fn read_queues(&mut self, cells: &[&str], cell_ends: &[usize]) -> Result<(), LogError> {
         if cells.is_empty() {
             self.blank_ns = self.time_ns;
             return Ok(());
         }
         match cells.len() < self.heading_ends.len() {
-            true => self.read_row(&fill_blanks(cells, places, &self.heading_ends)),
+            true => self.read_row(&fill_blanks(cells, cell_ends, &self.heading_ends)),
             false => self.read_row(cells),
         }
     }
@@ -281,17 +281,17 @@ impl UnixSarLog<'_, '_> {
             self.add_skip("a row whose number of cells differs from its headings");
             return Ok(());
         }
-        let from = usize::from(is_disk || names.first().is_some_and(|name| name == "cpu"));
-        let cells: Option<Vec<(&str, f64)>> = names[from..]
+        let first_value = usize::from(is_disk || names.first().is_some_and(|name| name == "cpu"));
+        let cells: Option<Vec<(&str, f64)>> = names[first_value..]
             .iter()
-            .zip(&words[from..])
+            .zip(&words[first_value..])
             .map(|(name, word)| parse_cell(word, 1.0).filter(|v| (0.0..1e15).contains(v)).map(|v| (name.as_str(), v)))
             .collect();
         let Some(cells) = cells else {
             self.add_skip("a cell that is not a number, or an impossible one");
             return Ok(());
         };
-        let instance = if from == 1 { words[0] } else { "" };
+        let instance = if first_value == 1 { words[0] } else { "" };
         let values = match table {
             UnixSarTable::Processors => match processor_values(&cells) {
                 Ok(values) => values,
@@ -337,7 +337,7 @@ impl UnixSarLog<'_, '_> {
 
     fn emit_ticks(&mut self) {
         let mut row = LevelRow::default();
-        let (mut before, mut is_announced): (Option<i64>, bool) = (None, false);
+        let (mut previous_ns, mut is_announced): (Option<i64>, bool) = (None, false);
         for (time_ns, values) in std::mem::take(&mut self.rows) {
             for (counter, instance, value) in values {
                 row.put_value(counter, &self.instances[instance as usize], value);
@@ -347,27 +347,27 @@ impl UnixSarLog<'_, '_> {
                 self.batch.push_topology(time_ns, &Topology { host: self.host.clone(), ..Topology::default() });
             }
             if let Some((&start, because)) = self.starts.range(..time_ns).next_back()
-                && before.is_none_or(|before| before < start)
+                && previous_ns.is_none_or(|previous_ns| previous_ns < start)
             {
-                if before.is_some() {
+                if previous_ns.is_some() {
                     self.batch.push_note(Note::new(start, Note::GAP, *because));
                 }
-                before = Some(start);
+                previous_ns = Some(start);
             }
             while let Some(change) = self.clock_changes.first().copied().filter(|change| *change <= time_ns) {
                 self.clock_changes.remove(&change);
                 self.batch.push_note(Note::new(change, Note::CLOCK, daylight_clock::CLOCK_CHANGE_NOTE));
             }
-            let elapsed = before.and_then(|before| u64::try_from(time_ns.saturating_sub(before)).ok());
+            let elapsed = previous_ns.and_then(|previous_ns| u64::try_from(time_ns.saturating_sub(previous_ns)).ok());
             row.emit_tick(self.batch, time_ns, elapsed);
-            before = Some(time_ns);
+            previous_ns = Some(time_ns);
             if self.batch.is_stopped() {
                 return;
             }
         }
-        if self.midnight_s == 0 && before.is_some() {
+        if self.midnight_s == 0 && previous_ns.is_some() {
             let text = "the log's first line has no date: times are counted from 1970";
-            self.batch.push_note(Note::new(before.unwrap_or(0), Note::WARNING, text));
+            self.batch.push_note(Note::new(previous_ns.unwrap_or(0), Note::WARNING, text));
         }
     }
 }
@@ -391,7 +391,7 @@ fn word_ends(line: &str) -> Vec<usize> {
     ends
 }
 
-/// Returns a row of queues with 0 where a cell is blank: “a blank value in any column indicates that the associated
+/// Returns a row of queues with 0 if a cell is blank: “a blank value in any column indicates that the associated
 /// queue is empty” (AIX, sar command). A word belongs to the heading that ends nearest to it.
 fn fill_blanks<'w>(words: &[&'w str], ends: &[usize], headings: &[usize]) -> Vec<&'w str> {
     let mut cells = vec!["0"; headings.len()];
@@ -433,13 +433,13 @@ fn processor_values(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
         ("%wio", processor::IOWAIT),
         ("%idle", processor::IDLE),
     ];
-    let share = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, share)| *share);
-    let found: SarValues = SHARE_COLUMNS.iter().filter_map(|(name, counter)| Some((*counter, share(name)?))).collect();
-    let values: Vec<f64> = found.iter().map(|(_, share)| *share).collect();
-    let missed = (values.iter().sum::<f64>() - 100.0).abs();
+    let share = |heading: &str| cells.iter().find(|(name, _)| *name == heading).map(|(_, share)| *share);
+    let shares: SarValues = SHARE_COLUMNS.iter().filter_map(|(name, counter)| Some((*counter, share(name)?))).collect();
+    let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
+    let sum_error = (values.iter().sum::<f64>() - 100.0).abs();
     match find_percent_fault(&values) {
-        Some(fault) if missed > values.len() as f64 || fault != ShareFault::Sum => Err(fault.to_reason()),
-        _ => Ok(found.into_iter().map(|(counter, share)| (counter, share / 100.0)).collect()),
+        Some(fault) if sum_error > values.len() as f64 || fault != ShareFault::Sum => Err(fault.to_reason()),
+        _ => Ok(shares.into_iter().map(|(counter, share)| (counter, share / 100.0)).collect()),
     }
 }
 
@@ -447,11 +447,11 @@ fn processor_values(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
 /// and `avserv` in ms, waiting and service time. Solaris' `avque` counts requests in flight, those in service included.
 /// AIX counts only those that wait, and HP-UX begins at 0.5: these keep their own name.
 fn disk_values(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
-    let value = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
-    let mut found = SarValues::new();
+    let value = |heading: &str| cells.iter().find(|(name, _)| *name == heading).map(|(_, value)| *value);
+    let mut values = SarValues::new();
     let mut put = |counter: &'static str, value: Option<f64>| {
         if let Some(value) = value {
-            found.push((counter, value));
+            values.push((counter, value));
         }
     };
     put(physical_disk::BUSY, value("%busy").map(|share| share / 100.0));
@@ -460,10 +460,10 @@ fn disk_values(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
     let is_idle = value("r+w/s") == Some(0.0);
     let response = value("avwait").zip(value("avserv")).map(|(wait, service)| (wait + service) * 1e-3);
     put(physical_disk::AVG_S_PER_TRANSFER, response.filter(|_| !is_idle));
-    let queue = system == SarSystem::Solaris;
-    let queue_counter = if queue { physical_disk::AVG_QUEUE_LENGTH } else { "foreign.sar.avque" };
+    let is_solaris = system == SarSystem::Solaris;
+    let queue_counter = if is_solaris { physical_disk::AVG_QUEUE_LENGTH } else { "foreign.sar.avque" };
     put(queue_counter, value("avque"));
-    found
+    values
 }
 
 fn single_values(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
@@ -482,6 +482,6 @@ fn single_values(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
         UnixSarTable::Calls => &[("scall/s", system::SYSTEM_CALLS_PER_S, 1.0), ("fork/s", system::FORKS_PER_S, 1.0)],
         UnixSarTable::Processors | UnixSarTable::Disks | UnixSarTable::Other => &[],
     };
-    let value = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
-    columns.iter().filter_map(|(name, counter, times)| Some((*counter, value(name)? * times))).collect()
+    let value = |heading: &str| cells.iter().find(|(name, _)| *name == heading).map(|(_, value)| *value);
+    columns.iter().filter_map(|(name, counter, scale)| Some((*counter, value(name)? * scale))).collect()
 }

@@ -35,7 +35,7 @@ impl ReadLog {
     }
 }
 
-/// Reads text as a log of a format that it must be recognised as.
+/// Reads text as a log of a format that it must be recognized as.
 pub fn read_as_format(format: &str, text: &str, options: &LogOptions) -> ReadLog {
     let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     let mut sink = |piece: LogPiece<'_>| {

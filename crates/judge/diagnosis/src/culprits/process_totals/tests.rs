@@ -65,6 +65,12 @@ fn workers_of_one_name_are_named_together() {
     let found = culprits.for_bottleneck(Bottleneck::Disk, None, None);
     assert_eq!((found.len(), found[0].pid, found[0].processes), (1, Some(6), 3));
     assert_eq!(found[0].description, "3 processes together: reads 4 MB/s, waits for I/O for 25 % of the time");
+    // each is blocked for a quarter of the time, not their sum
+    let mut culprits = Culprits::default();
+    let blocked = |pid| ProcessRow { waits_in: Some("io_schedule".into()), ..worker(pid, 1e6) };
+    culprits.add_table(&table(vec![blocked(5), blocked(6), blocked(7)]));
+    let programs = culprits.program_activities();
+    assert_eq!((programs.len(), programs[0].processes, programs[0].blocked), (1, 3, 0.25));
 }
 
 #[test]

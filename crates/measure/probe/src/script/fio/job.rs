@@ -8,7 +8,7 @@ use crate::error::ProbeError;
 use crate::pattern::{Durability, NormalSpread, Pace, Pattern, Placement};
 use crate::script::{MAX_JOBS, ScriptJob, ScriptNote, TargetAmount, TransferLimit, script_error};
 
-/// Engines with one request in flight, whatever `iodepth` says.
+/// Engines with one request in flight for any `iodepth`.
 const SYNC_ENGINES: &[&str] = &["sync", "psync", "vsync", "pvsync", "pvsync2"];
 /// Engines with `iodepth` requests in flight.
 const ASYNC_ENGINES: &[&str] = &["libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"];
@@ -18,6 +18,7 @@ struct SectionOptions<'a> {
     file: &'a str,
     section: &'a FioSection,
     notes: Vec<ScriptNote>,
+    /// `kb_base`: 1024 or 1000.
     base: u64,
 }
 
@@ -44,12 +45,12 @@ impl<'a> SectionOptions<'a> {
     }
 
     fn parse_flag(&self, key: &str) -> Result<bool, ProbeError> {
-        let yes = |text: &str| match text {
+        let parse = |text: &str| match text {
             "0" | "false" => Ok(false),
             "1" | "true" => Ok(true),
             _ => Err(format!("expected 0 or 1, found `{text}`")),
         };
-        Ok(self.get(key, yes)?.unwrap_or(false))
+        Ok(self.get(key, parse)?.unwrap_or(false))
     }
 
     fn add_note(&mut self, key: &str, text: &str) {
@@ -58,36 +59,36 @@ impl<'a> SectionOptions<'a> {
     }
 }
 
-/// Builds the jobs of a section: one, or as many as `numjobs` says.
+/// Builds the jobs of a section; `numjobs` gives their number.
 pub(super) fn section_jobs(
     file: &str,
     section: &FioSection,
     notes: &mut Vec<ScriptNote>,
 ) -> Result<Vec<ScriptJob>, ProbeError> {
     let mut options = SectionOptions { file, section, notes: Vec::new(), base: 1024 };
-    let base = |text: &str| match text {
+    let parse_base = |text: &str| match text {
         "1024" => Ok(1024),
         "1000" => Ok(1000),
         _ => Err(format!("expected 1000 or 1024, found `{text}`")),
     };
-    options.base = options.get("kb_base", base)?.unwrap_or(1024);
-    let one = build_job(&mut options)?;
-    let many = |text: &str| {
+    options.base = options.get("kb_base", parse_base)?.unwrap_or(1024);
+    let template = build_job(&mut options)?;
+    let parse_job_count = |text: &str| {
         numbers::parse_count(text).and_then(|n| match n {
             1..=512 => Ok(n),
             _ => Err(format!("expected 1 to {MAX_JOBS} jobs, found `{text}`")),
         })
     };
-    let times = options.get("numjobs", many)?.unwrap_or(1);
-    let grouped = times > 1 && options.parse_flag("group_reporting")?;
+    let job_count = options.get("numjobs", parse_job_count)?.unwrap_or(1);
+    let is_grouped = job_count > 1 && options.parse_flag("group_reporting")?;
     let step = options.get("offset_increment", |t| numbers::parse_amount(t, options.base))?;
     let mut jobs = Vec::new();
-    for number in 0..times {
-        let mut next = one.clone();
-        next.group = grouped.then(|| one.name.clone());
-        next.file = job_file_name(&options, &one.name, number)?;
-        next.pattern.seed = next.pattern.seed.wrapping_add(number);
-        next.range_start = match (one.range_start, step) {
+    for number in 0..job_count {
+        let mut job = template.clone();
+        job.group = is_grouped.then(|| template.name.clone());
+        job.file = job_file_name(&options, &template.name, number)?;
+        job.pattern.seed = job.pattern.seed.wrapping_add(number);
+        job.range_start = match (template.range_start, step) {
             (from, None) => from,
             (TargetAmount::Bytes(from), Some(TargetAmount::Bytes(step))) => {
                 TargetAmount::Bytes(step.saturating_mul(number).saturating_add(from))
@@ -102,7 +103,7 @@ pub(super) fn section_jobs(
                 return Err(options.option_error("offset_increment", "`offset` uses another unit; give both in bytes"));
             }
         };
-        jobs.push(next);
+        jobs.push(job);
     }
     for note in options.notes {
         if !notes.contains(&note) {
@@ -116,11 +117,12 @@ pub(super) fn section_jobs(
 fn job_file_name(options: &SectionOptions<'_>, job: &str, number: u64) -> Result<String, ProbeError> {
     let name = match options.option_text("filename") {
         Some(name) => {
-            let plain = name.replace("\\:", "\u{0}");
-            if plain.contains(':') {
+            // a colon separates files; `\:` is a colon in a name
+            let masked = name.replace("\\:", "\u{0}");
+            if masked.contains(':') {
                 return Err(options.option_error("filename", "a job has one file; write a section for each file"));
             }
-            plain.replace('\u{0}', ":")
+            masked.replace('\u{0}', ":")
         }
         None => format!("{job}.{number}.0"),
     };
@@ -134,7 +136,8 @@ fn job_file_name(options: &SectionOptions<'_>, job: &str, number: u64) -> Result
     }
 }
 
-/// Length of the range of a job: the rest of its file, else its `size`; `None` for all of the target.
+/// Returns the length of a job's range: up to the end of its file if `filesize` is given, otherwise its
+/// `size`; `None` for up to the end of the target.
 fn range_length(file_bytes: Option<u64>, from: TargetAmount, size: Option<TargetAmount>) -> Option<TargetAmount> {
     match (file_bytes, from) {
         (Some(bytes), TargetAmount::Bytes(from)) => Some(TargetAmount::Bytes(bytes.saturating_sub(from))),
@@ -143,6 +146,7 @@ fn range_length(file_bytes: Option<u64>, from: TargetAmount, size: Option<Target
     }
 }
 
+/// Builds the job that `numjobs` repeats; its file is still missing.
 fn build_job(options: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> {
     let name = options.option_text("name").unwrap_or(&options.section.name).to_owned();
     let mode = parse_read_write_mode(options)?;
@@ -182,7 +186,7 @@ fn build_job(options: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> 
     if time_based && runtime.is_none() {
         return Err(options.option_error("time_based", "it needs a `runtime`"));
     }
-    let total = if time_based {
+    let limit = if time_based {
         TransferLimit::None
     } else {
         parse_limit(options, &pattern, size.filter(|_| file_bytes.is_some()))?
@@ -196,7 +200,7 @@ fn build_job(options: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> 
         range_start: from,
         range_length: range,
         seek_records: None,
-        limit: total,
+        limit,
         start_delay: options.get("startdelay", |t| numbers::parse_time(t, 1.0))?.unwrap_or_default(),
         duration: runtime,
         line: options.section.line,
@@ -207,6 +211,7 @@ fn build_job(options: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> 
 struct ReadWriteMode {
     random: bool,
     read_share: f64,
+    /// Number after the colon: for random requests, how many follow each other; else the size of holes.
     modifier: Option<u64>,
 }
 
@@ -278,7 +283,7 @@ fn parse_sizes(
     })
 }
 
-/// Returns the queue depth, from `iodepth` and what the engine makes of it.
+/// Returns the queue depth that `iodepth` has with the job's engine.
 fn parse_depth(options: &mut SectionOptions<'_>, buffered: bool) -> Result<u32, ProbeError> {
     let number = |text: &str| match numbers::parse_count(text)? {
         depth @ 1..=65_536 => Ok(depth as u32),
@@ -307,6 +312,7 @@ fn parse_depth(options: &mut SectionOptions<'_>, buffered: bool) -> Result<u32, 
     Ok(depth)
 }
 
+/// Returns how writes are made durable, and after how many writes a sync follows.
 fn parse_durability(options: &SectionOptions<'_>, mode: &ReadWriteMode) -> Result<(Durability, u32), ProbeError> {
     let every = |text: &str| numbers::parse_count(text).and_then(|n| u32::try_from(n).map_err(|e| e.to_string()));
     let (fsync, fdatasync) = (options.get("fsync", every)?.unwrap_or(0), options.get("fdatasync", every)?.unwrap_or(0));
@@ -360,7 +366,8 @@ fn set_placement(
         ("zipf", Some(theta)) if theta > 0.0 && theta <= 100.0 && theta != 1.0 => Placement::Zipf { theta },
         ("pareto", Some(power)) if power > 0.0 && power < 1.0 => Placement::Pareto { power },
         ("normal", Some(deviation)) if (0.0..=100.0).contains(&deviation) => {
-            // the mean of 12 uniform numbers plus a uniform one of this width; then a hash
+            // fio takes the mean of 12 uniform numbers, adds a uniform one of this width, and scatters the
+            // result by a hash
             let width = (deviation / 100.0).min(0.5);
             pattern.scattered = true;
             Placement::Normal { mean: 0.5, deviation: (1.0 / 144.0 + width * width / 12.0).sqrt() }
@@ -403,8 +410,8 @@ fn set_pace(
         options.add_note(key, "latency counts from the time at which a request is due");
     }
     let microseconds = |text: &str| numbers::parse_time(text, 1e-6);
-    let thinks = options.get("thinktime", microseconds)?.unwrap_or_default();
-    if thinks.is_zero() {
+    let think_time = options.get("thinktime", microseconds)?.unwrap_or_default();
+    if think_time.is_zero() {
         return Ok(());
     }
     if matches!(pattern.pace, Pace::Open { .. }) {
@@ -417,12 +424,12 @@ fn set_pace(
     if depth > 1 {
         options.add_note("thinktime", "as in fio, the depth is 1 whatever `iodepth` says");
     }
-    let spins = options.get("thinktime_spin", microseconds)?.unwrap_or_default().min(thinks);
+    let spin_time = options.get("thinktime_spin", microseconds)?.unwrap_or_default().min(think_time);
     pattern.pace = Pace::Cycles {
         users: 1,
-        think_s: NormalSpread::fixed((thinks - spins).as_secs_f64()),
+        think_s: NormalSpread::fixed((think_time - spin_time).as_secs_f64()),
         requests: NormalSpread::fixed(blocks as f64),
-        compute_s: NormalSpread::fixed(spins.as_secs_f64()),
+        compute_s: NormalSpread::fixed(spin_time.as_secs_f64()),
     };
     Ok(())
 }
@@ -452,13 +459,13 @@ fn parse_rate(
     if key == "rate_iops" {
         return Ok((number > 0).then_some(number as f64));
     }
-    let weights: f64 = pattern.sizes.iter().map(|s| s.1).sum();
-    let mean = pattern.sizes.iter().map(|s| f64::from(s.0) * s.1).sum::<f64>() / weights;
-    Ok((number > 0).then(|| number as f64 / mean))
+    let total_weight: f64 = pattern.sizes.iter().map(|s| s.1).sum();
+    let mean_bytes = pattern.sizes.iter().map(|s| f64::from(s.0) * s.1).sum::<f64>() / total_weight;
+    Ok((number > 0).then(|| number as f64 / mean_bytes))
 }
 
-/// Returns the limit at which a job without a time limit ends. `size` is the total if `filesize`
-/// gives the length of the file.
+/// Returns the amount of data after which a job ends. `size` is that amount if `filesize` gives the
+/// length of the file.
 fn parse_limit(
     options: &SectionOptions<'_>,
     pattern: &Pattern,

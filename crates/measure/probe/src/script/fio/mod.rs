@@ -1,5 +1,5 @@
-//! Parser for the common core of fio's job files: sections with options, `[global]` options for all
-//! sections below, rounds by `stonewall`. Source: fio's HOWTO, "Job file format".
+//! Parser of the common core of fio's job files: sections with options, `[global]` options for all
+//! sections below them, rounds that `stonewall` separates. Source: fio's HOWTO, "Job file format".
 
 mod job;
 mod numbers;
@@ -36,7 +36,7 @@ struct FioSection {
 /// Parses a job file. `variable` looks up environment variables.
 ///
 /// # Errors
-/// With file, line and option, and the expected input.
+/// The error gives file, line and option, and the expected input.
 pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Script, ProbeError> {
     let mut reader = FioParser { file, variable, global: OptionValues::new(), sections: Vec::new(), notes: Vec::new() };
     for (index, line) in text.lines().enumerate() {
@@ -62,15 +62,16 @@ pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) 
 struct FioParser<'a> {
     file: &'a str,
     variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Options of the finished `[global]` sections.
     global: OptionValues,
-    /// Sections so far; the options of an open `[global]` section are still in the last of them.
+    /// Sections so far; an open `[global]` section is the last of them.
     sections: Vec<FioSection>,
     notes: Vec<ScriptNote>,
 }
 
 impl FioParser<'_> {
     fn parse_line(&mut self, index: usize, line: &str) -> Result<(), ProbeError> {
-        // fio cuts a line at either sign, wherever it stands
+        // fio ends a line at the first of these characters, even within a value
         let line = line.split([';', '#']).next().unwrap_or_default().trim();
         let fail = |because: String| Err(script_error(self.file, index, because));
         if line.is_empty() {
@@ -111,23 +112,23 @@ impl FioParser<'_> {
         if value.contains('`') {
             return fail(format!("`{value}`: commands are not run; write their output"));
         }
-        let (mut done, mut rest) = (String::new(), value);
+        let (mut expanded, mut rest) = (String::new(), value);
         while let Some(start) = rest.find('$') {
-            done += &rest[..start];
+            expanded += &rest[..start];
             let Some(end) = rest[start..].find('}').filter(|_| rest[start..].starts_with("${")) else {
                 return fail(format!("`{value}`: only `${{NAME}}`, an environment variable, is replaced"));
             };
             let name = &rest[start + 2..start + end];
             match (self.variable)(name) {
-                Some(found) => done += &found,
+                Some(text) => expanded += &text,
                 None => return fail(format!("the environment variable {name} is not set; set it or write its value")),
             }
             rest = &rest[start + end + 1..];
-            if done.len() > MAX_LINE_BYTES {
+            if expanded.len() > MAX_LINE_BYTES {
                 return fail(format!("the value is longer than {MAX_LINE_BYTES} bytes"));
             }
         }
-        Ok(done + rest)
+        Ok(expanded + rest)
     }
 
     fn apply_option(&mut self, index: usize, key: &str, value: Option<String>) -> Result<(), ProbeError> {
@@ -137,11 +138,11 @@ impl FioParser<'_> {
             return fail(format!("`{key}` is not a known option{hint}"));
         };
         let text = value.as_deref().unwrap_or("1");
-        let off = matches!(text, "0" | "none" | "false");
+        let is_off = matches!(text, "0" | "none" | "false");
         match treatment {
             Treatment::Done => {}
             Treatment::Noted(why) => {
-                if !off {
+                if !is_off {
                     self.notes.push(ScriptNote {
                         file: self.file.to_owned(),
                         line: index,
@@ -150,19 +151,19 @@ impl FioParser<'_> {
                 }
                 return Ok(());
             }
-            Treatment::Refused(why) if !off => return fail(format!("`{key}` would change the workload: {why}")),
-            Treatment::Only(right, why) if !off && text != right => {
+            Treatment::Refused(why) if !is_off => return fail(format!("`{key}` would change the workload: {why}")),
+            Treatment::Only(supported, why) if !is_off && text != supported => {
                 return fail(format!("`{key}={text}` would change the workload: {why}"));
             }
             Treatment::Refused(_) | Treatment::Only(..) => return Ok(()),
         }
         let Some(section) = self.sections.last_mut() else { return Ok(()) };
-        // of two options for one setting the later one counts
-        for (one, other) in [("bs", "bsrange"), ("direct", "buffered"), ("rwmixread", "rwmixwrite")] {
-            if name == one {
-                section.values.remove(other);
-            } else if name == other {
-                section.values.remove(one);
+        // of two options for one setting, the later one counts
+        for (first, second) in [("bs", "bsrange"), ("direct", "buffered"), ("rwmixread", "rwmixwrite")] {
+            if name == first {
+                section.values.remove(second);
+            } else if name == second {
+                section.values.remove(first);
             }
         }
         let name = if canonical_name(name) == "file_size" { "filesize" } else { name };
@@ -174,8 +175,9 @@ impl FioParser<'_> {
 /// Jobs, grouped by the round in which they run.
 #[derive(Default)]
 struct Rounds {
+    /// Jobs of each round.
     jobs: Vec<Vec<ScriptJob>>,
-    /// Sections of each round.
+    /// Names of the sections of each round.
     sections: Vec<Vec<String>>,
     /// First round in which the next section may run.
     first_open_round: usize,
@@ -183,6 +185,7 @@ struct Rounds {
 }
 
 impl Rounds {
+    /// Adds the jobs of a section to the round in which they run.
     fn add_section(&mut self, file: &str, section: &FioSection, jobs: Vec<ScriptJob>) -> Result<(), ProbeError> {
         self.job_count += jobs.len();
         if self.job_count > MAX_JOBS {

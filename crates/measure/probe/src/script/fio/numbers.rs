@@ -10,7 +10,7 @@ const MAX_SIZES: usize = 4096;
 /// Largest request, bytes.
 const MAX_REQUEST_BYTES: u64 = 1 << 30;
 
-/// Splits off a whole number, decimal or `0x`; returns it and the rest in lower case.
+/// Splits a text into a whole number, decimal or after `0x`, and its unit in lower case.
 fn split_unit(text: &str) -> Option<(u64, String)> {
     let text = text.trim().to_lowercase();
     let (digits, radix) = text.strip_prefix("0x").map_or((text.as_str(), 10), |rest| (rest, 16));
@@ -79,14 +79,14 @@ pub fn parse_time(text: &str, unit_s: f64) -> Result<Duration, String> {
     if seconds > 366.0 * 86_400.0 { Err(wrong()) } else { Ok(Duration::from_secs_f64(seconds)) }
 }
 
-/// Splits a list into the parts for reads and for writes: `a`, `a,b`, `,b`; a third part, for
-/// trims, is ignored. An empty part is `None`.
+/// Splits a list into the values for reads and for writes: `a`, `a,b`, `,b`. A third value, for
+/// trims, is ignored. An empty value is `None`.
 pub fn split_directions(text: &str) -> [Option<&str>; 2] {
-    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-    let given = |index: usize| parts.get(index).copied().filter(|p| !p.is_empty());
-    // a single part without a comma applies to both
-    let writes = if parts.len() == 1 { given(0) } else { given(1) };
-    [given(0), writes]
+    let values: Vec<&str> = text.split(',').map(str::trim).collect();
+    let value_at = |index: usize| values.get(index).copied().filter(|value| !value.is_empty());
+    // a single value without a comma applies to both
+    let writes = if values.len() == 1 { value_at(0) } else { value_at(1) };
+    [value_at(0), writes]
 }
 
 /// Sizes of requests with their weights.
@@ -95,7 +95,7 @@ pub type WeightedSizes = Vec<(u32, f64)>;
 fn parse_request_size(text: &str, base: u64) -> Result<u32, String> {
     let bytes = parse_size(text, base)?;
     match u32::try_from(bytes) {
-        Ok(small) if (1..=MAX_REQUEST_BYTES).contains(&bytes) => Ok(small),
+        Ok(size) if (1..=MAX_REQUEST_BYTES).contains(&bytes) => Ok(size),
         _ => Err(format!("expected a request of 1 to {MAX_REQUEST_BYTES} bytes, found {bytes}")),
     }
 }
@@ -118,7 +118,7 @@ pub fn parse_size_range(text: &str, base: u64) -> Result<WeightedSizes, String> 
     Ok((1..=steps).map(|times| (min_size * times, 1.0)).collect())
 }
 
-/// Parses `bssplit`: `size/percent:size/percent`; sizes without a percentage share the rest.
+/// Parses `bssplit`: `size/percent:size/percent`. Sizes without a percentage share the remainder equally.
 pub fn parse_size_split(text: &str, base: u64) -> Result<WeightedSizes, String> {
     let mut sizes: Vec<(u32, Option<f64>)> = Vec::new();
     for part in text.split(':') {
@@ -132,13 +132,14 @@ pub fn parse_size_split(text: &str, base: u64) -> Result<WeightedSizes, String> 
             return Err(format!("more than {MAX_SIZES} sizes"));
         }
     }
-    let given: f64 = sizes.iter().filter_map(|s| s.1).sum();
-    let open = sizes.iter().filter(|s| s.1.is_none()).count();
-    if given > 100.0 || (open == 0 && given < 100.0) {
-        return Err(format!("{text}: the percentages sum to {given}, not 100"));
+    let total: f64 = sizes.iter().filter_map(|s| s.1).sum();
+    let open_count = sizes.iter().filter(|s| s.1.is_none()).count();
+    if total > 100.0 || (open_count == 0 && total < 100.0) {
+        return Err(format!("{text}: the percentages sum to {total}, not 100"));
     }
-    let rest = if open > 0 { (100.0 - given) / open as f64 } else { 0.0 };
-    let sizes: WeightedSizes = sizes.into_iter().map(|(s, p)| (s, p.unwrap_or(rest))).filter(|s| s.1 > 0.0).collect();
+    let open_share = if open_count > 0 { (100.0 - total) / open_count as f64 } else { 0.0 };
+    let sizes: WeightedSizes =
+        sizes.into_iter().map(|(size, percent)| (size, percent.unwrap_or(open_share))).filter(|s| s.1 > 0.0).collect();
     if sizes.is_empty() { Err(format!("{text}: no size has a percentage")) } else { Ok(sizes) }
 }
 

@@ -1,6 +1,10 @@
-//! fio's options and their treatment. An option that would change the load is refused unless its
-//! value is `0`, `none` or the like; one that does not affect the load is noted. Source: fio's
-//! HOWTO.
+//! fio's options and their treatment. An option that would change the load is refused, unless its
+//! value turns it off (`0`, `none` or `false`); one that does not affect the load is noted. Source:
+//! fio's HOWTO.
+
+use diskwright_base::user_input::nearest_word;
+
+use Treatment::{Done, Noted, Only, Refused};
 
 /// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,13 +15,9 @@ pub enum Treatment {
     Noted(&'static str),
     /// Would change the load: refused, with an alternative.
     Refused(&'static str),
-    /// Refused unless it has this value, which is the probe's behavior anyway.
+    /// Refused, with the reason, unless it has this value, which is the probe's behavior anyway.
     Only(&'static str, &'static str),
 }
-
-use diskwright_base::user_input::nearest_word;
-
-use Treatment::{Done, Noted, Only, Refused};
 
 const REPORT: Treatment = Noted("it only selects what fio reports; the probe always reports all figures");
 const LOGS: Treatment = Noted("the probe writes no such log; its result has a time series of every run");

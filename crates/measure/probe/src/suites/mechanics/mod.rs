@@ -1,5 +1,5 @@
-//! Mechanics of a disk: seek times, rotation period and zones. On flash, and on anything behind a
-//! cache that responds before the medium, the suites report that they saw none.
+//! Mechanics of a disk: seek times, rotation period and zones. If the device is flash, or if a cache
+//! responds instead of the medium, the suites report that they saw no mechanical behavior.
 
 mod rotation;
 mod seek_time_curve;
@@ -18,20 +18,20 @@ use seek_time_curve::fit_curve;
 
 /// Seek distances, shares of the whole stroke.
 const SEEK_DISTANCES: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.333, 0.5, 0.7, 0.95];
-/// The distance whose time is called the average seek: two random places are on average a third of
-/// the stroke apart.
+/// Distance of the average seek, as a share of the stroke: two random positions are a third of the
+/// stroke apart on average.
 const AVERAGE_SEEK_DISTANCE: f64 = 1.0 / 3.0;
 /// Largest number of requests per distance.
 const MAX_REQUESTS_PER_DISTANCE: usize = 1000;
-/// Each request is drawn from this many bytes after its place, so that every angle of the platter
-/// is equally likely: more than most tracks hold.
-const PLACE_SPREAD_BYTES: u64 = 4 << 20;
-/// Number of places whose rate is measured.
+/// The offset of a request is drawn from this many bytes after its position, which is more than most
+/// tracks hold, so that every angle of the platter is equally likely.
+const POSITION_SPREAD_BYTES: u64 = 4 << 20;
+/// Number of parts of the target whose rate is measured.
 const ZONE_COUNT: u64 = 12;
-/// Neighboring places belong to one zone if their rates differ by less than this share.
+/// Neighboring parts belong to one zone if their rates differ by less than this share.
 const SAME_ZONE_TOLERANCE: f64 = 0.02;
 
-/// Seek time by distance, and zones.
+/// The suite `seek-curve`.
 pub const SEEK_CURVE: Suite = Suite {
     id: "seek-curve",
     title: "seek time by distance, and the rate of each zone",
@@ -55,27 +55,27 @@ fn run_seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let own_cost = measure_own_cost(session)?;
     let mut points = Vec::new();
     let mut spreads = Vec::new();
-    let (mut cached, mut all) = (0, 0);
-    let min_share = (4 * PLACE_SPREAD_BYTES) as f64 / session.settings.target_bytes as f64;
+    let (mut cached, mut total) = (0, 0);
+    let min_share = (4 * POSITION_SPREAD_BYTES) as f64 / session.settings.target_bytes as f64;
     for &share in SEEK_DISTANCES.iter().filter(|d| **d >= min_share) {
         let steps = seek_steps(session, &stroke, share);
-        let timed = session.run_series(&format!("distance-{share}"), steps, session.settings.duration)?;
-        // the first seek starts anywhere; a time as short as the cache's came from a cache
-        let mut seconds: Vec<f64> = timed
+        let times = session.run_series(&format!("distance-{share}"), steps, session.settings.duration)?;
+        // the first seek has another distance; a time as short as that of a cache came from a cache
+        let mut seconds: Vec<f64> = times
             .iter()
             .skip(1)
             .map(|t| t.duration_s())
             .filter(|s| own_cost.is_none_or(|own_cost| *s > 2.0 * own_cost))
             .collect();
-        all += timed.len().saturating_sub(1);
-        cached += timed.len().saturating_sub(1) - seconds.len();
+        total += times.len().saturating_sub(1);
+        cached += times.len().saturating_sub(1) - seconds.len();
         seconds.sort_unstable_by(f64::total_cmp);
         if let Some((fastest, width)) = fit_even_spread(&seconds) {
             points.push((share, fastest - own_cost.unwrap_or(0.0)));
             spreads.push((width, seconds[0]));
         }
     }
-    match own_cost.filter(|_| all > 0 && cached * 2 > all) {
+    match own_cost.filter(|_| total > 0 && cached * 2 > total) {
         Some(own_cost) => {
             let text = format!(
                 "no mechanical behavior seen: reads anywhere take no longer than rereading the same sector ({})",
@@ -89,29 +89,30 @@ fn run_seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
 }
 
 /// Maps positions of the arm, as shares of its stroke, to bytes. A rotation always takes the same
-/// time, so the rate at a place shows how much a track holds there, and the tracks of a stretch are
-/// its bytes divided by its rate.
+/// time, so the rate of a part shows how much its tracks hold, and the number of its tracks is
+/// proportional to its bytes divided by its rate.
 struct Stroke {
-    /// Bytes of each part.
+    /// Size of each part, bytes.
     part_bytes: f64,
     /// Share of the stroke before each part, and 1 at the end.
     share_before: Vec<f64>,
 }
 
 impl Stroke {
-    fn new(rates: &[f64], room: u64) -> Stroke {
-        assert!(!rates.is_empty() && rates.iter().all(|rate| *rate > 0.0), "a place that cannot be read: {rates:?}");
+    /// Creates the stroke from the rates of equal parts of a target.
+    fn new(rates: &[f64], target_bytes: u64) -> Stroke {
+        assert!(!rates.is_empty() && rates.iter().all(|rate| *rate > 0.0), "a part that cannot be read: {rates:?}");
         let total_time: f64 = rates.iter().map(|r| 1.0 / r).sum();
-        let mut before = vec![0.0];
+        let mut share_before = vec![0.0];
         for rate in rates {
-            before.push(before[before.len() - 1] + 1.0 / rate / total_time);
+            share_before.push(share_before[share_before.len() - 1] + 1.0 / rate / total_time);
         }
-        Stroke { part_bytes: room as f64 / rates.len() as f64, share_before: before }
+        Stroke { part_bytes: target_bytes as f64 / rates.len() as f64, share_before }
     }
 
     /// Returns the byte at a share of the stroke.
     fn byte_at(&self, share: f64) -> f64 {
-        // of parts there is one less than of borders
+        // there is one border more than there are parts
         let last_part = self.share_before.len() - 2;
         let index = self.share_before.partition_point(|b| *b <= share).saturating_sub(1).min(last_part);
         let (low, high) = (self.share_before[index], self.share_before[index + 1]);
@@ -119,17 +120,17 @@ impl Stroke {
     }
 }
 
-/// Measures the rate at each of the places, and returns the stroke that follows from them.
+/// Measures the rate of each part of the target, and returns the stroke that follows from them.
 fn measure_zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
-    let room = session.settings.target_bytes;
-    let part = room / ZONE_COUNT / (64 << 10) * (64 << 10);
-    if part < 64 << 10 {
-        return Ok(Stroke::new(&[1.0], room));
+    let target_bytes = session.settings.target_bytes;
+    let part_bytes = target_bytes / ZONE_COUNT / (64 << 10) * (64 << 10);
+    if part_bytes < 64 << 10 {
+        return Ok(Stroke::new(&[1.0], target_bytes));
     }
     let first_run = session.runs.len();
     for zone in 0..ZONE_COUNT {
         let base = session.build_pattern(format!("zone-{zone}"), SEQUENTIAL, 64 << 10, 4);
-        session.run(&Pattern { from_bytes: zone * part, range_bytes: Some(part), ..base })?;
+        session.run(&Pattern { from_bytes: zone * part_bytes, range_bytes: Some(part_bytes), ..base })?;
     }
     let rates: Vec<f64> = session.runs[first_run..].iter().map(|r| r.bytes_per_s).collect();
     if !rates.iter().all(|rate| *rate > 0.0) {
@@ -137,7 +138,7 @@ fn measure_zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
             "outer_to_inner",
             "one place could not be read in time, so zones are unknown; measure longer with --for",
         );
-        return Ok(Stroke::new(&[1.0], room));
+        return Ok(Stroke::new(&[1.0], target_bytes));
     }
     let (first, last) = (rates[0], rates[rates.len() - 1]);
     let zone_count = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE_TOLERANCE).count();
@@ -147,24 +148,24 @@ fn measure_zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
         format_quantity(last, "bytes_per_s")
     );
     session.report_value("outer_to_inner", first / last, "times", text);
-    // a zone is slower than the one outside it; rates that rise and fall are noise
+    // an inner zone is slower than an outer one; rates that rise and fall are noise
     if rates.windows(2).all(|w| w[1] <= w[0] * (1.0 + SAME_ZONE_TOLERANCE)) && zone_count > 1 {
         let text = "zones of different rates that twelve places show (there may be more between them)";
         session.report_value("zones", zone_count as f64, "count", text);
     }
-    Ok(Stroke::new(&rates, room))
+    Ok(Stroke::new(&rates, target_bytes))
 }
 
-/// Measures the cost of a request without seek and rotation: the same sector again, if a cache of
-/// the device serves it.
+/// Measures the time of a request without seek and rotation, seconds: that of reading the same sector
+/// again. `None` if no cache of the device serves it.
 fn measure_own_cost(session: &mut SuiteSession<'_>) -> Result<Option<f64>, ProbeError> {
     let length = session.smallest_request_bytes();
     let steps = vec![SeriesStep { write: false, offset: 0, length, pause_ns: 0 }; 64];
-    let timed = session.run_series("same-again", steps, Duration::from_secs(1).min(session.settings.duration))?;
-    let mut taken: Vec<f64> = timed.iter().skip(1).map(|t| t.duration_s()).collect();
-    taken.sort_unstable_by(f64::total_cmp);
-    // more than a millisecond does not come from a cache
-    Ok(taken.get(taken.len() / 2).copied().filter(|s| *s < 1e-3))
+    let times = session.run_series("same-again", steps, Duration::from_secs(1).min(session.settings.duration))?;
+    let mut seconds: Vec<f64> = times.iter().skip(1).map(|t| t.duration_s()).collect();
+    seconds.sort_unstable_by(f64::total_cmp);
+    // a cache responds within a millisecond
+    Ok(seconds.get(seconds.len() / 2).copied().filter(|s| *s < 1e-3))
 }
 
 /// Returns requests that are each this share of the stroke away from the previous one, back and
@@ -175,32 +176,27 @@ fn seek_steps(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<Se
     let mut rng = Rng::new(session.settings.seed, share.to_bits());
     let mut position = rng.next_f64();
     let max_offset = session.settings.target_bytes.saturating_sub(sector);
-    let mut step = |position: f64| {
-        let offset =
-            (stroke.byte_at(position) as u64).saturating_add(rng.next_below(PLACE_SPREAD_BYTES)).min(max_offset)
-                / sector
-                * sector;
-        (SeriesStep { write: false, offset, length, pause_ns: 0 }, rng.next_f64())
-    };
     let mut steps = Vec::new();
     for _ in 0..MAX_REQUESTS_PER_DISTANCE {
-        let (next, coin) = step(position);
-        steps.push(next);
+        let spread = rng.next_below(POSITION_SPREAD_BYTES);
+        let offset = (stroke.byte_at(position) as u64).saturating_add(spread).min(max_offset) / sector * sector;
+        steps.push(SeriesStep { write: false, offset, length, pause_ns: 0 });
+        let coin = rng.next_f64();
         let (down, up) = (position - share, position + share);
         position = match (down >= 0.0, up <= 1.0) {
             (true, true) if coin < 0.5 => down,
             (true, false) => down,
             (_, true) => up,
-            // from the middle, no place is that far away
+            // no position is that far from one in the middle
             (false, false) => coin * (1.0 - share),
         };
     }
     steps
 }
 
-/// Returns the lower end and the width of uniformly spread times. Of n draws the second smallest
-/// lies 2 / (n + 1) of the width above the end; the slowest twentieth may be retries, and is left
-/// out.
+/// Returns the lower end and the width of a uniform distribution, from sorted times. The second smallest
+/// of n times lies 2 / (n + 1) of the width above the lower end. The slowest twentieth may be retries,
+/// and is left out. `None` with fewer than 20 times.
 fn fit_even_spread(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     if n < 20 {
@@ -219,7 +215,8 @@ const MIN_ARM_EFFECT_FACTOR: f64 = 1.3;
 /// Rotation periods, seconds: 24,000 to 2,400 rpm.
 const ROTATION_PERIODS_S: Range<f64> = 2.5e-3..25e-3;
 
-/// Reports what the points show.
+/// Reports the seek curve through the points (share of the stroke, seconds). `spreads` has the width of
+/// the times at each distance, and the shortest of them.
 fn report_curve(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
     let Some((&(_, short), curve)) = points.first().zip(fit_curve(points)) else {
         let text = "no seek curve: the target is too small, or the run too short, for 20 requests at each of six \

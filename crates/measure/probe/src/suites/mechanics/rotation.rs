@@ -1,4 +1,4 @@
-//! The rotation period, from the times at which the same sectors pass.
+//! The rotation period, from the times at which the same sectors pass the head.
 
 use std::f64::consts::TAU;
 
@@ -30,8 +30,8 @@ pub const ROTATION: Suite = Suite {
 const READS_BETWEEN: &[usize] = &[0, 1, 4, 16];
 /// Longest pause, nanoseconds: more than a rotation of any disk.
 const MAX_PAUSE_NS: u64 = 20_000_000;
-/// Offsets of the three sectors from the first, bytes; from far to near, since read-ahead goes
-/// forward, not back.
+/// Offsets of the three sectors, bytes, in the order of their reads: the farthest first, because
+/// read-ahead goes only forward.
 const SECTOR_OFFSETS: [u64; 3] = [240 << 10, 100 << 10, 0];
 /// Largest number of repetitions of each sector.
 const MAX_REPEATS: usize = 200;
@@ -68,18 +68,19 @@ fn run_rotation(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
+/// Builds the requests: each sector in turn after a random pause, with `between` reads elsewhere before it.
 fn build_steps(seed: u64, usable_bytes: u64, length: u32, between: usize, write: bool) -> Vec<SeriesStep> {
     let sector = u64::from(length);
     let mut rng = Rng::new(seed, between as u64);
     let base = usable_bytes / 3 / sector * sector;
     let mut steps = Vec::new();
     for _ in 0..MAX_REPEATS {
-        for place in SECTOR_OFFSETS {
+        for sector_offset in SECTOR_OFFSETS {
             for _ in 0..between {
                 let offset = rng.next_below(usable_bytes / sector) * sector;
                 steps.push(SeriesStep { write: false, offset, length, pause_ns: 0 });
             }
-            let offset = base + place / sector * sector;
+            let offset = base + sector_offset / sector * sector;
             steps.push(SeriesStep { write, offset, length, pause_ns: rng.next_below(MAX_PAUSE_NS) });
         }
     }
@@ -88,16 +89,17 @@ fn build_steps(seed: u64, usable_bytes: u64, length: u32, between: usize, write:
 
 /// Returns the completion times of each of the three sectors, seconds.
 fn completion_times(times: &[RequestTimes], between: usize) -> [Vec<f64>; 3] {
-    // as `build_steps` orders them: `between` reads elsewhere, then the sector's own
+    // the order of `build_steps`: `between` reads elsewhere, then that of the sector
     let mut ends = [Vec::new(), Vec::new(), Vec::new()];
-    for (number, time) in times.iter().skip(between).step_by(between + 1).enumerate() {
-        ends[number % SECTOR_OFFSETS.len()].push(time.end_ns as f64 * 1e-9);
+    for (index, time) in times.iter().skip(between).step_by(between + 1).enumerate() {
+        ends[index % SECTOR_OFFSETS.len()].push(time.end_ns as f64 * 1e-9);
     }
     ends
 }
 
-/// Slowest and fastest rotation searched, rotations per second: 2,400 and 21,000 rpm.
+/// Slowest rotation searched, rotations per second: 2,400 rpm.
 const MIN_ROTATIONS_PER_S: f64 = 40.0;
+/// Fastest rotation searched, rotations per second: 21,000 rpm.
 const MAX_ROTATIONS_PER_S: f64 = 350.0;
 /// Smallest number of completions for a result.
 const MIN_COMPLETIONS: usize = 24;
@@ -107,15 +109,15 @@ const MIN_SPAN_S: f64 = 0.1;
 const MIN_COHERENCE: f64 = 0.8;
 /// Smallest statistic `n r²` of Rayleigh's test. Each sector may have its own angle, so at a single
 /// frequency chance alone exceeds `x` with a probability of at most `exp(-x) (1 + x + x²/2)`, 5e-7
-/// for 20. The limit matters for fewer than 32 completions, which [`MIN_COHERENCE`] would let pass
-/// with less: they take about half a second, in which some hundred frequencies are independent, so
-/// about one search in ten thousand finds a period by chance.
+/// for 20. The limit matters only for fewer than 32 completions, for which [`MIN_COHERENCE`] is the
+/// weaker condition. They take about half a second, in which about a hundred frequencies are independent,
+/// so one search in ten thousand finds a period by chance.
 const MIN_RAYLEIGH_STATISTIC: f64 = 20.0;
 /// Smallest distance between the angles of two sectors, rotations.
 const MIN_ANGLE_DISTANCE: f64 = 0.03;
 /// Number of multiples of the best period that are tried as the rotation.
 const MAX_PERIOD_MULTIPLE: u32 = 8;
-/// Share of the best coherence that a longer period must reach to count instead.
+/// Share of the best coherence that a longer period must exceed to be chosen instead.
 const LONGER_PERIOD_COHERENCE_SHARE: f64 = 0.85;
 
 /// A frequency, and how well the completions fit it.
@@ -125,9 +127,9 @@ struct FrequencyFit {
     coherence: f64,
 }
 
-/// Finds the period at which the completions of each sector are in phase; returns it and the phase
-/// coherence (1 is all at the same angle). The longest such period counts, because its halves and
-/// thirds are in phase too.
+/// Finds the period at which the completions of each sector are in phase. Returns it, seconds, and the
+/// phase coherence (1: all at the same angle). Of several such periods the longest is the rotation,
+/// because completions are in phase with its half and third, too.
 ///
 /// The method is a Rayleigh periodogram: each completion time is an angle at the tried frequency,
 /// and the length of the mean of the unit vectors at these angles is the coherence. The best
@@ -141,8 +143,8 @@ pub fn find_period(ends: &[Vec<f64>; 3]) -> Option<(f64, f64)> {
     if count < MIN_COMPLETIONS || span_s < MIN_SPAN_S {
         return None;
     }
-    // frequencies this far apart differ by a quarter of a rotation over the whole span: no peak lies
-    // unseen between two of them
+    // neighboring frequencies differ by a quarter of a rotation over the whole span, so that no peak is
+    // missed between them
     let coarse_step = 0.25 / span_s;
     let refine = |rotations_per_s: f64| {
         let (low, high) = (rotations_per_s - coarse_step, rotations_per_s + coarse_step);
@@ -154,9 +156,9 @@ pub fn find_period(ends: &[Vec<f64>; 3]) -> Option<(f64, f64)> {
     if best.coherence < MIN_COHERENCE || statistic < MIN_RAYLEIGH_STATISTIC {
         return None;
     }
-    // completions one rotation apart are in phase with its half and third too. A longer period is
-    // tried first: at twice the true one, every other completion is out of phase. A cache may have
-    // served a few reads, so its coherence may be a little lower
+    // the longest period is tried first; at twice the true one, every other completion is out of phase.
+    // The coherence of the true one may be a little lower than the best, because a cache may have served
+    // a few reads
     let rotation = (2..=MAX_PERIOD_MULTIPLE)
         .rev()
         .map(|multiple| best.rotations_per_s / f64::from(multiple))
@@ -168,8 +170,8 @@ pub fn find_period(ends: &[Vec<f64>; 3]) -> Option<(f64, f64)> {
     have_different_angles(ends, frequency).then_some((1.0 / frequency, rotation.coherence))
 }
 
-/// Returns the frequency between `low` and `high` with the greatest coherence; of equal ones the
-/// highest.
+/// Returns the frequency between `low` and `high` with the greatest coherence; of several with the same
+/// coherence, the highest.
 fn find_best_frequency(ends: &[Vec<f64>; 3], low: f64, high: f64, step: f64) -> FrequencyFit {
     debug_assert!(low <= high && step > 0.0, "an empty range: {low} to {high} by {step}");
     let fit = |rotations_per_s| FrequencyFit { rotations_per_s, coherence: phase_coherence(ends, rotations_per_s) };
@@ -195,7 +197,8 @@ fn sum_unit_vectors(ends: &[f64], rotations_per_s: f64) -> (f64, f64) {
     (x, y)
 }
 
-/// Returns the mean length of the sectors' vectors: each sector has its own angle.
+/// Returns the phase coherence: the total length of the sectors' vectors per completion. Each sector has
+/// its own angle, so their vectors are not added up.
 fn phase_coherence(ends: &[Vec<f64>; 3], rotations_per_s: f64) -> f64 {
     let count: usize = ends.iter().map(Vec::len).sum();
     let vector_length = |ends: &Vec<f64>| {
@@ -222,9 +225,9 @@ const SOLD_SPEEDS_RPM: &[f64] = &[3600.0, 4200.0, 4500.0, 5400.0, 5700.0, 5900.0
 fn report_rotation(session: &mut SuiteSession<'_>, period_s: f64, coherence: f64, count: usize) {
     let rpm = 60.0 / period_s;
     let sold = SOLD_SPEEDS_RPM.iter().find(|sold| (rpm / **sold - 1.0).abs() < 0.01);
-    let as_of = sold.map_or(String::new(), |sold| format!(", as of a drive of {sold:.0}"));
+    let drive = sold.map_or(String::new(), |sold| format!(", as of a drive of {sold:.0}"));
     let text = format!(
-        "a rotation: {rpm:.0} rpm{as_of}; {count} reads are in step to {}",
+        "a rotation: {rpm:.0} rpm{drive}; {count} reads are in step to {}",
         format_quantity(coherence, "fraction")
     );
     session.report_value("rotation_s", period_s, "s", text);

@@ -13,7 +13,7 @@ pub struct SeekCurve {
     pub c: f64,
     /// Factor of the distance.
     pub e: f64,
-    /// Distance from which the straight line applies.
+    /// Distance from which on the straight line applies.
     pub bend: f64,
 }
 
@@ -27,35 +27,36 @@ impl SeekCurve {
 /// Smallest number of points of each part.
 const MIN_POINTS_PER_PART: usize = 3;
 
-/// Fits the curve to points in order of distance, with the bend where the squared relative errors
-/// are smallest; `None` with fewer than six points.
+/// Fits the curve to points (distance, time), sorted by distance. The bend is where the squared relative
+/// errors are smallest. `None` with fewer than six points.
 pub fn fit_curve(points: &[(f64, f64)]) -> Option<SeekCurve> {
-    let weigh = |y: f64| 1.0 / y.abs().max(1e-9).powi(2);
+    let weight = |y: f64| 1.0 / y.abs().max(1e-9).powi(2);
     (MIN_POINTS_PER_PART..=points.len().checked_sub(MIN_POINTS_PER_PART)?)
         .filter_map(|cut| {
             let (short, long) = points.split_at(cut);
-            let (a, b, left) = fit_line(short.iter().map(|&(d, y)| (d.sqrt(), y, weigh(y))))?;
-            let (c, e, right) = fit_line(long.iter().map(|&(d, y)| (d, y, weigh(y))))?;
+            let (a, b, short_error) = fit_line(short.iter().map(|&(d, y)| (d.sqrt(), y, weight(y))))?;
+            let (c, e, long_error) = fit_line(long.iter().map(|&(d, y)| (d, y, weight(y))))?;
             let bend = (short[cut - 1].0 * long[0].0).sqrt();
-            Some((left + right, SeekCurve { a, b, c, e, bend }))
+            Some((short_error + long_error, SeekCurve { a, b, c, e, bend }))
         })
         .min_by(|x, y| x.0.total_cmp(&y.0))
-        .map(|found| found.1)
+        .map(|(_, curve)| curve)
 }
 
-/// Fits a straight line through weighted points (x, y, weight); returns constant, slope, and
-/// remaining squares.
+/// Fits a straight line through weighted points (x, y, weight). Returns the constant, the slope, and the
+/// weighted sum of squared residuals.
 fn fit_line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Option<(f64, f64, f64)> {
-    let sum = |of: fn(f64, f64) -> f64| points.clone().map(|(x, y, w)| w * of(x, y)).sum::<f64>();
-    let (one, x, y, xx, xy) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y), sum(|x, _| x * x), sum(|x, y| x * y));
-    let denominator = one * xx - x * x;
+    let sum = |term: fn(f64, f64) -> f64| points.clone().map(|(x, y, w)| w * term(x, y)).sum::<f64>();
+    let (weight, x, y) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y));
+    let (xx, xy) = (sum(|x, _| x * x), sum(|x, y| x * y));
+    let denominator = weight * xx - x * x;
     if denominator <= 0.0 {
         return None;
     }
-    let slope = (one * xy - x * y) / denominator;
-    let constant = (y - slope * x) / one;
-    let left = points.map(|(x, y, w)| w * (y - constant - slope * x).powi(2)).sum();
-    Some((constant, slope, left))
+    let slope = (weight * xy - x * y) / denominator;
+    let constant = (y - slope * x) / weight;
+    let squares = points.map(|(x, y, w)| w * (y - constant - slope * x).powi(2)).sum();
+    Some((constant, slope, squares))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Set of dirty pages: one bit per page, so that a checkpoint finds them in order, and above these a bit for each
-//! non-empty word, and so on. A database of terabytes with few dirty pages is found without scanning it.
+//! Set of dirty pages: one bit per page, so that a checkpoint finds them in order; above these bits, a bit for each
+//! non-empty word, and so on. So the few dirty pages of a database of terabytes are found without a scan of all bits.
 
 /// A set of page numbers.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl PageSet {
     pub(super) fn next_from(&self, from: u64) -> Option<u64> {
         let mut bit = from;
         for (level, words) in self.levels.iter().enumerate() {
-            // past the last word of a level no level has further bits
+            // past the last word of a level, no higher level has further bits
             let word = words.get((bit / 64) as usize)? & (u64::MAX << (bit % 64));
             if word != 0 {
                 let mut found = bit / 64 * 64 + u64::from(word.trailing_zeros());

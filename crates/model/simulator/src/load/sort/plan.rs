@@ -10,8 +10,9 @@ const MAX_RUNS: u64 = 1 << 20;
 /// Sizes and positions, blocks.
 #[derive(Clone, Debug)]
 pub(super) struct SortPlan {
-    /// Blocks of all data, and of each run but the last.
+    /// Blocks of all data.
     data_blocks: u64,
+    /// Blocks of each run but the last.
     run_length_blocks: u64,
     pub(super) runs: u64,
     /// Runs merged at a time.
@@ -35,8 +36,9 @@ impl SortPlan {
             (spec.memory_bytes as f64 / record_memory_bytes * spec.record_bytes as f64 / BLOCK_BYTES as f64) as u64;
         let run = if blocks_in_memory >= blocks { blocks } else { blocks_in_memory / io_blocks * io_blocks };
         if run == 0 {
-            let why = format!("{} bytes cannot hold a request of {} with its keys", spec.memory_bytes, spec.io_bytes);
-            return Err(LoadError::new("memory_bytes", why));
+            let reason =
+                format!("{} bytes cannot hold a request of {} with its keys", spec.memory_bytes, spec.io_bytes);
+            return Err(LoadError::new("memory_bytes", reason));
         }
         let runs = blocks.div_ceil(run);
         if runs > MAX_RUNS {
@@ -45,15 +47,17 @@ impl SortPlan {
         // one buffer is for writing
         let fan_in = (spec.memory_bytes / spec.merge_bytes).saturating_sub(1);
         if runs > 1 && fan_in < 2 {
-            let why = format!("a merge needs memory for three requests of {}: two reads and a write", spec.merge_bytes);
-            return Err(LoadError::new("merge_bytes", why));
+            let reason =
+                format!("a merge needs memory for three requests of {}: two reads and a write", spec.merge_bytes);
+            return Err(LoadError::new("merge_bytes", reason));
         }
-        let place = |region: &Region, needed: u64, item: &str| {
+        let resolve_region = |region: &Region, needed: u64, item: &str| {
             let (first, area_blocks) = region.resolve_blocks(target_blocks, item)?;
-            let why = || LoadError::new(item, format!("{needed} blocks are needed; the area has {area_blocks}"));
-            if area_blocks < needed { Err(why()) } else { Ok(first) }
+            let too_small = || LoadError::new(item, format!("{needed} blocks are needed; the area has {area_blocks}"));
+            if area_blocks < needed { Err(too_small()) } else { Ok(first) }
         };
-        let regions = if runs == 1 { 0 } else { u64::from(runs > fan_in) + 1 };
+        // several passes write alternately to two halves of the work area
+        let work_halves = if runs == 1 { 0 } else { u64::from(runs > fan_in) + 1 };
         Ok(SortPlan {
             data_blocks: blocks,
             run_length_blocks: run,
@@ -62,9 +66,9 @@ impl SortPlan {
             io_blocks,
             merge_blocks: spec.merge_bytes / BLOCK_BYTES,
             records_per_block: BLOCK_BYTES as f64 / spec.record_bytes as f64,
-            input_first_block: place(&spec.input, blocks, "input")?,
-            work_first_block: place(&spec.work, blocks * regions, "work")?,
-            output_first_block: place(&spec.output, blocks, "output")?,
+            input_first_block: resolve_region(&spec.input, blocks, "input")?,
+            work_first_block: resolve_region(&spec.work, blocks * work_halves, "work")?,
+            output_first_block: resolve_region(&spec.output, blocks, "output")?,
         })
     }
 
@@ -126,13 +130,16 @@ fn check_limits(spec: &SortSpec) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// A run to be merged: its offset in the data, its length, the half of the work area that holds it, and the blocks
-/// read of it.
+/// A run to be merged.
 #[derive(Clone, Copy, Debug)]
 struct SortRun {
+    /// Offset in the data.
     first_block: u64,
+    /// Length.
     blocks: u64,
+    /// Half of the work area that holds the run.
     work_half: u64,
+    /// Blocks read so far.
     blocks_read: u64,
 }
 
@@ -142,12 +149,15 @@ pub(super) struct Merge {
     runs: Vec<SortRun>,
     /// Runs written by this pass so far.
     merged_runs: Vec<SortRun>,
-    /// Index of the first run of the current group, and the number of runs in the group.
+    /// Index of the first run of the current group.
     group_start: usize,
+    /// Number of runs in the group.
     group_width: usize,
-    /// Blocks read and written of the current group, and its total.
+    /// Blocks of the group read so far.
     blocks_read: u64,
+    /// Blocks of the group written so far.
     blocks_written: u64,
+    /// Blocks of the group.
     group_blocks: u64,
     /// Number of the next turn: the runs of a group are read in turns, in a different order each round.
     next_turn: u64,
@@ -201,8 +211,8 @@ impl Merge {
         assert!(self.blocks_read < self.group_blocks, "all of the group is read");
         loop {
             // a different order each round: a step coprime to the width reaches every run, from a shifted start
-            let (round, place) = (self.next_turn / width, self.next_turn % width);
-            let position = (place * coprime_near_golden_section(width) + round * 7) % width;
+            let (round, turn) = (self.next_turn / width, self.next_turn % width);
+            let position = (turn * coprime_near_golden_section(width) + round * 7) % width;
             self.next_turn += 1;
             let run = &mut self.runs[self.group_start + position as usize];
             let left = run.blocks - run.blocks_read;
@@ -228,7 +238,7 @@ impl Merge {
         }
     }
 
-    /// Goes on to the next group of this pass; returns false if there is none.
+    /// Continues with the next group of this pass; returns false if there is none.
     pub(super) fn next_group(&mut self, plan: &SortPlan) -> bool {
         let first = self.runs[self.group_start];
         self.merged_runs.push(SortRun {
@@ -238,7 +248,7 @@ impl Merge {
             blocks_read: 0,
         });
         self.group_start += self.group_width;
-        // a single remaining run is not copied: it joins the next pass where it is
+        // a single remaining run is not copied: the next pass reads it from where it is
         if self.runs.len() - self.group_start == 1 {
             self.merged_runs.push(self.runs[self.group_start]);
             self.group_start += 1;
@@ -250,7 +260,7 @@ impl Merge {
         true
     }
 
-    /// Goes on to the next pass; returns false if everything is merged.
+    /// Continues with the next pass; returns false if everything is merged.
     pub(super) fn next_pass(&mut self, plan: &SortPlan) -> bool {
         if self.is_last_pass {
             return false;

@@ -39,13 +39,13 @@ pub(super) fn parse_arrays(
     names: &mut PartNames,
     drives: &[DriveGroupSpec],
 ) -> Vec<ArraySpec> {
-    let all: u32 = drives.iter().map(|group| group.count).sum();
-    names.used_by = vec![None; all as usize];
-    let only = top.read_tables("array").len() == 1;
+    let drive_count: u32 = drives.iter().map(|group| group.count).sum();
+    names.used_by = vec![None; drive_count as usize];
+    let is_only = top.read_tables("array").len() == 1;
     let mut arrays = Vec::new();
     for_each_table(top, "array", |fields| {
         if arrays.len() < MAX_TABLES {
-            arrays.push(parse_array(fields, names, drives, only));
+            arrays.push(parse_array(fields, names, drives, is_only));
         }
     });
     arrays
@@ -55,7 +55,7 @@ fn parse_array(
     fields: &DescriptionFields<'_, '_>,
     names: &mut PartNames,
     drives: &[DriveGroupSpec],
-    only: bool,
+    is_only: bool,
 ) -> ArraySpec {
     let groups = names.drives.clone();
     let name = names.arrays.add_name(fields, "array", &[&groups]);
@@ -67,7 +67,7 @@ fn parse_array(
     let level = parse_level(fields);
     let spares =
         parse_drive_references(fields, "spares", drives).into_iter().map(|(drive, _)| drive).collect::<Vec<_>>();
-    let members = parse_members(fields, drives, &spares, only);
+    let members = parse_members(fields, drives, &spares, is_only);
     for drive in members.iter().chain(&spares) {
         claim_drive(fields, names, drives, *drive, index);
     }
@@ -77,7 +77,7 @@ fn parse_array(
     let default_write_by = if run_by == RunBy::Host { ParityUpdate::Md } else { ParityUpdate::Fewest };
     policy.write_by = fields.read_word("write_by", &WRITE_POLICIES).unwrap_or(default_write_by);
     policy.join_ios = fields.read_bool("join").unwrap_or(policy.join_ios);
-    let set = ArraySpec {
+    let spec = ArraySpec {
         name,
         level: level.unwrap_or(ArrayLevel::Linear),
         layout: parse_layout(fields),
@@ -92,10 +92,10 @@ fn parse_array(
         members,
         spares,
     };
-    if level.is_some() && !set.members.is_empty() {
-        check_geometry(fields, &set, drives);
+    if level.is_some() && !spec.members.is_empty() {
+        check_geometry(fields, &spec, drives);
     }
-    set
+    spec
 }
 
 fn parse_level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
@@ -112,8 +112,9 @@ fn parse_level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
     let level = ArrayLevel::parse(&text);
     if level.is_none() {
         let known: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
-        let near = did_you_mean(&text, &known);
-        fields.report_key_problem("level", format!("unknown level `{text}`; known are {}{near}", known.join(", ")));
+        let suggestion = did_you_mean(&text, &known);
+        fields
+            .report_key_problem("level", format!("unknown level `{text}`; known are {}{suggestion}", known.join(", ")));
     }
     level
 }
@@ -123,8 +124,11 @@ fn parse_layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
     let layout = ArrayLayout::parse(text);
     if layout.is_none() {
         let known: Vec<&str> = ArrayLayout::ALL.iter().map(|l| l.name()).collect();
-        let near = did_you_mean(text, &known);
-        fields.report_key_problem("layout", format!("unknown layout `{text}`; known are {}{near}", known.join(", ")));
+        let suggestion = did_you_mean(text, &known);
+        fields.report_key_problem(
+            "layout",
+            format!("unknown layout `{text}`; known are {}{suggestion}", known.join(", ")),
+        );
     }
     layout
 }
@@ -136,10 +140,10 @@ fn parse_drive_references(
     drives: &[DriveGroupSpec],
 ) -> Vec<(u32, usize)> {
     let mut found = Vec::new();
-    for (text, place) in fields.read_texts(key) {
+    for (text, offset) in fields.read_texts(key) {
         match find_drives(drives, text) {
-            Ok(some) => found.extend(some.into_iter().map(|drive| (drive, place))),
-            Err(message) => fields.source.report_problem(place, &fields.item, message),
+            Ok(matched) => found.extend(matched.into_iter().map(|drive| (drive, offset))),
+            Err(message) => fields.source.report_problem(offset, &fields.item, message),
         }
     }
     found
@@ -150,21 +154,21 @@ fn parse_members(
     fields: &DescriptionFields<'_, '_>,
     drives: &[DriveGroupSpec],
     spares: &[u32],
-    only: bool,
+    is_only: bool,
 ) -> Vec<u32> {
-    if !fields.has_key("drives") && only {
+    if !fields.has_key("drives") && is_only {
         fields.mark_known(&["drives"]);
-        let all = drives.iter().map(|group| group.count).sum::<u32>();
-        return (0..all).filter(|drive| !spares.contains(drive)).collect();
+        let drive_count = drives.iter().map(|group| group.count).sum::<u32>();
+        return (0..drive_count).filter(|drive| !spares.contains(drive)).collect();
     }
     if !fields.has_key("drives") {
         fields.report_missing("drives", "[\"disk0-3\"]");
     }
     let mut members = Vec::new();
-    for (drive, place) in parse_drive_references(fields, "drives", drives) {
+    for (drive, offset) in parse_drive_references(fields, "drives", drives) {
         if members.contains(&drive) {
             let message = format!("`{}` is listed twice as a member", drive_name(drives, drive));
-            fields.source.report_problem(place, &fields.item, message);
+            fields.source.report_problem(offset, &fields.item, message);
         } else if members.len() <= MAX_MEMBERS {
             members.push(drive);
         }
@@ -189,16 +193,18 @@ fn claim_drive(
     drive: u32,
     array: usize,
 ) {
-    let other = names.used_by.get(drive as usize).copied().flatten();
-    match other {
-        Some(other) if other == array => {
+    let owner = names.used_by.get(drive as usize).copied().flatten();
+    match owner {
+        Some(owner) if owner == array => {
             fields
                 .report_key_problem("spares", format!("`{}` is both a member and a spare", drive_name(drives, drive)));
         }
-        Some(other) => {
-            let other = names.arrays.name(other).to_owned();
-            fields
-                .report_key_problem("drives", format!("`{}` already belongs to `{other}`", drive_name(drives, drive)));
+        Some(owner) => {
+            let owner_name = names.arrays.name(owner).to_owned();
+            fields.report_key_problem(
+                "drives",
+                format!("`{}` already belongs to `{owner_name}`", drive_name(drives, drive)),
+            );
         }
         None => {
             if let Some(used) = names.used_by.get_mut(drive as usize) {
@@ -234,12 +240,12 @@ fn parse_failed_members(fields: &DescriptionFields<'_, '_>, drives: &[DriveGroup
         return fields.read_integers("failed", 0, last).into_iter().map(|n| n as u16).collect();
     }
     let mut failed = Vec::new();
-    for (drive, place) in parse_drive_references(fields, "failed", drives) {
+    for (drive, offset) in parse_drive_references(fields, "failed", drives) {
         match members.iter().position(|m| *m == drive) {
             Some(member) => failed.push(member as u16),
             None => {
                 let message = format!("`{}` has failed but is not a member of this array", drive_name(drives, drive));
-                fields.source.report_problem(place, &fields.item, message);
+                fields.source.report_problem(offset, &fields.item, message);
             }
         }
     }
@@ -249,8 +255,8 @@ fn parse_failed_members(fields: &DescriptionFields<'_, '_>, drives: &[DriveGroup
 /// Parses `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
 pub(super) fn parse_background(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<BackgroundWork> {
     let defaults = BackgroundWork::default();
-    if let Some(on) = fields.read_value(key)?.get_ref().as_bool() {
-        return on.then_some(defaults);
+    if let Some(is_on) = fields.read_value(key)?.get_ref().as_bool() {
+        return is_on.then_some(defaults);
     }
     let inner = fields.read_table(key)?;
     let background = BackgroundWork {
@@ -262,27 +268,27 @@ pub(super) fn parse_background(fields: &DescriptionFields<'_, '_>, key: &'static
     Some(background)
 }
 
-/// Checks a set with the rules for arrays.
-fn check_geometry(fields: &DescriptionFields<'_, '_>, set: &ArraySpec, drives: &[DriveGroupSpec]) {
-    let own: Vec<u64> = set.members.iter().map(|drive| drive_blocks(drives, *drive)).collect();
-    let (min, max) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
-    let info = set.level.info();
+/// Checks the geometry of an array.
+fn check_geometry(fields: &DescriptionFields<'_, '_>, spec: &ArraySpec, drives: &[DriveGroupSpec]) {
+    let member_sizes: Vec<u64> = spec.members.iter().map(|drive| drive_blocks(drives, *drive)).collect();
+    let (min, max) = (member_sizes.iter().copied().min().unwrap_or(0), member_sizes.iter().copied().max().unwrap_or(0));
+    let info = spec.level.info();
     if min != max && info.form != LevelForm::Linear {
         let size = |blocks: u64| ByteSize::capacity((blocks * BLOCK_BYTES) as f64);
         let message = format!("members hold {} to {}; the size of the smallest counts", size(min), size(max));
         fields.report_key_note("drives", message);
     }
-    if let Some(used) = set.member_blocks.filter(|used| *used > min || *used == 0) {
+    if let Some(used) = spec.member_blocks.filter(|used| *used > min || *used == 0) {
         let message = format!("`member_space` is {used} blocks, but the smallest member holds {min}");
         fields.report_key_problem("member_space", message);
         return;
     }
-    let members = own.iter().map(|blocks| set.member_blocks.unwrap_or(*blocks)).collect();
-    let (unit_blocks, layout, copies) = (set.unit_blocks, set.layout, set.copies);
-    let description = ArrayDescription { level: set.level, members, unit_blocks, layout, copies };
+    let members = member_sizes.iter().map(|blocks| spec.member_blocks.unwrap_or(*blocks)).collect();
+    let (unit_blocks, layout, copies) = (spec.unit_blocks, spec.layout, spec.copies);
+    let description = ArrayDescription { level: spec.level, members, unit_blocks, layout, copies };
     match ArrayGeometry::new(&description) {
         Err(error) => fields.report_key_problem(error_key(&error), error.to_string()),
-        Ok(array) => check_rebuild_settings(fields, set, &array),
+        Ok(array) => check_rebuild_settings(fields, spec, &array),
     }
 }
 
@@ -297,30 +303,30 @@ fn error_key(error: &ArrayError) -> &'static str {
 }
 
 /// Checks that failures, spares and rebuilds are consistent.
-fn check_rebuild_settings(fields: &DescriptionFields<'_, '_>, set: &ArraySpec, array: &ArrayGeometry) {
-    let failed = ArrayState::with_failed(set.failed.iter().copied()).failed;
+fn check_rebuild_settings(fields: &DescriptionFields<'_, '_>, spec: &ArraySpec, array: &ArrayGeometry) {
+    let failed = ArrayState::with_failed(spec.failed.iter().copied()).failed;
     let lost = failed.count() as usize;
-    let survives = set.level.info().form != LevelForm::Linear && set.level != ArrayLevel::Raid0;
+    let survives = spec.level.info().form != LevelForm::Linear && spec.level != ArrayLevel::Raid0;
     if lost > 0 && !survives {
         fields.report_key_note(
             "failed",
-            format!("{} has no redundancy; data of a failed member are not served", set.level),
+            format!("{} has no redundancy; data of a failed member are not served", spec.level),
         );
     }
     // with a spare, the rebuild waits for a failure during the run
-    if set.rebuild.is_some() && lost == 0 && set.spares.is_empty() {
+    if spec.rebuild.is_some() && lost == 0 && spec.spares.is_empty() {
         fields.report_key_note("rebuild", "no member has failed, so there is nothing to rebuild; set failed = [0]");
     }
-    if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {
+    if spec.rebuild.is_some() && lost > 0 && spec.spares.is_empty() {
         fields.report_key_problem("rebuild", "a rebuild needs a spare drive: spares = [\"…\"]");
     }
-    if set.rebuild.is_some() && !array.survives_failures(failed) {
+    if spec.rebuild.is_some() && !array.survives_failures(failed) {
         fields.report_key_note("rebuild", "too many members have failed: there is nothing to rebuild them from");
-    } else if set.rebuild.is_some() && lost > set.spares.len() && !set.spares.is_empty() {
-        let spares = set.spares.len();
+    } else if spec.rebuild.is_some() && lost > spec.spares.len() && !spec.spares.is_empty() {
+        let spares = spec.spares.len();
         fields.report_key_note("rebuild", format!("{lost} members have failed; there are spares for {spares} of them"));
     }
-    if !set.spares.is_empty() && set.rebuild.is_none() && lost > 0 {
+    if !spec.spares.is_empty() && spec.rebuild.is_none() && lost > 0 {
         fields.report_key_note("spares", "the spare is idle without a rebuild: rebuild = true");
     }
 }

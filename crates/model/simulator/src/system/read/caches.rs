@@ -40,8 +40,8 @@ fn parse_read_ahead(fields: &DescriptionFields<'_, '_>, defaults: CacheReadAhead
         fields.mark_known(&["read_ahead"]);
         return CacheReadAhead::Fixed { blocks };
     }
-    let none = fields.read_value("read_ahead").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "none");
-    if none {
+    let is_none = fields.read_value("read_ahead").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "none");
+    if is_none {
         if from.is_some() {
             fields.report_key_problem(
                 "read_ahead_from",
@@ -72,13 +72,14 @@ fn parse_write_policy(fields: &DescriptionFields<'_, '_>, defaults: WriteBackPol
         return WritePolicy::Through;
     }
     let dirty_limit = fields.read_share("dirty_limit").unwrap_or(defaults.dirty_limit);
-    let after = fields.read_value("flush_after").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "never");
+    let never_by_age =
+        fields.read_value("flush_after").and_then(|v| v.get_ref().as_str()).is_some_and(|text| text == "never");
     let orders = [("address", FlushOrder::Address), ("age", FlushOrder::Age)];
     WritePolicy::Back(WriteBackPolicy {
         dirty_limit,
         flush_at: fields.read_share("flush_at").unwrap_or(defaults.flush_at.min(dirty_limit)),
         flush_every: fields.read_time_ns("flush_every").unwrap_or(defaults.flush_every),
-        flush_after: if after { None } else { fields.read_time_ns("flush_after").or(defaults.flush_after) },
+        flush_after: if never_by_age { None } else { fields.read_time_ns("flush_after").or(defaults.flush_after) },
         coalesce_blocks: fields.read_request_blocks("coalesce").unwrap_or(defaults.coalesce_blocks),
         flush_depth: fields.read_integer("flush_depth", 1, 1 << 16).map_or(defaults.flush_depth, |n| n as u32),
         order: fields.read_word("flush_order", &orders).unwrap_or(defaults.order),

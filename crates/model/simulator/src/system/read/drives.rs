@@ -18,12 +18,12 @@ const DEFAULT_CAPACITY_BYTES: u64 = 1_000_000_000_000;
 /// Reads the drives of the files that `[system] catalogue` names.
 pub(super) fn parse_own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
     let mut entries = Vec::new();
-    for (path, place) in fields.read_texts("catalogue") {
-        let wrong = |message: String| fields.source.report_problem(place, &fields.item, message);
+    for (path, offset) in fields.read_texts("catalogue") {
+        let report = |message: String| fields.source.report_problem(offset, &fields.item, message);
         match load(path).map(|text| catalogue::read(path, &text)) {
             Ok(Ok(found)) => entries.extend(found),
-            Ok(Err(problems)) => problems.0.iter().for_each(|problem| wrong(problem.to_string())),
-            Err(because) => wrong(format!("`{path}`: {because}")),
+            Ok(Err(problems)) => problems.0.iter().for_each(|problem| report(problem.to_string())),
+            Err(reason) => report(format!("`{path}`: {reason}")),
         }
     }
     entries
@@ -33,7 +33,7 @@ pub(super) fn parse_own_catalogue(fields: &DescriptionFields<'_, '_>, load: Load
 pub(super) fn parse_drives(
     top: &DescriptionFields<'_, '_>,
     names: &mut PartNames,
-    own: &[CatalogueEntry],
+    own_catalogue: &[CatalogueEntry],
     load: Loader<'_>,
 ) -> Vec<DriveGroupSpec> {
     let mut groups: Vec<DriveGroupSpec> = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn parse_drives(
             fields.report_key_problem("count", format!("{} drives in all; the limit is {MAX_DRIVES}", before + count));
         }
         check_unique_names(fields, &groups, &name, count);
-        let device = parse_device(fields, &name, own, load);
+        let device = parse_device(fields, &name, own_catalogue, load);
         let channel = names.channels.parse_reference(fields, "channel");
         let order = parse_order(fields);
         let depth = fields.read_integer("depth", 1, u64::from(u32::MAX)).map(|n| n as u32);
@@ -84,8 +84,8 @@ fn check_unique_names(fields: &DescriptionFields<'_, '_>, before: &[DriveGroupSp
         return; // reported already
     }
     let numbers = if count > 1 { 0..count } else { 0..0 };
-    let mut own = std::iter::once(name.to_owned()).chain(numbers.map(|number| format!("{name}{number}")));
-    if let Some(same) = own.find(|text| is_drive_name(before, text)) {
+    let mut names = std::iter::once(name.to_owned()).chain(numbers.map(|number| format!("{name}{number}")));
+    if let Some(same) = names.find(|text| is_drive_name(before, text)) {
         fields.report_key_problem("name", format!("the name `{same}` is already used; choose another name"));
     }
 }
@@ -106,20 +106,21 @@ fn parse_order(fields: &DescriptionFields<'_, '_>) -> Option<QueuePolicy> {
 fn parse_device(
     fields: &DescriptionFields<'_, '_>,
     name: &str,
-    own: &[CatalogueEntry],
+    own_catalogue: &[CatalogueEntry],
     load: Loader<'_>,
 ) -> Option<DeviceModel> {
     let keys = ["model", "file"].into_iter().chain(DEVICE_TABLES);
-    let given: Vec<&str> = keys.clone().filter(|key| fields.has_key(key)).collect();
+    let device_keys: Vec<&str> = keys.clone().filter(|key| fields.has_key(key)).collect();
     fields.mark_known(&["model", "file", "capacity", "write_cache"]);
     fields.mark_known(&DEVICE_TABLES);
-    let kind = match given.as_slice() {
-        ["model"] => find_catalogue_model(fields, own)?,
+    let kind = match device_keys.as_slice() {
+        ["model"] => find_catalogue_model(fields, own_catalogue)?,
         ["file"] => return load_diskspecs_file(fields, load),
-        [sort] => parse_inline_spec(fields, name, sort)?,
+        [table_name] => parse_inline_spec(fields, name, table_name)?,
         [] => {
-            let near = "model = \"…\" of `list drives`, file = \"….diskspecs\", or a table such as [drive.mechanical]";
-            fields.report_problem(format!("the device is missing; give {near}"));
+            let choices =
+                "model = \"…\" of `list drives`, file = \"….diskspecs\", or a table such as [drive.mechanical]";
+            fields.report_problem(format!("the device is missing; give {choices}"));
             return None;
         }
         [first, second, ..] => {
@@ -132,17 +133,19 @@ fn parse_device(
 }
 
 /// Finds a drive in the catalogues.
-fn find_catalogue_model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<EntryKind> {
+fn find_catalogue_model(fields: &DescriptionFields<'_, '_>, own_catalogue: &[CatalogueEntry]) -> Option<EntryKind> {
     if fields.has_key("capacity") {
         fields.report_key_problem("capacity", "a catalogue model has its own capacity; remove `capacity`");
     }
     let id = fields.read_text("model")?;
-    let found = own.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find_entry(id));
+    let found =
+        own_catalogue.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find_entry(id));
     if found.is_none() {
-        let known: Vec<&str> = own.iter().chain(catalogue::built_in_entries()).map(|entry| entry.id.as_str()).collect();
-        let near = did_you_mean(id, &known);
-        let all = if near.is_empty() { "; `list drives` shows all of them" } else { "" };
-        fields.report_key_problem("model", format!("the catalogue has no drive `{id}`{near}{all}"));
+        let known: Vec<&str> =
+            own_catalogue.iter().chain(catalogue::built_in_entries()).map(|entry| entry.id.as_str()).collect();
+        let suggestion = did_you_mean(id, &known);
+        let hint = if suggestion.is_empty() { "; `list drives` shows all of them" } else { "" };
+        fields.report_key_problem("model", format!("the catalogue has no drive `{id}`{suggestion}{hint}"));
     }
     found.map(|entry| entry.kind.clone())
 }
@@ -153,13 +156,13 @@ fn load_diskspecs_file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> 
         fields.report_key_problem(key, format!("the file itself sets `{key}`; remove it here"));
     }
     let path = fields.read_text("file")?;
-    let made = load(path).map_err(|because| format!("`{path}`: {because}")).and_then(|text| {
+    let loaded = load(path).map_err(|reason| format!("`{path}`: {reason}")).and_then(|text| {
         let found =
             diskspecs::read_drive(path, &text, &|other: &str| load(other)).map_err(|error| error.to_string())?;
         let model = Model::new(&found.spec).map_err(|error| format!("`{path}`: {error}"))?;
         Ok((model, found.notes))
     });
-    match made {
+    match loaded {
         Ok((model, notes)) => {
             notes.into_iter().for_each(|note| fields.report_key_note("file", note));
             Some(DeviceModel::Mechanical(Arc::new(model)))
@@ -172,24 +175,25 @@ fn load_diskspecs_file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> 
 }
 
 /// Parses a specification in the description itself, with the catalogue's keys.
-fn parse_inline_spec(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
-    if sort != "plain" && !fields.has_key("capacity") {
+fn parse_inline_spec(fields: &DescriptionFields<'_, '_>, name: &str, table_name: &str) -> Option<EntryKind> {
+    if table_name != "plain" && !fields.has_key("capacity") {
         fields.report_missing("capacity", "\"9.1GB\"");
     }
     let capacity = fields
         .read_capacity_blocks("capacity")
         .map_or(DEFAULT_CAPACITY_BYTES, |blocks| blocks * crate::io::BLOCK_BYTES);
-    let table = DEVICE_TABLES.into_iter().find(|s| *s == sort).and_then(|sort| fields.read_value(sort))?;
-    let item = format!("{}, {sort}", fields.item);
-    catalogue::read_inline(fields.source, &item, (name, capacity), sort, table)
+    let table =
+        DEVICE_TABLES.into_iter().find(|s| *s == table_name).and_then(|table_name| fields.read_value(table_name))?;
+    let item = format!("{}, {table_name}", fields.item);
+    catalogue::read_inline(fields.source, &item, (name, capacity), table_name, table)
 }
 
 /// Applies `write_cache`, which turns a mechanical drive's own write cache on or off.
 fn apply_write_cache(fields: &DescriptionFields<'_, '_>, kind: EntryKind) -> EntryKind {
     match (fields.read_bool("write_cache"), kind) {
-        (Some(on), EntryKind::Mechanical(mut printed)) => {
-            printed.write_cache = on;
-            EntryKind::Mechanical(printed)
+        (Some(on), EntryKind::Mechanical(mut sheet)) => {
+            sheet.write_cache = on;
+            EntryKind::Mechanical(sheet)
         }
         (Some(_), kind) => {
             fields.report_key_problem("write_cache", "`write_cache` applies only to mechanical drives");

@@ -13,7 +13,7 @@ const EVENT_KEYS: [&str; 5] = ["fail", "replace", "slow", "hang", "release"];
 pub(super) fn parse_events(top: &DescriptionFields<'_, '_>, system: &System) -> Vec<ScheduledChange> {
     let mut events = Vec::new();
     for_each_table(top, "event", |fields| parse_event(fields, system, &mut events));
-    events.sort_by_key(|planned| planned.time_ns);
+    events.sort_by_key(|change| change.time_ns);
     events
 }
 
@@ -26,8 +26,8 @@ fn parse_event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut
     if time_ns > end {
         fields.report_key_note("at", "this is after the end of the run, which `[watch]` sets");
     }
-    let given: Vec<&str> = EVENT_KEYS.into_iter().filter(|sort| fields.has_key(sort)).collect();
-    match given.as_slice() {
+    let actions: Vec<&str> = EVENT_KEYS.into_iter().filter(|key| fields.has_key(key)).collect();
+    match actions.as_slice() {
         [] => fields.report_problem("the event does nothing; give one of fail, replace, slow, hang, release"),
         [_] => {}
         [_, second, ..] => fields.report_key_problem(second, "the event has two actions; write an [[event]] for each"),
@@ -58,10 +58,10 @@ fn parse_drive_changes(
     change: impl Fn(u32) -> SystemChange,
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
-    for (text, place) in fields.read_texts(key) {
+    for (text, offset) in fields.read_texts(key) {
         match find_drives(&system.drives, text) {
-            Ok(some) => found.extend(some.into_iter().map(&change)),
-            Err(message) => fields.source.report_problem(place, &fields.item, message),
+            Ok(matched) => found.extend(matched.into_iter().map(&change)),
+            Err(message) => fields.source.report_problem(offset, &fields.item, message),
         }
     }
     found
@@ -75,19 +75,19 @@ fn parse_member_changes(
     change: impl Fn(usize, u16) -> SystemChange,
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
-    for (text, index) in fields.read_texts(key) {
-        let some = find_drives(&system.drives, text).unwrap_or_else(|message| {
-            fields.source.report_problem(index, &fields.item, message);
+    for (text, offset) in fields.read_texts(key) {
+        let drives = find_drives(&system.drives, text).unwrap_or_else(|message| {
+            fields.source.report_problem(offset, &fields.item, message);
             Vec::new()
         });
-        for drive in some {
-            let position = |set: &crate::system::ArraySpec| set.members.iter().position(|member| *member == drive);
-            match system.arrays.iter().enumerate().find_map(|(array, set)| Some((array, position(set)?))) {
+        for drive in drives {
+            let position = |spec: &crate::system::ArraySpec| spec.members.iter().position(|member| *member == drive);
+            match system.arrays.iter().enumerate().find_map(|(array, spec)| Some((array, position(spec)?))) {
                 Some((array, member)) => found.push(change(array, member as u16)),
                 None => {
                     let name = drive_name(&system.drives, drive);
                     let message = format!("`{name}` is not a member of an array; only members can fail or be replaced");
-                    fields.source.report_problem(index, &fields.item, message);
+                    fields.source.report_problem(offset, &fields.item, message);
                 }
             }
         }

@@ -89,10 +89,10 @@ pub(super) fn parse_controllers(top: &DescriptionFields<'_, '_>, names: &mut Par
 
 /// Parses the transfer mode: `transfer`, `interrupt_each`, `byte`.
 fn parse_transfer_mode(fields: &DescriptionFields<'_, '_>) -> TransferMode {
-    let by_hand = fields.read_word("transfer", &[("dma", false), ("pio", true)]).unwrap_or(false);
+    let is_pio = fields.read_word("transfer", &[("dma", false), ("pio", true)]).unwrap_or(false);
     let interrupt_blocks = fields.read_request_blocks("interrupt_each");
     let byte = fields.read_ps_per_byte("byte");
-    if by_hand {
+    if is_pio {
         if !fields.has_key("byte") {
             fields.report_missing("byte", "\"250ns/B\" (with transfer = \"pio\" a processor moves every byte)");
         }

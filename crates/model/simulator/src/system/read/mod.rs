@@ -87,19 +87,19 @@ pub fn read_with_files<'t>(
 /// Parses all parts; returns a system even with mistakes, which the source records.
 fn parse_system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Option<System> {
     let mut names = PartNames::default();
-    let (name, own) = top.read_table("system").map_or((None, Vec::new()), |fields| {
+    let (name, own_catalogue) = top.read_table("system").map_or((None, Vec::new()), |fields| {
         let name = fields.read_text("name").map(str::to_owned);
         fields.read_text("about");
-        let own = drives::parse_own_catalogue(&fields, files.text);
+        let own_catalogue = drives::parse_own_catalogue(&fields, files.text);
         fields.reject_unknown_keys();
-        (name, own)
+        (name, own_catalogue)
     });
     let watch = top.read_table("watch").map(|fields| parse_watch(&fields)).unwrap_or_default();
     let host = top.read_table("host").map(|fields| host_path::parse_host(&fields)).unwrap_or_default();
     let buses = host_path::parse_buses(top, &mut names);
     let controllers = host_path::parse_controllers(top, &mut names);
     let channels = host_path::parse_channels(top, &mut names);
-    let drives = drives::parse_drives(top, &mut names, &own, files.text);
+    let drives = drives::parse_drives(top, &mut names, &own_catalogue, files.text);
     let arrays = arrays::parse_arrays(top, &mut names, &drives);
     let stem = top.source.file_name().rsplit(['/', '\\']).next().unwrap_or("system");
     let name = name.unwrap_or_else(|| stem.trim_end_matches(".toml").to_owned());

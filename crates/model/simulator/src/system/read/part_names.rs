@@ -9,7 +9,7 @@ pub(super) struct NameList {
     names: Vec<String>,
 }
 
-/// All names.
+/// Names of all parts, by kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PartNames {
     pub buses: NameList,
@@ -26,14 +26,14 @@ pub(super) struct PartNames {
 const NO_PART: &str = "none";
 
 impl NameList {
-    /// Adds the name of the next table of a kind: its own, or `sort`, `sort2`, …
-    pub fn add_name(&mut self, fields: &DescriptionFields<'_, '_>, sort: &str, others: &[&NameList]) -> String {
-        let own = fields.read_text("name").map(str::to_owned);
-        let name = own.clone().unwrap_or_else(|| match self.names.len() {
-            0 => sort.to_owned(),
-            n => format!("{sort}{}", n + 1),
+    /// Adds the name of the next table of a kind: its own, or `kind`, `kind2`, …
+    pub fn add_name(&mut self, fields: &DescriptionFields<'_, '_>, kind: &str, others: &[&NameList]) -> String {
+        let explicit_name = fields.read_text("name").map(str::to_owned);
+        let name = explicit_name.clone().unwrap_or_else(|| match self.names.len() {
+            0 => kind.to_owned(),
+            n => format!("{kind}{}", n + 1),
         });
-        if own.is_some() && (name == NO_PART || name == "host") {
+        if explicit_name.is_some() && (name == NO_PART || name == "host") {
             fields.report_key_problem("name", format!("`{name}` is a reserved word; choose another name"));
         }
         if std::iter::once(&*self).chain(others.iter().copied()).any(|list| list.names.contains(&name)) {
@@ -69,8 +69,8 @@ impl NameList {
         if !fields.has_key(key) {
             fields.mark_known(&[key]);
             if self.len() > 1 {
-                let have = self.names.join(", ");
-                fields.report_problem(format!("`{key}` is missing; choose one of {have}, or {key} = \"{NO_PART}\""));
+                let known = self.names.join(", ");
+                fields.report_problem(format!("`{key}` is missing; choose one of {known}, or {key} = \"{NO_PART}\""));
             }
             return (self.len() == 1).then_some(0);
         }
@@ -86,20 +86,20 @@ impl NameList {
     }
 
     /// Returns the message that a name is unknown.
-    pub fn unknown_message(&self, sort: &str, name: &str) -> String {
-        unknown_name_message(sort, name, &self.names.iter().map(String::as_str).collect::<Vec<_>>())
+    pub fn unknown_message(&self, kind: &str, name: &str) -> String {
+        unknown_name_message(kind, name, &self.names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
 
 /// Returns the message that a name is unknown, with the known ones.
-fn unknown_name_message(sort: &str, name: &str, names: &[&str]) -> String {
-    const SHOWN: usize = 20;
-    let have = match names.len() {
+fn unknown_name_message(kind: &str, name: &str, names: &[&str]) -> String {
+    const MAX_SHOWN: usize = 20;
+    let known = match names.len() {
         0 => "there are none".to_owned(),
-        n if n > SHOWN => format!("known are {} and {} more", names[..SHOWN].join(", "), n - SHOWN),
+        n if n > MAX_SHOWN => format!("known are {} and {} more", names[..MAX_SHOWN].join(", "), n - MAX_SHOWN),
         _ => format!("known are {}", names.join(", ")),
     };
-    format!("unknown {sort} `{name}`; {have}{}", did_you_mean(name, names))
+    format!("unknown {kind} `{name}`; {known}{}", did_you_mean(name, names))
 }
 
 /// Number of the first drive of a group.
@@ -119,22 +119,22 @@ pub(super) fn find_drive_group(drives: &[DriveGroupSpec], drive: u32) -> Option<
     None
 }
 
-/// Resolves a text to drives: a group (`disk`), one of it (`disk3`), or a range (`disk0-3`).
+/// Resolves a text to drives: a group (`disk`), one of its drives (`disk3`), or a range (`disk0-3`).
 pub(super) fn find_drives(drives: &[DriveGroupSpec], text: &str) -> Result<Vec<u32>, String> {
     if let Some(group) = drives.iter().position(|g| g.name == text) {
         let first = first_drive(drives, group);
         return Ok((first..first + drives[group].count).collect());
     }
-    let mut wrong = None;
+    let mut range_error = None;
     for (index, group) in drives.iter().enumerate() {
-        let Some(rest) = text.strip_prefix(group.name.as_str()) else { continue };
-        let (from, to) = rest.split_once('-').unwrap_or((rest, rest));
+        let Some(number_text) = text.strip_prefix(group.name.as_str()) else { continue };
+        let (from, to) = number_text.split_once('-').unwrap_or((number_text, number_text));
         let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) else { continue };
         if from > to || to >= group.count {
             // another group's name may be this one's with a digit appended: `d12` is in `d1` if `d` is a single drive
-            if wrong.is_none() {
+            if range_error.is_none() {
                 let last = group.count.saturating_sub(1);
-                wrong = Some(format!("`{text}`: the drives of `{}` are numbered 0 to {last}", group.name));
+                range_error = Some(format!("`{text}`: the drives of `{}` are numbered 0 to {last}", group.name));
             }
             continue;
         }
@@ -142,16 +142,16 @@ pub(super) fn find_drives(drives: &[DriveGroupSpec], text: &str) -> Result<Vec<u
         return Ok((first + from..=first + to).collect());
     }
     let names: Vec<&str> = drives.iter().map(|g| g.name.as_str()).collect();
-    Err(wrong.unwrap_or_else(|| unknown_name_message("drive", text, &names)))
+    Err(range_error.unwrap_or_else(|| unknown_name_message("drive", text, &names)))
 }
 
 /// True if a group, or a single drive of one, has this name.
 pub(super) fn is_drive_name(drives: &[DriveGroupSpec], text: &str) -> bool {
     drives.iter().any(|group| {
-        let number = text.strip_prefix(group.name.as_str()).and_then(|rest| rest.parse::<u32>().ok());
+        let number = text.strip_prefix(group.name.as_str()).and_then(|number| number.parse::<u32>().ok());
         // a single drive has no number, and `disk02` is not `disk2`
-        let is_one = |n: u32| group.count > 1 && n < group.count && format!("{}{n}", group.name) == text;
-        group.name == text || number.is_some_and(is_one)
+        let is_drive_number = |n: u32| group.count > 1 && n < group.count && format!("{}{n}", group.name) == text;
+        group.name == text || number.is_some_and(is_drive_number)
     })
 }
 
@@ -165,8 +165,8 @@ pub(super) fn find_targets(
         return Ok(vec![WorkloadTarget::Array(array)]);
     }
     let found = find_drives(drives, text).map_err(|_| {
-        let all: Vec<&str> = names.arrays.iter().chain(names.drives.iter()).collect();
-        unknown_name_message("array or drive", text, &all)
+        let all_names: Vec<&str> = names.arrays.iter().chain(names.drives.iter()).collect();
+        unknown_name_message("array or drive", text, &all_names)
     })?;
     let member = found.iter().find_map(|d| names.used_by.get(*d as usize).copied().flatten());
     match member {

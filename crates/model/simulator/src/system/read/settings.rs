@@ -28,41 +28,45 @@ impl Setting {
 /// Applies settings to a parsed table; reports those without a matching part.
 pub(super) fn apply_settings<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>, settings: &'t [Setting]) {
     for setting in settings {
-        let mut path = setting.key.split('.').map(str::trim);
-        let first = path.next().unwrap_or_default();
-        let rest: Vec<&'t str> = path.collect();
+        let mut parts = setting.key.split('.').map(str::trim);
+        let first = parts.next().unwrap_or_default();
+        let key_path: Vec<&'t str> = parts.collect();
         let item = format!("setting {}={}", setting.key, setting.value);
-        if rest.is_empty() || rest.iter().any(|key| key.is_empty()) {
+        if key_path.is_empty() || key_path.iter().any(|key| key.is_empty()) {
             source.report_problem(0, &item, "a setting needs a part and a key, such as workload.users=16");
             continue;
         }
-        let mut places = 0;
+        let mut changed_count = 0;
         for (key, value) in table.iter_mut() {
             let is_table_name = key.get_ref() == first;
-            places += match value.get_mut() {
-                DeValue::Table(inner) if is_table_name => set_key(inner, &rest, &setting.value),
+            changed_count += match value.get_mut() {
+                DeValue::Table(inner) if is_table_name => set_key(inner, &key_path, &setting.value),
                 DeValue::Array(list) => list
                     .iter_mut()
-                    .filter_map(|each| match each.get_mut() {
+                    .filter_map(|element| match element.get_mut() {
                         DeValue::Table(inner) if is_table_name || has_name(inner, first) => Some(inner),
                         _ => None,
                     })
-                    .map(|inner| set_key(inner, &rest, &setting.value))
+                    .map(|inner| set_key(inner, &key_path, &setting.value))
                     .sum(),
                 _ => 0,
             };
         }
         // a table that a description omits is a table of defaults
-        if places == 0 && ["system", "watch", "host"].contains(&first) {
+        if changed_count == 0 && ["system", "watch", "host"].contains(&first) {
             let mut inner = DeTable::new();
-            places = set_key(&mut inner, &rest, &setting.value);
+            changed_count = set_key(&mut inner, &key_path, &setting.value);
             table.insert(Spanned::new(0..0, first.into()), Spanned::new(0..0, DeValue::Table(inner)));
         }
-        if places == 0 {
+        if changed_count == 0 {
             let names = list_part_names(table);
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let near = did_you_mean(first, &names);
-            source.report_problem(0, &item, format!("unknown part `{first}`; known are {}{near}", names.join(", ")));
+            let suggestion = did_you_mean(first, &names);
+            source.report_problem(
+                0,
+                &item,
+                format!("unknown part `{first}`; known are {}{suggestion}", names.join(", ")),
+            );
         }
     }
 }
@@ -73,7 +77,7 @@ fn list_part_names(table: &DeTable<'_>) -> Vec<String> {
     for (key, value) in table.iter() {
         names.push(key.get_ref().to_string());
         let list = value.get_ref().as_array().into_iter().flat_map(|list| list.iter());
-        let part_names = list.filter_map(|each| each.get_ref().as_table().and_then(table_name));
+        let part_names = list.filter_map(|element| element.get_ref().as_table().and_then(table_name));
         names.extend(part_names.map(str::to_owned));
     }
     names
@@ -83,11 +87,11 @@ fn table_name<'a>(table: &'a DeTable<'_>) -> Option<&'a str> {
     table.iter().find(|(key, _)| key.get_ref() == "name").and_then(|(_, value)| value.get_ref().as_str())
 }
 
-fn has_name(table: &DeTable<'_>, wanted: &str) -> bool {
-    table_name(table) == Some(wanted)
+fn has_name(table: &DeTable<'_>, name: &str) -> bool {
+    table_name(table) == Some(name)
 }
 
-/// Sets a key of a table, or of tables within it; returns the number of places.
+/// Sets a key of a table, or of tables within it; returns the number of changed values.
 fn set_key<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usize {
     let Some((key, rest)) = path.split_first() else { return 0 };
     let known = table.iter().find(|(k, _)| k.get_ref() == key).map(|(k, v)| (k.clone(), v.span()));
@@ -100,16 +104,16 @@ fn set_key<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usiz
         Some(DeValue::Table(inner)) => set_key(inner, rest, text),
         Some(DeValue::Array(list)) => list
             .iter_mut()
-            .filter_map(|each| match each.get_mut() {
+            .filter_map(|element| match element.get_mut() {
                 DeValue::Table(inner) => Some(set_key(inner, rest, text)),
                 _ => None,
             })
             .sum(),
         _ => {
             let mut inner = DeTable::new();
-            let places = set_key(&mut inner, rest, text);
+            let changed_count = set_key(&mut inner, rest, text);
             table.insert(name, Spanned::new(span, DeValue::Table(inner)));
-            places
+            changed_count
         }
     }
 }

@@ -36,9 +36,9 @@ pub(super) fn parse_classes(
 ) -> Vec<OperationClass> {
     if !fields.has_key("class") {
         fields.mark_known(&["class"]);
-        let one = parse_transfer(fields, cached, 0);
+        let transfer = parse_transfer(fields, cached, 0);
         let class = |name: &str, target| {
-            let transfers = vec![OperationTransfer { target, ..one.clone() }];
+            let transfers = vec![OperationTransfer { target, ..transfer.clone() }];
             OperationClass { name: name.into(), transfers, ..OperationClass::default() }
         };
         return match targets {
@@ -90,9 +90,9 @@ pub(super) fn parse_target(fields: &DescriptionFields<'_, '_>, targets: &[String
         Some(index) => u16::try_from(index).unwrap_or(u16::MAX),
         None => {
             let known: Vec<&str> = targets.iter().map(String::as_str).collect();
-            let near = did_you_mean(name, &known);
+            let suggestion = did_you_mean(name, &known);
             let known = known.join("\", \"");
-            let message = format!("`{name}` is not a target of the workload, on = [\"{known}\"]{near}");
+            let message = format!("`{name}` is not a target of the workload, on = [\"{known}\"]{suggestion}");
             fields.report_key_problem("on", message);
             0
         }
@@ -141,9 +141,7 @@ fn parse_area_table(inner: &DescriptionFields<'_, '_>) -> TargetPart {
         TargetPart::Bytes { from: from * BLOCK_BYTES, bytes: size * BLOCK_BYTES }
     } else {
         if !inner.has_key("from") && !inner.has_key("to") {
-            inner.report_problem(
-                "expected { from = \"1GB\", size = \"60MB\" }, { from = \"0%\", to = \"10%\" } or the like",
-            );
+            inner.report_problem("expected { from = \"1GB\", size = \"60MB\" } or { from = \"0%\", to = \"10%\" }");
         }
         inner.mark_known(&["size"]);
         TargetPart::Share { from: inner.read_share("from").unwrap_or(0.0), to: inner.read_share("to").unwrap_or(1.0) }

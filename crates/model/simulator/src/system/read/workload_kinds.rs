@@ -1,4 +1,4 @@
-//! Workloads of the documents: `kind = "netbench"`, `"scan"`, `"oltp"`, `"sort"` and `"trace"`. Missing keys are as in
+//! Documented workloads: `kind = "netbench"`, `"scan"`, `"oltp"`, `"sort"` and `"trace"`. Missing keys are as in
 //! their specifications' defaults.
 
 use diskwright_base::units::format_count;
@@ -27,7 +27,7 @@ fn parse_count(fields: &DescriptionFields<'_, '_>, key: &'static str, default: u
     fields.read_integer(key, 1, 1 << 20).map_or(default, |n| n as u32)
 }
 
-/// Parses bytes in full blocks.
+/// Parses a size in whole blocks, bytes.
 fn parse_bytes(fields: &DescriptionFields<'_, '_>, key: &'static str, default: u64) -> u64 {
     fields.read_blocks(key, 1 << 40).map_or(default, |blocks| blocks * BLOCK_BYTES)
 }
@@ -142,10 +142,10 @@ pub(super) fn parse_trace(
     let fold = fields.read_bool("fold").unwrap_or(true);
     let cached = fields.read_bool("cached").unwrap_or(cached);
     let path = fields.require_text("file", "\"day.csv\"")?;
-    let (requests, left_out, remarks) = match (files.trace)(path) {
+    let (requests, omitted_count, remarks) = match (files.trace)(path) {
         Ok(found) => found,
-        Err(because) => {
-            fields.report_key_problem("file", format!("`{path}`: {because}"));
+        Err(reason) => {
+            fields.report_key_problem("file", format!("`{path}`: {reason}"));
             return None;
         }
     };
@@ -153,9 +153,9 @@ pub(super) fn parse_trace(
         fields.report_key_problem("file", format!("`{path}` has no reads or writes"));
         return None;
     }
-    if left_out > 0 {
+    if omitted_count > 0 {
         let omitted = format_count(
-            left_out,
+            omitted_count,
             "request is neither a read nor a write and is omitted",
             "requests are neither reads nor writes and are omitted",
         );

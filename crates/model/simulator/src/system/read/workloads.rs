@@ -48,14 +48,14 @@ pub(super) fn parse_workloads(
     files: &DescriptionFiles<'_>,
 ) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
-    let mut own = super::part_names::NameList::default();
+    let mut workload_names = super::part_names::NameList::default();
     for_each_table(top, "workload", |fields| {
-        let name = own.add_name(fields, "workload", &[]);
+        let name = workload_names.add_name(fields, "workload", &[]);
         let targets = parse_targets(fields, names, system);
-        let words: Vec<String> = targets.iter().map(|t| target_name(system, names, *t)).collect();
-        let Some(load) = parse_load(fields, &words, system.host.cache.is_some(), files) else { return };
+        let target_names: Vec<String> = targets.iter().map(|t| target_name(system, names, *t)).collect();
+        let Some(load) = parse_load(fields, &target_names, system.host.cache.is_some(), files) else { return };
         if !targets.is_empty() && fields.source.has_no_problems() {
-            refuse_unused_targets(fields, &words, &load);
+            refuse_unused_targets(fields, &target_names, &load);
             check_load(fields, system, &targets, &load);
         }
         workloads.push(Workload { name, targets, load });
@@ -67,10 +67,10 @@ pub(super) fn parse_workloads(
 fn parse_targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &System) -> Vec<WorkloadTarget> {
     if fields.has_key("on") {
         let mut targets = Vec::new();
-        for (text, place) in fields.read_texts("on") {
+        for (text, offset) in fields.read_texts("on") {
             match find_targets(&system.drives, names, text) {
                 Ok(found) => targets.extend(found),
-                Err(message) => fields.source.report_problem(place, &fields.item, message),
+                Err(message) => fields.source.report_problem(offset, &fields.item, message),
             }
         }
         if targets.len() > usize::from(u16::MAX) {
@@ -84,8 +84,8 @@ fn parse_targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: 
         (0, 1) => vec![WorkloadTarget::Drive(0)],
         (0, 0) => Vec::new(),
         _ => {
-            let all: Vec<&str> = names.arrays.iter().chain(names.drives.iter()).take(20).collect();
-            fields.report_problem(format!("`on` is missing; choose one of {}", all.join(", ")));
+            let choices: Vec<&str> = names.arrays.iter().chain(names.drives.iter()).take(20).collect();
+            fields.report_problem(format!("`on` is missing; choose one of {}", choices.join(", ")));
             Vec::new()
         }
     }
@@ -105,13 +105,13 @@ fn target_blocks(system: &System, target: WorkloadTarget) -> Option<u64> {
             system.find_drive_group(drive).map(|(group, _)| system.drives[group].device.block_count())
         }
         WorkloadTarget::Array(index) => {
-            let set = system.arrays.get(index)?;
+            let spec = system.arrays.get(index)?;
             let drive_blocks = |drive: &u32| {
                 system.find_drive_group(*drive).map(|(group, _)| system.drives[group].device.block_count())
             };
-            let own: Option<Vec<u64>> = set.members.iter().map(drive_blocks).collect();
-            let members = own?.into_iter().map(|blocks| set.member_blocks.unwrap_or(blocks)).collect();
-            let (level, unit_blocks, layout, copies) = (set.level, set.unit_blocks, set.layout, set.copies);
+            let member_sizes: Option<Vec<u64>> = spec.members.iter().map(drive_blocks).collect();
+            let members = member_sizes?.into_iter().map(|blocks| spec.member_blocks.unwrap_or(blocks)).collect();
+            let (level, unit_blocks, layout, copies) = (spec.level, spec.unit_blocks, spec.layout, spec.copies);
             array::ArrayGeometry::new(&array::ArrayDescription { level, members, unit_blocks, layout, copies })
                 .ok()
                 .map(|array| array.capacity_blocks())
@@ -175,11 +175,11 @@ fn parse_arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
         fields.report_missing("rate", "\"100/s\"");
     }
     let rate = fields.read_per_s("rate").filter(|rate| {
-        let some = *rate > 0.0;
-        if !some {
+        let is_positive = *rate > 0.0;
+        if !is_positive {
             fields.report_key_problem("rate", "`rate` is zero; it must be greater than 0/s");
         }
-        some
+        is_positive
     });
     let gap_s = rate.map_or(0.01, |rate| 1.0 / rate);
     let steady = fields.read_word("arrivals", &[("poisson", false), ("steady", true)]).unwrap_or(false);
@@ -237,8 +237,8 @@ fn parse_phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) 
         if !phase.has_key("lasts") {
             phase.report_missing("lasts", "\"10s\"; lasts = \"for ever\" ends the list");
         }
-        let ever = phase.read_value("lasts").and_then(|v| v.get_ref().as_str()) == Some("for ever");
-        let lasts = if ever { Some(Ns::MAX) } else { phase.read_nonzero_time_ns("lasts") };
+        let is_endless = phase.read_value("lasts").and_then(|v| v.get_ref().as_str()) == Some("for ever");
+        let lasts = if is_endless { Some(Ns::MAX) } else { phase.read_nonzero_time_ns("lasts") };
         phases.push(LoadPhase { lasts: lasts.unwrap_or(1), from, to, weights: parse_weights(phase, classes) });
     });
     phases
@@ -290,7 +290,7 @@ pub(super) fn parse_duration(fields: &DescriptionFields<'_, '_>, key: &'static s
     }
     inner.mark_known(&["uniform"]);
     for (key, distribution) in [("stages", "erlang"), ("deviation", "normal"), ("cv2", "hyper")] {
-        // without any distribution, only that is reported
+        // if there is no distribution, only its absence is reported
         if found.len() == 1 && inner.has_key(key) && !inner.has_key(distribution) {
             inner.report_key_problem(key, format!("`{key}` belongs to `{distribution}`"));
         }
@@ -303,7 +303,7 @@ pub(super) fn parse_duration(fields: &DescriptionFields<'_, '_>, key: &'static s
     found.into_iter().next()
 }
 
-/// `uniform = ["1s", "3s"]`.
+/// Parses `uniform = ["1s", "3s"]`.
 fn parse_uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
     let times = inner.read_texts("uniform");
     let read = |index: usize| {
@@ -312,9 +312,9 @@ fn parse_uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistributi
     match (times.len(), read(0), read(1)) {
         (2, Some(from_s), Some(to_s)) if from_s <= to_s => Some(DurationDistribution::Uniform { from_s, to_s }),
         _ => {
-            let right =
+            let message =
                 format!("`uniform` needs two values, each {}, the smaller first: [\"1s\", \"3s\"]", TIME.description);
-            inner.report_key_problem("uniform", right);
+            inner.report_key_problem("uniform", message);
             None
         }
     }
@@ -322,18 +322,21 @@ fn parse_uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistributi
 
 /// Refuses targets that no part of the workload uses.
 fn refuse_unused_targets(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &LoadSpec) {
-    let of_classes = |classes: &[OperationClass]| classes.iter().flat_map(|c| &c.transfers).map(|t| t.target).collect();
+    let class_targets =
+        |classes: &[OperationClass]| classes.iter().flat_map(|c| &c.transfers).map(|t| t.target).collect();
     let used: Vec<u16> = match load {
-        LoadSpec::Closed(ClosedSpec { classes, .. }) | LoadSpec::Open(OpenSpec { classes, .. }) => of_classes(classes),
+        LoadSpec::Closed(ClosedSpec { classes, .. }) | LoadSpec::Open(OpenSpec { classes, .. }) => {
+            class_targets(classes)
+        }
         LoadSpec::Netbench(mix) => vec![mix.target],
         LoadSpec::Oltp(oltp) => vec![oltp.data.target, oltp.log.target],
         LoadSpec::Sort(sort) => vec![sort.input.target, sort.work.target, sort.output.target],
-        // scans have a file on each target; devices of a trace are counted there
+        // scans have a file on each target; a trace's devices are the targets, by position
         LoadSpec::Scan(_) | LoadSpec::Trace(_) => return,
     };
     if let Some((name, _)) = targets.iter().zip(0..).find(|(_, index)| !used.contains(index)) {
-        let because = format!("no part of this workload uses `{name}`; remove it, or set `on` of a part to it");
-        fields.report_key_problem("on", because);
+        let message = format!("no part of this workload uses `{name}`; remove it, or set `on` of a part to it");
+        fields.report_key_problem("on", message);
     }
 }
 
@@ -341,7 +344,7 @@ fn refuse_unused_targets(fields: &DescriptionFields<'_, '_>, targets: &[String],
 fn check_load(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[WorkloadTarget], load: &LoadSpec) {
     let sizes: Option<Vec<u64>> = targets.iter().map(|target| target_blocks(system, *target)).collect();
     let Some(sizes) = sizes else { return };
-    if let Err(LoadError { item, reason: because }) = Load::new(load, &sizes, Rng::new(1, 0)) {
+    if let Err(LoadError { item, reason }) = Load::new(load, &sizes, Rng::new(1, 0)) {
         let key = match item.as_str() {
             "part" => "area",
             "phases" => "phase",
@@ -368,6 +371,6 @@ fn check_load(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[Wo
             "merge_bytes" => "merge_request",
             other => other,
         };
-        fields.report_key_problem(key, format!("`{key}`: {because}"));
+        fields.report_key_problem(key, format!("`{key}`: {reason}"));
     }
 }

@@ -37,6 +37,7 @@ pub struct ExportConnections {
 /// One connection.
 struct ExportConnection {
     output: Mutex<ConnectionOutput>,
+    /// By cookie: the number of bytes that the reply will have, and the callback for it.
     pending: Mutex<HashMap<u64, (u32, AnswerCallback)>>,
     in_flight: AtomicUsize,
     has_ended: AtomicBool,
@@ -48,7 +49,7 @@ struct ConnectionOutput {
     message: Vec<u8>,
 }
 
-/// Locks a mutex. A panic leaves nothing behind these locks half done, so poison is ignored.
+/// Locks a mutex. Poison is ignored, because a panic leaves no data behind these locks half changed.
 fn lock_ignoring_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -61,19 +62,19 @@ impl ExportConnections {
     pub fn open(
         export: &ExportAddress,
         connections: u32,
-        ended: &EndSender,
+        end_sender: &EndSender,
     ) -> Result<Arc<ExportConnections>, AttachError> {
         let first = nbd_stream::connect_export(export)?;
-        let about = first.export_info().clone();
+        let export_info = first.export_info().clone();
         let mut clients = vec![first];
         for _ in 1..connections {
             clients.push(nbd_stream::connect_export(export)?);
         }
         let mut opened = Vec::new();
         for client in clients {
-            opened.push(ExportConnection::start(client.into_stream(), export, ended)?);
+            opened.push(ExportConnection::start(client.into_stream(), export, end_sender)?);
         }
-        Ok(Arc::new(ExportConnections { export_info: about, connections: opened, cookies: AtomicU64::new(0) }))
+        Ok(Arc::new(ExportConnections { export_info, connections: opened, cookies: AtomicU64::new(0) }))
     }
 
     /// Returns the server's information about the export.
@@ -106,7 +107,7 @@ impl ExportConnection {
     fn start(
         stream: NbdStream,
         export: &ExportAddress,
-        ended: &EndSender,
+        end_sender: &EndSender,
     ) -> Result<Arc<ExportConnection>, AttachError> {
         let step = |e: std::io::Error| AttachError::step_error("a connection", e);
         let input = stream.clone_handle().map_err(step)?;
@@ -116,12 +117,12 @@ impl ExportConnection {
             in_flight: AtomicUsize::new(0),
             has_ended: AtomicBool::new(false),
         });
-        let (listener, uri, ended) = (Arc::clone(&connection), export.to_string(), ended.clone());
+        let (listener, uri, end_sender) = (Arc::clone(&connection), export.to_string(), end_sender.clone());
         let listen = move || {
             let why = listener.receive_replies(input);
             listener.fail_pending();
             // the receiver may be gone
-            let _ = ended.send(Err(AttachError::Server { uri, why }));
+            let _ = end_sender.send(Err(AttachError::Server { uri, why }));
         };
         thread::Builder::new().name("answers".into()).spawn(listen).map_err(step)?;
         Ok(connection)
@@ -131,8 +132,8 @@ impl ExportConnection {
         let Ok((command, offset, length)) = request.command_parts() else {
             return callback(Err(ErrorCode::Inval.code()));
         };
-        let reads = if command == NbdCommand::Read { length } else { 0 };
-        lock_ignoring_poison(&self.pending).insert(cookie, (reads, callback));
+        let reply_bytes = if command == NbdCommand::Read { length } else { 0 };
+        lock_ignoring_poison(&self.pending).insert(cookie, (reply_bytes, callback));
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let head = NbdRequest { flags: CommandFlags(0), command, cookie, offset, length }.encode_header();
         let sent = {
@@ -165,16 +166,16 @@ impl ExportConnection {
                 return "the server sends an invalid reply".to_owned();
             }
             let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
-            let Some((reads, callback)) = lock_ignoring_poison(&self.pending).remove(&cookie) else {
+            let Some((reply_bytes, callback)) = lock_ignoring_poison(&self.pending).remove(&cookie) else {
                 return format!("the server replies to {cookie:#x}, which was not requested");
             };
             self.in_flight.fetch_sub(1, Ordering::Relaxed);
             if error != 0 {
-                // an unknown error number becomes a known one
+                // an error number that the protocol does not define becomes EINVAL
                 callback(Err(ErrorCode::from_code(error).code()));
                 continue;
             }
-            data.resize(reads as usize, 0);
+            data.resize(reply_bytes as usize, 0);
             if let Err(error) = input.read_exact(&mut data) {
                 callback(Err(ErrorCode::Io.code()));
                 return describe_error(&error);

@@ -1,6 +1,6 @@
 //! An export as a file: a FUSE filesystem with one file, `disk`, whose reads and writes go to the
-//! NBD server. A loop device needs such a file, and keeps as many requests in flight as the kernel
-//! allows ([`MAX_IN_FLIGHT`]): replies are passed on in the order in which the server sends them.
+//! NBD server. A loop device over this file keeps as many requests in flight as the kernel allows
+//! ([`MAX_IN_FLIGHT`]). Replies are passed on in the order in which the server sends them.
 
 mod connections;
 
@@ -42,12 +42,12 @@ const ATTRIBUTE_TTL: Duration = Duration::from_secs(1 << 30);
 /// whether the server supports several connections and writes.
 ///
 /// # Errors
-/// If the server or the mount fails; when the server closes the connection.
+/// If the server or the mount fails, or the server closes the connection.
 pub fn serve_file(export: &ExportAddress, folder: &Path, connections: u32, read_only: bool) -> Result<(), AttachError> {
-    // a disk does not wait for other programs; without the privilege it gets the usual priority
+    // high priority, because a disk does not wait for other programs; without the privilege it stays as it is
     let _ = rustix::process::setpriority_process(None, -15);
-    let (ended, end) = channel();
-    let export_connections = ExportConnections::open(export, connections, &ended)?;
+    let (end_sender, end_receiver) = channel();
+    let export_connections = ExportConnections::open(export, connections, &end_sender)?;
     let mut config = Config::default();
     let access = if read_only { MountOption::RO } else { MountOption::RW };
     config.mount_options = vec![
@@ -58,15 +58,16 @@ pub fn serve_file(export: &ExportAddress, folder: &Path, connections: u32, read_
     let step = |e: io::Error| AttachError::step_error("FUSE", e);
     let session = Session::new(FuseFolder { connections: Arc::clone(&export_connections), read_only }, folder, &config)
         .map_err(step)?;
-    let unmounted = move || {
-        let end = session.run();
-        let _ = ended.send(end.map_err(step));
+    let serve = move || {
+        let result = session.run();
+        let _ = end_sender.send(result.map_err(step));
     };
-    thread::Builder::new().name("fuse".into()).spawn(unmounted).map_err(step)?;
-    // whichever comes first; the kernel abandons its pending requests when this process exits
-    let end = end.recv().unwrap_or(Ok(()));
+    thread::Builder::new().name("fuse".into()).spawn(serve).map_err(step)?;
+    // wait for the unmount or for the end of a connection, whichever comes first; the kernel abandons its
+    // pending requests when this process exits
+    let result = end_receiver.recv().unwrap_or(Ok(()));
     export_connections.disconnect_all();
-    end
+    result
 }
 
 /// Returns the largest request to this server, bytes.
@@ -123,7 +124,7 @@ fn to_fuse_errno(code: u32) -> Errno {
 
 impl Filesystem for FuseFolder {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
-        // a kernel without one of these works too, with fewer requests in flight
+        // none of these is required: without one of them, fewer requests are in flight
         let _ = kernel.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = kernel.set_max_background(MAX_IN_FLIGHT);
         let _ = kernel.set_congestion_threshold(MAX_IN_FLIGHT);
@@ -138,21 +139,22 @@ impl Filesystem for FuseFolder {
         }
     }
 
-    fn getattr(&self, _: &Request, of: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.inode_attributes(of) {
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.inode_attributes(inode) {
             Some(attributes) => reply.attr(&ATTRIBUTE_TTL, &attributes),
             None => reply.error(Errno::ENOENT),
         }
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, _: FileHandle, from: u64, mut reply: ReplyDirectory) {
-        let all = [
+        let entries = [
             (FOLDER_INODE, FileType::Directory, "."),
             (FOLDER_INODE, FileType::Directory, ".."),
             (FILE_INODE, FileType::RegularFile, FILE_NAME),
         ];
-        for ((of, kind, name), offset) in all.into_iter().zip(1..).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
-            if reply.add(of, offset, kind, name) {
+        let skipped = usize::try_from(from).unwrap_or(usize::MAX);
+        for ((inode, kind, name), offset) in entries.into_iter().zip(1..).skip(skipped) {
+            if reply.add(inode, offset, kind, name) {
                 break;
             }
         }
@@ -160,7 +162,7 @@ impl Filesystem for FuseFolder {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // nothing is cached that the server does not have
+        // direct I/O: the kernel caches no data of this file
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
     }
 
@@ -244,10 +246,10 @@ impl Filesystem for FuseFolder {
         } else {
             FallocateFlags::ZERO_RANGE
         };
-        let zeroes = mode.intersects(zeroing_modes) && mode.contains(FallocateFlags::KEEP_SIZE);
-        let within = offset.checked_add(length).is_some_and(|end| end <= self.connections.export_info().bytes);
+        let is_zeroing = mode.intersects(zeroing_modes) && mode.contains(FallocateFlags::KEEP_SIZE);
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.connections.export_info().bytes);
         match u32::try_from(length) {
-            Ok(length) if zeroes && within && flags.has(TransmissionFlags::WRITE_ZEROES) => {
+            Ok(length) if is_zeroing && is_inside && flags.has(TransmissionFlags::WRITE_ZEROES) => {
                 self.reply_when_done(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, reply);
             }
             _ => reply.error(Errno::EOPNOTSUPP),

@@ -82,7 +82,7 @@ impl ArrayContent {
             complete_copies += 1;
             if let Err(short) = write_source(stores, self.drives[usize::from(piece.member)], piece.from, source) {
                 self.repair_copies(stores, offset, source.byte_count(), copy, short.written_bytes as u64);
-                return Err(short.why);
+                return Err(short.reason);
             }
         }
         if complete_copies == 0 {
@@ -225,7 +225,7 @@ pub(super) fn write_source(
     match source {
         WriteSource::Data(data) => stores.write(drive, from, data),
         WriteSource::Zeros(bytes, policy) => {
-            stores.write_zeros(drive, from, bytes, policy).map_err(|why| ShortWrite { written_bytes: 0, why })
+            stores.write_zeros(drive, from, bytes, policy).map_err(|reason| ShortWrite { written_bytes: 0, reason })
         }
     }
 }

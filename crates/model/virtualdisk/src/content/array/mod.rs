@@ -49,12 +49,12 @@ pub(super) struct ArrayContent {
 #[derive(Default)]
 struct TornRows {
     rows: BTreeSet<u64>,
-    all: bool,
+    all_torn: bool,
 }
 
 impl TornRows {
     fn contains(&self, row: u64) -> bool {
-        self.all || !self.rows.is_empty() && self.rows.contains(&row)
+        self.all_torn || !self.rows.is_empty() && self.rows.contains(&row)
     }
 
     fn remove_range(&mut self, rows: std::ops::Range<u64>) {
@@ -64,8 +64,8 @@ impl TornRows {
     }
 
     fn add_row(&mut self, row: u64) {
-        self.all |= self.rows.len() >= MAX_TORN_ROWS;
-        if !self.all {
+        self.all_torn |= self.rows.len() >= MAX_TORN_ROWS;
+        if !self.all_torn {
             self.rows.insert(row);
         }
     }
@@ -106,7 +106,7 @@ impl ArrayContent {
     pub fn member_states(&self) -> MemberStates {
         let lost = self.failed_members().iter().map(|member| (member, self.good_bytes[usize::from(member)])).collect();
         let torn = self.torn_rows.rows.iter().copied().collect();
-        let (rebuilding, all_torn) = (self.rebuilding.iter().collect(), self.torn_rows.all);
+        let (rebuilding, all_torn) = (self.rebuilding.iter().collect(), self.torn_rows.all_torn);
         MemberStates { lost, rebuilding, torn, all_torn }.with_bounded_torn_rows()
     }
 
@@ -121,7 +121,7 @@ impl ArrayContent {
         }
         self.rebuilding = states.rebuilding.iter().copied().collect();
         self.all_good = states.lost.is_empty();
-        self.torn_rows = TornRows { rows: states.torn.iter().copied().collect(), all: states.all_torn };
+        self.torn_rows = TornRows { rows: states.torn.iter().copied().collect(), all_torn: states.all_torn };
     }
 
     /// Returns whether all members are completely good.
@@ -148,18 +148,18 @@ impl ArrayContent {
     /// Reads as if the members in `avoid` could not be read.
     #[inline]
     pub fn read(&mut self, stores: &Stores, from: u64, into: &mut [u8], avoid: MemberSet) -> Result<(), AccessError> {
-        let (mut position, mut left) = (from, into);
-        while !left.is_empty() {
-            let piece = self.first_copy_piece(position, left.len() as u64)?;
-            let (now, rest) = left.split_at_mut(piece.bytes as usize);
+        let (mut position, mut remaining) = (from, into);
+        while !remaining.is_empty() {
+            let piece = self.first_copy_piece(position, remaining.len() as u64)?;
+            let (part, rest) = remaining.split_at_mut(piece.bytes as usize);
             if self.all_good && avoid.is_empty() {
-                stores.read(self.drives[usize::from(piece.member)], piece.from, now)?;
+                stores.read(self.drives[usize::from(piece.member)], piece.from, part)?;
             } else if self.array.parity_count() > 0 {
-                self.read_row(stores, position, piece, now, avoid)?;
+                self.read_row(stores, position, piece, part, avoid)?;
             } else {
-                self.read_copy(stores, position, now, avoid)?;
+                self.read_copy(stores, position, part, avoid)?;
             }
-            left = rest;
+            remaining = rest;
             position += piece.bytes;
         }
         Ok(())
@@ -183,15 +183,15 @@ impl ArrayContent {
                 break;
             }
             let piece = self.first_copy_piece(position, end - position)?;
-            let here = if self.good_bytes[usize::from(piece.member)] < piece.from + piece.bytes {
+            let extent = if self.good_bytes[usize::from(piece.member)] < piece.from + piece.bytes {
                 ContentExtent { bytes: piece.bytes, is_hole: false }
             } else {
                 stores.extent_at(self.drives[usize::from(piece.member)], piece.from, piece.bytes)?
             };
-            if *kind.get_or_insert(here.is_hole) != here.is_hole {
+            if *kind.get_or_insert(extent.is_hole) != extent.is_hole {
                 break;
             }
-            position += here.bytes;
+            position += extent.bytes;
         }
         Ok(ContentExtent { bytes: position - from, is_hole: kind.unwrap_or(false) })
     }

@@ -35,17 +35,9 @@ impl ArrayContent {
     ) -> (RowStretch<'_>, &mut ParityScratch) {
         debug_assert!(from + len <= self.unit_bytes(), "{len} bytes from {from} on leave their units");
         let len = len.min(CHUNK_BYTES) as usize;
-        let promises = self.journals_writes();
+        let journals_writes = self.journals_writes();
         (
-            RowStretch {
-                array: &self.array,
-                drives: &self.drives,
-                row,
-                start: from,
-                len,
-                lost,
-                journals_writes: promises,
-            },
+            RowStretch { array: &self.array, drives: &self.drives, row, start: from, len, lost, journals_writes },
             &mut self.scratch,
         )
     }
@@ -156,11 +148,11 @@ impl ArrayContent {
                 let cover = CoveredUnits { first: first as u16, last: last as u16, source, offset, unit_bytes: unit };
                 let (stretch, scratch) = self.row_stretch(row, position, to - position, lost);
                 position += stretch.len as u64;
-                if let Err((why, torn)) = stretch.write(stores, scratch, cover) {
+                if let Err((reason, torn)) = stretch.write(stores, scratch, cover) {
                     if torn {
                         self.torn_rows.add_row(row);
                     }
-                    return Err(why);
+                    return Err(reason);
                 }
             }
         }

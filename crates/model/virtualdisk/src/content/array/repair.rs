@@ -28,10 +28,10 @@ impl ArrayContent {
 
     /// Discards the bytes of these members.
     pub fn clear_members(&self, stores: &mut Stores, members: MemberSet) -> Result<(), AccessError> {
-        let all = |member: u16| (self.drives[usize::from(member)], self.used_bytes[usize::from(member)]);
+        let used_range = |member: u16| (self.drives[usize::from(member)], self.used_bytes[usize::from(member)]);
         members
             .iter()
-            .map(all)
+            .map(used_range)
             .try_for_each(|(drive, bytes)| stores.write_zeros(drive, 0, bytes, ZeroPolicy::Deallocate))
     }
 
@@ -77,7 +77,7 @@ impl ArrayContent {
                 good_ends(self).into_iter().filter(|good| *good > offset).min().map_or(to, |good| good.min(to));
             let row = offset / unit;
             let (stretch, _) = self.row_stretch(row, 0, unit, lost);
-            let hole = stretch.is_hole(stores, same_until - offset)?;
+            let hole = stretch.hole_bytes(stores, same_until - offset)?;
             let bytes = if hole >= unit {
                 let bytes = hole - hole % unit;
                 stretch.clear(stores, targets, bytes)?;
@@ -168,7 +168,7 @@ impl ArrayContent {
         for row in bytes.start / row_bytes..end.div_ceil(row_bytes) {
             let lost = self.members_lost_before((row + 1) * self.unit_bytes());
             let unit = self.unit_bytes();
-            if self.row_stretch(row, 0, unit, lost).0.is_hole(stores, unit)? == unit {
+            if self.row_stretch(row, 0, unit, lost).0.hole_bytes(stores, unit)? == unit {
                 continue;
             }
             match self.repair_parity(stores, row, lost) {
@@ -192,7 +192,7 @@ impl ArrayContent {
         while offset < end {
             let lost = self.members_lost_before(offset + unit);
             let (stretch, _) = self.row_stretch(offset / unit, 0, unit, lost);
-            let hole = stretch.is_hole(stores, end - offset)?;
+            let hole = stretch.hole_bytes(stores, end - offset)?;
             if hole >= unit {
                 // the hole is known only for this set of lost members
                 offset += if lost.is_empty() { hole - hole % unit } else { unit };

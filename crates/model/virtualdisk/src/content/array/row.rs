@@ -104,7 +104,7 @@ impl RowStretch<'_> {
 
     /// Returns how many of `bytes` bytes are a hole on every good member; 0 if there is data at the
     /// start.
-    pub fn is_hole(&self, stores: &Stores, bytes: u64) -> Result<u64, AccessError> {
+    pub fn hole_bytes(&self, stores: &Stores, bytes: u64) -> Result<u64, AccessError> {
         let mut hole_bytes = bytes;
         for member in (0..self.array.member_count()).filter(|m| !self.lost.contains(*m)) {
             let extent = stores.extent_at(self.drive_of_member(member), self.member_offset(), hole_bytes)?;
@@ -190,15 +190,15 @@ impl RowStretch<'_> {
     /// Counts the good members' parities that do not match the data.
     pub fn wrong_parities(&self, stores: &Stores, scratch: &mut ParityScratch) -> Result<u64, AccessError> {
         self.gather_data(stores, scratch)?;
-        let mut wrong = 0;
+        let mut wrong_parities = 0;
         for j in self.good_parities() {
             self.encode_parity(scratch, j);
             grow_buffer(&mut scratch.other, self.len);
             let other = &mut scratch.other[..self.len];
             stores.read(self.drive_of_member(self.parity_member(j)), self.member_offset(), other)?;
-            wrong += u64::from(*other != scratch.parity[usize::from(j)][..self.len]);
+            wrong_parities += u64::from(*other != scratch.parity[usize::from(j)][..self.len]);
         }
-        Ok(wrong)
+        Ok(wrong_parities)
     }
 
     /// Writes the covered units, and the parities. If that fails, everything is restored, or the
@@ -210,16 +210,16 @@ impl RowStretch<'_> {
         scratch: &mut ParityScratch,
         cover: CoveredUnits<'_>,
     ) -> Result<(), (AccessError, bool)> {
-        let intact = |why| (why, false);
+        let intact = |reason| (reason, false);
         if self.too_many_lost() {
             return Err(intact(AccessError::LostData));
         }
         let degraded = self.any_data_lost();
-        let alive = self.good_parities().count() as u16;
+        let parity_count = self.good_parities().count() as u16;
         let others = self.data_unit_count() - cover.unit_count();
-        let covered_lost = degraded && (cover.first..=cover.last).any(|d| self.is_data_lost(d));
-        let modify = !covered_lost && (degraded || cover.unit_count() + alive <= others);
-        if modify {
+        let is_covered_lost = degraded && (cover.first..=cover.last).any(|d| self.is_data_lost(d));
+        let modifies = !is_covered_lost && (degraded || cover.unit_count() + parity_count <= others);
+        if modifies {
             self.modify_parities(stores, scratch, cover).map_err(intact)?;
         } else {
             if degraded {
@@ -237,17 +237,17 @@ impl RowStretch<'_> {
             self.journal_writes(stores, scratch, cover).map_err(intact)?;
         }
         let mut written = [0; MAX_PARITIES];
-        let put = self.write_parities_and_data(stores, scratch, cover, &mut written);
-        put.map_err(|why| {
-            let undone = if !degraded {
+        let result = self.write_parities_and_data(stores, scratch, cover, &mut written);
+        result.map_err(|reason| {
+            let undo = if !degraded {
                 self.resync_parities(stores, scratch, written)
             } else {
-                if modify {
+                if modifies {
                     self.fold_changes(scratch, cover);
                 }
-                self.restore_old_bytes(stores, scratch, cover, modify, written)
+                self.restore_old_bytes(stores, scratch, cover, modifies, written)
             };
-            (why, undone.is_err())
+            (reason, undo.is_err())
         })
     }
 
@@ -362,9 +362,9 @@ impl RowStretch<'_> {
     ) -> Result<(), AccessError> {
         for j in self.good_parities() {
             let parity = &scratch.parity[usize::from(j)][..self.len];
-            let done = stores.write(self.drive_of_member(self.parity_member(j)), self.member_offset(), parity);
-            written[usize::from(j)] = done.as_ref().map_or_else(|short| short.written_bytes, |()| self.len);
-            done?;
+            let result = stores.write(self.drive_of_member(self.parity_member(j)), self.member_offset(), parity);
+            written[usize::from(j)] = result.as_ref().map_or_else(|short| short.written_bytes, |()| self.len);
+            result?;
         }
         for d in (cover.first..=cover.last).filter(|d| !self.is_data_lost(*d)) {
             write_source(
@@ -390,11 +390,11 @@ impl RowStretch<'_> {
             self.encode_parity(scratch, j);
             let (drive, len) = (self.drive_of_member(self.parity_member(j)), written[usize::from(j)]);
             grow_buffer(&mut scratch.other, len);
-            let (there, right) = (&mut scratch.other[..len], &scratch.parity[usize::from(j)][..len]);
-            stores.read(drive, self.member_offset(), there)?;
-            let wrong = |index: &usize| there[*index] != right[*index];
-            if let (Some(first), Some(last)) = ((0..len).find(wrong), (0..len).rfind(wrong)) {
-                stores.write(drive, self.member_offset() + first as u64, &right[first..=last])?;
+            let (current, correct) = (&mut scratch.other[..len], &scratch.parity[usize::from(j)][..len]);
+            stores.read(drive, self.member_offset(), current)?;
+            let is_wrong = |index: &usize| current[*index] != correct[*index];
+            if let (Some(first), Some(last)) = ((0..len).find(is_wrong), (0..len).rfind(is_wrong)) {
+                stores.write(drive, self.member_offset() + first as u64, &correct[first..=last])?;
             }
         }
         Ok(())
@@ -413,10 +413,10 @@ impl RowStretch<'_> {
         for d in (cover.first..=cover.last).filter(|d| !self.is_data_lost(*d)) {
             let slot = if modified { d - cover.first } else { d };
             let (drive, old) = (self.drive_of_member(self.data_member(d)), self.gathered_unit(scratch, slot));
-            let mut there = vec![0; self.len];
-            stores.read(drive, self.member_offset(), &mut there)?;
+            let mut current = vec![0; self.len];
+            stores.read(drive, self.member_offset(), &mut current)?;
             // only what was written: there may be no space for the rest
-            let last = there.iter().zip(old).rposition(|(there, old)| there != old);
+            let last = current.iter().zip(old).rposition(|(current, old)| current != old);
             stores.write(drive, self.member_offset(), &old[..last.map_or(0, |last| last + 1)])?;
         }
         for j in self.good_parities() {

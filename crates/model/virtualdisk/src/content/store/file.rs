@@ -20,8 +20,8 @@ const DRIVE_ALIGN_BYTES: u64 = 1 << 20;
 /// Zeros, for filesystems without holes.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-fn io_error(trouble: AccessError) -> io::Error {
-    match trouble {
+fn io_error(error: AccessError) -> io::Error {
+    match error {
         AccessError::Io(error) => error,
         AccessError::NoSpace => io::ErrorKind::StorageFull.into(),
         other => io::Error::other(other),
@@ -67,26 +67,26 @@ impl FileStore {
     /// whether it had content before.
     pub fn open(path: &Path, bytes: &[u64], ledger: u64) -> Result<(FileStore, bool), ContentError> {
         let (starts, end) = drive_starts(bytes, ledger)?;
-        let all = end + ledger;
-        let error = |operation| move |why| ContentError::File { path: path.to_owned(), operation, why };
+        let total_bytes = end + ledger;
+        let error = |operation| move |reason| ContentError::File { path: path.to_owned(), operation, reason };
         // users who may not read the machine's disks must not read this one either
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(path).map_err(error("cannot be opened"))?;
         private_files::lock_file(&file).map_err(|e| match e {
             TryLockError::WouldBlock => ContentError::InUse(path.to_owned()),
-            TryLockError::Error(why) => error("cannot be locked")(why),
+            TryLockError::Error(reason) => error("cannot be locked")(reason),
         })?;
         let metadata = file.metadata().map_err(error("cannot be inspected"))?;
         if !metadata.is_file() {
-            let why = io::Error::other("it is not a regular file; name a regular file or a new one");
-            return Err(error("cannot hold content")(why));
+            let reason = io::Error::other("it is not a regular file; name a regular file or a new one");
+            return Err(error("cannot hold content")(reason));
         }
-        let (found, journal) = (metadata.len(), WriteJournal::new(all));
+        let (found, journal) = (metadata.len(), WriteJournal::new(total_bytes));
         if found == 0 {
-            file.set_len(all).map_err(error("cannot be extended to the size of the drives"))?;
-        } else if found != all && !(ledger > 0 && journal.has_journal(&file)) {
-            return Err(ContentError::OtherSize { path: path.to_owned(), found, wanted: all });
+            file.set_len(total_bytes).map_err(error("cannot be extended to the size of the drives"))?;
+        } else if found != total_bytes && !(ledger > 0 && journal.has_journal(&file)) {
+            return Err(ContentError::OtherSize { path: path.to_owned(), found, expected: total_bytes });
         }
         Ok((
             FileStore {
@@ -110,8 +110,8 @@ impl FileStore {
             }
             // its own space suffices for the writes in it
             self.journal.clear_journal(&self.file)?;
-            let redone = self.redo_writes(&writes);
-            redone
+            let result = self.redo_writes(&writes);
+            result
                 .inspect_err(|_| drop(self.journal.save_writes(&self.file, writes.iter().map(JournalWrite::source))))?;
         }
         if !writes.is_empty() {
@@ -120,7 +120,7 @@ impl FileStore {
         match self.journal.clear_journal(&self.file) {
             // its writes are done, and the next journaled writes replace it
             Err(full) if error::is_full(&full) => Ok(()),
-            forgotten => forgotten,
+            result => result,
         }
     }
 
@@ -128,7 +128,7 @@ impl FileStore {
         for write in writes {
             match write.source() {
                 (offset, WriteSource::Data(data)) => {
-                    self.write_at(offset, data).map_err(|short| io_error(short.why))?
+                    self.write_at(offset, data).map_err(|short| io_error(short.reason))?
                 }
                 (offset, WriteSource::Zeros(bytes, policy)) => {
                     self.write_zeros_at(offset, bytes, policy).map_err(io_error)?
@@ -184,18 +184,15 @@ impl FileStore {
     }
 
     fn write_at(&self, start: u64, data: &[u8]) -> Result<(), ShortWrite> {
-        let mut done = 0;
-        while done < data.len() {
-            match self.file.write_at(&data[done..], start + done as u64) {
+        let mut written_bytes = 0;
+        while written_bytes < data.len() {
+            match self.file.write_at(&data[written_bytes..], start + written_bytes as u64) {
                 Ok(0) => {
-                    return Err(ShortWrite {
-                        written_bytes: done,
-                        why: AccessError::Io(io::ErrorKind::WriteZero.into()),
-                    });
+                    return Err(ShortWrite { written_bytes, reason: AccessError::Io(io::ErrorKind::WriteZero.into()) });
                 }
-                Ok(bytes) => done += bytes,
+                Ok(bytes) => written_bytes += bytes,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(ShortWrite { written_bytes: done, why: e.into() }),
+                Err(e) => return Err(ShortWrite { written_bytes, reason: e.into() }),
             }
         }
         Ok(())
@@ -223,11 +220,11 @@ impl FileStore {
                 Err(e) => return Err(AccessError::from(io::Error::from(e))),
             }
         }
-        let mut left = bytes;
-        while left > 0 {
-            let now = left.min(ZEROS.len() as u64);
-            self.write_at(start + bytes - left, &ZEROS[..now as usize])?;
-            left -= now;
+        let mut remaining = bytes;
+        while remaining > 0 {
+            let part_bytes = remaining.min(ZEROS.len() as u64);
+            self.write_at(start + bytes - remaining, &ZEROS[..part_bytes as usize])?;
+            remaining -= part_bytes;
         }
         Ok(())
     }

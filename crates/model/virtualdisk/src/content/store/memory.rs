@@ -84,16 +84,16 @@ impl MemoryStore {
     /// Reads bytes of a drive; unallocated pages read as zeros.
     #[inline]
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) {
-        let (mut offset, mut left) = (from, into);
-        while !left.is_empty() {
+        let (mut offset, mut remaining) = (from, into);
+        while !remaining.is_empty() {
             let (leaf, page, skip) = locate_byte(offset);
-            let bytes = (PAGE_BYTES - skip).min(left.len());
-            let (now, rest) = left.split_at_mut(bytes);
+            let bytes = (PAGE_BYTES - skip).min(remaining.len());
+            let (part, rest) = remaining.split_at_mut(bytes);
             match self.drives[drive][leaf].as_ref().and_then(|leaf| leaf.pages[page].as_ref()) {
-                Some(page) => now.copy_from_slice(&page[skip..skip + bytes]),
-                None => now.fill(0),
+                Some(page) => part.copy_from_slice(&page[skip..skip + bytes]),
+                None => part.fill(0),
             }
-            left = rest;
+            remaining = rest;
             offset += bytes as u64;
         }
     }
@@ -101,21 +101,21 @@ impl MemoryStore {
     /// Writes bytes to a drive, allocating pages up to the limit.
     #[inline]
     pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), ShortWrite> {
-        let mut done = 0;
-        while done < data.len() {
-            let (leaf, page, skip) = locate_byte(from + done as u64);
-            let bytes = (PAGE_BYTES - skip).min(data.len() - done);
-            let data = &data[done..done + bytes];
-            let there = self.drives[drive][leaf].as_mut().and_then(|leaf| leaf.pages[page].as_mut());
-            match there {
+        let mut written_bytes = 0;
+        while written_bytes < data.len() {
+            let (leaf, page, skip) = locate_byte(from + written_bytes as u64);
+            let bytes = (PAGE_BYTES - skip).min(data.len() - written_bytes);
+            let data = &data[written_bytes..written_bytes + bytes];
+            let page_data = self.drives[drive][leaf].as_mut().and_then(|leaf| leaf.pages[page].as_mut());
+            match page_data {
                 Some(page) => page[skip..skip + bytes].copy_from_slice(data),
                 // zeros in an unallocated page are there already
                 None if is_zero(data) => {}
                 None => self
                     .allocate_page(drive, leaf, page, skip, data)
-                    .ok_or(ShortWrite { written_bytes: done, why: AccessError::NoSpace })?,
+                    .ok_or(ShortWrite { written_bytes, reason: AccessError::NoSpace })?,
             }
-            done += bytes;
+            written_bytes += bytes;
         }
         Ok(())
     }
@@ -201,6 +201,6 @@ fn new_page(skip: usize, data: &[u8]) -> Option<MemoryPage> {
 /// Returns whether all bytes are zero.
 pub(in crate::content) fn is_zero(data: &[u8]) -> bool {
     let (lanes, rest) = data.as_chunks::<64>();
-    let zero = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all | byte) == 0;
+    let zero = |bytes: &[u8]| bytes.iter().fold(0, |union, byte| union | byte) == 0;
     lanes.iter().all(|lane| zero(lane)) && zero(rest)
 }

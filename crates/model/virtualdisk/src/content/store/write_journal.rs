@@ -15,7 +15,7 @@ use crate::content::error;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"dwredo01");
 
-/// Size of the header, bytes: the checksum, the number of writes, and each one's place, length and
+/// Size of the header, bytes: the checksum, the number of writes, and each one's offset, length and
 /// kind. It is one page, which a killed program writes completely or not at all.
 const HEADER_BYTES: usize = 4096;
 const FIXED_HEADER_BYTES: usize = 24;
@@ -38,7 +38,7 @@ pub(super) struct WriteJournal {
     data: Vec<u8>,
 }
 
-/// A write to repeat: its place and its data.
+/// A write to repeat: its offset and its data.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JournalWrite {
     Data(u64, Vec<u8>),
@@ -49,8 +49,8 @@ impl JournalWrite {
     /// Returns the offset in the file and the content of the write.
     pub fn source(&self) -> (u64, WriteSource<'_>) {
         match self {
-            JournalWrite::Data(place, data) => (*place, WriteSource::Data(data)),
-            JournalWrite::Zeros(place, bytes, policy) => (*place, WriteSource::Zeros(*bytes, *policy)),
+            JournalWrite::Data(offset, data) => (*offset, WriteSource::Data(data)),
+            JournalWrite::Zeros(offset, bytes, policy) => (*offset, WriteSource::Zeros(*bytes, *policy)),
         }
     }
 }
@@ -67,11 +67,11 @@ impl WriteJournal {
         file: &File,
         writes: impl Iterator<Item = (u64, WriteSource<'a>)>,
     ) -> io::Result<()> {
-        let WriteJournal { start, has_header: begun, head, data } = self;
+        let WriteJournal { start, has_header, head, data } = self;
         head.clear();
         head.resize(FIXED_HEADER_BYTES, 0);
         data.clear();
-        for (place, source) in writes {
+        for (offset, source) in writes {
             let kind = match source {
                 WriteSource::Data(bytes) => {
                     data.extend_from_slice(bytes);
@@ -80,7 +80,7 @@ impl WriteJournal {
                 WriteSource::Zeros(_, ZeroPolicy::Allocate) => KIND_ALLOCATE,
                 WriteSource::Zeros(_, ZeroPolicy::Deallocate) => KIND_DEALLOCATE,
             };
-            [place, source.byte_count(), kind].iter().for_each(|word| head.extend_from_slice(&word.to_le_bytes()));
+            [offset, source.byte_count(), kind].iter().for_each(|word| head.extend_from_slice(&word.to_le_bytes()));
         }
         let count = (head.len() - FIXED_HEADER_BYTES) / ENTRY_BYTES;
         assert!(count <= MAX_ENTRIES, "an array has fewer members");
@@ -88,10 +88,10 @@ impl WriteJournal {
         head[..8].copy_from_slice(&MAGIC.to_le_bytes());
         let sum = checksum(&head[16..], data);
         head[8..16].copy_from_slice(&sum.to_le_bytes());
-        if !*begun {
+        if !*has_header {
             // marks a file that is longer than its drives as one with a journal
             file.write_all_at(&MAGIC.to_le_bytes(), *start)?;
-            *begun = true;
+            *has_header = true;
         }
         file.write_all_at(data, *start + HEADER_BYTES as u64)?;
         file.write_all_at(head, *start)
@@ -108,11 +108,11 @@ impl WriteJournal {
             // journal too
             Err(full) if error::is_full(&full) && self.read_writes(file)?.is_empty() => Ok(()),
             Err(full) if error::is_full(&full) => file.write_all_at(&[0; 16], self.start + 8),
-            done => done,
+            result => result,
         }
     }
 
-    /// Returns whether there is a journal, even an incomplete one.
+    /// Returns true if there is a journal, even an incomplete one.
     pub fn has_journal(&self, file: &File) -> bool {
         let mut magic = [0; 8];
         file.read_exact_at(&mut magic, self.start).is_ok() && magic == MAGIC.to_le_bytes()
@@ -130,7 +130,8 @@ impl WriteJournal {
         let count = usize::try_from(*count).ok().filter(|count| *magic == MAGIC && *count <= MAX_ENTRIES);
         let Some(count) = count else { return Ok(Vec::new()) };
         let entries = &entries.as_chunks::<3>().0[..count];
-        let lies_within = |[place, bytes, _]: &[u64; 3]| place.checked_add(*bytes).is_some_and(|end| end <= self.start);
+        let lies_within =
+            |[offset, bytes, _]: &[u64; 3]| offset.checked_add(*bytes).is_some_and(|end| end <= self.start);
         let of_data = entries.iter().filter(|entry| entry[2] == KIND_DATA);
         let bytes = of_data.clone().try_fold(0u64, |sum, entry| sum.checked_add(entry[1]));
         let Some(bytes) = bytes.filter(|bytes| *bytes <= space && entries.iter().all(lies_within)) else {
@@ -141,15 +142,15 @@ impl WriteJournal {
         if checksum(&head[16..FIXED_HEADER_BYTES + count * ENTRY_BYTES], &data) != *expected {
             return Ok(Vec::new());
         }
-        let mut left = &data[..];
-        let write = |[place, bytes, kind]: &[u64; 3]| match *kind {
+        let mut remaining = &data[..];
+        let write = |[offset, bytes, kind]: &[u64; 3]| match *kind {
             KIND_DATA => {
-                let (now, rest) = left.split_at(*bytes as usize);
-                left = rest;
-                JournalWrite::Data(*place, now.to_vec())
+                let (part, rest) = remaining.split_at(*bytes as usize);
+                remaining = rest;
+                JournalWrite::Data(*offset, part.to_vec())
             }
-            KIND_ALLOCATE => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::Allocate),
-            _ => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::Deallocate),
+            KIND_ALLOCATE => JournalWrite::Zeros(*offset, *bytes, ZeroPolicy::Allocate),
+            _ => JournalWrite::Zeros(*offset, *bytes, ZeroPolicy::Deallocate),
         };
         Ok(entries.iter().map(write).collect())
     }

@@ -1,10 +1,10 @@
 //! A small blocking client with many requests in flight, for tests, benchmarks and attaching. It
-//! trusts nothing that a server sends.
+//! checks everything that a server sends.
 //!
-//! It runs over a [`std::os::unix::net::UnixStream`] or [`std::net::TcpStream`]; timeouts are set
-//! there. A client that sends faster than it receives can deadlock with a server that waits for it
-//! to receive: keep the data in flight in *both* directions below what the buffers of the two ends
-//! hold (64 writes of 4 KiB are far below), or alternate between large writes and large reads.
+//! It runs over a [`std::os::unix::net::UnixStream`] or [`std::net::TcpStream`], on which the caller
+//! sets timeouts. A client that sends faster than it receives can deadlock with a server that waits for
+//! it to receive. So keep the data in flight in *both* directions below the size of both ends' buffers
+//! (64 writes of 4 KiB are far below), or alternate between large writes and large reads.
 
 mod input;
 mod negotiation;
@@ -20,9 +20,9 @@ use super::request::NbdRequest;
 use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
 use input::InputBuffer;
 
-/// Amount of queued output that is sent without a call of `push`, bytes.
+/// Amount of queued output from which on it is sent without a call of `push`, bytes.
 const OUTPUT_FLUSH_BYTES: usize = 128 << 10;
-/// Longest read that memory is allocated for, bytes.
+/// Longest read for which memory is allocated, bytes.
 const MAX_REQUEST_BYTES: u32 = 64 << 20;
 
 /// Error of the connection or of a request.
@@ -34,7 +34,7 @@ pub enum ClientError {
     /// The server closed the connection in the middle.
     #[error("the NBD server closed the connection while {0} was expected")]
     Closed(&'static str),
-    /// The other side speaks something else, or an NBD that is too old.
+    /// The other side speaks another protocol, or a version of NBD that is too old.
     #[error("not an NBD server with fixed newstyle negotiation: {0}")]
     NoNbd(String),
     /// The server broke the protocol.
@@ -91,7 +91,7 @@ pub struct ExportInfo {
     pub max_request_bytes: u32,
     /// Its canonical name, if the server reported it.
     pub name: Option<String>,
-    /// Text for people, if the server reported it.
+    /// Description for users, if the server reported it.
     pub description: Option<String>,
     /// Reads are answered in chunks.
     pub structured: bool,
@@ -146,15 +146,16 @@ impl ClientRequest<'_> {
 #[derive(Debug, Default)]
 struct ClientSlot {
     busy: bool,
-    /// Generation of its cookie: a late second reply does not match the next request in this slot.
+    /// Number of its requests so far, a part of the cookie: a late second reply does not match the next
+    /// request in this slot.
     generation: u32,
     command: Option<NbdCommand>,
     offset: u64,
     length: u32,
     data: Vec<u8>,
-    /// Parts of a read that arrived, sorted and disjoint.
+    /// Parts of a read that arrived (start and end within the read), sorted and disjoint.
     covered: Vec<(u32, u32)>,
-    /// Chunks that arrived for it.
+    /// Number of chunks that arrived for it.
     chunks: usize,
     error: Option<ErrorCode>,
     message: String,
@@ -218,7 +219,7 @@ impl<S: Read + Write> NbdClient<S> {
     }
 
     /// Queues a request; [`Self::push`] and [`Self::receive_reply`] send the queue. Returns the cookie
-    /// that the reply will bear.
+    /// that the reply will have.
     ///
     /// # Errors
     /// [`ClientError::TooLong`], and errors of the connection when much was queued.
@@ -265,7 +266,7 @@ impl<S: Read + Write> NbdClient<S> {
     /// Ends the connection as the protocol demands.
     ///
     /// # Errors
-    /// The connection's.
+    /// Errors of the connection.
     pub fn disconnect(mut self) -> Result<S, ClientError> {
         let command = NbdCommand::Disconnect;
         let request = NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 };
@@ -277,12 +278,13 @@ impl<S: Read + Write> NbdClient<S> {
     /// Reads from `offset` into `data`, with nothing else in flight.
     ///
     /// # Errors
-    /// [`ClientError::Failed`] where the server says so, [`ClientError::BusyTime`].
+    /// [`ClientError::Failed`] if the server replies with an error, [`ClientError::Busy`], and errors of
+    /// the connection.
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), ClientError> {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let answer = self.send_and_receive(ClientRequest::Read { offset, length }, CommandFlags(0))?;
-        // `receive` returns as many bytes as were requested
-        answer.data.iter().zip(data).for_each(|(from, to)| *to = *from);
+        let reply = self.send_and_receive(ClientRequest::Read { offset, length }, CommandFlags(0))?;
+        // the reply has as many bytes as were requested
+        reply.data.iter().zip(data).for_each(|(from, to)| *to = *from);
         Ok(())
     }
 
@@ -326,8 +328,8 @@ impl<S: Read + Write> NbdClient<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn block_status(&mut self, offset: u64, length: u32) -> Result<Vec<NbdExtent>, ClientError> {
-        let ask = ClientRequest::Other { command: NbdCommand::BlockStatus, offset, length };
-        self.send_and_receive(ask, CommandFlags(0)).map(|answer| answer.extents.to_vec())
+        let request = ClientRequest::Other { command: NbdCommand::BlockStatus, offset, length };
+        self.send_and_receive(request, CommandFlags(0)).map(|reply| reply.extents.to_vec())
     }
 
     /// Sends one request and waits for its reply.

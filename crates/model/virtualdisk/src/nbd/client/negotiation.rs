@@ -7,12 +7,12 @@ use super::{ClientError, ExportInfo, option_error_text};
 use crate::nbd::MessageReader;
 use crate::nbd::wire::{self, TransmissionFlags, answer, info, option};
 
-/// Longest reply to an option that is accepted, bytes: two strings and some numbers.
+/// Longest reply to an option that is accepted, bytes; a valid one has two strings and some numbers.
 const MAX_REPLY_BYTES: u32 = 64 << 10;
 /// Largest number of replies to one option that is accepted.
 const MAX_REPLIES: usize = 10_000;
 
-/// Features to request beside the export; a server may refuse them.
+/// Features to negotiate for an export; a server may refuse them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Reads answered in chunks.
@@ -32,7 +32,7 @@ impl Default for ClientOptions {
 pub struct ExportListing {
     /// Name by which it is opened.
     pub name: String,
-    /// Text for people.
+    /// Description for users.
     pub description: String,
 }
 
@@ -42,20 +42,20 @@ pub struct ExportListing {
 /// Errors of the connection, [`ClientError::Refused`], and violations of the protocol by the
 /// server.
 pub fn list_exports(stream: impl Read + Write) -> Result<Vec<ExportListing>, ClientError> {
-    let mut talk = Negotiation { stream, input: &mut InputBuffer::default() };
-    if talk.read_greeting()? & wire::FIXED_NEWSTYLE == 0 {
+    let mut negotiation = Negotiation { stream, input: &mut InputBuffer::default() };
+    if negotiation.read_greeting()? & wire::FIXED_NEWSTYLE == 0 {
         return Err(ClientError::NoNbd("its handshake flags do not include fixed newstyle".into()));
     }
     let mut found = Vec::new();
-    talk.query_option(option::LIST, "NBD_OPT_LIST", &[], |kind, data| {
+    negotiation.query_option(option::LIST, "NBD_OPT_LIST", &[], |kind, data| {
         let mut rest = MessageReader(data);
         let name = rest.take_string().filter(|_| kind == answer::SERVER);
         let name = name.ok_or_else(|| protocol_error("its reply to NBD_OPT_LIST is not an export"))?;
         found.push(ExportListing { name: decode_text(name), description: decode_text(rest.0) });
         Ok(())
     })?;
-    // the list is complete, however the server answers the abort
-    let _ = talk.query_option(option::ABORT, "NBD_OPT_ABORT", &[], |_, _| Ok(()));
+    // the list is complete, so the reply to the abort does not matter
+    let _ = negotiation.query_option(option::ABORT, "NBD_OPT_ABORT", &[], |_, _| Ok(()));
     Ok(found)
 }
 
@@ -98,8 +98,8 @@ pub(super) fn negotiate_export<S: Read + Write>(
     let mut has_size = false;
     let mut data = encode_string(export);
     data.extend_from_slice(&3_u16.to_be_bytes());
-    for wanted in [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
-        data.extend_from_slice(&wanted.to_be_bytes());
+    for info_type in [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
+        data.extend_from_slice(&info_type.to_be_bytes());
     }
     let result = negotiation.query_option(option::GO, "NBD_OPT_GO", &data, |kind, data| {
         has_size |= apply_information(kind, data, &mut export_info)?;
@@ -135,12 +135,12 @@ fn apply_information(kind: u32, data: &[u8], export_info: &mut ExportInfo) -> Re
             let [Some(minimum), Some(preferred), Some(largest)] = sizes else {
                 return Err(protocol_error("NBD_INFO_BLOCK_SIZE has the wrong length"));
             };
-            let right = minimum.is_power_of_two()
+            let is_valid = minimum.is_power_of_two()
                 && minimum <= 1 << 16
                 && preferred.is_power_of_two()
                 && preferred >= minimum.max(512)
                 && largest >= preferred;
-            if !right {
+            if !is_valid {
                 return Err(protocol_error(&format!(
                     "invalid block sizes of {minimum}, {preferred} and at most {largest} bytes"
                 )));
@@ -161,43 +161,43 @@ struct Negotiation<'a, S> {
 impl<S: Read + Write> Negotiation<'_, S> {
     /// Reads the server's greeting, answers it, and returns the agreed flags.
     fn read_greeting(&mut self) -> Result<u16, ClientError> {
-        let all: [u8; 18] = self.input.read_array(&mut self.stream, "a greeting")?;
-        let mut rest = MessageReader(&all);
+        let greeting: [u8; 18] = self.input.read_array(&mut self.stream, "a greeting")?;
+        let mut rest = MessageReader(&greeting);
         let (first, second, flags) = (rest.u64(), rest.u64(), rest.u16().unwrap_or(0));
         if first != Some(wire::NBDMAGIC) {
-            let begins = String::from_utf8_lossy(&all[..8]).into_owned();
-            return Err(ClientError::NoNbd(format!("it begins with {begins:?}")));
+            let start = String::from_utf8_lossy(&greeting[..8]).into_owned();
+            return Err(ClientError::NoNbd(format!("it begins with {start:?}")));
         }
         if second != Some(wire::IHAVEOPT) {
             return Err(ClientError::NoNbd("it uses oldstyle negotiation".into()));
         }
-        let both = flags & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
-        self.stream.write_all(&u32::from(both).to_be_bytes())?;
-        Ok(both)
+        let common = flags & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES);
+        self.stream.write_all(&u32::from(common).to_be_bytes())?;
+        Ok(common)
     }
 
     fn send_option(&mut self, option: u32, data: &[u8]) -> Result<(), ClientError> {
-        let mut all = wire::IHAVEOPT.to_be_bytes().to_vec();
-        all.extend_from_slice(&option.to_be_bytes());
-        // names and a few numbers
-        all.extend_from_slice(&(data.len() as u32).to_be_bytes());
-        all.extend_from_slice(data);
-        self.stream.write_all(&all)?;
+        let mut message = wire::IHAVEOPT.to_be_bytes().to_vec();
+        message.extend_from_slice(&option.to_be_bytes());
+        // the length fits: data are names and a few numbers
+        message.extend_from_slice(&(data.len() as u32).to_be_bytes());
+        message.extend_from_slice(data);
+        self.stream.write_all(&message)?;
         Ok(self.stream.flush()?)
     }
 
-    /// Sends an option and passes its replies to a callback, up to the final one.
+    /// Sends an option, and passes each reply before the final acknowledgement to `handle_reply`.
     fn query_option(
         &mut self,
         option: u32,
         name: &'static str,
         data: &[u8],
-        mut take: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
+        mut handle_reply: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
     ) -> Result<(), ClientError> {
         self.send_option(option, data)?;
         for _ in 0..MAX_REPLIES {
-            let all: [u8; 20] = self.input.read_array(&mut self.stream, "a reply to an option")?;
-            let mut rest = MessageReader(&all);
+            let head: [u8; 20] = self.input.read_array(&mut self.stream, "a reply to an option")?;
+            let mut rest = MessageReader(&head);
             if rest.u64() != Some(wire::OPTION_REPLY_MAGIC) || rest.u32() != Some(option) {
                 return Err(protocol_error(&format!("its reply to {name} has the wrong header")));
             }
@@ -213,7 +213,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
             if kind == answer::ACK {
                 return Ok(());
             }
-            take(kind, data)?;
+            handle_reply(kind, data)?;
         }
         Err(protocol_error(&format!("it sends more than {MAX_REPLIES} replies to {name}")))
     }
@@ -224,9 +224,9 @@ impl<S: Read + Write> Negotiation<'_, S> {
         option: u32,
         name: &'static str,
         data: &[u8],
-        take: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
+        handle_reply: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
     ) -> Result<bool, ClientError> {
-        match self.query_option(option, name, data, take) {
+        match self.query_option(option, name, data, handle_reply) {
             Ok(()) => Ok(true),
             Err(ClientError::Refused { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -252,17 +252,17 @@ impl<S: Read + Write> Negotiation<'_, S> {
         &mut self,
         export: &str,
         flags: u16,
-        mut about: ExportInfo,
+        mut export_info: ExportInfo,
     ) -> Result<ExportInfo, ClientError> {
         self.send_option(option::EXPORT_NAME, export.as_bytes())?;
-        let all: [u8; 10] = self.input.read_array(&mut self.stream, "the export's size (does the export exist?)")?;
-        let mut rest = MessageReader(&all);
-        about.bytes = rest.u64().unwrap_or(0);
-        about.flags = TransmissionFlags(rest.u16().unwrap_or(0));
+        let reply: [u8; 10] = self.input.read_array(&mut self.stream, "the export's size (does the export exist?)")?;
+        let mut rest = MessageReader(&reply);
+        export_info.bytes = rest.u64().unwrap_or(0);
+        export_info.flags = TransmissionFlags(rest.u16().unwrap_or(0));
         if flags & wire::NO_ZEROES == 0 {
             self.input.read_bytes(&mut self.stream, 124, "124 zeroes after the export's size")?;
         }
-        Ok(about)
+        Ok(export_info)
     }
 }
 

@@ -7,10 +7,10 @@ use crate::nbd::MessageReader;
 use crate::nbd::reply::NbdExtent;
 use crate::nbd::wire::{self, ErrorCode, NbdCommand, chunk, extent};
 
-/// Largest number of disjoint parts of a read that have arrived; a reply with more is rejected.
+/// Largest number of disjoint parts of a read; a reply with more is rejected.
 const MAX_READ_PIECES: usize = 65_536;
 
-/// Largest number of chunks of a reply; 64 MiB in pieces of 512 bytes are fewer.
+/// Largest number of chunks of a reply; 64 MiB in chunks of 512 bytes are half as many.
 const MAX_REPLY_CHUNKS: usize = 262_144;
 
 /// A completed request.
@@ -36,8 +36,8 @@ impl<S: Read + Write> NbdClient<S> {
     /// Sends the queued requests and waits for the next completion of any request.
     ///
     /// # Errors
-    /// Errors of the connection and violations of the protocol; after both the client cannot be
-    /// used any more. A failed request is a result, not an error.
+    /// Errors of the connection and violations of the protocol; after either, the client cannot be used
+    /// any more. A failed request is a result, not an error.
     pub fn receive_reply(&mut self) -> Result<CommandResult<'_>, ClientError> {
         self.push()?;
         let index = loop {
@@ -79,13 +79,14 @@ impl<S: Read + Write> NbdClient<S> {
     }
 
     fn receive_simple_reply(&mut self) -> Result<usize, ClientError> {
-        let all: [u8; 12] = self.input.read_array(&mut self.stream, "a reply")?;
-        let mut rest = MessageReader(&all);
+        let head: [u8; 12] = self.input.read_array(&mut self.stream, "a reply")?;
+        let mut rest = MessageReader(&head);
         let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
         let index = self.find_slot(cookie)?;
         let slot = &mut self.slots[index];
-        let data = matches!(slot.command, Some(NbdCommand::Read | NbdCommand::BlockStatus));
-        if data && self.export_info.structured {
+        let is_block_status = slot.command == Some(NbdCommand::BlockStatus);
+        let has_data = is_block_status || slot.command == Some(NbdCommand::Read);
+        if has_data && self.export_info.structured {
             return Err(protocol_error(&format!(
                 "it sends a simple reply to {:?}, not a structured one",
                 slot.command
@@ -93,7 +94,9 @@ impl<S: Read + Write> NbdClient<S> {
         }
         if error != 0 {
             slot.error = Some(ErrorCode::from_code(error));
-        } else if data {
+        } else if is_block_status {
+            return Err(protocol_error("a block status is empty"));
+        } else if has_data {
             let data = &mut slot.data[..slot.length as usize];
             self.input.read_into(&mut self.stream, data, "the data of a read")?;
         }
@@ -101,8 +104,8 @@ impl<S: Read + Write> NbdClient<S> {
     }
 
     fn receive_chunk(&mut self) -> Result<Option<usize>, ClientError> {
-        let all: [u8; 16] = self.input.read_array(&mut self.stream, "a chunk's header")?;
-        let mut rest = MessageReader(&all);
+        let head: [u8; 16] = self.input.read_array(&mut self.stream, "a chunk's header")?;
+        let mut rest = MessageReader(&head);
         let (flags, kind) = (rest.u16().unwrap_or(0), rest.u16().unwrap_or(0));
         let (cookie, length) = (rest.u64().unwrap_or(0), rest.u32().unwrap_or(0));
         let index = self.find_slot(cookie)?;
@@ -110,9 +113,9 @@ impl<S: Read + Write> NbdClient<S> {
         if self.slots[index].chunks > MAX_REPLY_CHUNKS {
             return Err(protocol_error("a reply has too many chunks"));
         }
-        let done = flags & chunk::DONE != 0;
+        let is_last = flags & chunk::DONE != 0;
         match kind {
-            chunk::NONE if length == 0 && done => {}
+            chunk::NONE if length == 0 && is_last => {}
             chunk::OFFSET_DATA if length > 8 => self.receive_data(index, length - 8)?,
             chunk::OFFSET_HOLE if length == 12 => self.receive_hole(index)?,
             chunk::BLOCK_STATUS if length >= 12 && length % 8 == 4 => {
@@ -122,10 +125,10 @@ impl<S: Read + Write> NbdClient<S> {
             _ => return Err(protocol_error(&format!("a chunk of type {kind} has {length} bytes"))),
         }
         let slot = &self.slots[index];
-        if done && slot.error.is_none() {
+        if is_last && slot.error.is_none() {
             check_complete(slot)?;
         }
-        Ok(done.then_some(index))
+        Ok(is_last.then_some(index))
     }
 
     fn find_slot(&self, cookie: u64) -> Result<usize, ClientError> {
@@ -198,24 +201,24 @@ impl<S: Read + Write> NbdClient<S> {
 /// Records a part of a read, and returns its position within the read.
 fn record_coverage(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientError> {
     let fits = |start: &u64| start.checked_add(length.into()).is_some_and(|end| end <= slot.length.into());
-    let within = offset.checked_sub(slot.offset).filter(fits);
-    let Some(start) = within.filter(|_| slot.command == Some(NbdCommand::Read) && length > 0) else {
+    let position = offset.checked_sub(slot.offset).filter(fits);
+    let Some(start) = position.filter(|_| slot.command == Some(NbdCommand::Read) && length > 0) else {
         return Err(protocol_error(&format!("it sends {length} bytes at {offset}, which were not requested")));
     };
-    // both are at most the read's length, which fits
+    // both are at most the length of the read, which is a u32
     let (start, end) = (start as u32, start as u32 + length);
-    let index = slot.covered.partition_point(|(_, before)| *before < start);
-    let touches = |part: Option<&(u32, u32)>| part.copied().filter(|(first, last)| *first <= end && *last >= start);
+    let index = slot.covered.partition_point(|(_, part_end)| *part_end < start);
+    let touching = |part: Option<&(u32, u32)>| part.copied().filter(|(first, last)| *first <= end && *last >= start);
     let overlaps = |(first, last): (u32, u32)| first < end && last > start;
-    // the ranges before `index` end before the start; of the others only the first two can touch
-    let (one, two) = (touches(slot.covered.get(index)), touches(slot.covered.get(index + 1)));
-    if one.is_some_and(overlaps) || two.is_some_and(overlaps) {
+    // the parts before `index` end before the start; of the others, only the first two can touch without overlapping
+    let (left, right) = (touching(slot.covered.get(index)), touching(slot.covered.get(index + 1)));
+    if left.is_some_and(overlaps) || right.is_some_and(overlaps) {
         return Err(protocol_error(&format!("its {length} bytes at {offset} overlap earlier ones")));
     }
-    let joined = [one, two].into_iter().flatten().fold((start, end), |(a, b), (c, d)| (a.min(c), b.max(d)));
-    let gone = usize::from(one.is_some()) + usize::from(two.is_some());
-    slot.covered.splice(index..index + gone, [joined]);
-    // those next to the changed one; the others were in order before
+    let joined = [left, right].into_iter().flatten().fold((start, end), |(a, b), (c, d)| (a.min(c), b.max(d)));
+    let replaced = usize::from(left.is_some()) + usize::from(right.is_some());
+    slot.covered.splice(index..index + replaced, [joined]);
+    // only the parts next to the changed one can be out of order
     let neighbors = &slot.covered[index.saturating_sub(1)..(index + 2).min(slot.covered.len())];
     debug_assert!(neighbors.is_sorted_by(|a, b| a.1 < b.0), "the parts {neighbors:?} of a read overlap or touch");
     if slot.covered.len() > MAX_READ_PIECES {

@@ -1,6 +1,5 @@
-//! `/sys/fs/btrfs`: volumes over several devices, their profile, their health.
-//! They are arrays that are not block devices themselves, named after their
-//! label, or after their id where the label is missing or not unique.
+//! `/sys/fs/btrfs`: volumes over several devices, their profile, their health. A volume is an array that is not a block
+//! device itself; it is named after its label, or after its id where the label is missing or not unique.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -34,7 +33,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 const STRIPE_UNIT_BYTES: u64 = 65_536;
 
 /// Time without a change of its status file after which a scrub counts as ended, nanoseconds. `btrfs scrub` writes its
-/// progress every five seconds; one that was killed stops writing.
+/// progress every five seconds; a killed scrub stops writing.
 const MAX_SCRUB_SILENCE_NS: u64 = 15_000_000_000;
 
 /// A volume.
@@ -52,10 +51,10 @@ pub(crate) fn read_volumes(roots: &Roots) -> Vec<BtrfsVolume> {
     folders.sort_unstable();
     let labels: Vec<Option<String>> =
         folders.iter().map(|f| read_text(&f.join("label")).filter(|l| !l.is_empty())).collect();
-    let unique = |label: &String| labels.iter().flatten().filter(|l| *l == label).count() == 1;
+    let is_unique = |label: &String| labels.iter().flatten().filter(|l| *l == label).count() == 1;
     let volume = |(folder, label): (&PathBuf, &Option<String>)| {
         let id = folder.file_name().unwrap_or_default().to_string_lossy();
-        let name = label.as_ref().filter(|l| unique(l)).map_or(&*id, |l| l.as_str());
+        let name = label.as_ref().filter(|l| is_unique(l)).map_or(&*id, |l| l.as_str());
         let scrub = roots.resolve_path(&format!("/var/lib/btrfs/scrub.status.{id}"));
         BtrfsVolume { device: read_device(format!("btrfs:{name}"), folder), folder: folder.clone(), scrub }
     };
@@ -98,14 +97,14 @@ fn count_missing(folder: &Path) -> u64 {
     sorted_entries(&infos).iter().filter(|n| read_number(&infos.join(n).join("missing")) == Some(1)).count() as u64
 }
 
-/// Returns the profile that holds most data; during a conversion there are two.
+/// Returns the profile that holds most data; during a conversion a volume has two.
 fn data_profile(folder: &Path) -> Option<RaidLevel> {
     let size = |name: &String| read_number(&folder.join(name).join("total_bytes"));
     sorted_entries(folder)
         .iter()
         .filter_map(|n| Some((size(n)?, RaidLevel::parse(n)?)))
         .max_by_key(|(bytes, _)| *bytes)
-        .map(|p| p.1)
+        .map(|(_, level)| level)
 }
 
 /// Adds up all errors of a device: write, read, flush, corruption, generation.
@@ -139,7 +138,7 @@ struct ScrubProgress {
     file: PathBuf,
     /// Text at the last reading.
     text: Option<String>,
-    /// Running time when the text changed; a text that was there from the start may be left by a killed scrub.
+    /// Running time when the text changed. A text that exists from the start may be left by a killed scrub.
     changed_ns: Option<u64>,
 }
 
@@ -152,8 +151,8 @@ impl ScrubProgress {
         // each device has a line
         let is_unfinished = text.lines().any(|line| line.ends_with("|canceled:0|finished:0"));
         self.text = Some(text);
-        let is_new = |changed: u64| context.running_ns.saturating_sub(changed) < MAX_SCRUB_SILENCE_NS;
-        is_unfinished && self.changed_ns.is_some_and(is_new)
+        let is_recent = |changed_ns: u64| context.running_ns.saturating_sub(changed_ns) < MAX_SCRUB_SILENCE_NS;
+        is_unfinished && self.changed_ns.is_some_and(is_recent)
     }
 }
 
@@ -228,11 +227,11 @@ impl CounterSource for Btrfs {
         table.begin_tick();
         for followed in &mut self.followed {
             let operation = followed.operation.as_mut();
-            let operates = operation.and_then(|file| Some(is_running_operation(file.read(context)?)));
-            let background = if followed.scrub.is_running(context) { Some(true) } else { operates };
+            let is_operating = operation.and_then(|file| Some(is_running_operation(file.read(context)?)));
+            let background = if followed.scrub.is_running(context) { Some(true) } else { is_operating };
             let sum = followed.sum_device_errors(context);
-            let silent = background.is_none() && sum == ABSENT;
-            if silent && !followed.folder.exists() {
+            let is_silent = background.is_none() && sum == ABSENT;
+            if is_silent && !followed.folder.exists() {
                 // unmounted; the next slow tick drops it
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Namespaces and masked files that show a container instead of the machine. Reported
-//! once, at the start.
+//! Namespaces and masked files, which make the sampler see a container instead of the machine. Reported once, at the
+//! start.
 
 use std::hint::black_box;
 
@@ -20,25 +20,26 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(Container { is_reported: false })),
 };
 
-/// Kind and fixed number of the machine's initial namespaces, and the consequence of being in another one.
+/// The machine's initial namespaces: kind, fixed link target, and the consequence of being in another namespace.
 const INITIAL_NAMESPACES: &[(&str, &str, &str)] = &[
     ("pid", "pid:[4026531836]", "processes outside of it are not seen, though their load is"),
     ("cgroup", "cgroup:[4026531835]", "cgroups outside of it and their limits are not seen"),
 ];
 
-/// Returns the files of /proc that another mount covers, each with a sentence on it.
+/// Returns the files of /proc that another mount covers, each with a sentence for a note.
 pub(crate) fn masked_files(mounts: &[Mount]) -> Vec<(String, String)> {
-    let over = mounts.iter().filter(|m| m.point.starts_with("/proc/"));
-    over.filter_map(|m| {
-        let mount_text = match m.kind.as_str() {
-            "fuse.lxcfs" => "is a container's view (lxcfs), not the machine's",
-            "tmpfs" | "devtmpfs" => "is masked in this container",
-            // parts of proc that are mounted again read-only
-            _ => return None,
-        };
-        Some((m.point.clone(), format!("{} {mount_text}", m.point)))
-    })
-    .collect()
+    let covers = mounts.iter().filter(|m| m.point.starts_with("/proc/"));
+    covers
+        .filter_map(|m| {
+            let mount_text = match m.kind.as_str() {
+                "fuse.lxcfs" => "is a container's view (lxcfs), not the machine's",
+                "tmpfs" | "devtmpfs" => "is masked in this container",
+                // parts of proc that are mounted again read-only
+                _ => return None,
+            };
+            Some((m.point.clone(), format!("{} {mount_text}", m.point)))
+        })
+        .collect()
 }
 
 struct Container {
@@ -50,10 +51,10 @@ impl CounterSource for Container {
         if std::mem::replace(&mut self.is_reported, true) {
             return;
         }
-        for (kind, first, means) in INITIAL_NAMESPACES {
+        for (kind, initial_link, consequence) in INITIAL_NAMESPACES {
             let link = read_link(&context.roots.proc.join("self/ns").join(kind));
-            if link.is_ok_and(|link| link.as_os_str() != *first) {
-                let text = format!("the sampler runs in a separate {kind} namespace: {means}");
+            if link.is_ok_and(|link| link.as_os_str() != *initial_link) {
+                let text = format!("the sampler runs in a separate {kind} namespace: {consequence}");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
         }
@@ -61,9 +62,9 @@ impl CounterSource for Container {
         for (_, text) in masked_files(&mounts) {
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
-        let hides =
+        let hides_processes =
             |m: &&Mount| m.point == "/proc" && m.option_value("hidepid").is_some_and(|v| v != "0" && v != "off");
-        if mounts.iter().any(|m| hides(&m)) {
+        if mounts.iter().any(|m| hides_processes(&m)) {
             let text = "/proc is mounted with hidepid: processes of other users are not seen";
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }

@@ -1,10 +1,9 @@
 //! `/proc/interrupts`: interrupts by purpose.
 //!
-//! Clock, network, disk and inter-processor interrupts are distinguished by the
-//! names of their actions; a row whose actions have no known purpose, or two
-//! different ones, is `other`. Each processor's count is a 32-bit number
-//! that wraps separately, so sums are compared modulo 2^32, and a processor or
-//! row that appears or disappears makes the tick a gap.
+//! Clock, network, disk and inter-processor interrupts are distinguished by the names of their actions; a row whose
+//! actions have no known purpose, or two different purposes, is `other`. Each processor's count is a 32-bit number that
+//! wraps separately, so sums are compared modulo 2^32, and a processor or row that appears or disappears makes the tick
+//! a gap.
 
 use diskwright_base::counter_ids::interrupts;
 use std::hint::black_box;
@@ -93,8 +92,8 @@ pub fn processor_count(heading: &[u8]) -> usize {
     std::iter::from_fn(|| words.next_word()).filter(|w| w.starts_with(b"CPU")).count()
 }
 
-/// Parses a row; `None` for other lines, such as `ERR:` and `MIS:`, which
-/// have one number regardless of the number of processors.
+/// Parses a row; `None` for other lines, such as `ERR:` and `MIS:`, which have one number regardless of the number of
+/// processors.
 pub fn parse_row(line: &[u8], processors: usize) -> Option<InterruptRow<'_>> {
     let colon = memchr::memchr(b':', line)?;
     let label = trim_blanks(&line[..colon]);
@@ -113,7 +112,7 @@ pub fn parse_row(line: &[u8], processors: usize) -> Option<InterruptRow<'_>> {
 #[derive(Debug, Default)]
 struct InterruptNames {
     interfaces: Vec<String>,
-    /// virtio device and its driver.
+    /// virtio devices, each with its driver.
     virtio: Vec<(String, String)>,
 }
 
@@ -136,25 +135,25 @@ impl InterruptNames {
 }
 
 /// Returns the purpose of a row by its label. ARM's inter-processor rows are numbered and described in words.
-fn purpose_of_row(row: &InterruptRow, known: &InterruptNames) -> InterruptPurpose {
-    let says = |text: &[u8]| memchr::memmem::find(row.tail, text).is_some();
+fn purpose_of_row(row: &InterruptRow, names: &InterruptNames) -> InterruptPurpose {
+    let has_text = |text: &[u8]| memchr::memmem::find(row.tail, text).is_some();
     match row.label {
-        // HVS: the timer of Hyper-V, which takes the place of the local one (arch/x86/kernel/irq.c)
+        // HVS: the timer of Hyper-V, which replaces the local one (arch/x86/kernel/irq.c)
         b"LOC" | b"BCT" | b"CLK" | b"HVS" => InterruptPurpose::Clock,
         b"RES" | b"CAL" | b"TLB" | b"DBL" => InterruptPurpose::InterProcessor,
-        label if label.starts_with(b"IPI") && says(b"Timer") => InterruptPurpose::Clock,
+        label if label.starts_with(b"IPI") && has_text(b"Timer") => InterruptPurpose::Clock,
         label if label.starts_with(b"IPI") => InterruptPurpose::InterProcessor,
-        label if label.iter().all(u8::is_ascii_digit) => purpose_of_actions(row.tail, known),
+        label if label.iter().all(u8::is_ascii_digit) => purpose_of_actions(row.tail, names),
         _ => InterruptPurpose::Other,
     }
 }
 
-/// Returns the purpose on which all actions of a row agree, else `ServerProcess`.
-fn purpose_of_actions(tail: &[u8], known: &InterruptNames) -> InterruptPurpose {
+/// Returns the purpose on which all actions of a row with a known purpose agree, else `Other`.
+fn purpose_of_actions(tail: &[u8], names: &InterruptNames) -> InterruptPurpose {
     let mut found = None;
     let text = String::from_utf8_lossy(tail);
     for word in text.split([' ', ',', '\t']).filter(|w| !w.is_empty()) {
-        match (purpose_of_action(word, known), found) {
+        match (purpose_of_action(word, names), found) {
             (Some(purpose), None) => found = Some(purpose),
             (Some(purpose), Some(other)) if purpose != other => return InterruptPurpose::Other,
             _ => {}
@@ -163,7 +162,7 @@ fn purpose_of_actions(tail: &[u8], known: &InterruptNames) -> InterruptPurpose {
     found.unwrap_or(InterruptPurpose::Other)
 }
 
-/// Starts of the action names that drivers give.
+/// Prefixes of the action names that drivers give.
 const ACTION_NAMES: &[(InterruptPurpose, &[&str])] = &[
     (InterruptPurpose::Clock, &["timer", "arch_timer", "hpet", "rtc"]),
     (
@@ -241,16 +240,16 @@ const ACTION_NAMES: &[(InterruptPurpose, &[&str])] = &[
     ),
 ];
 
-fn purpose_of_action(word: &str, known: &InterruptNames) -> Option<InterruptPurpose> {
+fn purpose_of_action(word: &str, names: &InterruptNames) -> Option<InterruptPurpose> {
     if let Some(rest) = word.strip_prefix("virtio") {
-        return purpose_of_virtio_queue(word, rest, known);
+        return purpose_of_virtio_queue(word, rest, names);
     }
-    let ends = |rest: &str| rest.is_empty() || rest.starts_with(|c: char| !c.is_ascii_alphanumeric());
-    if known.interfaces.iter().any(|name| word.strip_prefix(name.as_str()).is_some_and(ends)) {
+    let is_suffix = |rest: &str| rest.is_empty() || rest.starts_with(|c: char| !c.is_ascii_alphanumeric());
+    if names.interfaces.iter().any(|name| word.strip_prefix(name.as_str()).is_some_and(is_suffix)) {
         return Some(InterruptPurpose::Network);
     }
-    let of_list = ACTION_NAMES.iter().find(|(_, starts)| starts.iter().any(|start| word.starts_with(start)));
-    of_list
+    let entry = ACTION_NAMES.iter().find(|(_, prefixes)| prefixes.iter().any(|prefix| word.starts_with(prefix)));
+    entry
         .map(|(purpose, _)| *purpose)
         .or_else(|| is_predictable_network_name(word).then_some(InterruptPurpose::Network))
 }
@@ -262,14 +261,14 @@ fn is_predictable_network_name(word: &str) -> bool {
         .any(|start| word.strip_prefix(start).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit())))
 }
 
-/// Returns the purpose of `virtio1-req.0` by its driver; where sysfs is hidden, by the queue's name
-/// if only one driver has such queues.
-fn purpose_of_virtio_queue(word: &str, rest: &str, known: &InterruptNames) -> Option<InterruptPurpose> {
+/// Returns the purpose of `virtio1-req.0` by its driver; where sysfs is hidden, by the queue's name if only one driver
+/// has such queues.
+fn purpose_of_virtio_queue(word: &str, rest: &str, names: &InterruptNames) -> Option<InterruptPurpose> {
     let (device, queue) = word.split_once('-')?;
     if !rest.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    match known.virtio.iter().find(|(name, _)| name == device).map(|(_, driver)| driver.as_str()) {
+    match names.virtio.iter().find(|(name, _)| name == device).map(|(_, driver)| driver.as_str()) {
         Some("virtio_blk" | "virtio_scsi") => Some(InterruptPurpose::Disk),
         Some("virtio_net") => Some(InterruptPurpose::Network),
         Some(_) => Some(InterruptPurpose::Other),
@@ -312,20 +311,20 @@ impl CounterSource for Interrupts {
         let Some(text) = self.file.read(context) else { return table.blank_all() };
         let mut lines = text_lines(text);
         let heading = lines.next().unwrap_or_default();
-        let mut changed = heading != self.heading;
-        if changed {
+        let mut has_changed = heading != self.heading;
+        if has_changed {
             self.heading = heading.to_vec();
             self.processors = processor_count(heading);
         }
-        let mut known = None;
+        let mut names = None;
         let mut sums = [0u64; COLUMNS.len()];
         let mut count = 0;
         for row in lines.filter_map(|line| parse_row(line, self.processors)) {
-            let same = self.rows.get(count).is_some_and(|l| *l.label == *row.label && *l.tail == *row.tail);
-            if !same {
-                changed = true;
-                let known = known.get_or_insert_with(|| InterruptNames::read_from_sysfs(context.roots));
-                let column = purpose_of_row(&row, known).column();
+            let is_known = self.rows.get(count).is_some_and(|l| *l.label == *row.label && *l.tail == *row.tail);
+            if !is_known {
+                has_changed = true;
+                let names = names.get_or_insert_with(|| InterruptNames::read_from_sysfs(context.roots));
+                let column = purpose_of_row(&row, names).column();
                 self.rows.truncate(count);
                 self.rows.push(InterruptColumn { label: row.label.into(), tail: row.tail.into(), column });
             }
@@ -334,10 +333,10 @@ impl CounterSource for Interrupts {
             sums[TOTAL_COLUMN] = sums[TOTAL_COLUMN].wrapping_add(row.sum);
             count += 1;
         }
-        changed |= self.rows.len() != count;
+        has_changed |= self.rows.len() != count;
         self.rows.truncate(count);
-        if changed {
-            // the rows have changed: their sums cannot be compared
+        if has_changed {
+            // the sums of different rows or processors cannot be compared
             table.forget_previous();
         }
         table.begin_tick();

@@ -1,5 +1,5 @@
 //! `/dev/kmsg`: the kernel's messages about errors, timeouts and resets of disks and their links, counted by
-//! disk from the start of the recording. Read without blocking. A table lists the relevant messages.
+//! disk from the start of the recording. The file is read without blocking. `PATTERNS` lists the messages that count.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -29,7 +29,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 1] = [total_column(physical_disk::KERNEL_MESSAGES, 1.0)];
-/// Most messages that a tick reads; a flood is read over several ticks.
+/// Largest number of messages that a tick reads; a flood is read over several ticks.
 const MAX_MESSAGES_PER_TICK: usize = 512;
 
 /// Position of the device's name in a message.
@@ -74,19 +74,19 @@ const PATTERNS: &[(&str, DevicePosition)] = &[
 
 /// Returns the device of a message that counts.
 pub fn device_of_message(message: &str) -> Option<&str> {
-    let (_, place) = PATTERNS.iter().find(|(part, _)| message.contains(part))?;
-    let ends = |c: char| match place {
+    let (_, position) = PATTERNS.iter().find(|(text, _)| message.contains(text))?;
+    let is_end = |c: char| match position {
         DevicePosition::NumberAfter(_) => matches!(c, ' ' | ',' | '.'),
         // a name may have a dot: etherd/e0.0
         DevicePosition::After(_) => matches!(c, ' ' | ',' | ']' | ':'),
         DevicePosition::FirstWord | DevicePosition::Brackets => matches!(c, ' ' | ',' | ']' | '.' | ':'),
     };
-    let rest = match place {
+    let rest = match position {
         DevicePosition::After(words) | DevicePosition::NumberAfter(words) => message.split_once(words)?.1,
         DevicePosition::FirstWord => message,
         DevicePosition::Brackets => message.split_once('[')?.1,
     };
-    let name = rest.split(ends).next().map(|name| name.trim_end_matches('.'));
+    let name = rest.split(is_end).next().map(|name| name.trim_end_matches('.'));
     name.filter(|name| !name.is_empty() && name.len() <= 32)
 }
 
@@ -99,34 +99,34 @@ fn is_removable_drive(disk: &str) -> bool {
 /// Returns the disk of a device, a part of it, or a path to it: `sda1`, `nvme0c1n1`, `nvme0`, `ata1`, `8:16`.
 fn disk_of_device(sys: &Path, device: &str) -> Option<String> {
     let names = || list_folder(&sys.join("block"));
-    let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let disks: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     // a path of an NVMe multipath disk counts for the disk
-    let head = parse_nvme_path(device).map(|(head, _)| head).filter(|head| all.contains(head));
+    let head = parse_nvme_path(device).map(|(head, _)| head).filter(|head| disks.contains(head));
     // a slash in a name (cciss/c0d0) is written ! in sysfs
     let device = &head.unwrap_or_else(|| device.replace('/', "!"));
     let is_part = |disk: &&String| sys.join("block").join(disk).join(device).is_dir();
     // a controller's number is in the names of its paths; only a disk without paths has it in its own name
-    let path = all.iter().filter_map(|name| parse_nvme_path(name)).find(|(_, controller)| controller == device);
-    let behind_path = |disk: &&String| path.as_ref().is_some_and(|(head, _)| head == *disk);
-    let controller = |disk: &&String| {
-        let is_shared = || all.iter().filter_map(|name| parse_nvme_path(name)).any(|(head, _)| head == **disk);
+    let path = disks.iter().filter_map(|name| parse_nvme_path(name)).find(|(_, controller)| controller == device);
+    let is_behind_path = |disk: &&String| path.as_ref().is_some_and(|(head, _)| head == *disk);
+    let is_controller = |disk: &&String| {
+        let is_shared = || disks.iter().filter_map(|name| parse_nvme_path(name)).any(|(head, _)| head == **disk);
         let is_own = disk.strip_prefix(device.as_str()).is_some_and(|rest| rest.starts_with('n'));
         device.starts_with("nvme") && is_own && !is_shared()
     };
-    let behind = |disk: &&String| {
-        let place = canonicalize(&sys.join("block").join(disk));
-        device.starts_with("ata") && place.is_ok_and(|place| place.iter().any(|part| part == device.as_str()))
+    let is_behind_port = |disk: &&String| {
+        let sysfs_path = canonicalize(&sys.join("block").join(disk));
+        device.starts_with("ata") && sysfs_path.is_ok_and(|path| path.iter().any(|part| part == device.as_str()))
     };
     let has_number = |disk: &&String| {
         let number = read_text(&sys.join("block").join(disk).join("dev"));
         device.contains(':') && number.is_some_and(|number| number == *device)
     };
-    let found = all.iter().find(|disk| disk.as_str() == device.as_str()).or_else(|| all.iter().find(is_part));
+    let found = disks.iter().find(|disk| disk.as_str() == device.as_str()).or_else(|| disks.iter().find(is_part));
     found
-        .or_else(|| all.iter().find(behind_path))
-        .or_else(|| all.iter().find(controller))
-        .or_else(|| all.iter().find(behind))
-        .or_else(|| all.iter().find(has_number))
+        .or_else(|| disks.iter().find(is_behind_path))
+        .or_else(|| disks.iter().find(is_controller))
+        .or_else(|| disks.iter().find(is_behind_port))
+        .or_else(|| disks.iter().find(has_number))
         .filter(|disk| !is_removable_drive(disk))
         .map(|disk| disk.replace('!', "/"))
 }
@@ -150,26 +150,29 @@ impl KernelMessages {
         });
         match opened {
             Ok(file) => self.file = Some(file),
-            Err(why) if !self.failure_noted => {
+            Err(error) if !self.failure_noted => {
                 self.failure_noted = true;
-                let text =
-                    format!("{}: {}; errors that the kernel reports are not seen", path.display(), error_reason(&why));
+                let text = format!(
+                    "{}: {}; errors that the kernel reports are not seen",
+                    path.display(),
+                    error_reason(&error)
+                );
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
             Err(_) => {}
         }
     }
 
-    /// Drops disks that are gone from the schema. One that comes back counts from zero.
+    /// Drops the disks that are gone from the schema. A disk that comes back counts from zero.
     fn drop_gone(&mut self, context: &TickContext) {
         let block = context.roots.sys.join("block");
-        let is_there = |disk: &str| block.join(disk.replace('/', "!")).exists();
-        if self.counts.iter().all(|(disk, _)| is_there(disk)) {
+        let exists = |disk: &str| block.join(disk.replace('/', "!")).exists();
+        if self.counts.iter().all(|(disk, _)| exists(disk)) {
             return;
         }
-        self.counts.retain(|(disk, _)| is_there(disk));
+        self.counts.retain(|(disk, _)| exists(disk));
         if let Some([table]) = &mut self.table {
-            table.retain_rows(|disk, _| is_there(disk));
+            table.retain_rows(|disk, _| exists(disk));
         }
     }
 
@@ -182,7 +185,7 @@ impl KernelMessages {
                 Ok(0) => return,
                 Ok(length) => length,
                 // messages were overwritten before they were read
-                Err(why) if why.kind() == io::ErrorKind::BrokenPipe => continue,
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => continue,
                 Err(_) => return,
             };
             let text = String::from_utf8_lossy(&self.buffer[..length]);
@@ -219,7 +222,7 @@ impl CounterSource for KernelMessages {
             let row = table.row_or_insert(disk);
             table.row_mut(row)[0] = *count;
             if is_new {
-                // it counts from zero, so that the first message is an increase
+                // start at zero, so that the first message is an increase
                 table.set_previous(row, 0, 0);
             }
         }

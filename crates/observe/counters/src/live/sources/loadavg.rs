@@ -1,6 +1,5 @@
-//! `/proc/loadavg`: tasks that run or wait uninterruptibly, smoothed. Recorded
-//! because people know it; nothing is judged by it alone, because it mixes tasks
-//! that wait for a processor with tasks that wait for a disk.
+//! `/proc/loadavg`: tasks that run or wait uninterruptibly, smoothed. Recorded because people know it. No judgment
+//! rests on it alone: it mixes tasks that wait for a processor with tasks that wait for a disk.
 
 use diskwright_base::counter_ids::system;
 use std::hint::black_box;

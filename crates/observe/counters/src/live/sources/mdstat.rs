@@ -1,6 +1,5 @@
-//! `/proc/mdstat`: Linux software arrays: their members, missing members, and
-//! the check, resync, recovery or reshape that runs on them. A DELAYED or
-//! PENDING one waits and causes no load.
+//! `/proc/mdstat`: Linux software arrays: their members, missing members, and the check, resync, recovery or reshape
+//! that runs on them. An operation that is DELAYED or PENDING waits and causes no load.
 
 use diskwright_base::counter_ids::array;
 use std::hint::black_box;
@@ -46,14 +45,13 @@ pub struct MdArray<'a> {
     pub done_kib: Option<u64>,
 }
 
-/// Parses the file, array by array. Arrays that are not active (containers of
-/// external metadata among them) serve no requests and are skipped. A broken array
-/// has lost more members than its level tolerates.
+/// Parses the file, array by array. Arrays that are not active (containers of external metadata among them) serve no
+/// requests and are skipped. A broken array has lost more members than its level tolerates.
 pub fn parse_arrays<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
     let mut array: Option<MdArray> = None;
     for line in text_lines(text) {
-        let indented = line.first().is_none_or(|b| *b == b' ' || *b == b'\t');
-        if !indented {
+        let is_indented = line.first().is_none_or(|b| *b == b' ' || *b == b'\t');
+        if !is_indented {
             array.take().map(&mut found);
             array = parse_heading(line);
         } else if let Some(array) = &mut array {
@@ -63,8 +61,8 @@ pub fn parse_arrays<'a>(text: &'a [u8], mut found: impl FnMut(MdArray<'a>)) {
     array.map(found);
 }
 
-/// Parses `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`; newer kernels write
-/// `md0 : broken raid0 …` (drivers/md/md.c, md_seq_show), older ones `active` in that case, too.
+/// Parses `md0 : active (auto-read-only) raid1 sdb1[1] sda1[0](F) sdc1[2](S)`. For a broken array, newer kernels write
+/// `broken` instead of `active` (drivers/md/md.c, md_seq_show).
 fn parse_heading(line: &[u8]) -> Option<MdArray<'_>> {
     let mut words = WordIter::new(line);
     let name = words.next_word()?;
@@ -78,9 +76,9 @@ fn parse_heading(line: &[u8]) -> Option<MdArray<'_>> {
     };
     let mut members = 0;
     while let Some(word) = words.next_word() {
-        // a member has its number in brackets; F is failed, S spare, J journal, W and R still work
-        let spare = word.ends_with(b"(S)") || word.ends_with(b"(F)") || word.ends_with(b"(J)");
-        members += u64::from(word.contains(&b'[') && !spare);
+        // a member has its number in brackets; F marks a failed, S a spare, J a journal device; W and R ones still work
+        let is_inactive = word.ends_with(b"(S)") || word.ends_with(b"(F)") || word.ends_with(b"(J)");
+        members += u64::from(word.contains(&b'[') && !is_inactive);
     }
     // a level without redundancy has no line that counts working members, and the lost one stays in the list
     let missing = u64::from(is_broken);
@@ -89,19 +87,19 @@ fn parse_heading(line: &[u8]) -> Option<MdArray<'_>> {
 
 fn parse_detail<'a>(line: &'a [u8], array: &mut MdArray<'a>) {
     let mut words = WordIter::new(line);
-    let mut before: &[u8] = b"";
+    let mut last_word: &[u8] = b"";
     while let Some(word) = words.next_word() {
         if word == b"=" {
-            array.background = Some(before);
-        } else if let Some((first, second)) = parse_pair(word, b'[', b']') {
-            array.members = second;
-            array.missing = first.saturating_sub(second);
+            array.background = Some(last_word);
+        } else if let Some((all_members, working)) = parse_pair(word, b'[', b']') {
+            array.members = working;
+            array.missing = all_members.saturating_sub(working);
         } else if let Some((done, _)) = parse_pair(word, b'(', b')')
             && array.background.is_some()
         {
             array.done_kib = Some(done);
         }
-        before = word;
+        last_word = word;
     }
 }
 
@@ -112,14 +110,16 @@ fn parse_pair(word: &[u8], open: u8, close: u8) -> Option<(u64, u64)> {
     Some((parse_number(&inner[..slash])?, parse_number(&inner[slash + 1..])?))
 }
 
-/// State of an array from tick to tick.
+/// State of an array at the last tick.
 #[derive(Debug, Default)]
 struct MdProgress {
     name: Vec<u8>,
     row: usize,
+    /// Background operation; empty if none runs.
     running: Vec<u8>,
+    /// Members that work, and those that are missing.
     members: (u64, u64),
-    /// Progress of the running operation at the last tick.
+    /// Progress of the running operation.
     position_kib: Option<u64>,
     /// Sum of all progress seen.
     sum_kib: u64,
@@ -127,8 +127,8 @@ struct MdProgress {
 }
 
 impl MdProgress {
-    /// Returns the running sum of synced KiB, `ABSENT` where this tick's part is
-    /// unknown: an operation whose progress went back has restarted.
+    /// Returns the running sum of synced KiB; `ABSENT` if this tick's progress is unknown, as when it went back because
+    /// the operation restarted.
     fn advance_to(&mut self, done_kib: Option<u64>) -> u64 {
         let before = std::mem::replace(&mut self.position_kib, done_kib);
         match (before, done_kib) {
@@ -177,13 +177,13 @@ impl CounterSource for Mdstat {
         table.begin_tick();
         let known = &mut self.known;
         parse_arrays(text, |array| {
-            let place = known.iter().position(|k| k.name == array.name).unwrap_or_else(|| {
+            let index = known.iter().position(|k| k.name == array.name).unwrap_or_else(|| {
                 let row = table.row_or_insert(&String::from_utf8_lossy(array.name));
                 context.topology_due = true;
                 known.push(MdProgress { name: array.name.to_vec(), row, mismatches: ABSENT, ..MdProgress::default() });
                 known.len() - 1
             });
-            let progress = &mut known[place];
+            let progress = &mut known[index];
             let running = array.background.unwrap_or_default();
             let members = (array.members, array.missing);
             if progress.running != running || progress.members != members {

@@ -1,5 +1,5 @@
-//! The sources, one file or folder each. To add one: a `pub mod` line, a list
-//! entry, and a file with an `open` function, a `CounterSource` and its cases.
+//! The sources, one file or folder each. To add one: a `pub mod` line, a list entry, and a file with an `open`
+//! function, a `CounterSource` and its cases.
 
 use super::counter_table::CounterTable;
 use super::tick_context::TickContext;
@@ -33,7 +33,7 @@ pub(crate) trait CounterSource: Send {
     /// Reads its files at this tick and computes the cells of its tables.
     fn read_tick(&mut self, context: &mut TickContext);
 
-    /// Tables with its cells; none for a source that only produces notes.
+    /// Tables with the source's cells; none for a source that only produces notes.
     fn tables(&mut self) -> &mut [CounterTable] {
         &mut []
     }
@@ -47,14 +47,13 @@ pub struct SourceInfo {
     pub files: &'static [&'static str],
     /// Description in a sentence or two.
     pub explain: &'static str,
-    /// Feeds bytes to its parsers and discards the result; no bytes
-    /// may make it panic. For fuzzing.
+    /// Feeds bytes to the source's parsers and discards the result, for fuzzing. No bytes may make it panic.
     pub parse_any: fn(&[u8]),
     pub(crate) open: fn(&Roots, &SamplerOptions) -> Option<Box<dyn CounterSource>>,
 }
 
-/// All sources, in the order of a tick. Those that others depend on come
-/// first: `processes` scans at once when one before it saw trouble.
+/// All sources, in the order of a tick. A source that depends on others comes after them: `processes` scans at once
+/// when one before it saw trouble.
 pub const SOURCES: &[SourceInfo] = &[
     container::SOURCE,
     diskstats::SOURCE,

@@ -1,7 +1,6 @@
-//! `/proc/self/mountinfo` and `statvfs`: free space of the filesystems. It is read
-//! at slow ticks; in between the last value stays, because space
-//! does not change that fast. A filesystem on another machine or behind a
-//! user process is never queried: it may not answer.
+//! `/proc/self/mountinfo` and `statvfs`: free space of the filesystems. It is read at slow ticks; in between the last
+//! value stays, because space changes slowly. A filesystem on another machine or behind a user process is never
+//! queried: it may not answer.
 
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -33,7 +32,7 @@ const COLUMNS: [TableColumn; 4] = [
     level_column(logical_disk::INODES_TOTAL, 1.0),
 ];
 
-/// Most filesystems that are followed.
+/// Largest number of filesystems that are followed.
 const MAX_FILESYSTEMS: usize = 256;
 
 struct MountSource {
@@ -55,16 +54,17 @@ impl MountSource {
     }
 }
 
-/// Returns true if a query at the mount point would reach another mount, or may hang on the way: a
-/// later mount covers it, or its path leads through a filesystem of another machine or a user process.
+/// Returns true if a query at the mount point would reach another mount, or may hang on the way: a later mount covers
+/// it, or its path leads through a filesystem of another machine or a user process.
 fn is_covered_or_remote(mounts: &[Mount], index: usize) -> bool {
     let mount = &mounts[index];
     let covers = |other: &Mount| other.point != "/" && other.is_above(&mount.point);
-    let later = mounts[index + 1..].iter().any(covers);
-    later || mounts.iter().any(|other| other.is_remote() && other.point != mount.point && other.is_above(&mount.point))
+    let is_covered = mounts[index + 1..].iter().any(covers);
+    is_covered
+        || mounts.iter().any(|other| other.is_remote() && other.point != mount.point && other.is_above(&mount.point))
 }
 
-/// Returns the mounts whose space is queried: one of each local filesystem.
+/// Returns the mounts whose space is queried: one mount of each local filesystem.
 pub fn local_mounts(mounts: &[Mount]) -> Vec<&Mount> {
     // read-only images, which are always full
     const IMAGE_FILESYSTEMS: &[&str] = &["cramfs", "erofs", "iso9660", "romfs", "squashfs", "udf"];
@@ -93,8 +93,8 @@ impl CounterSource for MountSource {
             return;
         }
         let [table] = &mut self.tables;
-        let Ok(news) = self.file.read_if_changed(context) else { return table.blank_all() };
-        if let Some(text) = news.filter(|text| **text != *self.text) {
+        let Ok(changed_text) = self.file.read_if_changed(context) else { return table.blank_all() };
+        if let Some(text) = changed_text.filter(|text| **text != *self.text) {
             self.text = text.to_vec();
             context.topology_due = true;
             let mounts = mountinfo::parse_mounts(text);

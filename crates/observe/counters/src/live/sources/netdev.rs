@@ -1,11 +1,9 @@
-//! `/proc/net/dev`: traffic of the network interfaces, and sysfs for the speed
-//! of their links.
+//! `/proc/net/dev`: traffic of the network interfaces. The speed of their links comes from sysfs.
 //!
-//! If any interface has hardware behind it, only such interfaces are followed: a
-//! bridge, a tunnel, a container's end of a pair carry the same bytes again. So does the virtual function through which
-//! an adapter of Hyper-V or virtio passes its traffic (drivers/net/hyperv/netvsc_drv.c, net_failover.c): the adapter
-//! counts it, and has hardware behind it, too.
-//! In a container, where there is no hardware, all interfaces except the loopback are followed.
+//! If any interface has hardware behind it, only such interfaces are followed: a bridge, a tunnel and a container's end
+//! of a pair carry the same bytes again. So does the virtual function through which an adapter of Hyper-V or virtio
+//! passes its traffic (drivers/net/hyperv/netvsc_drv.c, net_failover.c): the adapter counts it, and has hardware behind
+//! it, too. In a container, where there is no hardware, all interfaces except the loopback are followed.
 
 use diskwright_base::counter_ids::network;
 use std::hint::black_box;
@@ -42,7 +40,7 @@ const COLUMNS: [TableColumn; 9] = [
     level_column(network::LINK_BYTES_PER_S, 1.0),
 ];
 const LINK_COLUMN: usize = column_index(&COLUMNS, "network.link_bytes_per_s");
-/// Positions on the line of the totals: four received, four sent.
+/// Positions of the totals among the numbers of a line: four received, four sent.
 const TOTAL_POSITIONS: [usize; LINK_COLUMN] = [0, 1, 2, 3, 8, 9, 10, 11];
 
 /// Parses a line into the interface and its sixteen numbers.
@@ -82,9 +80,9 @@ impl Netdev {
     fn refresh_interfaces(&mut self, context: &TickContext) {
         let [table] = &mut self.tables;
         // a virtual function appears some seconds before its adapter claims it
-        let was_taken = |slot: &NetdevSlot| slot.row.is_some() && has_hardware_master(context.roots, &slot.name);
-        let taken = self.slots.iter().any(was_taken);
-        if table.any_gone() || taken {
+        let is_claimed = |slot: &NetdevSlot| slot.row.is_some() && has_hardware_master(context.roots, &slot.name);
+        let any_claimed = self.slots.iter().any(is_claimed);
+        if table.any_gone() || any_claimed {
             table.retain_rows(|name, gone| !gone && !has_hardware_master(context.roots, name.as_bytes()));
             // rebuilt from the next lines
             self.slots.clear();
@@ -95,7 +93,7 @@ impl Netdev {
     }
 }
 
-/// Reads the speed of the link, bytes a second. Down, wireless and virtual links have none.
+/// Reads the speed of the link, bytes per second; `ABSENT` for links that are down, wireless or virtual.
 fn link_speed(roots: &Roots, name: &[u8]) -> u64 {
     let file = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name)).join("speed");
     let megabits = read_text(&file).and_then(|text| parse_number(text.as_bytes()));
@@ -103,7 +101,7 @@ fn link_speed(roots: &Roots, name: &[u8]) -> u64 {
     megabits.filter(|m| (1..10_000_000).contains(m)).map_or(ABSENT, |m| m * 125_000)
 }
 
-/// Returns true if another interface with hardware is the master of this one and so counts the same bytes.
+/// Returns true if another interface with hardware is the master of this one, and therefore counts the same bytes.
 fn has_hardware_master(roots: &Roots, name: &[u8]) -> bool {
     let folder = roots.sys.join("class/net").join(&*String::from_utf8_lossy(name));
     folder.join("master/device").exists()
@@ -111,12 +109,12 @@ fn has_hardware_master(roots: &Roots, name: &[u8]) -> bool {
 
 fn is_followed_interface(roots: &Roots, name: &str) -> bool {
     let folder = roots.sys.join("class/net");
-    let hardware = |name: &str| folder.join(name).join("device").exists();
-    let any = || {
+    let has_hardware = |name: &str| folder.join(name).join("device").exists();
+    let any_has_hardware = || {
         let entries = list_folder(&folder);
-        entries.filter_map(|e| e.file_name().into_string().ok()).any(|name| hardware(&name))
+        entries.filter_map(|e| e.file_name().into_string().ok()).any(|name| has_hardware(&name))
     };
-    name != "lo" && (hardware(name) || !any()) && !has_hardware_master(roots, name.as_bytes())
+    name != "lo" && (has_hardware(name) || !any_has_hardware()) && !has_hardware_master(roots, name.as_bytes())
 }
 
 impl CounterSource for Netdev {
@@ -129,9 +127,9 @@ impl CounterSource for Netdev {
         table.begin_tick();
         let mut cursor = 0;
         for (name, numbers) in text_lines(text).filter_map(parse_line) {
-            let known = self.slots.get(cursor).is_some_and(|s| *s.name == *name);
-            let found = if known { Some(cursor) } else { self.slots.iter().position(|s| *s.name == *name) };
-            let place = found.unwrap_or_else(|| {
+            let is_at_cursor = self.slots.get(cursor).is_some_and(|s| *s.name == *name);
+            let found = if is_at_cursor { Some(cursor) } else { self.slots.iter().position(|s| *s.name == *name) };
+            let index = found.unwrap_or_else(|| {
                 let text = String::from_utf8_lossy(name);
                 let row = is_followed_interface(context.roots, &text).then(|| table.row_or_insert(&text));
                 self.slots.push(NetdevSlot {
@@ -141,8 +139,8 @@ impl CounterSource for Netdev {
                 });
                 self.slots.len() - 1
             });
-            cursor = place + 1;
-            let slot = &self.slots[place];
+            cursor = index + 1;
+            let slot = &self.slots[index];
             if let Some(row) = slot.row {
                 let values = table.row_mut(row);
                 for (to, from) in values.iter_mut().zip(TOTAL_POSITIONS) {

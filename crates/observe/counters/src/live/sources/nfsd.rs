@@ -1,5 +1,5 @@
-//! `/proc/net/rpc/nfsd` and `/proc/fs/nfsd/pool_stats`: load of this machine's own NFS server, and
-//! signs that its threads do not suffice.
+//! `/proc/net/rpc/nfsd` and `/proc/fs/nfsd/pool_stats`: load of this machine's own NFS server, and signs that its
+//! threads do not suffice.
 
 use diskwright_base::counter_ids::nfs_server;
 use std::hint::black_box;
@@ -29,7 +29,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(NfsServer::new(roots))),
 };
 
-/// Before Linux 5.13 bytes and operations are 32-bit numbers (fs/nfsd/stats.h); each version counts its own operations.
+/// Before Linux 5.13 bytes and operations are 32-bit numbers (fs/nfsd/stats.h); each version of the protocol counts its
+/// own operations.
 const COLUMNS: [TableColumn; 10] = [
     level_column(nfs_server::THREADS, 1.0),
     total32_column(nfs_server::CALLS, 1.0),
@@ -89,20 +90,20 @@ fn read_columns(words: &mut WordIter, values: &mut [u64], columns: &[usize]) {
     }
 }
 
-fn add_operations(words: &mut WordIter, sums: &mut [u64; 3], places: [usize; 3]) {
+fn add_operations(words: &mut WordIter, sums: &mut [u64; 3], positions: [usize; 3]) {
     // the first number is the count of those that follow
     let Some(Some(_)) = words.next_number() else { return };
-    let mut place = 0;
+    let mut position = 0;
     while let Some(number) = words.next_number() {
-        if let (Some(place), Some(number)) = (places.iter().position(|p| *p == place), number) {
-            let before = if sums[place] == ABSENT { 0 } else { sums[place] };
-            sums[place] = before.saturating_add(number);
+        if let (Some(operation), Some(number)) = (positions.iter().position(|p| *p == position), number) {
+            let before = if sums[operation] == ABSENT { 0 } else { sums[operation] };
+            sums[operation] = before.saturating_add(number);
         }
-        place += 1;
+        position += 1;
     }
 }
 
-/// Parses `pool_stats` and adds up its pools: packets that arrived, and threads that were woken for one.
+/// Parses `pool_stats` and adds up its pools: packets that arrived, and threads that were woken for a packet.
 pub fn add_pools(text: &[u8], values: &mut [u64]) {
     for line in text_lines(text).filter(|line| !line.starts_with(b"#")) {
         let mut words = WordIter::new(line);

@@ -1,8 +1,7 @@
 //! `/proc/pressure`: time that tasks waited for processor, I/O and memory.
 //!
-//! `full` of the system's processor pressure has no meaning and is not read.
-//! A page that is swapped in raises both I/O and memory pressure. A kernel
-//! can have pressure compiled in and switched off; a note reports that.
+//! `full` of the system's processor pressure has no meaning and is not read. A page that is swapped in raises both I/O
+//! and memory pressure. A kernel can contain pressure accounting that is switched off; a note reports that.
 
 use diskwright_base::counter_ids::pressure;
 use std::hint::black_box;
@@ -24,7 +23,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(Pressure::new(roots))),
 };
 
-/// Parses a pressure file: microseconds in which some and all tasks waited.
+/// Parses a pressure file: microseconds in which some tasks waited, and those in which all did.
 pub fn parse_pressure(text: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut some, mut full) = (None, None);
     for line in text_lines(text) {
@@ -57,7 +56,7 @@ const MEMORY_SOME_COLUMN: usize = column_index(&COLUMNS, "pressure.memory_some_s
 const MEMORY_FULL_COLUMN: usize = column_index(&COLUMNS, "pressure.memory_full_s");
 const IRQ_FULL_COLUMN: usize = column_index(&COLUMNS, "pressure.irq_full_s");
 
-/// Files, and the columns of their two lines.
+/// Files, and the columns of their lines `some` and `full`.
 const FILE_COLUMNS: [(&str, Option<usize>, Option<usize>); 4] = [
     ("cpu", Some(CPU_SOME_COLUMN), None),
     ("io", Some(IO_SOME_COLUMN), Some(IO_FULL_COLUMN)),
@@ -76,14 +75,14 @@ struct Pressure {
 impl Pressure {
     fn new(roots: &Roots) -> Pressure {
         let folder = roots.proc.join("pressure");
-        let means = |name| match name {
+        let consequence = |name| match name {
             "irq" => "time lost to interrupts is unknown (kernels before 6.1 do not report it)",
             _ => "waiting is judged from other counters (boot with psi=1, or see CONFIG_PSI)",
         };
         Pressure {
             files: FILE_COLUMNS
                 .iter()
-                .map(|&(name, some, full)| (OpenFile::in_one_read(folder.join(name), means(name)), some, full))
+                .map(|&(name, some, full)| (OpenFile::in_one_read(folder.join(name), consequence(name)), some, full))
                 .collect(),
             tables: [CounterTable::single_row(&COLUMNS)],
         }
@@ -95,8 +94,8 @@ impl CounterSource for Pressure {
         let mut values = [ABSENT; COLUMNS.len()];
         for (file, some, full) in &mut self.files {
             let Some(text) = file.read(context) else { continue };
-            let read = parse_pressure(text);
-            for (column, value) in [(*some, read.0), (*full, read.1)] {
+            let (some_us, full_us) = parse_pressure(text);
+            for (column, value) in [(*some, some_us), (*full, full_us)] {
                 if let (Some(column), Some(value)) = (column, value) {
                     values[column] = value;
                 }
@@ -106,9 +105,10 @@ impl CounterSource for Pressure {
         table.begin_tick();
         table.row_mut(0).copy_from_slice(&values);
         table.compute_cells(context);
+        // microseconds, as the cells are
         let limit = TROUBLE_SHARE * context.elapsed_ns as f64 * 1e-3;
-        let waits = |column: usize| table.cell(0, column) > limit;
-        if [CPU_SOME_COLUMN, IO_SOME_COLUMN, MEMORY_SOME_COLUMN].into_iter().any(waits) {
+        let is_in_trouble = |column: usize| table.cell(0, column) > limit;
+        if [CPU_SOME_COLUMN, IO_SOME_COLUMN, MEMORY_SOME_COLUMN].into_iter().any(is_in_trouble) {
             context.processes_due = true;
         }
     }

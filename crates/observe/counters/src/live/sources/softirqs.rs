@@ -1,5 +1,4 @@
-//! `/proc/softirqs`: deferred interrupt work,
-//! by kind. Each processor's count is a 32-bit number that wraps separately.
+//! `/proc/softirqs`: deferred interrupt work, by kind. Each processor's count is a 32-bit number that wraps separately.
 
 use diskwright_base::counter_ids::interrupts;
 use std::hint::black_box;

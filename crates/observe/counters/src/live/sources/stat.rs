@@ -1,8 +1,6 @@
-//! `/proc/stat`: processor time by state, and a few numbers of
-//! the whole system.
+//! `/proc/stat`: processor time by state, and a few numbers of the whole system.
 //!
-//! Idle and iowait are estimates that may step back a little; then that
-//! cell is a gap. `user` includes `guest`.
+//! Idle and iowait are estimates that may step back a little; then their cell is a gap. `user` includes `guest`.
 
 use diskwright_base::counter_ids::{processor, system};
 use std::hint::black_box;
@@ -29,7 +27,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 const STATE_COUNT: usize = 9;
 
-/// Unit of the kernel's times, seconds: hundredths on every architecture we know.
+/// Unit of the kernel's times, seconds: hundredths on every supported architecture.
 const TICK_S: f64 = 0.01;
 
 const PROCESSOR_COLUMNS: [TableColumn; STATE_COUNT] = [
@@ -61,8 +59,8 @@ const BLOCKED_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.blocked");
 const PROCESSORS_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.processors");
 const UPTIME_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.uptime_s");
 
-/// Parses a `cpu…` line into its name (`cpu` is all of them) and its times in hundredths
-/// of a second; `None` where an older kernel has no such time.
+/// Parses a `cpu…` line into its name (`cpu` stands for all processors) and its times in hundredths of a second. A time
+/// is `None` where an older kernel does not count it.
 pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATE_COUNT])> {
     let mut words = WordIter::new(line);
     let name = words.next_word()?;
@@ -78,7 +76,7 @@ pub fn parse_processor(line: &[u8]) -> Option<(&[u8], [Option<u64>; STATE_COUNT]
 
 struct StatSource {
     file: OpenFile,
-    /// Processors at the last tick.
+    /// Number of online processors at the last tick.
     online: u64,
     /// Processors and the system.
     tables: [CounterTable; 2],
@@ -111,7 +109,7 @@ impl CounterSource for StatSource {
         for line in text_lines(text) {
             if line.starts_with(b"cpu") {
                 let Some((name, times)) = parse_processor(line) else { continue };
-                // `cpu` alone is all of them
+                // `cpu` alone stands for all processors
                 online += u64::from(name != b"cpu");
                 row = processor_row(processors, row, name);
                 for (to, from) in processors.row_mut(row).iter_mut().zip(times) {

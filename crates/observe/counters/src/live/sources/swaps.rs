@@ -1,5 +1,4 @@
-//! `/proc/swaps`: swap areas. They are part of the
-//! topology; this source only detects that they changed.
+//! `/proc/swaps`: swap areas. They are part of the topology; this source only detects changes of them.
 
 use std::hint::black_box;
 
@@ -19,7 +18,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     parse_any: |bytes| _ = black_box(parse_areas(bytes).count()),
     open: |roots: &Roots, _: &SamplerOptions| {
         let file = OpenFile::in_pieces(roots.proc.join("swaps"), "the location of swap space is unknown");
-        Some(Box::new(Swaps { file, known: Vec::new() }))
+        Some(Box::new(Swaps { file, last_areas: Vec::new() }))
     },
 };
 
@@ -45,7 +44,7 @@ pub fn parse_areas(text: &[u8]) -> impl Iterator<Item = SwapArea> {
 
 struct Swaps {
     file: OpenFile,
-    known: Vec<SwapArea>,
+    last_areas: Vec<SwapArea>,
 }
 
 impl CounterSource for Swaps {
@@ -55,8 +54,8 @@ impl CounterSource for Swaps {
         }
         let Some(text) = self.file.read(context) else { return };
         let now: Vec<SwapArea> = parse_areas(text).collect();
-        if now != self.known {
-            self.known = now;
+        if now != self.last_areas {
+            self.last_areas = now;
             context.topology_due = true;
         }
     }

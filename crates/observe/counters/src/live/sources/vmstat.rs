@@ -1,10 +1,8 @@
-//! `/proc/vmstat`: faults, swapping, reclaim and write-back, and the limits
-//! at which writers are throttled.
+//! `/proc/vmstat`: faults, swapping, reclaim and write-back, and the limits at which writers are throttled.
 //!
-//! `pgpgin` and `pgpgout` are all block traffic in KiB, files and swap alike;
-//! paging is `pswpin`, `pswpout`, major faults and refaults. Swap on zram
-//! counts as swap here but is not disk traffic; zswap is counted separately.
-//! Kernels before 4.8 kept one number per zone; these are added up.
+//! `pgpgin` and `pgpgout` are all block traffic in KiB, files and swap alike; paging is `pswpin`, `pswpout`, major
+//! faults and refaults. Swap on zram counts as swap here but is not disk traffic; zswap is counted separately. Kernels
+//! before 4.8 kept one number per zone; these are added up.
 
 use diskwright_base::counter_ids::{memory, paging};
 use std::hint::black_box;
@@ -64,7 +62,7 @@ const ALLOCATION_STALLS_COLUMN: usize = paging_column("paging.allocation_stalls"
 /// First of the two columns of limits, which follow the totals.
 const LIMITS_COLUMN: usize = PAGING_COLUMNS.len();
 
-/// Columns of exact names; [`column_of_key`] adds those of reclaim.
+/// Columns of keys that are compared as a whole; [`column_of_key`] knows the prefixes of the reclaim counters.
 const KEY_COLUMNS: [(&str, usize); 17] = [
     ("pgfault", paging_column("paging.faults")),
     ("pgmajfault", paging_column("paging.major_faults")),
@@ -86,19 +84,22 @@ const KEY_COLUMNS: [(&str, usize); 17] = [
     ("nr_dirty_background_threshold", LIMITS_COLUMN + 1),
 ];
 
-/// Returns the column that a line belongs to. Lines of one column are added up.
+/// Returns the column that a line belongs to. Several lines may belong to one column, which is their sum.
 fn column_of_key(key: &[u8]) -> Option<usize> {
     if let Some((_, column)) = KEY_COLUMNS.iter().find(|(k, _)| k.as_bytes() == key) {
         return Some(*column);
     }
-    let starts = |prefix: &str| key.strip_prefix(prefix.as_bytes()).is_some_and(is_zone_suffix);
-    if starts("pgscan_direct") {
+    let has_prefix = |prefix: &str| key.strip_prefix(prefix.as_bytes()).is_some_and(is_zone_suffix);
+    if has_prefix("pgscan_direct") {
         Some(SCANNED_DIRECT_COLUMN)
-    } else if starts("pgscan_kswapd") || starts("pgscan_khugepaged") || starts("pgscan_proactive") {
+    } else if has_prefix("pgscan_kswapd") || has_prefix("pgscan_khugepaged") || has_prefix("pgscan_proactive") {
         Some(SCANNED_COLUMN)
-    } else if ["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"].into_iter().any(starts) {
+    } else if ["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"]
+        .into_iter()
+        .any(has_prefix)
+    {
         Some(STOLEN_COLUMN)
-    } else if starts("allocstall") {
+    } else if has_prefix("allocstall") {
         Some(ALLOCATION_STALLS_COLUMN)
     } else {
         None
@@ -106,8 +107,8 @@ fn column_of_key(key: &[u8]) -> Option<usize> {
 }
 
 /// Returns true for the possible endings of a reclaim counter's name: nothing, or a zone's name.
-fn is_zone_suffix(rest: &[u8]) -> bool {
-    matches!(rest, b"" | b"_dma" | b"_dma32" | b"_normal" | b"_high" | b"_movable" | b"_device")
+fn is_zone_suffix(suffix: &[u8]) -> bool {
+    matches!(suffix, b"" | b"_dma" | b"_dma32" | b"_normal" | b"_high" | b"_movable" | b"_device")
 }
 
 struct Vmstat {
@@ -164,7 +165,7 @@ impl CounterSource for Vmstat {
     }
 }
 
-/// Adds a value to a cell, which may be absent so far.
+/// Adds a value to a cell, which may still be absent.
 fn add_value(cell: &mut u64, value: u64) {
     *cell = if *cell == ABSENT { value } else { cell.wrapping_add(value) };
 }

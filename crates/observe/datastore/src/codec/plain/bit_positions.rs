@@ -60,8 +60,8 @@ impl BitPositions {
     /// Appends the bits to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let length = self.length.div_ceil(8);
-        let full = self.bytes().filter(|byte| *byte != 0).count();
-        if full + length.div_ceil(8) >= length {
+        let nonzero_bytes = self.bytes().filter(|byte| *byte != 0).count();
+        if nonzero_bytes + length.div_ceil(8) >= length {
             out.push(0);
             out.extend(self.bytes());
             return;
@@ -88,10 +88,10 @@ impl BitPositions {
                 }
             }
             1 => {
-                for &full in code.read_bytes(count.div_ceil(8))? {
+                for &mask in code.read_bytes(count.div_ceil(8))? {
                     let mut word = [0; 8];
                     for (index, byte) in word.iter_mut().enumerate() {
-                        if full >> index & 1 == 1 {
+                        if mask >> index & 1 == 1 {
                             *byte = code.read_byte()?;
                         }
                     }
@@ -101,9 +101,9 @@ impl BitPositions {
             _ => return None,
         }
         // Bits after the end must be 0, because `count_ones` counts them.
-        let over = self.words.len() * 64 - length;
+        let unused_bits = self.words.len() * 64 - length;
         let last = self.words.last().copied().unwrap_or(0);
-        (over == 0 || last.leading_zeros() as usize >= over).then_some(())
+        (unused_bits == 0 || last.leading_zeros() as usize >= unused_bits).then_some(())
     }
 }
 

@@ -10,10 +10,11 @@
 //! - 3: whole numbers over a power of ten; a byte with the power follows;
 //! - 4: numbers by their bits.
 //!
-//! Of kinds 3 and 4 only some cells are stored. Which ones is stored first, as bit sets
-//! (`bit_positions`), if these bits of the byte are set: 8: the cells that differ
-//! from the one before; 16: of these, the gaps (not stored); 32: of the rest, the
-//! cells that are +0 (not stored). The remaining cells are a stream of numbers.
+//! Of kinds 3 and 4 only some cells are stored. Before them, bit sets
+//! (`bit_positions`) tell which: one bit set for each of these bits of the byte that is 1.
+//! 8: the cells that differ from the one before; 16: of these, the gaps (not stored);
+//! 32: of the others, the cells that are +0 (not stored). The remaining cells are a
+//! stream of numbers.
 
 mod bit_positions;
 mod number_group;
@@ -30,13 +31,13 @@ use bit_positions::BitPositions;
 /// First four bytes of this code.
 const PLAIN_MARK: u32 = u32::MAX;
 
-// Kinds of a column, then the mask of the kind and the flags in the same byte.
+// The byte of a column: its kinds, the mask of the kind, and the flags.
 const ZERO: u8 = 0;
 const CONSTANT: u8 = 1;
 const GAP: u8 = 2;
 const WHOLE: u8 = 3;
 const BITS: u8 = 4;
-const SORT_MASK: u8 = 7;
+const KIND_MASK: u8 = 7;
 const CHANGES_FLAG: u8 = 8;
 const GAPS_FLAG: u8 = 16;
 const ZEROS_FLAG: u8 = 32;
@@ -86,8 +87,8 @@ fn survey_cells(cells: &[f64]) -> ColumnTraits {
 /// Returns true if all cells have the same bits.
 fn is_constant(cells: &[f64]) -> bool {
     let Some(first) = cells.first().map(|cell| cell.to_bits()) else { return true };
-    // Chunks allow an early end: a column that changes mostly does so soon.
-    cells.chunks(64).all(|some| some.iter().fold(0, |unlike, cell| unlike | (cell.to_bits() ^ first)) == 0)
+    // Chunks allow an early end: a column that changes usually changes early.
+    cells.chunks(64).all(|chunk| chunk.iter().fold(0, |unlike, cell| unlike | (cell.to_bits() ^ first)) == 0)
 }
 
 impl PlainCodec {
@@ -133,16 +134,20 @@ impl PlainCodec {
     fn put_numbers(&mut self, cells: &[f64], traits: ColumnTraits, decimals: Option<u32>, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         // The bit set costs one bit per cell, which pays off if a sixth of the cells need not be stored.
-        let changes = (cells.len() - traits.changes.min(cells.len())) * 6 > cells.len();
-        let gaps = traits.gaps > 0;
-        let zeros = traits.zeros > 0 && decimals.is_none();
-        let bit = |set, bit| if set { bit } else { 0 };
+        let marks_changes = (cells.len() - traits.changes.min(cells.len())) * 6 > cells.len();
+        let marks_gaps = traits.gaps > 0;
+        let marks_zeros = traits.zeros > 0 && decimals.is_none();
+        let flag_if = |is_set, flag| if is_set { flag } else { 0 };
         let kind = if decimals.is_some() { WHOLE } else { BITS };
-        out.push(kind | bit(changes, CHANGES_FLAG) | bit(gaps, GAPS_FLAG) | bit(zeros, ZEROS_FLAG));
+        out.push(
+            kind | flag_if(marks_changes, CHANGES_FLAG)
+                | flag_if(marks_gaps, GAPS_FLAG)
+                | flag_if(marks_zeros, ZEROS_FLAG),
+        );
         out.extend(decimals.map(|decimals| decimals as u8));
-        let stored_cells = match changes || gaps || zeros {
+        let stored_cells = match marks_changes || marks_gaps || marks_zeros {
             true => {
-                self.select_cells(cells, changes, gaps, zeros, out);
+                self.select_cells(cells, marks_changes, marks_gaps, marks_zeros, out);
                 self.cells.as_slice()
             }
             false => cells,
@@ -162,27 +167,34 @@ impl PlainCodec {
     }
 
     /// Collects the cells to be stored, and writes which ones they are.
-    fn select_cells(&mut self, cells: &[f64], changes: bool, gaps: bool, zeros: bool, out: &mut Vec<u8>) {
+    fn select_cells(
+        &mut self,
+        cells: &[f64],
+        marks_changes: bool,
+        marks_gaps: bool,
+        marks_zeros: bool,
+        out: &mut Vec<u8>,
+    ) {
         self.cells.clear();
-        if changes {
-            let mut before = 0;
+        if marks_changes {
+            let mut previous = 0;
             self.changes.set(cells.len(), |index| {
                 let bits = block::cell_bits(cells[index]);
-                let changed = bits != before;
-                before = bits;
-                changed
+                let is_changed = bits != previous;
+                previous = bits;
+                is_changed
             });
             self.changes.write(out);
             append_marked(&self.changes, cells, &mut self.cells);
         } else {
             self.cells.extend_from_slice(cells);
         }
-        if gaps {
+        if marks_gaps {
             self.gaps.set(self.cells.len(), |index| self.cells[index].is_nan());
             self.gaps.write(out);
             remove_marked(&self.gaps, &mut self.cells);
         }
-        if zeros {
+        if marks_zeros {
             self.zeros.set(self.cells.len(), |index| self.cells[index].to_bits() == 0);
             self.zeros.write(out);
             remove_marked(&self.zeros, &mut self.cells);
@@ -209,11 +221,11 @@ impl PlainCodec {
 
     fn read_column(&mut self, code: &mut ByteCursor, cells: &mut [f64]) -> Option<()> {
         let head = code.read_byte()?;
-        match (head & SORT_MASK, head) {
+        match (head & KIND_MASK, head) {
             (_, ZERO) => cells.fill(0.0),
             (_, GAP) => cells.fill(f64::NAN),
             (_, CONSTANT) => cells.fill(f64::from_bits(code.read_u64()?)),
-            (WHOLE | BITS, _) if head & !(SORT_MASK | CHANGES_FLAG | GAPS_FLAG | ZEROS_FLAG) == 0 => {
+            (WHOLE | BITS, _) if head & !(KIND_MASK | CHANGES_FLAG | GAPS_FLAG | ZEROS_FLAG) == 0 => {
                 return self.read_numbers(code, head, cells);
             }
             _ => return None,
@@ -222,18 +234,18 @@ impl PlainCodec {
     }
 
     fn read_numbers(&mut self, code: &mut ByteCursor, head: u8, cells: &mut [f64]) -> Option<()> {
-        let decimals = if head & SORT_MASK == WHOLE { Some(u32::from(code.read_byte()?)) } else { None };
+        let decimals = if head & KIND_MASK == WHOLE { Some(u32::from(code.read_byte()?)) } else { None };
         let mut count = cells.len();
         if head & CHANGES_FLAG != 0 {
             self.changes.read(code, count)?;
             count = self.changes.count_ones();
         }
-        let changed = count;
+        let changed_cells = count;
         if head & GAPS_FLAG != 0 {
             self.gaps.read(code, count)?;
             count -= self.gaps.count_ones();
         }
-        let present = count;
+        let present_cells = count;
         if head & ZEROS_FLAG != 0 {
             self.zeros.read(code, count)?;
             count -= self.zeros.count_ones();
@@ -249,12 +261,12 @@ impl PlainCodec {
         numbers_to_cells(&self.numbers, decimals, &mut self.cells)?;
         // In the reverse order of the encoder; each step works in place.
         if head & ZEROS_FLAG != 0 {
-            spread_cells(&self.zeros, &mut self.cells, present, 0.0);
+            spread_cells(&self.zeros, &mut self.cells, present_cells, 0.0);
         }
         if head & GAPS_FLAG != 0 {
-            spread_cells(&self.gaps, &mut self.cells, changed, f64::NAN);
+            spread_cells(&self.gaps, &mut self.cells, changed_cells, f64::NAN);
         }
-        debug_assert_eq!(self.cells.len(), changed, "the cells that differ from the one before are here");
+        debug_assert_eq!(self.cells.len(), changed_cells, "the cells that differ from the one before are here");
         if head & CHANGES_FLAG == 0 {
             cells.copy_from_slice(&self.cells);
             return Some(());
@@ -262,8 +274,8 @@ impl PlainCodec {
         // Before the first change a cell is +0, as in the encoder.
         let mut stored_cells = self.cells.iter();
         let mut last = 0.0;
-        self.changes.for_each_bit(|index, changed| {
-            if changed {
+        self.changes.for_each_bit(|index, is_changed| {
+            if is_changed {
                 last = stored_cells.next().copied().unwrap_or(last);
             }
             cells[index] = last;
@@ -273,12 +285,12 @@ impl PlainCodec {
 }
 
 /// Appends the cells whose bit is set.
-fn append_marked(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
+fn append_marked(marks: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
     let start = out.len();
     out.resize(start + cells.len(), 0.0);
     let kept = &mut out[start..];
     let mut count = 0;
-    places.for_each_bit(|index, bit| {
+    marks.for_each_bit(|index, bit| {
         // Written always, counted only if the bit is set: no branch to mispredict.
         kept[count] = cells[index];
         count += usize::from(bit);
@@ -287,9 +299,9 @@ fn append_marked(places: &BitPositions, cells: &[f64], out: &mut Vec<f64>) {
 }
 
 /// Removes the cells whose bit is set.
-fn remove_marked(places: &BitPositions, cells: &mut Vec<f64>) {
+fn remove_marked(marks: &BitPositions, cells: &mut Vec<f64>) {
     let mut count = 0;
-    places.for_each_bit(|index, bit| {
+    marks.for_each_bit(|index, bit| {
         cells[count] = cells[index];
         count += usize::from(!bit);
     });
@@ -298,14 +310,14 @@ fn remove_marked(places: &BitPositions, cells: &mut Vec<f64>) {
 
 /// Expands the cells to `length`: `filler` where a bit is set, else the next
 /// cell. Works from the end, so that it can be done in place.
-fn spread_cells(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
-    debug_assert_eq!(cells.len() + places.count_ones(), length, "each bit that is not set has its cell");
-    let mut from = cells.len();
+fn spread_cells(marks: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
+    debug_assert_eq!(cells.len() + marks.count_ones(), length, "each bit that is not set has its cell");
+    let mut source = cells.len();
     cells.resize(length, 0.0);
-    places.for_each_bit_reversed(|index, bit| {
-        from -= usize::from(!bit);
-        debug_assert!(from <= index, "a cell is not overwritten before it is moved");
-        let cell = cells[from.min(length - 1)];
+    marks.for_each_bit_reversed(|index, bit| {
+        source -= usize::from(!bit);
+        debug_assert!(source <= index, "a cell is not overwritten before it is moved");
+        let cell = cells[source.min(length - 1)];
         cells[index] = if bit { filler } else { cell };
     });
 }
@@ -330,25 +342,25 @@ fn guess_decimals(cells: &[f64]) -> Option<u32> {
 fn as_whole_number(cell: f64, power: f64) -> Option<i64> {
     let shifted = cell * power + ROUNDING_OFFSET;
     let number = (shifted.to_bits() as i64).wrapping_sub(ROUNDING_OFFSET.to_bits() as i64);
-    let back = (shifted - ROUNDING_OFFSET) / power;
-    let same = back.to_bits() == cell.to_bits() && (cell * power).abs() < MAX_EXACT;
-    same.then_some(number)
+    let restored = (shifted - ROUNDING_OFFSET) / power;
+    let is_exact = restored.to_bits() == cell.to_bits() && (cell * power).abs() < MAX_EXACT;
+    is_exact.then_some(number)
 }
 
 /// Appends the cells as whole numbers; returns false if one is not.
 fn append_whole_numbers(cells: &[f64], decimals: u32, out: &mut Vec<i64>) -> bool {
     let power = block::power_of_ten(decimals);
-    for some in cells.chunks(64) {
-        let mut wrong = 0;
-        out.extend(some.iter().map(|&cell| {
+    for chunk in cells.chunks(64) {
+        let mut wrong_bits = 0;
+        out.extend(chunk.iter().map(|&cell| {
             let product = if decimals == 0 { cell } else { cell * power };
             let shifted = product + ROUNDING_OFFSET;
             let rounded = shifted - ROUNDING_OFFSET;
-            let back = if decimals == 0 { rounded } else { rounded / power };
-            wrong |= back.to_bits() ^ cell.to_bits() | u64::from(product.abs() >= MAX_EXACT);
+            let restored = if decimals == 0 { rounded } else { rounded / power };
+            wrong_bits |= restored.to_bits() ^ cell.to_bits() | u64::from(product.abs() >= MAX_EXACT);
             (shifted.to_bits() as i64).wrapping_sub(ROUNDING_OFFSET.to_bits() as i64)
         }));
-        if wrong != 0 {
+        if wrong_bits != 0 {
             return false;
         }
     }

@@ -15,27 +15,28 @@ const DIFFERENCES_FLAG: u8 = 0x80;
 /// Bytes before the numbers of a group that does not store differences.
 const FIXED_BYTES: u32 = 1 + 1 + 8;
 
-/// Appends the numbers. Differences are only tried if `steps` is set: those of
+/// Appends the numbers. Differences are tried only if `tries_differences` is true: those of
 /// the bits of floats are never short.
-pub(super) fn write_numbers(out: &mut Vec<u8>, numbers: &[i64], steps: bool) {
+pub(super) fn write_numbers(out: &mut Vec<u8>, numbers: &[i64], tries_differences: bool) {
     let mut before = 0;
     for group in numbers.chunks(GROUP_NUMBERS) {
-        let steps_width = steps.then(|| {
-            let mut all = 0;
-            let mut last = before;
+        let differences_width = tries_differences.then(|| {
+            let mut used_bits = 0;
+            let mut previous = before;
             for &number in group {
-                all |= zigzag(number.wrapping_sub(last));
-                last = number;
+                used_bits |= zigzag(number.wrapping_sub(previous));
+                previous = number;
             }
-            64 - all.leading_zeros()
+            64 - used_bits.leading_zeros()
         });
-        write_group(out, group, before, steps_width);
+        write_group(out, group, before, differences_width);
         before = group.last().copied().unwrap_or(before);
     }
 }
 
-/// Appends a group; `steps_width` are the bits that its differences need, if they may be stored.
-fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: Option<u32>) {
+/// Appends a group. `before` is the number before it; `differences_width` is the number of bits that each of its
+/// differences needs, if they may be stored.
+fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, differences_width: Option<u32>) {
     let first = group.first().copied().unwrap_or(0);
     let (mut min, mut max, mut different_bits) = (first, first, 0);
     for &number in group {
@@ -47,16 +48,16 @@ fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: Optio
     let shift = if different_bits == 0 { 0 } else { different_bits.trailing_zeros() };
     let width = 64 - (range >> shift).leading_zeros();
     let length = group.len() as u32;
-    let max_steps_bits = width * length + (FIXED_BYTES - 1) * 8;
-    if let Some(steps_width) = steps_width.filter(|steps_width| steps_width * length <= max_steps_bits) {
-        out.push(DIFFERENCES_FLAG | steps_width as u8);
-        let mut last = before;
-        let step = |number: &i64| {
-            let step = zigzag(number.wrapping_sub(last));
-            last = *number;
-            step
+    let max_differences_bits = width * length + (FIXED_BYTES - 1) * 8;
+    if let Some(differences_width) = differences_width.filter(|width| width * length <= max_differences_bits) {
+        out.push(DIFFERENCES_FLAG | differences_width as u8);
+        let mut previous = before;
+        let difference = |number: &i64| {
+            let difference = zigzag(number.wrapping_sub(previous));
+            previous = *number;
+            difference
         };
-        return pack_bits(out, group.iter().map(step), steps_width);
+        return pack_bits(out, group.iter().map(difference), differences_width);
     }
     out.push(width as u8);
     out.push(shift as u8);
@@ -78,11 +79,11 @@ fn pack_bits(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, wid
         filled += width;
         // Written each time, counted only when full: no branch to mispredict.
         words[index.min(GROUP_NUMBERS)] = word;
-        let full = filled >= 64;
-        index += usize::from(full);
+        let is_full = filled >= 64;
+        index += usize::from(is_full);
         filled &= 63;
-        let rest = number.checked_shr(width.wrapping_sub(filled)).unwrap_or(0);
-        word = if full { rest } else { word };
+        let carried_bits = number.checked_shr(width.wrapping_sub(filled)).unwrap_or(0);
+        word = if is_full { carried_bits } else { word };
     }
     debug_assert!(index <= GROUP_NUMBERS, "a word for each number, at most");
     words[index.min(GROUP_NUMBERS)] = word;
@@ -105,8 +106,8 @@ pub(super) fn read_numbers(code: &mut ByteCursor, numbers: &mut [i64]) -> Option
         if width > 64 {
             return None;
         }
-        let steps = head & DIFFERENCES_FLAG != 0;
-        let (shift, min) = match steps {
+        let has_differences = head & DIFFERENCES_FLAG != 0;
+        let (shift, min) = match has_differences {
             true => (0, 0),
             false => (u32::from(code.read_byte()?), code.read_u64()? as i64),
         };
@@ -116,26 +117,31 @@ pub(super) fn read_numbers(code: &mut ByteCursor, numbers: &mut [i64]) -> Option
         if shift > 63 {
             return None;
         }
-        let place = |bits: u64| min.wrapping_add((bits << shift) as i64);
-        match (steps, width) {
+        let to_number = |bits: u64| min.wrapping_add((bits << shift) as i64);
+        match (has_differences, width) {
             (true, _) => {
-                let mut last = before;
+                let mut number = before;
                 unpack_bits(&packed, width, group, |bits| {
-                    last = last.wrapping_add(unzigzag(bits));
-                    last
+                    number = number.wrapping_add(unzigzag(bits));
+                    number
                 });
             }
             (false, 0) => group.fill(min),
-            (false, _) => unpack_bits(&packed, width, group, place),
+            (false, _) => unpack_bits(&packed, width, group, to_number),
         }
         before = group.last().copied().unwrap_or(before);
     }
     Some(())
 }
 
-/// Reads `width` bits for each number of the group and converts them with `each`.
+/// Reads `width` bits for each number of the group and converts them with `to_number`.
 #[inline(always)]
-fn unpack_bits(packed: &[u8; GROUP_NUMBERS * 8 + 16], width: u32, group: &mut [i64], mut each: impl FnMut(u64) -> i64) {
+fn unpack_bits(
+    packed: &[u8; GROUP_NUMBERS * 8 + 16],
+    width: u32,
+    group: &mut [i64],
+    mut to_number: impl FnMut(u64) -> i64,
+) {
     debug_assert!(width <= 64 && group.len() <= GROUP_NUMBERS, "{} numbers of {width} bits", group.len());
     let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
     let word = |index: usize| {
@@ -145,7 +151,7 @@ fn unpack_bits(packed: &[u8; GROUP_NUMBERS * 8 + 16], width: u32, group: &mut [i
     let mut bit = 0;
     if width <= 57 {
         for number in group {
-            *number = each(word(bit >> 3) >> (bit & 7) & mask);
+            *number = to_number(word(bit >> 3) >> (bit & 7) & mask);
             bit += width as usize;
         }
     } else {
@@ -153,7 +159,7 @@ fn unpack_bits(packed: &[u8; GROUP_NUMBERS * 8 + 16], width: u32, group: &mut [i
             let low = word(bit >> 3) >> (bit & 7);
             // Bits of the ninth byte. Two shifts, by 1 and by up to 63, because a shift by 64 is not allowed.
             let high = word((bit >> 3) + 8) << 1 << (63 - (bit & 7));
-            *number = each((low | high) & mask);
+            *number = to_number((low | high) & mask);
             bit += width as usize;
         }
     }

@@ -193,7 +193,7 @@ fn each_document_of_iostat_loses_its_report_since_boot_also_behind_one_that_was_
     assert_eq!(tps(&read_text(&text)), [5.0, 6.0]);
 }
 #[test]
-fn does_not_recognise_pidstat_documents() {
+fn does_not_recognize_pidstat_documents() {
     let text = r#"{"sysstat": {"hosts": [{"nodename": "a", "date": "2026-11-21", "statistics": [
         {"timestamp": "19:05:46", "context-switch": [{"UID": "0", "PID": "7", "cswch/s": 5.0, "cmd": "db"}]},
         {"timestamp": "19:05:47", "context-switch": [{"UID": "0", "PID": "7", "cswch/s": 6.0, "cmd": "db"}]}]}]}}"#;

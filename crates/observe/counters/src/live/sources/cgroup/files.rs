@@ -1,5 +1,4 @@
-//! The files of a control group that are read, as data: hierarchy,
-//! interval, and parser.
+//! Table of the files of a control group that are read: hierarchy, interval, and parser of each.
 
 use crate::live::counter_table::ABSENT;
 use crate::live::mountinfo::parse_device_number;
@@ -46,12 +45,12 @@ pub(super) enum ReadInterval {
     Slow,
 }
 
-/// What it means that an open file cannot be read any more.
+/// Meaning of a failure to read a file that could be opened before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadFailure {
     /// The group was removed, or is about to be.
     GroupIsGone,
-    /// Possibly only that the kernel's accounting of pressure was switched off.
+    /// Nothing about the group: possibly the kernel's accounting of pressure was switched off.
     Nothing,
 }
 
@@ -59,9 +58,9 @@ pub(super) enum ReadFailure {
 pub(super) mod group_column {
     /// Memory in use, bytes.
     pub const MEMORY: usize = 0;
-    /// Part of it that caches files, bytes.
+    /// Memory in use that caches files, bytes.
     pub const FILE: usize = 1;
-    /// Part of it that belongs to processes, bytes.
+    /// Memory in use that belongs to processes, bytes.
     pub const ANONYMOUS: usize = 2;
     /// Times that the memory limit was hit.
     pub const LIMIT_HITS: usize = 3;
@@ -103,8 +102,8 @@ pub(super) mod group_column {
     pub const COUNT: usize = 20;
 }
 
-/// Numbers of a group on a device: reads, writes, read bytes, written bytes,
-/// then the limits of each, a second.
+/// Count of the numbers of a group on a device: reads, writes, read bytes, written bytes, then the limit of each per
+/// second.
 pub(super) const IO_COUNT: usize = 8;
 /// First column of the limits.
 pub(super) const IO_LIMITS_COLUMN: usize = 4;
@@ -114,7 +113,7 @@ pub(super) const IO_LIMITS_COLUMN: usize = 4;
 pub(super) struct CgroupIo {
     pub device: (u64, u64),
     pub numbers: [u64; IO_COUNT],
-    /// Its row, once it has one.
+    /// Row in the table of groups on devices, once it has one.
     pub row: Option<usize>,
 }
 
@@ -126,32 +125,32 @@ pub(super) struct CgroupValues {
 }
 
 impl CgroupValues {
-    /// Creates values of a group of which nothing was read.
+    /// Creates the values of a group before its first reading.
     pub fn new() -> CgroupValues {
         CgroupValues { group: [ABSENT; group_column::COUNT], io: Vec::new() }
     }
 
-    /// Clears the values of the last tick; limits stay until the next slow tick. A device that
-    /// the kernel does not list has had no I/O of the group.
-    pub fn begin_tick(&mut self, slow: bool) {
-        let end = if slow { group_column::COUNT } else { group_column::LIMITS };
+    /// Clears the values of the last tick; limits stay until the next slow tick. A device that the kernel does not list
+    /// has had no I/O of the group.
+    pub fn begin_tick(&mut self, is_slow_tick: bool) {
+        let end = if is_slow_tick { group_column::COUNT } else { group_column::LIMITS };
         self.group[..end].fill(ABSENT);
         for io in &mut self.io {
             io.numbers[..IO_LIMITS_COLUMN].fill(0);
-            if slow {
+            if is_slow_tick {
                 io.numbers[IO_LIMITS_COLUMN..].fill(ABSENT);
             }
         }
     }
 
     fn io_of_device(&mut self, device: (u64, u64)) -> &mut [u64; IO_COUNT] {
-        let known = self.io.iter().position(|io| io.device == device).unwrap_or_else(|| {
+        let index = self.io.iter().position(|io| io.device == device).unwrap_or_else(|| {
             let mut numbers = [ABSENT; IO_COUNT];
             numbers[..IO_LIMITS_COLUMN].fill(0);
             self.io.push(CgroupIo { device, numbers, row: None });
             self.io.len() - 1
         });
-        &mut self.io[known].numbers
+        &mut self.io[index].numbers
     }
 
     fn add_to_column(&mut self, column: usize, value: u64) {
@@ -172,10 +171,10 @@ pub(super) struct FileKind {
 const fn file_kind(
     hierarchy: Hierarchy,
     name: &'static str,
-    beat: ReadInterval,
+    interval: ReadInterval,
     read: fn(&[u8], &mut CgroupValues),
 ) -> FileKind {
-    FileKind { hierarchy, name, interval: beat, failure: ReadFailure::GroupIsGone, read }
+    FileKind { hierarchy, name, interval, failure: ReadFailure::GroupIsGone, read }
 }
 
 const fn pressure_kind(name: &'static str, read: fn(&[u8], &mut CgroupValues)) -> FileKind {
@@ -235,15 +234,15 @@ fn ns_to_us(value: u64) -> u64 {
 }
 
 fn read_pressure(text: &[u8], values: &mut CgroupValues, some: usize, full: Option<usize>) {
-    let read = pressure::parse_pressure(text);
-    values.group[some] = read.0.unwrap_or(ABSENT);
+    let (some_us, full_us) = pressure::parse_pressure(text);
+    values.group[some] = some_us.unwrap_or(ABSENT);
     if let Some(full) = full {
-        values.group[full] = read.1.unwrap_or(ABSENT);
+        values.group[full] = full_us.unwrap_or(ABSENT);
     }
 }
 
-/// Reads `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`. Some kernels omit
-/// the numbers of an unused device and continue in the same line.
+/// Reads `8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0`. Some kernels omit the numbers of an unused device and
+/// continue in the same line.
 fn read_io_stat(text: &[u8], values: &mut CgroupValues) {
     let columns = [(&b"rios"[..], 0), (b"wios", 1), (b"rbytes", 2), (b"wbytes", 3)];
     read_assignments(text, values, &columns);
@@ -305,10 +304,10 @@ fn read_throttle_limits(text: &[u8], values: &mut CgroupValues, column: usize) {
     }
 }
 
-fn add_matching_lines(text: &[u8], values: &mut CgroupValues, column: impl Fn(&[u8]) -> Option<usize>) {
+fn add_matching_lines(text: &[u8], values: &mut CgroupValues, column_of_key: impl Fn(&[u8]) -> Option<usize>) {
     for line in text_lines(text) {
         if let Some((key, Some(value))) = split_key_and_number(line)
-            && let Some(column) = column(key)
+            && let Some(column) = column_of_key(key)
         {
             values.add_to_column(column, value);
         }

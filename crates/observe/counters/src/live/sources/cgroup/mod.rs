@@ -1,14 +1,12 @@
-//! Control groups, versions 1 and 2 and both at once: their I/O, memory and
-//! processor use, their limits, and their pressure.
+//! Control groups, versions 1 and 2 and both at once: their I/O, memory and processor use, their limits, and their
+//! pressure.
 //!
-//! Requests that version 1 delays to enforce a limit are invisible to
-//! `/proc/diskstats` meanwhile: only the serviced amount compared with the
-//! limit reveals them. A group that is short of memory thrashes while the
-//! machine's MemAvailable is high.
+//! Requests that version 1 delays to enforce a limit are invisible to `/proc/diskstats` meanwhile: only the serviced
+//! amount compared with the limit reveals them. A group that is short of memory thrashes while the machine's
+//! MemAvailable is high.
 //!
-//! Groups are named by their path below the mount, on a device by
-//! `path@device`. Groups that have a limit, do I/O or hold much
-//! memory are followed, up to a bound; they are chosen at slow ticks.
+//! A group is named by its path below the mount; on a device, by `path@device`. Groups that have a limit, do I/O or
+//! hold much memory are followed, up to a bound; they are chosen at slow ticks.
 
 mod files;
 mod survey;
@@ -53,7 +51,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     },
 };
 
-const GROUP: [TableColumn; group_column::COUNT] = [
+const GROUP_COLUMNS: [TableColumn; group_column::COUNT] = [
     level_column(cgroup::MEMORY_BYTES, 1.0),
     level_column(cgroup::MEMORY_FILE_BYTES, 1.0),
     level_column(cgroup::MEMORY_ANONYMOUS_BYTES, 1.0),
@@ -76,7 +74,7 @@ const GROUP: [TableColumn; group_column::COUNT] = [
     level_column(cgroup::MEMORY_HIGH_BYTES, 1.0),
 ];
 
-const IO: [TableColumn; IO_COUNT] = [
+const IO_COLUMNS: [TableColumn; IO_COUNT] = [
     total_column(cgroup::READS, 1.0),
     total_column(cgroup::WRITES, 1.0),
     total_column(cgroup::READ_BYTES, 1.0),
@@ -87,33 +85,33 @@ const IO: [TableColumn; IO_COUNT] = [
     level_column(cgroup::WRITE_LIMIT_BYTES_PER_S, 1.0),
 ];
 
-/// The readers of the files know the columns by their numbers.
+/// The parsers in `files.rs` know the columns by their numbers.
 const _: () = {
-    assert!(column_index(&GROUP, "cgroup.memory_bytes") == group_column::MEMORY);
-    assert!(column_index(&GROUP, "cgroup.memory_file_bytes") == group_column::FILE);
-    assert!(column_index(&GROUP, "cgroup.memory_anonymous_bytes") == group_column::ANONYMOUS);
-    assert!(column_index(&GROUP, "cgroup.memory_limit_hits") == group_column::LIMIT_HITS);
-    assert!(column_index(&GROUP, "cgroup.major_faults") == group_column::MAJOR_FAULTS);
-    assert!(column_index(&GROUP, "cgroup.refaults_file") == group_column::REFAULTS_FILE);
-    assert!(column_index(&GROUP, "cgroup.refaults_anon") == group_column::REFAULTS_ANON);
-    assert!(column_index(&GROUP, "cgroup.swap_bytes") == group_column::SWAP);
-    assert!(column_index(&GROUP, "cgroup.oom_kills") == group_column::OOM_KILLS);
-    assert!(column_index(&GROUP, "cgroup.io_some_s") == group_column::IO_SOME);
-    assert!(column_index(&GROUP, "cgroup.io_full_s") == group_column::IO_FULL);
-    assert!(column_index(&GROUP, "cgroup.memory_some_s") == group_column::MEMORY_SOME);
-    assert!(column_index(&GROUP, "cgroup.memory_full_s") == group_column::MEMORY_FULL);
-    assert!(column_index(&GROUP, "cgroup.cpu_some_s") == group_column::CPU_SOME);
-    assert!(column_index(&GROUP, "cgroup.cpu_throttled_s") == group_column::CPU_THROTTLED);
-    assert!(column_index(&GROUP, "cgroup.cpu_periods") == group_column::CPU_PERIODS);
-    assert!(column_index(&GROUP, "cgroup.cpu_throttled_periods") == group_column::CPU_THROTTLED_PERIODS);
-    assert!(column_index(&GROUP, "cgroup.cpu_time_s") == group_column::CPU_TIME);
-    assert!(column_index(&GROUP, "cgroup.memory_limit_bytes") == group_column::MEMORY_LIMIT);
-    assert!(column_index(&GROUP, "cgroup.memory_high_bytes") == group_column::MEMORY_HIGH);
-    assert!(column_index(&IO, "cgroup.read_limit_per_s") == IO_LIMITS_COLUMN);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_bytes") == group_column::MEMORY);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_file_bytes") == group_column::FILE);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_anonymous_bytes") == group_column::ANONYMOUS);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_limit_hits") == group_column::LIMIT_HITS);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.major_faults") == group_column::MAJOR_FAULTS);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.refaults_file") == group_column::REFAULTS_FILE);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.refaults_anon") == group_column::REFAULTS_ANON);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.swap_bytes") == group_column::SWAP);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.oom_kills") == group_column::OOM_KILLS);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.io_some_s") == group_column::IO_SOME);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.io_full_s") == group_column::IO_FULL);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_some_s") == group_column::MEMORY_SOME);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_full_s") == group_column::MEMORY_FULL);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.cpu_some_s") == group_column::CPU_SOME);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.cpu_throttled_s") == group_column::CPU_THROTTLED);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.cpu_periods") == group_column::CPU_PERIODS);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.cpu_throttled_periods") == group_column::CPU_THROTTLED_PERIODS);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.cpu_time_s") == group_column::CPU_TIME);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_limit_bytes") == group_column::MEMORY_LIMIT);
+    assert!(column_index(&GROUP_COLUMNS, "cgroup.memory_high_bytes") == group_column::MEMORY_HIGH);
+    assert!(column_index(&IO_COLUMNS, "cgroup.read_limit_per_s") == IO_LIMITS_COLUMN);
 };
 
-/// Most files that stay open; those of further groups are opened for each read.
-/// The usual limit of a process is 1024 descriptors.
+/// Largest number of files that stay open; those of further groups are opened for each read. The usual limit of a
+/// process is 1024 descriptors.
 const MAX_OPEN_FILES: usize = 400;
 /// Share of the tick in which a group's tasks waited, above which processes are scanned at once.
 const TROUBLE_SHARE: f64 = 0.10;
@@ -123,7 +121,7 @@ struct CgroupState {
     row: usize,
     files: Vec<(OpenFile, &'static FileKind)>,
     values: CgroupValues,
-    /// A file could not be read: the group is gone, or about to be.
+    /// A file could not be read: the group was removed, or is about to be.
     is_gone: bool,
 }
 
@@ -146,8 +144,8 @@ impl Cgroups {
             devices: HashMap::new(),
             text: Vec::new(),
             tables: [
-                CounterTable::new("cgroup", &GROUP, CounterReset::OneNumber),
-                CounterTable::new("cgroup's device", &IO, CounterReset::WholeRow),
+                CounterTable::new("cgroup", &GROUP_COLUMNS, CounterReset::OneNumber),
+                CounterTable::new("cgroup's device", &IO_COLUMNS, CounterReset::WholeRow),
             ],
         }
     }
@@ -172,26 +170,31 @@ impl Cgroups {
         if mounts.is_empty() {
             return;
         }
-        let room = context.options.max_cgroups.saturating_sub(self.followed.len());
-        let known = |path: &str| self.followed.iter().any(|f| f.path == path && !f.is_gone);
-        let found = self.surveyor.find_interesting(mounts, context, known);
-        let left_out = found.len().saturating_sub(room);
+        let free_count = context.options.max_cgroups.saturating_sub(self.followed.len());
+        let is_followed = |path: &str| self.followed.iter().any(|f| f.path == path && !f.is_gone);
+        let found = self.surveyor.find_interesting(mounts, context, is_followed);
+        let left_out = found.len().saturating_sub(free_count);
         if left_out > 0 {
             context.notes.push_limited(context.time_ns, Note::UNSEEN, "cgroups", || {
                 let max = context.options.max_cgroups;
                 format!("{left_out} more cgroups have a limit or are busy; only {max} are followed")
             });
         }
-        let mut open: usize = self.followed.iter().map(|f| f.files.len()).sum();
-        for (path, folders) in found.into_iter().take(room) {
-            let followed = follow_group(path, &folders, groups, open < MAX_OPEN_FILES);
-            open += followed.files.len();
+        let mut open_count: usize = self.followed.iter().map(|f| f.files.len()).sum();
+        for (path, folders) in found.into_iter().take(free_count) {
+            let followed = follow_group(path, &folders, groups, open_count < MAX_OPEN_FILES);
+            open_count += followed.files.len();
             self.followed.push(followed);
         }
     }
 }
 
-fn follow_group(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut CounterTable, keep: bool) -> CgroupState {
+fn follow_group(
+    path: String,
+    folders: &[(Hierarchy, PathBuf)],
+    groups: &mut CounterTable,
+    stays_open: bool,
+) -> CgroupState {
     let has_unified_time = folders.iter().any(|(h, f)| *h == Hierarchy::Unified && f.join("cpu.stat").exists());
     let mut files = Vec::new();
     for kind in FILES {
@@ -202,7 +205,7 @@ fn follow_group(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut Cou
         let Some((_, folder)) = folders.iter().find(|(h, _)| *h == kind.hierarchy) else { continue };
         let file = folder.join(kind.name);
         if watch_read(&file, || fs::File::open(&file)).is_ok() {
-            files.push((OpenFile::in_one_read(file, "").allow_empty().without_notes().keep_open(keep), kind));
+            files.push((OpenFile::in_one_read(file, "").allow_empty().without_notes().keep_open(stays_open), kind));
         }
     }
     CgroupState { row: groups.row_or_insert(&path), path, files, values: CgroupValues::new(), is_gone: false }
@@ -233,9 +236,13 @@ impl CounterSource for Cgroups {
         }
         groups.compute_cells(context);
         io.compute_cells(context);
+        // microseconds, as the cells are
         let limit = TROUBLE_SHARE * context.elapsed_ns as f64 * 1e-3;
-        let waits = |row: usize, column: usize| groups.cell(row, column) > limit;
-        if self.followed.iter().any(|f| waits(f.row, group_column::IO_SOME) || waits(f.row, group_column::MEMORY_SOME))
+        let is_in_trouble = |row: usize, column: usize| groups.cell(row, column) > limit;
+        if self
+            .followed
+            .iter()
+            .any(|f| is_in_trouble(f.row, group_column::IO_SOME) || is_in_trouble(f.row, group_column::MEMORY_SOME))
         {
             context.processes_due = true;
         }
@@ -260,8 +267,8 @@ fn read_group(followed: &mut CgroupState, context: &mut TickContext, text: &mut 
 }
 
 /// The kernel name of a device number, from sysfs or diskstats.
-fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), roots: &Roots) -> String {
-    if let Some(name) = known.get(&device) {
+fn device_name(names: &mut HashMap<(u64, u64), String>, device: (u64, u64), roots: &Roots) -> String {
+    if let Some(name) = names.get(&device) {
         return name.clone();
     }
     let (major, minor) = device;
@@ -274,7 +281,7 @@ fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), root
         Some(String::from_utf8_lossy(line.name).into_owned())
     });
     match name {
-        Some(name) => known.entry(device).or_insert(name).clone(),
+        Some(name) => names.entry(device).or_insert(name).clone(),
         // not cached: it may get a name later
         None => format!("{major}:{minor}"),
     }

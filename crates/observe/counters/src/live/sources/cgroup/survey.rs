@@ -17,11 +17,11 @@ use super::files::{CgroupValues, FILES, FileKind, Hierarchy, IO_LIMITS_COLUMN, g
 use crate::live::counter_table::ABSENT;
 use crate::live::watched_read::watch_read;
 
-/// Most folders that are visited in a survey.
+/// Largest number of folders that are visited in each hierarchy during a walk.
 const MAX_FOLDERS: usize = 4000;
 /// Greatest depth of folders that are visited.
 const MAX_DEPTH: usize = 16;
-/// I/O between two surveys from which a group is worth following, bytes.
+/// Least I/O between two surveys that makes a group worth following, bytes.
 const MIN_IO_BYTES: u64 = 1 << 20;
 /// Share of the machine's memory above which a group is worth following.
 const MIN_MEMORY_SHARE: f64 = 0.05;
@@ -39,11 +39,11 @@ impl CgroupMounts {
         let mounts = mountinfo::read_mounts(context.roots);
         let mut roots = Vec::new();
         for hierarchy in Hierarchy::ALL {
-            let is = |m: &&mountinfo::Mount| match hierarchy {
+            let is_mount = |m: &&mountinfo::Mount| match hierarchy {
                 Hierarchy::Unified => m.kind == "cgroup2",
                 other => m.kind == "cgroup" && m.options.split(',').any(|o| o == other.controller()),
             };
-            if let Some(mount) = mounts.iter().find(is) {
+            if let Some(mount) = mounts.iter().find(is_mount) {
                 roots.push((hierarchy, context.roots.resolve_path(&mount.point)));
             }
         }
@@ -103,9 +103,9 @@ const SURVEY_FILES: [&str; 12] = [
 /// Time after which folders are walked again even if the counts are unchanged, nanoseconds: files appear in existing
 /// groups.
 const MAX_WALK_AGE_NS: u64 = 60_000_000_000;
-/// Most groups that are kept from survey to survey; with more, none are.
+/// Largest number of groups that are kept from survey to survey; if there are more, none are kept.
 const MAX_KEPT_GROUPS: usize = 256;
-/// Most of their files that stay open; the others are opened for each read.
+/// Largest number of the groups' files that stay open; the others are opened for each read.
 const MAX_OPEN_FILES: usize = 100;
 
 /// A group with the files that are read in a survey.
@@ -116,9 +116,9 @@ struct SurveyedGroup {
     processor: Vec<(OpenFile, Hierarchy)>,
 }
 
-/// Keeps the groups, and the I/O of each up to the last survey.
+/// Searches for groups; keeps their files, and the I/O of each up to the last survey.
 pub(super) struct Surveyor {
-    /// Number of groups in each hierarchy: while these are unchanged and every known group exists, none is new.
+    /// Number of groups in each hierarchy: while these are unchanged and every known group exists, no group is new.
     counts: OpenFile,
     /// Text of `counts` at the last walk of the folders, and the time of the walk.
     last_walk: Option<(Vec<u8>, u64)>,
@@ -127,7 +127,7 @@ pub(super) struct Surveyor {
     text: Vec<u8>,
 }
 
-/// Properties that make a group worth following; the greatest comes first.
+/// Properties that make a group worth following; the group with the greatest interest is followed first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Interest {
     is_limited: bool,
@@ -147,7 +147,7 @@ impl Surveyor {
         }
     }
 
-    /// Finds groups that are worth following and not known yet, the best first.
+    /// Finds groups that are worth following and not known yet, those of greatest interest first.
     pub fn find_interesting(
         &mut self,
         mounts: &CgroupMounts,
@@ -155,17 +155,17 @@ impl Surveyor {
         known: impl Fn(&str) -> bool,
     ) -> Vec<CgroupFolders> {
         let counts = self.counts.read(context).map(<[u8]>::to_vec);
-        let same = |(text, time_ns): &(Vec<u8>, u64)| {
+        let is_unchanged = |(text, time_ns): &(Vec<u8>, u64)| {
             counts.as_ref() == Some(text) && context.running_ns.saturating_sub(*time_ns) < MAX_WALK_AGE_NS
         };
-        let mut is_new = self.last_walk.as_ref().is_none_or(|walked| !same(walked));
+        let mut is_new = self.last_walk.as_ref().is_none_or(|walk| !is_unchanged(walk));
         let found = loop {
             if is_new {
                 self.walk_hierarchies(mounts, context);
             }
             match self.read_groups(mounts, context, &known, is_new) {
                 Some(found) => break found,
-                // one of them has gone, and a new one may have appeared
+                // a group has gone, and a new one may have appeared
                 None => is_new = true,
             }
         };
@@ -184,29 +184,29 @@ impl Surveyor {
     fn walk_hierarchies(&mut self, mounts: &CgroupMounts, context: &mut TickContext) {
         self.last_walk = None;
         let mut groups: BTreeMap<String, Vec<(Hierarchy, PathBuf)>> = BTreeMap::new();
-        let mut complete = true;
+        let mut is_complete = true;
         for (hierarchy, root) in &mounts.roots {
-            let mut left = MAX_FOLDERS;
-            walk_folder(root, "", MAX_DEPTH, &mut left, &mut |path, folder| {
+            let mut folders_left = MAX_FOLDERS;
+            walk_folder(root, "", MAX_DEPTH, &mut folders_left, &mut |path, folder| {
                 groups.entry(path).or_default().push((*hierarchy, folder));
             });
-            complete &= left > 0;
+            is_complete &= folders_left > 0;
         }
-        if !complete {
+        if !is_complete {
             let text = format!("there are more than {MAX_FOLDERS} cgroups; the others are ignored");
             context.notes.push_limited(context.time_ns, Note::UNSEEN, "cgroup folders", || text);
         }
-        let keep = groups.len() <= MAX_KEPT_GROUPS;
-        let mut open = 0;
+        let keeps_groups = groups.len() <= MAX_KEPT_GROUPS;
+        let mut open_count = 0;
         let group = |(path, folders): CgroupFolders| {
-            let group = SurveyedGroup::open_files(path, folders, keep && open < MAX_OPEN_FILES);
-            open += group.files.len() + group.processor.len();
+            let group = SurveyedGroup::open_files(path, folders, keeps_groups && open_count < MAX_OPEN_FILES);
+            open_count += group.files.len() + group.processor.len();
             group
         };
         self.groups = groups.into_iter().map(group).collect();
     }
 
-    /// Reads the files of the groups; `None` where one of the groups has gone since they were found.
+    /// Reads the files of the groups and returns those worth following; `None` if a group has gone since the walk.
     fn read_groups(
         &mut self,
         mounts: &CgroupMounts,
@@ -228,9 +228,9 @@ impl Surveyor {
             let before = self.io_bytes.get(&group.path).copied().unwrap_or(total);
             interest.io_bytes = total.saturating_sub(before);
             bytes.insert(group.path.clone(), total);
-            let much = interest.memory_bytes as f64 > MIN_MEMORY_SHARE * mounts.memory_bytes as f64;
+            let uses_much_memory = interest.memory_bytes as f64 > MIN_MEMORY_SHARE * mounts.memory_bytes as f64;
             // the root's memory and I/O are those of the whole machine
-            if interest.is_limited || (group.path != "/" && (interest.io_bytes >= MIN_IO_BYTES || much)) {
+            if interest.is_limited || (group.path != "/" && (interest.io_bytes >= MIN_IO_BYTES || uses_much_memory)) {
                 found.push((interest, (group.path.clone(), group.folders.clone())));
             }
         }
@@ -241,24 +241,24 @@ impl Surveyor {
 }
 
 impl SurveyedGroup {
-    fn open_files(path: String, folders: Vec<(Hierarchy, PathBuf)>, keep: bool) -> SurveyedGroup {
-        let file = |file: PathBuf| {
-            file.exists().then(|| OpenFile::in_one_read(file, "").allow_empty().without_notes().keep_open(keep))
+    fn open_files(path: String, folders: Vec<(Hierarchy, PathBuf)>, stays_open: bool) -> SurveyedGroup {
+        let open_file = |file: PathBuf| {
+            file.exists().then(|| OpenFile::in_one_read(file, "").allow_empty().without_notes().keep_open(stays_open))
         };
-        let of_kind = |kind: &'static FileKind| {
+        let open_kind = |kind: &'static FileKind| {
             let (_, folder) = folders.iter().find(|(h, _)| *h == kind.hierarchy)?;
-            Some((file(folder.join(kind.name))?, kind))
+            Some((open_file(folder.join(kind.name))?, kind))
         };
-        let files = FILES.iter().filter(|kind| SURVEY_FILES.contains(&kind.name)).filter_map(of_kind).collect();
-        let of_processor = |(hierarchy, folder): &(Hierarchy, PathBuf)| {
+        let files = FILES.iter().filter(|kind| SURVEY_FILES.contains(&kind.name)).filter_map(open_kind).collect();
+        let open_processor_limit = |(hierarchy, folder): &(Hierarchy, PathBuf)| {
             let name = match hierarchy {
                 Hierarchy::Unified => "cpu.max",
                 Hierarchy::Cpu => "cpu.cfs_quota_us",
                 _ => return None,
             };
-            Some((file(folder.join(name))?, *hierarchy))
+            Some((open_file(folder.join(name))?, *hierarchy))
         };
-        let processor = folders.iter().filter_map(of_processor).collect();
+        let processor = folders.iter().filter_map(open_processor_limit).collect();
         SurveyedGroup { path, folders, files, processor }
     }
 
@@ -268,7 +268,7 @@ impl SurveyedGroup {
         self.files.first().is_some_and(|(file, _)| !file.path().exists())
     }
 
-    /// Returns its interest, and the total bytes that it moved. Files that fail at the first read are dropped;
+    /// Returns the group's interest, and the total bytes that it moved. Files that fail at the first read are dropped;
     /// `None` where a file fails that could be read before: its group has gone.
     fn read_interest(
         &mut self,
@@ -277,32 +277,29 @@ impl SurveyedGroup {
         is_new: bool,
     ) -> Option<(Interest, u64)> {
         let mut values = CgroupValues::new();
-        let (mut limited, mut has_gone) = (false, false);
+        let (mut is_limited, mut has_gone) = (false, false);
         self.files.retain_mut(|(file, kind)| {
-            let read = file.read_into(context, text);
-            read.into_iter().for_each(|length| (kind.read)(&text[..length], &mut values));
-            has_gone |= read.is_none();
-            read.is_some()
+            let length = file.read_into(context, text);
+            length.into_iter().for_each(|length| (kind.read)(&text[..length], &mut values));
+            has_gone |= length.is_none();
+            length.is_some()
         });
         self.processor.retain_mut(|(file, hierarchy)| {
-            let read = file.read_into(context, text);
-            limited |= read.is_some_and(|length| is_cpu_limit(*hierarchy, &text[..length]));
-            has_gone |= read.is_none();
-            read.is_some()
+            let length = file.read_into(context, text);
+            is_limited |= length.is_some_and(|length| is_cpu_limit(*hierarchy, &text[..length]));
+            has_gone |= length.is_none();
+            length.is_some()
         });
         if has_gone && !is_new {
             return None;
         }
-        let present = |value: u64| if value == ABSENT { 0 } else { value };
+        let or_zero = |value: u64| if value == ABSENT { 0 } else { value };
         let total =
-            values.io.iter().flat_map(|io| &io.numbers[2..4]).fold(0, |s: u64, n| s.saturating_add(present(*n)));
+            values.io.iter().flat_map(|io| &io.numbers[2..4]).fold(0, |s: u64, n| s.saturating_add(or_zero(*n)));
         let limits = [group_column::MEMORY_LIMIT, group_column::MEMORY_HIGH].map(|column| values.group[column]);
-        limited |= limits.iter().any(|limit| *limit != ABSENT)
+        is_limited |= limits.iter().any(|limit| *limit != ABSENT)
             || values.io.iter().any(|io| io.numbers[IO_LIMITS_COLUMN..].iter().any(|limit| *limit != ABSENT));
-        Some((
-            Interest { is_limited: limited, io_bytes: 0, memory_bytes: present(values.group[group_column::MEMORY]) },
-            total,
-        ))
+        Some((Interest { is_limited, io_bytes: 0, memory_bytes: or_zero(values.group[group_column::MEMORY]) }, total))
     }
 }
 
@@ -314,21 +311,27 @@ fn is_cpu_limit(hierarchy: Hierarchy, text: &[u8]) -> bool {
     }
 }
 
-fn walk_folder(folder: &Path, path: &str, deeper: usize, left: &mut usize, found: &mut impl FnMut(String, PathBuf)) {
-    if *left == 0 {
+fn walk_folder(
+    folder: &Path,
+    path: &str,
+    depth_left: usize,
+    folders_left: &mut usize,
+    on_group: &mut impl FnMut(String, PathBuf),
+) {
+    if *folders_left == 0 {
         return;
     }
-    *left -= 1;
-    found(if path.is_empty() { "/".into() } else { path.into() }, folder.to_owned());
-    // a folder has two links and one from each folder in it, so 2 means no subfolders; filesystems that do not count
-    // links have 1
-    let has_none = watch_read(folder, || std::fs::metadata(folder)).is_ok_and(|folder| folder.nlink() == 2);
-    if deeper == 0 || has_none {
+    *folders_left -= 1;
+    on_group(if path.is_empty() { "/".into() } else { path.into() }, folder.to_owned());
+    // a folder has two links, and one more from each folder in it, so 2 means no subfolders; filesystems that do not
+    // count links show 1
+    let has_no_subfolders = watch_read(folder, || std::fs::metadata(folder)).is_ok_and(|folder| folder.nlink() == 2);
+    if depth_left == 0 || has_no_subfolders {
         return;
     }
     let Ok(entries) = watch_read(folder, || std::fs::read_dir(folder)) else { return };
     for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
         let path = format!("{path}/{}", entry.file_name().to_string_lossy());
-        walk_folder(&entry.path(), &path, deeper - 1, left, found);
+        walk_folder(&entry.path(), &path, depth_left - 1, folders_left, on_group);
     }
 }

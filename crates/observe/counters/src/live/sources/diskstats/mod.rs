@@ -1,12 +1,10 @@
-//! `/proc/diskstats`: requests of every block device. Whole devices (disks, md,
-//! dm, loop, zram) become `physical_disk` instances, partitions
-//! `logical_disk` instances.
+//! `/proc/diskstats`: requests of every block device. Whole devices (disks, md, dm, loop, zram) become `physical_disk`
+//! instances, partitions become `logical_disk` instances.
 //!
 //! The kernel adds a request's time when it *completes*, so a device that
-//! holds requests and completes none shows no work at all: that is `stalled`,
-//! a separate cell, never an idle tick. A kernel before 4.18 has 11 numbers
-//! a line, one before 5.5 has 15, newer ones 17; partitions before 2.6.25
-//! have 4.
+//! holds requests and completes none shows no work at all. A separate cell, `stalled`, distinguishes that from an idle
+//! tick. A line has 11 numbers before Linux 4.18, 15 before 5.5, and 17 since then; that of a partition has 4 before
+//! 2.6.25.
 
 use std::hint::black_box;
 
@@ -53,10 +51,10 @@ const fn table_column(field: DiskstatsField) -> TableColumn {
 const DISK_COLUMNS: [TableColumn; MAX_NUMBERS + 1] = {
     let stalled = TableColumn { counter: physical_disk::STALLED, scale: 1.0, rule: CellRule::Computed };
     let mut columns = [stalled; MAX_NUMBERS + 1];
-    let mut place = 0;
-    while place < MAX_NUMBERS {
-        columns[place] = table_column(DISK_FIELDS[place]);
-        place += 1;
+    let mut index = 0;
+    while index < MAX_NUMBERS {
+        columns[index] = table_column(DISK_FIELDS[index]);
+        index += 1;
     }
     columns
 };
@@ -72,10 +70,10 @@ const _: () = {
 
 const PARTITION_COLUMNS: [TableColumn; PARTITION_FIELDS.len()] = {
     let mut columns = [table_column(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
-    let mut place = 0;
-    while place < PARTITION_FIELDS.len() {
-        columns[place] = table_column(PARTITION_FIELDS[place]);
-        place += 1;
+    let mut index = 0;
+    while index < PARTITION_FIELDS.len() {
+        columns[index] = table_column(PARTITION_FIELDS[index]);
+        index += 1;
     }
     columns
 };
@@ -87,12 +85,11 @@ pub struct DiskstatsLine<'a> {
     pub device: (u64, u64),
     /// Kernel name.
     pub name: &'a [u8],
-    /// The numbers after the name, in the order of a modern kernel. `None`
-    /// stands for a missing or invalid number.
+    /// The numbers after the name, in the order of a modern kernel. `None` stands for a missing or invalid number.
     pub numbers: [Option<u64>; MAX_NUMBERS],
 }
 
-/// Parses a line; `None` where it is not one of diskstats.
+/// Parses a line; `None` if it is not a line of diskstats.
 pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
     let mut words = WordIter::new(line);
     let device = (words.next_number()??, words.next_number()??);
@@ -123,8 +120,8 @@ pub fn parse_line(line: &[u8]) -> Option<DiskstatsLine<'_>> {
 enum DiskstatsTarget {
     Disk(usize),
     Partition(usize),
-    /// Unbound, like loop, ram and zram devices that are not in use; with
-    /// the number of requests completed so far, because a new request means that it is bound.
+    /// Unbound, like loop, ram and zram devices that are not in use. `done` is the number of requests completed so far:
+    /// a new request means that the device is bound.
     Unbound {
         done: u64,
     },
@@ -135,14 +132,14 @@ struct DiskstatsSlot {
     name: Box<[u8]>,
     device: (u64, u64),
     target: DiskstatsTarget,
-    /// File with the size of the device, for one that may be unbound.
+    /// File with the size of the device, if the size shows whether the device is bound.
     size_file: Option<OpenFile>,
 }
 
 impl DiskstatsSlot {
-    /// Reads the size of a device whose size shows if it is bound: read at slow ticks, and kept open only up to
-    /// a limit, because a machine may have hundreds of loop devices. The kernel sends an event when a file is bound to
-    /// a loop device or unbound; for other devices it does not always do so.
+    /// Reads the size of a device whose size shows if it is bound. Called at slow ticks only; few size files stay open,
+    /// because a machine may have hundreds of loop devices. The kernel sends an event whenever a file is bound to a
+    /// loop device or unbound, but not always for other devices.
     fn read_sectors(&mut self, context: &mut TickContext) -> Option<u64> {
         if self.name.starts_with(b"loop") && !context.devices_due {
             return None;
@@ -151,13 +148,13 @@ impl DiskstatsSlot {
     }
 }
 
-/// Most size files that stay open.
+/// Largest number of size files that stay open.
 const MAX_OPEN_SIZE_FILES: usize = 64;
 
-fn open_size_file(name: &str, roots: &Roots, open: usize) -> Option<OpenFile> {
-    let has_one = may_be_unbound(name) && has_meaningful_size(name);
+fn open_size_file(name: &str, roots: &Roots, open_count: usize) -> Option<OpenFile> {
+    let has_size_file = may_be_unbound(name) && has_meaningful_size(name);
     let path = || roots.sys.join("block").join(name).join("size");
-    has_one.then(|| OpenFile::in_one_read(path(), "").without_notes().keep_open(open < MAX_OPEN_SIZE_FILES))
+    has_size_file.then(|| OpenFile::in_one_read(path(), "").without_notes().keep_open(open_count < MAX_OPEN_SIZE_FILES))
 }
 
 struct Diskstats {
@@ -194,14 +191,14 @@ impl CounterSource for Diskstats {
             return;
         };
         self.tables.iter_mut().for_each(CounterTable::begin_tick);
-        let (mut cursor, mut unbound) = (0, false);
+        let (mut cursor, mut any_unbound) = (0, false);
         for raw in text_lines(text) {
             match parse_line(raw) {
                 Some(line) if multipath::record_path_line(&mut self.paths, &line) => {}
                 Some(line) => {
                     let slot = find_or_insert_slot(&mut self.slots, &mut self.tables, cursor, &line, context);
                     cursor = slot + 1;
-                    unbound |= fill_row(&mut self.slots[slot], &mut self.tables, &line, context);
+                    any_unbound |= fill_row(&mut self.slots[slot], &mut self.tables, &line, context);
                 }
                 None => context.notes.push_limited(context.time_ns, Note::GAP, "diskstats line", || {
                     let text = String::from_utf8_lossy(raw);
@@ -209,12 +206,12 @@ impl CounterSource for Diskstats {
                 }),
             }
         }
-        if unbound {
-            let idle = |s: &DiskstatsSlot, name: &str| {
+        if any_unbound {
+            let is_unbound = |s: &DiskstatsSlot, name: &str| {
                 matches!(s.target, DiskstatsTarget::Unbound { .. }) && *s.name == *name.as_bytes()
             };
             let slots = &self.slots;
-            self.tables[0].retain_rows(|name, _| !slots.iter().any(|s| idle(s, name)));
+            self.tables[0].retain_rows(|name, _| !slots.iter().any(|s| is_unbound(s, name)));
             self.refresh_rows();
         }
         multipath::credit_disks(&mut self.paths, &mut self.tables[0]);
@@ -227,8 +224,8 @@ impl CounterSource for Diskstats {
     }
 }
 
-/// Returns the slot of a line, which is added where there is none. Lines keep their order, so
-/// it is nearly always the one at the cursor.
+/// Returns the slot of a line; adds one if there is none. Lines keep their order, so it is nearly always the slot at
+/// the cursor.
 fn find_or_insert_slot(
     slots: &mut Vec<DiskstatsSlot>,
     tables: &mut [CounterTable; 2],
@@ -236,20 +233,20 @@ fn find_or_insert_slot(
     line: &DiskstatsLine,
     context: &mut TickContext,
 ) -> usize {
-    let is = |s: &DiskstatsSlot| *s.name == *line.name;
-    if slots.get(cursor).is_some_and(is) {
+    let has_name = |s: &DiskstatsSlot| *s.name == *line.name;
+    if slots.get(cursor).is_some_and(has_name) {
         return cursor;
     }
-    if let Some(found) = slots.iter().position(is) {
+    if let Some(found) = slots.iter().position(has_name) {
         return found;
     }
     context.topology_due = true;
     let target = classify_device(tables, line, context.roots);
-    let place = cursor.min(slots.len());
-    let open = slots.iter().filter(|slot| slot.size_file.is_some()).count();
-    let size = open_size_file(&String::from_utf8_lossy(line.name), context.roots, open);
-    slots.insert(place, DiskstatsSlot { name: line.name.into(), device: line.device, target, size_file: size });
-    place
+    let index = cursor.min(slots.len());
+    let open_count = slots.iter().filter(|slot| slot.size_file.is_some()).count();
+    let size_file = open_size_file(&String::from_utf8_lossy(line.name), context.roots, open_count);
+    slots.insert(index, DiskstatsSlot { name: line.name.into(), device: line.device, target, size_file });
+    index
 }
 
 /// Classifies a device that was not seen before.
@@ -259,8 +256,8 @@ fn classify_device(tables: &mut [CounterTable; 2], line: &DiskstatsLine, roots: 
         return DiskstatsTarget::Partition(tables[1].row_or_insert(&name));
     }
     let done = completed_requests(line);
-    let is_media = !has_meaningful_size(&name);
-    if may_be_unbound(&name) && (done == 0 || !is_media) && !has_backing(&name, roots) {
+    let shows_size = has_meaningful_size(&name);
+    if may_be_unbound(&name) && (done == 0 || shows_size) && !has_backing(&name, roots) {
         return DiskstatsTarget::Unbound { done };
     }
     DiskstatsTarget::Disk(tables[0].row_or_insert(&name))
@@ -278,8 +275,8 @@ fn completed_requests(line: &DiskstatsLine) -> u64 {
     COMPLETED_POSITIONS.iter().filter_map(|i| line.numbers[*i]).fold(0, u64::wrapping_add)
 }
 
-/// Returns true if the device's size shows that it is in use: memory disks always have a size, and drives
-/// with removable media an old one.
+/// Returns true if the device's size shows that it is in use: memory disks always have a size, and drives with
+/// removable media keep the size of an earlier medium.
 fn has_meaningful_size(name: &str) -> bool {
     !["ram", "fd", "sr"].iter().any(|driver| name.starts_with(driver))
 }
@@ -318,7 +315,7 @@ pub fn is_partition_name(name: &str) -> bool {
 }
 
 /// Stores a line's numbers. Returns true if its device has become unbound (a detached loop device, whose line
-/// stays): then it has no numbers.
+/// stays): then its numbers are not stored.
 fn fill_row(
     slot: &mut DiskstatsSlot,
     tables: &mut [CounterTable; 2],
@@ -336,8 +333,8 @@ fn fill_row(
         };
         table.forget_previous_of(row);
     }
-    if let DiskstatsTarget::Unbound { done: known } = slot.target {
-        if completed_requests(line) == known
+    if let DiskstatsTarget::Unbound { done: done_before } = slot.target {
+        if completed_requests(line) == done_before
             && !(context.is_slow_tick && slot.read_sectors(context).is_some_and(|sectors| sectors > 0))
         {
             return false;
@@ -402,13 +399,13 @@ impl Diskstats {
             return;
         }
         context.topology_due = true;
-        let gone = |slot: &DiskstatsSlot, tables: &[CounterTable; 2]| match slot.target {
+        let is_gone = |slot: &DiskstatsSlot, tables: &[CounterTable; 2]| match slot.target {
             DiskstatsTarget::Disk(row) => tables[0].is_gone(row),
             DiskstatsTarget::Partition(row) => tables[1].is_gone(row),
             DiskstatsTarget::Unbound { .. } => false,
         };
         let tables = &self.tables;
-        self.slots.retain(|slot| !gone(slot, tables));
+        self.slots.retain(|slot| !is_gone(slot, tables));
         for table in &mut self.tables {
             table.retain_rows(|_, gone| !gone);
         }
@@ -422,7 +419,7 @@ impl Diskstats {
             slot.target = match slot.target {
                 DiskstatsTarget::Disk(_) => DiskstatsTarget::Disk(self.tables[0].row_or_insert(&name)),
                 DiskstatsTarget::Partition(_) => DiskstatsTarget::Partition(self.tables[1].row_or_insert(&name)),
-                idle @ DiskstatsTarget::Unbound { .. } => idle,
+                unbound @ DiskstatsTarget::Unbound { .. } => unbound,
             };
         }
     }

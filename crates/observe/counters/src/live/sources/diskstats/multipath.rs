@@ -1,6 +1,6 @@
 //! Paths of NVMe native multipath: `nvme0c1n1` leads to the disk `nvme0n1`, and each has a line. A path is not a
-//! disk. From Linux 6.4 on the disk counts its requests itself; before that its line stays at zero, and the sum of
-//! its paths is used for it.
+//! disk. Since Linux 6.4 the disk counts its requests itself; before that its line stays at zero, and the sum of its
+//! paths replaces it.
 
 use diskwright_base::diskstats::{COMPLETED_POSITIONS, DISK_FIELDS, DiskstatsNumber, MAX_NUMBERS, parse_nvme_path};
 
@@ -38,15 +38,15 @@ pub(super) fn record_path_line(paths: &mut Vec<DiskPath>, line: &DiskstatsLine) 
 pub(super) fn credit_disks(paths: &mut Vec<DiskPath>, disks: &mut CounterTable) {
     // paths without a line are gone
     paths.retain(|path| path.numbers.is_some());
-    let all: &[DiskPath] = paths.as_slice();
-    for (index, path) in all.iter().enumerate() {
-        let is_first = !all[..index].iter().any(|before| before.disk == path.disk);
+    let known_paths: &[DiskPath] = paths.as_slice();
+    for (index, path) in known_paths.iter().enumerate() {
+        let is_first = !known_paths[..index].iter().any(|before| before.disk == path.disk);
         let Some(row) = disks.find_row(&path.disk).filter(|_| is_first) else { continue };
-        let own = disks.row_mut(row);
-        let counts = COMPLETED_POSITIONS.iter().any(|place| own[*place] != ABSENT && own[*place] > 0);
-        if !counts {
-            for (place, cell) in own.iter_mut().take(MAX_NUMBERS).enumerate() {
-                *cell = combine_paths(all, &path.disk, place);
+        let cells = disks.row_mut(row);
+        let has_counts = COMPLETED_POSITIONS.iter().any(|position| cells[*position] != ABSENT && cells[*position] > 0);
+        if !has_counts {
+            for (position, cell) in cells.iter_mut().take(MAX_NUMBERS).enumerate() {
+                *cell = combine_paths(known_paths, &path.disk, position);
             }
         }
     }
@@ -54,19 +54,19 @@ pub(super) fn credit_disks(paths: &mut Vec<DiskPath>, disks: &mut CounterTable) 
 }
 
 /// Combines a number of all paths to a disk into that of the disk.
-fn combine_paths(paths: &[DiskPath], head: &str, place: usize) -> u64 {
-    let (mut sum, mut count, mut busy) = (0_u64, 0_usize, 0_usize);
+fn combine_paths(paths: &[DiskPath], head: &str, position: usize) -> u64 {
+    let (mut sum, mut count, mut busy_count) = (0_u64, 0_usize, 0_usize);
     for path in paths.iter().filter(|path| path.disk == head) {
-        if let Some(number) = path.numbers.and_then(|numbers| numbers[place]) {
+        if let Some(number) = path.numbers.and_then(|numbers| numbers[position]) {
             sum = sum.wrapping_add(number);
             count += 1;
-            busy += usize::from(number > 0);
+            busy_count += usize::from(number > 0);
         }
     }
-    match DISK_FIELDS[place].number {
+    match DISK_FIELDS[position].number {
         _ if count == 0 => ABSENT,
         // the busy time of paths that work at the same time overlaps by an unknown amount
-        _ if place == BUSY_POSITION && busy > 1 => ABSENT,
+        _ if position == BUSY_POSITION && busy_count > 1 => ABSENT,
         DiskstatsNumber::Total32 => sum % (1 << 32),
         _ => sum,
     }

@@ -1,6 +1,6 @@
 //! The machine's hardware, apart from the health of its disks: PCI Express links and their errors, memory errors,
-//! sensors, power, errors of network adapters, of SCSI commands and of ext4. Some of these small files of /sys
-//! query a slow controller: a thread reads them once a minute, and a tick collects the readings.
+//! sensors, power, errors of network adapters, of SCSI commands and of ext4. Reading some of these small files of /sys
+//! queries a slow controller: a thread reads them once per minute, and a tick collects the readings.
 
 mod readings;
 
@@ -97,9 +97,10 @@ const READ_INTERVAL_NS: u64 = 60_000_000_000;
 const HANG_AFTER_NS: u64 = 3 * READ_INTERVAL_NS;
 
 struct HardwareSource {
-    begun_ns: Option<u64>,
-    /// When the last readings were begun; that of energy came so much later as they say.
-    last_ns: Option<u64>,
+    /// Running time when the newest reading was started.
+    started_ns: Option<u64>,
+    /// Running time when the reading in `last` was started; energy was read later, by its `energy_after_s`.
+    last_started_ns: Option<u64>,
     hang_noted: bool,
     pending_reading: Option<Receiver<HardwareReadings>>,
     last: HardwareReadings,
@@ -107,8 +108,8 @@ struct HardwareSource {
     tables: [CounterTable; 4],
 }
 
-/// Number of times that cores were throttled since the first reading. The count of an offline core disappears and comes
-/// back with it: the plain sum of all counts would fall, and rise again as if all cores had become hot at once.
+/// Number of times that cores were throttled since the first reading. While a core is offline, its count is missing:
+/// the plain sum of all counts would fall, and rise again later as if all cores had become hot at once.
 #[derive(Default)]
 struct ThrottleSum {
     known: HashMap<CoreId, u64>,
@@ -116,7 +117,7 @@ struct ThrottleSum {
 }
 
 impl ThrottleSum {
-    /// Adds the increases and returns the sum; `None` where no core shows a count.
+    /// Adds the increases since the last call and returns the sum; `None` if no core shows a count.
     fn add_increases(&mut self, cores: &[(CoreId, u64)]) -> Option<u64> {
         for (core, count) in cores {
             let before = self.known.insert(*core, *count);
@@ -130,8 +131,8 @@ impl HardwareSource {
     fn new() -> HardwareSource {
         let table = |instance_kind, columns| CounterTable::new(instance_kind, columns, CounterReset::WholeRow);
         HardwareSource {
-            begun_ns: None,
-            last_ns: None,
+            started_ns: None,
+            last_started_ns: None,
             hang_noted: false,
             pending_reading: None,
             last: HardwareReadings::default(),
@@ -146,12 +147,12 @@ impl HardwareSource {
     }
 
     fn start_reading(&mut self, context: &TickContext) {
-        let since = self.begun_ns.map_or(u64::MAX, |begun| context.running_ns.saturating_sub(begun));
-        // a reader that hangs in a controller is not joined by another one
-        if since < READ_INTERVAL_NS || self.pending_reading.is_some() {
+        let since_ns = self.started_ns.map_or(u64::MAX, |started| context.running_ns.saturating_sub(started));
+        // no second reader is started while the first hangs in a controller
+        if since_ns < READ_INTERVAL_NS || self.pending_reading.is_some() {
             return;
         }
-        self.begun_ns = Some(context.running_ns);
+        self.started_ns = Some(context.running_ns);
         let (sender, receiver) = channel();
         let roots = context.roots.clone();
         let read = move || _ = sender.send(readings::read_hardware(&roots));
@@ -164,14 +165,14 @@ impl HardwareSource {
         match receiver.try_recv() {
             Ok(mut readings) => {
                 self.pending_reading = None;
-                let energy_ns = |begun: u64, read: &HardwareReadings| {
-                    begun.saturating_add(read.energy_after_s.saturating_mul(1_000_000_000))
+                let energy_ns = |started: u64, readings: &HardwareReadings| {
+                    started.saturating_add(readings.energy_after_s.saturating_mul(1_000_000_000))
                 };
-                let now_ns = self.begun_ns.map(|begun| energy_ns(begun, &readings));
-                let last_ns = self.last_ns.map(|begun| energy_ns(begun, &self.last));
+                let now_ns = self.started_ns.map(|started| energy_ns(started, &readings));
+                let last_ns = self.last_started_ns.map(|started| energy_ns(started, &self.last));
                 let since_ns = now_ns.zip(last_ns).map(|(now, last)| now.saturating_sub(last));
                 compute_power(&self.last.parts, &mut readings.parts, since_ns.unwrap_or(0));
-                self.last_ns = self.begun_ns;
+                self.last_started_ns = self.started_ns;
                 if let Some(throttles) = self.throttles.add_increases(&readings.throttles) {
                     let mut values = [ABSENT; PART_COLUMNS.len()];
                     values[THROTTLES_COLUMN] = throttles;
@@ -191,21 +192,21 @@ impl HardwareSource {
 }
 
 impl HardwareSource {
-    /// Returns true if the reader hangs in a controller, which is noted once.
+    /// Returns true if the reader hangs in a controller, and notes that once.
     fn is_hanging(&mut self, context: &mut TickContext) -> bool {
-        let since = self.begun_ns.map_or(0, |begun| context.running_ns.saturating_sub(begun));
-        let hangs = self.pending_reading.is_some() && since >= HANG_AFTER_NS;
-        if hangs && !self.hang_noted {
+        let since_ns = self.started_ns.map_or(0, |started| context.running_ns.saturating_sub(started));
+        let is_hanging = self.pending_reading.is_some() && since_ns >= HANG_AFTER_NS;
+        if is_hanging && !self.hang_noted {
             let text = "a sensor or controller does not answer: temperatures, power and errors of the hardware are \
                         unknown until it does";
             context.notes.push(context.time_ns, Note::GAP, text);
         }
-        self.hang_noted = hangs;
-        hangs
+        self.hang_noted = is_hanging;
+        is_hanging
     }
 }
 
-/// Computes the power of parts that only count their energy. A count that restarted gives none.
+/// Computes the power of parts that only count their energy; not of a part whose count restarted.
 fn compute_power(before: &[PartReadings], now: &mut [PartReadings], since_ns: u64) {
     for (name, values) in now {
         let energy = |part: &[u64; PART_COLUMNS.len()]| Some(part[ENERGY_COLUMN]).filter(|energy| *energy != ABSENT);
@@ -227,8 +228,8 @@ fn fill_and_compute<const N: usize>(table: &mut CounterTable, rows: &[(String, [
         return;
     }
     table.begin_tick();
-    for (place, (name, values)) in rows.iter().enumerate() {
-        let row = if table.is_row(place, name.as_bytes()) { place } else { table.row_or_insert(name) };
+    for (index, (name, values)) in rows.iter().enumerate() {
+        let row = if table.is_row(index, name.as_bytes()) { index } else { table.row_or_insert(name) };
         table.row_mut(row).copy_from_slice(values);
     }
     table.compute_cells(context);

@@ -19,17 +19,17 @@ use super::{
 
 /// Sensors that are drives: reading them is a command to the drive, which may wake it.
 const DRIVE_SENSORS: &[&str] = &["drivetemp", "nvme"];
-/// Most parts that are kept.
+/// Largest number of parts that are kept.
 const MAX_PARTS: usize = 512;
 
 /// Package and number of a core.
 pub(super) type CoreId = (Option<u64>, Option<u64>);
 
-/// Readings: instance and values, in the order of the tables' columns.
+/// The values that were read. Each list has an instance and its values, in the order of the table's columns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HardwareReadings {
     pub parts: Vec<(String, [u64; PART_COLUMNS.len()])>,
-    /// Whole seconds from the start of the reading until energy was read: a sensor before it may take long.
+    /// Whole seconds from the start of the reading until energy was read: the sensors before it may take long.
     pub energy_after_s: u64,
     /// Number of times that each online core was throttled since the start of the machine.
     pub throttles: Vec<(CoreId, u64)>,
@@ -40,9 +40,9 @@ pub(super) struct HardwareReadings {
 
 fn sorted_entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let found = list_folder(folder);
-    let mut all: Vec<_> = found.map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
-    all.sort_unstable();
-    all
+    let mut entries: Vec<_> = found.map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
+    entries.sort_unstable();
+    entries
 }
 
 fn or_absent(value: Option<u64>) -> u64 {
@@ -74,6 +74,7 @@ pub(super) fn read_hardware(roots: &Roots) -> HardwareReadings {
     readings
 }
 
+/// Adds a part: its name, and its values by column.
 type AddPart<'a> = dyn FnMut(String, &[(usize, Option<u64>)]) + 'a;
 
 fn read_memory_errors(sys: &Path, add: &mut AddPart) {
@@ -108,25 +109,33 @@ fn read_lane_speed(file: &Path) -> Option<u64> {
 fn read_links(sys: &Path, add: &mut AddPart) {
     for (name, folder) in sorted_entries(&sys.join("bus/pci/devices")) {
         let class = read_text(&folder.join("class")).unwrap_or_default();
-        // storage, network, and the bridges on the way to them
-        let is_end = class.starts_with("0x01") || class.starts_with("0x02");
-        if !is_end && !class.starts_with("0x0604") {
+        // storage adapters, network adapters, and the bridges above them
+        let is_adapter = class.starts_with("0x01") || class.starts_with("0x02");
+        if !is_adapter && !class.starts_with("0x0604") {
             continue;
         }
         let errors = |file: &str| parse_aer_total(&read_bytes(&folder.join(file)).ok()?);
-        let lost = errors("aer_dev_nonfatal").zip(errors("aer_dev_fatal")).map(|(one, other)| one + other);
+        let uncorrected =
+            errors("aer_dev_nonfatal").zip(errors("aer_dev_fatal")).map(|(nonfatal, fatal)| nonfatal + fatal);
         let share = |now: Option<u64>, max: Option<u64>| Some(now? * 1_000_000 / max.filter(|max| *max > 0)?);
-        // the other end of the link may have fewer lanes: it is the folder above the target of the kernel's link
+        // the other end of the link, whose folder in sysfs is above that of the device, may have fewer lanes
         let port = canonicalize(&folder).ok().and_then(|folder| Some(folder.parent()?.to_owned()));
-        let max_of = |read: &dyn Fn(&Path) -> Option<u64>, file: &str| {
-            let own = read(&folder.join(file))?;
-            Some(port.as_ref().and_then(|port| read(&port.join(file))).map_or(own, |other| own.min(other)))
+        let max_of_link = |read: &dyn Fn(&Path) -> Option<u64>, file: &str| {
+            let device_max = read(&folder.join(file))?;
+            Some(
+                port.as_ref()
+                    .and_then(|port| read(&port.join(file)))
+                    .map_or(device_max, |port_max| device_max.min(port_max)),
+            )
         };
-        let of_both = |read: &dyn Fn(&Path) -> Option<u64>, property: &str| {
-            share(read(&folder.join(format!("current_link_{property}"))), max_of(read, &format!("max_link_{property}")))
+        let share_of_max = |read: &dyn Fn(&Path) -> Option<u64>, property: &str| {
+            share(
+                read(&folder.join(format!("current_link_{property}"))),
+                max_of_link(read, &format!("max_link_{property}")),
+            )
         };
-        let (width, speed) = match is_end {
-            true => (of_both(&read_lanes, "width"), of_both(&read_lane_speed, "speed")),
+        let (width, speed) = match is_adapter {
+            true => (share_of_max(&read_lanes, "width"), share_of_max(&read_lane_speed, "speed")),
             false => (None, None),
         };
         let corrected = errors("aer_dev_correctable");
@@ -134,7 +143,7 @@ fn read_links(sys: &Path, add: &mut AddPart) {
             name,
             &[
                 (CORRECTED_PCIE_COLUMN, corrected),
-                (UNCORRECTED_PCIE_COLUMN, lost),
+                (UNCORRECTED_PCIE_COLUMN, uncorrected),
                 (LINK_WIDTH_COLUMN, width),
                 (LINK_SPEED_COLUMN, speed),
             ],
@@ -144,20 +153,20 @@ fn read_links(sys: &Path, add: &mut AddPart) {
 
 fn read_sensors(sys: &Path, add: &mut AddPart) {
     let mut seen: HashSet<String> = HashSet::new();
-    for (place, folder) in sorted_entries(&sys.join("class/hwmon")) {
-        let chip = read_text(&folder.join("name")).unwrap_or_else(|| place.clone());
+    for (entry, folder) in sorted_entries(&sys.join("class/hwmon")) {
+        let chip = read_text(&folder.join("name")).unwrap_or_else(|| entry.clone());
         if DRIVE_SENSORS.contains(&chip.as_str()) {
             continue;
         }
         for (file, _) in sorted_entries(&folder) {
             // power1_average beside power1_input is the same sensor
-            let is_alone = |sensor: &&str| !folder.join(format!("{sensor}_input")).exists();
-            let average = || file.strip_suffix("_average").filter(is_alone);
+            let has_no_input = |sensor: &&str| !folder.join(format!("{sensor}_input")).exists();
+            let average = || file.strip_suffix("_average").filter(has_no_input);
             let Some(sensor) = file.strip_suffix("_input").or_else(average) else { continue };
             let label = read_text(&folder.join(format!("{sensor}_label"))).unwrap_or_else(|| sensor.to_owned());
             let name = format!("{chip}/{label}");
-            // two chips of one kind have sensors of one name
-            let name = if seen.insert(name.clone()) { name } else { format!("{name} ({place})") };
+            // two chips of the same kind have sensors with the same names
+            let name = if seen.insert(name.clone()) { name } else { format!("{name} ({entry})") };
             let value = read_number(&folder.join(&file));
             match sensor.trim_end_matches(|c: char| c.is_ascii_digit()) {
                 "temp" if value.is_some() => {
@@ -189,13 +198,14 @@ fn read_throttles(sys: &Path) -> Vec<(CoreId, u64)> {
 
 fn read_powercap(sys: &Path, add: &mut AddPart) {
     let mut seen: HashSet<String> = HashSet::new();
-    // a package may appear twice under one name (intel-rapl:0, intel-rapl-mmio:0): the first of these counts
-    for (place, folder) in sorted_entries(&sys.join("class/powercap")).into_iter().rev() {
-        // a zone, not a part of one (intel-rapl:0:0), nor the control type itself
-        if place.matches(':').count() != 1 {
+    // a package may appear twice under the same name (intel-rapl:0, intel-rapl-mmio:0): in
+    // reverse order intel-rapl comes first, and only the first counts
+    for (zone, folder) in sorted_entries(&sys.join("class/powercap")).into_iter().rev() {
+        // skip parts of a zone (intel-rapl:0:0), and the control type itself
+        if zone.matches(':').count() != 1 {
             continue;
         }
-        let name = read_text(&folder.join("name")).unwrap_or(place);
+        let name = read_text(&folder.join("name")).unwrap_or(zone);
         if !seen.insert(name.clone()) {
             continue;
         }

@@ -1,7 +1,7 @@
-//! Health data of drives and cloud volumes, read by ioctl: health, wear, temperature, errors, and the time for
-//! which limits delayed a volume. A drive may take seconds to answer, or never answer: a thread queries it, and a
-//! tick collects the reports. Each kind of drive has its own interval: an ATA command drains the drive's
-//! queue, so ATA drives are queried every ten minutes.
+//! Health data of drives and cloud volumes, read by ioctl: health, wear, temperature, errors, and the time for which
+//! limits delayed a volume. A drive may take seconds to answer, or never answer: a thread queries it, and a tick
+//! collects the reports. Each kind of drive has its own interval: an ATA command drains the drive's queue, so ATA
+//! drives are queried every ten minutes.
 
 mod query_thread;
 
@@ -98,7 +98,7 @@ const COLUMNS: [TableColumn; HEALTH_COLUMNS.len() + VOLUME_COLUMNS.len()] = {
     while index < columns.len() {
         columns[index] = match index.checked_sub(HEALTH_COLUMNS.len()) {
             None => HEALTH_COLUMNS[index].0,
-            Some(of_volume) => VOLUME_COLUMNS[of_volume].0,
+            Some(volume_index) => VOLUME_COLUMNS[volume_index].0,
         };
         index += 1;
     }
@@ -114,7 +114,8 @@ struct VolumeInterval<'a> {
 }
 
 impl VolumeInterval<'_> {
-    /// Millionths of the time since the previous report during which a limit was exceeded, from its total.
+    /// Share of the time since the previous report during which a limit was exceeded, in millionths. `total_us` selects
+    /// the limit's total.
     fn limited_millionths(&self, total_us: fn(&VolumeLimits) -> u64) -> Option<u64> {
         let limited_us = total_us(self.now).checked_sub(total_us(self.before?))?;
         let millionths = (u128::from(limited_us) * 1_000_000).checked_div(u128::from(self.elapsed_us))?;
@@ -133,7 +134,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// Interval at which a drive is queried, nanoseconds.
 fn query_interval_ns(access: &DriveAccess) -> u64 {
     match access {
-        // its counts change with every request, and reading the page costs no more than a small read
+        // a volume's counts change with every request, and reading them costs no more than a small read
         DriveAccess::Nvme { is_volume: true } => 10 * NS_PER_S,
         DriveAccess::Nvme { is_volume: false } => 60 * NS_PER_S,
         _ => 600 * NS_PER_S,
@@ -155,8 +156,9 @@ struct DriveRecord {
     access: DriveAccess,
     queried_ns: Option<u64>,
     answered_ns: u64,
+    /// Values of the last report.
     values: [u64; COLUMNS.len()],
-    /// Last known value of each column. Increases while it was silent or asleep count when it answers again.
+    /// Last known value of each column. Increases while the drive was silent or asleep count when it answers again.
     known: [u64; COLUMNS.len()],
     /// Last statistics of a volume and their time, kept over reports without them.
     limits: Option<(u64, VolumeLimits)>,
@@ -170,10 +172,10 @@ struct HealthSource {
 }
 
 impl HealthSource {
-    fn new(ask: fn(&Path, &DriveAccess) -> HealthReport) -> HealthSource {
+    fn new(query: fn(&Path, &DriveAccess) -> HealthReport) -> HealthSource {
         HealthSource {
             drives: Vec::new(),
-            queries: QueryThread::new(ask),
+            queries: QueryThread::new(query),
             tables: [CounterTable::new("the health of", &COLUMNS, CounterReset::WholeRow)],
         }
     }
@@ -197,8 +199,8 @@ impl HealthSource {
                 continue;
             }
             let Some(access) = access::access_for_disk(&context.roots.sys, &name) else { continue };
-            if let DriveAccess::OutOfReach(why) = access {
-                let text = format!("the health of {name} is out of reach: {why}");
+            if let DriveAccess::OutOfReach(reason) = access {
+                let text = format!("the health of {name} is out of reach: {reason}");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);
             }
             self.drives.push(DriveRecord {
@@ -215,18 +217,18 @@ impl HealthSource {
         }
     }
 
-    /// Hands drives that are due to the thread, unless it still waits for an answer.
+    /// Passes the drives whose interval has passed to the thread, unless it still waits for an answer.
     fn start_queries(&mut self, context: &TickContext) {
         let now = context.running_ns;
-        let due = |drive: &&mut DriveRecord| {
+        let is_due = |drive: &&mut DriveRecord| {
             let since = drive.queried_ns.map_or(u64::MAX, |queried_ns| now.saturating_sub(queried_ns));
             !matches!(drive.access, DriveAccess::OutOfReach(_)) && since >= query_interval_ns(&drive.access)
         };
         if self.queries.is_busy() {
             return;
         }
-        let due: Vec<&mut DriveRecord> = self.drives.iter_mut().filter(due).collect();
-        let requests: Vec<DriveRequest> = due
+        let due_drives: Vec<&mut DriveRecord> = self.drives.iter_mut().filter(is_due).collect();
+        let requests: Vec<DriveRequest> = due_drives
             .into_iter()
             .map(|drive| {
                 drive.queried_ns = Some(now);
@@ -238,27 +240,27 @@ impl HealthSource {
     }
 
     fn collect_reports(&mut self, context: &mut TickContext) {
-        while let Some((name, answer)) = self.queries.next_report() {
+        while let Some((name, report)) = self.queries.next_report() {
             let Some(drive) = self.drives.iter_mut().find(|drive| drive.name == name) else { continue };
             // another drive may have taken the name: the next scan of devices finds it
             if folder_inode(&context.roots.sys, &name) == drive.inode {
-                drive.record_report(answer, context);
+                drive.record_report(report, context);
             }
         }
     }
 }
 
 impl DriveRecord {
-    fn record_report(&mut self, answer: HealthReport, context: &mut TickContext) {
+    fn record_report(&mut self, report: HealthReport, context: &mut TickContext) {
         self.answered_ns = context.running_ns;
         self.values = [ABSENT; COLUMNS.len()];
         let (health_values, volume_values) = self.values.split_at_mut(HEALTH_COLUMNS.len());
-        if let Some(health) = &answer.health {
+        if let Some(health) = &report.health {
             for (value, (_, field)) in health_values.iter_mut().zip(HEALTH_COLUMNS) {
                 *value = field(health).unwrap_or(ABSENT);
             }
         }
-        if let Some(now) = answer.volume {
+        if let Some(now) = report.volume {
             let before = self.limits.as_ref();
             let elapsed_us = before.map_or(0, |(then_ns, _)| self.answered_ns.saturating_sub(*then_ns) / 1000);
             let interval = VolumeInterval { now: &now, before: before.map(|(_, limits)| limits), elapsed_us };
@@ -267,18 +269,18 @@ impl DriveRecord {
             }
             self.limits = Some((self.answered_ns, now));
         }
-        if let Some(trouble) = answer.error.filter(|trouble| *trouble != self.noted_error) {
+        if let Some(error) = report.error.filter(|error| *error != self.noted_error) {
             let root = if rustix::process::geteuid().is_root() { "" } else { "; root sees more" };
-            let text = format!("the health of {} is not known: {trouble}{root}", self.name);
+            let text = format!("the health of {} is not known: {error}{root}", self.name);
             context.notes.push(context.time_ns, Note::UNSEEN, text);
-            self.noted_error = trouble;
+            self.noted_error = error;
         }
     }
 
-    /// Values of the last report; `None` where that is too old.
+    /// Values of the last report; `None` if it is too old, or has none.
     fn current_values(&self, now_ns: u64) -> Option<&[u64; COLUMNS.len()]> {
-        let fresh = now_ns.saturating_sub(self.answered_ns) <= 3 * query_interval_ns(&self.access);
-        (fresh && self.values.iter().any(|value| *value != ABSENT)).then_some(&self.values)
+        let is_fresh = now_ns.saturating_sub(self.answered_ns) <= 3 * query_interval_ns(&self.access);
+        (is_fresh && self.values.iter().any(|value| *value != ABSENT)).then_some(&self.values)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Queries of drives in a separate thread, one after the other, a round at a time. A drive that never
-//! answers keeps its round open: no other thread is started, and ticks continue.
+//! Queries of drives in a separate thread, one after the other, in rounds. A drive that never answers keeps its round
+//! open: no other thread is started, and ticks continue.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -23,10 +23,10 @@ pub(super) struct QueryThread {
 }
 
 impl QueryThread {
-    /// Starts no thread yet; `ask` queries a drive.
-    pub fn new(ask: fn(&Path, &DriveAccess) -> HealthReport) -> QueryThread {
+    /// Starts no thread yet; `query` queries one drive.
+    pub fn new(query: fn(&Path, &DriveAccess) -> HealthReport) -> QueryThread {
         let (sender, receiver) = channel();
-        QueryThread { query: ask, sender, receiver, thread: None }
+        QueryThread { query, sender, receiver, thread: None }
     }
 
     /// Returns true while a drive of the last round has not answered.
@@ -39,12 +39,12 @@ impl QueryThread {
         if requests.is_empty() {
             return;
         }
-        let (ask, sender) = (self.query, self.sender.clone());
+        let (query, sender) = (self.query, self.sender.clone());
         let round = move || {
             for request in requests {
-                let answer = ask(&request.path, &request.access);
+                let report = query(&request.path, &request.access);
                 // the receiver is closed: the sampler is gone
-                if sender.send((request.name, answer)).is_err() {
+                if sender.send((request.name, report)).is_err() {
                     return;
                 }
             }

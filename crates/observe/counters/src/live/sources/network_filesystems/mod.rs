@@ -1,7 +1,6 @@
-//! Filesystems that another machine or a user process serves: NFS from `/proc/self/mountstats`, SMB
-//! from `/proc/fs/cifs/Stats`, FUSE from `/sys/fs/fuse/connections`. All three are sums that this
-//! machine's kernel keeps. Such a mount itself is never accessed: a server that does not answer
-//! would block the caller.
+//! Filesystems that another machine or a user process serves: NFS from `/proc/self/mountstats`, SMB from
+//! `/proc/fs/cifs/Stats`, FUSE from `/sys/fs/fuse/connections`. All three are sums that this machine's kernel keeps.
+//! Such a mount itself is never accessed: a server that does not answer would block the caller.
 
 pub mod mountstats;
 pub mod smb;
@@ -49,8 +48,8 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(NetworkFilesystems::new(roots))),
 };
 
-/// Number of columns of a class of operations; classes are in the order of [`NfsClass`]. NFS counts operations with
-/// the machine's word, SMB with 32 bits in each session.
+/// Number of columns of a class of operations; classes are in the order of [`NfsClass`]. NFS counts operations in
+/// numbers of the machine's word size, SMB in 32 bits for each session.
 const CLASS_WIDTH: usize = 6;
 const COLUMNS: [TableColumn; 4 * CLASS_WIDTH + 15] = [
     sum32_column(network_filesystem::READS),
@@ -99,7 +98,7 @@ const fn class_column(class: NfsClass) -> usize {
     class as usize * CLASS_WIDTH
 }
 
-/// Place of the bytes among the columns of a class.
+/// Position of the bytes among the columns of a class.
 const BYTES_IN_CLASS: usize = 1;
 
 const _: () = assert!(
@@ -146,7 +145,7 @@ impl RetransmissionSum {
     }
 }
 
-/// An NFS mount as the file names it.
+/// An NFS mount, with the names in mountstats.
 struct MountSlot {
     device: Box<[u8]>,
     point: Box<[u8]>,
@@ -194,7 +193,7 @@ impl NetworkFilesystems {
             mounts_changed: false,
             shares: Vec::new(),
             fuse: Vec::new(),
-            // the files of a fake machine do not belong to this kernel's sockets
+            // the sockets of this kernel do not belong to the files of a fake machine
             diagnosis: (roots.proc == Path::new("/proc")).then(SocketDiagnosis::open).flatten(),
             fuse_noted: false,
             tables: [CounterTable::new("network filesystem", &COLUMNS, CounterReset::WholeRow)],
@@ -245,29 +244,35 @@ impl NetworkFilesystems {
 
     /// Rebuilds the slots from the mounts in the file; known mounts keep their state.
     fn rebuild_slots(&mut self, text: &[u8], context: &mut TickContext) {
-        let of_nfs: Vec<&Mount> = self.mounts.iter().filter(|m| matches!(m.kind.as_str(), "nfs" | "nfs4")).collect();
+        let nfs_mounts: Vec<&Mount> =
+            self.mounts.iter().filter(|m| matches!(m.kind.as_str(), "nfs" | "nfs4")).collect();
         let before = std::mem::take(&mut self.slots);
         let (slots, table) = (&mut self.slots, &mut self.tables[0]);
         let mut by_device: HashMap<(u64, u64), String> = HashMap::new();
         mountstats::parse_mounts(text, |mount| {
-            let (point, export) = (unescape_path(mount.point), unescape_path(mount.device));
+            let (point, export) = (unescape_path(mount.mount_point), unescape_path(mount.device));
             // both files list the mounts in the same order
-            let same = |m: &&&Mount| m.point == point && m.source == export;
-            let device = of_nfs.get(slots.len()).filter(same).or_else(|| of_nfs.iter().find(same)).map(|m| m.device);
-            let first = device.and_then(|device| by_device.get(&device));
-            if let Some(first) = first {
+            let is_same = |m: &&&Mount| m.point == point && m.source == export;
+            let device = nfs_mounts
+                .get(slots.len())
+                .filter(is_same)
+                .or_else(|| nfs_mounts.iter().find(is_same))
+                .map(|m| m.device);
+            let first_point = device.and_then(|device| by_device.get(&device));
+            if let Some(first_point) = first_point {
                 // the kernel keeps one sum per export, wherever it is mounted
                 let text = format!(
-                    "{export} is mounted at {first} and at {point} with the same statistics; both count as {first}"
+                    "{export} is mounted at {first_point} and at {point} with the same statistics; both count as \
+                     {first_point}"
                 );
                 context.notes.push_limited(context.time_ns, Note::UNSEEN, &text, || text.clone());
             }
-            let row = if first.is_some() { None } else { Some(table.row_or_insert(&point)) };
+            let row = if first_point.is_some() { None } else { Some(table.row_or_insert(&point)) };
             device.map(|device| by_device.entry(device).or_insert(point));
-            let known = before.iter().find(|slot| *slot.point == *mount.point && *slot.device == *mount.device);
+            let known = before.iter().find(|slot| *slot.point == *mount.mount_point && *slot.device == *mount.device);
             slots.push(MountSlot {
                 device: mount.device.into(),
-                point: mount.point.into(),
+                point: mount.mount_point.into(),
                 row,
                 age_s: known.and_then(|slot| slot.age_s),
                 unanswered: known.map_or_else(UnansweredRequests::default, |slot| slot.unanswered),
@@ -291,13 +296,13 @@ impl NetworkFilesystems {
     }
 
     fn fill_nfs_rows(&mut self, text: &[u8], context: &mut TickContext) {
-        let (mut count, mut same) = (0, !std::mem::take(&mut self.mounts_changed));
+        let (mut count, mut is_unchanged) = (0, !std::mem::take(&mut self.mounts_changed));
         mountstats::parse_mounts(text, |mount| {
-            let known = |slot: &MountSlot| *slot.point == *mount.point && *slot.device == *mount.device;
-            same &= self.slots.get(count).is_some_and(known);
+            let is_same_mount = |slot: &MountSlot| *slot.point == *mount.mount_point && *slot.device == *mount.device;
+            is_unchanged &= self.slots.get(count).is_some_and(is_same_mount);
             count += 1;
         });
-        if !same || count != self.slots.len() {
+        if !is_unchanged || count != self.slots.len() {
             self.rebuild_slots(text, context);
         }
         assert_eq!(self.slots.len(), count, "each mount in the file has its slot, in the same order");
@@ -313,8 +318,8 @@ impl NetworkFilesystems {
                 slot.retransmissions = Default::default();
             }
             slot.age_s = mount.age_s;
-            if context.is_slow_tick || !same {
-                let point = unescape_path(mount.point);
+            if context.is_slow_tick || !is_unchanged {
+                let point = unescape_path(mount.mount_point);
                 let in_mountinfo = mounts.iter().rev().find(|m| m.point == point).map(|m| m.options.as_bytes());
                 let server = in_mountinfo.into_iter().chain([mount.options]).find_map(tcp_connections::server_address);
                 slot.route = server.and_then(ServerRoute::look_up);
@@ -325,16 +330,16 @@ impl NetworkFilesystems {
                 let (sends, replies) = (mount.transports.sends, mount.transports.replies);
                 values[UNANSWERED_COLUMN] = slot.unanswered.update_level(sends, replies, context.running_ns);
             }
-            if let (Some(diagnosis), Some(way)) = (diagnosis, slot.route) {
+            if let (Some(diagnosis), Some(route)) = (diagnosis, slot.route) {
                 [values[ROUND_TRIP_COLUMN], values[RETRANSMISSIONS_COLUMN]] =
-                    query_network(diagnosis, way, &mount.transports.ports);
+                    query_network(diagnosis, route, &mount.transports.ports);
             }
         });
     }
 
     fn read_smb(&mut self, context: &mut TickContext) {
-        let has_smb = |mount: &Mount| matches!(mount.kind.as_str(), "cifs" | "smb3" | "smbfs");
-        if !self.mounts.iter().any(has_smb) {
+        let is_smb = |mount: &Mount| matches!(mount.kind.as_str(), "cifs" | "smb3" | "smbfs");
+        if !self.mounts.iter().any(is_smb) {
             return;
         }
         let Some(text) = self.smb_file.read(context) else { return };
@@ -344,8 +349,10 @@ impl NetworkFilesystems {
             let row = known.unwrap_or_else(|| {
                 let source = String::from_utf8_lossy(share.name).replace('\\', "/");
                 let is_match = |m: &&Mount| {
-                    let rest = m.source.get(..source.len()).filter(|s| s.eq_ignore_ascii_case(&source));
-                    has_smb(m) && rest.is_some() && m.source[source.len()..].chars().next().is_none_or(|c| c == '/')
+                    let share_path = m.source.get(..source.len()).filter(|s| s.eq_ignore_ascii_case(&source));
+                    is_smb(m)
+                        && share_path.is_some()
+                        && m.source[source.len()..].chars().next().is_none_or(|c| c == '/')
                 };
                 let row = table.row_or_insert(mounts.iter().find(is_match).map_or(&source, |m| &m.point));
                 shares.push((share.name.into(), row));
@@ -356,22 +363,23 @@ impl NetworkFilesystems {
     }
 }
 
-/// Smallest round trip and sum of the retransmitted segments of all connections.
-fn query_network(diagnosis: &SocketDiagnosis, way: ServerRoute, ports: &[u16]) -> [u64; 2] {
+/// Queries all connections of a mount: smallest round trip, microseconds, and sum of the retransmitted segments.
+fn query_network(diagnosis: &SocketDiagnosis, route: ServerRoute, ports: &[u16]) -> [u64; 2] {
     if ports[0] == 0 {
-        let found = diagnosis.query_all_connections(way);
+        let found = diagnosis.query_all_connections(route);
         return found.map_or([ABSENT; 2], |found| [found.round_trip_us.into(), found.retransmissions.into()]);
     }
-    let (mut round_trip, mut again) = (ABSENT, ABSENT);
+    let (mut round_trip, mut retransmissions) = (ABSENT, ABSENT);
     for port in ports.iter().take_while(|port| **port > 0) {
-        let Some(found) = diagnosis.query_connection(*port, way) else { continue };
+        let Some(found) = diagnosis.query_connection(*port, route) else { continue };
         round_trip = round_trip.min(found.round_trip_us.into());
-        again = if again == ABSENT { 0 } else { again } + u64::from(found.retransmissions);
+        retransmissions =
+            if retransmissions == ABSENT { 0 } else { retransmissions } + u64::from(found.retransmissions);
     }
-    [round_trip, again]
+    [round_trip, retransmissions]
 }
 
-fn fill_mount(values: &mut [u64], mount: &MountStats, again: &mut [RetransmissionSum; 4]) {
+fn fill_mount(values: &mut [u64], mount: &MountStats, retransmission_sums: &mut [RetransmissionSum; 4]) {
     if mount.has_operations {
         for (class, sums) in NfsClass::ALL.into_iter().zip(&mount.operations) {
             let bytes = match class {
@@ -379,8 +387,9 @@ fn fill_mount(values: &mut [u64], mount: &MountStats, again: &mut [Retransmissio
                 NfsClass::Write => mount.bytes.map_or(sums.sent_bytes, |[.., to_server]| to_server),
                 _ => sums.sent_bytes.saturating_add(sums.received_bytes),
             };
-            let again = again[class as usize].add_since_last(sums);
-            let columns = [sums.operations, bytes, sums.round_trip_ms, sums.execution_ms, sums.queue_ms, again];
+            let retransmissions = retransmission_sums[class as usize].add_since_last(sums);
+            let columns =
+                [sums.operations, bytes, sums.round_trip_ms, sums.execution_ms, sums.queue_ms, retransmissions];
             values[class_column(class)..][..CLASS_WIDTH].copy_from_slice(&columns);
         }
         values[MAJOR_TIMEOUTS_COLUMN] = mount.operations.iter().map(|o| o.major_timeouts).fold(0, u64::saturating_add);

@@ -1,9 +1,9 @@
 //! `/proc/self/mountstats`: the kernel's running sums of each NFS mount.
 //!
-//! A mount is a block of lines. Its first line names it; `bytes:` counts the bytes that programs and the
-//! server transferred; an `xprt:` line is a transport (several with `nconnect`), whose layout depends on
-//! the protocol; and after `per-op statistics` comes one line per operation, with 8 numbers, or 9 since
-//! Linux 5.3 (fs/nfs/super.c, net/sunrpc/stats.c, net/sunrpc/xprtsock.c).
+//! A mount is a block of lines. Its first line names it; `bytes:` counts the bytes that programs and the server
+//! transferred; an `xprt:` line is a transport (several with `nconnect`), whose layout depends on the protocol; and
+//! after `per-op statistics` comes one line per operation, with 8 numbers, or 9 since Linux 5.3 (fs/nfs/super.c,
+//! net/sunrpc/stats.c, net/sunrpc/xprtsock.c).
 
 use crate::live::text_scan::{WordIter, parse_number, text_lines};
 
@@ -39,7 +39,7 @@ impl NfsClass {
 pub struct OperationSums {
     /// Operations that ended.
     pub operations: u64,
-    /// Number of times that they were sent.
+    /// Number of times that operations were sent.
     pub transmissions: u64,
     /// Number of times that the server did not answer within a whole timeout.
     pub major_timeouts: u64,
@@ -76,7 +76,7 @@ impl OperationSums {
     }
 }
 
-/// Most connections of a mount whose round trip is queried; `nconnect` allows 16.
+/// Largest number of connections of a mount whose round-trip time is queried; `nconnect` allows 16.
 pub const MAX_PORTS: usize = 16;
 
 /// Sums over the transports of a mount.
@@ -94,9 +94,9 @@ pub struct TransportSums {
     pub connects: u64,
     /// Number of requests that waited for a slot at each send, added up.
     pub backlog: u64,
-    /// Most slots that were in use at once; `None` for RDMA, which does not report it.
+    /// Largest number of slots that were in use at once; `None` for RDMA, which does not report it.
     pub max_slots: Option<u64>,
-    /// Local ports of TCP connections; 0 is the end of the list.
+    /// Local ports of TCP connections; the first 0 ends the list.
     pub ports: [u16; MAX_PORTS],
 }
 
@@ -106,30 +106,30 @@ pub struct MountStats<'a> {
     /// `server:/export`, as the kernel escapes it.
     pub device: &'a [u8],
     /// Mount point, as the kernel escapes it.
-    pub point: &'a [u8],
+    pub mount_point: &'a [u8],
     /// Seconds since it was mounted.
     pub age_s: Option<u64>,
     /// Mount options.
     pub options: &'a [u8],
-    /// Bytes that programs read and wrote, read and wrote with O_DIRECT, and that were read from and written to the
-    /// server.
+    /// Bytes in this order: read by programs, written by programs, read with O_DIRECT, written with O_DIRECT, read from
+    /// the server, written to the server.
     pub bytes: Option<[u64; 6]>,
     /// Number of times that the server asked the client to retry later.
     pub delays: Option<u64>,
-    /// By [`NfsClass`].
+    /// Sums by [`NfsClass`].
     pub operations: [OperationSums; 4],
-    /// True if there is a line per operation (statistics of version 1.0 and later have them).
+    /// True if the mount has a line per operation, as in statistics of version 1.0 and later.
     pub has_operations: bool,
     /// All its transports.
     pub transports: TransportSums,
 }
 
-/// Parses the file, NFS mount by NFS mount.
+/// Parses the file and passes each NFS mount to `found`.
 pub fn parse_mounts<'a>(text: &'a [u8], mut found: impl FnMut(&MountStats<'a>)) {
     let mut mount: Option<MountStats> = None;
     for line in text_lines(text) {
-        let indented = line.first().is_none_or(u8::is_ascii_whitespace);
-        if indented {
+        let is_indented = line.first().is_none_or(u8::is_ascii_whitespace);
+        if is_indented {
             if let Some(mount) = &mut mount {
                 parse_detail(line, mount);
             }
@@ -145,9 +145,10 @@ pub fn parse_mounts<'a>(text: &'a [u8], mut found: impl FnMut(&MountStats<'a>)) 
 fn parse_heading(line: &[u8]) -> Option<MountStats<'_>> {
     let mut words = WordIter::new(line);
     let device = (words.next_word()? == b"device").then(|| words.next_word())??;
-    let point = (words.next_word()? == b"mounted" && words.next_word()? == b"on").then(|| words.next_word())??;
+    let mount_point =
+        (words.next_word()? == b"mounted" && words.next_word()? == b"on").then(|| words.next_word())??;
     let kind = (words.next_word()? == b"with" && words.next_word()? == b"fstype").then(|| words.next_word())??;
-    matches!(kind, b"nfs" | b"nfs4").then(|| MountStats { device, point, ..MountStats::default() })
+    matches!(kind, b"nfs" | b"nfs4").then(|| MountStats { device, mount_point, ..MountStats::default() })
 }
 
 fn parse_detail<'a>(line: &'a [u8], mount: &mut MountStats<'a>) {
@@ -176,37 +177,45 @@ fn parse_numbers<const N: usize>(words: &mut WordIter) -> Option<[u64; N]> {
 /// Parses `READ: 10 10 0 1840 1311720 0 85 87 [0]`.
 fn parse_operation(name: &[u8], words: &mut WordIter, mount: &mut MountStats) {
     let Some(first) = parse_numbers::<8>(words) else { return };
-    let mut all = [0; 9];
-    all[..8].copy_from_slice(&first);
-    all[8] = words.next_number().flatten().unwrap_or(0);
+    let mut numbers = [0; 9];
+    numbers[..8].copy_from_slice(&first);
+    numbers[8] = words.next_number().flatten().unwrap_or(0);
     mount.has_operations = true;
-    mount.operations[NfsClass::from_operation(name) as usize].add_numbers(&all);
+    mount.operations[NfsClass::from_operation(name) as usize].add_numbers(&numbers);
 }
 
-/// Positions of the numbers on a transport's line, by protocol: port, connections, sends (answers, bad
-/// answers, requests in flight and the backlog follow), slots.
-type TransportLayout = (Option<usize>, Option<usize>, usize, Option<usize>);
+/// Positions of the numbers on a transport's line, which depend on the protocol.
+struct TransportLayout {
+    port: Option<usize>,
+    connects: Option<usize>,
+    /// Position of the sends; answers, bad answers, requests in flight and the backlog follow.
+    sends: usize,
+    slots: Option<usize>,
+}
 
 fn transport_layout(protocol: &[u8]) -> Option<TransportLayout> {
     match protocol {
-        b"udp" => Some((None, None, 2, Some(7))),
-        b"tcp" => Some((Some(0), Some(2), 5, Some(10))),
-        b"local" => Some((None, Some(1), 4, Some(9))),
-        b"rdma" => Some((None, Some(2), 5, None)),
+        b"udp" => Some(TransportLayout { port: None, connects: None, sends: 2, slots: Some(7) }),
+        b"tcp" => Some(TransportLayout { port: Some(0), connects: Some(2), sends: 5, slots: Some(10) }),
+        b"local" => Some(TransportLayout { port: None, connects: Some(1), sends: 4, slots: Some(9) }),
+        b"rdma" => Some(TransportLayout { port: None, connects: Some(2), sends: 5, slots: None }),
         _ => None,
     }
 }
 
 fn parse_transport(words: &mut WordIter, sums: &mut TransportSums) {
-    let Some((port, connects, sends, slots)) = words.next_word().and_then(transport_layout) else { return };
-    let mut all = [None; 16];
-    for slot in &mut all {
-        // some, such as the connect time, may be negative: such a number leaves its position empty
+    let Some(TransportLayout { port, connects, sends, slots }) = words.next_word().and_then(transport_layout) else {
+        return;
+    };
+    let mut numbers = [None; 16];
+    for number in &mut numbers {
+        // a negative number, such as the connect time may be, leaves its position empty
         let Some(word) = words.next_word() else { break };
-        *slot = parse_number(word);
+        *number = parse_number(word);
     }
-    let (Some(sent), Some(replies)) = (all[sends], all[sends + 1]) else { return };
-    if let Some(port) = port.and_then(|place| all[place]).and_then(|port| u16::try_from(port).ok()).filter(|p| *p > 0)
+    let (Some(sent), Some(replies)) = (numbers[sends], numbers[sends + 1]) else { return };
+    if let Some(port) =
+        port.and_then(|position| numbers[position]).and_then(|port| u16::try_from(port).ok()).filter(|p| *p > 0)
         && let Some(free) = sums.ports.iter_mut().find(|p| **p == 0)
     {
         *free = port;
@@ -215,11 +224,11 @@ fn parse_transport(words: &mut WordIter, sums: &mut TransportSums) {
     sums.count += 1;
     add(&mut sums.sends, Some(sent));
     add(&mut sums.replies, Some(replies));
-    add(&mut sums.bad_replies, all[sends + 2]);
-    add(&mut sums.connects, connects.and_then(|place| all[place]));
-    add(&mut sums.backlog, all[sends + 4]);
+    add(&mut sums.bad_replies, numbers[sends + 2]);
+    add(&mut sums.connects, connects.and_then(|position| numbers[position]));
+    add(&mut sums.backlog, numbers[sends + 4]);
     // statistics of version 1.0 end before the slots
-    if let Some(slots) = slots.and_then(|place| all[place]) {
+    if let Some(slots) = slots.and_then(|position| numbers[position]) {
         sums.max_slots = Some(sums.max_slots.unwrap_or(0).saturating_add(slots));
     }
 }

@@ -1,16 +1,16 @@
-//! `/proc/fs/cifs/Stats`: operations of each SMB share. Kernels count operations and bytes; durations
-//! only with CONFIG_CIFS_STATS2, which distributions leave out. Operations have 32
-//! bits, which the kernel prints with a sign (fs/smb/client/smb2ops.c, smb2_print_stats).
+//! `/proc/fs/cifs/Stats`: operations of each SMB share. Kernels count operations and bytes; durations only with
+//! CONFIG_CIFS_STATS2, which distributions leave out. Counts of operations have 32 bits, which the kernel prints with a
+//! sign (fs/smb/client/smb2ops.c, smb2_print_stats).
 
 use crate::live::text_scan::{WordIter, parse_number, text_lines};
 
-/// Smallest 32-bit difference that counts as negative.
-const MIN_NEGATIVE: u64 = (1 << 32) - (1 << 20);
+/// Largest unsigned 32-bit difference that counts as positive; larger ones are slightly negative.
+const MAX_POSITIVE: u64 = (1 << 32) - (1 << 20);
 
-/// Statistics of a share; `None` is a number that the kernel does not count.
+/// Statistics of a share; a number is `None` if the kernel does not count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareStats<'a> {
-    /// `\\server\share`.
+    /// Name of the share: `\\server\share`.
     pub name: &'a [u8],
     /// All operations.
     pub operations: Option<u64>,
@@ -27,12 +27,12 @@ pub struct ShareStats<'a> {
 }
 
 impl ShareStats<'_> {
-    /// Operations that are neither read nor write nor flush, modulo 2^32 like these.
+    /// Operations that are neither read nor write nor flush, modulo 2^32 like the counts.
     pub fn metadata_operations(&self) -> Option<u64> {
         let data = self.reads?.wrapping_add(self.writes?).wrapping_add(self.flushes?);
-        let rest = u64::from(self.operations?.wrapping_sub(data) as u32);
-        // the kernel reads the sum shortly before its parts, so it may be a little less than they are
-        Some(if rest > MIN_NEGATIVE { 0 } else { rest })
+        let metadata = u64::from(self.operations?.wrapping_sub(data) as u32);
+        // the kernel reads the total shortly before its parts, so it may be a little less than their sum
+        Some(if metadata > MAX_POSITIVE { 0 } else { metadata })
     }
 }
 

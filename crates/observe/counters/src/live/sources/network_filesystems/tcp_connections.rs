@@ -1,7 +1,6 @@
-//! TCP's own statistics of the connection to a server: the smallest round trip of the last minutes, and
-//! retransmitted segments. They distinguish the network from the server behind it: TCP's
-//! acknowledgement needs no disk. This machine's kernel is queried by netlink (sock_diag(7)); nothing is
-//! sent to the server.
+//! TCP's own statistics of the connection to a server: the smallest round trip of the last minutes, and retransmitted
+//! segments. They distinguish the network from the server behind it: TCP's acknowledgement needs no disk. This
+//! machine's kernel is queried by netlink (sock_diag(7)); nothing is sent to the server.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -13,7 +12,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 pub struct TcpConnection {
     /// Smallest round trip of the last five minutes, microseconds.
     pub round_trip_us: u32,
-    /// Segments retransmitted since it was established.
+    /// Segments retransmitted since the connection was established.
     pub retransmissions: u32,
 }
 
@@ -40,7 +39,7 @@ const MIN_RTT_OFFSET: usize = 148;
 pub struct SocketDiagnosis(OwnedFd);
 
 impl SocketDiagnosis {
-    /// Opens it; `None` where the kernel has none.
+    /// Opens the socket; `None` if the kernel has no socket diagnostics.
     pub fn open() -> Option<SocketDiagnosis> {
         let (family, kind, flags) = (AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC);
         rustix::net::socket_with(family, kind, flags, Some(netlink::SOCK_DIAG)).ok().map(SocketDiagnosis)
@@ -73,11 +72,11 @@ impl SocketDiagnosis {
                 if matches!(u16::from_ne_bytes([message[4], message[5]]), NLMSG_DONE | NLMSG_ERROR) {
                     return found;
                 }
-                if let Some(one) = decode_message(message).filter(|_| is_connection_to(message, route)) {
-                    let known = found.unwrap_or(TcpConnection { round_trip_us: u32::MAX, retransmissions: 0 });
+                if let Some(connection) = decode_message(message).filter(|_| is_connection_to(message, route)) {
+                    let sum = found.unwrap_or(TcpConnection { round_trip_us: u32::MAX, retransmissions: 0 });
                     found = Some(TcpConnection {
-                        round_trip_us: known.round_trip_us.min(one.round_trip_us),
-                        retransmissions: known.retransmissions.wrapping_add(one.retransmissions),
+                        round_trip_us: sum.round_trip_us.min(connection.round_trip_us),
+                        retransmissions: sum.retransmissions.wrapping_add(connection.retransmissions),
                     });
                 }
                 rest = rest.get(size.next_multiple_of(4)..).unwrap_or_default();
@@ -90,12 +89,13 @@ impl SocketDiagnosis {
 /// Returns true if an answer describes a connection to this server: `struct inet_diag_msg` has 4 bytes, two ports, and
 /// two addresses of 16 bytes.
 fn is_connection_to(message: &[u8], route: ServerRoute) -> bool {
-    let port = message.get(HEADER_BYTES + 6..HEADER_BYTES + 8) == Some(&route.server.port().to_be_bytes()[..]);
-    let address = |octets: &[u8]| message.get(HEADER_BYTES + 24..HEADER_BYTES + 24 + octets.len()) == Some(octets);
-    port && match route.server.ip() {
-        IpAddr::V4(ip) => address(&ip.octets()),
-        IpAddr::V6(ip) => address(&ip.octets()),
-    }
+    let has_port = message.get(HEADER_BYTES + 6..HEADER_BYTES + 8) == Some(&route.server.port().to_be_bytes()[..]);
+    let has_address = |octets: &[u8]| message.get(HEADER_BYTES + 24..HEADER_BYTES + 24 + octets.len()) == Some(octets);
+    has_port
+        && match route.server.ip() {
+            IpAddr::V4(ip) => has_address(&ip.octets()),
+            IpAddr::V6(ip) => has_address(&ip.octets()),
+        }
 }
 
 /// A server, and the address that this machine uses towards it.
@@ -106,10 +106,10 @@ pub struct ServerRoute {
 }
 
 impl ServerRoute {
-    /// Looks up the route: connecting a UDP socket does, and sends nothing.
+    /// Looks up the route to a server by connecting a UDP socket, which sends nothing.
     pub fn look_up(server: SocketAddr) -> Option<ServerRoute> {
-        let any: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-        let socket = UdpSocket::bind(any).ok()?;
+        let unspecified: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+        let socket = UdpSocket::bind(unspecified).ok()?;
         socket.connect(server).ok()?;
         Some(ServerRoute { server, source: socket.local_addr().ok()?.ip() })
     }
@@ -145,12 +145,12 @@ fn encode_request(
         }
         _ => return None,
     }
-    // any cookie of the socket
+    // accept any cookie of the socket
     diag[48..56].fill(0xff);
     Some(bytes)
 }
 
-/// Decodes the kernel's answer; `None` for an error, which has another message type.
+/// Decodes a message of the kernel's answer; `None` for an error, which is another type of message.
 pub fn decode_message(bytes: &[u8]) -> Option<TcpConnection> {
     let word = |offset: usize| Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?));
     if word(4)? != SOCK_DIAG_BY_FAMILY {
@@ -172,8 +172,8 @@ pub fn decode_message(bytes: &[u8]) -> Option<TcpConnection> {
     }
 }
 
-/// Parses the server's address in the options of a mount: `addr=`, and `port=` where it is not 2049. Mountinfo has
-/// them; mountstats omits the address.
+/// Parses the server's address in the options of a mount: `addr=`, and `port=` unless it is 2049. The options in
+/// mountinfo have both; those in mountstats omit the address.
 pub fn server_address(options: &[u8]) -> Option<SocketAddr> {
     let options = std::str::from_utf8(options).ok()?;
     let option = |name: &str| options.split(',').find_map(|o| o.strip_prefix(name)?.strip_prefix('='));

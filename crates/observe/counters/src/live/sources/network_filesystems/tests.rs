@@ -50,7 +50,7 @@ fn operations_by_class_bytes_and_transports() {
     let transports = found[0].transports;
     assert_eq!((transports.count, transports.sends, transports.replies, transports.backlog), (2, 160, 158, 60));
     assert_eq!((transports.max_slots, transports.connects, &transports.ports[..3]), (Some(32), 3, &[733, 902, 0][..]));
-    assert_eq!((found[0].age_s, found[0].delays, found[0].point), (Some(60), Some(3), &b"/mnt/a\\040b"[..]));
+    assert_eq!((found[0].age_s, found[0].delays, found[0].mount_point), (Some(60), Some(3), &b"/mnt/a\\040b"[..]));
     assert_eq!(found[0].bytes, Some([100, 200, 30, 40, 5000, 6000]));
     assert_eq!(tcp_connections::server_address(found[0].options), Some(([192, 0, 2, 1], 2049).into()));
 }

@@ -1,17 +1,17 @@
-//! Requests that a server has not answered. The kernel counts transmissions and answers, and
-//! a request that is sent twice is answered once: the difference never returns to zero. The floor to which it
-//! returns is learned while answers come; while none come, everything above the floor is waiting.
+//! Requests that a server has not answered. The kernel counts transmissions and answers, and a request that is sent
+//! twice is answered once: the difference never returns to zero. The floor to which it returns is learned while answers
+//! come; while none come, all requests above the floor are waiting.
 
 /// Period whose lowest difference becomes the floor, nanoseconds.
 const LEARNING_PERIOD_NS: u64 = 30_000_000_000;
 
-/// State of the difference.
+/// The difference between transmissions and answers, and its floor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnansweredRequests {
-    /// Difference that is lost for good; `None` before the first update.
+    /// Number of transmissions that will never be answered; `None` before the first update.
     floor: Option<u64>,
-    /// Lowest since `since_ns`, while answers came.
-    low: u64,
+    /// Lowest difference since `since_ns`, while answers came.
+    lowest: u64,
     since_ns: u64,
     replies: u64,
 }
@@ -19,27 +19,27 @@ pub(super) struct UnansweredRequests {
 impl UnansweredRequests {
     /// Updates the state and returns the number of requests that wait for an answer now.
     pub fn update_level(&mut self, sends: u64, replies: u64, now_ns: u64) -> u64 {
-        let open = sends.saturating_sub(replies);
+        let difference = sends.saturating_sub(replies);
         let Some(floor) = self.floor else {
-            *self = UnansweredRequests { floor: Some(open), low: open, since_ns: now_ns, replies };
+            *self = UnansweredRequests { floor: Some(difference), lowest: difference, since_ns: now_ns, replies };
             return 0;
         };
-        let mut floor = floor.min(open);
+        let mut floor = floor.min(difference);
         if replies == self.replies {
             // without answers nothing can be learned about the floor
             self.since_ns = now_ns;
-            self.low = open;
+            self.lowest = difference;
         } else {
             self.replies = replies;
-            self.low = self.low.min(open);
+            self.lowest = self.lowest.min(difference);
             if now_ns.saturating_sub(self.since_ns) >= LEARNING_PERIOD_NS {
-                floor = self.low;
-                self.low = open;
+                floor = self.lowest;
+                self.lowest = difference;
                 self.since_ns = now_ns;
             }
         }
         self.floor = Some(floor);
-        open - floor
+        difference - floor
     }
 }
 

@@ -1,12 +1,10 @@
-//! `/proc/PID`: activity of processes. They are scanned at slow ticks, and at once when
-//! another source saw tasks waiting; the table is recorded as a note.
+//! `/proc/PID`: activity of processes. They are scanned at slow ticks, and at once when another source saw tasks
+//! waiting; the table is recorded as a note.
 //!
-//! Bytes that a process requested (`rchar`) compared with those that reached the disk
-//! (`read_bytes`) show the effect of the file cache. Delay accounting is off
-//! by default since Linux 5.14; without it the share of time spent waiting is
-//! unknown, not zero. Before that there is no setting: a nonzero wait of any process
-//! shows that waits are counted. A process that starts and ends between two scans is not
-//! seen.
+//! Bytes that a process requested (`rchar`) compared with those that reached the disk (`read_bytes`) show the effect of
+//! the file cache. Delay accounting is off by default since Linux 5.14; without it the share of time spent waiting is
+//! unknown, not zero. Older kernels have no setting: there a nonzero wait of any process shows that waits are counted.
+//! A process that starts and ends between two scans is not seen.
 
 mod open_files;
 pub mod parse;
@@ -68,20 +66,20 @@ pub const SOURCE: SourceInfo = SourceInfo {
     },
 };
 
-/// Smallest distance of extra scans, nanoseconds.
+/// Shortest time between two extra scans, nanoseconds.
 const MIN_SCAN_DISTANCE_NS: u64 = 1_000_000_000;
-/// Most extra scans in a row; each slow tick allows one more, so that trouble that lasts for
-/// days does not cause a scan every second.
+/// Largest number of extra scans in a row. Each slow tick allows one more, so that trouble that lasts for days does not
+/// cause a scan every second.
 const MAX_EXTRA_SCANS: u32 = 5;
-/// Smallest distance of scans, as a multiple of the processor time of a scan: on a
-/// machine with very many processes scans are rarer, and take at most a
-/// hundredth of one processor, twice that when tasks wait.
+/// Shortest time between two scans, as a multiple of the processor time of a scan: on a machine with very many
+/// processes scans are rarer, and take at most a hundredth of one processor, or twice that when tasks wait.
 const REST_FACTOR: u64 = 100;
-/// Scans after which the I/O of a process that seems idle is read.
+/// Number of scans after which the I/O of a process that seems idle is read again.
 const IDLE_SCAN_INTERVAL: u64 = 6;
-/// Smallest distance of scans of sleeping threads after the first ones, nanoseconds: they cost more than the rest of a
-/// scan, and the sleepers of a machine change slowly.
+/// Shortest time between two scans of sleeping threads after the first ones, nanoseconds: such a scan costs more than
+/// that of the processes, and the sleepers of a machine change slowly.
 const SLEEPERS_INTERVAL_NS: u64 = 10_000_000_000;
+/// Number of first scans of processes that also scan sleeping threads, at each slow tick.
 const FIRST_SCANS: u64 = 6;
 
 /// State of a process after the last scan.
@@ -92,7 +90,7 @@ struct ProcessState {
     run_account: Option<RunAccount>,
     /// Account before `io` was read; if it equals that of `stat`, the I/O is that of the last scan.
     io_run_account: Option<RunAccount>,
-    /// The open file of the account.
+    /// The account's file, if it stays open.
     account_file: Option<File>,
     /// Processor time between the last two scans, hundredths of a second.
     used_ticks: u64,
@@ -100,11 +98,11 @@ struct ProcessState {
     io: Option<ProcessIo>,
     /// Running time when `io` was read, nanoseconds.
     io_ns: u64,
-    /// Reading its I/O is not permitted.
+    /// The kernel refuses to show the I/O to this user.
     denied: bool,
     last_scan: u64,
-    /// I/O of ended children up to the last scan. The parent's
-    /// account includes it once it waits for them, although it was already reported for the children.
+    /// I/O of ended children up to the last scan, which was already reported for the children. The parent's account
+    /// includes it once the parent has waited for them.
     ended_io: ProcessIo,
 }
 
@@ -119,14 +117,15 @@ struct ProcessSource {
     sleepers_ns: u64,
     /// The kernel counts the waits of processes.
     counts_delays: bool,
-    /// The kernel has a setting for that.
+    /// The kernel has a setting for counting waits.
     has_delay_setting: bool,
     unreadable_noted: bool,
     missing_noted: bool,
     text: Vec<u8>,
     threads: threads::ThreadTracker,
-    /// Number of account files that may stay open, and that do.
+    /// Number of account files that may stay open.
     max_open_accounts: usize,
+    /// Number of account files that are open.
     open_accounts: usize,
 }
 
@@ -152,21 +151,23 @@ impl ProcessSource {
     }
 
     fn is_scan_due(&mut self, context: &TickContext) -> bool {
-        let since = context.running_ns.saturating_sub(self.scanned_ns);
-        let rest = self.scan_cost_ns.saturating_mul(REST_FACTOR);
+        let since_ns = context.running_ns.saturating_sub(self.scanned_ns);
+        let min_distance_ns = self.scan_cost_ns.saturating_mul(REST_FACTOR);
         match self.scan_count {
             0 => return true,
             // an early second scan, so that short recordings have a table too
-            1 => return since >= rest.max(MIN_SCAN_DISTANCE_NS),
+            1 => return since_ns >= min_distance_ns.max(MIN_SCAN_DISTANCE_NS),
             _ => {}
         }
         if context.is_slow_tick {
             self.extra_scans_left = (self.extra_scans_left + 1).min(MAX_EXTRA_SCANS);
-            return since >= rest;
+            return since_ns >= min_distance_ns;
         }
-        let at_once = context.processes_due && self.extra_scans_left > 0 && since >= MIN_SCAN_DISTANCE_NS.max(rest / 2);
-        self.extra_scans_left -= u32::from(at_once);
-        at_once
+        let is_extra_scan = context.processes_due
+            && self.extra_scans_left > 0
+            && since_ns >= MIN_SCAN_DISTANCE_NS.max(min_distance_ns / 2);
+        self.extra_scans_left -= u32::from(is_extra_scan);
+        is_extra_scan
     }
 }
 
@@ -268,8 +269,8 @@ impl ProcessSource {
         }
     }
 
-    /// Scans every process; returns the activity of each since the last scan, and the number of
-    /// processes that did not show their I/O.
+    /// Scans every process; returns the activity of each since the last scan, and the number of processes that did not
+    /// show their I/O.
     fn scan_processes(&mut self, context: &TickContext) -> (Vec<process_rows::ProcessInterval>, u32) {
         let mut unreadable = 0;
         let mut spans = Vec::new();
@@ -281,13 +282,13 @@ impl ProcessSource {
             let name = entry.file_name();
             let Some(pid) = name.to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
             path.push(&name);
-            let runs = run_accounts::read_account(
+            let run_account = run_accounts::read_account(
                 self.known.get(&pid).and_then(|k| k.account_file.as_ref()),
                 &path,
                 &mut self.text,
             );
-            if !self.has_rested(context, pid, runs, &mut unreadable) {
-                spans.extend(self.scan_process(context, pid, runs, &mut path, &mut unreadable));
+            if !self.has_rested(context, pid, run_account, &mut unreadable) {
+                spans.extend(self.scan_process(context, pid, run_account, &mut path, &mut unreadable));
             }
             path.pop();
         }
@@ -298,13 +299,19 @@ impl ProcessSource {
         (spans, unreadable)
     }
 
-    /// Returns true if the process has not run since the last scan: then nothing of it has changed.
-    fn has_rested(&mut self, context: &TickContext, pid: u32, runs: Option<RunAccount>, unreadable: &mut u32) -> bool {
+    /// Returns true if the process has not run since the last scan: then none of its numbers has changed.
+    fn has_rested(
+        &mut self,
+        context: &TickContext,
+        pid: u32,
+        run_account: Option<RunAccount>,
+        unreadable: &mut u32,
+    ) -> bool {
         let Some(known) = self.known.get_mut(&pid) else { return false };
-        if runs.is_none() || known.run_account != runs || !run_accounts::can_rest(&known.stat) {
+        if run_account.is_none() || known.run_account != run_account || !run_accounts::can_rest(&known.stat) {
             return false;
         }
-        let has_io = known.io_run_account == runs;
+        let has_io = known.io_run_account == run_account;
         if !has_io && self.scan_count.is_multiple_of(IDLE_SCAN_INTERVAL) {
             return false;
         }
@@ -317,11 +324,12 @@ impl ProcessSource {
         true
     }
 
-    /// Reads the parents of processes whose parent ended, or is about to: the kernel assigns a new parent without
+    /// Reads the parent of each process whose parent has ended or is about to: the kernel assigns a new one without
     /// running the process.
     fn refresh_orphaned_parents(&mut self, path: &mut PathBuf) {
-        let ended = |known: &ProcessState| known.last_scan != self.scan_count || known.stat.state == b'Z';
-        let parents: HashSet<u32> = self.known.iter().filter(|(_, known)| ended(known)).map(|(pid, _)| *pid).collect();
+        let has_ended = |known: &ProcessState| known.last_scan != self.scan_count || known.stat.state == b'Z';
+        let parents: HashSet<u32> =
+            self.known.iter().filter(|(_, known)| has_ended(known)).map(|(pid, _)| *pid).collect();
         if parents.is_empty() {
             return;
         }
@@ -340,27 +348,26 @@ impl ProcessSource {
         }
     }
 
-    /// Subtracts the I/O of ended processes up to the last scan from their parents: it appears again in
-    /// the account of the parent that waited for them, as if it had done all
-    /// that at once.
+    /// Subtracts the I/O of ended processes up to the last scan from their parents: it appears again in the
+    /// account of the parent that waited for them, as if the parent had done it at once.
     fn subtract_ended_children(&mut self, context: &TickContext, spans: &mut [process_rows::ProcessInterval]) {
-        let look = self.scan_count;
-        let gone = |known: &ProcessState| known.last_scan != look;
-        let mut owed: HashMap<u32, ProcessIo> = HashMap::new();
-        for ended in self.known.values().filter(|known| gone(known)) {
-            // a parent that ended as well passed it on to its own parent
+        let scan = self.scan_count;
+        let has_ended = |known: &ProcessState| known.last_scan != scan;
+        let mut io_by_parent: HashMap<u32, ProcessIo> = HashMap::new();
+        for ended in self.known.values().filter(|known| has_ended(known)) {
+            // a parent that has ended as well passed the I/O on to its own parent
             let mut parent = ended.stat.parent;
             for _ in 0..64 {
-                match self.known.get(&parent).filter(|known| gone(known)) {
+                match self.known.get(&parent).filter(|known| has_ended(known)) {
                     Some(known) => parent = known.stat.parent,
                     None => break,
                 }
             }
-            let sum = owed.entry(parent).or_default();
+            let sum = io_by_parent.entry(parent).or_default();
             *sum = sum.add_io(&ended.ended_io).add_io(&ended.io.unwrap_or_default());
         }
-        for (pid, io) in owed {
-            let Some(known) = self.known.get_mut(&pid).filter(|known| !gone(known)) else { continue };
+        for (pid, io) in io_by_parent {
+            let Some(known) = self.known.get_mut(&pid).filter(|known| !has_ended(known)) else { continue };
             known.ended_io = known.ended_io.add_io(&io);
         }
         for span in spans {
@@ -382,7 +389,7 @@ impl ProcessSource {
         &mut self,
         context: &TickContext,
         pid: u32,
-        runs: Option<RunAccount>,
+        run_account: Option<RunAccount>,
         path: &mut PathBuf,
         unreadable: &mut u32,
     ) -> Option<process_rows::ProcessInterval> {
@@ -392,15 +399,15 @@ impl ProcessSource {
         // it may have ended since the folder was listed
         let now = parse_stat(&self.text[..read.ok()?])?;
         let before = self.known.remove(&pid).filter(|known| known.stat.start_ticks == now.start_ticks);
-        // a process that seems idle keeps the I/O of an earlier scan, and its time
-        let rests = before
+        // a process that seems idle keeps the I/O of an earlier scan, with the time of that reading
+        let idle_state = before
             .as_ref()
             .filter(|b| seems_idle(&b.stat, &now) && !self.scan_count.is_multiple_of(IDLE_SCAN_INTERVAL));
-        let (io_now, io_ns, denied, io_runs) = match rests {
+        let (io_now, io_ns, denied, io_run_account) = match idle_state {
             Some(known) => (known.io, known.io_ns, known.denied, known.io_run_account),
             None => {
                 let (io, denied) = self.read_io(&now, path);
-                (io, context.running_ns, denied, runs)
+                (io, context.running_ns, denied, run_account)
             }
         };
         *unreadable += u32::from(denied);
@@ -408,8 +415,8 @@ impl ProcessSource {
         let before = before.unwrap_or_else(|| ProcessState { io: Some(ProcessIo::default()), ..Default::default() });
         let known = ProcessState {
             stat: now.clone(),
-            run_account: runs,
-            io_run_account: io_runs,
+            run_account,
+            io_run_account,
             account_file: before.account_file.or_else(|| self.open_account_file(&now, path)),
             used_ticks: (now.user_ticks + now.system_ticks)
                 .saturating_sub(before.stat.user_ticks + before.stat.system_ticks),
@@ -423,8 +430,9 @@ impl ProcessSource {
         };
         self.known.insert(pid, known);
         // a process that started after the last scan did everything in this interval
-        let began = self.scan_count > 1 && now.start_ticks.saturating_mul(10_000_000) >= self.scanned_since_boot_ns;
-        if is_new && !began {
+        let has_started_since =
+            self.scan_count > 1 && now.start_ticks.saturating_mul(10_000_000) >= self.scanned_since_boot_ns;
+        if is_new && !has_started_since {
             return None;
         }
         let since_ns = if is_new { self.scanned_ns } else { before.io_ns };
@@ -432,7 +440,7 @@ impl ProcessSource {
         Some(process_rows::ProcessInterval { pid, before: before.stat, io_before: before.io, now, io_now, io_s })
     }
 
-    /// Opens the file of its account, if it may stay open.
+    /// Opens the file of a process's account, if it may stay open.
     fn open_account_file(&mut self, now: &ProcessStat, path: &mut PathBuf) -> Option<File> {
         if self.open_accounts >= self.max_open_accounts || !run_accounts::can_rest(now) {
             return None;
@@ -444,7 +452,7 @@ impl ProcessSource {
         account
     }
 
-    /// Reads its I/O, and returns true with it if reading was refused.
+    /// Reads the I/O of a process; the second value is true if the kernel refuses it to this user.
     fn read_io(&mut self, now: &ProcessStat, path: &mut PathBuf) -> (Option<ProcessIo>, bool) {
         if now.is_kernel_thread() {
             return (None, false);
@@ -454,7 +462,7 @@ impl ProcessSource {
         path.pop();
         match read {
             Ok(length) => (parse_io(&self.text[..length]), false),
-            Err(why) => (None, why.kind() == io::ErrorKind::PermissionDenied),
+            Err(error) => (None, error.kind() == io::ErrorKind::PermissionDenied),
         }
     }
 }
@@ -464,11 +472,11 @@ fn delay_setting_path(roots: &Roots) -> PathBuf {
     roots.proc.join("sys/kernel/task_delayacct")
 }
 
-/// Returns true if nothing shows activity: no processor time to a hundredth of a
-/// second, no fault, no wait, and it sleeps now.
+/// Returns true if nothing shows activity: no processor time to a hundredth of a second, no fault, no wait, and it
+/// sleeps now.
 fn seems_idle(before: &ProcessStat, now: &ProcessStat) -> bool {
-    let did = |s: &ProcessStat| (s.user_ticks, s.system_ticks, s.major_faults, s.block_delay_ticks);
-    did(before) == did(now) && matches!(now.state, b'S' | b'I' | b'T' | b'Z')
+    let activity = |s: &ProcessStat| (s.user_ticks, s.system_ticks, s.major_faults, s.block_delay_ticks);
+    activity(before) == activity(now) && matches!(now.state, b'S' | b'I' | b'T' | b'Z')
 }
 
 /// Processor time of this thread, nanoseconds.

@@ -1,5 +1,5 @@
-//! Open files and block devices of the busiest processes. Files of
-//! a remote filesystem are skipped without access, because an access can block for ever.
+//! Open files and block devices of the busiest processes. Files of a remote filesystem are skipped without access,
+//! because an access can block for ever.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::live::mountinfo::{self, Mount};
 use crate::live::open_file::{read_bytes, read_text};
 use crate::live::watched_read::{list_folder, read_link, watch_read};
 
-/// Most descriptors of a process that are examined.
+/// Largest number of descriptors of a process that are examined.
 const MAX_DESCRIPTORS: usize = 512;
-/// Most devices below a file that are followed.
+/// Largest number of devices below a file that are followed.
 const MAX_DISKS: usize = 32;
-/// Most files of a process that are listed: block devices first, then the largest.
+/// Largest number of files of a process that are listed: block devices first, then the largest.
 pub(super) const MAX_NAMED_FILES: usize = 4;
 
-/// Returns the files and block devices that a process has open, and the number of those not listed.
+/// Returns the files and block devices that a process has open, and the number of further ones.
 pub(crate) fn open_file_rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
     let Ok(descriptors) = watch_read(folder, || std::fs::read_dir(folder.join("fd"))) else { return (Vec::new(), 0) };
     // as the process sees them: it may live in a container
@@ -38,8 +38,8 @@ pub(crate) fn open_file_rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32
         }
     }
     rows.sort_by(|a, b| {
-        let order = |row: &FileRow| (row.bytes.is_some(), std::cmp::Reverse(row.bytes));
-        order(a).cmp(&order(b)).then_with(|| a.path.cmp(&b.path))
+        let sort_key = |row: &FileRow| (row.bytes.is_some(), std::cmp::Reverse(row.bytes));
+        sort_key(a).cmp(&sort_key(b)).then_with(|| a.path.cmp(&b.path))
     });
     let more = rows.len().saturating_sub(MAX_NAMED_FILES) as u32;
     rows.truncate(MAX_NAMED_FILES);
@@ -52,35 +52,35 @@ fn mount_id(info: &Path) -> Option<u64> {
 }
 
 fn file_row(roots: &Roots, descriptor: &Path, mount: &Mount) -> Option<FileRow> {
-    // pipes, sockets and the like have no path
+    // pipes, sockets and anonymous files have no path
     let path = read_link(descriptor).ok().filter(|path| path.is_absolute())?;
-    let found = watch_read(descriptor, || {
+    let attributes = watch_read(descriptor, || {
         Ok(rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS)?)
     })
     .ok()?;
     // overlayfs hides the device number of its disk, as btrfs does
     let is_on_disk = mount.is_on_disk() || mount.kind == "overlay";
-    let (number, bytes) = match FileType::from_raw_mode(found.stx_mode.into()) {
-        FileType::RegularFile if is_on_disk => (filesystem_number(&found), Some(found.stx_size)),
-        FileType::BlockDevice => ((found.stx_rdev_major, found.stx_rdev_minor), None),
+    let (number, bytes) = match FileType::from_raw_mode(attributes.stx_mode.into()) {
+        FileType::RegularFile if is_on_disk => (filesystem_number(&attributes), Some(attributes.stx_size)),
+        FileType::BlockDevice => ((attributes.stx_rdev_major, attributes.stx_rdev_minor), None),
         _ => return None,
     };
     Some(FileRow { path: path.to_string_lossy().into_owned(), disks: disks_of_device(roots, number), bytes })
 }
 
-fn filesystem_number(found: &Statx) -> (u32, u32) {
-    (found.stx_dev_major, found.stx_dev_minor)
+fn filesystem_number(attributes: &Statx) -> (u32, u32) {
+    (attributes.stx_dev_major, attributes.stx_dev_minor)
 }
 
 /// Returns the disk of a device (for a partition, its disk), and the disks below it.
 fn disks_of_device(roots: &Roots, number: (u32, u32)) -> Vec<String> {
     let link = roots.sys.join(format!("dev/block/{}:{}", number.0, number.1));
     let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
-    let of_link = || {
+    let linked_disk = || {
         let target = read_link(&link).ok()?;
         if link.join("partition").exists() { name(target.parent()?) } else { name(&target) }
     };
-    let mut found: Vec<String> = of_link().into_iter().collect();
+    let mut found: Vec<String> = linked_disk().into_iter().collect();
     let mut next = 0;
     while next < found.len().min(MAX_DISKS) {
         let folder = roots.sys.join("class/block").join(&found[next]);

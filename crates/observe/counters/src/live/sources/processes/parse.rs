@@ -7,7 +7,7 @@ use crate::live::text_scan::{WordIter, parse_number, split_key_and_number, text_
 pub struct ProcessStat {
     /// Command name, unchanged.
     pub name: Vec<u8>,
-    /// State letter; `D` waits uninterruptibly.
+    /// State letter; `D` is an uninterruptible wait.
     pub state: u8,
     /// Process id of its parent.
     pub parent: u32,
@@ -43,8 +43,8 @@ impl ProcessStat {
     }
 }
 
-/// Parses `stat`. The name is in parentheses and may contain any bytes,
-/// including parentheses and blanks, so the last `)` ends it.
+/// Parses `stat`. The name is in parentheses and may contain any bytes, including parentheses and blanks, so the last
+/// `)` ends it.
 pub fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = memchr::memchr(b'(', text)?;
     let close = memchr::memrchr(b')', text)?;
@@ -87,9 +87,9 @@ pub struct ProcessIo {
     pub read_calls: u64,
     /// Write calls.
     pub write_calls: u64,
-    /// Bytes that were read from devices for it.
+    /// Bytes that were read from devices for the process.
     pub read_bytes: u64,
-    /// Bytes of pages that it dirtied.
+    /// Bytes of pages that the process dirtied.
     pub write_bytes: u64,
     /// Bytes of dirty pages discarded before they were written.
     pub cancelled_bytes: u64,
@@ -109,19 +109,12 @@ impl ProcessIo {
     }
 
     fn from_fields(fields: [u64; 7]) -> ProcessIo {
-        let [asked_read, asked_write, read_calls, write_calls, read, write, cancelled] = fields;
-        ProcessIo {
-            requested_read: asked_read,
-            requested_write: asked_write,
-            read_calls,
-            write_calls,
-            read_bytes: read,
-            write_bytes: write,
-            cancelled_bytes: cancelled,
-        }
+        let [requested_read, requested_write, read_calls, write_calls, read_bytes, write_bytes, cancelled_bytes] =
+            fields;
+        ProcessIo { requested_read, requested_write, read_calls, write_calls, read_bytes, write_bytes, cancelled_bytes }
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum, field by field.
     pub fn add_io(&self, other: &ProcessIo) -> ProcessIo {
         let mut sum = self.as_fields();
         sum.iter_mut().zip(other.as_fields()).for_each(|(sum, more)| *sum = sum.saturating_add(more));
@@ -156,19 +149,19 @@ pub fn parse_io(text: &[u8]) -> Option<ProcessIo> {
     (found == 7).then_some(io)
 }
 
-/// Returns the control group that accounts a process's I/O: that of version 1's `blkio`, else
-/// of `memory`, where they are not the root; else that of version 2.
+/// Returns the control group that accounts a process's I/O: that of version 1's `blkio`, else that of its `memory`,
+/// else that of version 2. A root group does not count; `/` if there is no other.
 pub fn parse_cgroup(text: &[u8]) -> String {
     let (mut blkio, mut memory, mut unified) = (None, None, None);
     for line in text_lines(text) {
         let mut parts = line.splitn(3, |b| *b == b':');
         let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
-        let has = |name: &[u8]| controllers.split(|b| *b == b',').any(|c| c == name);
+        let has_controller = |name: &[u8]| controllers.split(|b| *b == b',').any(|c| c == name);
         let path = (path != b"/").then_some(path);
-        if has(b"blkio") {
+        if has_controller(b"blkio") {
             blkio = path;
         }
-        if has(b"memory") {
+        if has_controller(b"memory") {
             memory = path;
         }
         if controllers.is_empty() {

@@ -11,11 +11,11 @@ use crate::live::watched_read::list_folder;
 use super::open_files;
 use super::parse::{self, ProcessIo, ProcessStat};
 
-/// Most rows by each criterion of activity.
+/// Largest number of rows by each criterion of activity.
 const ROWS_PER_CRITERION: usize = 20;
-/// Most processes whose open files are listed.
+/// Largest number of processes whose open files are listed.
 const MAX_ROWS_WITH_FILES: usize = 5;
-/// Most threads of a process that are searched for one that waits.
+/// Largest number of threads of a process that are searched for one that waits.
 const MAX_THREADS: usize = 64;
 /// Unit of a process's times, seconds.
 pub(super) const TICK_S: f64 = 0.01;
@@ -28,8 +28,8 @@ pub(super) struct ProcessInterval {
     pub io_before: Option<ProcessIo>,
     pub now: ProcessStat,
     pub io_now: Option<ProcessIo>,
-    /// Seconds between the two readings of the I/O; longer than between the
-    /// scans if the process seemed idle for a while, 0 if it still does.
+    /// Seconds between the two readings of the I/O; more than between the scans if the process seemed idle for a while,
+    /// 0 if it still seems idle.
     pub io_s: f64,
 }
 
@@ -41,13 +41,18 @@ impl ProcessInterval {
 }
 
 /// Returns the rows: the busiest by each criterion, busiest first.
-pub(super) fn busiest_rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: f64, delays: bool) -> Vec<ProcessRow> {
+pub(super) fn busiest_rows(
+    roots: &Roots,
+    spans: &[ProcessInterval],
+    elapsed_s: f64,
+    counts_delays: bool,
+) -> Vec<ProcessRow> {
     if elapsed_s <= 0.0 {
         return Vec::new();
     }
     let mut rows: Vec<(ProcessRow, u64)> = spans
         .iter()
-        .map(|s| (process_row(s, elapsed_s, delays), s.now.threads))
+        .map(|s| (process_row(s, elapsed_s, counts_delays), s.now.threads))
         .filter(|(r, _)| has_activity(r))
         .collect();
     keep_busiest(&mut rows);
@@ -62,39 +67,40 @@ pub(super) fn busiest_rows(roots: &Roots, spans: &[ProcessInterval], elapsed_s: 
 
 /// Adds open files to the rows that use disks most.
 fn add_files(roots: &Roots, rows: &mut [ProcessRow]) {
-    let use_of_disks = |row: &ProcessRow| disk_bytes(row) / 1e8 + row.blocked_share;
-    rows.sort_by(|a, b| use_of_disks(b).total_cmp(&use_of_disks(a)).then(a.pid.cmp(&b.pid)));
-    for row in rows.iter_mut().take(MAX_ROWS_WITH_FILES).filter(|row| use_of_disks(row) > 0.0) {
+    let disk_use = |row: &ProcessRow| disk_bytes(row) / 1e8 + row.blocked_share;
+    rows.sort_by(|a, b| disk_use(b).total_cmp(&disk_use(a)).then(a.pid.cmp(&b.pid)));
+    for row in rows.iter_mut().take(MAX_ROWS_WITH_FILES).filter(|row| disk_use(row) > 0.0) {
         (row.files, row.more_files) = open_files::open_file_rows(roots, &roots.proc.join(row.pid.to_string()));
     }
 }
 
 /// Creates a row. Numbers are rounded to useful precision, which keeps the tables small.
-fn process_row(span: &ProcessInterval, elapsed_s: f64, delays: bool) -> ProcessRow {
+fn process_row(span: &ProcessInterval, elapsed_s: f64, counts_delays: bool) -> ProcessRow {
     let per_s = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed_s;
     let (now, before) = (&span.now, &span.before);
-    let hundredth = |value: f64| (value * 1e2).round() / 1e2;
-    let share = |value: f64| (value * 1e4).round() / 1e4;
+    let round_hundredths = |value: f64| (value * 1e2).round() / 1e2;
+    let round_share = |value: f64| (value * 1e4).round() / 1e4;
     let system = per_s(now.system_ticks, before.system_ticks) * TICK_S;
-    let both = span.io_now.zip(span.io_before);
-    let io = |field: fn(&ProcessIo) -> u64| {
-        let added = both.map(|(now, before)| field(&now).saturating_sub(field(&before)) as f64);
+    let readings = span.io_now.zip(span.io_before);
+    let io_per_s = |field: fn(&ProcessIo) -> u64| {
+        let added = readings.map(|(now, before)| field(&now).saturating_sub(field(&before)) as f64);
         added.map(|n| if span.io_s > 0.0 { (n / span.io_s).round() } else { 0.0 })
     };
     ProcessRow {
         pid: span.pid,
         name: String::from_utf8_lossy(&now.name).into_owned(),
         cgroup: String::new(),
-        processor: share(per_s(now.user_ticks, before.user_ticks) * TICK_S + system),
-        processor_system: share(system),
-        read_bytes_per_s: io(|i| i.read_bytes),
-        write_bytes_per_s: io(|i| i.write_bytes.saturating_sub(i.cancelled_bytes)),
-        requested_read_bytes_per_s: io(|i| i.requested_read),
-        requested_write_bytes_per_s: io(|i| i.requested_write),
-        read_calls_per_s: io(|i| i.read_calls),
-        write_calls_per_s: io(|i| i.write_calls),
-        major_faults_per_s: hundredth(per_s(now.major_faults, before.major_faults)),
-        block_delay: delays.then(|| share(per_s(now.block_delay_ticks, before.block_delay_ticks) * TICK_S)),
+        processor: round_share(per_s(now.user_ticks, before.user_ticks) * TICK_S + system),
+        processor_system: round_share(system),
+        read_bytes_per_s: io_per_s(|i| i.read_bytes),
+        write_bytes_per_s: io_per_s(|i| i.write_bytes.saturating_sub(i.cancelled_bytes)),
+        requested_read_bytes_per_s: io_per_s(|i| i.requested_read),
+        requested_write_bytes_per_s: io_per_s(|i| i.requested_write),
+        read_calls_per_s: io_per_s(|i| i.read_calls),
+        write_calls_per_s: io_per_s(|i| i.write_calls),
+        major_faults_per_s: round_hundredths(per_s(now.major_faults, before.major_faults)),
+        block_delay: counts_delays
+            .then(|| round_share(per_s(now.block_delay_ticks, before.block_delay_ticks) * TICK_S)),
         blocked_share: if now.state == b'D' { 1.0 } else { 0.0 },
         waits_in: None,
         resident_bytes: now.resident_pages as f64 * rustix::param::page_size() as f64,
@@ -123,8 +129,8 @@ fn has_activity(row: &ProcessRow) -> bool {
         || row.block_delay.is_some_and(|d| d > 0.0)
 }
 
-/// Sort key: processors in use, plus waiting, plus disk traffic
-/// with 100 MB/s counted as one processor.
+/// Sort key: processors in use, plus waiting, plus disk traffic with 100 MB/s counted as one processor, plus major
+/// faults with 1000 per second counted as one processor.
 fn sort_weight(row: &ProcessRow) -> f64 {
     row.processor
         + row.blocked_share.max(row.block_delay.unwrap_or(0.0))
@@ -158,7 +164,7 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
     *rows = kept.collect();
 }
 
-/// Adds the fields that are read only for reported rows.
+/// Adds the fields whose files are read only for reported rows.
 fn add_details(row: &mut ProcessRow, threads: u64, folder: &Path) {
     row.cgroup = parse::parse_cgroup(&read_bytes(&folder.join("cgroup")).unwrap_or_default());
     row.swapped_bytes =

@@ -10,9 +10,9 @@
 //!   uninterruptibly may have been woken;
 //! * neither the time nor the count has changed since before `stat` was read.
 //!
-//! Two values change while it does not run, and are handled elsewhere: its parent, if that ends, and its
-//! resident memory, which is reported only for active processes. A kernel that keeps no such account writes
-//! zeros; there each process is read at each scan.
+//! Two values change while a process does not run, and are handled elsewhere: its parent, if that ends, and its
+//! resident memory, which is reported only for active processes. A kernel that keeps no such account writes zeros;
+//! then each process is read at each scan.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,8 +24,8 @@ use crate::live::watched_read::watch_read;
 use super::parse::ProcessStat;
 use super::read_small_file;
 
-/// Most accounts that stay open, within a third of the files that this process may open; each takes a page of the
-/// kernel's memory. Those of further processes are opened for each read.
+/// Largest number of accounts that stay open, if that is within a third of the files that this process may open. Each
+/// takes a page of the kernel's memory. Those of further processes are opened for each read.
 const MAX_OPEN_ACCOUNTS: usize = 1024;
 
 /// Time on a processor, nanoseconds, and the number of times that the thread got one.
@@ -47,9 +47,9 @@ pub(super) fn max_open_accounts() -> usize {
 }
 
 /// Reads the account of the process with this folder in `/proc`, through its open file where there is one.
-pub(super) fn read_account(open: Option<&File>, folder: &Path, text: &mut [u8]) -> Option<RunAccount> {
-    let length = match open {
-        // it never returns data of another process with the same number
+pub(super) fn read_account(open_file: Option<&File>, folder: &Path, text: &mut [u8]) -> Option<RunAccount> {
+    let length = match open_file {
+        // an open file never returns the data of another process with the same number
         Some(file) => watch_read(folder, || file.read_at(text, 0)).ok()?,
         None => read_small_file(&folder.join("schedstat"), text).ok()?,
     };

@@ -17,7 +17,7 @@ use super::links;
 pub(crate) struct BlockDevice {
     pub device: Device,
     pub number: Option<(u64, u64)>,
-    /// Name that device mapper gave it.
+    /// Name from the device mapper.
     pub mapper: Option<String>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn read_block_devices(roots: &Roots) -> Vec<BlockDevice> {
     let mut found = Vec::new();
     for name in sorted_names(&roots.sys.join("block")) {
         let folder = roots.sys.join("block").join(&name);
-        // unbound, as most loop devices are: nothing else of it need be read
+        // unbound, as most loop devices are: nothing else need be read
         if read_number(&folder.join("size")) == Some(0) && has_no_devices_below(&name, &folder) {
             continue;
         }
@@ -45,7 +45,7 @@ pub(crate) fn read_block_devices(roots: &Roots) -> Vec<BlockDevice> {
     found
 }
 
-/// Returns true if no devices are below it, and none can be added.
+/// Returns true if no devices are below the device, and none can be added.
 fn has_no_devices_below(name: &str, folder: &Path) -> bool {
     let is_loop = name.strip_prefix("loop").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     is_loop || !folder.join("md").is_dir() && sorted_names(&folder.join("slaves")).is_empty()
@@ -82,7 +82,7 @@ fn read_partition(name: &str, folder: &Path, disk: &BlockDevice) -> BlockDevice 
 fn read_whole_device(name: &str, folder: &Path) -> BlockDevice {
     let queue = |file: &str| read_text(&folder.join("queue").join(file));
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
-    let place = canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let sysfs_path = canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let model = read_model(folder);
     let mut device = Device {
         name: kernel_name(name),
@@ -96,24 +96,24 @@ fn read_whole_device(name: &str, folder: &Path) -> BlockDevice {
         max_request_bytes: queue("max_sectors_kb").and_then(|t| t.parse::<u64>().ok()).map(|kib| kib * 1024),
         bytes: read_number(&folder.join("size")).and_then(|sectors| sectors.checked_mul(512)),
         serial: read_serial(folder),
-        path: attachment_path(&place.to_string_lossy()),
+        path: attachment_path(&sysfs_path.to_string_lossy()),
         backing: text("loop/backing_file").map(|t| t.trim_end_matches(" (deleted)").to_owned()),
         ..Device::default()
     };
     match device.kind {
         DeviceKind::Md => add_md_array(&mut device, &folder.join("md")),
-        DeviceKind::Disk | DeviceKind::Multipath => device.link_bytes_per_s = links::link_bytes_per_s(&place),
+        DeviceKind::Disk | DeviceKind::Multipath => device.link_bytes_per_s = links::link_bytes_per_s(&sysfs_path),
         _ => {}
     }
     if device.below.is_empty() && device.kind != DeviceKind::Loop {
-        // for a disk that NVMe controllers share, the controllers show if it is on the network
-        let place = links::nvme_controller(&place).unwrap_or(place);
-        let place = place.to_string_lossy();
+        // for a disk that NVMe controllers share, the path of a controller shows if it is on the network
+        let attached_path = links::nvme_controller(&sysfs_path).unwrap_or(sysfs_path);
+        let attached_path = attached_path.to_string_lossy();
         let model = model.as_deref().unwrap_or_default();
         device.class = device_class::class_of_leaf(&DeviceTraits {
             name,
             model,
-            sysfs_path: &place,
+            sysfs_path: &attached_path,
             rotational: device.rotational,
         });
         if device.kind == DeviceKind::Md || device.kind == DeviceKind::Dm {
@@ -150,7 +150,7 @@ fn active_scheduler(schedulers: &str) -> String {
 /// Reads vendor and model; the vendor of virtio is a number and is left out.
 fn read_model(folder: &Path) -> Option<String> {
     let text = |file: &str| read_text(&folder.join("device").join(file)).filter(|t| !t.is_empty());
-    let model = text("model").or_else(|| text("subsysnqn").and(None)).or_else(|| text("name"))?;
+    let model = text("model").or_else(|| text("name"))?;
     Some(match text("vendor").filter(|v| !v.starts_with("0x") && v != "ATA") {
         Some(vendor) => format!("{vendor} {model}"),
         None => model,
@@ -169,26 +169,26 @@ fn read_serial(folder: &Path) -> Option<String> {
     })
 }
 
-/// Attachment of a disk in the machine: its path in sysfs without the parts
-/// that are numbered in the order of discovery (`host3`, `virtio1`, `nvme0`).
-fn attachment_path(place: &str) -> Option<String> {
-    let (_, place) = place.split_once("/devices/")?;
-    let (place, name) = place.split_once("/block/").or_else(|| place.rsplit_once('/'))?;
-    if place == "virtual" {
+/// Returns the attachment of a disk: its path in sysfs without the parts that are numbered in the order of discovery
+/// (`host3`, `virtio1`, `nvme0`), so that it is the same after a reboot.
+fn attachment_path(sysfs_path: &str) -> Option<String> {
+    let (_, device_path) = sysfs_path.split_once("/devices/")?;
+    let (bus_path, name) = device_path.split_once("/block/").or_else(|| device_path.rsplit_once('/'))?;
+    if bus_path == "virtual" {
         return None;
     }
-    let found = |part: &str| {
+    let is_numbered_on_discovery = |part: &str| {
         let stem = part.trim_end_matches(|c: char| c.is_ascii_digit() || c == ':');
         matches!(stem, "host" | "target" | "virtio" | "nvme" | "nvme-subsystem" | "session" | "vport")
     };
-    let lasting = place.split('/').filter(|part| !found(part)).map(|part| {
+    let lasting_parts = bus_path.split('/').filter(|part| !is_numbered_on_discovery(part)).map(|part| {
         // host:channel:target:unit of SCSI: all but the host
         let is_address = part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
         if is_address { part.split_once(':').map_or(part, |(_, rest)| rest) } else { part }
     });
     // the namespaces of one NVMe controller are separate disks
     let namespace = name.strip_prefix("nvme").and_then(|n| n.split_once('n')).map(|(_, number)| number);
-    Some(lasting.chain(namespace).collect::<Vec<_>>().join("/")).filter(|path| !path.is_empty())
+    Some(lasting_parts.chain(namespace).collect::<Vec<_>>().join("/")).filter(|path| !path.is_empty())
 }
 
 /// Reads the queue depth: SCSI reports it; for NVMe it is the size of its queues except the admin queue.
@@ -208,14 +208,14 @@ fn add_md_array(device: &mut Device, folder: &Path) {
     device.level = text("level").and_then(|t| RaidLevel::parse(&t));
     device.stripe_bytes = text("chunk_size").and_then(|t| t.parse().ok()).filter(|bytes| *bytes > 0);
     // a level without redundancy counts no lost member but reports a broken array (as in mdstat.rs)
-    let lost = || u32::from(text("array_state").is_some_and(|t| t == "broken"));
-    device.missing = text("degraded").and_then(|t| t.parse().ok()).unwrap_or_else(lost);
+    let broken_count = || u32::from(text("array_state").is_some_and(|t| t == "broken"));
+    device.missing = text("degraded").and_then(|t| t.parse().ok()).unwrap_or_else(broken_count);
     device.background = text("sync_action").filter(|t| t != "idle" && t != "frozen");
     // spares and failed members take no part in the load
-    let in_use = |member: &PathBuf| read_text(&member.join("slot")).is_some_and(|slot| slot != "none");
+    let is_in_use = |member: &PathBuf| read_text(&member.join("slot")).is_some_and(|slot| slot != "none");
     let members: Vec<String> = sorted_names(folder)
         .into_iter()
-        .filter(|n| n.starts_with("dev-") && in_use(&folder.join(n)))
+        .filter(|n| n.starts_with("dev-") && is_in_use(&folder.join(n)))
         .map(|n| kernel_name(&n[4..]))
         .collect();
     if !members.is_empty() {

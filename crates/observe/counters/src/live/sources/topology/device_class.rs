@@ -1,7 +1,7 @@
 //! Class of a device, from which its performance can be expected.
 //!
-//! The kernel's `rotational` flag is trusted only for disks that are known not
-//! to be virtual: a virtio disk has 1 regardless of the storage behind it.
+//! The kernel's `rotational` flag is trusted only for disks that are known not to be virtual: for a virtio disk it is 1
+//! regardless of the storage behind it.
 
 use diskwright_base::DeviceClass;
 
@@ -54,35 +54,35 @@ const CLASS_BY_NAME: &[(&str, DeviceClass)] = &[
 ];
 
 /// Returns the class of a device that stands on no other.
-pub(super) fn class_of_leaf(signs: &DeviceTraits) -> DeviceClass {
-    let model = signs.model.to_lowercase();
-    if let Some((_, class)) = CLASS_BY_NAME.iter().find(|(driver, _)| signs.name.starts_with(driver)) {
+pub(super) fn class_of_leaf(traits: &DeviceTraits) -> DeviceClass {
+    let model = traits.model.to_lowercase();
+    if let Some((_, class)) = CLASS_BY_NAME.iter().find(|(driver, _)| traits.name.starts_with(driver)) {
         return *class;
     }
-    if VIRTUAL_MODELS.iter().any(|word| model.contains(word)) || signs.sysfs_path.contains("/virtio") {
+    if VIRTUAL_MODELS.iter().any(|word| model.contains(word)) || traits.sysfs_path.contains("/virtio") {
         return DeviceClass::Virtual;
     }
     // iSCSI and Fibre Channel show their session in the path
-    if ["/session", "/rport-"].iter().any(|part| signs.sysfs_path.contains(part)) {
+    if ["/session", "/rport-"].iter().any(|part| traits.sysfs_path.contains(part)) {
         return DeviceClass::Network;
     }
-    if ["/vbd-", "/vmbus", "/VMBUS"].iter().any(|part| signs.sysfs_path.contains(part)) {
+    if ["/vbd-", "/vmbus", "/VMBUS"].iter().any(|part| traits.sysfs_path.contains(part)) {
         return DeviceClass::Virtual;
     }
-    if signs.name.starts_with("nvme") {
+    if traits.name.starts_with("nvme") {
         // over fabrics there is no PCI device
-        let fabric = signs.sysfs_path.contains("/nvme-fabrics/");
-        return if fabric { DeviceClass::Network } else { DeviceClass::Nvme };
+        let is_over_fabric = traits.sysfs_path.contains("/nvme-fabrics/");
+        return if is_over_fabric { DeviceClass::Network } else { DeviceClass::Nvme };
     }
-    match signs.rotational {
+    match traits.rotational {
         Some(true) => DeviceClass::Rotational,
         Some(false) => DeviceClass::Flash,
         None => DeviceClass::Unknown,
     }
 }
 
-/// Returns the class of a device over others: theirs where they agree; else a rotating disk
-/// among them decides, because it is the slowest.
+/// Returns the class of a device that stands on others: their class if they agree; else `Rotational` if one of them
+/// rotates, because that is the slowest; else `Unknown`.
 pub(super) fn class_of_stack(members: &[DeviceClass]) -> DeviceClass {
     match members.first() {
         Some(first) if members.iter().all(|c| c == first) => *first,

@@ -19,7 +19,7 @@ use super::device_class;
 #[derive(Clone, Debug, PartialEq)]
 enum BackingDevice {
     Device(String),
-    /// No visible device, but one of this class.
+    /// No device is visible, but its class is known.
     Class(DeviceClass),
 }
 
@@ -27,7 +27,7 @@ enum BackingDevice {
 struct DeviceNames {
     by_number: HashMap<(u64, u64), String>,
     by_mapper: HashMap<String, String>,
-    /// Block device to the btrfs volume it belongs to.
+    /// From a block device to the btrfs volume that it belongs to.
     volumes: HashMap<String, String>,
     mounts: Vec<Mount>,
 }
@@ -70,10 +70,10 @@ impl DeviceNames {
 
     /// Returns the kernel name of `/dev/sda1`, `/dev/mapper/vg-root`.
     fn device_of_node(&self, path: &str) -> Option<String> {
-        let known = |name: &str| self.by_number.values().find(|n| *n == name).cloned();
+        let find_device = |name: &str| self.by_number.values().find(|n| *n == name).cloned();
         match path.strip_prefix("/dev/mapper/") {
             Some(mapper) => self.by_mapper.get(mapper).cloned(),
-            None => known(path.strip_prefix("/dev/")?),
+            None => find_device(path.strip_prefix("/dev/")?),
         }
     }
 
@@ -85,8 +85,7 @@ impl DeviceNames {
         })
     }
 
-    /// Returns the device that holds a file. A path is followed through overlays to the
-    /// writable layer.
+    /// Returns the device that holds a file. On an overlay, the path is followed to the writable layer.
     fn backing_of_file(&self, path: &str) -> BackingDevice {
         let mut path = path.to_owned();
         for _ in 0..8 {
@@ -108,14 +107,14 @@ impl DeviceNames {
         BackingDevice::Class(DeviceClass::Unknown)
     }
 
-    /// Returns the device of a swap area: itself, or the one that holds the file.
+    /// Returns the device that is a swap area, or that holds its file; empty if it is unknown.
     fn device_of_swap(&self, path: &str, roots: &Roots) -> String {
         if path.starts_with("/dev/") {
-            let linked = || {
+            let link_target = || {
                 let target = canonicalize(&roots.resolve_path(path)).ok()?;
                 self.device_of_node(&format!("/dev/{}", target.file_name()?.to_str()?))
             };
-            return self.device_of_node(path).or_else(linked).unwrap_or_default();
+            return self.device_of_node(path).or_else(link_target).unwrap_or_default();
         }
         match self.backing_of_file(path) {
             BackingDevice::Device(name) => name,
@@ -124,6 +123,7 @@ impl DeviceNames {
     }
 }
 
+/// Gives loop devices the device that holds their file, or its class.
 fn place_loop_devices(devices: &mut [Device], names: &DeviceNames) {
     for device in devices.iter_mut().filter(|d| d.kind == DeviceKind::Loop) {
         let Some(file) = &device.backing else { continue };
@@ -149,7 +149,7 @@ fn derive_stacked_classes(devices: &mut [Device]) {
             }
             seen.push(name);
             match below.get(name) {
-                Some((under, _)) if !under.is_empty() => pending.extend(under),
+                Some((names, _)) if !names.is_empty() => pending.extend(names),
                 Some((_, class)) => classes.push(*class),
                 None => classes.push(DeviceClass::Unknown),
             }

@@ -1,6 +1,5 @@
-//! Speed of the link that a device is attached to, where sysfs shows it: PCI Express
-//! lanes, SAS and SATA phys, Fibre Channel ports, USB. Bytes a second after
-//! the line code, before protocol overhead.
+//! Speed of the link that a device is attached to, where sysfs shows it: PCI Express lanes, SAS and SATA phys, Fibre
+//! Channel ports, USB. All speeds are in bytes per second after the line code, before protocol overhead.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +8,13 @@ use crate::live::watched_read::{canonicalize, watch_read};
 
 /// Walks up from the device's folder in sysfs to the nearest link with a known speed.
 pub(super) fn link_bytes_per_s(device: &Path) -> Option<f64> {
-    let nvme = device.file_name()?.to_str()?.starts_with("nvme");
-    let start = if nvme { nvme_controller(device) } else { None };
+    let is_nvme = device.file_name()?.to_str()?.starts_with("nvme");
+    let start = if is_nvme { nvme_controller(device) } else { None };
     for folder in start.as_deref().unwrap_or(device).ancestors() {
         let name = folder.file_name()?.to_str()?;
         if folder.join("current_link_width").exists() {
-            // the link of a controller with many disks is not the link of one of them
-            return if nvme { pcie_bytes_per_s(folder) } else { None };
+            // the link of a controller with many disks is not the link of a single disk
+            return if is_nvme { pcie_bytes_per_s(folder) } else { None };
         }
         // the top of the tree of devices
         if name == "devices" {
@@ -58,7 +57,7 @@ fn parse_giga(text: &str) -> Option<f64> {
     (value > 0.0 && text.contains('G')).then_some(value * 1e9)
 }
 
-/// Bytes a second after the line code: eight of ten bits up to 5 GT/s, 128 of 130 above.
+/// Bytes per second after the line code: eight of ten bits up to 5 GT/s, 128 of 130 above.
 fn pcie_bytes_per_s(folder: &Path) -> Option<f64> {
     let transfers = parse_giga(&read_text(&folder.join("current_link_speed"))?)?;
     let lanes: f64 = read_text(&folder.join("current_link_width"))?.parse().ok()?;
@@ -75,7 +74,7 @@ fn sata_bytes_per_s(folder: &Path) -> Option<f64> {
     links.map(|e| e.path()).find_map(|link| speed(&link)).map(|bits| bits * 0.8 / 8.0)
 }
 
-/// Bytes a second of a SAS port; a wide port adds up its phys.
+/// Bytes per second of a SAS port; a wide port adds up its phys.
 fn sas_bytes_per_s(folder: &Path) -> Option<f64> {
     let phys = watch_read(folder, || std::fs::read_dir(folder)).ok()?.flatten();
     let speed = |phy: &Path| {
@@ -88,13 +87,13 @@ fn sas_bytes_per_s(folder: &Path) -> Option<f64> {
     (bits > 0.0).then_some(bits * code / 8.0)
 }
 
-/// Bytes a second of a Fibre Channel port: a tenth of its nominal gigabits, by the standard's naming.
+/// Bytes per second of a Fibre Channel port: a tenth of its nominal gigabits, by the standard's naming.
 fn fibre_channel_bytes_per_s(folder: &Path, host: &str) -> Option<f64> {
     parse_giga(&read_text(&folder.join("fc_host").join(host).join("speed"))?).map(|bits| bits / 10.0)
 }
 
-/// Bytes a second of a USB device. `speed` is in megabits a second; USB 3 at 5000 has eight data bits
-/// in ten, faster ones 128 in 132, and USB 2 has no such line code.
+/// Bytes per second of a USB device. `speed` is in megabits per second; USB 3 at 5000 has eight data bits in ten,
+/// faster USB 3 has 128 in 132, and USB 2 has no such line code.
 fn usb_bytes_per_s(folder: &Path) -> Option<f64> {
     let megabits: f64 = read_text(&folder.join("speed"))?.parse().ok()?;
     let code = match megabits {

@@ -1,10 +1,8 @@
-//! sysfs: the devices, their properties, and their stacking.
-//! Recorded as a note at the start and after each change.
+//! sysfs: the devices, their properties, and their stacking. Recorded as a note at the start and after each change.
 //!
-//! Only leaves are summed, so the devices below a device matter: the disk of a
-//! partition, the members of an array, the disk under the file of a loop
-//! device. A loop device over a file that a user process serves (FUSE), that
-//! lies on another machine or in memory is a leaf.
+//! Only leaves are summed, so the devices below a device matter: the disk of a partition, the members of an array, the
+//! disk under the file of a loop device. A loop device over a file in memory, on another machine, or served by a user
+//! process (FUSE) is a leaf.
 
 mod block;
 mod device_class;
@@ -37,8 +35,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
 #[derive(Default)]
 struct TopologySource {
     last: Option<Arc<Topology>>,
+    /// Running time of the last reading.
     read_ns: u64,
-    pending: bool,
+    /// Devices may have changed since the last reading.
+    has_pending_change: bool,
     missing_noted: bool,
 }
 
@@ -46,13 +46,13 @@ impl CounterSource for TopologySource {
     fn read_tick(&mut self, context: &mut TickContext) {
         // only a kernel event shows that another device has taken an old name; attributes change
         // without an event, so devices are also scanned from time to time
-        self.pending |= context.topology_due || context.devices_due;
+        self.has_pending_change |= context.topology_due || context.devices_due;
         // changes come in bursts, and with a thousand disks a scan is not cheap
-        let rested = context.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
-        if self.last.is_some() && !(self.pending && rested) {
+        let is_old_enough = context.running_ns.saturating_sub(self.read_ns) >= 1_000_000_000;
+        if self.last.is_some() && !(self.has_pending_change && is_old_enough) {
             return;
         }
-        self.pending = false;
+        self.has_pending_change = false;
         self.read_ns = context.running_ns;
         let now = read_topology(context.roots);
         if now.devices.is_empty() && !self.missing_noted {
