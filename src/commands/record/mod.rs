@@ -5,6 +5,7 @@
 mod host_settings;
 mod log_keeper;
 mod log_thread;
+mod program_pages;
 pub mod self_protection;
 mod systemd;
 pub mod trace_control;

@@ -8,6 +8,8 @@ use rustix::process::{geteuid, getpriority_process, setpriority_process};
 
 use diskwright_counters::live::thread_priority::SAMPLER_NICE;
 
+use super::program_pages::release_program_pages;
+
 /// Adjustment of the score by which the kernel chooses processes to kill when memory runs out; -1000 is never.
 const OOM_SCORE_ADJUSTMENT: &str = "-800";
 
@@ -77,9 +79,10 @@ fn lock_memory() {
     }
 }
 
-/// Keeps this process's memory out of swap, raises its priority, and makes it a late choice when memory runs out.
+/// Releases what only the start needed, keeps this process's memory out of swap, raises its priority, and makes it a late choice when memory runs out.
 /// Refused requests are ignored: the administrator may have set limits.
 pub fn protect_process() {
+    release_program_pages();
     if !geteuid().is_root() {
         return;
     }

@@ -2,7 +2,7 @@
 //! more than reading.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,9 @@ const PROC_MAGIC: u64 = 0x9fa0;
 
 /// Length at which a file counts as endless, bytes. No file of the kernel is longer.
 const MAX_FILE_BYTES: usize = 64 << 20;
+
+/// First size of a buffer, bytes.
+const PAGE_BYTES: usize = 4096;
 
 /// How the kernel returns the file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +202,7 @@ fn fill_buffer(file: &File, mode: ReadMode, buffer: &mut Vec<u8>) -> io::Result<
             if filled >= MAX_FILE_BYTES {
                 return Err(io::Error::other("it has no end"));
             }
-            buffer.resize((filled * 2).max(4096), 0);
+            buffer.resize((filled * 2).max(PAGE_BYTES), 0);
         }
         match file.read_at(&mut buffer[filled..], filled as u64) {
             Ok(0) => return Ok(filled),
@@ -220,9 +223,30 @@ pub(crate) fn read_text(path: &Path) -> Option<String> {
     Some(std::str::from_utf8(&bytes).ok()?.trim().to_owned())
 }
 
-/// Reads a file once, unchanged.
+/// Reads a file once, unchanged. Files of the kernel have no length, for which `std::fs::read` asks first and then feels
+/// its way with small reads; most of them fit into one page.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    watch_read(path, || std::fs::read(path))
+    watch_read(path, || {
+        let mut file = File::open(path)?;
+        let mut bytes = vec![0; PAGE_BYTES];
+        let mut filled = 0;
+        loop {
+            match file.read(&mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+            if filled == bytes.len() {
+                if filled >= MAX_FILE_BYTES {
+                    return Err(io::Error::other("it has no end"));
+                }
+                bytes.resize(filled * 2, 0);
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    })
 }
 
 /// Reads a small file that holds one integer.

@@ -27,15 +27,16 @@ pub(crate) fn open_file_rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32
     let mounts: HashMap<u64, Mount> = mounts.into_iter().map(|mount| (mount.id, mount)).collect();
     let mut rows: Vec<FileRow> = Vec::new();
     for descriptor in descriptors.flatten().take(MAX_DESCRIPTORS) {
-        let info = folder.join("fdinfo").join(descriptor.file_name());
-        let Some(mount) = mount_id(&info).and_then(|id| mounts.get(&id)).filter(|mount| !mount.is_remote()) else {
-            continue;
-        };
-        let Some(row) = file_row(roots, &descriptor.path(), mount) else { continue };
+        // a name costs one call, and most descriptors are pipes, sockets and devices such as /dev/null
+        let Some(path) = read_link(&descriptor.path()).ok().filter(|path| may_be_on_disk(path)) else { continue };
+        let path = path.to_string_lossy();
         // the same file may be open many times
-        if !rows.iter().any(|known| known.path == row.path) {
-            rows.push(row);
+        if rows.iter().any(|known| known.path == path) {
+            continue;
         }
+        let info = folder.join("fdinfo").join(descriptor.file_name());
+        let mount = mount_id(&info).and_then(|id| mounts.get(&id)).filter(|mount| !mount.is_remote());
+        rows.extend(mount.and_then(|mount| file_row(roots, &descriptor.path(), &path, mount)));
     }
     rows.sort_by(|a, b| {
         let sort_key = |row: &FileRow| (row.bytes.is_some(), std::cmp::Reverse(row.bytes));
@@ -51,9 +52,13 @@ fn mount_id(info: &Path) -> Option<u64> {
     read_text(info)?.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
 }
 
-fn file_row(roots: &Roots, descriptor: &Path, mount: &Mount) -> Option<FileRow> {
-    // pipes, sockets and anonymous files have no path
-    let path = read_link(descriptor).ok().filter(|path| path.is_absolute())?;
+/// Returns false for what has no path (pipes, sockets), and for the usual files of the kernel.
+fn may_be_on_disk(path: &Path) -> bool {
+    let is_of_kernel = ["/proc", "/sys", "/dev/pts", "/dev/null"].iter().any(|folder| path.starts_with(folder));
+    path.is_absolute() && !is_of_kernel
+}
+
+fn file_row(roots: &Roots, descriptor: &Path, path: &str, mount: &Mount) -> Option<FileRow> {
     let attributes = watch_read(descriptor, || {
         Ok(rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS)?)
     })
@@ -65,7 +70,7 @@ fn file_row(roots: &Roots, descriptor: &Path, mount: &Mount) -> Option<FileRow> 
         FileType::BlockDevice => ((attributes.stx_rdev_major, attributes.stx_rdev_minor), None),
         _ => return None,
     };
-    Some(FileRow { path: path.to_string_lossy().into_owned(), disks: disks_of_device(roots, number), bytes })
+    Some(FileRow { path: path.to_owned(), disks: disks_of_device(roots, number), bytes })
 }
 
 fn filesystem_number(attributes: &Statx) -> (u32, u32) {
