@@ -18,6 +18,8 @@ pub(crate) struct LogNotes {
     pub bookmarks: Vec<NoteCount>,
     /// Number of gap notes, repeated ones included.
     pub gaps: u64,
+    /// Ticks that the recorder missed.
+    pub missed_ticks: u64,
     /// Notes beyond those kept.
     pub left_out: u64,
     /// The program that made the log; of several, the first that was not ours.
@@ -46,6 +48,7 @@ impl LogNotes {
         if note.kind == Note::GAP {
             self.gaps += 1;
         }
+        self.missed_ticks = self.missed_ticks.saturating_add(note.missed_ticks());
         if matches!(note.kind.as_str(), Note::IMPORT | Note::ALERT | Note::END) {
             return;
         }

@@ -13,6 +13,8 @@ use super::LogWriter;
 use crate::record_file::{RecordFile, WriteFault};
 use crate::retention::{self, RetentionLimits};
 
+/// Stack of the thread: the default of 2 MiB is much where the address space is limited (`ulimit -v`).
+const STACK_BYTES: usize = 256 << 10;
 /// State of the log when a sync was requested.
 #[derive(Debug)]
 struct SyncRequest {
@@ -48,7 +50,7 @@ impl DeviceSync {
         let (orders, received) = channel::<Vec<Arc<File>>>();
         let (done, answers) = channel();
         // If the thread cannot be started, the channels are closed, and the first answer is an error.
-        let _ = std::thread::Builder::new().name("sync".into()).spawn(move || {
+        let _ = std::thread::Builder::new().name("sync".into()).stack_size(STACK_BYTES).spawn(move || {
             for files in received {
                 let result = files.iter().try_for_each(|file| sync_file(file));
                 if done.send(result).is_err() {
@@ -206,9 +208,11 @@ impl LogWriter {
         let keep = RetentionLimits { max_bytes: self.options.keep_bytes, max_age_ns: age_ns };
         // Segments that wait to be deleted still exist, but must not be counted again.
         let waiting = std::mem::take(&mut self.expired_segments);
+        self.folder.release_descriptors();
         let chosen = retention::choose_expired(&self.dir, keep, &waiting, &mut self.ages, &mut self.ledger);
+        self.folder.retake_descriptor();
         self.expired_segments = waiting;
-        self.expired_segments.extend(chosen.map_err(WriteFault::Fatal)?);
+        self.expired_segments.extend(chosen.map_err(WriteFault::from_store_error)?);
         self.write_ledger();
         if self.device_sync.is_none() {
             return retention::delete_segments(std::mem::take(&mut self.expired_segments)).map_err(WriteFault::Fatal);
