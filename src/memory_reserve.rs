@@ -83,30 +83,34 @@ fn end_process(bytes: usize) -> ! {
     unsafe { libc::_exit(1) }
 }
 
-// SAFETY: every call goes to the system's allocator with unchanged arguments; null is returned only if it returned null.
+// SAFETY: every call goes to the system's allocator with unchanged arguments, and null is returned only if it was.
 #[allow(unsafe_code, reason = "an allocator is unsafe by its trait")]
 unsafe impl GlobalAlloc for ReservingAllocator {
+    // SAFETY: the caller keeps the contract.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: as above.
         let allocate = || unsafe { System.alloc(layout) };
         let memory = allocate();
         if memory.is_null() { self.retry(layout.size(), allocate) } else { memory }
     }
 
+    // SAFETY: the caller keeps the contract.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        // SAFETY: as above.
         let allocate = || unsafe { System.alloc_zeroed(layout) };
         let memory = allocate();
         if memory.is_null() { self.retry(layout.size(), allocate) } else { memory }
     }
 
+    // SAFETY: the caller keeps the contract.
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) }
     }
 
+    // SAFETY: the caller keeps the contract; a refused call leaves the memory as it was.
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        // SAFETY: the caller keeps the contract of `realloc`; a refused one leaves the memory as it was.
+        // SAFETY: as above.
         let allocate = || unsafe { System.realloc(memory, layout, new_size) };
         let grown = allocate();
         if grown.is_null() { self.retry(new_size, allocate) } else { grown }

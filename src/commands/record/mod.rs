@@ -315,8 +315,10 @@ impl ActiveLog {
         let options = writer_options(arguments.sync, &arguments.keep);
         diskwright_guard::check_new(&dir.join("log"))?;
         let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
+        let thread =
+            LogThread::start(log_thread::MAX_QUEUED_BYTES, keeper, LogKeeper::write_entry, LogKeeper::close_log);
         let mut thread =
-            LogThread::start(log_thread::MAX_QUEUED_BYTES, keeper, LogKeeper::write_entry, LogKeeper::close_log)?;
+            thread.map_err(|e| Failure::Failed(format!("the thread that writes the log cannot start: {e}")))?;
         warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.queue_note(note));
         let facts = HostSettingsThread::start();
         let lack = facts.as_ref().err().map(|error| lack_note("settings of this host", error));

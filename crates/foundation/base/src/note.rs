@@ -65,7 +65,7 @@ impl Note {
     pub const END: &'static str = "end";
     /// A remark that limits certainty (log on a measured disk); plain text.
     pub const WARNING: &'static str = "warning";
-    /// Ticks that were due while the machine ran and that the recorder missed; plain text that begins with their number.
+    /// Ticks that were due while the machine ran and were missed; plain text that begins with their number.
     pub const MISSED: &'static str = "missed";
     /// A [`crate::Topology`] as JSON, at the start and after each change.
     pub const TOPOLOGY: &'static str = "topology";

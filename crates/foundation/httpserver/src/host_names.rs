@@ -1,5 +1,5 @@
-//! The names under which a server may be asked. A page of another site can reach a server on this machine through a name
-//! of its own that it lets resolve to our address (DNS rebinding); browsers state that name in the header `Host`.
+//! The names under which a server may be asked. A page of another site can reach a server on this machine through a
+//! name of its own that it lets resolve to our address (DNS rebinding); browsers state that name in the header `Host`.
 
 use super::HttpRequest;
 

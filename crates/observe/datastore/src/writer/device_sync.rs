@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use diskwright_base::Note;
@@ -26,6 +26,9 @@ struct SyncRequest {
     expired_segments: usize,
 }
 
+/// Requests to the thread, and its answers.
+type ThreadChannels = (Receiver<Vec<Arc<File>>>, Sender<io::Result<()>>);
+
 /// Sync state of a log, and the thread that syncs it.
 #[derive(Debug)]
 pub(super) struct DeviceSync {
@@ -34,6 +37,8 @@ pub(super) struct DeviceSync {
     last_request: Instant,
     requests: Sender<Vec<Arc<File>>>,
     answers: Mutex<Receiver<io::Result<()>>>,
+    /// The thread's ends of both channels until it is started.
+    unstarted: Mutex<Option<ThreadChannels>>,
     in_flight: Option<SyncRequest>,
     /// Segments that were closed since then.
     unsynced_files: Vec<Arc<File>>,
@@ -45,30 +50,42 @@ pub(super) struct DeviceSync {
 }
 
 impl DeviceSync {
-    /// Starts the sync thread, with nothing to be synced yet.
+    /// Nothing is to be synced yet. The thread starts with the first request: the log's writer, which may be a thread
+    /// too, comes first where threads are short.
     pub fn new(every: Duration) -> DeviceSync {
-        let (orders, received) = channel::<Vec<Arc<File>>>();
+        let (orders, received) = channel();
         let (done, answers) = channel();
-        // If the thread cannot be started, the channels are closed, and the first answer is an error.
-        let _ = std::thread::Builder::new().name("sync".into()).stack_size(STACK_BYTES).spawn(move || {
-            for files in received {
-                let result = files.iter().try_for_each(|file| sync_file(file));
-                if done.send(result).is_err() {
-                    return;
-                }
-            }
-        });
         DeviceSync {
             interval: every,
             last_request: Instant::now(),
             requests: orders,
             answers: Mutex::new(answers),
+            unstarted: Mutex::new(Some((received, done))),
             in_flight: None,
             unsynced_files: Vec::new(),
             ticks_in_blocks: 0,
             synced_ticks_in_blocks: 0,
             failed: false,
         }
+    }
+
+    /// Requests a sync of these files.
+    fn send_request(&mut self, files: Vec<Arc<File>>) {
+        let unstarted = self.unstarted.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((received, done)) = unstarted {
+            let sync_files = move || {
+                for files in received {
+                    let result = files.iter().try_for_each(|file| sync_file(file));
+                    if done.send(result).is_err() {
+                        return;
+                    }
+                }
+            };
+            // If the thread cannot be started, the channels are closed, and the answer is an error.
+            let _ = std::thread::Builder::new().name("sync".into()).stack_size(STACK_BYTES).spawn(sync_files);
+        }
+        // If the thread has ended, the answer is an error.
+        let _ = self.requests.send(files);
     }
 
     /// Adds a closed segment that is not synced yet.
@@ -174,8 +191,7 @@ impl LogWriter {
         let files = self.collect_files();
         if let Some(safety) = &mut self.device_sync {
             safety.in_flight = Some(request);
-            // If the thread has ended, the next answer is an error.
-            let _ = safety.requests.send(files);
+            safety.send_request(files);
         }
     }
 

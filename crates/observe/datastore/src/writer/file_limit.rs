@@ -1,5 +1,5 @@
-//! A limit of this process for the size of files (`ulimit -f`): a file that would exceed it gives place to another, so that
-//! recording continues. A limit that is too small for a block counts as a full disk.
+//! A limit of this process for the size of files (`ulimit -f`): a file that would exceed it gives place to another, so
+//! that recording continues. A limit that is too small for a block counts as a full disk.
 
 use super::LogWriter;
 use crate::record_file::WriteFault;
