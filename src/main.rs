@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed, 2 wrong usage. A closed output pipe is success: the reader has seen enough.
 
 mod commands;
+mod memory_reserve;
 
 use std::process::ExitCode;
 
@@ -11,6 +12,9 @@ use commands::output;
 
 fn main() -> ExitCode {
     output::install_panic_hook();
+    if let Err(failure) = commands::process_limits::adapt_to_limits() {
+        return ExitCode::from(commands::exit_code_of(Err(failure)));
+    }
     let line = match commands::CommandLine::try_parse() {
         Ok(line) => line,
         Err(error) => return report_usage_error(&error),

@@ -137,6 +137,34 @@ fn a_hanging_store_does_not_delay_the_exit() {
     assert_eq!(status.code(), Some(1));
 }
 
+/// A page of another site can let its name resolve to this machine; the browser then states that name.
+#[test]
+fn metrics_are_not_served_under_a_foreign_name() {
+    let arguments = ["record", "--every", "100ms", "--listen", "0", "--name", "db1.example"];
+    let mut recorder = piped_command(&arguments).spawn().expect("runs");
+    let mut line = String::new();
+    BufReader::new(recorder.stderr.take().expect("piped")).read_line(&mut line).expect("a line");
+    let address = line.trim().trim_start_matches("diskwright: serving http://").trim_end_matches("/metrics");
+    let ask = |host: &str| {
+        let mut stream = TcpStream::connect(address).expect("connects");
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("asks");
+        let mut page = String::new();
+        stream.read_to_string(&mut page).expect("an answer");
+        page
+    };
+    let own = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    for host in [address, "localhost:1", "db1.example", own.trim()] {
+        assert!(ask(host).starts_with("HTTP/1.1 200 "), "{host}");
+    }
+    for host in ["evil.example", "db1.example.evil.example"] {
+        let refused = ask(host);
+        assert!(refused.starts_with("HTTP/1.1 403 ") && !refused.contains("diskwright_"), "{host}: {refused}");
+    }
+    interrupt(&recorder);
+    assert!(recorder.wait().expect("ends").success());
+}
+
 #[test]
 fn idle_clients_do_not_delay_a_scrape() {
     let mut recorder = piped_command(&["record", "--every", "100ms", "--listen", "0"]).spawn().expect("runs");
@@ -148,7 +176,7 @@ fn idle_clients_do_not_delay_a_scrape() {
     let idle: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(address).expect("connects")).collect();
     let mut page = String::new();
     let mut stream = TcpStream::connect(address).expect("connects");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n").expect("asks");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("asks");
     stream.read_to_string(&mut page).expect("answers");
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
     // none of the idle connections was closed for that

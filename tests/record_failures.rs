@@ -272,6 +272,74 @@ fn notifies_the_service_manager_of_start_watchdog_and_stop() {
     assert_eq!(words, 2, "ready and stopping");
 }
 
+/// What was in blocks is gone; the last ticks are in memory and written again.
+#[test]
+fn a_removed_folder_counts_what_went_with_it() {
+    let folder = folder("record-trouble-removed");
+    let log = folder.join("log");
+    let recorder = Recorder::start(&folder, &log, "10ms");
+    // a block has 240 ticks
+    wait_until("a block", || read_times_and_notes(&log).0.len() > 300);
+    fs::remove_dir_all(&log).expect("was there");
+    wait_until("ticks in the new folder", || read_times_and_notes(&log).0.len() > 3);
+    recorder.interrupt();
+    let (code, answer, errors) = recorder.wait_for_exit();
+    assert_eq!((code, &answer["ticks_lost"]), (Some(0), &Value::from(0)), "{errors}");
+    let (times, notes) = read_times_and_notes(&log);
+    let removed = answer["ticks_removed"].as_u64().expect("a number");
+    assert!(removed >= 240, "{answer}");
+    assert_eq!(answer["ticks"], Value::from(times.len() as u64 + removed));
+    let told = format!("was removed or moved during recording: {removed} ticks with it");
+    assert!(errors.contains(&told), "{errors}");
+    assert!(notes.iter().any(|note| note.kind == Note::GAP && note.text().contains(&told)), "{notes:?}");
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// A stopped recorder's ticks are in no file; the log says how many were due.
+#[test]
+fn ticks_missed_by_a_stopped_recorder_are_in_every_account() {
+    let folder = folder("record-trouble-stopped");
+    let log = folder.join("log");
+    let recorder = Recorder::start(&folder, &log, "200ms");
+    let signal = |name: &str| run_tool("kill", &[name, &recorder.child.id().to_string()]).expect("it runs");
+    signal("-STOP");
+    wait_for(Duration::from_secs(3));
+    signal("-CONT");
+    let before = read_times_and_notes(&log).0.len();
+    wait_until("further ticks", || read_times_and_notes(&log).0.len() > before + 2);
+    // while it is still recorded
+    let missed_so_far = json(&diskwright(&["why", text(&log), "--json"]))["window"]["ticks_missed"].clone();
+    recorder.interrupt();
+    let (code, answer, errors) = recorder.wait_for_exit();
+    let missed = answer["ticks_missed"].as_u64().expect("a number");
+    assert!(code == Some(0) && missed >= 10, "{answer}: {errors}");
+    assert!(missed_so_far.as_u64().is_some_and(|so_far| so_far >= 10 && so_far <= missed), "{missed_so_far}");
+    let verdict = json(&diskwright(&["why", text(&log), "--json"]));
+    assert_eq!(verdict["window"]["ticks_missed"], missed, "{verdict}");
+    assert_eq!(json(&diskwright(&["show", text(&log), "--json"]))["ticks_missed"], missed);
+    for (command, expected) in
+        [("why", format!(", {missed} missed")), ("show", format!("{missed} ticks were due and missed"))]
+    {
+        let shown = diskwright(&[command, text(&log)]);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains(&expected), "{command}: {shown}");
+    }
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn ticks_missed_while_watching_are_in_the_verdict() {
+    let arguments = ["why", "--for", "6s", "--every", "200ms", "--json"];
+    let child = command(&arguments).stdout(std::process::Stdio::piped()).spawn().expect("the program runs");
+    let pid = child.id().to_string();
+    wait_for(Duration::from_secs(1));
+    run_tool("kill", &["-STOP", &pid]).expect("it runs");
+    wait_for(Duration::from_secs(3));
+    run_tool("kill", &["-CONT", &pid]).expect("it runs");
+    let verdict = json(&child.wait_with_output().expect("ends"));
+    assert!(verdict["window"]["ticks_missed"].as_u64().is_some_and(|missed| missed >= 10), "{}", verdict["window"]);
+}
+
 /// A shell that covers `/proc/vmstat` with a pipe that nobody writes to, in a mount namespace of its own, and becomes
 /// the command that follows; exit code 77 where this machine cannot.
 const COVER_VMSTAT: &str = "mkfifo \"$1/pipe\" && mount --bind \"$1/pipe\" /proc/vmstat || exit 77; shift; exec \"$@\"";

@@ -199,4 +199,17 @@ fn trace_status_has_the_documented_fields() {
     let document = json(&diskwright(&["trace", "status", "--json"]));
     assert_eq!(document["schema"], "diskwright.trace-status/1");
     assert!(document["tracefs"].is_boolean() && document["instances"].is_array());
+    assert_eq!(document["bpf_usable"], document["bpf_because"].is_null());
+}
+
+#[test]
+fn trace_status_says_what_this_user_can_do() {
+    let document = json(&diskwright(&["trace", "status", "--json"]));
+    let text = diskwright(&["trace", "status"]);
+    let text = String::from_utf8_lossy(&text.stdout);
+    let line = text.lines().find(|line| line.starts_with("bpf: ")).expect("a line about bpf");
+    assert_eq!(line == "bpf: usable", document["bpf_usable"] == true, "{line}");
+    if rustix::process::geteuid().is_root() {
+        assert!(!line.contains("needs root"), "{line}");
+    }
 }

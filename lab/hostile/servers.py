@@ -41,7 +41,7 @@ def scrape(port, patience=20):
     began = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), patience) as connection:
         connection.settimeout(patience)
-        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         page = b""
         while some := connection.recv(1 << 16):
             page += some
@@ -74,7 +74,7 @@ def read_nothing(connection):
     with contextlib.suppress(OSError):
         connection.settimeout(0.2)
         for _ in range(200):
-            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
 
 def clients(bench, kind, count, tiny_count):

@@ -105,9 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let second = read_side(&after, &packs, &arguments.judging)?;
     let comparison =
         compare::compare_windows(&first.counters, &second.counters, first.verdict.clone(), second.verdict.clone());
-    if comparison.counters.is_empty() {
-        return Err(Failure::Failed("the two windows have no counter and instance in common".into()));
-    }
+    range_comparison::require_common_counters(&comparison, "windows")?;
     let traced = before.has_latency() && after.has_latency();
     let (before, after) = (before.with_steps(true), after.with_steps(true));
     let latency =

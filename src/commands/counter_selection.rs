@@ -8,7 +8,7 @@ use diskwright_base::{Catalogue, CounterPlan, LogPiece, Note, Schema};
 
 use super::instance_patterns::{matches_pattern, missing_instance_failure, unknown_instance_failure};
 use super::log::Logs;
-use super::{Failure, name_search};
+use super::{Failure, name_search, output};
 
 /// Counters shown if none is named: enough for an overview of a machine.
 const OVERVIEW_COUNTERS: &[&str] = &[
@@ -27,9 +27,12 @@ const OVERVIEW_COUNTERS: &[&str] = &[
     network::SENT_BYTES_PER_S,
 ];
 
+/// Largest number of series shown that nobody named.
+const MAX_UNNAMED_SERIES: usize = 200;
+
 /// Kinds of notes that are kept completely; process tables are too many.
 const KEPT_NOTE_KINDS: &[&str] =
-    &[Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY, Note::ALERT];
+    &[Note::BOOKMARK, Note::GAP, Note::MISSED, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY, Note::ALERT];
 
 /// First pass over logs: returns the series, and the notes that people read or that describe the topology.
 pub fn scan_schemas_and_notes(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
@@ -48,20 +51,55 @@ pub fn scan_schemas_and_notes(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note
     Ok((schemas, notes))
 }
 
-/// Returns the selected counters and instances that the log has.
+/// Returns the selected counters and instances that the log has. If none is named, these are the counters of the
+/// overview, or all that the log has, if the overview names none of them.
 pub fn choose_series(
     counters: &[String],
+    instances: &[String],
+    schemas: &[Arc<Schema>],
+) -> Result<Vec<(String, String)>, Failure> {
+    if !counters.is_empty() {
+        return find_series(&counters.iter().map(String::as_str).collect::<Vec<_>>(), instances, schemas);
+    }
+    find_series(OVERVIEW_COUNTERS, instances, schemas).or_else(|failure| {
+        let all = find_all_series(instances, schemas).ok_or(failure)?;
+        Ok(limit_series(all, "this log has none of the counters of the overview; all", "series"))
+    })
+}
+
+/// Returns all series of these instances; `None` if one of the instances has none.
+fn find_all_series(instances: &[String], schemas: &[Arc<Schema>]) -> Option<Vec<(String, String)>> {
+    let mut all = find_series(&["*"], &[], schemas).unwrap_or_default();
+    all.extend(uncatalogued_series("foreign.*", &[], schemas));
+    let (wanted, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|(_, instance)| instances.is_empty() || instances.iter().any(|p| matches_pattern(p, instance)));
+    let lack = missing_instance_failure(instances, &distinct_instances(&wanted), &distinct_instances(&others));
+    (!wanted.is_empty() && lack.is_none()).then_some(wanted)
+}
+
+/// Keeps as many series as a screen can show, and says that nobody named them.
+pub fn limit_series(mut series: Vec<(String, String)>, before: &str, what: &str) -> Vec<(String, String)> {
+    let all = series.len();
+    series.truncate(MAX_UNNAMED_SERIES);
+    let shown = match all > MAX_UNNAMED_SERIES {
+        true => format!("; the first {MAX_UNNAMED_SERIES} are shown, --counter 'NAME*' chooses"),
+        false => String::new(),
+    };
+    output::print_warning(format_args!("{before} {all} {what}{shown}"));
+    series
+}
+
+/// Returns the series of these counters and instances that the log has.
+fn find_series(
+    patterns: &[&str],
     instances: &[String],
     schemas: &[Arc<Schema>],
 ) -> Result<Vec<(String, String)>, Failure> {
     let catalogue = Catalogue::builtin();
     let mut ids: Vec<&str> = Vec::new();
     let mut wanted: Vec<(String, String)> = Vec::new();
-    let patterns: Vec<&str> = match counters {
-        [] => OVERVIEW_COUNTERS.to_vec(),
-        given => given.iter().map(String::as_str).collect(),
-    };
-    for pattern in patterns {
+    for &pattern in patterns {
         let own = if is_uncatalogued(pattern) { uncatalogued_series(pattern, instances, schemas) } else { Vec::new() };
         if !own.is_empty() {
             wanted.extend(own);

@@ -152,29 +152,31 @@ fn judge_all(
     let failure: Mutex<Option<RemoteError>> = Mutex::new(None);
     let bar = pacer::watch_progress_bar(None, format_count(fleet.hosts.len() as u64, "machine", "machines"));
     let poisoned = || Failure::Failed("a worker panicked".into());
-    std::thread::scope(|scope| {
-        for _ in 0..MAX_CHUNKS_IN_FLIGHT {
-            scope.spawn(|| {
-                while let Some(hosts) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match fleet.fetch_members(store, hosts) {
-                        Ok(members) => {
-                            let judged: Vec<FleetRank> =
-                                members.into_iter().map(|m| judge_member(m, judging, packs)).collect();
-                            if let Ok(mut ranks) = ranks.lock() {
-                                ranks.extend(judged);
-                                bar.set_message(format!("{} of {} machines", ranks.len(), fleet.hosts.len()));
-                            }
-                        }
-                        Err(error) => {
-                            // the other workers stop too
-                            next.store(chunks.len(), Ordering::Relaxed);
-                            if let Ok(mut failure) = failure.lock() {
-                                failure.get_or_insert(error);
-                            }
-                        }
+    let work = || {
+        while let Some(hosts) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match fleet.fetch_members(store, hosts) {
+                Ok(members) => {
+                    let judged: Vec<FleetRank> = members.into_iter().map(|m| judge_member(m, judging, packs)).collect();
+                    if let Ok(mut ranks) = ranks.lock() {
+                        ranks.extend(judged);
+                        bar.set_message(format!("{} of {} machines", ranks.len(), fleet.hosts.len()));
                     }
                 }
-            });
+                Err(error) => {
+                    // the other workers stop too
+                    next.store(chunks.len(), Ordering::Relaxed);
+                    if let Ok(mut failure) = failure.lock() {
+                        failure.get_or_insert(error);
+                    }
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = 0..MAX_CHUNKS_IN_FLIGHT;
+        let started = threads.filter(|_| std::thread::Builder::new().spawn_scoped(scope, work).is_ok()).count();
+        if started == 0 {
+            work();
         }
     });
     bar.finish_and_clear();

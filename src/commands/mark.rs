@@ -50,7 +50,10 @@ pub fn write_note(dir: &Path, note: &Note) -> Result<(), Failure> {
         // the caller may have given up
         let _ = done.send(diskwright_datastore::add_bookmark(&own_dir, &own_note));
     };
-    std::thread::Builder::new().name("mark".into()).spawn(writes)?;
+    std::thread::Builder::new()
+        .name("mark".into())
+        .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+        .spawn(writes)?;
     match answer.recv_timeout(WRITE_TIMEOUT) {
         Ok(written) => Ok(written?),
         Err(RecvTimeoutError::Disconnected) => {

@@ -8,11 +8,11 @@ use diskwright_base::Note;
 use diskwright_base::units::format_count;
 use diskwright_counters::live::Sampler;
 use diskwright_remote::feed::SeriesFeed;
-use diskwright_remote::{LastTick, MetricStore, MetricsServer, RemoteWriter, ServerLimits};
+use diskwright_remote::{HostNames, LastTick, MetricStore, MetricsServer, RemoteWriter, ServerLimits};
 use serde_json::{Value, json};
 
 use super::credentials::{self, Credentials};
-use super::{Failure, output};
+use super::{Failure, local_host_name, output};
 
 /// Minimum interval between reports of the same trouble.
 const TROUBLE_REPORT_INTERVAL: Duration = Duration::from_secs(60);
@@ -37,6 +37,13 @@ pub struct FeedArguments {
     credentials: Credentials,
 }
 
+impl FeedArguments {
+    /// True if `/metrics` is served.
+    pub fn has_server(&self) -> bool {
+        self.listen.is_some()
+    }
+}
+
 /// The feeds of a recording.
 pub struct Feeds {
     options: FeedArguments,
@@ -55,10 +62,11 @@ struct ReportedTrouble {
 }
 
 impl Feeds {
-    /// Starts the feeds that were requested.
-    pub fn start(options: &FeedArguments) -> Result<Feeds, Failure> {
+    /// Starts the feeds that were requested. Scrapers may use these names of this host, and its own.
+    pub fn start(options: &FeedArguments, names: &[String]) -> Result<Feeds, Failure> {
         let last = LastTick::default();
-        let server = options.listen.as_deref().map(|address| start_metrics_server(address, &last)).transpose()?;
+        let server =
+            options.listen.as_deref().map(|address| start_metrics_server(address, names, &last)).transpose()?;
         match &options.remote_write {
             Some(url) => {
                 credentials::warn_about_visible_secrets(url, &options.header);
@@ -183,12 +191,15 @@ fn resend_hint(dir: &Path) -> String {
     format!("{dir} has them: `diskwright export {dir} --as prometheus -o FILE` writes a file to import")
 }
 
-fn start_metrics_server(address: &str, last: &LastTick) -> Result<MetricsServer, Failure> {
+fn start_metrics_server(address: &str, names: &[String], last: &LastTick) -> Result<MetricsServer, Failure> {
     let failed = |e: std::io::Error| {
         let text = format!("--listen {address}: {e}");
         if e.kind() == std::io::ErrorKind::InvalidInput { Failure::Usage(text) } else { Failure::Failed(text) }
     };
-    let server = MetricsServer::start(address, last.clone(), ServerLimits::default()).map_err(failed)?;
+    // no other site can let the plain name of this host resolve to anything
+    let own = Some(local_host_name()).filter(|name| !name.is_empty());
+    let names = HostNames(names.iter().cloned().chain(own).collect());
+    let server = MetricsServer::start(address, names, last.clone(), ServerLimits::default()).map_err(failed)?;
     let address = server.address();
     let audience =
         if address.ip().is_loopback() { "" } else { ", without a password, to everyone who can reach this machine" };

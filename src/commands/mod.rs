@@ -43,6 +43,7 @@ mod output_file;
 mod pacer;
 mod plan;
 mod probe;
+pub mod process_limits;
 mod process_series;
 mod record;
 mod report;
@@ -65,6 +66,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+
+use crate::memory_reserve;
 
 /// Finds the bottleneck of a server and shows the evidence.
 #[derive(Parser)]
@@ -136,6 +139,10 @@ pub enum CliCommand {
 
 /// Runs a command.
 pub fn run(command: CliCommand) -> Result<(), Failure> {
+    // a virtual disk keeps what its clients wrote and refuses them more
+    if !matches!(command, CliCommand::Disk(_)) {
+        memory_reserve::take_reserve();
+    }
     match command {
         CliCommand::Why(arguments) => why::run(&arguments),
         CliCommand::Record(arguments) => record::run(&arguments),
@@ -185,7 +192,11 @@ pub fn exit_code_of(result: Result<(), Failure>) -> u8 {
         Ok(()) | Err(Failure::ClosedPipe) => 0,
         Err(Failure::AlreadyReported(code)) => code,
         Err(failure) => {
-            output::print_failure(&failure);
+            let text = failure.to_string();
+            match process_limits::name_limit(&text) {
+                Some(limit) => output::print_failure(format_args!("{text}; {limit}")),
+                None => output::print_failure(text),
+            }
             failure.exit_code()
         }
     }

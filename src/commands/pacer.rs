@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use diskwright_base::Note;
 use diskwright_base::units::format_count;
 use diskwright_counters::live::Sampler;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -23,6 +24,8 @@ pub struct Pacer {
     late_ticks: u64,
     /// Ticks that were due and were not taken.
     missed_ticks: u64,
+    /// Those of them that notes name, and the time of the last such note.
+    noted_missed: (u64, Option<Duration>),
     stop: Arc<AtomicBool>,
     /// Set by SIGCONT: this process had been stopped.
     continued: Arc<AtomicBool>,
@@ -40,6 +43,8 @@ pub fn sleep_interruptibly(time: Duration) {
 
 /// A process that wakes this much later than requested had been stopped.
 const STOPPED_PROCESS_DELAY: Duration = Duration::from_secs(5);
+/// Shortest time between two notes about missed ticks.
+const MISSED_NOTE_INTERVAL: Duration = Duration::from_secs(60);
 /// A tick that is this late is reported, whatever the reason.
 const REPORTED_DELAY: Duration = Duration::from_secs(10);
 
@@ -60,6 +65,7 @@ impl Pacer {
             ticks: 0,
             late_ticks: 0,
             missed_ticks: 0,
+            noted_missed: (0, None),
             stop,
             continued,
             overslept,
@@ -87,11 +93,23 @@ impl Pacer {
         self.missed_ticks
     }
 
-    /// Describes the missed ticks, if there are any.
-    pub fn describe_missed_ticks(&self) -> Option<String> {
-        let missed = format_count(self.missed_ticks, "tick was", "ticks were");
+    /// Returns the text of a [`Note::MISSED`] about the missed ticks that no note names yet, if there are any.
+    pub fn take_missed_text(&mut self) -> Option<String> {
+        let now = self.elapsed();
+        let (noted, _) = std::mem::replace(&mut self.noted_missed, (self.missed_ticks, Some(now)));
+        let missed = self.missed_ticks - noted;
+        let ticks = format_count(missed, "tick was", "ticks were");
         let reason = "this process was stopped or got no processor in time";
-        (self.missed_ticks > 0).then(|| format!("{missed} due while the machine ran, and missed: {reason}"))
+        (missed > 0).then(|| format!("{ticks} due while the machine ran, and missed: {reason}"))
+    }
+
+    /// Notes missed ticks at the last tick, at most once a minute: a busy machine may miss some at every moment.
+    fn note_missed_ticks(&mut self, sampler: &mut Sampler) {
+        let is_due = self.noted_missed.1.is_none_or(|last| self.elapsed().saturating_sub(last) >= MISSED_NOTE_INTERVAL);
+        if self.missed_ticks > self.noted_missed.0 && is_due {
+            let text = self.take_missed_text();
+            text.into_iter().for_each(|text| sampler.add_note(Note::MISSED, text));
+        }
     }
 
     /// True if a signal asked to stop.
@@ -139,6 +157,7 @@ impl Pacer {
         if !sampler.tick_while(&|| !self.is_stopped()) {
             return false;
         }
+        self.note_missed_ticks(sampler);
         let took = self.elapsed() - before;
         let was_stopped = self.continued.swap(false, Ordering::Relaxed)
             || std::mem::take(&mut self.overslept) >= STOPPED_PROCESS_DELAY.max(self.interval * 5);

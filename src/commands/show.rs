@@ -84,6 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     process_series::report_left_out(&logs);
     let (schemas, mut bookmarks) = counter_selection::scan_schemas_and_notes(&logs)?;
+    let missed = bookmarks.iter().fold(0, |sum: u64, note| sum.saturating_add(note.missed_ticks()));
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
     let wanted = if arguments.counter.is_empty() && counter_selection::are_all_uncatalogued(&schemas) {
         choose_uncatalogued_series(&schemas, &arguments.instance)?
@@ -115,18 +116,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map(|((counter, instance), buckets)| (counter, ChartLine { instance, buckets }))
         .collect();
     if arguments.json {
-        return output::print_json(&counters_document(&lines, &logs, &bookmarks));
+        return output::print_json(&counters_document(&lines, &logs, (&bookmarks, missed)));
     }
     let (lines, idle) = if arguments.counter.is_empty() { drop_idle_devices(lines) } else { (lines, 0) };
     match arguments.form {
         ShowForm::Chart => print_charts(lines, logs.range_ns, &bookmarks),
         _ => output::print_text(&counters_table(&lines, logs.range_ns)),
     }?;
-    print_left_out(&logs, idle)
+    print_left_out(&logs, idle, missed)
 }
 
-/// Prints what the output lacks: ticks that `--keep` removed, and the series of `idle` devices.
-fn print_left_out(logs: &Logs, idle: usize) -> Result<(), Failure> {
+/// Prints what the output lacks: ticks that `--keep` removed, those that the recorder missed, and the series of `idle`
+/// devices.
+fn print_left_out(logs: &Logs, idle: usize, missed: u64) -> Result<(), Failure> {
+    if missed > 0 {
+        let ticks = units::format_count(missed, "tick was", "ticks were");
+        output::print_text(&format!("{ticks} due and missed by the recorder\n"))?;
+    }
     if let Some(trimmed) = logs.trim_summary() {
         let segments = units::format_count(trimmed.segments, "segment", "segments");
         let (one, many) = (format!("older tick ({segments}) was"), format!("older ticks ({segments}) were"));
@@ -167,8 +173,7 @@ fn show_latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
 
 /// Returns the series of a log that the catalogue does not know.
 fn choose_uncatalogued_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    const MAX_SERIES: usize = 200;
-    let mut own = counter_selection::uncatalogued_series("foreign.*", instances, schemas);
+    let own = counter_selection::uncatalogued_series("foreign.*", instances, schemas);
     if own.is_empty() {
         return Err(counter_selection::no_series_failure(schemas));
     }
@@ -179,15 +184,8 @@ fn choose_uncatalogued_series(schemas: &[Arc<Schema>], instances: &[String]) -> 
     ) {
         return Err(failure);
     }
-    let all = own.len();
-    own.truncate(MAX_SERIES);
-    let shown = if all > MAX_SERIES {
-        format!("; the first {MAX_SERIES} are shown, --counter 'foreign.NAME*' chooses")
-    } else {
-        String::new()
-    };
-    output::print_warning(format_args!("this log has no counter of the catalogue, only {all} foreign series{shown}"));
-    Ok(own)
+    let before = "this log has no counter of the catalogue, only";
+    Ok(counter_selection::limit_series(own, before, "foreign series"))
 }
 
 /// Shows a request trace, which has requests and no counters.
@@ -277,7 +275,7 @@ fn print_charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &
     Ok(())
 }
 
-fn counters_document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> Value {
+fn counters_document(lines: &[(String, ChartLine)], logs: &Logs, (bookmarks, missed): (&[Note], u64)) -> Value {
     let range = logs.range_ns;
     let number = |v: f64| if v.is_finite() { json!(v) } else { Value::Null };
     let point = |b: &ChartBucket| number(b.mean);
@@ -304,6 +302,7 @@ fn counters_document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[No
         "series": series,
         "bookmarks": marks,
         "damage": logs.losses().to_json_entries(),
+        "ticks_missed": missed,
         "trimmed": damage::trimmed_json(logs.trim_summary()),
     })
 }

@@ -132,7 +132,10 @@ fn install_signal_cleanup() -> io::Result<()> {
         wanted.push(SIGHUP);
     }
     let mut signals = Signals::new(wanted)?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
+    std::thread::Builder::new()
+        .name("signals".into())
+        .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+        .spawn(move || {
         for signal in signals.forever() {
             // held until the end, so that nothing new is created
             let paths = REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner);

@@ -231,8 +231,8 @@ fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Ver
         feed_judge(&mut sampler, &mut frame, &mut judge);
     }
     bar.finish_and_clear();
-    if let Some(text) = pacer.describe_missed_ticks() {
-        judge.add_note(&Note::new(sampler.tick_stamp().time_ns, Note::WARNING, text));
+    if let Some(text) = pacer.take_missed_text() {
+        judge.add_note(&Note::new(sampler.tick_stamp().time_ns, Note::MISSED, text));
     }
     Ok(judge.finish())
 }

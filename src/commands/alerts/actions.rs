@@ -46,7 +46,10 @@ impl AlertActions {
             skipped_events: 0,
         };
         let (events, received) = sync_channel(MAX_QUEUED_EVENTS);
-        let thread = std::thread::Builder::new().name("alerts".into()).spawn(move || actor.run(&received))?;
+        let thread = std::thread::Builder::new()
+            .name("alerts".into())
+            .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+            .spawn(move || actor.run(&received))?;
         Ok(AlertActions { events, end_time: ended, thread })
     }
 

@@ -62,7 +62,11 @@ fn write_stdin(child: &mut Child, json: &str) -> Option<std::thread::JoinHandle<
         // a command need not read its input
         let _ = input.write_all(json.as_bytes());
     };
-    std::thread::Builder::new().name("alert-input".into()).spawn(write).ok()
+    std::thread::Builder::new()
+        .name("alert-input".into())
+        .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+        .spawn(write)
+        .ok()
 }
 
 fn wait_for_exit(child: &mut Child, timeout: Duration) -> io::Result<()> {

@@ -63,9 +63,10 @@ fn await_worker(mut child: Child, mut line: UnixStream) -> Result<u8, Failure> {
     let (tell, heard) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let signal_sender = tell.clone();
-    std::thread::spawn(move || signals.forever().all(|_| signal_sender.send(StarterEvent::Signal).is_ok()));
+    let await_signals = move || signals.forever().all(|_| signal_sender.send(StarterEvent::Signal).is_ok());
+    std::thread::Builder::new().spawn(await_signals)?;
     let answers = line.try_clone()?;
-    std::thread::spawn(move || read_worker_line(answers, &tell));
+    std::thread::Builder::new().spawn(move || read_worker_line(answers, &tell))?;
     let mut signalled = false;
     loop {
         match heard.recv() {
@@ -128,12 +129,12 @@ fn work_as_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) ->
     let mut line = UnixStream::from(rustix::io::dup(rustix::stdio::stdin()).map_err(std::io::Error::from)?);
     let (mut orders, stops) = (line.try_clone()?, Arc::clone(&stop));
     #[allow(clippy::disallowed_methods, reason = "the measuring thread may never return")]
-    std::thread::spawn(move || {
+    std::thread::Builder::new().spawn(move || {
         // without its starter, nobody needs the measurement
         while orders.read_exact(&mut [0]).is_ok() && !stops.swap(true, Ordering::Relaxed) {}
         release_outputs();
         std::process::exit(KILLED_EXIT_CODE.into());
-    });
+    })?;
     let code = exit_code_of(work(&stop));
     output::flush_stdout();
     release_outputs();

@@ -24,21 +24,24 @@ impl HostSettingsThread {
     pub fn start() -> std::io::Result<HostSettingsThread> {
         let facts = HostSettingsThread::default();
         let notes = Arc::clone(&facts.notes);
-        thread::Builder::new().name("facts".into()).spawn(move || {
-            let mut last = None;
-            while Arc::strong_count(&notes) > 1 {
-                let tree = HostTree::read(Path::new("/")).for_log();
-                let stable_tree = tree.without_moving();
-                if last.as_ref() != Some(&stable_tree)
-                    && let Ok(text) = serde_json::to_string(&tree)
-                {
-                    let note = Note::new(SystemClock.read_clocks().wall_ns, Note::HOST, text);
-                    notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
-                    last = Some(stable_tree);
+        thread::Builder::new()
+            .name("facts".into())
+            .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+            .spawn(move || {
+                let mut last = None;
+                while Arc::strong_count(&notes) > 1 {
+                    let tree = HostTree::read(Path::new("/")).for_log();
+                    let stable_tree = tree.without_moving();
+                    if last.as_ref() != Some(&stable_tree)
+                        && let Ok(text) = serde_json::to_string(&tree)
+                    {
+                        let note = Note::new(SystemClock.read_clocks().wall_ns, Note::HOST, text);
+                        notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+                        last = Some(stable_tree);
+                    }
+                    thread::park_timeout(CHECK_INTERVAL);
                 }
-                thread::park_timeout(CHECK_INTERVAL);
-            }
-        })?;
+            })?;
         Ok(facts)
     }
 

@@ -15,6 +15,8 @@ pub struct LogTotals {
     pub ticks: u64,
     /// Ticks lost while the disk accepted no more.
     pub lost_ticks: u64,
+    /// Ticks that went with files or a folder that others removed or moved during recording.
+    pub removed_ticks: u64,
     /// Ticks removed by `--keep`.
     pub trimmed: Option<TrimSummary>,
 }
@@ -46,9 +48,21 @@ impl LogKeeper {
             LogQueueEntry::Tick { schema, tick, row } => {
                 let paused = self.writer.push(schema, *tick, row)? == WriteOutcome::Paused;
                 self.last_ns = Some(tick.time_ns);
-                self.update_totals(|sum| if paused { sum.lost_ticks += 1 } else { sum.ticks += 1 });
+                let removed = self.writer.removed_ticks();
+                self.update_totals(|sum| {
+                    if paused {
+                        sum.lost_ticks += 1
+                    } else {
+                        sum.ticks += 1
+                    }
+                    sum.removed_ticks = removed;
+                });
                 if paused != self.is_paused {
-                    let state = if paused { "paused: the disk accepts no more data (is it full?)" } else { "goes on" };
+                    let state = if paused {
+                        "paused: the disk accepts no more data (is it full, or is a limit of this process reached?)"
+                    } else {
+                        "goes on"
+                    };
                     output::print_warning(format_args!("recording {state}"));
                     self.is_paused = paused;
                 }
@@ -65,8 +79,11 @@ impl LogKeeper {
         let noted = note.map_or(Ok(()), |note| self.writer.add_note(&note).map(|_| ()));
         let ended = noted.and(self.writer.finish());
         self.print_remarks();
-        let trimmed = self.writer.trim_summary();
-        self.update_totals(|sum| sum.trimmed = (trimmed.segments > 0).then_some(trimmed));
+        let (trimmed, removed) = (self.writer.trim_summary(), self.writer.removed_ticks());
+        self.update_totals(|sum| {
+            sum.trimmed = (trimmed.segments > 0).then_some(trimmed);
+            sum.removed_ticks = removed;
+        });
         ended
     }
 

@@ -70,6 +70,16 @@ impl LogQueue {
     }
 }
 
+/// Marks the end of the thread when it is dropped, also by a panic: who waits for the thread must not wait for a disk.
+struct EndMark<'a>(&'a LogQueue);
+
+impl Drop for EndMark<'_> {
+    fn drop(&mut self) {
+        self.0.lock_state().is_ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
 /// The thread that writes a log.
 pub struct LogThread<E> {
     queue: Arc<LogQueue>,
@@ -103,13 +113,13 @@ impl<E: Send + 'static> LogThread<E> {
     ) -> std::io::Result<LogThread<E>> {
         let queue = Arc::new(LogQueue::default());
         let own = Arc::clone(&queue);
-        let thread = std::thread::Builder::new().name("log".into()).spawn(move || {
-            let done = drain_queue(&own, |entry| write(&mut writer, entry)).and_then(|()| close(writer));
-            let mut state = own.lock_state();
-            state.is_ended = true;
-            own.changed.notify_all();
-            done
-        })?;
+        let thread = std::thread::Builder::new()
+            .name("log".into())
+            .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+            .spawn(move || {
+                let _end = EndMark(&own);
+                drain_queue(&own, |entry| write(&mut writer, entry)).and_then(|()| close(writer))
+            })?;
         Ok(LogThread { queue, max_bytes: most_bytes, thread: Some(thread), lost_ticks: 0 })
     }
 
@@ -286,6 +296,17 @@ mod tests {
         assert_eq!(written[..3], ["1: [1.0]", "2: [2.0]", "3: [3.0]"]);
         assert!(written[3].starts_with("5 ticks were lost"), "{written:?}");
         assert_eq!(written[4], "9: [9.0]");
+    }
+
+    #[test]
+    fn a_writer_that_panics_is_no_disk_that_hangs() {
+        let mut log: LogThread<String> =
+            LogThread::start(MAX_QUEUED_BYTES, (), |(), _| panic!("on purpose"), |()| Ok(())).unwrap();
+        while put(&mut log, 1) {
+            std::thread::yield_now();
+        }
+        let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| log.end_thread(PATIENCE, |_| {})));
+        assert!(end.is_err(), "the panic is passed on");
     }
 
     #[test]

@@ -34,6 +34,7 @@ use super::serve::{self, PageArguments};
 use super::trace::parse_budget;
 use super::{Failure, damage, output};
 use crate::commands::live_sampler::protected_sampler;
+use crate::memory_reserve;
 use host_settings::HostSettingsThread;
 use log_keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
@@ -108,7 +109,7 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.dir.is_none() && !arguments.keep.is_empty() {
         return Err(Failure::Usage("--keep needs a log: record DIR".into()));
     }
-    match arguments.page.first_given_option().filter(|_| arguments.serve.is_none()) {
+    match arguments.page.first_unused_option(arguments.feeding.has_server()).filter(|_| arguments.serve.is_none()) {
         Some(option) => Err(Failure::Usage(format!("{option} needs --serve"))),
         None => Ok(()),
     }
@@ -137,14 +138,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     // before anything is started or printed, so that a signal always ends it cleanly
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
-    let mut feeds = Feeds::start(&arguments.feeding)?;
+    let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
     let mut alerts = alert_monitor(&arguments.alerts)?;
     let slow_every = arguments.every.max(Duration::from_secs(10));
     let live = SamplerOptions { slow_interval: slow_every, raises_priority: true, ..SamplerOptions::default() };
     let mut sampler = protected_sampler(live);
-    let budget = arguments.trace.then_some(arguments.trace_budget);
-    let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
-    sampler.attach_columns(columns);
+    let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
     let _page = serve_page(arguments)?;
     pacer.reset_start();
     let bar = record_progress_bar(arguments.lasts, arguments.dir.as_deref());
@@ -164,14 +163,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !pacer.wait_for_tick(meanwhile) || !pacer.sample_tick(&mut sampler) {
             break;
         }
+        report_shortage(log.as_mut());
         if slack.is_trim_due(sampler.row().len()) {
             self_protection::trim_memory();
         }
     }
     manager.notify_stopping();
     alerts.into_iter().for_each(AlertMonitor::finish_actions);
-    let missed = pacer.describe_missed_ticks();
-    let ended = log.map(|log| log.end_log(missed.as_deref()));
+    // at the last tick, so that it is within the log's time
+    let missed = pacer.take_missed_text().map(|text| Note::new(sampler.tick_stamp().time_ns, Note::MISSED, text));
+    let ended = log.map(|log| log.end_log(missed));
     let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.totals);
     let (fed, fate) = feeds.finish_sending(dir.map(|dir| (dir, sum.lost_ticks)));
     finish_bar(&bar, dir, &sum, pacer.missed_ticks());
@@ -182,6 +183,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             "ticks_lost": sum.lost_ticks,
             "ticks_late": pacer.late_ticks(),
             "ticks_missed": pacer.missed_ticks(),
+            "ticks_removed": sum.removed_ticks,
             "series": sampler.schema().series.len(),
             "elapsed_s": pacer.elapsed().as_secs_f64(),
             "remote_write": fed,
@@ -190,6 +192,37 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
     fate
+}
+
+/// Starts the thread that traces. Without it, nothing is recorded less unless tracing was requested.
+fn start_trace(
+    arguments: &Arguments,
+    sampler: &mut Sampler,
+    log: Option<&mut ActiveLog>,
+) -> Result<Option<TraceThread>, Failure> {
+    let budget = arguments.trace.then_some(arguments.trace_budget);
+    match TraceThread::start(arguments.dir.clone(), budget) {
+        Ok((trace, columns)) => {
+            sampler.attach_columns(columns);
+            Ok(Some(trace))
+        }
+        Err(error) if budget.is_some() => Err(error.into()),
+        Err(error) => {
+            let note = lack_note("`trace on`", &error);
+            log.into_iter().for_each(|log| log.thread.queue_note(note.clone()));
+            Ok(None)
+        }
+    }
+}
+
+/// Says that memory is short, once the reserve is in use.
+fn report_shortage(log: Option<&mut ActiveLog>) {
+    if memory_reserve::take_shortage() {
+        let text = "memory is short: the reserve of this process is in use";
+        output::print_warning(text);
+        let note = Note::new(SystemClock.read_clocks().wall_ns, Note::WARNING, text);
+        log.into_iter().for_each(|log| log.thread.queue_note(note.clone()));
+    }
 }
 
 /// Clears the bar. On a terminal, a line replaces it, because the bar leaves no trace of what was recorded.
@@ -204,7 +237,13 @@ fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals, missed: u6
         let (dir, LogTotals { ticks, lost_ticks: lost, .. }) = (dir.display(), sum);
         let ticks = format_count(*ticks, "tick", "ticks");
         let missed = if missed > 0 { format!(", missed {missed}") } else { String::new() };
-        output::print_note(format_args!("{dir}: recorded {ticks}, lost {lost}{missed}; next: diskwright why {dir}"));
+        let removed = match sum.removed_ticks {
+            0 => String::new(),
+            removed => format!("; {removed} of the log went with removed or moved files"),
+        };
+        output::print_note(format_args!(
+            "{dir}: recorded {ticks}, lost {lost}{missed}{removed}; next: diskwright why {dir}"
+        ));
     }
 }
 
@@ -233,7 +272,7 @@ fn forward_tick(
         alerts.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row())
     });
     let Some(log) = log else { return Ok(true) };
-    let facts = log.facts.take_notes();
+    let facts: Vec<Note> = log.facts.iter().flat_map(HostSettingsThread::take_notes).collect();
     facts.into_iter().chain(notes).for_each(|note| log.thread.queue_note(note));
     let goes_on = log.thread.queue_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
     raised.into_iter().flatten().for_each(|event| log.thread.queue_note(event.to_log_note()));
@@ -250,11 +289,19 @@ fn alert_monitor(arguments: &AlertArguments) -> Result<Option<AlertMonitor>, Fai
     AlertMonitor::new(arguments, verdict_pack).map(Some)
 }
 
+/// Warns of something that the recorder goes on without, and returns the note about it.
+fn lack_note(what: &str, error: &io::Error) -> Note {
+    let text = format!("recorded without {what}: {error}");
+    output::print_warning(&text);
+    Note::new(SystemClock.read_clocks().wall_ns, Note::UNSEEN, text)
+}
+
 /// A log that is being written.
 struct ActiveLog {
     dir: PathBuf,
     thread: LogThread<StoreError>,
-    facts: HostSettingsThread,
+    /// `None` where no thread could be started for it.
+    facts: Option<HostSettingsThread>,
     totals: Arc<Mutex<LogTotals>>,
 }
 
@@ -269,17 +316,22 @@ impl ActiveLog {
         let options = writer_options(arguments.sync, &arguments.keep);
         diskwright_guard::check_new(&dir.join("log"))?;
         let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
+        let thread =
+            LogThread::start(log_thread::MAX_QUEUED_BYTES, keeper, LogKeeper::write_entry, LogKeeper::close_log);
         let mut thread =
-            LogThread::start(log_thread::MAX_QUEUED_BYTES, keeper, LogKeeper::write_entry, LogKeeper::close_log)?;
+            thread.map_err(|e| Failure::Failed(format!("the thread that writes the log cannot start: {e}")))?;
         warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.queue_note(note));
-        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: HostSettingsThread::start()?, totals: sum })
+        let facts = HostSettingsThread::start();
+        let lack = facts.as_ref().err().map(|error| lack_note("settings of this host", error));
+        lack.into_iter().for_each(|note| thread.queue_note(note));
+        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: facts.ok(), totals: sum })
     }
 
     /// Waits until everything is written, but not for ever.
-    fn end_log(mut self, remark: Option<&str>) -> FinishedLog {
-        let now_ns = SystemClock.read_clocks().wall_ns;
-        remark.into_iter().for_each(|text| self.thread.queue_note(Note::new(now_ns, Note::WARNING, text)));
-        self.facts.take_notes().into_iter().for_each(|note| self.thread.queue_note(note));
+    fn end_log(mut self, missed: Option<Note>) -> FinishedLog {
+        missed.into_iter().for_each(|note| self.thread.queue_note(note));
+        let facts = self.facts.iter().flat_map(HostSettingsThread::take_notes);
+        facts.for_each(|note| self.thread.queue_note(note));
         let unqueued = self.thread.lost_ticks;
         let dir = self.dir.display();
         let end = self.thread.end_thread(QUEUE_TIMEOUT, |ticks| {

@@ -84,10 +84,7 @@ mod tests {
             mapping("f000-f800", "rw-p", "", 8),
         ];
         let found = unchanged_mappings(&smaps.concat(), "/usr/bin/diskwright");
-        assert_eq!(
-            found,
-            [FileMapping { start: 0x1000, bytes: 0x2000 }, FileMapping { start: 0x3000, bytes: 0x6000 }]
-        );
+        assert_eq!(found, [FileMapping { start: 0x1000, bytes: 0x2000 }, FileMapping { start: 0x3000, bytes: 0x6000 }]);
         assert_eq!(unchanged_mappings("no mapping\n:", "/x"), []);
     }
 

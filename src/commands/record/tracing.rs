@@ -69,22 +69,25 @@ impl TraceThread {
         let (shared, stop) = (SharedHandle::default(), Arc::new(AtomicBool::new(false)));
         let columns = TraceColumns { shared: Arc::clone(&shared), ..TraceColumns::default() };
         let own = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("trace".into()).spawn(move || {
-            let mut worker = TraceWorker { shared, log, running_trace: None, sessions: 0 };
-            let socket = ControlSocket::open();
-            if let Err(error) = &socket {
-                worker.push_note(format!("`trace on` and `trace off` cannot reach this recorder: {error}"));
-            }
-            budget.into_iter().for_each(|budget| _ = worker.begin_trace(budget));
-            while !own.load(Ordering::Relaxed) {
-                let nap = if worker.running_trace.is_some() { POLL_INTERVAL } else { IDLE_INTERVAL };
-                match &socket {
-                    Ok(socket) => socket.answer_requests(nap, |order| worker.execute_command(order)),
-                    Err(_) => std::thread::park_timeout(nap),
+        let thread = std::thread::Builder::new()
+            .name("trace".into())
+            .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+            .spawn(move || {
+                let mut worker = TraceWorker { shared, log, running_trace: None, sessions: 0 };
+                let socket = ControlSocket::open();
+                if let Err(error) = &socket {
+                    worker.push_note(format!("`trace on` and `trace off` cannot reach this recorder: {error}"));
                 }
-                worker.read_trace();
-            }
-        })?;
+                budget.into_iter().for_each(|budget| _ = worker.begin_trace(budget));
+                while !own.load(Ordering::Relaxed) {
+                    let nap = if worker.running_trace.is_some() { POLL_INTERVAL } else { IDLE_INTERVAL };
+                    match &socket {
+                        Ok(socket) => socket.answer_requests(nap, |order| worker.execute_command(order)),
+                        Err(_) => std::thread::park_timeout(nap),
+                    }
+                    worker.read_trace();
+                }
+            })?;
         Ok((TraceThread { stop, thread: Some(thread) }, Box::new(columns)))
     }
 }

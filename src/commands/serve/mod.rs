@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_diagnosis::{Pack, packs};
-use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, check_address, random_text};
+use diskwright_webview::{HostNames, HostSource, WebAccess, WebSettings, WebView, check_address, random_text};
 
 use super::alerts::AlertArguments;
 use super::log::{LogWindow, Logs};
@@ -46,13 +46,19 @@ pub struct PageArguments {
 }
 
 impl PageArguments {
-    /// Returns the first of these options that was given.
-    pub fn first_given_option(&self) -> Option<&'static str> {
+    /// Returns the first of these options that was given and has no effect without a page. `--name` has one for
+    /// `/metrics` too, if that is served.
+    pub fn first_unused_option(&self, has_metrics: bool) -> Option<&'static str> {
         first_given_option(&[
             ("--token-file", self.token_file.is_some()),
-            ("--name", !self.names.is_empty()),
+            ("--name", !self.names.is_empty() && !has_metrics),
             ("--panels", self.panels.is_some()),
         ])
+    }
+
+    /// The host names that requests may use.
+    pub fn host_names(&self) -> &[String] {
+        &self.names
     }
 }
 
@@ -236,7 +242,7 @@ fn start_web_view(
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let panels = watch::load_panels(page.panels.as_deref())?;
     let settings = WebSettings { panels, pack, ceilings: ceilings::known_ceilings().to_vec(), version };
-    let access = WebAccess { names, token: token.clone() };
+    let access = WebAccess { names: HostNames(names), token: token.clone() };
     let view = WebView::start(listen, access, settings, hosts).map_err(failed)?;
     let address = view.address();
     match (&token, &page.token_file) {

@@ -107,8 +107,9 @@ fn run_all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> R
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(values.len());
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
+        let started = (0..threads).filter(|_| std::thread::Builder::new().spawn_scoped(scope, work).is_ok()).count();
+        if started == 0 {
+            work();
         }
     });
     bar.finish_and_clear();

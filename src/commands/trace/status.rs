@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use diskwright_blocktrace::{BlockEventKind, Tracefs};
+use diskwright_blocktrace::{BlockEventKind, Tracefs, kernel};
 use serde_json::{Value, json};
 
 use super::super::record::trace_control;
@@ -19,6 +19,7 @@ pub fn print_status(as_json: bool) -> Result<(), Failure> {
         Err(error) => (false, Some(error.to_string()), Vec::new(), false),
     };
     let bpf = is_bpf_open_to_all();
+    let bpf_access = kernel::check_access();
     let recording: Vec<Value> = trace_control::list_recorders().into_iter().map(|(_, status)| status).collect();
     if as_json {
         let instance = |(name, lives): &(String, bool)| json!({ "name": name, "alive": lives });
@@ -28,6 +29,8 @@ pub fn print_status(as_json: bool) -> Result<(), Failure> {
             "because": because,
             "request_start": has_start,
             "bpf": bpf,
+            "bpf_usable": bpf_access.is_ok(),
+            "bpf_because": bpf_access.as_ref().err().map(ToString::to_string),
             "instances": instances.iter().map(instance).collect::<Vec<Value>>(),
             "recorders": recording,
         }));
@@ -36,10 +39,13 @@ pub fn print_status(as_json: bool) -> Result<(), Failure> {
         None => String::from("tracefs: usable\n"),
         Some(because) => format!("tracefs: not usable: {because}\n"),
     };
-    text.push_str(&match bpf {
-        Some(true) => "bpf: allowed for unprivileged programs\n".to_owned(),
-        Some(false) => "bpf: needs root, or CAP_BPF and CAP_PERFMON\n".to_owned(),
-        None => "bpf: not available in this kernel\n".to_owned(),
+    text.push_str(&match (&bpf_access, bpf) {
+        (Ok(()), _) => "bpf: usable\n".to_owned(),
+        (Err(error), _) if rustix::process::geteuid().is_root() => {
+            format!("bpf: not usable, even by root here: {error}\n")
+        }
+        (Err(_), Some(_)) => "bpf: needs root, or CAP_BPF and CAP_PERFMON\n".to_owned(),
+        (Err(_), None) => "bpf: not available in this kernel\n".to_owned(),
     });
     if usable && !has_start {
         text.push_str("this kernel does not report when a request starts (6.5 and later do)\n");

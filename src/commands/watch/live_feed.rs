@@ -100,7 +100,10 @@ impl LiveFeed {
                 super::super::output::print_warning(failure);
             }
         };
-        std::thread::Builder::new().name("sampler".into()).spawn(sample)?;
+        std::thread::Builder::new()
+            .name("sampler".into())
+            .spawn(sample)
+            .map_err(|e| Failure::Failed(format!("the thread that samples this machine cannot start: {e}")))?;
         let feed = LiveFeed { ticks, history: RecentHistory::new(HISTORY_BYTES), every, ticks_taken: 0 };
         Ok(StartedFeed { feed, alerts })
     }

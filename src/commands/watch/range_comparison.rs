@@ -1,6 +1,7 @@
 //! Two ranges of the watched history side by side, as `compare` shows them.
 
 use diskwright_base::LogPiece;
+use diskwright_base::units::format_count;
 use diskwright_dashboard::History;
 use diskwright_diagnosis::compare::{self, CounterWindow, WindowComparison};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
@@ -35,10 +36,24 @@ pub fn compare_ranges(
     let (first, second) = separate_ranges(first, second);
     let (before, after) = (read_side(history, pack, first)?, read_side(history, pack, second)?);
     let comparison = compare::compare_windows(&before.0, &after.0, before.1, after.1);
-    if comparison.counters.is_empty() {
-        return Err(Failure::Failed("the two stretches have no counter and instance in common".into()));
-    }
+    require_common_counters(&comparison, "stretches")?;
     Ok(comparison)
+}
+
+/// Fails if nothing can be compared; `windows` names what was to be compared.
+pub fn require_common_counters(comparison: &WindowComparison, windows: &str) -> Result<(), Failure> {
+    if !comparison.counters.is_empty() {
+        return Ok(());
+    }
+    let shortest = comparison.before.window.ticks.min(comparison.after.window.ticks);
+    Err(Failure::Failed(match shortest {
+        // the first tick of a log covers no time, so that no rate can be computed from it
+        0 | 1 => format!(
+            "one of the two {windows} has only {}; a comparison needs at least 2 in each",
+            format_count(shortest, "tick", "ticks")
+        ),
+        _ => format!("the two {windows} have no counter and instance in common"),
+    }))
 }
 
 /// Separates the ranges: if one begins at the end of the other, the tick there belongs to only one of them, because it

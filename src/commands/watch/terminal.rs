@@ -159,22 +159,25 @@ const END_GRACE: Duration = Duration::from_secs(5);
 #[allow(clippy::disallowed_methods, reason = "the thread that would end the program is held by the event reader")]
 fn end_without_terminal(keyboard: OwnedFd, ended: &Arc<AtomicBool>) -> io::Result<()> {
     let ended = Arc::clone(ended);
-    std::thread::Builder::new().name("terminal".into()).spawn(move || {
-        // a hang-up is reported without being requested
-        let mut fds = [PollFd::new(&keyboard, PollFlags::empty())];
-        let outcome = loop {
-            match poll(&mut fds, None) {
-                Err(rustix::io::Errno::INTR) => {}
-                outcome => break outcome,
+    std::thread::Builder::new()
+        .name("terminal".into())
+        .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
+        .spawn(move || {
+            // a hang-up is reported without being requested
+            let mut fds = [PollFd::new(&keyboard, PollFlags::empty())];
+            let outcome = loop {
+                match poll(&mut fds, None) {
+                    Err(rustix::io::Errno::INTR) => {}
+                    outcome => break outcome,
+                }
+            };
+            if outcome.is_err() {
+                return;
             }
-        };
-        if outcome.is_err() {
-            return;
-        }
-        ended.store(true, Ordering::Relaxed);
-        std::thread::sleep(END_GRACE);
-        std::process::exit(0);
-    })?;
+            ended.store(true, Ordering::Relaxed);
+            std::thread::sleep(END_GRACE);
+            std::process::exit(0);
+        })?;
     Ok(())
 }
 

@@ -85,11 +85,13 @@ pub(super) fn workload_bar(template: &str, message: &str, length: u64) -> Progre
 fn update_bar_during<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send, work: impl FnOnce() -> T) -> T {
     let (done, ended) = channel::<()>();
     let result = std::thread::scope(|scope| {
-        scope.spawn(move || {
+        let show = move || {
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_millis(200)) {
                 update(bar);
             }
-        });
+        };
+        // without a thread the bar stands still
+        let _ = std::thread::Builder::new().spawn_scoped(scope, show);
         let result = work();
         drop(done);
         result

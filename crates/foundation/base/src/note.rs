@@ -65,6 +65,8 @@ impl Note {
     pub const END: &'static str = "end";
     /// A remark that limits certainty (log on a measured disk); plain text.
     pub const WARNING: &'static str = "warning";
+    /// Ticks that were due while the machine ran and were missed; plain text that begins with their number.
+    pub const MISSED: &'static str = "missed";
     /// A [`crate::Topology`] as JSON, at the start and after each change.
     pub const TOPOLOGY: &'static str = "topology";
     /// Origin of a foreign log: the id of its format (`perfmon-text`, `pcp`, …). Our own logs have none.
@@ -121,6 +123,12 @@ impl Note {
             _ => None,
         };
         typed.unwrap_or(self)
+    }
+
+    /// Number of missed ticks that it names; 0 for a note of another kind.
+    pub fn missed_ticks(&self) -> u64 {
+        let number = || self.text().split(' ').next().and_then(|number| number.parse().ok());
+        if self.kind == Note::MISSED { number().unwrap_or(0) } else { 0 }
     }
 
     /// The text, or the content as JSON, which is made at the first call.

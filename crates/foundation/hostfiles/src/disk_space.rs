@@ -6,11 +6,18 @@ use std::path::Path;
 use std::{fs, io};
 
 use rustix::fs::{StatVfs, fstatvfs};
+use rustix::process::{Resource, getrlimit};
 
 use crate::mounts::{find_mount, read_table};
 
 /// Largest reserve that is kept free, bytes.
 const MAX_RESERVE_BYTES: u64 = 1 << 30;
+
+/// Largest file that this process may write, bytes; `None` without a limit (`ulimit -f`).
+#[must_use]
+pub fn max_file_bytes() -> Option<u64> {
+    getrlimit(Resource::Fsize).current
+}
 
 /// Free space of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,15 +10,18 @@
 //!
 //! - `request`: parsing of requests, bounded; `response`: responses of a service
 //! - `connection`: one client; `server`: the loop over all of them
+//! - `host_names`: the names under which a server may be asked
 //! - `workers`: threads for slow responses; `streams`: events
 
 mod connection;
+mod host_names;
 mod request;
 mod response;
 mod server;
 mod streams;
 mod workers;
 
+pub use host_names::{HostNames, host_name};
 pub use request::HttpRequest;
 pub use response::{HttpReply, HttpResponse, HttpService, ResponseJob};
 pub use server::{HttpServer, ServerLimits, check_address};

@@ -82,6 +82,8 @@ impl HttpServer {
         let address = listener.local_addr()?;
         let (alive, watched) = UnixStream::pair()?;
         let (woken, pool) = (hub.connect_waker()?, WorkerPool::start(limits.worker_threads, &hub)?);
+        // without a descriptor for a client, nobody would ever be answered
+        drop(listener.try_clone()?);
         let clients = Vec::new();
         let mut server_loop = ServerLoop {
             listener,
@@ -95,7 +97,7 @@ impl HttpServer {
             last_id: 0,
             accept_paused_until: None,
         };
-        let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+        let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(move || {
             // for this thread alone; a refusal is ignored
             let _ = setpriority_process(Some(gettid()), NICENESS);
             while server_loop.run_once() {}
@@ -144,6 +146,8 @@ fn bind_listener(address: &str) -> io::Result<TcpListener> {
     }
 }
 
+/// Stack of the thread: the default of 2 MiB is much where the address space is limited (`ulimit -v`).
+const STACK_BYTES: usize = 512 << 10;
 /// State of the server's thread.
 struct ServerLoop {
     listener: TcpListener,

@@ -48,6 +48,9 @@ pub(crate) fn add_space(tree: &mut HostTree, root: &Path) {
     }
 }
 
+/// Stack of the thread, which only asks the kernel.
+const STACK_BYTES: usize = 256 << 10;
+
 /// Collects results of a thread that may never end, and returns the point at which it was when the time was over.
 fn query_with_deadline(
     points: &[String],
@@ -56,7 +59,9 @@ fn query_with_deadline(
 ) -> (Vec<String>, Option<String>) {
     let (sender, receiver) = mpsc::channel();
     let points_to_query = points.to_vec();
-    thread::spawn(move || points_to_query.iter().try_for_each(|point| sender.send(line(point)).ok()));
+    let query = move || points_to_query.iter().try_for_each(|point| sender.send(line(point)).ok());
+    // without a thread the channel is closed, as if none had responded
+    let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(query);
     let end = Instant::now() + deadline;
     let mut lines = Vec::new();
     for point in points {

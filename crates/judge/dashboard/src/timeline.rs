@@ -41,9 +41,7 @@ impl TimelineMark {
 
 /// Mark of a note that the timeline shows; `None` for other notes.
 pub(crate) fn mark_from_note(note: &Note) -> Option<TimelineMark> {
-    [Note::BOOKMARK, Note::GAP, Note::CLOCK, Note::WARNING].contains(&note.kind.as_str()).then(|| TimelineMark {
-        time_ns: note.time_ns,
-        kind: note.kind.clone(),
-        text: note.text().to_owned(),
-    })
+    [Note::BOOKMARK, Note::GAP, Note::MISSED, Note::CLOCK, Note::WARNING]
+        .contains(&note.kind.as_str())
+        .then(|| TimelineMark { time_ns: note.time_ns, kind: note.kind.clone(), text: note.text().to_owned() })
 }

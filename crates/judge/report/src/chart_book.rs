@@ -5,8 +5,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use diskwright_base::catalogue::Counter;
 use diskwright_base::counter_ids::{memory, network, paging, physical_disk, pressure, process, processor, system};
-use diskwright_base::{Catalogue, CounterPlan, Frame, Schema};
+use diskwright_base::{Catalogue, CounterKind, CounterPlan, Frame, Schema};
 use diskwright_diagnosis::verdict::HoldInterval;
 use diskwright_diagnosis::{Finding, Verdict};
 
@@ -43,6 +44,9 @@ const MAIN_COUNTERS: &[&str] = &[
     network::RECEIVED_BYTES_PER_S,
     network::SENT_BYTES_PER_S,
 ];
+
+/// Largest number of charts of counters that are not main ones.
+const MAX_OTHER_COUNTERS: usize = 16;
 
 /// Counters of processes, which are sampled more rarely than all others.
 const PROCESS_COUNTERS: &[&str] =
@@ -86,13 +90,17 @@ impl ChartBook {
                 findings.push((follow(&finding.counter, instance), finding.clone()));
             }
         }
-        let mut main_counters = Vec::new();
-        for counter in MAIN_COUNTERS {
-            let instances = counter_instances(schemas, counter, &verdict.findings);
-            let indices: Vec<usize> = instances.iter().map(|i| follow(counter, i)).collect();
-            if !indices.is_empty() {
-                main_counters.push(((*counter).to_owned(), indices));
-            }
+        let mut main_charts = |counters: &[&str]| -> Vec<(String, Vec<usize>)> {
+            let mut places = |counter: &&str| -> Vec<usize> {
+                let instances = counter_instances(schemas, counter, &verdict.findings);
+                instances.iter().map(|instance| follow(counter, instance)).collect()
+            };
+            let charts = counters.iter().map(|counter| ((*counter).to_owned(), places(counter)));
+            charts.filter(|(_, places)| !places.is_empty()).collect()
+        };
+        let mut main_counters = main_charts(MAIN_COUNTERS);
+        if main_counters.is_empty() {
+            main_counters = main_charts(&other_counters(schemas));
         }
         // a bucket for each tick of a short window; its first tick covers no time within it
         let count = verdict.window.ticks.saturating_sub(1).clamp(20, MAX_BUCKETS) as usize;
@@ -150,6 +158,16 @@ impl ChartBook {
         }
         charts
     }
+}
+
+/// Returns the first counters of a log that has none of the main ones; formulas before the totals that they use.
+fn other_counters(schemas: &[Arc<Schema>]) -> Vec<&'static str> {
+    let has = |counter: &&Counter| {
+        counter.object_name() != "process" && !counter_instances(schemas, &counter.id, &[]).is_empty()
+    };
+    let (totals, others): (Vec<_>, Vec<_>) =
+        Catalogue::builtin().counters().iter().filter(has).partition(|counter| counter.kind == CounterKind::Total);
+    others.into_iter().chain(totals).take(MAX_OTHER_COUNTERS).map(|counter| counter.id.as_str()).collect()
 }
 
 /// Returns the counters of processes with their instances, as far as the log has them.

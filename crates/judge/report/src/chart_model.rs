@@ -78,7 +78,9 @@ impl Chart {
 
     /// Returns the position of a time in the window: 0 at its start, 1 at its end.
     pub fn time_share(&self, time_ns: i64) -> f64 {
-        (time_ns as f64 - self.from_ns as f64) / (self.to_ns as f64 - self.from_ns as f64)
+        // a window of one tick has no length
+        let span_ns = self.to_ns.saturating_sub(self.from_ns).max(1);
+        time_ns.saturating_sub(self.from_ns) as f64 / span_ns as f64
     }
 
     /// Returns the bookmarks within the window, oldest first, each with its number

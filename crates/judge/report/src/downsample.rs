@@ -155,9 +155,9 @@ impl Downsampler {
 
     /// Assigns one tick to the buckets that it overlaps.
     fn assign_tick(&self, index: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
-        let width_ns = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
-        // start, end and length of the tick are in widths of a bucket, from the start of the window
-        let end = (tick.time_ns as f64 - self.from_ns as f64) / width_ns;
+        let width_ns = self.to_ns.saturating_sub(self.from_ns) as f64 / self.count as f64;
+        // whole nanoseconds since 1970 are more than a float has digits for
+        let end = tick.time_ns.saturating_sub(self.from_ns) as f64 / width_ns;
         let length = tick.elapsed_ns as f64 / width_ns;
         let length = if self.whole_ticks && end >= 0.0 { length.min(end) } else { length };
         let start = end - length;
@@ -215,7 +215,7 @@ impl Downsampler {
     /// Returns the buckets of each wanted counter, in the order of `wanted`. Totals
     /// are given per second, so that the width of a bucket does not matter.
     pub fn finish(self) -> Vec<Vec<ChartBucket>> {
-        let width_ns = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
+        let width_ns = self.to_ns.saturating_sub(self.from_ns) as f64 / self.count as f64;
         let bucket = |plan: &CounterPlan, cell: &DownsampleCell| {
             let sum = &cell.sum;
             let value = match plan.kind() {

@@ -307,6 +307,7 @@ pub(crate) fn sample_verdict() -> Verdict {
             seconds: SECONDS as f64,
             ticks: 288,
             gaps: 1,
+            ticks_missed: 0,
         },
     }
 }

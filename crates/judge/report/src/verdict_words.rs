@@ -138,11 +138,12 @@ pub(crate) fn program_name(program: &ProgramActivity) -> String {
     format!("{} ({})", program.name, program.pid)
 }
 
-/// Describes the observed time: `5 min, 288 ticks, 1 gap`.
+/// Describes the observed time: `5 min, 288 ticks, 12 missed, 1 gap`.
 pub(crate) fn observation_text(verdict: &Verdict) -> String {
     let window = &verdict.window;
     let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", format_count(window.gaps, "gap", "gaps")) };
-    format!("{}, {}{gaps}", format_duration(window.seconds), format_count(window.ticks, "tick", "ticks"))
+    let missed = if window.ticks_missed == 0 { String::new() } else { format!(", {} missed", window.ticks_missed) };
+    format!("{}, {}{missed}{gaps}", format_duration(window.seconds), format_count(window.ticks, "tick", "ticks"))
 }
 
 /// Lists in a line what could not be judged or read; if there was not enough data for a verdict, also what would help.
@@ -169,6 +170,7 @@ pub(crate) fn unjudged_text(verdict: &Verdict) -> String {
 pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
     match kind {
         "gap" => Some("Gap"),
+        "missed" => Some("Missed"),
         "clock" => Some("Clock"),
         "warning" => Some("Warning"),
         "unseen" => Some("Not seen"),

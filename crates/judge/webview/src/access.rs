@@ -1,7 +1,7 @@
 //! Access control: checks the Host header, the origin of a request and the token, and adds security headers to every
 //! answer.
 
-use diskwright_httpserver::{HttpRequest, HttpResponse};
+use diskwright_httpserver::{HostNames, HttpRequest, HttpResponse, host_name};
 
 /// Prefix of the name of the cookie that holds the token.
 const COOKIE_PREFIX: &str = "diskwright";
@@ -9,9 +9,8 @@ const COOKIE_PREFIX: &str = "diskwright";
 /// Access rules.
 #[derive(Clone, Debug, Default)]
 pub struct WebAccess {
-    /// Host names that requests may use, in addition to `localhost` and addresses. Other names are refused, because a
-    /// foreign name server may resolve its name to our address (DNS rebinding).
-    pub names: Vec<String>,
+    /// Names under which the server may be asked.
+    pub names: HostNames,
     /// Token that every client must present; `None` lets everybody who reaches the server in.
     pub token: Option<String>,
 }
@@ -45,11 +44,8 @@ impl WebAccess {
     /// where the request is allowed.
     pub fn check_request(&self, request: &HttpRequest) -> Option<HttpResponse> {
         let host = request.header("host").unwrap_or_default();
-        if !self.is_own_name(host_name(host)) {
-            return refuse_with(
-                "403 Forbidden",
-                "this server does not answer to that host name; --name NAME allows it\n",
-            );
+        if !self.names.allows(request) {
+            return refuse_with("403 Forbidden", HostNames::REFUSAL);
         }
         // browsers send the site that a request comes from; other programs send nothing
         let site = request.header("sec-fetch-site").unwrap_or("none");
@@ -104,23 +100,6 @@ impl WebAccess {
         let text = "open the address with ?token=TOKEN once, or send Authorization: Bearer TOKEN\n";
         refuse_with("401 Unauthorized\r\nWWW-Authenticate: Bearer", text)
     }
-
-    /// True for an IP address, `localhost` and the configured names.
-    fn is_own_name(&self, name: &str) -> bool {
-        let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
-        is_address
-            || std::iter::once("localhost")
-                .chain(self.names.iter().map(String::as_str))
-                .any(|own| own.eq_ignore_ascii_case(name))
-    }
-}
-
-/// Host without its port, as of `[::1]:9190` and `db1:9190`.
-fn host_name(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
-        _ => host,
-    }
 }
 
 /// Name of the cookie for a host and port. Browsers send a cookie to all ports of its host, so with a common name each
@@ -159,17 +138,6 @@ pub fn with_security_headers(mut answer: HttpResponse, nonce: Option<&str>) -> H
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_is_ours_and_a_strange_name_is_not() {
-        let access = WebAccess { names: vec!["db1.example".into()], token: None };
-        for ours in ["localhost:9190", "LOCALHOST", "127.0.0.1:1", "[::1]:9190", "::1", "10.0.0.7", "DB1.example:80"] {
-            assert!(access.is_own_name(host_name(ours)), "{ours}");
-        }
-        for strange in ["", "evil.example", "localhost.evil.example:9190", "127.0.0.1.evil.example", "db1", "1.2.3"] {
-            assert!(!access.is_own_name(host_name(strange)), "{strange}");
-        }
-    }
 
     #[test]
     fn servers_on_two_ports_of_a_host_have_cookies_of_their_own() {

@@ -30,7 +30,7 @@ use diskwright_diagnosis::Pack;
 use diskwright_httpserver::{HttpServer, ServerLimits, StreamHub};
 
 pub use access::{WebAccess, random_text};
-pub use diskwright_httpserver::check_address;
+pub use diskwright_httpserver::{HostNames, check_address};
 pub use host_source::{HostSource, Stretch};
 
 use api::WebService;

@@ -115,12 +115,17 @@ fn query_driver(roots: &Roots, number: DeviceNumber, name: &str) -> LoopStatus {
     status.map_or(LoopStatus::Denied, |status| LoopStatus::Known(Box::new(status)))
 }
 
+/// Stack of the thread, which only asks the driver.
+const STACK_BYTES: usize = 256 << 10;
+
 /// Queries the driver in a separate thread, which is abandoned if it hangs.
 fn query_driver_in_thread(roots: &Roots, number: DeviceNumber, name: &str) -> Receiver<LoopStatus> {
     let (sender, receiver) = channel();
     let (roots, name) = (roots.clone(), name.to_owned());
-    // sending fails if the response comes too late: the receiver is gone
-    std::thread::spawn(move || sender.send(query_driver(&roots, number, &name)));
+    // the receiver is gone if the response comes late
+    let query = move || sender.send(query_driver(&roots, number, &name));
+    // without a thread the channel is closed, as if the driver had not responded
+    let _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(query);
     receiver
 }
 

@@ -44,10 +44,15 @@ pub fn fill_file(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) 
         FillJob { file: direct.as_ref().unwrap_or(file), bytes, next_chunk: AtomicU64::new(0), stop: false.into() };
     let (sender, receiver) = channel();
     let result = std::thread::scope(|scope| {
-        for _ in 0..WRITER_COUNT {
+        let start_writer = || {
             let (sender, job) = (sender.clone(), &job);
-            // sending fails only if the receiver is gone, and then nobody needs the result
-            scope.spawn(move || sender.send(job.run_writer(&sender)));
+            // the receiver may have left after an error
+            std::thread::Builder::new().spawn_scoped(scope, move || sender.send(job.run_writer(&sender)))
+        };
+        let started = (0..WRITER_COUNT).map(|_| start_writer());
+        let failures: Vec<io::Error> = started.filter_map(Result::err).collect();
+        if failures.len() == WRITER_COUNT {
+            return failures.into_iter().next().map_or(Ok(false), Err);
         }
         drop(sender);
         let (mut done, mut result) = (0, Ok(true));

@@ -127,8 +127,10 @@ fn simulate_all<'a>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..runner.threads.clamp(1, distinct.len().max(1)) {
-            scope.spawn(work);
+        let threads = 0..runner.threads.clamp(1, distinct.len().max(1));
+        let started = threads.filter(|_| std::thread::Builder::new().spawn_scoped(scope, work).is_ok()).count();
+        if started == 0 {
+            work();
         }
     });
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use crate::recorder_lock::is_same_file;
 /// Reason why a write failed.
 #[derive(Debug)]
 pub(crate) enum WriteFault {
-    /// A later attempt may succeed: the disk is full, over quota, or failing.
+    /// A later attempt may succeed: the disk is full, over quota, or failing, or descriptors are short.
     Pause(io::Error),
     /// A later attempt will fail too.
     Fatal(StoreError),
@@ -24,11 +24,19 @@ impl WriteFault {
     /// Classifies an error of the operating system.
     pub fn from_io(path: &Path, error: io::Error) -> WriteFault {
         const EIO: i32 = 5;
+        const ENFILE: i32 = 23;
+        const EMFILE: i32 = 24;
         let temporary = matches!(
             error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
+            io::ErrorKind::StorageFull
+                | io::ErrorKind::QuotaExceeded
+                | io::ErrorKind::ReadOnlyFilesystem
+                // the limit of the process (`ulimit -f`), or of the filesystem
+                | io::ErrorKind::FileTooLarge
+                | io::ErrorKind::OutOfMemory
         );
-        match temporary || error.raw_os_error() == Some(EIO) {
+        let is_short = matches!(error.raw_os_error(), Some(EIO | ENFILE | EMFILE));
+        match temporary || is_short {
             true => WriteFault::Pause(error),
             false => WriteFault::Fatal(StoreError::from_io(path, error)),
         }

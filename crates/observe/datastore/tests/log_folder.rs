@@ -35,17 +35,45 @@ fn a_removed_folder_is_created_again_at_the_next_tick_and_noted() {
         let seen = LogContents::read_log(&log);
         assert_eq!(seen.checked_numbers(), tick_numbers(20..26));
         assert!(
-            gap_notes(&seen)[0].contains("removed or moved") && gap_notes(&seen)[0].contains("20 ticks"),
+            gap_notes(&seen)[0].contains("removed or moved") && gap_notes(&seen)[0].contains("20 ticks with it"),
             "{seen:?}"
         );
         assert_eq!(seen.note_texts().first(), Some(&"{}"), "the machine is described in the new folder too");
-        assert_eq!(writer.take_remarks().len(), 1);
+        assert_eq!((writer.take_remarks().len(), writer.removed_ticks()), (1, 20));
         push_ticks(&mut writer, &schema(3), 26..60);
         writer.close().expect("writable");
         let seen = LogContents::read_log(&log);
         assert_eq!((seen.checked_numbers(), seen.damages), (tick_numbers(20..60), vec![]));
         assert_eq!(fs::metadata(&log).expect("made").mode() & 0o777, 0o700);
     }
+}
+
+/// Each removal adds what was in the folder at that time; what was counted as removed before is not in it.
+#[test]
+fn every_removal_counts_what_went_with_it() {
+    let dir = TempDir::new();
+    let log = dir.0.join("log");
+    let mut writer = LogWriter::create_or_append(&log, options(10)).expect("new log");
+    push_ticks(&mut writer, &schema(3), 0..25);
+    fs::remove_file(log.join("00000001.dwlog")).expect("was there");
+    push_ticks(&mut writer, &schema(3), 25..45);
+    assert_eq!(writer.removed_ticks(), 20);
+    fs::remove_dir_all(&log).expect("was there");
+    push_ticks(&mut writer, &schema(3), 45..46);
+    // 20 to 39 were in blocks; 0 to 19 were not there any more
+    assert_eq!(writer.removed_ticks(), 40);
+    fs::remove_dir_all(&log).expect("was there");
+    push_ticks(&mut writer, &schema(3), 46..47);
+    assert_eq!(writer.removed_ticks(), 40, "all were in memory");
+    let seen = LogContents::read_log(&log);
+    assert!(gap_notes(&seen).iter().any(|note| note.contains("no tick is lost")), "{seen:?}");
+    writer.close().expect("writable");
+    // the next recorder's account begins with the log that it finds
+    let mut writer = LogWriter::create_or_append(&log, options(10)).expect("a log");
+    push_ticks(&mut writer, &schema(3), 47..48);
+    fs::remove_dir_all(&log).expect("was there");
+    push_ticks(&mut writer, &schema(3), 48..49);
+    assert_eq!(writer.removed_ticks(), 7, "40 to 46");
 }
 
 #[test]

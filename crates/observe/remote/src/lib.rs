@@ -30,7 +30,7 @@ mod webhook;
 pub use access::{StoreAccess, has_password, redact_url};
 pub use answer::{AnswerFault, QueryGrid, QueryRow};
 pub use client::{MetricStore, read_whole_body};
-pub use diskwright_httpserver::ServerLimits;
+pub use diskwright_httpserver::{HostNames, ServerLimits};
 pub use error::RemoteError;
 pub use metrics_server::{LastTick, MetricsServer};
 pub use query::Selector;

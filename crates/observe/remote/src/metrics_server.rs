@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use diskwright_httpserver::{HttpReply, HttpRequest, HttpResponse, HttpServer, HttpService, ServerLimits, StreamHub};
+use diskwright_httpserver::{
+    HostNames, HttpReply, HttpRequest, HttpResponse, HttpServer, HttpService, ServerLimits, StreamHub,
+};
 
 use crate::feed::{SeriesSnapshot, metrics_page};
 
@@ -30,6 +32,7 @@ impl LastTick {
 /// The page of the last tick, formatted once for all requests.
 #[derive(Default)]
 struct MetricsPage {
+    names: HostNames,
     last: LastTick,
     snapshot: Arc<SeriesSnapshot>,
     text: Option<Arc<[u8]>>,
@@ -47,6 +50,9 @@ impl MetricsPage {
 
 impl HttpService for MetricsPage {
     fn handle_request(&mut self, request: &HttpRequest) -> HttpReply {
+        if !self.names.allows(request) {
+            return HttpReply::Now(HttpResponse::plain_text("403 Forbidden", HostNames::REFUSAL));
+        }
         HttpReply::Now(match (request.is_read_only(), request.path.as_str()) {
             (true, "/metrics") => HttpResponse::ok("text/plain; version=0.0.4; charset=utf-8", self.page_text()),
             (true, _) => HttpResponse::plain_text("404 Not Found", "the counters are at /metrics\n"),
@@ -59,12 +65,13 @@ impl HttpService for MetricsPage {
 pub struct MetricsServer(HttpServer);
 
 impl MetricsServer {
-    /// Starts to listen at `address`; a port alone means the loopback address 127.0.0.1.
+    /// Starts to listen at `address`; a port alone means the loopback address 127.0.0.1. Requests may use addresses,
+    /// `localhost` and these names.
     ///
     /// # Errors
     /// When the address is invalid, or listening fails.
-    pub fn start(address: &str, last: LastTick, limits: ServerLimits) -> io::Result<MetricsServer> {
-        let page = Box::new(MetricsPage { last, ..MetricsPage::default() });
+    pub fn start(address: &str, names: HostNames, last: LastTick, limits: ServerLimits) -> io::Result<MetricsServer> {
+        let page = Box::new(MetricsPage { names, last, ..MetricsPage::default() });
         HttpServer::start("metrics", address, page, limits, StreamHub::default()).map(MetricsServer)
     }
 
@@ -81,7 +88,9 @@ mod tests {
 
     #[test]
     fn a_port_alone_is_this_machine() {
-        let server = |address: &str| MetricsServer::start(address, LastTick::default(), ServerLimits::default());
+        let server = |address: &str| {
+            MetricsServer::start(address, HostNames::default(), LastTick::default(), ServerLimits::default())
+        };
         assert_eq!(server("0").unwrap().address().ip(), Ipv4Addr::LOCALHOST);
         assert!(server("127.0.0.1:0").unwrap().address().ip().is_loopback());
         match server("[::1]:0") {

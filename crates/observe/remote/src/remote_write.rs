@@ -14,6 +14,8 @@ use crate::client::MetricStore;
 use crate::error::RemoteError;
 use crate::feed::SeriesSnapshot;
 
+/// Stack of the thread: the default of 2 MiB is much where the address space is limited (`ulimit -v`).
+const STACK_BYTES: usize = 1 << 20;
 /// Largest number of queued ticks: ten minutes at one per second.
 pub const MAX_QUEUED_TICKS: usize = 600;
 /// Largest number of queued samples, 64 MiB: ticks of many series fill the queue sooner.
@@ -143,7 +145,10 @@ impl RemoteWriter {
     pub fn start(store: MetricStore, labels: Vec<(String, String)>) -> std::io::Result<RemoteWriter> {
         let (shared, store) = (Arc::new(SenderState::default()), Arc::new(store));
         let sender = Sender { store: Arc::clone(&store), labels, shared: Arc::clone(&shared) };
-        let thread = std::thread::Builder::new().name("remote-write".into()).spawn(move || sender.run())?;
+        let thread = std::thread::Builder::new()
+            .name("remote-write".into())
+            .stack_size(STACK_BYTES)
+            .spawn(move || sender.run())?;
         Ok(RemoteWriter { shared, store, thread: Some(thread), result: None })
     }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diskwright_remote::feed::{SeriesName, SeriesSnapshot};
-use diskwright_remote::{LastTick, MetricsServer, ServerLimits};
+use diskwright_remote::{HostNames, LastTick, MetricsServer, ServerLimits};
 
-const GET_REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-const GET_AND_CLOSE: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+const GET_REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: db1:9191\r\n\r\n";
+const GET_AND_CLOSE: &str = "GET /metrics HTTP/1.1\r\nHost: db1:9191\r\nConnection: close\r\n\r\n";
 /// Much longer than an answer takes on the slowest machine, and shorter than any timeout of [`patient_limits`].
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
@@ -26,7 +26,7 @@ fn test_snapshot(series: usize) -> SeriesSnapshot {
 fn start_server(series: usize, limits: ServerLimits) -> MetricsServer {
     let last = LastTick::default();
     last.set(&test_snapshot(series));
-    MetricsServer::start("0", last, limits).unwrap()
+    MetricsServer::start("0", HostNames(vec!["db1".into()]), last, limits).unwrap()
 }
 
 /// Limits with which no client is disconnected for being slow.
@@ -90,22 +90,39 @@ fn serves_only_the_metrics_page() {
     let page = send_request(&server, GET_AND_CLOSE);
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
     assert!(page.contains("\ndiskwright_x{device=\"disk00000000\"} 2.5\n"), "{page}");
-    assert!(send_request(&server, "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    let refused = send_request(&server, "POST /metrics HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc");
+    assert!(send_request(&server, "GET / HTTP/1.0\r\nHost: ::1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    let refused = send_request(&server, "POST /metrics HTTP/1.0\r\nHost: db1\r\nContent-Length: 3\r\n\r\nabc");
     assert!(refused.starts_with("HTTP/1.1 405 ") && refused.contains("\r\nAllow: GET, HEAD\r\n"), "{refused}");
     assert!(send_request(&server, "nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
     assert!(send_request(&server, &"x".repeat(20_000)).starts_with("HTTP/1.1 431 "));
-    let head = send_request(&server, "HEAD /metrics HTTP/1.0\r\n\r\n");
+    let head = send_request(&server, "HEAD /metrics HTTP/1.0\r\nHost: db1\r\n\r\n");
     let length = page.split_once("\r\n\r\n").unwrap().1.len();
     assert!(head.contains(&format!("Content-Length: {length}\r\n")) && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+/// A page of another site may let its name resolve to our address.
+#[test]
+fn answers_only_to_its_own_names() {
+    let server = start_server(1, ServerLimits::default());
+    let ask = |host: &str| send_request(&server, &format!("GET /metrics HTTP/1.1\r\n{host}Connection: close\r\n\r\n"));
+    for ours in ["127.0.0.1", "127.0.0.1:9191", "localhost:9191", "[::1]:9191", "db1", "DB1:9191"] {
+        assert!(ask(&format!("Host: {ours}\r\n")).starts_with("HTTP/1.1 200 "), "{ours}");
+    }
+    for strange in ["evil.example", "evil.example:9191", "db1.evil.example", "127.0.0.1.evil.example", ""] {
+        let refused = ask(&format!("Host: {strange}\r\n"));
+        assert!(refused.starts_with("HTTP/1.1 403 ") && !refused.contains("diskwright_x"), "{strange}: {refused}");
+    }
+    assert!(ask("").starts_with("HTTP/1.1 403 "));
 }
 
 #[test]
 fn requests_are_not_echoed() {
     let server = start_server(1, ServerLimits::default());
     for target in ["/x%0d%0aSet-Cookie:evil", "/x\rSet-Cookie:evil", "//evil", "/metrics?evil", "http://evil/"] {
-        let answer =
-            send_request(&server, &format!("GET {target} HTTP/1.1\r\nevil: evil\r\nConnection: close\r\n\r\n"));
+        let answer = send_request(
+            &server,
+            &format!("GET {target} HTTP/1.1\r\nHost: db1\r\nevil: evil\r\nConnection: close\r\n\r\n"),
+        );
         assert!(answer.starts_with("HTTP/1.1 ") && !answer.contains("evil"), "{target}: {answer}");
     }
 }
@@ -115,7 +132,7 @@ fn a_connection_serves_one_request_after_another() {
     let server = start_server(3, ServerLimits::default());
     let mut stream = connect(server.address());
     // two requests at once, and one more later
-    stream.write_all(format!("{}HEAD /nothing HTTP/1.1\r\n\r\n", GET_REQUEST).as_bytes()).unwrap();
+    stream.write_all(format!("{}HEAD /nothing HTTP/1.1\r\nHost: db1\r\n\r\n", GET_REQUEST).as_bytes()).unwrap();
     let (head, body) = read_answer(&mut stream);
     assert!(head.contains("Connection: keep-alive\r\n") && body.contains("disk00000002"), "{head}{body}");
     let mut second = [0; 12];
@@ -186,7 +203,7 @@ fn slow_clients_are_disconnected() {
     );
     let silent = connect(server.address());
     let mut idle = connect(server.address());
-    idle.write_all(b"GET /nothing HTTP/1.1\r\n\r\n").unwrap();
+    idle.write_all(b"GET /nothing HTTP/1.1\r\nHost: db1\r\n\r\n").unwrap();
     read_answer(&mut idle);
     let mut greedy = connect(server.address());
     greedy.write_all(GET_REQUEST.as_bytes()).unwrap();

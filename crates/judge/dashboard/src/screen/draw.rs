@@ -261,7 +261,7 @@ fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardVi
     for mark in &view.marks {
         let (sign, tone) = match mark.kind.as_str() {
             "bookmark" => ("m", Tone::Good),
-            "gap" | "clock" => ("g", Tone::Warn),
+            "gap" | "missed" | "clock" => ("g", Tone::Warn),
             "alert" => ("A", Tone::Bad),
             _ => ("!", Tone::Warn),
         };

@@ -188,7 +188,10 @@ impl<'a> PackAnswer<'a> {
     fn no_bottleneck_sentence(&self) -> String {
         let pack = &self.pack.id;
         if self.observed.window.elapsed_ns == 0 {
-            return "Not enough data: the window is empty.".into();
+            return match self.observed.window.ticks {
+                0 => "Not enough data: the window is empty.".into(),
+                _ => "Not enough data: the window has only a tick that covers no known time.".into(),
+            };
         }
         let window = format_duration(self.observed.window.seconds());
         let judged = judged_rule_count(self.observed, self.pack_index);
@@ -359,6 +362,7 @@ fn watch_window(observed: &Observation) -> WatchWindow {
         seconds: observed.window.seconds(),
         ticks: observed.window.ticks,
         gaps: observed.notes.gaps,
+        ticks_missed: observed.notes.missed_ticks,
     }
 }
 

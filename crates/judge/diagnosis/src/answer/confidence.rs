@@ -45,6 +45,10 @@ pub(crate) fn certainty_limits(
     if observed.notes.gaps > 0 {
         list.push(format!("the log has {}", format_count(observed.notes.gaps, "gap", "gaps")));
     }
+    if observed.notes.missed_ticks > 0 {
+        let missed = format_count(observed.notes.missed_ticks, "tick was", "ticks were");
+        list.push(format!("{missed} due and missed: the recorder was stopped or got no processor in time"));
+    }
     if observed.notes.remarks.iter().any(|r| r.kind == Note::CLOCK) {
         list.push("the clock was stepped or the machine slept during the window".into());
     }

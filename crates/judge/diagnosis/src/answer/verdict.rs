@@ -300,7 +300,7 @@ pub struct Rank {
 pub struct LogRemark {
     /// Time of the first occurrence, RFC 3339.
     pub time: String,
-    /// `gap`, `clock`, `warning`, `unseen` or `bookmark`.
+    /// `gap`, `missed`, `clock`, `warning`, `unseen` or `bookmark`.
     pub kind: String,
     /// The text.
     pub text: String,
@@ -321,4 +321,6 @@ pub struct WatchWindow {
     pub ticks: u64,
     /// Number of gaps noted in the log.
     pub gaps: u64,
+    /// Ticks that were due while the machine ran and that the recorder missed.
+    pub ticks_missed: u64,
 }

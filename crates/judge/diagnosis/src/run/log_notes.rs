@@ -19,7 +19,9 @@ pub(crate) struct LogNotes {
     pub bookmarks: Vec<NoteCount>,
     /// Number of gap notes, repeated ones included.
     pub gaps: u64,
-    /// Number of notes that were not kept.
+    /// Ticks that the recorder missed.
+    pub missed_ticks: u64,
+    /// Notes beyond those kept.
     pub left_out: u64,
     /// The program that made the log; of several, the first that was not ours.
     pub source: LogOrigin,
@@ -47,6 +49,7 @@ impl LogNotes {
         if note.kind == Note::GAP {
             self.gaps += 1;
         }
+        self.missed_ticks = self.missed_ticks.saturating_add(note.missed_ticks());
         if matches!(note.kind.as_str(), Note::IMPORT | Note::ALERT | Note::END) {
             return;
         }

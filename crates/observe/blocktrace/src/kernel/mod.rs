@@ -92,6 +92,16 @@ fn refused_error(operation: &'static str) -> impl Fn(io::Error) -> KernelCountEr
     move |error| KernelCountError::Refused { operation, error }
 }
 
+/// Loads the smallest program and drops it, to learn whether this process may load any.
+///
+/// # Errors
+/// The refusal of the kernel.
+pub fn check_access() -> io::Result<()> {
+    // r0 = 0; exit
+    const RETURN_ZERO: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
+    bpf_calls::load_program(&RETURN_ZERO, "check").map(drop)
+}
+
 impl KernelCounter {
     /// Starts counting these disks; `mask` has the bits of a sector that are zero if it is counted.
     ///

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use diskwright_base::Note;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, getrlimit};
 
 use super::tick_context::TickContext;
 use super::watched_read::watch_read;
@@ -20,6 +22,16 @@ const MAX_FILE_BYTES: usize = 64 << 20;
 
 /// First size of a buffer, bytes.
 const PAGE_BYTES: usize = 4096;
+
+/// Smallest limit of open files at which files stay open. The sources have some forty, and one for each cgroup; with
+/// less, a file takes a descriptor only while it is read, so that no source lacks one.
+const MIN_DESCRIPTORS: u64 = 256;
+
+/// Returns true if this process may open so many files that those of the sources can stay open.
+pub(crate) fn has_many_descriptors() -> bool {
+    static HAS_MANY: OnceLock<bool> = OnceLock::new();
+    *HAS_MANY.get_or_init(|| getrlimit(Resource::Nofile).current.is_none_or(|limit| limit >= MIN_DESCRIPTORS))
+}
 
 /// How the kernel returns the file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +166,7 @@ impl OpenFile {
                 _ => {
                     opened = File::open(&*path)?;
                     *state = OpenFileState::Closed;
-                    if !*stays_open {
+                    if !*stays_open || !has_many_descriptors() {
                         return fill_buffer(&opened, *read_mode, buffer);
                     }
                     *state = OpenFileState::Open(opened);

@@ -37,10 +37,7 @@ impl RowReader {
             match process.read_sources(times, goes_on) {
                 Ok(is_complete) => return is_complete,
                 Err(error) => {
-                    let text = format!(
-                        "no process can be started to read this machine's counters ({error}); a thread \
-                                        reads them"
-                    );
+                    let text = format!("no process can read this machine's counters ({error}); a thread reads them");
                     notes.push(times.time_ns, Note::WARNING, text);
                     *self = RowReader::Threads(Box::new(process.to_threads()));
                 }
@@ -238,6 +235,11 @@ impl Sampler {
         }
         let elapsed = i64::try_from(self.tick_stamp.elapsed_ns).unwrap_or(i64::MAX);
         self.notes.push(self.tick_stamp.time_ns.saturating_sub(elapsed), Note::GAP, text);
+    }
+
+    /// Adds a note at the last tick.
+    pub fn add_note(&mut self, kind: &'static str, text: String) {
+        self.notes.push(self.tick_stamp.time_ns, kind, text);
     }
 
     /// The notes since they were last taken, oldest first.

@@ -24,6 +24,8 @@ use super::{Roots, SamplerOptions};
 const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// A process that has not answered for this long is replaced. Its own threads that hang are replaced much earlier.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(15);
+/// A process that ends this often before its first answer will never answer: it lacks memory, or may start no thread.
+const MAX_EARLY_ENDS: u32 = 3;
 /// Shortest time between two starts of the process, so that one that ends at once does not take the processor.
 const MIN_START_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for a killed process to end before it counts as hanging.
@@ -38,6 +40,9 @@ pub(crate) struct SourceProcess {
     /// Processes that hang, to be waited for.
     hanging: Vec<Child>,
     started: Option<Instant>,
+    /// Processes that ended before their first answer, one after another.
+    early_ends: u32,
+    has_answered: bool,
     reply: TickReply,
     notes: Vec<Note>,
 }
@@ -76,6 +81,8 @@ impl SourceProcess {
             running: None,
             hanging: Vec::new(),
             started: None,
+            early_ends: 0,
+            has_answered: false,
             reply: TickReply::default(),
             notes: Vec::new(),
         }
@@ -91,7 +98,10 @@ impl SourceProcess {
             return Ok(true);
         };
         match running.request_tick(times, goes_on, &mut self.reply) {
-            Ok(true) => self.notes.append(&mut self.reply.notes),
+            Ok(true) => {
+                (self.early_ends, self.has_answered) = (0, true);
+                self.notes.append(&mut self.reply.notes);
+            }
             Ok(false) => {
                 self.end_process();
                 return Ok(false);
@@ -101,9 +111,14 @@ impl SourceProcess {
                     io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => "it ended".to_owned(),
                     _ => error.to_string(),
                 };
+                self.end_process();
+                self.early_ends += u32::from(!self.has_answered);
+                if self.early_ends >= MAX_EARLY_ENDS {
+                    let text = format!("it ended {MAX_EARLY_ENDS} times before its first answer");
+                    return Err(io::Error::other(text));
+                }
                 let text = format!("the process that reads this machine's counters is started again: {reason}");
                 self.notes.push(Note::new(times.time_ns, Note::GAP, text));
-                self.end_process();
                 self.reply.cells.fill(f64::NAN);
             }
         }

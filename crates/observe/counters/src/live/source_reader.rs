@@ -31,6 +31,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Threads that may hang at the same time before the source itself is left out. Each takes some memory of the kernel.
 const MAX_HANGING_THREADS: usize = 32;
 
+/// Stack of a reading thread: the default of 2 MiB is much where the address space is limited (`ulimit -v`).
+const STACK_BYTES: usize = 512 << 10;
 /// Creates a source, where this machine and the options have it.
 pub(crate) type SourceOpener = fn(&Roots, &SamplerOptions) -> Option<Box<dyn CounterSource>>;
 
@@ -270,7 +272,7 @@ impl SourceReader {
             let _priority = shared.options.raises_priority.then(|| PriorityGuard::raise_priority(ThreadRole::Reader));
             serve_requests(&shared, generation, &inbox, &reports);
         };
-        let handle = std::thread::Builder::new().name("reader".into()).spawn(run)?;
+        let handle = std::thread::Builder::new().name("reader".into()).stack_size(STACK_BYTES).spawn(run)?;
         Ok(ReaderThread { requests, watch, tid, handle })
     }
 

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use diskwright_base::Note;
@@ -13,6 +13,8 @@ use super::LogWriter;
 use crate::record_file::{RecordFile, WriteFault};
 use crate::retention::{self, RetentionLimits};
 
+/// Stack of the thread: the default of 2 MiB is much where the address space is limited (`ulimit -v`).
+const STACK_BYTES: usize = 256 << 10;
 /// State of the log when a sync was requested.
 #[derive(Debug)]
 struct SyncRequest {
@@ -24,6 +26,9 @@ struct SyncRequest {
     expired_segments: usize,
 }
 
+/// Requests to the thread, and its answers.
+type ThreadChannels = (Receiver<Vec<Arc<File>>>, Sender<io::Result<()>>);
+
 /// Sync state of a log, and the thread that syncs it.
 #[derive(Debug)]
 pub(super) struct DeviceSync {
@@ -32,6 +37,8 @@ pub(super) struct DeviceSync {
     last_request: Instant,
     requests: Sender<Vec<Arc<File>>>,
     answers: Mutex<Receiver<io::Result<()>>>,
+    /// The thread's ends of both channels until it is started.
+    unstarted: Mutex<Option<ThreadChannels>>,
     in_flight: Option<SyncRequest>,
     /// Segments that were closed since the last request.
     unsynced_files: Vec<Arc<File>>,
@@ -43,30 +50,42 @@ pub(super) struct DeviceSync {
 }
 
 impl DeviceSync {
-    /// Starts the sync thread, with nothing to be synced yet.
+    /// Nothing is to be synced yet. The thread starts with the first request: the log's writer, which may be a thread
+    /// too, comes first where threads are short.
     pub fn new(interval: Duration) -> DeviceSync {
-        let (requests, received_requests) = channel::<Vec<Arc<File>>>();
+        let (requests, received_requests) = channel();
         let (answer_sender, answers) = channel();
-        // If the thread cannot be started, the channels are closed, and the first answer is an error.
-        let _ = std::thread::Builder::new().name("sync".into()).spawn(move || {
-            for files in received_requests {
-                let result = files.iter().try_for_each(|file| sync_file(file));
-                if answer_sender.send(result).is_err() {
-                    return;
-                }
-            }
-        });
         DeviceSync {
             interval,
             last_request: Instant::now(),
             requests,
             answers: Mutex::new(answers),
+            unstarted: Mutex::new(Some((received_requests, answer_sender))),
             in_flight: None,
             unsynced_files: Vec::new(),
             ticks_in_blocks: 0,
             synced_ticks_in_blocks: 0,
             failed: false,
         }
+    }
+
+    /// Requests a sync of these files.
+    fn send_request(&mut self, files: Vec<Arc<File>>) {
+        let unstarted = self.unstarted.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((received, done)) = unstarted {
+            let sync_files = move || {
+                for files in received {
+                    let result = files.iter().try_for_each(|file| sync_file(file));
+                    if done.send(result).is_err() {
+                        return;
+                    }
+                }
+            };
+            // If the thread cannot be started, the channels are closed, and the answer is an error.
+            let _ = std::thread::Builder::new().name("sync".into()).stack_size(STACK_BYTES).spawn(sync_files);
+        }
+        // If the thread has ended, the answer is an error.
+        let _ = self.requests.send(files);
     }
 
     /// Adds a closed segment that is not synced yet.
@@ -172,8 +191,7 @@ impl LogWriter {
         let files = self.collect_files();
         if let Some(sync) = &mut self.device_sync {
             sync.in_flight = Some(request);
-            // If the thread has ended, the next answer is an error.
-            let _ = sync.requests.send(files);
+            sync.send_request(files);
         }
     }
 
@@ -206,9 +224,11 @@ impl LogWriter {
         let keep = RetentionLimits { max_bytes: self.options.keep_bytes, max_age_ns: age_ns };
         // Segments that wait to be deleted still exist, but must not be counted again.
         let waiting = std::mem::take(&mut self.expired_segments);
+        self.folder.release_descriptors();
         let chosen = retention::choose_expired(&self.dir, keep, &waiting, &mut self.ages, &mut self.ledger);
+        self.folder.retake_descriptor();
         self.expired_segments = waiting;
-        self.expired_segments.extend(chosen.map_err(WriteFault::Fatal)?);
+        self.expired_segments.extend(chosen.map_err(WriteFault::from_store_error)?);
         self.write_ledger();
         if self.device_sync.is_none() {
             return retention::delete_segments(std::mem::take(&mut self.expired_segments)).map_err(WriteFault::Fatal);

@@ -26,7 +26,12 @@ use crate::segment_list::{self, SegmentFile};
 pub(super) struct LogFolder {
     pub dir_file: Arc<File>,
     lock: RecorderLock,
+    /// Descriptors for the log's next files, taken before others use up those that this process may have.
+    spare_descriptors: Vec<File>,
 }
+
+/// Descriptors that the log takes before it has a segment: one for it, one for a folder or the segment after it.
+const SPARE_DESCRIPTORS: usize = 2;
 
 impl LogFolder {
     /// Creates the folder, or opens an existing one that no other user
@@ -36,7 +41,21 @@ impl LogFolder {
         private_files::create_folder(dir).map_err(|e| StoreError::from_distrust(dir, e))?;
         let lock = RecorderLock::acquire_lock(dir)?;
         let folder = File::open(dir).map_err(|e| StoreError::from_io(dir, e))?;
-        Ok(LogFolder { dir_file: Arc::new(folder), lock })
+        let spare: Result<Vec<File>, _> = (0..SPARE_DESCRIPTORS).map(|_| folder.try_clone()).collect();
+        let spare_descriptors = spare.map_err(|e| StoreError::from_io(dir, e))?;
+        Ok(LogFolder { dir_file: Arc::new(folder), lock, spare_descriptors })
+    }
+
+    /// Frees the spare descriptors for files that are opened now.
+    pub fn release_descriptors(&mut self) {
+        self.spare_descriptors.clear();
+    }
+
+    /// Takes a spare descriptor again, if there is one.
+    pub fn retake_descriptor(&mut self) {
+        if self.spare_descriptors.is_empty() {
+            self.spare_descriptors.extend(self.dir_file.try_clone());
+        }
     }
 
     /// Returns true if the path now names another folder, or none.
@@ -89,6 +108,7 @@ impl LogWriter {
                     };
                     self.pending_notes.push((Note::GAP, format!("{cause}; {lost}")));
                 }
+                self.missing_ticks += lost;
                 // Numbers of lost ticks are not used again, so that readers see the gap.
                 self.next_numbers.tick = self.next_numbers.tick.max(ledger.next_tick);
             }
@@ -110,6 +130,7 @@ impl LogWriter {
     /// again, and adds a remark.
     pub(super) fn restore_removed_files(&mut self) -> Result<(), WriteFault> {
         if self.folder.is_folder_replaced(&self.dir) {
+            self.folder.release_descriptors();
             return self.recreate_log();
         }
         if self.folder.lock.is_file_replaced() {
@@ -124,6 +145,8 @@ impl LogWriter {
             assert!(segment.first_tick() <= first_held, "a segment begins with the ticks that are held, or earlier");
             let lost = first_held - segment.first_tick();
             let name = segment.record_file().path.display();
+            self.removed_ticks += lost;
+            self.missing_ticks += lost;
             let lost = format_count(lost, "tick in it is lost", "ticks in it are lost");
             self.add_remark(Note::GAP, format!("{name} was removed while it was being written; {lost}"));
             self.segment = None;
@@ -154,14 +177,12 @@ impl LogWriter {
         let mut new_writer =
             LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::from_store_error)?;
         let held_ticks = self.buffer.to_pushed_ticks();
-        // the first tick comes from a file, which may contain any number
-        let first_held = self.next_numbers.first_held_tick(held_ticks.len());
-        let lost = first_held.saturating_sub(self.ledger.first_kept.unwrap_or(0));
-        let (dir, lost) = (self.dir.display(), format_count(lost, "tick", "ticks"));
-        let text = format!(
-            "{dir} was removed or moved during recording, and {lost} with it; \
-             recording continues in a new folder"
-        );
+        // the first tick is from a file, which can name any
+        let numbered =
+            self.next_numbers.first_held_tick(held_ticks.len()).saturating_sub(self.ledger.first_kept.unwrap_or(0));
+        let lost = numbered.saturating_sub(self.missing_ticks);
+        let text = describe_removal(&self.dir, lost, held_ticks.len());
+        new_writer.removed_ticks = self.removed_ticks + lost;
         new_writer.remarks.append(&mut self.remarks);
         new_writer.pending_notes.append(&mut self.pending_notes);
         new_writer.add_remark(Note::GAP, text);
@@ -183,6 +204,23 @@ impl LogWriter {
         *self = new_writer;
         Ok(())
     }
+}
+
+/// Describes the removal of a folder with ticks in its blocks, and of ticks that were in memory as well.
+fn describe_removal(dir: &Path, lost: u64, held: usize) -> String {
+    let dir = dir.display();
+    let gone = match lost {
+        0 => "no tick is lost".to_owned(),
+        _ => format!("{} with it", format_count(lost, "tick", "ticks")),
+    };
+    let kept = match held {
+        0 => String::new(),
+        _ => format!(
+            "; {} in the new folder too",
+            format_count(held as u64, "tick from before is", "ticks from before are")
+        ),
+    };
+    format!("{dir} was removed or moved during recording: {gone}{kept}; recording continues in a new folder")
 }
 
 /// Returns an error if the directory contains files but no log.

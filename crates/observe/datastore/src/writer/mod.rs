@@ -1,7 +1,9 @@
 //! Writing of a log.
 
+mod accounts;
 mod bulk;
 mod device_sync;
+mod file_limit;
 mod log_folder;
 mod options;
 mod segment_writer;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema, Tick};
+use diskwright_hostfiles::disk_space;
 
 use crate::codec;
 use crate::error::StoreError;
@@ -58,6 +61,10 @@ pub struct LogWriter {
     ledger_file: LedgerFile,
     /// Removals counted in the ledger when this writer was created.
     trimmed_before: TrimSummary,
+    /// Ticks that went with files, or the folder, that others removed during recording.
+    removed_ticks: u64,
+    /// Numbers of this log's ticks that no file of it has any more; `keep` does not count.
+    missing_ticks: u64,
     ages: retention::SegmentAges,
     /// Segments to delete once the ledger that counts them is on the device.
     expired_segments: Vec<retention::ExpiredSegment>,
@@ -77,6 +84,8 @@ pub struct LogWriter {
     /// Messages for the user.
     remarks: Vec<String>,
     last_time_ns: i64,
+    /// Largest file that this process may write.
+    max_file_bytes: u64,
     encoder: codec::Encoder,
     record: Vec<u8>,
     notes_scratch: notes::NoteScratch,
@@ -100,6 +109,8 @@ impl LogWriter {
         let mut writer = LogWriter {
             ledger: old_ledger.unwrap_or(TickLedger::starting_at(0, log_folder::first_tick(dir, &segments, &old_tail))),
             ledger_file: LedgerFile::open(dir).map_err(to_store_error)?,
+            removed_ticks: 0,
+            missing_ticks: 0,
             trimmed_before: old_ledger.map(|ledger| ledger.trimmed).unwrap_or_default(),
             ages: retention::SegmentAges::default(),
             expired_segments: Vec::new(),
@@ -118,6 +129,7 @@ impl LogWriter {
             pending_notes: Vec::new(),
             remarks: Vec::new(),
             last_time_ns: 0,
+            max_file_bytes: disk_space::max_file_bytes().unwrap_or(u64::MAX),
             encoder: codec::Encoder::default(),
             record: Vec::new(),
             notes_scratch: notes::NoteScratch::default(),
@@ -206,27 +218,6 @@ impl LogWriter {
         })
     }
 
-    /// Segments that this writer has removed to stay within the retention limits.
-    pub fn trim_summary(&self) -> TrimSummary {
-        retention::trim_difference(&self.trimmed_before, &self.ledger.trimmed)
-    }
-
-    /// Number of ticks of the log, including those not in a segment yet.
-    pub fn tick_count(&self) -> u64 {
-        self.next_numbers.tick
-    }
-
-    /// Number of ticks of the log that were on the device at the last sync.
-    pub fn durable_ticks(&self) -> u64 {
-        self.ledger.durable_ticks
-    }
-
-    /// Returns the messages for the user since the last call, for example that the
-    /// log's folder was removed, or that a sync failed.
-    pub fn take_remarks(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.remarks)
-    }
-
     /// Closes the log cleanly.
     ///
     /// # Errors
@@ -291,6 +282,7 @@ impl LogWriter {
             self.restore_removed_files()?;
             self.apply_sync_answer()?;
         }
+        self.make_room_in_tail(row.len())?;
         self.prepare_for_tick(schema, &tick)?;
         if self.options.bulk {
             self.write_pending_notes(tick.time_ns)?;
@@ -356,7 +348,9 @@ impl LogWriter {
             let is_waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
             let standing: Vec<_> = self.standing_notes.iter().filter(|n| !is_waiting(n)).map(repeat).collect();
             let path = self.dir.join(segment_file_name(next.segment));
+            self.folder.release_descriptors();
             let mut segment = SegmentWriter::create(path, next, &standing, &mut self.notes_scratch)?;
+            self.folder.retake_descriptor();
             // Ticks wait at a segment's start only if the one before was removed, together with its schemas.
             for stored in self.buffer.buffered_schemas().filter_map(StoredSchema::new) {
                 segment.ensure_schema(&stored)?;
@@ -435,6 +429,7 @@ impl LogWriter {
         self.ensure_segment()?;
         self.encode_notes();
         self.encode_block();
+        self.make_room_in_segment()?;
         let Some(segment) = &mut self.segment else { return Ok(()) };
         segment.append(&self.record, self.buffer.frame().ticks())?;
         self.buffer.clear();
@@ -494,7 +489,7 @@ impl LogWriter {
     /// Closes the segment, if there is one, and deletes segments beyond the retention limits.
     fn end_segment(&mut self) -> Result<(), WriteFault> {
         let Some(segment) = &mut self.segment else { return Ok(()) };
-        segment.close(self.next_numbers.tick)?;
+        segment.close(self.next_numbers.first_held_tick(self.buffer.frame().ticks().len()))?;
         if let (Some(sync), Some(segment)) = (&mut self.device_sync, &self.segment) {
             sync.add_closed_file(segment.record_file());
         }

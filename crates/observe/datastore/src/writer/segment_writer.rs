@@ -96,6 +96,13 @@ impl SegmentWriter {
         u128::from(self.covered_ns) >= span_ns || self.out.end >= bytes || self.schema_records.len() > MAX_SCHEMA_BYTES
     }
 
+    /// Returns true if it has blocks, and these records would make it larger than this.
+    pub fn would_exceed(&self, record_bytes: usize, max_bytes: u64) -> bool {
+        const END_RECORD_BYTES: u64 = 128;
+        let end = self.out.end.saturating_add((record_bytes + self.schema_records.len()) as u64);
+        self.min_time_ns <= self.max_time_ns && end.saturating_add(END_RECORD_BYTES) > max_bytes
+    }
+
     /// Appends the schemas again and the end record.
     pub fn close(&mut self, next_tick: u64) -> Result<(), WriteFault> {
         let mut record = self.schema_records.clone();

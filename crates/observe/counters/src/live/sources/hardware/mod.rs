@@ -20,6 +20,8 @@ use crate::live::{Roots, SamplerOptions};
 use super::{CounterSource, SourceInfo};
 use readings::{CoreId, HardwareReadings};
 
+/// Stack of the thread: the default of 2 MiB is much where the address space is limited (`ulimit -v`).
+const STACK_BYTES: usize = 512 << 10;
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "hardware",
@@ -156,7 +158,7 @@ impl HardwareSource {
         let (sender, receiver) = channel();
         let roots = context.roots.clone();
         let read = move || _ = sender.send(readings::read_hardware(&roots));
-        let thread = std::thread::Builder::new().name("hardware".into()).spawn(read);
+        let thread = std::thread::Builder::new().name("hardware".into()).stack_size(STACK_BYTES).spawn(read);
         self.pending_reading = thread.ok().map(|_| receiver);
     }
 

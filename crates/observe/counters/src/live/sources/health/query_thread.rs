@@ -7,6 +7,8 @@ use std::thread::JoinHandle;
 
 use diskwright_health::{DriveAccess, HealthReport};
 
+/// Stack of the thread: the default of 2 MiB is much where the address space is limited (`ulimit -v`).
+const STACK_BYTES: usize = 512 << 10;
 /// A drive to be queried.
 pub(super) struct DriveRequest {
     pub name: String,
@@ -50,7 +52,7 @@ impl QueryThread {
             }
         };
         // if no thread can be started, the next slow tick tries again
-        self.thread = std::thread::Builder::new().name("health".into()).spawn(round).ok();
+        self.thread = std::thread::Builder::new().name("health".into()).stack_size(STACK_BYTES).spawn(round).ok();
     }
 
     /// Returns the next report that has arrived.

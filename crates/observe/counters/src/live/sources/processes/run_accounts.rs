@@ -18,6 +18,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::live::open_file::has_many_descriptors;
 use crate::live::text_scan::WordIter;
 use crate::live::watched_read::watch_read;
 
@@ -40,6 +41,9 @@ pub fn parse_account(text: &[u8]) -> Option<RunAccount> {
 
 /// Number of accounts that may stay open.
 pub(super) fn max_open_accounts() -> usize {
+    if !has_many_descriptors() {
+        return 0;
+    }
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or(MAX_OPEN_ACCOUNTS, |limit| {
         usize::try_from(limit / 3).unwrap_or(MAX_OPEN_ACCOUNTS).min(MAX_OPEN_ACCOUNTS)
