@@ -22,7 +22,7 @@ use crate::segment_list::{self, SegmentFile};
 use crate::tail::{self, TailTick};
 
 /// Largest tail that is read, bytes. A recorder's is a hundredth of this.
-const MAX_TAIL_BYTES: u64 = 1 << 26;
+pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 26;
 
 /// Largest number of schemas searched in other files. A recorder's tail has one.
 const MAX_BORROWED_SCHEMAS: usize = 4;
