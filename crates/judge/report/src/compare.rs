@@ -380,10 +380,12 @@ fn charts_section(page: &ComparePage) -> Markup {
         zone: page.zone.clone(),
         version: String::new(),
     };
+    let palette = bare.palette();
+    let draw = |(number, chart)| chart_figure(chart, &bare, &palette, &format!("c{number}"), "");
     let figures = page.charts.iter().enumerate();
     html! {
         p { "Both windows are aligned at their start; the times are those of the second." }
-        (sheet::chart_cards(figures.map(|(number, chart)| chart_figure(chart, &bare, &format!("c{number}"), ""))))
+        (sheet::chart_cards(figures.map(draw)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Line styles, one per device name across all charts of a page, and shortened
 //! names that fit at a line's end and still differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::chart_model::Chart;
 use crate::svg::MAX_LINES;
@@ -9,6 +9,9 @@ use crate::text;
 
 /// Number of line styles in the style sheet: six colours, solid and dotted.
 pub(crate) const STYLE_COUNT: usize = 12;
+
+/// Columns by which a name grows one by one until it differs from others.
+const MAX_SINGLE_STEPS: usize = 100;
 
 /// The style of each name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,13 +28,23 @@ impl Palette {
         let mut names: Vec<&str> = charts.iter().flat_map(drawn).chain(beside).filter(|n| is_device(n)).collect();
         names.sort_unstable();
         names.dedup();
+        let mut charts_of: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (chart, name) in charts.iter().enumerate().flat_map(|(index, chart)| drawn(chart).map(move |n| (index, n)))
+        {
+            charts_of.entry(name).or_default().push(chart);
+        }
         let mut of: BTreeMap<String, usize> = BTreeMap::new();
+        let mut used = [false; STYLE_COUNT];
         for (index, name) in names.iter().enumerate() {
-            let mates: Vec<&str> = charts.iter().filter(|c| drawn(c).any(|n| n == *name)).flat_map(drawn).collect();
-            let taken = |style: &usize| mates.iter().any(|n| of.get(*n) == Some(style));
-            let used = |style: &usize| of.values().any(|s| s == style);
-            let free = (0..STYLE_COUNT).find(|s| !used(s)).or_else(|| (0..STYLE_COUNT).find(|s| !taken(s)));
-            of.insert((*name).to_owned(), free.unwrap_or(index % STYLE_COUNT));
+            let mates = || charts_of.get(name).into_iter().flatten().flat_map(|chart| drawn(&charts[*chart]));
+            let unused = used.iter().position(|is_used| !is_used);
+            let free = unused.or_else(|| {
+                let taken: HashSet<usize> = mates().filter_map(|mate| of.get(mate).copied()).collect();
+                (0..STYLE_COUNT).find(|style| !taken.contains(style))
+            });
+            let style = free.unwrap_or(index % STYLE_COUNT);
+            used[style] = true;
+            of.insert((*name).to_owned(), style);
         }
         Palette { of }
     }
@@ -58,7 +71,10 @@ pub(crate) fn shorten_names(names: &[&str], columns: usize, more: &str) -> Vec<S
         let equal = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
         !(0..list.len()).any(|index| (0..index).any(|other| equal(index, other)))
     };
-    (columns..longest).map(cut).find(|list| differ(list)).unwrap_or_else(|| cut(longest.max(columns)))
+    // long names that differ in few letters are tried at ever larger steps
+    let next = |width: &usize| Some(if *width < columns + MAX_SINGLE_STEPS { width + 1 } else { width * 2 });
+    let widths = std::iter::successors(Some(columns), next).take_while(|width| *width < longest);
+    widths.map(cut).find(|list| differ(list)).unwrap_or_else(|| cut(longest.max(columns)))
 }
 
 /// Cuts the middle out of a name, to at most `width` columns. More of the end is kept
@@ -70,12 +86,13 @@ fn cut_middle(name: &str, width: usize, more: &str) -> String {
     let room = width.saturating_sub(text::display_width(more));
     let tail = room * 3 / 5;
     let start = text::cut_text(name, room - tail, "");
-    let letters: Vec<char> = name.chars().collect();
-    let mut from = letters.len();
-    while from > 0 && text::display_width(&letters[from - 1..].iter().collect::<String>()) <= tail {
-        from -= 1;
-    }
-    format!("{start}{more}{}", letters[from..].iter().collect::<String>())
+    let mut columns = 0;
+    let fits = |(_, letter): &(usize, char)| {
+        columns += text::char_columns(*letter);
+        columns <= tail
+    };
+    let from = name.char_indices().rev().take_while(fits).last().map_or(name.len(), |(index, _)| index);
+    format!("{start}{more}{}", &name[from..])
 }
 
 #[cfg(test)]

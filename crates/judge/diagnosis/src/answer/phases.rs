@@ -156,8 +156,10 @@ impl<'a> PhaseTimeline<'a> {
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
         let places: HashSet<(&str, &str)> =
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.stream.instance.as_str())).collect();
+        let mut by_rule: HashMap<&str, Vec<&RuleOutcome<'_>>> = HashMap::new();
+        held.iter().for_each(|(t, _)| by_rule.entry(&t.outcome.rule.id).or_default().push(t.outcome));
         let reaches = |by: &Rule, of: &RuleOutcome<'_>| {
-            let mut of_rule = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == by.id);
+            let mut of_rule = by_rule.get(by.id.as_str()).into_iter().flatten();
             let is_everywhere = by.object != "cgroup" && by.object != of.rule.object;
             is_everywhere || of_rule.any(|o| are_related(self.seen, o, of) && !self.is_unrelated_to_disk(o, of))
         };
