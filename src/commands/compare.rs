@@ -1,7 +1,5 @@
 //! `compare LOG LOG`: before and after, counter by counter, and whether the change helped.
 
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,6 +7,7 @@ use diskwright_base::LogPiece;
 use diskwright_base::units::parse_share;
 use diskwright_diagnosis::compare::{self, ComparisonRow, CounterWindow, WindowComparison};
 use diskwright_diagnosis::{Pack, Verdict};
+use diskwright_hostfiles::bounded_file;
 use diskwright_report::beside_document::{self, BesideDocument};
 use diskwright_report::{Chart, DisplayZone, compare as drawn};
 use serde_json::Value;
@@ -226,12 +225,7 @@ fn read_side(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Re
 /// Reads a file of figures that an application measured at the same time.
 fn read_application_figures(path: &Path) -> Result<BesideDocument, Failure> {
     let wrong = |message: String| Failure::Failed(format!("{}: {message}", path.display()));
-    let mut text = Vec::new();
-    let file = fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
-    file.take(beside_document::MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
-    if text.len() as u64 > beside_document::MAX_FILE_BYTES {
-        return Err(wrong(format!("larger than the limit of {} MiB", beside_document::MAX_FILE_BYTES >> 20)));
-    }
+    let text = bounded_file::read_file(path, beside_document::MAX_FILE_BYTES).map_err(|e| wrong(e.to_string()))?;
     beside_document::parse(&text).map_err(|e| wrong(e.to_string()))
 }
 

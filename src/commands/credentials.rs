@@ -1,11 +1,12 @@
 //! Passwords and tokens for stores: from a file or the environment, because `ps` shows the command line to everybody.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use diskwright_hostfiles::bounded_file;
 use diskwright_remote::{StoreAccess, has_password};
 
 use super::{Failure, output};
@@ -71,12 +72,15 @@ pub fn read_secret(path: &Path) -> Result<String, Failure> {
     if found.is_file() && found.mode() & 0o044 != 0 {
         output::print_warning(format_args!("{name}: other users can read it; protect it with `chmod 600`"));
     }
-    let mut text = String::new();
-    file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    let wrong = |more: &str| Failure::Failed(format!("{name}: must contain one line with a password or token{more}"));
+    let bytes = match bounded_file::read_open_file(file, MAX_SECRET_BYTES) {
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => return Err(wrong(&format!(", but is {error}"))),
+        read => read.map_err(failed)?,
+    };
+    let text = String::from_utf8(bytes).map_err(|_| wrong(" in UTF-8"))?;
     let secret = text.trim_end_matches(['\r', '\n']);
-    let is_wrong = secret.is_empty() || text.len() as u64 > MAX_SECRET_BYTES || secret.contains(char::is_control);
-    if is_wrong {
-        return Err(Failure::Failed(format!("{name}: must contain one line with a password or token")));
+    if secret.is_empty() || secret.contains(char::is_control) {
+        return Err(wrong(""));
     }
     Ok(secret.to_owned())
 }

@@ -63,9 +63,10 @@ mod why;
 mod workload;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
+use diskwright_hostfiles::bounded_file;
 
 use crate::memory_reserve;
 
@@ -235,6 +236,12 @@ impl<E: std::error::Error> From<E> for Failure {
 /// Returns the first option that was given; each option is paired with whether it was given.
 fn first_given_option<'a>(options: &[(&'a str, bool)]) -> Option<&'a str> {
     options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+}
+
+/// Reads a file that describes something: rules, prices, panels, a topology.
+fn read_description(path: &Path) -> Result<String, Failure> {
+    let read = bounded_file::read_text_file(path, bounded_file::MAX_DESCRIPTION_BYTES);
+    read.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))
 }
 
 /// Host name of this machine.

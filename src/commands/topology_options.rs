@@ -1,6 +1,7 @@
 //! Topology by hand: facts about disks and machine that a log lacks (`--array`, `--memory`, …, or a TOML file), added
 //! to the topology that diagnosis uses.
 
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +14,9 @@ use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema,
 use serde::Deserialize;
 
 use super::{Failure, first_given_option};
+
+/// Most disks of a log that an error names.
+const MAX_NAMED_DISKS: usize = 20;
 
 /// Facts that the user knows about the disks of a log.
 #[derive(Args, Clone, Default)]
@@ -115,7 +119,7 @@ impl TopologyOptions {
         let (mut sets, mut machine) = (Vec::new(), MachineOptions::default());
         if let Some(path) = &self.topology {
             let name = path.display();
-            let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+            let text = super::read_description(path)?;
             let file: TopologyFile = toml_reader::read(&name.to_string(), &text)?;
             all.extend(file.array);
             (sets, machine) = (file.set, file.machine);
@@ -291,43 +295,36 @@ fn parse_raid_level(name: &str) -> Option<RaidLevel> {
 /// Resolves the described disks to the names used in the log. A disk that is in no log is an error that lists the
 /// existing ones.
 pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Vec<Device>, Failure> {
-    let mut names: Vec<&str> = Vec::new();
-    for object in ["physical_disk", "logical_disk"] {
-        for name in schemas.iter().flat_map(|s| s.instances(object)) {
-            if !names.contains(&name) && !name.eq_ignore_ascii_case("_total") {
-                names.push(name);
-            }
-        }
-    }
-    let called = |disk: &str| {
-        let found: Vec<&str> = names.iter().copied().filter(|name| matches_instance(disk, name)).collect();
-        if found.is_empty() {
-            let known = names.join(", ");
-            return Err(Failure::Usage(format!("the log has no disk `{disk}`; its disks: {known}")));
-        }
-        Ok(found)
-    };
-    let mut devices: Vec<Device> = Vec::new();
+    let names = DiskNames::from_schemas(schemas);
+    let mut positions: HashMap<&str, usize> = HashMap::new();
+    let mut replaced: Vec<(Device, bool)> = Vec::new();
     for one in &described.disks {
-        for name in called(&one.disk)? {
-            devices.retain(|d| d.name != *name);
-            devices.push(device_from_description(one, name));
+        for name in names.find_disks(&one.disk)? {
+            // what is said last of a disk counts
+            if let Some(before) = positions.insert(name, replaced.len()) {
+                replaced[before].1 = true;
+            }
+            replaced.push((device_from_description(one, name), false));
         }
     }
+    let mut devices: Vec<Device> = replaced.into_iter().filter(|(_, is_old)| !is_old).map(|(d, _)| d).collect();
+    let mut known: HashSet<String> = devices.iter().map(|device| device.name.clone()).collect();
     for set in &described.sets {
         let mut below: Vec<String> = Vec::new();
+        let mut members: HashSet<&str> = HashSet::new();
         for disk in &set.disks {
-            for name in called(disk)? {
-                if below.iter().any(|known| known == name) {
+            for name in names.find_disks(disk)? {
+                if !members.insert(name) {
                     let because = format!("array `{}`: `{disk}` is named twice", set.name);
                     return Err(Failure::Usage(because));
                 }
                 below.push(name.to_owned());
-                if !devices.iter().any(|d| d.name == name) {
+                if known.insert(name.to_owned()) {
                     devices.push(Device { name: name.to_owned(), members: Some(1), ..Device::default() });
                 }
             }
         }
+        known.insert(set.name.clone());
         devices.push(Device {
             name: set.name.clone(),
             kind: DeviceKind::Md,
@@ -340,12 +337,52 @@ pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> R
     Ok(devices)
 }
 
-/// True if the user's word refers to this instance: its name, `Object(name)`, the number before the drive letters of
-/// NT's disks (`0` of `0 C: D:`), or `*`.
-fn matches_instance(word: &str, instance: &str) -> bool {
-    let inner = word.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(word);
-    let first = instance.split(' ').next().unwrap_or(instance);
-    inner == "*" || inner.eq_ignore_ascii_case(instance) || inner == first
+/// Disks of a log, found by the words that a user may have for them: a log may have a hundred thousand.
+struct DiskNames<'a> {
+    names: Vec<&'a str>,
+    /// Their positions, by the name in small letters.
+    by_name: HashMap<String, Vec<usize>>,
+    /// Their positions, by the name's first word.
+    by_first_word: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> DiskNames<'a> {
+    fn from_schemas(schemas: &[&'a Schema]) -> DiskNames<'a> {
+        let mut found = DiskNames { names: Vec::new(), by_name: HashMap::new(), by_first_word: HashMap::new() };
+        let mut known: HashSet<&str> = HashSet::new();
+        for object in ["physical_disk", "logical_disk"] {
+            for name in schemas.iter().flat_map(|s| s.instances(object)) {
+                if name.eq_ignore_ascii_case("_total") || !known.insert(name) {
+                    continue;
+                }
+                let position = found.names.len();
+                found.names.push(name);
+                found.by_name.entry(name.to_ascii_lowercase()).or_default().push(position);
+                found.by_first_word.entry(name.split(' ').next().unwrap_or(name)).or_default().push(position);
+            }
+        }
+        found
+    }
+
+    /// Finds the disks that the user's word refers to: a disk's name, `Object(name)`, the number before the drive
+    /// letters of NT's disks (`0` of `0 C: D:`), or `*`.
+    fn find_disks(&self, word: &str) -> Result<Vec<&'a str>, Failure> {
+        let inner = word.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(word);
+        if inner == "*" && !self.names.is_empty() {
+            return Ok(self.names.clone());
+        }
+        let by_name = self.by_name.get(&inner.to_ascii_lowercase());
+        let mut positions: Vec<usize> =
+            by_name.into_iter().chain(self.by_first_word.get(inner)).flatten().copied().collect();
+        positions.sort_unstable();
+        positions.dedup();
+        if positions.is_empty() {
+            let known = self.names.iter().take(MAX_NAMED_DISKS).copied().collect::<Vec<_>>().join(", ");
+            let more = if self.names.len() > MAX_NAMED_DISKS { ", …" } else { "" };
+            return Err(Failure::Usage(format!("the log has no disk `{word}`; its disks: {known}{more}")));
+        }
+        Ok(positions.into_iter().map(|position| self.names[position]).collect())
+    }
 }
 
 fn device_from_description(description: &DiskDescription, name: &str) -> Device {
@@ -363,8 +400,12 @@ fn device_from_description(description: &DiskDescription, name: &str) -> Device 
 /// Merges the described devices into a topology, which may be empty. Facts that the log shows are kept, except for the
 /// level, members and other values that were given.
 fn merge_devices(topology: &mut Topology, devices: &[Device]) {
+    let mut positions: HashMap<String, usize> = HashMap::new();
+    for (position, device) in topology.devices.iter().enumerate() {
+        positions.entry(device.name.clone()).or_insert(position);
+    }
     for described in devices {
-        match topology.devices.iter_mut().find(|d| d.name == described.name) {
+        match positions.get(&described.name).map(|position| &mut topology.devices[*position]) {
             Some(known) => {
                 known.level = described.level.or(known.level);
                 known.members = described.members;
@@ -376,7 +417,10 @@ fn merge_devices(topology: &mut Topology, devices: &[Device]) {
                     known.class = described.class;
                 }
             }
-            None => topology.devices.push(described.clone()),
+            None => {
+                positions.insert(described.name.clone(), topology.devices.len());
+                topology.devices.push(described.clone());
+            }
         }
     }
 }

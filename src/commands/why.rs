@@ -139,9 +139,8 @@ impl JudgingArguments {
 
 /// Loads a user's own pack.
 fn load_pack_file(path: &Path) -> Result<Pack, Failure> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
-    Ok(Pack::load(&name, &text)?)
+    let text = super::read_description(path)?;
+    Ok(Pack::load(&path.display().to_string(), &text)?)
 }
 
 /// Runs `why`.

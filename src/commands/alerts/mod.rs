@@ -48,7 +48,7 @@ impl AlertArguments {
         let mut pack = match file {
             Some(path) => {
                 let name = path.display().to_string();
-                let text = std::fs::read_to_string(&path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+                let text = super::read_description(&path)?;
                 rules::builtin_with_own(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))?
             }
             None => rules::builtin_alerts(),

@@ -8,6 +8,7 @@ use diskwright_base::units::format_value;
 use diskwright_baseline::compare::{BaselineComparison, ComparedThreads, compare_baselines};
 use diskwright_baseline::document::{BaselineDocument, is_baseline};
 use diskwright_baseline::profile_store;
+use diskwright_hostfiles::bounded_file;
 use diskwright_report::{Align, Ink, Style, TextTable};
 
 use super::saved;
@@ -34,12 +35,7 @@ fn is_profile(head: &[u8]) -> bool {
 
 fn read_baseline(path: &Path) -> Result<BaselineDocument, Failure> {
     let wrong = |why: String| Failure::Failed(format!("{}: {why}", output::escape_name(path.display())));
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(wrong(format!("larger than the limit of {} MiB", MAX_FILE_BYTES >> 20)));
-    }
+    let bytes = bounded_file::read_file(path, MAX_FILE_BYTES).map_err(|error| wrong(error.to_string()))?;
     if is_profile(&bytes) {
         let why = "the saved baseline of a machine with its newest measurement; `baseline -o FILE` writes one of them";
         return Err(wrong(why.into()));

@@ -6,6 +6,7 @@ use clap::Args;
 use diskwright_base::byte_size::{parse_capacity, parse_memory_size};
 use diskwright_base::units::{parse_duration, parse_share};
 use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_hostfiles::bounded_file::{MAX_DESCRIPTION_BYTES, read_file, read_text_file};
 use diskwright_planner::arithmetic::front_end_from_member_io;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::limits::ExistingDrives;
@@ -16,6 +17,8 @@ use diskwright_simulator::{ArrayLevel, catalogue};
 use crate::commands::Failure;
 use crate::commands::time_argument::rfc3339;
 
+/// Most values of one option that are tried: the designs are the product of all lists.
+const MAX_LIST_VALUES: usize = 64;
 /// Default size of a request, bytes.
 const DEFAULT_REQUEST_BYTES: u64 = 8192;
 
@@ -277,6 +280,7 @@ fn front_end_rates(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), F
 impl LimitOptions {
     /// Returns the limits; `horizon_days` comes from the demand.
     pub fn plan_limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
+        self.check_list_lengths()?;
         let (prices, own_currency) = self.load_price_list()?;
         let now = rfc3339(SystemClock.read_clocks().wall_ns);
         let mut limits = PlanLimits::with_defaults(prices, now.get(..10).unwrap_or_default());
@@ -296,7 +300,8 @@ impl LimitOptions {
         limits.drives = self.drives.iter().map(id).collect();
         if let Some(path) = &self.catalogue {
             let name = path.display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|error| usage_failure(format!("{name}: {error}")))?;
+            let text =
+                read_text_file(path, MAX_DESCRIPTION_BYTES).map_err(|e| usage_failure(format!("{name}: {e}")))?;
             limits.own_drives =
                 catalogue::read(&name, &text).map_err(|problems| usage_failure(problems.to_string()))?;
         }
@@ -334,13 +339,30 @@ impl LimitOptions {
         Ok(limits)
     }
 
+    /// Refuses lists that multiply the designs beyond what can be tried.
+    fn check_list_lengths(&self) -> Result<(), Failure> {
+        let lists = [
+            ("--levels", self.levels.len()),
+            ("--only", self.only.len()),
+            ("--drives", self.drives.len()),
+            ("--controllers", self.controllers.len()),
+            ("--stripe-unit", self.stripe_unit.len()),
+        ];
+        match lists.into_iter().find(|(_, count)| *count > MAX_LIST_VALUES) {
+            Some((option, count)) => {
+                Err(usage_failure(format!("{option}: {count} values to try; the limit is {MAX_LIST_VALUES}")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Loads the built-in prices, overridden by the user's own, and the one currency of the latter.
     fn load_price_list(&self) -> Result<(PriceList, Option<String>), Failure> {
         let mut prices = built_in_prices();
         let mut own_currency = None;
         if let Some(path) = &self.prices {
             let name = path.display().to_string();
-            let bytes = std::fs::read(path).map_err(|error| usage_failure(format!("{name}: {error}")))?;
+            let bytes = read_file(path, MAX_DESCRIPTION_BYTES).map_err(|e| usage_failure(format!("{name}: {e}")))?;
             let own = read_price_list(&name, &String::from_utf8_lossy(&bytes))
                 .map_err(|error| usage_failure(error.to_string()))?;
             match own.currencies()[..] {

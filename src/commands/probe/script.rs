@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_hostfiles::bounded_file;
 use diskwright_probe::ProbeError;
 use diskwright_probe::combined_results::combine_grouped_results;
 use diskwright_probe::run::{RunConfig, RunJob, run_jobs};
@@ -21,10 +22,7 @@ use crate::commands::{Failure, ceilings, time_argument};
 
 /// Reads a script, limited to the maximum size of one.
 fn read_script(path: &Path) -> io::Result<String> {
-    use std::io::Read;
-    let mut text = String::new();
-    std::fs::File::open(path)?.take(MAX_SCRIPT_BYTES as u64 + 1).read_to_string(&mut text)?;
-    Ok(text)
+    bounded_file::read_text_file(path, MAX_SCRIPT_BYTES as u64)
 }
 
 /// Runs the script named by the first argument.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_base::byte_size::parse_byte_rate;
+use diskwright_hostfiles::bounded_file;
 use diskwright_report::curves::{self, Curves};
 use diskwright_report::sheet::{self, PageSheet};
 
@@ -114,7 +115,8 @@ fn write_text_file(path: &Path, text: &str) -> Result<(), Failure> {
     output_file::write_file(path, text.as_bytes())
 }
 
-/// Reads a file as text, replacing invalid bytes.
+/// Reads a description as text, replacing invalid bytes.
 fn read_text_file(path: &Path) -> Result<String, String> {
-    std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.to_string())
+    let read = bounded_file::read_file(path, bounded_file::MAX_DESCRIPTION_BYTES);
+    read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.to_string())
 }

@@ -14,8 +14,8 @@ use super::system_run::{read_loaded_system, simulate_system, simulation_progress
 use super::{ChartArguments, charts, document};
 use crate::commands::{Failure, output};
 
-/// Maximum number of runs of one sweep.
-const MAX_RUNS: usize = 10_000;
+/// Maximum number of runs of one sweep: more are no readable curve, and each takes seconds.
+const MAX_RUNS: usize = 256;
 
 /// One run of a sweep.
 pub struct SweepRun {
@@ -35,7 +35,8 @@ pub fn run_sweep(
     as_json: bool,
 ) -> Result<(), Failure> {
     if values.len() > MAX_RUNS {
-        return Err(Failure::Usage(format!("a sweep of {} values; the maximum is {MAX_RUNS}", values.len())));
+        let count = values.len();
+        return Err(Failure::Usage(format!("{key}: {count} values to run; the limit is {MAX_RUNS}: run it in parts")));
     }
     let runs = run_all(path, settings, key, values)?;
     let name = runs.first().map_or("", |run| run.outcome.system.name.as_str());

@@ -143,7 +143,7 @@ pub fn load_panels(file: Option<&Path>) -> Result<Panels, Failure> {
         return Ok(Panels::builtin());
     };
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(&path).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    let text = super::read_description(&path)?;
     Panels::load(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))
 }
 

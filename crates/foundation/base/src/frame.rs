@@ -15,6 +15,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use crate::name_limit::limit_name;
+
 /// One sampling time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tick {
@@ -73,8 +75,12 @@ impl fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// A schema of these series.
-    pub fn new(series: Vec<Series>) -> Schema {
+    /// A schema of these series. Names that are too long are cut.
+    pub fn new(mut series: Vec<Series>) -> Schema {
+        for one in &mut series {
+            limit_name(&mut one.counter);
+            limit_name(&mut one.instance);
+        }
         Schema { series, columns_by_hash: OnceLock::new() }
     }
 

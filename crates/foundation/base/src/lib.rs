@@ -16,6 +16,7 @@ pub mod latency;
 pub mod latency_series;
 pub mod latency_view;
 pub mod log_piece;
+pub mod name_limit;
 pub mod note;
 pub mod problem;
 pub mod prometheus_names;

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::name_limit::limit_name;
+
 /// The machine's storage and size, as far as visible.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -231,6 +233,14 @@ pub struct Device {
 }
 
 impl Topology {
+    /// Cuts names that are too long, as a [`Schema`](crate::Schema) does.
+    pub fn limit_names(&mut self) {
+        limit_name(&mut self.host);
+        self.devices.iter_mut().flat_map(|d| d.below.iter_mut().chain([&mut d.name])).for_each(limit_name);
+        self.filesystems.iter_mut().flat_map(|f| [&mut f.mount, &mut f.device]).for_each(limit_name);
+        self.swaps.iter_mut().for_each(|swap| limit_name(&mut swap.device));
+    }
+
     /// Size of a page of memory, bytes, for counters of pages; the default where it is unknown or impossible.
     pub fn page_size_bytes(&self) -> f64 {
         let is_possible = self.page_bytes.is_power_of_two() && (4096..=1 << 20).contains(&self.page_bytes);

@@ -2,6 +2,7 @@
 //! opened. Links are not followed, folders of other users are refused,
 //! new files are private, programs come from fixed folders, children are bounded.
 //!
+//! - [`bounded_file`]: whole files that a user names, up to a limit.
 //! - [`private_files`]: files that only their owner reads, in folders that only we or root change.
 //! - [`kernel_filesystems`]: the kernel's own file systems, in which nothing is ever created.
 //! - [`programs`]: programs of the host, and limits for those that we run.
@@ -12,6 +13,7 @@
 //!
 //! This crate knows no format and no device, and does not report who uses a device.
 
+pub mod bounded_file;
 pub mod cgroup;
 pub mod disk_space;
 pub mod holes;

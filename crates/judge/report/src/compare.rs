@@ -385,11 +385,12 @@ fn charts_section(page: &ComparePage) -> Markup {
         zone: page.zone.clone(),
         version: String::new(),
     };
-    let charts = page.charts.iter().enumerate();
-    let figures = charts.map(|(number, chart)| chart_figure(chart, &empty_report, &format!("c{number}"), ""));
+    let palette = empty_report.palette();
+    let draw = |(number, chart)| chart_figure(chart, &empty_report, &palette, &format!("c{number}"), "");
+    let figures = page.charts.iter().enumerate();
     html! {
         p { "Both windows are aligned at their start; the times are those of the second." }
-        (sheet::chart_cards(figures))
+        (sheet::chart_cards(figures.map(draw)))
     }
 }
 

@@ -1,6 +1,8 @@
 //! HTML page of `report`: one file without scripts that loads nothing from elsewhere.
 //! It is readable on a phone, on paper and in dark mode. `maud` escapes all text, so that foreign text stays text.
 
+use std::collections::{HashMap, HashSet};
+
 use diskwright_base::{Note, Topology, units};
 use diskwright_diagnosis::{Finding, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -47,7 +49,7 @@ pub struct HtmlReport {
 
 impl HtmlReport {
     /// Chooses a style for each device's line, the same in all charts.
-    fn palette(&self) -> Palette {
+    pub(crate) fn palette(&self) -> Palette {
         let verdicts = || self.verdicts.iter().take(1);
         let finding_instances = verdicts().flat_map(|v| v.findings.iter().map(|f| f.instance.as_str()));
         let trend_instances = verdicts().flat_map(|v| v.trends.iter().map(|t| t.instance.as_str()));
@@ -102,7 +104,7 @@ fn finish_document(title: &str, body: Markup, foot: Markup, version: &str) -> St
 
 /// Renders headline, table of contents and all sections that have content.
 fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
-    let mut shown_charts = Vec::new();
+    let mut shown_charts = HashSet::new();
     let evidence = evidence_section(report, verdict, &mut shown_charts);
     let charts = report.charts.iter().enumerate();
     let appendix: Vec<&Chart> =
@@ -216,16 +218,24 @@ fn confidence_words(confidence: f64) -> &'static str {
 }
 
 /// Renders a card for each finding; adds the positions of the charts shown here to `shown_charts`.
-fn evidence_section(report: &HtmlReport, verdict: &Verdict, shown_charts: &mut Vec<usize>) -> Markup {
+fn evidence_section(report: &HtmlReport, verdict: &Verdict, shown_charts: &mut HashSet<usize>) -> Markup {
     if verdict.findings.is_empty() {
         return html! { p { "No rule of this pack held long enough to be a finding." } };
     }
+    let palette = report.palette();
+    let mut charts_of: HashMap<&str, usize> = HashMap::new();
+    for (index, chart) in report.charts.iter().enumerate() {
+        if let Some(id) = chart.finding.as_deref() {
+            charts_of.entry(id).or_insert(index);
+        }
+    }
     let mut card = |number: usize, finding: &Finding| {
-        let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
+        let chart = charts_of.get(&*finding_id(finding)).copied();
         shown_charts.extend(chart);
         let drawn =
             chart.map(|index| report.charts[index].clone()).or_else(|| chart_book::finding_chart(verdict, finding));
-        let figure = drawn.map(|chart| chart_figure(&chart, report, &format!("f{number}"), &chart_key(&chart)));
+        let figure =
+            drawn.map(|chart| chart_figure(&chart, report, &palette, &format!("f{number}"), &chart_key(&chart)));
         finding_card(report, finding, verdict.window.seconds, figure)
     };
     html! { @for (number, finding) in verdict.findings.iter().enumerate() { (card(number, finding)) } }
@@ -267,7 +277,7 @@ fn finding_card(report: &HtmlReport, finding: &Finding, window_s: f64, figure: O
 }
 
 /// Renders a chart with its caption and key, if any.
-pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> Markup {
+pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, palette: &Palette, id: &str, key: &str) -> Markup {
     let unit = axis::unit_caption(&chart.unit, &chart.title);
     // a title that starts with a device name keeps the case of that name
     let starts_with_instance = chart.lines.len() == 1 && {
@@ -279,7 +289,7 @@ pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &s
         "\n"
         figure {
             figcaption { b { (title) } " " span.dim { (unit) } }
-            (svg::draw_chart(chart, &report.palette().line_styles(chart), &report.notes, &report.zone, id))
+            (svg::draw_chart(chart, &palette.line_styles(chart), &report.notes, &report.zone, id))
             @if !key.is_empty() { p.key { (key) } }
         }
     }

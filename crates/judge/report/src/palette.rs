@@ -1,7 +1,7 @@
 //! Line styles, one per device name across all charts of a page, and shortened
 //! names that fit at a line's end and still differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::chart_model::Chart;
 use crate::svg::MAX_LINES;
@@ -9,6 +9,9 @@ use crate::text;
 
 /// Number of line styles in the style sheet: six colours, solid and dotted.
 pub(crate) const STYLE_COUNT: usize = 12;
+
+/// Columns by which a name grows one by one until it differs from others.
+const MAX_SINGLE_STEPS: usize = 100;
 
 /// The style of each name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,15 +28,23 @@ impl Palette {
         let mut names: Vec<&str> = charts.iter().flat_map(drawn).chain(beside).filter(|n| is_device(n)).collect();
         names.sort_unstable();
         names.dedup();
+        let mut charts_of: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (chart, name) in charts.iter().enumerate().flat_map(|(index, chart)| drawn(chart).map(move |n| (index, n)))
+        {
+            charts_of.entry(name).or_default().push(chart);
+        }
         let mut styles: BTreeMap<String, usize> = BTreeMap::new();
+        let mut used = [false; STYLE_COUNT];
         for (index, name) in names.iter().enumerate() {
-            let chart_mates: Vec<&str> =
-                charts.iter().filter(|c| drawn(c).any(|n| n == *name)).flat_map(drawn).collect();
-            let is_in_same_chart = |style: &usize| chart_mates.iter().any(|n| styles.get(*n) == Some(style));
-            let is_used = |style: &usize| styles.values().any(|s| s == style);
-            let unused = (0..STYLE_COUNT).find(|s| !is_used(s));
-            let free = unused.or_else(|| (0..STYLE_COUNT).find(|s| !is_in_same_chart(s)));
-            styles.insert((*name).to_owned(), free.unwrap_or(index % STYLE_COUNT));
+            let chart_mates = || charts_of.get(name).into_iter().flatten().flat_map(|chart| drawn(&charts[*chart]));
+            let unused = used.iter().position(|is_used| !is_used);
+            let free = unused.or_else(|| {
+                let taken: HashSet<usize> = chart_mates().filter_map(|mate| styles.get(mate).copied()).collect();
+                (0..STYLE_COUNT).find(|style| !taken.contains(style))
+            });
+            let style = free.unwrap_or(index % STYLE_COUNT);
+            used[style] = true;
+            styles.insert((*name).to_owned(), style);
         }
         Palette { styles }
     }
@@ -60,7 +71,10 @@ pub(crate) fn shorten_names(names: &[&str], columns: usize, mark: &str) -> Vec<S
         let is_collision = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
         !(0..list.len()).any(|index| (0..index).any(|other| is_collision(index, other)))
     };
-    (columns..longest).map(cut).find(|list| is_distinct(list)).unwrap_or_else(|| cut(longest.max(columns)))
+    // long names that differ in few letters are tried at ever larger steps
+    let next = |width: &usize| Some(if *width < columns + MAX_SINGLE_STEPS { width + 1 } else { width * 2 });
+    let widths = std::iter::successors(Some(columns), next).take_while(|width| *width < longest);
+    widths.map(cut).find(|list| is_distinct(list)).unwrap_or_else(|| cut(longest.max(columns)))
 }
 
 /// Cuts the middle out of a name, to at most `width` columns. More of the end is kept
@@ -72,12 +86,13 @@ fn cut_middle(name: &str, width: usize, mark: &str) -> String {
     let kept_columns = width.saturating_sub(text::display_width(mark));
     let tail_columns = kept_columns * 3 / 5;
     let head = text::cut_text(name, kept_columns - tail_columns, "");
-    let letters: Vec<char> = name.chars().collect();
-    let mut tail_start = letters.len();
-    while tail_start > 0 && text::display_width(&letters[tail_start - 1..].iter().collect::<String>()) <= tail_columns {
-        tail_start -= 1;
-    }
-    format!("{head}{mark}{}", letters[tail_start..].iter().collect::<String>())
+    let mut columns = 0;
+    let fits_in_tail = |(_, letter): &(usize, char)| {
+        columns += text::char_columns(*letter);
+        columns <= tail_columns
+    };
+    let tail_start = name.char_indices().rev().take_while(fits_in_tail).last().map_or(name.len(), |(index, _)| index);
+    format!("{head}{mark}{}", &name[tail_start..])
 }
 
 #[cfg(test)]

@@ -349,11 +349,12 @@ pub(crate) fn charts_section(report: &HtmlReport, charts: &[&Chart]) -> Markup {
     let (zero_charts, other_charts): (Vec<&Chart>, Vec<&Chart>) =
         measured.into_iter().partition(|c| c.full_span() == Some((0.0, 0.0)));
     let titles: Vec<&str> = zero_charts.iter().map(|c| c.title.as_str()).collect();
+    let palette = report.palette();
     html! {
         p { "A line is the mean; the band behind a single line shows minimum to maximum." }
         div.small {
             @for (number, chart) in other_charts.into_iter().enumerate() {
-                div.card { (chart_figure(chart, report, &format!("c{number}"), &rare_key(chart))) }
+                div.card { (chart_figure(chart, report, &palette, &format!("c{number}"), &rare_key(chart))) }
             }
         }
         @if !titles.is_empty() {

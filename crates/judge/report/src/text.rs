@@ -19,7 +19,8 @@ pub fn display_width(text: &str) -> usize {
     columns
 }
 
-fn char_columns(c: char) -> usize {
+/// Returns the columns that a character takes.
+pub(crate) fn char_columns(c: char) -> usize {
     if is_control(c) { 1 } else { c.width().unwrap_or(0) }
 }
 
@@ -52,26 +53,31 @@ pub fn wrap(text: &str, columns: usize, used_columns: usize) -> Vec<String> {
     let columns = columns.max(8);
     let mut lines = vec![String::new()];
     let mut free_columns = columns.saturating_sub(used_columns);
-    for mut word in split_words(text, columns) {
+    for word in split_words(text, columns) {
+        let mut word = word.as_str();
+        // counted once, because a word may have a million letters
+        let mut needed = display_width(word);
+        let has_codes = word.contains('\x1b');
         loop {
             let line = lines.last_mut().expect("there is always a line");
             let blank = usize::from(!line.is_empty());
-            let needed = display_width(&word);
             if needed + blank <= free_columns {
                 if blank == 1 {
                     line.push(' ');
                 }
-                line.push_str(&word);
+                line.push_str(word);
                 free_columns -= needed + blank;
                 break;
             }
             if line.is_empty() && free_columns == columns {
-                let head = fitting_prefix(&word, columns);
+                let head = fitting_prefix(word, columns);
                 // ids and paths break after a separator, if there is one
                 let end = head.rfind(['.', '_', '/', '-', ',']).map(|index| index + 1);
                 let head = end.filter(|&e| e > head.len() / 3).unwrap_or(head.len());
                 line.push_str(&word[..head]);
-                word.drain(..head);
+                let (cut, rest) = word.split_at(head);
+                needed = if has_codes { display_width(rest) } else { needed - display_width(cut) };
+                word = rest;
             }
             lines.push(String::new());
             free_columns = columns;
@@ -196,6 +202,15 @@ mod tests {
     #[test]
     fn signs_have_a_plain_spelling() {
         assert_eq!(to_ascii("5 µs … — ×2"), "5 us ... - x2");
+    }
+
+    #[test]
+    fn a_word_of_a_million_letters_is_broken_in_one_pass() {
+        let begin = std::time::Instant::now();
+        let lines = wrap(&"x".repeat(1 << 20), 64, 0);
+        assert_eq!((lines.len(), lines[0].len()), ((1 << 20) / 64, 64));
+        // it took minutes where each line measured all that follows
+        assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
     }
 
     #[test]

@@ -176,6 +176,7 @@ pub(crate) fn trends_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
         return Markup::default();
     }
     let zone = &report.zone;
+    let palette = report.palette();
     let lines = trend_lines(verdict, zone);
     let drawn: Vec<Chart> = verdict.trends.iter().filter_map(|t| trend_chart(verdict, t)).take(MAX_CHARTS).collect();
     let rows: Vec<Vec<Markup>> = verdict.trends.iter().take(MAX_TABLE_ROWS).map(|t| table_row(t, zone)).collect();
@@ -188,7 +189,7 @@ pub(crate) fn trends_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
         @if !drawn.is_empty() {
             div.small {
                 @for (number, chart) in drawn.iter().enumerate() {
-                    div.card { (chart_figure(chart, report, &format!("t{number}"), &rare_key(chart))) }
+                    div.card { (chart_figure(chart, report, &palette, &format!("t{number}"), &rare_key(chart))) }
                 }
             }
         }

@@ -1,10 +1,11 @@
 //! Profile file of a machine: its baseline and the newest measurement after it.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use diskwright_hostfiles::bounded_file;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -46,16 +47,11 @@ pub fn profile_path(folder: &Path, host: &str) -> PathBuf {
 pub fn load_profile(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String> {
     let path = profile_path(folder, host);
     let wrong = |why: String| format!("{}: {why}", path.display());
-    let opened = match fs::File::open(&path) {
-        Ok(opened) => opened,
+    let bytes = match bounded_file::read_file(&path, MAX_PROFILE_BYTES) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(wrong(error.to_string())),
     };
-    let mut bytes = Vec::new();
-    opened.take(MAX_PROFILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
-    if bytes.len() as u64 > MAX_PROFILE_BYTES {
-        return Err(wrong(format!("larger than {MAX_PROFILE_BYTES} bytes")));
-    }
     let profile: MachineProfile = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
     if profile.schema != SCHEMA {
         return Err(wrong(format!("its schema is `{}`, this program knows `{SCHEMA}`", profile.schema)));

@@ -2,10 +2,10 @@
 //! The schema's version is raised when an old reader would misread a new file; added
 //! fields do not change it, so the reader ignores fields that it does not know.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
+use diskwright_hostfiles::bounded_file;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{DeviceFacts, ProbeMachine, ProfileUpdate, ScriptFacts, SuiteRemark};
@@ -158,8 +158,10 @@ impl ProbeDocument {
     pub fn read(path: &Path) -> Result<ProbeDocument, ReadError> {
         let name = path.display().to_string();
         let failed = |source| ReadError::Io { file: name.clone(), source };
-        let mut bytes = Vec::new();
-        File::open(path).map_err(failed)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+        let bytes = match bounded_file::read_file(path, MAX_FILE_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Err(ReadError::Large { file: name }),
+            read => read.map_err(failed)?,
+        };
         ProbeDocument::parse(&name, &bytes)
     }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use diskwright_base::{Frame, Note, Schema};
+use diskwright_hostfiles::bounded_file;
 
 use crate::block_decoder::{BlockDecoder, BlockPart};
 use crate::damage::{Damage, Loss};
@@ -170,7 +171,8 @@ impl LogReader {
         let head = RecordScanner::open_named(&self.path, HEADER_READ_BYTES)?.read_head()?;
         match head.map(|h| h.role) {
             Some(FileRole::Tail) => {
-                let bytes = std::fs::read(&self.path).map_err(|e| StoreError::from_io(&self.path, e))?;
+                let bytes = bounded_file::read_file(&self.path, recovery::MAX_TAIL_BYTES)
+                    .map_err(|e| StoreError::from_io(&self.path, e))?;
                 self.start_tail(recovery::read_tail(&self.path, bytes, 0)?);
             }
             Some(FileRole::Marks) => {

@@ -21,8 +21,8 @@ use crate::schema::SchemaCache;
 use crate::segment_list::{self, SegmentFile};
 use crate::tail::{self, TailTick};
 
-/// Largest tail that is read, bytes. A recorder's tail is about a hundredth of this.
-const MAX_TAIL_BYTES: u64 = 1 << 26;
+/// Largest tail that is read, bytes. A recorder's is a hundredth of this.
+pub(crate) const MAX_TAIL_BYTES: u64 = 1 << 26;
 
 /// Largest number of missing schemas that are searched in other files. A recorder's tail has one schema.
 const MAX_MISSING_SCHEMAS: usize = 4;

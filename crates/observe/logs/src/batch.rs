@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use diskwright_base::name_limit::is_cut_name;
 use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 
 use crate::error::LogError;
@@ -19,6 +20,11 @@ const MAX_FRAME_CELLS: usize = 1 << 18;
 const MAX_FRAME_TICKS: usize = 1024;
 /// A tick that comes later than this many usual intervals has a gap before it.
 const GAP_INTERVALS: u64 = 5;
+
+/// Characters of a cut name that are its place in a report.
+const MAX_CONTEXT_CHARS: usize = 40;
+/// Why a part of a name was left out.
+const CUT_NAME: &str = "the end of a name that is too long";
 
 /// Summary of a log that was read.
 #[derive(Clone, Debug, Default)]
@@ -114,8 +120,10 @@ impl<'a> FrameBatch<'a> {
         if topology.host.is_empty() && !self.default_host.is_empty() {
             topology.to_mut().host.clone_from(&self.default_host);
         }
+        let mut topology = topology.into_owned();
+        topology.limit_names();
         self.summary.host.clone_from(&topology.host);
-        self.push_note(Note::topology(time_ns, topology.into_owned()));
+        self.push_note(Note::topology(time_ns, topology));
     }
 
     /// Notes where times of the log come from; the least certain source counts for all of it.
@@ -292,6 +300,10 @@ impl<'a> FrameBatch<'a> {
         }
         self.named_schema = Arc::clone(schema);
         for series in &schema.series {
+            if let Some(name) = [&series.counter, &series.instance].into_iter().find(|name| is_cut_name(name)) {
+                let start: String = name.chars().take(MAX_CONTEXT_CHARS).collect();
+                self.skips.add_skip(format!("{start}…"), CUT_NAME);
+            }
             let name = (series.counter.clone(), series.instance.clone());
             self.seen_series.insert(name);
         }

@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
+use crate::answer::explanations::separate_explained;
 use crate::answer::phases::find_phases;
 use crate::answer::ranking::{
     MIN_SCORE, WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score,
 };
 use crate::answer::rule_outcome::{
     CPU_QUOTA_PREFIX, RuleOutcome, build_finding, find_episodes, is_memory_unrelated_to_disk, is_unrelated_to_disk,
-    leading_condition, rule_outcomes, separate_explained,
+    leading_condition, rule_outcomes,
 };
 use crate::answer::sentences::{NearMiss, describe_near_miss, one_thread_sentence, quantity_label, verdict_sentence};
 use crate::answer::verdict::*;

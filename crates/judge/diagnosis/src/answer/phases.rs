@@ -167,8 +167,10 @@ impl<'a> PhaseTimeline<'a> {
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
         let held_at: HashSet<(&str, &str)> =
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.progress.instance.as_str())).collect();
+        let mut held_by_rule: HashMap<&str, Vec<&RuleOutcome<'_>>> = HashMap::new();
+        held.iter().for_each(|(t, _)| held_by_rule.entry(&t.outcome.rule.id).or_default().push(t.outcome));
         let can_explain = |other: &Rule, outcome: &RuleOutcome<'_>| {
-            let mut held_outcomes = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == other.id);
+            let mut held_outcomes = held_by_rule.get(other.id.as_str()).into_iter().flatten();
             let is_everywhere = other.object != "cgroup" && other.object != outcome.rule.object;
             is_everywhere
                 || held_outcomes

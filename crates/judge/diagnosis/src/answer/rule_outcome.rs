@@ -1,5 +1,6 @@
 //! Decides from the collected progress whether a rule held at an instance, and builds the finding.
 
+use crate::answer::explanations::OutcomesByRule;
 use crate::answer::verdict::{Episode, Evidence, Finding, HoldInterval};
 use crate::compile::split_cgroup_device;
 use crate::rules::{Bottleneck, Condition, ConditionSpan, Rule, RuleCounter, RuleLimit};
@@ -190,14 +191,13 @@ const MIN_EPISODE_S: f64 = 60.0;
 /// Finds episodes: rules that blame something and held long enough at one time, but not for their share of the window,
 /// as in a bad hour of a quiet day.
 pub(crate) fn find_episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
+    let by_rule = OutcomesByRule::new(outcomes.iter());
     let stretch_s = |o: &RuleOutcome<'_>| o.progress.longest_ns as f64 / 1e9;
     let is_episode = |o: &&RuleOutcome<'_>| {
         let is_judged_by_tick = o.rule.all.iter().all(|c| !c.is_window_value());
         let is_long = stretch_s(o) >= o.rule.sustained.longest_s().max(MIN_EPISODE_S);
-        let explains = |other: &RuleOutcome<'_>| {
-            o.rule.none.contains(&other.rule.id) && longest_spans_overlap(o, other) && can_explain(observed, other, o)
-        };
-        let is_explained = || outcomes.iter().any(explains);
+        let explains = |other: &&RuleOutcome<'_>| longest_spans_overlap(o, other) && can_explain(observed, other, o);
+        let is_explained = || o.rule.none.iter().any(|id| by_rule.candidates(id, o).any(|other| explains(&other)));
         !o.holds && o.rule.weight > 0.0 && is_judged_by_tick && is_long && !is_explained()
     };
     let mut reported: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(is_episode).collect();
@@ -237,39 +237,18 @@ fn collect_evidence(observed: &Observation, rule: &Rule, progress: &RuleProgress
     rule.evidence.iter().zip(&progress.evidence).map(evidence).collect()
 }
 
-/// Separates the outcomes that are findings from those that another rule explains, with that rule's id.
-pub(crate) fn separate_explained<'a, 'b>(
-    observed: &Observation,
-    outcomes: &'b [RuleOutcome<'a>],
-) -> (Vec<&'b RuleOutcome<'a>>, Vec<(&'b RuleOutcome<'a>, String)>) {
-    let mut findings = Vec::new();
-    let mut set_aside = Vec::new();
-    for outcome in outcomes.iter().filter(|o| o.holds) {
-        match explaining_rule(observed, outcomes, outcome) {
-            Some(rule) => set_aside.push((outcome, rule)),
-            None => findings.push(outcome),
-        }
-    }
-    (findings, set_aside)
-}
-
-/// The first rule of `none` that is a finding itself and can explain this one. The recursion ends because the loader
-/// refuses circles.
-fn explaining_rule(observed: &Observation, outcomes: &[RuleOutcome<'_>], outcome: &RuleOutcome<'_>) -> Option<String> {
-    let explains = |other: &&RuleOutcome<'_>| {
-        other.holds && can_explain(observed, other, outcome) && explaining_rule(observed, outcomes, other).is_none()
-    };
-    let is_explaining = |id: &&String| outcomes.iter().filter(|o| o.rule.id == **id).any(|o| explains(&o));
-    outcome.rule.none.iter().find(is_explaining).cloned()
-}
-
 /// True where one outcome can be the reason for another. Rules on the same object explain each other only at the same
 /// instance. Otherwise the two must have a disk in common, and a cgroup must not be unrelated to the disk.
-fn can_explain(observed: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
-    if other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which {
+pub(crate) fn can_explain(observed: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
+    if are_judged_alike(other.rule, outcome.rule) {
         return other.progress.instance == outcome.progress.instance;
     }
     are_related(observed, other, outcome) && !is_unrelated_to_disk(observed, other, outcome)
+}
+
+/// True for two rules that are judged at the same instances.
+pub(crate) fn are_judged_alike(one: &Rule, other: &Rule) -> bool {
+    one.object == other.object && one.which == other.which
 }
 
 /// False for rules on disks and arrays whose instances have no disk in common.
@@ -280,6 +259,9 @@ pub(crate) fn are_related(observed: &Observation, one: &RuleOutcome<'_>, other: 
 
 /// False for two devices that are known to have no disk in common; an empty name stands for all devices.
 fn have_common_disk(observed: &Observation, a: &str, b: &str) -> bool {
+    if a == b || a.is_empty() || b.is_empty() {
+        return true;
+    }
     let has_both = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
     let Some(topology) = observed.topology.as_ref().filter(has_both) else { return true };
     topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)

@@ -77,6 +77,8 @@ pub(crate) struct NodeBuilder<'a> {
     ids: HashMap<String, NodeId>,
     /// Keys of unavailable counters, because many rules look up the same ones.
     absent: HashSet<String>,
+    /// Nodes of totals, by counter: a rule may read one at each of many instances.
+    totals: HashMap<String, Option<NodeId>>,
     /// Reused buffer for the key of a lookup.
     key: String,
 }
@@ -90,6 +92,7 @@ impl<'a> NodeBuilder<'a> {
             keys: Vec::new(),
             ids: HashMap::new(),
             absent: HashSet::new(),
+            totals: HashMap::new(),
             key: String::new(),
         }
     }
@@ -143,10 +146,16 @@ impl<'a> NodeBuilder<'a> {
 
     /// Node of a counter's only instance, or of its total.
     pub(crate) fn total_node(&mut self, counter: &str) -> Option<NodeId> {
+        if let Some(known) = self.totals.get(counter) {
+            return *known;
+        }
         let object = counter.split_once('.').map_or("", |(object, _)| object);
         let instances = self.schema_index.representative_instances(object);
         let sum = self.combined_node(counter, &instances);
-        sum.or_else(|| self.schema_index.own_total(object).and_then(|total| self.counter_node(counter, total)))
+        let own_total = || self.schema_index.own_total(object);
+        let total = sum.or_else(|| own_total().and_then(|total| self.counter_node(counter, total)));
+        self.totals.insert(counter.to_owned(), total);
+        total
     }
 
     /// Node of a counter of an array. Counts of requests and bytes are those of the array itself, if it is a device

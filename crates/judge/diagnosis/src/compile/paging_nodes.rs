@@ -28,10 +28,8 @@ impl<'a> NodeBuilder<'a> {
         if bytes.is_none() && transfers.is_none() {
             return Err(missing(&format!("{object}.bytes_per_s")));
         }
-        let disks_and_memory: Vec<&str> = self.schema_index.instances("physical_disk").to_vec();
-        let memory_disks: Vec<&str> =
-            disks_and_memory.into_iter().filter(|d| self.schema_index.device_class(d) == DeviceClass::Memory).collect();
-        let in_memory = self.combined_node(physical_disk::BYTES_PER_S, &memory_disks);
+        let index = self.schema_index;
+        let in_memory = self.combined_node(physical_disk::BYTES_PER_S, index.memory_disks());
         let faults = self.total_node(paging::MAJOR_FAULTS_PER_S);
         let page_bytes = self.page_size();
         let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };

@@ -1,7 +1,7 @@
 //! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
 use diskwright_base::counter_ids::{cgroup, pressure, processor, system};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::compile::logical_stand_ins::{may_stand_in, on_logical_disks};
 use crate::compile::node_builder::{Absence, NodeBuilder, RuleScope};
@@ -158,20 +158,39 @@ impl<'a> ProgramBuilder<'a, '_> {
     fn add_rule_at_all_scopes(&mut self, request: &RuleRequest<'_>) -> (bool, BTreeSet<String>) {
         let mut judged = false;
         let mut missing: BTreeSet<String> = BTreeSet::new();
+        // what one instance lacks, all of its shape lack: a log may have a hundred thousand
+        let mut unjudged_shapes: HashSet<usize> = HashSet::new();
         for scope in &rule_scopes(self.builder.schema_index, request.rule) {
-            if self.has_any(&request.rule.without, scope) {
+            let shape = self.scope_shape(scope);
+            if shape.is_some_and(|shape| unjudged_shapes.contains(&shape)) {
                 continue;
             }
-            match self.add_rule_at_scope(request, scope) {
-                Ok(()) => judged = true,
-                Err(Absence::Missing(counter)) => {
-                    missing.insert(counter);
-                    missing.append(&mut self.missing_counters(request.rule, scope));
+            if !self.has_any(&request.rule.without, scope) {
+                match self.add_rule_at_scope(request, scope) {
+                    Ok(()) => {
+                        judged = true;
+                        continue;
+                    }
+                    Err(Absence::Missing(counter)) => {
+                        missing.insert(counter);
+                        missing.append(&mut self.missing_counters(request.rule, scope));
+                    }
+                    Err(Absence::Nowhere) => {}
                 }
-                Err(Absence::Nowhere) => {}
             }
+            unjudged_shapes.extend(shape);
         }
         (judged, missing)
+    }
+
+    /// Shape of a single instance; `None` for a group's, which is computed from another instance too.
+    fn scope_shape(&self, scope: &RuleScope<'a>) -> Option<usize> {
+        match scope {
+            RuleScope::Instance(object, instance) if *object != "cgroup" => {
+                self.builder.schema_index.instance_shape(instance)
+            }
+            _ => None,
+        }
     }
 
     /// True where the log has one of these counters.

@@ -1,7 +1,7 @@
 //! Index of the instances of a schema and of how devices stack on each other. Built once for a schema and topology, not
 //! for each tick.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use diskwright_base::catalogue::OverInstances;
 use diskwright_base::diskstats::{nvme_disk_counts_paths, parse_nvme_path};
@@ -21,6 +21,14 @@ pub(crate) struct SchemaIndex<'a> {
     paths: Vec<(&'a str, &'a str)>,
     /// The series of each instance, with their columns in the whole schema.
     series_by_instance: HashMap<&'a str, (Schema, Vec<usize>)>,
+    /// Devices of filesystems, by mount point.
+    devices_of_mounts: HashMap<&'a str, &'a str>,
+    /// The shape of each instance of which nothing else is known; see [`SchemaIndex::instance_shape`].
+    shapes: HashMap<&'a str, usize>,
+    /// See [`SchemaIndex::memory_disks`].
+    memory_disks: Vec<&'a str>,
+    /// NVMe disks of which the log has paths: whether any is unknown to the topology, and whether any is known.
+    nvme_heads: HashMap<String, [bool; 2]>,
     /// True for another tool's log, in which only the topology tells a single disk from an array.
     hides_spindles: bool,
 }
@@ -55,13 +63,52 @@ impl<'a> SchemaIndex<'a> {
             disks: Vec::new(),
             arrays: Vec::new(),
             paths: Vec::new(),
+            devices_of_mounts: HashMap::new(),
+            shapes: HashMap::new(),
+            memory_disks: Vec::new(),
+            nvme_heads: HashMap::new(),
             series_by_instance: parts,
             hides_spindles: false,
         };
+        for filesystem in topology.iter().flat_map(|t| &t.filesystems) {
+            schema_index.devices_of_mounts.entry(&filesystem.mount).or_insert(&filesystem.device);
+        }
+        schema_index.shapes = schema_index.find_shapes(schema);
+        schema_index.nvme_heads = schema_index.find_nvme_heads();
+        let is_memory = |d: &&str| schema_index.device_class(d) == DeviceClass::Memory;
+        schema_index.memory_disks = schema_index.instances("physical_disk").iter().copied().filter(is_memory).collect();
         schema_index.paths = schema_index.find_paths();
         schema_index.disks = schema_index.find_disks();
         schema_index.arrays = schema_index.find_arrays();
         schema_index
+    }
+
+    /// Number of the set of counters that an instance has. Instances of a shape are judged by the same rules: nothing
+    /// else is known of them. `None` where topology or ceilings tell more than the instance's name.
+    pub fn instance_shape(&self, instance: &str) -> Option<usize> {
+        self.shapes.get(instance).copied()
+    }
+
+    fn find_shapes(&self, schema: &'a Schema) -> HashMap<&'a str, usize> {
+        let mut special: HashSet<&str> = self.ceilings.iter().map(|c| c.device.as_str()).collect();
+        if let Some(topology) = self.topology {
+            let has_facts = |d: &&Device| **d != Device { name: d.name.clone(), ..Device::default() };
+            special.extend(topology.devices.iter().filter(has_facts).map(|d| d.name.as_str()));
+            special.extend(topology.devices.iter().flat_map(|d| &d.below).map(String::as_str));
+            special.extend(topology.filesystems.iter().map(|f| f.mount.as_str()));
+            special.extend(topology.swaps.iter().map(|s| s.device.as_str()));
+        }
+        let mut numbers: HashMap<(bool, Vec<&str>), usize> = HashMap::new();
+        let mut shapes = HashMap::new();
+        for (instance, (_, columns)) in &self.series_by_instance {
+            if !special.contains(instance) {
+                let counters = columns.iter().map(|column| schema.series[*column].counter.as_str()).collect();
+                let next = numbers.len();
+                let key = (self.find_device(instance).is_some(), counters);
+                shapes.insert(*instance, *numbers.entry(key).or_insert(next));
+            }
+        }
+        shapes
     }
 
     /// Sets whether the log is another tool's, which does not show the disks behind a controller.
@@ -167,10 +214,17 @@ impl<'a> SchemaIndex<'a> {
     fn has_paths(&self, name: &str) -> bool {
         // our recorder knows the disk and leaves its paths out
         let is_known = self.find_device(name).is_some();
-        let is_path_of = |path: &&str| {
-            parse_nvme_path(path).is_some_and(|(head, _)| head == name) && self.find_device(path).is_some() == is_known
-        };
-        name.starts_with("nvme") && self.instances("physical_disk").iter().any(is_path_of)
+        self.nvme_heads.get(name).is_some_and(|has| has[usize::from(is_known)])
+    }
+
+    fn find_nvme_heads(&self) -> HashMap<String, [bool; 2]> {
+        let mut heads: HashMap<String, [bool; 2]> = HashMap::new();
+        for path in self.instances("physical_disk").iter().filter(|name| name.starts_with("nvme")) {
+            if let Some((head, _)) = parse_nvme_path(path) {
+                heads.entry(head).or_default()[usize::from(self.find_device(path).is_some())] = true;
+            }
+        }
+        heads
     }
 
     /// Class of a device.
@@ -185,6 +239,11 @@ impl<'a> SchemaIndex<'a> {
     /// The machine's measured disks: leaves that are not memory, each once.
     pub fn disks(&self) -> &[&'a str] {
         &self.disks
+    }
+
+    /// Measured disks that are memory, such as zram.
+    pub fn memory_disks(&self) -> &[&'a str] {
+        &self.memory_disks
     }
 
     fn find_disks(&self) -> Vec<&'a str> {
@@ -259,10 +318,7 @@ impl<'a> SchemaIndex<'a> {
                 Some((_, device)) => device,
                 None => return Vec::new(),
             },
-            "logical_disk" => {
-                let mount = self.topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == instance));
-                mount.map_or(instance, |f| f.device.as_str())
-            }
+            "logical_disk" => self.devices_of_mounts.get(instance).copied().unwrap_or(instance),
             _ => return Vec::new(),
         };
         self.measured_members(device)
@@ -300,7 +356,7 @@ pub(crate) fn instance_aggregation(counter: &str) -> OverInstances {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_base::{RaidLevel, Series};
+    use diskwright_base::{Filesystem, RaidLevel, Series};
 
     use super::*;
 
@@ -308,6 +364,22 @@ mod tests {
         let series =
             |disk: &&str| Series { counter: "physical_disk.reads".into(), instance: disk.to_string(), scale: 1.0 };
         Schema::new(disks.iter().map(series).collect())
+    }
+
+    #[test]
+    fn instances_of_the_same_counters_have_the_same_shape_unless_more_is_known() {
+        let schema = schema(&["a", "b", "array", "member", "mount", "limited"]);
+        let device = |name: &str| Device { name: name.into(), ..Device::default() };
+        let array = Device { below: vec!["member".into()], ..device("array") };
+        let filesystems = vec![Filesystem { mount: "mount".into(), ..Filesystem::default() }];
+        let topology =
+            Topology { devices: vec![device("a"), array, device("member")], filesystems, ..Topology::default() };
+        let ceilings = [Ceiling { device: "limited".into(), ..Ceiling::default() }];
+        let index = SchemaIndex::new(&schema, Some(&topology), &ceilings);
+        assert!(["array", "member", "mount", "limited"].iter().all(|name| index.instance_shape(name).is_none()));
+        assert!(index.instance_shape("a").is_some() && index.instance_shape("a") != index.instance_shape("b"));
+        let index = SchemaIndex::new(&schema, None, &[]);
+        assert!(["a", "b", "array"].iter().all(|name| index.instance_shape(name) == Some(0)));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Profiles in a folder: one JSON file per device, which every user can read.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use diskwright_hostfiles::bounded_file;
 use rustix::fs::{FlockOperation, flock};
 
 use super::{FIGURES, Profile, SCHEMA};
@@ -81,13 +82,7 @@ fn check_content(profile: &Profile) -> Result<(), String> {
 }
 
 fn read_profile(path: &Path) -> Result<Profile, ProfileError> {
-    let file = fs::File::open(path).map_err(|e| e.to_string())?;
-    let mut bytes = Vec::new();
-    file.take(MAX_PROFILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
-    if bytes.len() as u64 > MAX_PROFILE_BYTES {
-        return Err(format!("larger than {MAX_PROFILE_BYTES} bytes").into());
-    }
-    parse(&bytes)
+    parse(&bounded_file::read_file(path, MAX_PROFILE_BYTES).map_err(|e| e.to_string())?)
 }
 
 /// Loads all profiles in a folder, sorted by their keys, and lists the files that should be profiles

@@ -63,6 +63,17 @@ pub(super) fn is_header(line: &[u8]) -> bool {
     matches!(separator, b',' | b';' | b'\t') && is_plain(first) && field.iter().filter(|b| **b == b'\\').count() >= 2
 }
 
+/// Counts the cells of a line by its separators, before any of its names is copied. Only separators between quotes are
+/// certain where names are quoted.
+pub(super) fn count_cells(line: &[u8]) -> usize {
+    let line = strip_line_start(line);
+    let Some(separator) = find_separator(line) else { return 1 };
+    match line.first() {
+        Some(b'"') => memchr::memmem::find_iter(line, &[b'"', separator, b'"']).count() + 1,
+        _ => memchr::memchr_iter(separator, line).count() + 1,
+    }
+}
+
 impl PerfmonHeader {
     /// Parses a header line. `None` if it names no column at all.
     pub fn parse(line: &[u8]) -> Option<PerfmonHeader> {

@@ -17,6 +17,8 @@ use super::rows::{self, Dialect, RowOddities};
 
 /// Approximate size of a frame, cells: small enough for the second-level cache.
 const FRAME_CELLS: usize = 1 << 16;
+/// Most columns of a log: as many as ours has series.
+const MAX_COLUMNS: usize = 1 << 17;
 /// Largest number of ticks in a frame.
 const MAX_FRAME_TICKS: usize = 4096;
 /// Rows that are transposed into columns at once: as many cells as fill a cache line.
@@ -137,6 +139,13 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         self.line_number += 1;
         if line.trim_ascii().is_empty() || (self.is_other_host && !header::is_header(line)) {
             return Ok(end);
+        }
+        let cells = header::count_cells(line);
+        if cells > MAX_COLUMNS {
+            let because = format!(
+                "a heading of {cells} columns; the limit is {MAX_COLUMNS}: take fewer counters, or split the columns"
+            );
+            return Err(LogError::broken(&self.file, format!("line {number}"), because));
         }
         let Some(header) = PerfmonHeader::parse(line) else {
             self.batch.add_skip(format!("line {number}"), "no header, and none before it");
