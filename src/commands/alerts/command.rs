@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use diskwright_base::text::printable_line;
 use diskwright_dashboard::alerts::AlertEvent;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -44,9 +45,11 @@ fn run_with_timeout(text: &str, (event, host): (&AlertEvent, &str), json: &str, 
     ];
     let mut command = diskwright_hostfiles::programs::command_without_secrets("/bin/sh");
     command.arg("-c").arg(text).process_group(0);
-    // a process name may contain a zero byte, a variable may not
-    let remove_zeros = |value: &str| value.replace('\0', "");
-    command.envs(variables.map(|(name, value)| (format!("DISKWRIGHT_ALERT_{name}"), remove_zeros(value))));
+    // names of processes and mount points may contain line ends and codes of terminals; a command may print, mail or
+    // log them, and the JSON has them unchanged. A variable cannot contain a zero byte
+    let variable =
+        |(name, value): (&str, &str)| (format!("DISKWRIGHT_ALERT_{name}"), printable_line(value).into_owned());
+    command.envs(variables.map(variable));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let writer = write_stdin(&mut child, json);
     let result = wait_for_exit(&mut child, timeout);
@@ -137,6 +140,18 @@ pub(super) mod tests {
         assert!(got.contains("DISKWRIGHT_ALERT_HOST=db1\n"), "{got}");
         assert!(got.contains("DISKWRIGHT_ALERT_SENTENCE=sda: $(touch /tmp/never) stalls\n"), "{got}");
         assert!(got.ends_with("{\"id\":\"disk.stall\"}\n"), "{got}");
+    }
+
+    #[test]
+    fn a_name_from_outside_adds_no_line_and_no_terminal_code_to_a_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let mut event = sample_event();
+        event.alert.instance = "/mnt/a\nDISKWRIGHT_ALERT_STATE=end\x1b[2J\0\u{202e}b".into();
+        let text = format!("printf '%s' \"$DISKWRIGHT_ALERT_INSTANCE\" > {}", out.display());
+        run_command(&text, &event, "db1", "{}").unwrap();
+        let got = std::fs::read_to_string(out).unwrap();
+        assert_eq!(got, "/mnt/a DISKWRIGHT_ALERT_STATE=end\u{fffd}[2J\u{fffd}\u{fffd}b");
     }
 
     #[test]
