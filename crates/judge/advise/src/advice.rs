@@ -39,7 +39,7 @@ pub struct AdviceItem {
     pub good: String,
     /// Evidence in the log; `None` without a log, or if it shows nothing.
     pub evidence: Option<String>,
-    /// Share of time or work that it concerns.
+    /// Share of time or work that the evidence concerns.
     pub evidence_share: Option<f64>,
     /// Gain that a model predicts.
     pub gain: Option<ExpectedGain>,
@@ -57,9 +57,9 @@ pub struct AdviceItem {
     pub undo: Option<String>,
     /// Line that makes it permanent, and the file for it.
     pub lasting: Option<String>,
-    /// True if `--apply` may do it.
+    /// True if `--apply` may change it.
     pub harmless: bool,
-    /// Way of proving it with `compare`.
+    /// How to prove the effect with `compare`.
     pub verify: String,
     /// Files to write.
     pub writes: Vec<SettingWrite>,
@@ -70,9 +70,9 @@ pub struct AdviceItem {
 pub struct UnknownCheck {
     /// Id, as of an item.
     pub id: String,
-    /// Reason.
+    /// Why it could not be made.
     pub because: String,
-    /// Way to obtain the missing facts.
+    /// How to obtain the missing facts.
     pub reach: String,
 }
 
@@ -85,7 +85,7 @@ pub struct HostAdvice {
     pub unknown: Vec<UnknownCheck>,
     /// Number of checks of instances without findings.
     pub well: usize,
-    /// Items that were dropped in favour of another one that writes the same file.
+    /// Items that were dropped in favor of another item that writes the same file.
     #[serde(skip)]
     pub dropped: Vec<AdviceItem>,
 }
@@ -111,7 +111,7 @@ pub fn advise(host: &HostFacts) -> HostAdvice {
         }
     }
     if host.has_facts && host.check_instances(CheckObject::Disk).is_empty() {
-        let because = host.tree.lacking.get("sys/block").cloned().unwrap_or_else(|| "it shows no disk".into());
+        let because = host.tree.unreadable.get("sys/block").cloned().unwrap_or_else(|| "it shows no disk".into());
         let reach = "If the host has disks, run `advise` on it, outside of containers, as root.".into();
         advice.unknown.push(UnknownCheck { id: "disks".into(), because: format!("/sys/block: {because}"), reach });
     }
@@ -130,21 +130,20 @@ pub(crate) fn evaluate_check(check: &HostCheck, host: &HostFacts, instance: &str
 
 fn evaluate_limit(check: &HostCheck, host: &HostFacts, instance: &str, file: &str, limit: &CheckLimit) -> CheckOutcome {
     let path = fill_instance(file, instance);
-    // a host without any facts cannot be judged; one that only lacks this file lacks the checked feature
+    // a host without any facts cannot be judged; a host that only lacks this file lacks the checked feature
     let Some(text) = host.tree.get(&path).map(active_choice) else { return judges::absent_or_unknown(host, &path) };
     match limit.is_met_by(text, &check.others) {
         Some(true) => CheckOutcome::Good,
         None => judges::unknown_fact(host, &path),
         Some(false) => {
-            let mut proposal =
-                Proposal::new(format!("{} is {}", strip_leading_slash(&path), judges::shorten_text(text)));
+            let mut proposal = Proposal::new(format!("{} is {}", last_component(&path), judges::shorten_text(text)));
             proposal.value = check.value.clone();
             judges::add_limit_evidence(&check.id, host, instance, proposal)
         }
     }
 }
 
-fn strip_leading_slash(path: &str) -> &str {
+fn last_component(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
@@ -155,11 +154,11 @@ fn fill_instance(template: &str, instance: &str) -> String {
 
 /// Returns the choice in brackets of `none [mq-deadline] kyber`, or any other text unchanged.
 pub(crate) fn active_choice(text: &str) -> &str {
-    let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
-    inner.unwrap_or(text).trim()
+    let choice = text.split_once('[').and_then(|(_, tail)| tail.split_once(']')).map(|(choice, _)| choice);
+    choice.unwrap_or(text).trim()
 }
 
-/// Quotes a word for a shell, whatever it contains. With control characters, the syntax is that of bash and zsh.
+/// Quotes a word for a shell, whatever it contains. Control characters need the syntax of bash and zsh.
 pub(crate) fn quote_for_shell(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if text.chars().all(is_plain) && !text.is_empty() {
@@ -181,7 +180,7 @@ fn ansi_c_quote(text: &str) -> String {
     format!("$'{}'", escaped.collect::<String>())
 }
 
-/// Commands that write settings.
+/// Returns shell commands that write settings; `value` chooses the content to write.
 fn write_commands<'a>(writes: &'a [SettingWrite], value: impl Fn(&'a SettingWrite) -> &'a str) -> String {
     let command =
         |write: &'a SettingWrite| format!("echo {} > {}", ansi_c_quote(value(write)), quote_for_shell(&write.path));
@@ -190,19 +189,20 @@ fn write_commands<'a>(writes: &'a [SettingWrite], value: impl Fn(&'a SettingWrit
 
 fn new_item(check: &HostCheck, host: &HostFacts, instance: &str, id: String, proposal: Proposal) -> AdviceItem {
     let writes = setting_writes(check, host, instance, &proposal);
-    let words = |template: &String| template.replace("{instance}", &quote_for_shell(instance));
-    let of_table = |own: Option<String>, table: &Option<String>| own.or_else(|| table.as_ref().map(words));
-    // the previous content of some settings is unknown
-    let is_undone = !writes.is_empty() && writes.iter().all(|write| !write.before.is_empty());
+    let fill = |template: &String| template.replace("{instance}", &quote_for_shell(instance));
+    let or_from_table =
+        |proposed: Option<String>, table: &Option<String>| proposed.or_else(|| table.as_ref().map(fill));
+    // the previous content of a setting may be unknown
+    let can_be_undone = !writes.is_empty() && writes.iter().all(|write| !write.before.is_empty());
     let (apply, undo) = if writes.is_empty() {
         // the table's undo command does not undo another command
-        let undo = if proposal.apply.is_some() { proposal.undo } else { of_table(proposal.undo, &check.undo) };
-        (of_table(proposal.apply, &check.apply).unwrap_or_default(), undo)
+        let undo = if proposal.apply.is_some() { proposal.undo } else { or_from_table(proposal.undo, &check.undo) };
+        (or_from_table(proposal.apply, &check.apply).unwrap_or_default(), undo)
     } else {
-        let (there, back) = (apply_order(&writes), undo_order(&writes));
-        let (apply, undo) =
-            (write_commands(&there, |write| &write.after), write_commands(&back, |write| &write.before));
-        (proposal.apply.unwrap_or(apply), proposal.undo.or(Some(undo).filter(|_| is_undone)))
+        let (apply_writes, undo_writes) = (apply_order(&writes), undo_order(&writes));
+        let apply = write_commands(&apply_writes, |write| &write.after);
+        let undo = write_commands(&undo_writes, |write| &write.before);
+        (proposal.apply.unwrap_or(apply), proposal.undo.or(Some(undo).filter(|_| can_be_undone)))
     };
     let lasting = (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting_instructions(host, &writes)));
     let (evidence, evidence_share) = proposal.evidence.unzip();
@@ -224,49 +224,49 @@ fn new_item(check: &HostCheck, host: &HostFacts, instance: &str, id: String, pro
         apply,
         undo,
         lasting,
-        harmless: check.harmless && is_undone,
+        harmless: check.harmless && can_be_undone,
         verify: check.verify.clone(),
         writes,
     }
 }
 
 fn setting_writes(check: &HostCheck, host: &HostFacts, instance: &str, proposal: &Proposal) -> Vec<SettingWrite> {
-    let write = |path: &str, after: &str| {
+    let new_write = |path: &str, after: &str| {
         let before = active_choice(host.tree.get(path).unwrap_or_default()).to_owned();
         SettingWrite { path: format!("/{path}"), before, after: after.to_owned() }
     };
     if !proposal.writes.is_empty() {
-        return proposal.writes.iter().map(|(path, after)| write(path, after)).collect();
+        return proposal.writes.iter().map(|(path, after)| new_write(path, after)).collect();
     }
     match (&check.knob, &proposal.value) {
-        (Some(knob), Some(value)) => vec![write(&fill_instance(knob, instance), value)],
+        (Some(knob), Some(value)) => vec![new_write(&fill_instance(knob, instance), value)],
         _ => Vec::new(),
     }
 }
 
-/// True for an unused dirty limit. These limits come in pairs of bytes and share of memory, of which the unused one
-/// reads 0: writing that 0 would set a limit of nothing, and writing the other one sets it to 0 anyway.
+/// Returns true for an unused dirty limit. These limits come in pairs, bytes and share of memory, of which the unused
+/// one reads 0. Writing that 0 would set a limit of nothing; writing the other one makes it 0 anyway.
 fn is_unused_dirty_limit(path: &str, value: &str) -> bool {
     path.starts_with("/proc/sys/vm/dirty") && value == "0"
 }
 
-/// Writes for making a change, in order.
+/// Returns the writes that make a change, in order.
 pub(crate) fn apply_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
     writes.iter().filter(|write| !is_unused_dirty_limit(&write.path, &write.after)).cloned().collect()
 }
 
-/// Writes for reverting it, in order.
+/// Returns the writes that revert a change, in order.
 pub(crate) fn undo_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
     writes.iter().filter(|write| !is_unused_dirty_limit(&write.path, &write.before)).cloned().collect()
 }
 
 /// Describes how to make a setting permanent.
 fn lasting_instructions(host: &HostFacts, writes: &[SettingWrite]) -> String {
-    let sysctl = |write: &SettingWrite| {
+    let sysctl_line = |write: &SettingWrite| {
         let name = write.path.strip_prefix("/proc/sys/")?.replace('/', ".");
         Some(format!("{name} = {}", write.after))
     };
-    let lines: Vec<String> = apply_order(writes).iter().filter_map(sysctl).collect();
+    let lines: Vec<String> = apply_order(writes).iter().filter_map(sysctl_line).collect();
     if !lines.is_empty() {
         return format!("/etc/sysctl.d/90-advice.conf: {}", join_instructions(&lines));
     }
@@ -278,35 +278,35 @@ fn lasting_instructions(host: &HostFacts, writes: &[SettingWrite]) -> String {
     }
     let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for write in writes {
-        let Some((disk, file)) = write.path.strip_prefix("/sys/block/").and_then(|rest| rest.split_once('/')) else {
+        let Some((disk, file)) = write.path.strip_prefix("/sys/block/").and_then(|path| path.split_once('/')) else {
             let files: Vec<String> = writes.iter().map(|w| format!("w {} - - - - {}", w.path, w.after)).collect();
             return format!("/etc/tmpfiles.d/advice.conf: {}", join_instructions(&files));
         };
         rules.entry(disk).or_default().push(format!("ATTR{{{file}}}=\"{}\"", write.after));
     }
     // udev writes the slash of a name unchanged
-    let rule = |(disk, attributes): (&&str, &Vec<String>)| {
+    let udev_rule = |(disk, attributes): (&&str, &Vec<String>)| {
         let name = disk.replace('!', "/");
         format!("ACTION==\"add|change\", KERNEL==\"{name}\", {}", attributes.join(", "))
     };
-    let lines: Vec<String> = rules.iter().map(rule).collect();
-    // md arrays have names given by users
-    let numbered: Vec<&str> = rules.into_keys().filter(|disk| !disk.starts_with("md")).collect();
-    let names = match numbered.is_empty() {
+    let lines: Vec<String> = rules.iter().map(udev_rule).collect();
+    // users choose the names of md arrays; those of other devices may change
+    let unstable_names: Vec<&str> = rules.into_keys().filter(|disk| !disk.starts_with("md")).collect();
+    let hint = match unstable_names.is_empty() {
         true => String::new(),
         false => format!(
             " (a restart can give {} another name; to be sure, match {} instead)",
-            numbered.join(" and ").replace('!', "/"),
-            if numbered.iter().all(|disk| disk.starts_with("dm-")) { "ENV{DM_NAME}" } else { "ENV{ID_SERIAL}" }
+            unstable_names.join(" and ").replace('!', "/"),
+            if unstable_names.iter().all(|disk| disk.starts_with("dm-")) { "ENV{DM_NAME}" } else { "ENV{ID_SERIAL}" }
         ),
     };
-    format!("/etc/udev/rules.d/90-advice.rules: {}{names}", join_instructions(&lines))
+    format!("/etc/udev/rules.d/90-advice.rules: {}{hint}", join_instructions(&lines))
 }
 
-/// Returns one line unchanged; several are numbered, because the answer is one text.
+/// Returns a single line unchanged; several lines become one text that begins with their number.
 fn join_instructions(lines: &[String]) -> String {
     match lines {
-        [one] => one.clone(),
+        [line] => line.clone(),
         _ => format!("{} lines: `{}`", lines.len(), lines.join("` and `")),
     }
 }
@@ -332,15 +332,16 @@ fn rank_value(item: &AdviceItem) -> f64 {
     severity * evidence * gain / risk
 }
 
-/// Keeps only the more worthwhile of two items that write one file. Returns the dropped ones.
+/// Keeps only the more worthwhile of two items that write one file; the items must be sorted by rank. Returns the
+/// dropped items.
 fn drop_conflicting(items: &mut Vec<AdviceItem>) -> Vec<AdviceItem> {
-    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut written_paths: BTreeSet<String> = BTreeSet::new();
     let (kept, dropped) = std::mem::take(items).into_iter().partition(|item| {
-        let free = item.writes.iter().all(|write| !taken.contains(&write.path));
-        if free {
-            taken.extend(item.writes.iter().map(|write| write.path.clone()));
+        let is_free = item.writes.iter().all(|write| !written_paths.contains(&write.path));
+        if is_free {
+            written_paths.extend(item.writes.iter().map(|write| write.path.clone()));
         }
-        free
+        is_free
     });
     *items = kept;
     dropped

@@ -1,4 +1,4 @@
-//! A host's saved state, and the changes since: the first question of every incident.
+//! A host's saved state, and the changes since then: "what changed?" is the first question of every incident.
 
 use diskwright_base::byte_size::ByteSize;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::host_tree::HostTree;
 use crate::setting_change::{ChangeBookError, save_json};
 
-/// File in the state folder.
+/// Name of the file in the state folder.
 pub const BASELINE_FILE: &str = "baseline.json";
 
 /// The saved state of a host.
@@ -100,36 +100,38 @@ pub fn update_ignored(folder: &Path, add: &[String], remove: &[String]) -> Resul
     Ok(ids)
 }
 
-/// Differences between two hosts, without facts that change by themselves.
+/// Returns the differences between two states, sorted by kind. Facts that one of the two could not read are not
+/// compared.
 #[must_use]
 pub fn compare_trees(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
-    let (mut found, mut disks) = (Vec::new(), BTreeSet::new());
+    let (mut changes, mut changed_disks) = (Vec::new(), BTreeSet::new());
     for disk in before.names_in("sys/block").into_iter().chain(now.names_in("sys/block")) {
-        let (was, is) = (has_disk(before, disk), has_disk(now, disk));
-        if was != is && disks.insert(disk.to_owned()) {
-            let word = |tree: &HostTree, there: bool| there.then(|| describe_disk(tree, disk));
-            found.push(HostChange { kind: "device", what: disk.into(), before: word(before, was), now: word(now, is) });
+        let (was_present, is_present) = (has_disk(before, disk), has_disk(now, disk));
+        if was_present != is_present && changed_disks.insert(disk.to_owned()) {
+            let describe = |tree: &HostTree, is_present: bool| is_present.then(|| describe_disk(tree, disk));
+            let (before, now) = (describe(before, was_present), describe(now, is_present));
+            changes.push(HostChange { kind: "device", what: disk.into(), before, now });
         }
     }
     let paths: BTreeSet<&String> = before.files.keys().chain(now.files.keys()).collect();
     for path in paths {
-        let (was, is) = (before.get(path), now.get(path));
-        let of_changed_disk = path.strip_prefix("sys/block/").and_then(|rest| rest.split('/').next());
-        // facts that one of the two was not allowed to read may be the same
-        let is_refused = before.lacking.contains_key(path) || now.lacking.contains_key(path);
-        if was == is || is_refused || of_changed_disk.is_some_and(|disk| disks.contains(disk)) {
+        let (text_before, text_now) = (before.get(path), now.get(path));
+        let disk = path.strip_prefix("sys/block/").and_then(|path| path.split('/').next());
+        // a fact that one of the two could not read may be unchanged
+        let is_refused = before.unreadable.contains_key(path) || now.unreadable.contains_key(path);
+        if text_before == text_now || is_refused || disk.is_some_and(|disk| changed_disks.contains(disk)) {
             continue;
         }
         if path == "proc/self/mountinfo" {
-            found.extend(mount_changes(was.unwrap_or_default(), is.unwrap_or_default()));
+            changes.extend(mount_changes(text_before.unwrap_or_default(), text_now.unwrap_or_default()));
             continue;
         }
-        let text = |text: Option<&str>| text.map(str::to_owned);
-        found.push(HostChange { kind: change_kind(path), what: format!("/{path}"), before: text(was), now: text(is) });
+        let (before, now) = (text_before.map(str::to_owned), text_now.map(str::to_owned));
+        changes.push(HostChange { kind: change_kind(path), what: format!("/{path}"), before, now });
     }
     let order = |kind: &str| ["kernel", "firmware", "device", "mount", "setting"].iter().position(|k| *k == kind);
-    found.sort_by(|a, b| order(a.kind).cmp(&order(b.kind)).then_with(|| a.what.cmp(&b.what)));
-    found
+    changes.sort_by(|a, b| order(a.kind).cmp(&order(b.kind)).then_with(|| a.what.cmp(&b.what)));
+    changes
 }
 
 fn has_disk(tree: &HostTree, disk: &str) -> bool {
@@ -153,19 +155,19 @@ fn change_kind(path: &str) -> &'static str {
     }
 }
 
-/// Compares mounts by mount point, without their ids, which differ after each start.
+/// Compares mounts by mount point; their ids, which differ after each start, are ignored.
 fn mount_changes(before: &str, now: &str) -> Vec<HostChange> {
-    let read = |text: &str| -> Vec<(String, String)> {
-        let lines = diskwright_counters::live::mountinfo::parse_mounts(text.as_bytes()).into_iter();
-        let on_disk = lines.filter(|mount| mount.is_on_disk() || mount.is_remote());
-        on_disk.map(|m| (m.point.clone(), format!("{} {} {} {}", m.source, m.kind, m.flags, m.options))).collect()
+    let parse = |text: &str| -> Vec<(String, String)> {
+        let mounts = diskwright_counters::live::mountinfo::parse_mounts(text.as_bytes()).into_iter();
+        let lasting = mounts.filter(|mount| mount.is_on_disk() || mount.is_remote());
+        lasting.map(|m| (m.point.clone(), format!("{} {} {} {}", m.source, m.kind, m.flags, m.options))).collect()
     };
-    let (was, is) = (read(before), read(now));
+    let (mounts_before, mounts_now) = (parse(before), parse(now));
     let find =
         |list: &[(String, String)], point: &str| list.iter().find(|(p, _)| p == point).map(|(_, text)| text.clone());
-    let points: BTreeSet<&String> = was.iter().chain(&is).map(|(point, _)| point).collect();
+    let points: BTreeSet<&String> = mounts_before.iter().chain(&mounts_now).map(|(point, _)| point).collect();
     let change = |point: &String| {
-        let (before, now) = (find(&was, point), find(&is, point));
+        let (before, now) = (find(&mounts_before, point), find(&mounts_now, point));
         (before != now).then(|| HostChange { kind: "mount", what: point.clone(), before, now })
     };
     points.into_iter().filter_map(change).collect()
@@ -212,7 +214,7 @@ mod tests {
     fn unreadable_facts_have_not_changed() {
         let saved = tree_of(&[("proc/cmdline", "quiet"), ("proc/sys/vm/swappiness", "60")]);
         let mut now = tree_of(&[("proc/sys/vm/swappiness", "60")]);
-        now.lacking.insert("proc/cmdline".into(), "only root can read it".into());
+        now.unreadable.insert("proc/cmdline".into(), "only root can read it".into());
         assert!(HostBaseline::from_tree(&saved, "t".into()).changes_since(&now).is_empty());
         assert!(HostBaseline::from_tree(&now, "t".into()).changes_since(&saved).is_empty());
     }

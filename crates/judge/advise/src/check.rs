@@ -26,11 +26,11 @@ pub enum AdviceSeverity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeRisk {
-    /// Undone in a moment.
+    /// It can be undone at once.
     Low,
-    /// Can cost speed, memory or power elsewhere.
+    /// It can cost speed, memory or power elsewhere.
     Medium,
-    /// Can cost data or an outage.
+    /// It can cost data or cause an outage.
     High,
 }
 
@@ -42,7 +42,7 @@ pub enum CheckObject {
     Host,
     /// A disk that is no array, loop device or memory.
     Disk,
-    /// A partition of one.
+    /// A partition of a disk.
     Partition,
     /// An array of md.
     Md,
@@ -54,13 +54,13 @@ pub enum CheckObject {
     Cgroup,
 }
 
-/// Condition on a file's value, if that is the whole check.
+/// Condition on a file's value, for a check that consists of it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckLimit {
     /// Exactly this number.
     Equals(String),
-    /// One of these; a value that is neither here nor in `others` is not understood.
+    /// One of these words; a word that is neither here nor in `others` is not understood.
     OneOf(Vec<String>),
     /// This number or more.
     AtLeast(f64),
@@ -72,7 +72,7 @@ pub(crate) enum CheckLimit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostCheck {
-    /// `queue.scheduler`.
+    /// Id, such as `queue.scheduler`.
     pub id: String,
     /// Object of the check.
     pub object: CheckObject,
@@ -93,9 +93,10 @@ pub struct HostCheck {
     /// File that is judged, if a limit is the whole check.
     #[serde(default)]
     pub(crate) file: Option<String>,
+    /// Condition on that file.
     #[serde(default)]
     pub(crate) limit: Option<CheckLimit>,
-    /// Other words that the kernel writes there, if the limit is a choice of words.
+    /// Other words that the kernel writes into the file, if the limit is a choice of words.
     #[serde(default)]
     pub(crate) others: Vec<String>,
     /// Value to write if the limit is not met.
@@ -107,18 +108,18 @@ pub struct HostCheck {
     /// Change if no file is written: a command with `{instance}`, or an instruction.
     #[serde(default)]
     pub apply: Option<String>,
-    /// Way of reverting that change.
+    /// How to revert that change.
     #[serde(default)]
     pub undo: Option<String>,
-    /// Way of proving it with `compare`.
+    /// How to prove the effect with `compare`.
     pub verify: String,
-    /// Roles that it applies to; all if empty.
+    /// Roles of hosts that it applies to; all if empty.
     #[serde(default)]
     pub roles: Vec<ServerRole>,
-    /// True if `--apply` may apply it: it is reverted by one write, and costs neither data nor an outage.
+    /// True if `--apply` may make the change: one write reverts it, and it costs no data and causes no outage.
     #[serde(default)]
     pub harmless: bool,
-    /// Way to obtain the facts if they cannot be read.
+    /// How to obtain the facts if they cannot be read.
     pub reach: String,
 }
 
@@ -141,11 +142,11 @@ const CHECK_FILES: &[(&str, &str)] = &[
 
 /// All checks, in the order of the files.
 pub static CHECKS: LazyLock<Vec<HostCheck>> = LazyLock::new(|| {
-    let read = |(name, text): &(&str, &str)| -> Vec<HostCheck> {
+    let read_checks = |(name, text): &(&str, &str)| -> Vec<HostCheck> {
         let file: ChecksFile = diskwright_base::toml_reader::read(name, text).unwrap_or_else(|wrong| panic!("{wrong}"));
         file.check
     };
-    CHECK_FILES.iter().flat_map(read).collect()
+    CHECK_FILES.iter().flat_map(read_checks).collect()
 });
 
 impl AdviceSeverity {
@@ -174,14 +175,14 @@ impl ChangeRisk {
 }
 
 impl CheckLimit {
-    /// True if a text meets the limit; `None` if it is not a number and one is needed, or not a word that the kernel
-    /// writes there.
+    /// Returns true if a text meets the limit; `None` if it is not understood: it is not a number where a number is
+    /// needed, or a word that the kernel is not known to write.
     pub(crate) fn is_met_by(&self, text: &str, others: &[String]) -> Option<bool> {
         match self {
             CheckLimit::Equals(good) => (text == good || first_number(text).is_some()).then(|| text == good),
             CheckLimit::OneOf(good) => {
-                let is_good = good.iter().any(|one| one == text);
-                (is_good || others.iter().any(|one| one == text)).then_some(is_good)
+                let is_good = good.iter().any(|word| word == text);
+                (is_good || others.iter().any(|word| word == text)).then_some(is_good)
             }
             CheckLimit::AtLeast(min) => first_number(text).map(|number| number >= *min),
             CheckLimit::AtMost(max) => first_number(text).map(|number| number <= *max),
@@ -192,7 +193,7 @@ impl CheckLimit {
 /// Result of a check on one instance.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CheckOutcome {
-    /// The instance has nothing that the check is about.
+    /// The check does not apply to the instance.
     Absent,
     /// No finding.
     Good,
@@ -211,7 +212,7 @@ pub(crate) struct Proposal {
     pub good: Option<String>,
     /// Value to write into the knob.
     pub value: Option<String>,
-    /// Files to write, if more than the knob.
+    /// Files to write and their content, if the knob does not suffice.
     pub writes: Vec<(String, String)>,
     /// Severity, if it differs from the table's.
     pub severity: Option<AdviceSeverity>,
@@ -221,9 +222,9 @@ pub(crate) struct Proposal {
     pub gain: Option<crate::gain::ExpectedGain>,
     /// Command or instruction, if it differs from the table's.
     pub apply: Option<String>,
-    /// Way of reverting it, if it differs from the table's.
+    /// How to revert it, if that differs from the table.
     pub undo: Option<String>,
-    /// Instructions for making it permanent, if they are shorter than the files.
+    /// Instructions for making it permanent, if they are shorter than those for each file.
     pub lasting: Option<String>,
 }
 

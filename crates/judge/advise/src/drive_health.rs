@@ -1,4 +1,4 @@
-//! Health of the drives in a log, as far as advice needs it: increases of counts, and last values.
+//! Health of the drives in a log, as far as advice needs it: increases of error counts, and last values.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use diskwright_base::{Catalogue, Frame, Schema};
 pub struct HealthLoad {
     /// Increase of media errors.
     pub media_errors: Option<f64>,
-    /// Sectors that wait to be read again, at the end.
+    /// Pending sectors (unreadable, waiting to be read again or rewritten) at the end.
     pub pending_sectors: Option<f64>,
-    /// Sectors that waited at the beginning.
+    /// Pending sectors at the beginning.
     pub first_pending_sectors: Option<f64>,
     /// Increase of transmission errors.
     pub link_errors: Option<f64>,
@@ -21,7 +21,7 @@ pub struct HealthLoad {
     pub failing: Option<f64>,
     /// Share of the rated life used at the end.
     pub wear: Option<f64>,
-    /// Seconds between the first and the last value of it, and its increase between them.
+    /// Seconds between the first and the last value of the wear, and its increase in that time.
     pub wear_rise: Option<(f64, f64)>,
     /// The highest temperature, and the drive's own limit.
     pub max_temperature_and_limit: Option<(f64, f64)>,
@@ -43,9 +43,13 @@ const HEALTH_COUNTERS: [&str; 7] = [
 #[derive(Debug, Default)]
 struct HealthSums {
     load: HealthLoad,
+    /// Time and value of the first known wear.
     first_wear: Option<(i64, f64)>,
-    last_ns: i64,
+    /// Time of the last known wear.
+    last_wear_ns: i64,
+    /// Seconds at or above the drive's limit.
     hot_s: f64,
+    /// Seconds with a known temperature and limit.
     known_s: f64,
 }
 
@@ -60,10 +64,10 @@ impl HealthReader {
     /// Prepares for another schema.
     pub fn resolve_plans(&mut self, schema: &Schema) {
         let catalogue = Catalogue::builtin();
-        let plans =
+        let disk_plans =
             |disk: &str| HEALTH_COUNTERS.map(|counter| CounterPlan::resolve_counter(catalogue, schema, counter, disk));
-        let all = schema.instances("physical_disk").into_iter().map(|disk| (disk.to_owned(), plans(disk)));
-        self.plans = all.filter(|(_, plans)| plans.iter().any(Option::is_some)).collect();
+        let disks = schema.instances("physical_disk").into_iter().map(|disk| (disk.to_owned(), disk_plans(disk)));
+        self.plans = disks.filter(|(_, plans)| plans.iter().any(Option::is_some)).collect();
     }
 
     /// Adds a frame.
@@ -88,10 +92,10 @@ impl HealthReader {
         }
     }
 
-    /// Returns all drives with any value.
+    /// Returns the health of all drives with at least one value.
     pub fn into_loads(self) -> BTreeMap<String, HealthLoad> {
-        let health = |(disk, sums): (String, HealthSums)| (disk, sums.into_load());
-        self.sums.into_iter().map(health).filter(|(_, health)| *health != HealthLoad::default()).collect()
+        let to_load = |(disk, sums): (String, HealthSums)| (disk, sums.into_load());
+        self.sums.into_iter().map(to_load).filter(|(_, health)| *health != HealthLoad::default()).collect()
     }
 }
 
@@ -111,7 +115,7 @@ impl HealthSums {
         self.load.failing = failing.or(self.load.failing);
         if let Some(wear) = wear {
             self.first_wear.get_or_insert((time_ns, wear));
-            (self.load.wear, self.last_ns) = (Some(wear), time_ns);
+            (self.load.wear, self.last_wear_ns) = (Some(wear), time_ns);
         }
         if let Some((temperature, limit)) = temperature.zip(limit) {
             self.known_s += seconds;
@@ -123,7 +127,7 @@ impl HealthSums {
 
     fn into_load(mut self) -> HealthLoad {
         let rise = |(first_ns, first): (i64, f64)| {
-            let seconds = (self.last_ns - first_ns) as f64 / 1e9;
+            let seconds = (self.last_wear_ns - first_ns) as f64 / 1e9;
             self.load.wear.filter(|_| seconds > 0.0).map(|last| (seconds, last - first))
         };
         self.load.wear_rise = self.first_wear.and_then(rise);

@@ -1,7 +1,7 @@
-//! Space and inodes of local filesystems, queried in a thread with a deadline. Network filesystems and those of user
-//! processes are never queried: they may not respond.
+//! Space and inodes of local filesystems, queried in a thread with a deadline. Network filesystems and FUSE are never
+//! queried: they may not respond.
 //!
-//! The results are a text in the tree, so that they are stored with the other facts.
+//! The results become a text in the tree, so that they are stored with the other facts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,8 @@ use diskwright_counters::live::{Roots, mountinfo, sources::mounts};
 
 use crate::host_tree::{HostTree, first_number};
 
-/// Lines of mount point (as the kernel escapes it), bytes of a block, blocks, blocks for users, inodes and free inodes.
+/// File of the tree. Each line has a mount point (escaped as by the kernel), bytes of a block, blocks, blocks that
+/// users may still fill, inodes and free inodes.
 pub(crate) const SPACE_FILE: &str = "space";
 /// Time limit for all filesystems together.
 const DEADLINE: Duration = Duration::from_millis(200);
@@ -24,12 +25,13 @@ pub(crate) struct FilesystemSpace {
     pub mount: String,
     pub block_bytes: f64,
     pub blocks: f64,
+    /// Blocks that users may still fill.
     pub free_blocks: f64,
     pub total_inodes: f64,
     pub free_inodes: f64,
 }
 
-/// Adds the space of the filesystems; for a copied folder, the text in it.
+/// Adds the space of the filesystems to the tree; for a copied host, the text in the copy.
 pub(crate) fn add_space(tree: &mut HostTree, root: &Path) {
     if root != Path::new("/") {
         if let Ok(text) = std::fs::read_to_string(root.join(SPACE_FILE)) {
@@ -40,28 +42,29 @@ pub(crate) fn add_space(tree: &mut HostTree, root: &Path) {
     let Some(text) = tree.get("proc/self/mountinfo") else { return };
     let mounts = mountinfo::parse_mounts(text.as_bytes());
     let points: Vec<String> = mounts::local_mounts(&mounts).iter().map(|mount| mount.point.clone()).collect();
-    let (lines, late) = query_with_deadline(&points, DEADLINE, space_line);
+    let (lines, late_point) = query_with_deadline(&points, DEADLINE, space_line);
     tree.files.insert(SPACE_FILE.into(), lines.join("\n"));
-    if let Some(point) = late {
+    if let Some(point) = late_point {
         let because = format!("the filesystem at {point} did not respond within {} ms", DEADLINE.as_millis());
-        tree.lacking.insert(SPACE_FILE.into(), because);
+        tree.unreadable.insert(SPACE_FILE.into(), because);
     }
 }
 
 /// Stack of the thread, which only asks the kernel.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Collects results of a thread that may never end, and returns the point at which it was when the time was over.
+/// Queries the points in a thread, which may never end. Returns the results so far, and the point that did not respond
+/// before the deadline.
 fn query_with_deadline(
     points: &[String],
     deadline: Duration,
-    line: impl Fn(&str) -> Option<String> + Send + 'static,
+    query: impl Fn(&str) -> Option<String> + Send + 'static,
 ) -> (Vec<String>, Option<String>) {
     let (sender, receiver) = mpsc::channel();
     let points_to_query = points.to_vec();
-    let query = move || points_to_query.iter().try_for_each(|point| sender.send(line(point)).ok());
+    let query_all = move || points_to_query.iter().try_for_each(|point| sender.send(query(point)).ok());
     // without a thread the channel is closed, as if none had responded
-    let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(query);
+    let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(query_all);
     let end = Instant::now() + deadline;
     let mut lines = Vec::new();
     for point in points {
@@ -73,6 +76,7 @@ fn query_with_deadline(
     (lines, None)
 }
 
+/// Queries a filesystem, and returns its line of [`SPACE_FILE`].
 fn space_line(point: &str) -> Option<String> {
     let space = rustix::fs::statvfs(Roots::default().resolve_path(point)).ok()?;
     let point = point.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
@@ -82,52 +86,45 @@ fn space_line(point: &str) -> Option<String> {
     ))
 }
 
-/// Parses the text.
+/// Parses the text of [`SPACE_FILE`]; lines that are not understood are left out.
 pub(crate) fn parse_space(text: &str) -> Vec<FilesystemSpace> {
-    let read = |line: &str| {
+    let parse_line = |line: &str| {
         let mut words = line.split_whitespace();
         let mount = mountinfo::unescape_path(words.next()?.as_bytes());
         let numbers: Vec<f64> = words.map(first_number).collect::<Option<_>>()?;
-        let &[block_bytes, blocks, free, inodes, inodes_free] = numbers.as_slice() else { return None };
-        Some(FilesystemSpace {
-            mount,
-            block_bytes,
-            blocks,
-            free_blocks: free,
-            total_inodes: inodes,
-            free_inodes: inodes_free,
-        })
+        let &[block_bytes, blocks, free_blocks, total_inodes, free_inodes] = numbers.as_slice() else { return None };
+        Some(FilesystemSpace { mount, block_bytes, blocks, free_blocks, total_inodes, free_inodes })
     };
-    text.lines().filter_map(read).collect()
+    text.lines().filter_map(parse_line).collect()
 }
 
-/// Replaces values by a log's last counters: bytes for users, all bytes, free inodes, all inodes.
+/// Replaces values by a log's last counters of each mount point: bytes that users may still fill, all bytes, free
+/// inodes, all inodes.
 pub(crate) fn with_newer_counters(
     facts: Vec<FilesystemSpace>,
     last: &BTreeMap<String, [f64; 4]>,
 ) -> Vec<FilesystemSpace> {
-    let mut found = facts;
-    for (mount, [free, blocks, inodes_free, inodes]) in last {
-        // sums over all, and volumes of other systems, are not mount points
-        if !mount.starts_with('/') || !(free + blocks).is_finite() || *blocks <= 0.0 {
+    let mut spaces = facts;
+    for (mount, [free_bytes, bytes, free_inodes, inodes]) in last {
+        // totals of all filesystems, and volumes of other systems, are not mount points
+        if !mount.starts_with('/') || !(free_bytes + bytes).is_finite() || *bytes <= 0.0 {
             continue;
         }
-        let known = |value: f64| if value.is_finite() { value } else { 0.0 };
-        let (inodes, inodes_free) = (known(*inodes), known(*inodes_free));
+        let or_zero = |value: f64| if value.is_finite() { value } else { 0.0 };
         let newer = FilesystemSpace {
             mount: mount.clone(),
             block_bytes: 1.0,
-            blocks: *blocks,
-            free_blocks: *free,
-            total_inodes: inodes,
-            free_inodes: inodes_free,
+            blocks: *bytes,
+            free_blocks: *free_bytes,
+            total_inodes: or_zero(*inodes),
+            free_inodes: or_zero(*free_inodes),
         };
-        match found.iter_mut().find(|space| space.mount == *mount) {
+        match spaces.iter_mut().find(|space| space.mount == *mount) {
             Some(space) => *space = newer,
-            None => found.push(newer),
+            None => spaces.push(newer),
         }
     }
-    found
+    spaces
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Models that predict the gain of a change. Both scale measured values; neither is fitted to anything but the log at
-//! hand.
+//! Models that predict the gain of a change. Both scale measured values, and are fitted only to the log at hand.
 
 use serde::Serialize;
 
@@ -10,7 +9,7 @@ use crate::host_load::SequentialReads;
 pub struct ExpectedGain {
     /// The prediction in a sentence.
     pub text: String,
-    /// Factor by which it gets faster, or by which the wait gets shorter.
+    /// Factor by which the work gets faster, or the wait shorter.
     pub factor: f64,
     /// The model, and its inputs.
     pub basis: String,
@@ -28,9 +27,9 @@ pub struct ReadAheadModel {
     pub latency_s: f64,
     /// Rate of the transfer, bytes per second.
     pub bytes_per_s: f64,
-    /// Rate that the reader reached, bytes per second of busy time.
+    /// Rate that the reader has reached, bytes per second of busy time.
     pub reached_bytes_per_s: f64,
-    /// Mean size of its reads, bytes.
+    /// Mean size of the reader's reads, bytes.
     pub read_bytes: f64,
 }
 
@@ -40,7 +39,8 @@ const MIN_SIZE_RATIO: f64 = 2.0;
 const MIN_EXPLAINED_VARIANCE: f64 = 0.8;
 
 impl ReadAheadModel {
-    /// Builds the model from the read times of a disk with a known rate.
+    /// Builds the model for a disk with a known rate, from the mean size, response time and reached rate of its reads;
+    /// `None` if the response time is shorter than the transfer alone.
     #[must_use]
     pub fn with_rate(bytes_per_s: f64, read_bytes: f64, response_s: f64, reached: f64) -> Option<ReadAheadModel> {
         let latency_s = response_s - read_bytes / bytes_per_s;
@@ -56,6 +56,7 @@ impl ReadAheadModel {
     #[must_use]
     pub fn fit_to_reads(points: &[SequentialReads], read_bytes: f64, reached: f64) -> Option<ReadAheadModel> {
         let points = points.iter().filter(|p| p.reads > 0.0).map(|p| (p.reads, p.bytes_per_read(), p.read_s / p.reads));
+        // number, mean size and mean response time of the reads of each tick
         let points: Vec<(f64, f64, f64)> = points.collect();
         let smallest = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
         let largest = points.iter().map(|p| p.1).fold(0.0, f64::max);
@@ -63,15 +64,17 @@ impl ReadAheadModel {
             return None;
         }
         let weight: f64 = points.iter().map(|p| p.0).sum();
-        let mean = |of: &dyn Fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| p.0 * of(p)).sum::<f64>() / weight;
+        let mean =
+            |value: &dyn Fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| p.0 * value(p)).sum::<f64>() / weight;
         let (size, time) = (mean(&|p| p.1), mean(&|p| p.2));
         let covariance = mean(&|p| (p.1 - size) * (p.2 - time));
-        let (of_size, of_time) = (mean(&|p| (p.1 - size).powi(2)), mean(&|p| (p.2 - time).powi(2)));
-        let slope = covariance / of_size;
+        let size_variance = mean(&|p| (p.1 - size).powi(2));
+        let time_variance = mean(&|p| (p.2 - time).powi(2));
+        let slope = covariance / size_variance;
         let latency_s = time - slope * size;
-        let explained = covariance * covariance / (of_size * of_time);
-        let makes_sense = slope > 0.0 && latency_s > 0.0 && reached > 0.0 && explained >= MIN_EXPLAINED_VARIANCE;
-        makes_sense.then_some(ReadAheadModel {
+        let explained = covariance * covariance / (size_variance * time_variance);
+        let is_meaningful = slope > 0.0 && latency_s > 0.0 && reached > 0.0 && explained >= MIN_EXPLAINED_VARIANCE;
+        is_meaningful.then_some(ReadAheadModel {
             latency_s,
             bytes_per_s: 1.0 / slope,
             reached_bytes_per_s: reached,
@@ -79,37 +82,39 @@ impl ReadAheadModel {
         })
     }
 
-    /// Factor by which the reader gets faster with another window; requests grow with it up to `max_request`.
+    /// Factor by which the reader gets faster with another window, at least 1; requests grow with the window up to
+    /// `max_request`. All sizes in bytes.
     #[must_use]
     pub fn speedup(&self, window_before: f64, window_after: f64, max_request: f64) -> f64 {
         let response = |bytes: f64| self.latency_s + bytes / self.bytes_per_s;
-        let grown = window_after.min(max_request) / window_before.min(max_request);
-        let by_windows = window_after / window_before * response(self.read_bytes) / response(self.read_bytes * grown);
+        let size_ratio = window_after.min(max_request) / window_before.min(max_request);
+        let by_windows =
+            window_after / window_before * response(self.read_bytes) / response(self.read_bytes * size_ratio);
         by_windows.min(self.bytes_per_s / self.reached_bytes_per_s).max(1.0)
     }
 }
 
 /// Writes in a device's queue that a commit has to wait for.
 ///
-/// The bytes in flight are never more than the page cache may hold dirty and under writeback. A single writer of much
-/// data is throttled between the middle of the two limits and the upper one (mm/page-writeback.c: the set point is half
-/// way), which is `3/4 limit + 1/4 background limit`. Bytes in flight are written at the measured rate, so the wait is
-/// bytes over rate, and a commit's wait shrinks as the bytes do. `mq-deadline` sends `fifo_batch` neighbouring writes
-/// and then checks the oldest, so that a commit waits for one such batch at most.
+/// The bytes in flight never exceed what the page cache may hold dirty and under writeback. A single writer of much
+/// data is throttled half way between the middle of the two limits and the upper one (mm/page-writeback.c, set point),
+/// at `3/4 limit + 1/4 background limit`. Bytes in flight are written at the measured rate, so a commit waits for bytes
+/// over rate, and its wait shrinks as the bytes do. `mq-deadline` sends `fifo_batch` neighboring writes and then checks
+/// the oldest request, so a commit waits for one such batch at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueuedWrites {
     /// Bytes written per second while writes queued.
     pub bytes_per_s: f64,
-    /// Bytes in flight then.
+    /// Bytes in flight while writes queued.
     pub in_flight_bytes: f64,
     /// Bytes that the scheduler sends before it considers a commit; `None` if it keeps the order.
     pub batch_bytes: Option<f64>,
 }
 
 impl QueuedWrites {
-    /// Maximum bytes in flight under these limits.
+    /// Maximum bytes in flight under an upper and a background limit, bytes.
     #[must_use]
-    pub fn max_held_bytes(limit: f64, background: f64) -> f64 {
+    pub fn max_in_flight_bytes(limit: f64, background: f64) -> f64 {
         0.75 * limit + 0.25 * background
     }
 
@@ -123,7 +128,7 @@ impl QueuedWrites {
     #[must_use]
     pub fn wait_reduction(&self, limit: f64, background: f64) -> f64 {
         (self.bytes_before_commit(self.in_flight_bytes)
-            / self.bytes_before_commit(QueuedWrites::max_held_bytes(limit, background)))
+            / self.bytes_before_commit(QueuedWrites::max_in_flight_bytes(limit, background)))
         .max(1.0)
     }
 }

@@ -21,7 +21,7 @@ pub struct HostFacts {
     pub(crate) space: Vec<FilesystemSpace>,
     /// Role of the host.
     pub role: ServerRole,
-    /// Program that indicated it; `None` if the user gave the role.
+    /// Program that indicates the role; `None` if the user named the role, or no program indicates one.
     pub role_program: Option<String>,
     pub(crate) load: Option<HostLoad>,
     pub(crate) ceilings: Vec<Ceiling>,
@@ -36,7 +36,7 @@ pub struct HostFacts {
 /// Prefixes of devices that are not disks.
 const NON_DISK_PREFIXES: &[&str] = &["sr", "fd", "nbd", "ram"];
 
-/// Files of its host that a container shows instead of its own.
+/// Files that the runtime mounts into a container; their filesystem belongs to the container's host.
 const CONTAINER_FILES: &[&str] = &["/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/dev/termination-log"];
 
 /// Distributions without systemd: no timers, no tmpfiles.d, and some without udev.
@@ -47,20 +47,19 @@ impl HostFacts {
     #[must_use]
     pub fn read(root: &Path, role: Option<ServerRole>) -> HostFacts {
         let roots = if root == Path::new("/") { Roots::default() } else { Roots::from_root(root) };
-        let is_present = root == Path::new("/");
         HostFacts {
-            is_current: is_present,
+            is_current: root == Path::new("/"),
             ..HostFacts::from_facts(HostTree::read(root), topology::read_topology(&roots), role)
         }
     }
 
-    /// Builds them from files and devices that are known already.
+    /// Builds the facts from files and devices that are known already.
     #[must_use]
     pub fn from_facts(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostFacts {
         let mounts = mountinfo::parse_mounts(tree.get("proc/self/mountinfo").unwrap_or_default().as_bytes());
         let space = filesystem_space::parse_space(tree.get(filesystem_space::SPACE_FILE).unwrap_or_default());
-        let found = ServerRole::infer_from(&tree);
-        let (role, role_from) = role.map_or(found, |role| (role, None));
+        let inferred = ServerRole::infer_from(&tree);
+        let (role, role_program) = role.map_or(inferred, |role| (role, None));
         let has_facts = !tree.files.is_empty();
         HostFacts {
             tree,
@@ -68,7 +67,7 @@ impl HostFacts {
             mounts,
             space,
             role,
-            role_program: role_from,
+            role_program,
             load: None,
             ceilings: Vec::new(),
             has_facts,
@@ -82,56 +81,58 @@ impl HostFacts {
     pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostFacts {
         self.ceilings = diskwright_base::ceiling::ceilings_for_topology(Some(&self.topology), ceilings);
         if let Some(load) = load.as_ref().filter(|_| !self.is_current) {
-            let known: Vec<String> = self.space.iter().map(|space| space.mount.clone()).collect();
+            let known_points: Vec<String> = self.space.iter().map(|space| space.mount.clone()).collect();
             self.space = filesystem_space::with_newer_counters(std::mem::take(&mut self.space), &load.space);
-            let is_new = |point: &String| !known.contains(point) && !self.mounts.iter().any(|m| m.point == *point);
+            let is_new =
+                |point: &String| !known_points.contains(point) && !self.mounts.iter().any(|m| m.point == *point);
             self.newly_mounted = self.space.iter().map(|space| space.mount.clone()).filter(is_new).collect();
         }
         self.load = load;
         self
     }
 
-    /// The facts.
+    /// The facts as files.
     #[must_use]
     pub fn tree(&self) -> &HostTree {
         &self.tree
     }
 
-    /// True for facts of a container: its kernel and disks are its host's, and its files are not.
+    /// Returns true for the facts of a container: kernel and disks are those of its host, files are its own.
     #[must_use]
     pub fn is_container(&self) -> bool {
-        let is_there = |point: &str| self.mounts.iter().any(|mount| mount.point == point);
-        let is_fixed = |mount: &Mount| mount.point == "/sys" && mount.flags.split(',').any(|flag| flag == "ro");
-        let is_copied = |mount: &Mount| mount.point.starts_with("/proc/") && mount.kind == "fuse.lxcfs";
-        CONTAINER_FILES[..2].iter().all(|file| is_there(file))
-            || self.mounts.iter().any(|m| is_fixed(m) || is_copied(m))
+        let is_mount_point = |point: &str| self.mounts.iter().any(|mount| mount.point == point);
+        let is_read_only_sysfs =
+            |mount: &Mount| mount.point == "/sys" && mount.flags.split(',').any(|flag| flag == "ro");
+        let is_lxcfs_file = |mount: &Mount| mount.point.starts_with("/proc/") && mount.kind == "fuse.lxcfs";
+        CONTAINER_FILES[..2].iter().all(|file| is_mount_point(file))
+            || self.mounts.iter().any(|m| is_read_only_sysfs(m) || is_lxcfs_file(m))
     }
 
-    /// True if the reported memory is a container's (lxcfs), and not the machine's.
+    /// Returns true if the reported memory is a container's (lxcfs), not the machine's.
     pub(crate) fn shows_container_memory(&self) -> bool {
         self.mounts.iter().any(|mount| mount.point == "/proc/meminfo" && mount.kind == "fuse.lxcfs")
     }
 
-    /// True if files and commands of systemd apply, judged by the distribution's name.
+    /// Returns true if files and commands of systemd apply, judged by the distribution's name.
     pub(crate) fn may_have_systemd(&self) -> bool {
         let release = self.tree.get("etc/os-release").unwrap_or_default();
         let name = release.lines().find_map(|line| line.strip_prefix("ID="));
         !name.is_some_and(|name| WITHOUT_SYSTEMD.contains(&name.trim_matches(['"', '\''])))
     }
 
-    /// Instances that a check is made for.
+    /// Returns the instances for which a check of this object is made.
     pub(crate) fn check_instances(&self, object: CheckObject) -> Vec<String> {
-        let named = |keep: &dyn Fn(&&Device) -> bool| -> Vec<String> {
-            self.topology.devices.iter().filter(keep).map(|device| device.name.clone()).collect()
+        let device_names = |is_kept: &dyn Fn(&&Device) -> bool| -> Vec<String> {
+            self.topology.devices.iter().filter(is_kept).map(|device| device.name.clone()).collect()
         };
         match object {
             CheckObject::Host => vec![String::new()],
-            CheckObject::Disk => named(&is_disk),
-            CheckObject::Partition => named(&|d| d.kind == DeviceKind::Partition),
-            CheckObject::Md => named(&|d| d.kind == DeviceKind::Md),
-            CheckObject::Mapped => {
-                named(&|d| d.kind == DeviceKind::Dm || d.kind == DeviceKind::Multipath && d.name.starts_with("dm-"))
-            }
+            CheckObject::Disk => device_names(&is_disk),
+            CheckObject::Partition => device_names(&|d| d.kind == DeviceKind::Partition),
+            CheckObject::Md => device_names(&|d| d.kind == DeviceKind::Md),
+            CheckObject::Mapped => device_names(&|d| {
+                d.kind == DeviceKind::Dm || d.kind == DeviceKind::Multipath && d.name.starts_with("dm-")
+            }),
             CheckObject::Filesystem => {
                 let local = mounts::local_mounts(&self.mounts)
                     .into_iter()
@@ -144,20 +145,20 @@ impl HostFacts {
         }
     }
 
-    /// Cgroups that show their limits. In a container the topmost one is the container's own.
+    /// Returns the cgroups that show their limits. In a container, the root of the tree is the container's own cgroup.
     fn limited_cgroups(&self) -> Vec<String> {
-        let group = |path: &String| {
+        let parse_group = |path: &String| {
             let (group, file) = path.strip_prefix("sys/fs/cgroup")?.rsplit_once('/')?;
             let name = if group.is_empty() { "/" } else { group };
             matches!(file, "cpu.stat" | "memory.events").then(|| name.to_owned())
         };
-        let mut found: Vec<String> = self.tree.files.keys().filter_map(group).collect();
-        // version 1 names one hierarchy after each of its controllers
+        let mut groups: Vec<String> = self.tree.files.keys().filter_map(parse_group).collect();
+        // version 1 shows a hierarchy of two controllers under the name of each
         let is_named_twice = self.tree.has_any_below("sys/fs/cgroup/cpu,cpuacct");
-        found.retain(|name| !is_named_twice || !(name.starts_with("/cpu/") || name.starts_with("/cpuacct/")));
-        found.sort_unstable();
-        found.dedup();
-        found
+        groups.retain(|name| !is_named_twice || !(name.starts_with("/cpu/") || name.starts_with("/cpuacct/")));
+        groups.sort_unstable();
+        groups.dedup();
+        groups
     }
 
     /// Finds a device by name.
@@ -195,9 +196,9 @@ impl HostFacts {
         self.tree.link_target(&format!("sys/block/{}", sysfs_name(disk)))
     }
 
-    /// True if the disk is attached to USB.
+    /// Returns true if the disk is attached to USB.
     pub(crate) fn is_usb(&self, disk: &str) -> bool {
-        self.device_path(disk).is_some_and(|place| place.contains("/usb"))
+        self.device_path(disk).is_some_and(|path| path.contains("/usb"))
     }
 
     /// Load of a disk in the log.
@@ -211,7 +212,7 @@ impl HostFacts {
         self.mounts.iter().rev().find(|mount| mount.point == point)
     }
 
-    /// A setting of `/proc/sys`.
+    /// Number in a file of `/proc/sys`, by its name as of sysctl: `vm.dirty_bytes`.
     pub(crate) fn sysctl_number(&self, name: &str) -> Option<f64> {
         self.tree.number_in(&format!("proc/sys/{}", name.replace('.', "/")))
     }
@@ -222,7 +223,7 @@ impl HostFacts {
     }
 }
 
-/// sysfs writes a slash in a name as an exclamation mark.
+/// Returns a device's name as sysfs writes it: with an exclamation mark for a slash.
 pub(crate) fn sysfs_name(device: &str) -> String {
     device.replace('/', "!")
 }
@@ -231,5 +232,5 @@ fn is_disk(device: &&Device) -> bool {
     matches!(device.kind, DeviceKind::Disk | DeviceKind::Multipath)
         && device.below.is_empty()
         && device.class != DeviceClass::Memory
-        && !NON_DISK_PREFIXES.iter().any(|start| device.name.starts_with(start))
+        && !NON_DISK_PREFIXES.iter().any(|prefix| device.name.starts_with(prefix))
 }

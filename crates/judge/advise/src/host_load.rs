@@ -9,14 +9,14 @@ use diskwright_base::{Catalogue, Frame, Schema};
 
 use crate::drive_health::{HealthLoad, HealthReader};
 
-/// Sums over a tick with almost only reads and few requests in flight, in which readers waited for each read.
+/// Sums over a tick in which readers waited for each read: nearly all requests were reads, and few were in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SequentialReads {
-    /// Reads.
+    /// Number of reads.
     pub reads: f64,
     /// Bytes read.
     pub bytes: f64,
-    /// Time of the reads added up, s.
+    /// Sum of the reads' response times, s.
     pub read_s: f64,
     /// Seconds with a request in flight.
     pub busy_s: f64,
@@ -35,22 +35,23 @@ impl SequentialReads {
 pub struct DiskLoad {
     /// Seconds that were measured.
     pub seconds: f64,
-    /// Reads.
+    /// Number of reads.
     pub reads: f64,
-    /// Writes.
+    /// Number of writes.
     pub writes: f64,
     /// Bytes read.
     pub read_bytes: f64,
     /// Bytes written.
     pub write_bytes: f64,
-    /// Time of all reads added up, s.
+    /// Sum of the response times of all reads, s.
     pub read_s: f64,
-    /// Time of all writes added up, s.
+    /// Sum of the response times of all writes, s.
     pub write_s: f64,
     /// Seconds with a request in flight.
     pub busy_s: f64,
     /// Of those, seconds with one request in flight on average.
     pub single_request_s: f64,
+    /// Ticks in which readers waited for each read.
     sequential_reads: Vec<SequentialReads>,
     /// Ticks with many writes in flight and no pause: seconds, bytes written, bytes in flight times seconds.
     queued_writes: [f64; 3],
@@ -61,14 +62,14 @@ pub struct DiskLoad {
 pub struct HostLoad {
     /// Seconds that were measured.
     pub seconds: f64,
-    /// By disk.
+    /// Load of each disk.
     pub disks: BTreeMap<String, DiskLoad>,
     /// Health of drives, by disk.
     pub health: BTreeMap<String, HealthLoad>,
     /// Mean of other counters, by counter and instance.
     pub means: BTreeMap<(String, String), f64>,
-    /// Last values of filesystems, by mount point: bytes for users, all bytes, free inodes, all inodes. `NaN` if the
-    /// log lacks them.
+    /// Last values of filesystems, by mount point: bytes that users may still fill, all bytes, free inodes, all inodes.
+    /// `NaN` if the log lacks them.
     pub space: BTreeMap<String, [f64; 4]>,
 }
 
@@ -94,11 +95,11 @@ const MEAN_COUNTERS: &[&str] = &[
     array::BACKGROUND,
 ];
 
-/// Mean reads in flight up to which a reader is assumed to wait for each read.
-const MAX_LONE_READS: f64 = 1.5;
-/// Writes in flight from which they queue.
+/// Requests in flight, averaged over the busy time, up to which requests are taken to come one at a time.
+const MAX_SINGLE_REQUESTS: f64 = 1.5;
+/// Number of writes in flight from which they queue.
 const MIN_QUEUED_WRITES: f64 = 4.0;
-/// Busy share from which a disk writes as fast as it can. A disk with pauses could do more.
+/// Busy share from which a disk is taken to write as fast as it can. A disk with pauses could do more.
 const SATURATED_SHARE: f64 = 0.9;
 
 /// Counters whose last value is kept for each filesystem.
@@ -138,9 +139,8 @@ impl HostLoadReader {
             self.resolve_plans(frame.schema());
         }
         self.health.add_frame(frame);
-        let seconds = |elapsed_ns: u64| elapsed_ns as f64 / 1e9;
-        let lengths: Vec<f64> = frame.ticks().iter().map(|tick| seconds(tick.elapsed_ns)).collect();
-        self.load.seconds += lengths.iter().sum::<f64>();
+        let tick_seconds: Vec<f64> = frame.ticks().iter().map(|tick| tick.elapsed_ns as f64 / 1e9).collect();
+        self.load.seconds += tick_seconds.iter().sum::<f64>();
         let mut values: [Vec<f64>; 8] = Default::default();
         for (disk, plans) in &self.disks {
             for (plan, out) in plans.0.iter().zip(&mut values) {
@@ -148,13 +148,13 @@ impl HostLoadReader {
                     Some(plan) => plan.compute_values(frame, out),
                     None => {
                         out.clear();
-                        out.resize(lengths.len(), f64::NAN);
+                        out.resize(tick_seconds.len(), f64::NAN);
                     }
                 }
             }
             let load = self.load.disks.entry(disk.clone()).or_default();
-            for (index, length) in lengths.iter().enumerate() {
-                load.add_tick(*length, values.each_ref().map(|column| column[index]));
+            for (index, seconds) in tick_seconds.iter().enumerate() {
+                load.add_tick(*seconds, values.each_ref().map(|column| column[index]));
             }
         }
         for (name, plan) in &self.means {
@@ -167,11 +167,11 @@ impl HostLoadReader {
     fn read_last_space(&mut self, frame: &Frame) {
         let mut values = Vec::new();
         for (mount, plans) in &self.space {
-            let kept = self.load.space.entry(mount.clone()).or_insert([f64::NAN; 4]);
-            for (plan, kept) in plans.iter().zip(kept) {
+            let last_values = self.load.space.entry(mount.clone()).or_insert([f64::NAN; 4]);
+            for (plan, last) in plans.iter().zip(last_values) {
                 let Some(plan) = plan else { continue };
                 plan.compute_values(frame, &mut values);
-                *kept = values.iter().rev().find(|value| value.is_finite()).copied().unwrap_or(*kept);
+                *last = values.iter().rev().find(|value| value.is_finite()).copied().unwrap_or(*last);
             }
         }
     }
@@ -180,8 +180,8 @@ impl HostLoadReader {
     #[must_use]
     pub fn into_load(mut self) -> Option<HostLoad> {
         self.load.health = self.health.into_loads();
-        // only filesystems that were mounted at the end
-        self.load.space.retain(|mount, _| self.space.iter().any(|(last, _)| last == mount));
+        // keep only filesystems that were mounted at the end
+        self.load.space.retain(|mount, _| self.space.iter().any(|(known, _)| known == mount));
         for (name, (plan, sum)) in &self.sums {
             plan.summary_value(sum).map(|mean| self.load.means.insert(name.clone(), mean));
         }
@@ -220,34 +220,35 @@ impl DiskLoad {
         if !(reads + writes).is_finite() || seconds <= 0.0 {
             return;
         }
-        let known = |value: f64| if value.is_finite() { value } else { 0.0 };
+        let or_zero = |value: f64| if value.is_finite() { value } else { 0.0 };
         self.seconds += seconds;
         self.reads += reads * seconds;
         self.writes += writes * seconds;
-        self.read_bytes += known(read_bytes) * seconds;
-        self.write_bytes += known(write_bytes) * seconds;
-        self.read_s += known(read_queue) * seconds;
-        self.write_s += known(write_queue) * seconds;
-        self.busy_s += known(busy) * seconds;
-        if busy > 0.0 && queue / busy <= MAX_LONE_READS {
+        self.read_bytes += or_zero(read_bytes) * seconds;
+        self.write_bytes += or_zero(write_bytes) * seconds;
+        self.read_s += or_zero(read_queue) * seconds;
+        self.write_s += or_zero(write_queue) * seconds;
+        self.busy_s += or_zero(busy) * seconds;
+        if busy > 0.0 && queue / busy <= MAX_SINGLE_REQUESTS {
             self.single_request_s += busy * seconds;
         }
-        let nearly_only_reads = reads > 0.0 && known(write_bytes) < 0.02 * known(read_bytes);
-        if nearly_only_reads && read_queue.is_finite() && read_queue <= 4.0 {
+        // few writes, and few reads in flight: our choice
+        let is_nearly_all_reads = reads > 0.0 && or_zero(write_bytes) < 0.02 * or_zero(read_bytes);
+        if is_nearly_all_reads && read_queue.is_finite() && read_queue <= 4.0 {
             self.sequential_reads.push(SequentialReads {
                 reads: reads * seconds,
                 bytes: read_bytes * seconds,
                 read_s: read_queue * seconds,
-                busy_s: known(busy) * seconds,
+                busy_s: or_zero(busy) * seconds,
             });
         }
         let has_pauses = busy < SATURATED_SHARE;
         if write_queue >= MIN_QUEUED_WRITES && !has_pauses && writes > 0.0 && write_bytes.is_finite() {
-            let in_flight = write_queue * write_bytes / writes;
-            let [length, bytes, bytes_s] = &mut self.queued_writes;
-            *length += seconds;
+            let in_flight_bytes = write_queue * write_bytes / writes;
+            let [queued_s, bytes, byte_seconds] = &mut self.queued_writes;
+            *queued_s += seconds;
             *bytes += write_bytes * seconds;
-            *bytes_s += in_flight * seconds;
+            *byte_seconds += in_flight_bytes * seconds;
         }
     }
 
@@ -280,11 +281,12 @@ impl DiskLoad {
         &self.sequential_reads
     }
 
-    /// Time in which writes queued: its length, bytes per second, bytes in flight.
+    /// Seconds in which writes queued, and the bytes written per second and mean bytes in flight in that time; `None`
+    /// if writes never queued.
     #[must_use]
     pub fn queued_writes(&self) -> Option<(f64, f64, f64)> {
-        let [seconds, bytes, bytes_s] = self.queued_writes;
-        (seconds > 0.0).then(|| (seconds, bytes / seconds, bytes_s / seconds))
+        let [seconds, bytes, byte_seconds] = self.queued_writes;
+        (seconds > 0.0).then(|| (seconds, bytes / seconds, byte_seconds / seconds))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The facts of a host as files: path and text. Common form of a live host, a folder copied from one, and a note of a
-//! log.
+//! The facts of a host as files: path and text. A live host, a folder copied from a host, and a note of a log all have
+//! this form.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{filesystem_space, role};
 
-/// Maximum size of a fact; interrupts of hundreds of processors are truncated by it.
+/// Maximum size of a fact, bytes; a longer file, such as the interrupts of hundreds of processors, is truncated.
 const MAX_FACT_BYTES: u64 = 1 << 20;
-/// Maximum number of folders per pattern; of a host with more, only the first ones are judged.
+/// Maximum number of names that match a part of a pattern; if a host has more, only the first are judged.
 const MAX_ENTRIES: usize = 4096;
 
 /// Files of a host that describe its settings.
@@ -25,10 +25,12 @@ const MAX_ENTRIES: usize = 4096;
 pub struct HostTree {
     /// Text by path below the root, without a slash before it: `sys/block/sda/queue/scheduler`.
     pub files: BTreeMap<String, String>,
-    /// Targets of device links, below the root.
-    pub places: BTreeMap<String, String>,
+    /// Targets of links, by path below the root: `sys/devices/pci0000:00/…`.
+    #[serde(rename = "places")]
+    pub link_targets: BTreeMap<String, String>,
     /// Files that exist and could not be read, with the reason.
-    pub lacking: BTreeMap<String, String>,
+    #[serde(rename = "lacking")]
+    pub unreadable: BTreeMap<String, String>,
 }
 
 /// Reason why a fact is unknown.
@@ -40,7 +42,7 @@ pub enum TreeGap {
     Refused(String),
 }
 
-/// Files that are read from a host.
+/// Patterns of the files that are read from a host.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FactsFile {
@@ -48,7 +50,7 @@ struct FactsFile {
     settings: Vec<String>,
     /// Facts that change by themselves: counts, free space.
     moving: Vec<String>,
-    /// Files read from each folder between a disk's path and the root of the devices.
+    /// Files that are read from each folder on the path from the root of the devices to a disk.
     ancestors: Vec<String>,
     /// Links whose target is a fact.
     links: Vec<String>,
@@ -70,7 +72,7 @@ impl HostTree {
             root,
             real_root: fs::canonicalize(root).ok(),
             tree: HostTree::default(),
-            listed: HashMap::new(),
+            folder_names: HashMap::new(),
         };
         let facts = fact_patterns();
         for pattern in facts.settings.iter().chain(&facts.moving) {
@@ -84,40 +86,40 @@ impl HostTree {
         tree
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     ///
     /// # Errors
     /// The reason why there is none.
     pub fn text_of(&self, path: &str) -> Result<&str, TreeGap> {
-        match (self.files.get(path), self.lacking.get(path)) {
+        match (self.files.get(path), self.unreadable.get(path)) {
             (Some(text), _) => Ok(text),
             (None, Some(because)) => Err(TreeGap::Refused(because.clone())),
             (None, None) => Err(TreeGap::Absent),
         }
     }
 
-    /// Returns the text of a file, ignoring the reason if there is none.
+    /// Returns the text of a file; `None` if there is none, for whatever reason.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Returns the number at the beginning of a file. No setting that is read is negative.
+    /// Returns the number at the beginning of a file. Negative numbers are not read: no setting has one.
     #[must_use]
     pub fn number_in(&self, path: &str) -> Option<f64> {
         first_number(self.get(path)?)
     }
 
-    /// Names in a folder, each once, including files that cannot be read.
+    /// Returns the names in a folder, sorted, including files that cannot be read.
     #[must_use]
     pub fn names_in(&self, folder: &str) -> Vec<&str> {
-        let before = format!("{}/", folder.trim_end_matches('/'));
+        let prefix = format!("{}/", folder.trim_end_matches('/'));
         let mut names: Vec<&str> = self
             .files
             .keys()
-            .chain(self.places.keys())
-            .chain(self.lacking.keys())
-            .filter_map(|path| path.strip_prefix(&before)?.split('/').next())
+            .chain(self.link_targets.keys())
+            .chain(self.unreadable.keys())
+            .filter_map(|path| path.strip_prefix(&prefix)?.split('/').next())
             .collect();
         names.sort_unstable();
         names.dedup();
@@ -127,18 +129,18 @@ impl HostTree {
     /// Target of a device's link: `sys/devices/pci0000:00/…`.
     #[must_use]
     pub fn link_target(&self, link: &str) -> Option<&str> {
-        self.places.get(link).map(String::as_str)
+        self.link_targets.get(link).map(String::as_str)
     }
 
-    /// True if anything below this path is known.
+    /// Returns true if this path, or anything below it, is known.
     #[must_use]
     pub fn has_any_below(&self, path: &str) -> bool {
         let folder = format!("{path}/");
-        let below = |keys: &BTreeMap<String, String>| {
+        let is_known = |keys: &BTreeMap<String, String>| {
             keys.contains_key(path)
                 || keys.range(folder.clone()..).next().is_some_and(|(key, _)| key.starts_with(&folder))
         };
-        below(&self.files) || below(&self.places)
+        is_known(&self.files) || is_known(&self.link_targets)
     }
 
     /// Returns the tree for a log, without facts that are long and change all the time.
@@ -152,18 +154,20 @@ impl HostTree {
     #[must_use]
     pub fn without_moving(&self) -> HostTree {
         let facts = fact_patterns();
-        let moves = |path: &str| {
-            facts.moving.iter().any(|pattern| expand_braces(pattern).iter().any(|one| matches_pattern(one, path)))
+        let is_moving = |path: &str| {
+            let mut patterns = facts.moving.iter().flat_map(|pattern| expand_braces(pattern));
+            patterns.any(|pattern| matches_pattern(&pattern, path))
                 || matches!(path, filesystem_space::SPACE_FILE | role::PROCESSES_FILE)
         };
-        let keep = |from: &BTreeMap<String, String>| {
-            from.iter().filter(|(path, _)| !moves(path)).map(|(path, text)| (path.clone(), text.clone())).collect()
+        let keep_settings = |facts: &BTreeMap<String, String>| {
+            facts.iter().filter(|(path, _)| !is_moving(path)).map(|(path, text)| (path.clone(), text.clone())).collect()
         };
-        let mut files: BTreeMap<String, String> = keep(&self.files);
-        // the use of a swap area changes, and containers add and remove mounts that are not on disks
+        let mut files: BTreeMap<String, String> = keep_settings(&self.files);
+        // the use of a swap area changes, and containers add and remove mounts without a disk
         files.entry("proc/swaps".into()).and_modify(|text| *text = strip_swap_usage(text));
         files.entry("proc/self/mountinfo".into()).and_modify(|text| *text = lasting_mounts(text));
-        HostTree { files, places: self.places.clone(), lacking: keep(&self.lacking) }
+        let unreadable = keep_settings(&self.unreadable);
+        HostTree { files, link_targets: self.link_targets.clone(), unreadable }
     }
 }
 
@@ -192,10 +196,10 @@ fn lasting_mounts(text: &str) -> String {
     text.lines().filter(is_lasting).collect::<Vec<_>>().join("\n")
 }
 
-/// True for the kernel's error if a file represents a setting that this device does not have.
-fn means_no_such_setting(error: &std::io::Error) -> bool {
-    let none = [Errno::INVAL, Errno::NODEV, Errno::NODATA, Errno::NXIO, Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
-    none.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+/// Returns true if the kernel's error means that the device does not have the setting that the file stands for.
+fn is_missing_setting(error: &std::io::Error) -> bool {
+    let errors = [Errno::INVAL, Errno::NODEV, Errno::NODATA, Errno::NXIO, Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
+    errors.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Describes why something that exists could not be read.
@@ -206,19 +210,20 @@ fn refusal_reason(error: &std::io::Error) -> String {
     }
 }
 
+/// Reads the facts of a host into a tree.
 struct TreeReader<'a> {
     root: &'a Path,
     /// The root without symbolic links.
     real_root: Option<PathBuf>,
     tree: HostTree,
-    /// Names in each folder, sorted, listed once: most patterns match files that this host does not have.
-    listed: HashMap<String, Rc<Vec<String>>>,
+    /// Names in each folder, sorted. Each folder is listed once, because most patterns match no file of this host.
+    folder_names: HashMap<String, Rc<Vec<String>>>,
 }
 
 impl TreeReader<'_> {
     fn read_pattern(&mut self, pattern: &str) {
-        for one in expand_braces(pattern) {
-            for path in self.expand_pattern(&one) {
+        for pattern in expand_braces(pattern) {
+            for path in self.expand_pattern(&pattern) {
                 self.read_file(path);
             }
         }
@@ -230,28 +235,28 @@ impl TreeReader<'_> {
         }
         let mut bytes = Vec::new();
         // reading a pipe in a copied folder would block
-        let place = self.root.join(&path);
-        if !fs::metadata(&place).is_ok_and(|found| found.is_file()) {
+        let file = self.root.join(&path);
+        if !fs::metadata(&file).is_ok_and(|metadata| metadata.is_file()) {
             return;
         }
-        let read = fs::File::open(&place).and_then(|file| file.take(MAX_FACT_BYTES).read_to_end(&mut bytes));
+        let read = fs::File::open(&file).and_then(|file| file.take(MAX_FACT_BYTES).read_to_end(&mut bytes));
         match read {
             Ok(_) => {
                 let text = String::from_utf8_lossy(&bytes);
-                // all processors are alike
+                // one processor stands for all
                 let text = if path == "proc/cpuinfo" { text.split("\n\n").next().unwrap_or_default() } else { &text };
                 self.tree.files.insert(path, text.trim_end_matches(['\n', '\0', ' ']).to_owned());
             }
-            Err(error) if means_no_such_setting(&error) => {}
-            Err(error) => _ = self.tree.lacking.insert(path, refusal_reason(&error)),
+            Err(error) if is_missing_setting(&error) => {}
+            Err(error) => _ = self.tree.unreadable.insert(path, refusal_reason(&error)),
         }
     }
 
     fn read_links(&mut self, pattern: &str) {
-        for one in expand_braces(pattern) {
-            for path in self.expand_pattern(&one) {
+        for pattern in expand_braces(pattern) {
+            for path in self.expand_pattern(&pattern) {
                 let Some(target) = self.resolve_link(&path) else { continue };
-                self.tree.places.insert(path, target);
+                self.tree.link_targets.insert(path, target);
             }
         }
     }
@@ -266,23 +271,23 @@ impl TreeReader<'_> {
             return None;
         }
         let root = self.real_root.as_ref()?;
-        if let Ok(found) = fs::canonicalize(&link) {
-            let inside = found.strip_prefix(root).map(|inside| inside.to_string_lossy().into_owned());
+        if let Ok(target) = fs::canonicalize(&link) {
+            let inside = target.strip_prefix(root).map(|inside| inside.to_string_lossy().into_owned());
             // an absolute link of a copied folder points into this host
             return inside.ok().or_else(|| Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned()));
         }
         Some(fs::read_link(&link).ok()?.to_string_lossy().into_owned())
     }
 
-    /// Reads the devices between each disk and the root of the devices.
+    /// Reads files of the folders on the path from the root of the devices to each disk.
     fn read_ancestors(&mut self, patterns: &[String]) {
         let mut folders: Vec<String> = Vec::new();
-        let places: Vec<String> = self.tree.places.values().cloned().collect();
-        for place in places.iter().filter(|place| place.starts_with("sys/devices/")) {
-            let mut folder = Path::new(place);
-            while let Some(above) = folder.parent().filter(|above| above.components().count() > 2) {
-                folders.push(above.to_string_lossy().into_owned());
-                folder = above;
+        let targets: Vec<String> = self.tree.link_targets.values().cloned().collect();
+        for target in targets.iter().filter(|target| target.starts_with("sys/devices/")) {
+            let mut folder = Path::new(target);
+            while let Some(parent) = folder.parent().filter(|parent| parent.components().count() > 2) {
+                folders.push(parent.to_string_lossy().into_owned());
+                folder = parent;
             }
         }
         folders.sort_unstable();
@@ -294,22 +299,22 @@ impl TreeReader<'_> {
         }
     }
 
-    /// Names in a folder.
+    /// Returns the names in a folder, sorted; none if it cannot be read.
     fn list_folder(&mut self, folder: &str) -> Rc<Vec<String>> {
-        if let Some(names) = self.listed.get(folder) {
+        if let Some(names) = self.folder_names.get(folder) {
             return Rc::clone(names);
         }
         let mut names = read_folder(&self.root.join(folder)).unwrap_or_else(|error| {
-            let is_none =
-                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) || means_no_such_setting(&error);
-            if !is_none {
-                self.tree.lacking.insert(folder.to_owned(), refusal_reason(&error));
+            let is_missing =
+                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) || is_missing_setting(&error);
+            if !is_missing {
+                self.tree.unreadable.insert(folder.to_owned(), refusal_reason(&error));
             }
             Vec::new()
         });
         names.sort_unstable();
         let names = Rc::new(names);
-        self.listed.insert(folder.to_owned(), Rc::clone(&names));
+        self.folder_names.insert(folder.to_owned(), Rc::clone(&names));
         names
     }
 
@@ -318,23 +323,23 @@ impl TreeReader<'_> {
         self.list_folder(folder).binary_search_by(|known| known.as_str().cmp(name)).is_ok()
     }
 
-    /// Paths below the root that match a pattern without alternatives.
+    /// Returns the paths below the root that match a pattern without braces. Only parts with a star are looked up.
     fn expand_pattern(&mut self, pattern: &str) -> Vec<String> {
-        let mut found = vec![String::new()];
+        let mut paths = vec![String::new()];
         for part in pattern.split('/') {
             if !part.contains('*') {
-                found.iter_mut().for_each(|path| *path = join_path(path, part));
+                paths.iter_mut().for_each(|path| *path = join_path(path, part));
                 continue;
             }
             let mut deeper = Vec::new();
-            for path in &found {
+            for path in &paths {
                 let names = self.list_folder(path);
-                let fitting = names.iter().filter(|name| matches_part(part, name)).take(MAX_ENTRIES);
-                deeper.extend(fitting.map(|name| join_path(path, name)));
+                let matching = names.iter().filter(|name| matches_part(part, name)).take(MAX_ENTRIES);
+                deeper.extend(matching.map(|name| join_path(path, name)));
             }
-            found = deeper;
+            paths = deeper;
         }
-        found
+        paths
     }
 }
 
@@ -349,7 +354,7 @@ fn join_path(path: &str, part: &str) -> String {
 
 /// Expands `a/{b,c}/d` to `a/b/d` and `a/c/d`; one level of braces.
 fn expand_braces(pattern: &str) -> Vec<String> {
-    let parts = pattern.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+    let parts = pattern.split_once('{').and_then(|(before, tail)| Some((before, tail.split_once('}')?)));
     let Some((before, (inner, after))) = parts else { return vec![pattern.to_owned()] };
     inner.split(',').flat_map(|word| expand_braces(&format!("{before}{word}{after}"))).collect()
 }
@@ -430,10 +435,10 @@ mod tests {
     }
 
     #[test]
-    fn read_error_is_a_refusal_unless_it_means_no_such_setting() {
+    fn read_error_is_a_refusal_unless_the_setting_is_missing() {
         let error = |errno: Errno| std::io::Error::from_raw_os_error(errno.raw_os_error());
-        assert!(means_no_such_setting(&error(Errno::INVAL)) && means_no_such_setting(&error(Errno::OPNOTSUPP)));
-        assert!(!means_no_such_setting(&error(Errno::IO)) && !means_no_such_setting(&error(Errno::ACCESS)));
+        assert!(is_missing_setting(&error(Errno::INVAL)) && is_missing_setting(&error(Errno::OPNOTSUPP)));
+        assert!(!is_missing_setting(&error(Errno::IO)) && !is_missing_setting(&error(Errno::ACCESS)));
         assert_eq!(refusal_reason(&error(Errno::ACCESS)), "only root can read it");
         assert!(refusal_reason(&error(Errno::IO)).starts_with("reading it failed: Input/output error"));
     }

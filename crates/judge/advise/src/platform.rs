@@ -6,18 +6,18 @@ use serde::Serialize;
 
 use crate::host_tree::HostTree;
 
-/// A machine.
+/// What identifies a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostPlatform {
-    /// Manufacturer, as in its firmware.
+    /// Manufacturer, as named by the firmware.
     pub vendor: Option<String>,
-    /// Its model.
+    /// Model, as named by the firmware.
     pub product: Option<String>,
     /// The cloud that it runs in.
     pub cloud: Option<&'static str>,
     /// Type of the instance, if the cloud shows it.
     pub instance_type: Option<String>,
-    /// Kinds of the cloud's disks, by disk.
+    /// Kind of each disk that the cloud provides, by name of the disk.
     pub volumes: BTreeMap<String, &'static str>,
 }
 
@@ -44,7 +44,7 @@ impl HostPlatform {
     pub fn from_tree(tree: &HostTree) -> HostPlatform {
         let field = |name: &str| {
             let text = tree.get(&format!("sys/class/dmi/id/{name}"))?.trim();
-            // placeholders that some manufacturers leave in
+            // placeholders that some manufacturers leave unchanged
             Some(text)
                 .filter(|text| !matches!(*text, "" | "To Be Filled By O.E.M." | "System Product Name"))
                 .map(str::to_owned)
@@ -56,7 +56,7 @@ impl HostPlatform {
             (_, _, Some(AZURE_TAG)) => Some("Azure"),
             _ => None,
         };
-        // Nitro instances have their type as the product: m5.large; older ones have Xen's
+        // on Nitro instances the product is the instance type, such as m5.large; on older ones it is Xen's
         let instance_type = product.clone().filter(|name| cloud == Some("Amazon EC2") && name.contains('.'));
         let volume = |disk: &str| {
             let model = tree.get(&format!("sys/block/{disk}/device/model"))?.trim();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host_tree::HostTree;
 
-/// Lines of a program's name and its number of processes; only programs that indicate a role.
+/// File of the tree. Each line has a program's name and its number of processes, for programs that indicate a role.
 pub(crate) const PROCESSES_FILE: &str = "processes";
 
 /// The role of a host.
@@ -30,8 +30,9 @@ pub enum ServerRole {
     Unknown,
 }
 
-/// Programs that indicate a role, by their kernel name (15 bytes); a star stands for any end. Without it the whole name
-/// must match: the kernel's own thread `kvm-irqfd-clean` exists on every host whose processor supports it.
+/// Programs that indicate a role, by their kernel name (15 bytes); a star at the end stands for any text. Without a
+/// star the whole name must match: the kernel's own thread `kvm-irqfd-clean` exists on every host whose processor
+/// supports it.
 const ROLE_PROGRAMS: &[(ServerRole, &[&str])] = &[
     (
         ServerRole::VirtualMachineHost,
@@ -87,8 +88,8 @@ impl ServerRole {
         ServerRole::ALL.into_iter().find(|role| role.name() == text)
     }
 
-    /// Infers the role from a host's programs, with the program that indicates it. If several match, the role whose
-    /// needs constrain the others comes first.
+    /// Infers the role from a host's programs; returns the program that indicates it, too. If programs of several roles
+    /// run, the first role of the table wins: its needs come before those of the others.
     #[must_use]
     pub fn infer_from(tree: &HostTree) -> (ServerRole, Option<String>) {
         let names: Vec<&str> =
@@ -104,10 +105,10 @@ impl ServerRole {
 }
 
 fn matches_program(name: &str, program: &str) -> bool {
-    program.strip_suffix('*').map_or(name == program, |start| name.starts_with(start))
+    program.strip_suffix('*').map_or(name == program, |prefix| name.starts_with(prefix))
 }
 
-/// Adds the programs that indicate a role.
+/// Adds the running programs that indicate a role to the tree.
 pub(crate) fn add_programs(tree: &mut HostTree, root: &Path) {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return };
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();

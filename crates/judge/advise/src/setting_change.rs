@@ -1,5 +1,5 @@
-//! Writes settings and reverts them. The previous values are on disk before anything is written, so that a crash in
-//! between leaves a change that can be undone.
+//! Writes settings and reverts them. The previous values are saved before anything is written, so that a change can be
+//! undone even after a crash in between.
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +19,7 @@ const RECORD_FILE: &str = "applied.json";
 /// A change that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingChange {
-    /// The item's id.
+    /// Id of the advice item.
     pub id: String,
     /// Time, RFC 3339.
     pub time: String,
@@ -28,10 +28,10 @@ pub struct SettingChange {
     /// True once all settings were written; otherwise the change was interrupted.
     #[serde(rename = "complete")]
     pub is_complete: bool,
-    /// Boot id of the running system. A restart ends all changes, and may give a disk another name.
+    /// Boot id of the system when the change was made. A restart ends all changes, and may give a disk another name.
     #[serde(default)]
     pub boot: String,
-    /// Settings that the kernel resets when it accepts the written one, and their previous content: path and text.
+    /// Settings that the kernel resets when a setting is written, and their previous content: path and text.
     #[serde(rename = "beside", default, skip_serializing_if = "Vec::is_empty")]
     pub reset_settings: Vec<(String, String)>,
 }
@@ -39,7 +39,7 @@ pub struct SettingChange {
 /// Reason why a change was not made or not reverted.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeBookError {
-    /// The record's folder or file is not trusted.
+    /// The folder or file of the record is not trusted: other users could change it.
     #[error(transparent)]
     Distrust(#[from] PrivateFileError),
     /// The record cannot be written.
@@ -68,10 +68,10 @@ pub enum ChangeBookError {
     /// The change ended with a restart.
     #[error("`{0}` ended with the last restart, so there is nothing to undo")]
     Ended(String),
-    /// The path is not that of a setting.
+    /// The path is not that of a setting that may be written.
     #[error("{0} is not a setting that this program writes")]
     NoSetting(String),
-    /// Another program changed a setting meanwhile.
+    /// Another program has changed a setting meanwhile.
     #[error("{path} is now `{now}`, neither the value written (`{after}`) nor the value before; it is left unchanged")]
     Moved {
         /// The setting.
@@ -81,7 +81,7 @@ pub enum ChangeBookError {
         /// The written value.
         after: String,
     },
-    /// The kernel keeps another value.
+    /// The kernel did not keep the written value.
     #[error("{path}: the kernel keeps `{now}` instead of `{after}`; the change was undone")]
     Refused {
         /// The setting.
@@ -110,24 +110,25 @@ impl ChangeBook {
     /// # Errors
     /// If it is not trusted or is damaged.
     pub fn open(folder: &Path) -> Result<ChangeBook, ChangeBookError> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        ChangeBook::open_at(folder, boot.trim())
+        let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        ChangeBook::open_at(folder, boot_id.trim())
     }
 
     /// Opens the record, in a system with this boot id.
-    pub(crate) fn open_at(folder: &Path, boot: &str) -> Result<ChangeBook, ChangeBookError> {
+    pub(crate) fn open_at(folder: &Path, boot_id: &str) -> Result<ChangeBook, ChangeBookError> {
         private_files::create_folder(folder)?;
         let path = folder.join(RECORD_FILE);
-        let all: Vec<SettingChange> = match private_files::open_for_reading(&path) {
+        let recorded: Vec<SettingChange> = match private_files::open_for_reading(&path) {
             Ok(file) => serde_json::from_reader(std::io::BufReader::new(file))
                 .map_err(|error| ChangeBookError::Damaged { path: path.clone(), because: error.to_string() })?,
             Err(_) if !path.exists() => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let runs = |change: &SettingChange| change.boot.is_empty() || boot.is_empty() || change.boot == boot;
-        let (changes, ended): (Vec<_>, Vec<_>) = all.into_iter().partition(runs);
-        let ended = ended.into_iter().map(|change| change.id).collect();
-        Ok(ChangeBook { path, changes, boot_id: boot.to_owned(), ended_ids: ended })
+        let is_in_effect =
+            |change: &SettingChange| change.boot.is_empty() || boot_id.is_empty() || change.boot == boot_id;
+        let (changes, ended): (Vec<_>, Vec<_>) = recorded.into_iter().partition(is_in_effect);
+        let ended_ids = ended.into_iter().map(|change| change.id).collect();
+        Ok(ChangeBook { path, changes, boot_id: boot_id.to_owned(), ended_ids })
     }
 
     /// Changes that were applied and not undone.
@@ -136,30 +137,32 @@ impl ChangeBook {
         &self.changes
     }
 
-    /// Writes settings after their previous values were recorded. A value that the kernel does not keep is reverted.
+    /// Records the previous values of settings, then writes the settings. If the kernel does not keep a value, all of
+    /// them are reverted.
     ///
     /// # Errors
-    /// If nothing was changed in the end.
+    /// If the settings were not all written. What was written is reverted; if even that fails, the change stays in the
+    /// record as incomplete.
     pub fn apply_writes(&mut self, id: &str, time: &str, writes: &[SettingWrite]) -> Result<(), ChangeBookError> {
-        if let Some(known) = self.changes.iter().position(|change| change.id == id) {
-            let stands = |write: &SettingWrite| read_setting(&write.path).is_ok_and(|now| now == write.after);
-            if self.changes[known].writes.iter().any(stands) {
+        if let Some(index) = self.changes.iter().position(|change| change.id == id) {
+            let is_in_effect = |write: &SettingWrite| read_setting(&write.path).is_ok_and(|now| now == write.after);
+            if self.changes[index].writes.iter().any(is_in_effect) {
                 return Err(ChangeBookError::Applied(id.to_owned()));
             }
-            // another program has changed it since, so there is nothing left to revert
-            self.changes.remove(known);
+            // another program has changed the settings since, so there is nothing left to revert
+            self.changes.remove(index);
         }
         let writes: Vec<SettingWrite> = writes
             .iter()
             .map(|write| Ok(SettingWrite { before: read_setting(&write.path)?, ..write.clone() }))
             .collect::<Result<_, ChangeBookError>>()?;
-        let beside = writes.iter().flat_map(|write| settings_reset_by(&write.path)).collect();
+        let reset_settings = writes.iter().flat_map(|write| settings_reset_by(&write.path)).collect();
         let (id, time, boot) = (id.to_owned(), time.to_owned(), self.boot_id.clone());
-        let change = SettingChange { id, time, writes, is_complete: false, boot, reset_settings: beside };
+        let change = SettingChange { id, time, writes, is_complete: false, boot, reset_settings };
         self.changes.push(change.clone());
         self.save_record()?;
-        let done = apply_order(&change.writes).iter().try_for_each(write_and_verify);
-        if let Err(error) = done {
+        let result = apply_order(&change.writes).iter().try_for_each(write_and_verify);
+        if let Err(error) = result {
             // the other settings of the change are reverted too
             restore_change(&change)?;
             self.changes.pop();
@@ -175,13 +178,13 @@ impl ChangeBook {
     /// Reverts a change, unless another program has changed one of its settings meanwhile.
     ///
     /// # Errors
-    /// If the change stays.
+    /// If the change was not reverted.
     pub fn undo_change(&mut self, id: &str) -> Result<SettingChange, ChangeBookError> {
         let index = self.changes.iter().position(|change| change.id == id);
         let Some(index) = index else {
             let id = id.to_owned();
-            let is_over = self.ended_ids.contains(&id);
-            return Err(if is_over { ChangeBookError::Ended(id) } else { ChangeBookError::NotApplied(id) });
+            let has_ended = self.ended_ids.contains(&id);
+            return Err(if has_ended { ChangeBookError::Ended(id) } else { ChangeBookError::NotApplied(id) });
         };
         let change = self.changes[index].clone();
         for write in &change.writes {
@@ -202,23 +205,23 @@ impl ChangeBook {
     }
 }
 
-/// Replaces a file in the state folder by a value as JSON: completely or not at all.
+/// Writes a value as JSON to a file in the state folder, which is replaced completely or not at all.
 pub(crate) fn save_json(path: &Path, value: &impl Serialize) -> Result<(), ChangeBookError> {
-    let io = |source| ChangeBookError::Io { path: path.to_owned(), source };
-    let part = path.with_extension("part");
-    let mut file = private_files::create(&part)?;
-    let text = serde_json::to_string_pretty(value).map_err(|error| io(error.into()))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)?;
-    fs::rename(&part, path).map_err(io)?;
+    let io_error = |source| ChangeBookError::Io { path: path.to_owned(), source };
+    let temporary = path.with_extension("part");
+    let mut file = private_files::create(&temporary)?;
+    let text = serde_json::to_string_pretty(value).map_err(|error| io_error(error.into()))?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io_error)?;
+    fs::rename(&temporary, path).map_err(io_error)?;
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error)
 }
 
-/// Reads the current value of a setting.
+/// Reads the current value of a setting; refuses any other file.
 fn read_setting(path: &str) -> Result<String, ChangeBookError> {
-    let is_plain =
+    let is_setting =
         !path.split('/').any(|part| part == "..") && SETTING_FOLDERS.iter().any(|folder| path.starts_with(folder));
-    if !is_plain {
+    if !is_setting {
         return Err(ChangeBookError::NoSetting(path.to_owned()));
     }
     let text = fs::read_to_string(path).map_err(|source| ChangeBookError::Io { path: path.into(), source })?;
@@ -226,10 +229,11 @@ fn read_setting(path: &str) -> Result<String, ChangeBookError> {
 }
 
 fn write_setting(path: &str, text: &str) -> Result<(), ChangeBookError> {
+    // refuses files that are no settings
     read_setting(path)?;
-    let io = |source| ChangeBookError::Io { path: path.into(), source };
-    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(io)?;
-    file.write_all(text.as_bytes()).map_err(io)
+    let io_error = |source| ChangeBookError::Io { path: path.into(), source };
+    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(io_error)?;
+    file.write_all(text.as_bytes()).map_err(io_error)
 }
 
 /// Settings that the kernel resets when a disk gets another scheduler (block/elevator.c): the number of requests,
@@ -238,20 +242,25 @@ fn settings_reset_by(path: &str) -> Vec<(String, String)> {
     let Some(queue) = path.strip_suffix("/scheduler").filter(|queue| queue.ends_with("/queue")) else {
         return Vec::new();
     };
-    let own = fs::read_dir(format!("{queue}/iosched")).into_iter().flatten().flatten();
-    let own = own.map(|entry| entry.path().to_string_lossy().into_owned()).collect();
-    let paths = order_reset_settings(queue, own).into_iter();
-    paths.filter_map(|path| Some((read_setting(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
+    let entries = fs::read_dir(format!("{queue}/iosched")).into_iter().flatten().flatten();
+    let scheduler_settings = entries.map(|entry| entry.path().to_string_lossy().into_owned()).collect();
+    let paths = order_reset_settings(queue, scheduler_settings).into_iter();
+    let with_content = |path: String| {
+        let text = read_setting(&path).ok()?;
+        Some((path, text))
+    };
+    paths.filter_map(with_content).collect()
 }
 
-/// Puts the number of requests first: writing it makes the kernel reset `async_depth` of the scheduler (mq-deadline,
-/// kyber).
-fn order_reset_settings(queue: &str, mut own: Vec<String>) -> Vec<String> {
-    own.sort_unstable();
-    ["nr_requests", "wbt_lat_usec"].map(|file| format!("{queue}/{file}")).into_iter().chain(own).collect()
+/// Returns the reset settings in the order in which they must be restored: the number of requests comes first, because
+/// writing it makes the kernel reset `async_depth` of the scheduler (mq-deadline, kyber).
+fn order_reset_settings(queue: &str, mut scheduler_settings: Vec<String>) -> Vec<String> {
+    scheduler_settings.sort_unstable();
+    let queue_settings = ["nr_requests", "wbt_lat_usec"].map(|file| format!("{queue}/{file}"));
+    queue_settings.into_iter().chain(scheduler_settings).collect()
 }
 
-/// Restores the values from before a change.
+/// Restores the values that settings had before a change.
 fn restore_change(change: &SettingChange) -> Result<(), ChangeBookError> {
     undo_order(&change.writes).iter().try_for_each(|write| write_setting(&write.path, &write.before))?;
     for (path, text) in &change.reset_settings {

@@ -75,7 +75,7 @@ fn unreadable_file_gives_no_advice_and_an_unknown_limit() {
         for path in tree.files.keys().filter(|path| !path.ends_with("mountinfo") && *path != "processes") {
             let mut broken = tree.clone();
             broken.files.remove(path);
-            broken.lacking.insert(path.clone(), "reading it failed: made up".into());
+            broken.unreadable.insert(path.clone(), "reading it failed: made up".into());
             let advice = judged(broken, &topology);
             let new = ids(&advice).difference(&before).cloned().collect::<Vec<_>>();
             wrong.extend(new.iter().map(|id| format!("{name}: {path} is refused: {id}")));
@@ -94,7 +94,7 @@ fn unreadable_file_gives_no_advice_and_an_unknown_limit() {
 fn host_without_disks_is_reported() {
     let (mut tree, _, _) = host("server");
     tree.files.retain(|path, _| !path.starts_with("sys/block"));
-    tree.lacking.insert("sys/block".into(), "only root can read it".into());
+    tree.unreadable.insert("sys/block".into(), "only root can read it".into());
     let advice = judged(tree, &Topology::default());
     let disks = advice.unknown.iter().find(|unknown| unknown.id == "disks").expect("reported");
     assert_eq!(disks.because, "/sys/block: only root can read it");

@@ -1,5 +1,5 @@
-//! Conditions on a machine while it was measured: time that a hypervisor gave to others, other
-//! programs, limits, frequency, heat.
+//! Conditions on a machine during a measurement: time that a hypervisor gave to other machines, other programs, limits,
+//! frequency, heat.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::compute::{CYCLES_PER_CHAIN_STEP, run_dependent_chain};
 
 /// Unit in which the kernel reports processor time to programs (USER_HZ): hundredths of a second,
-/// whatever it uses itself.
+/// whatever unit the kernel itself uses.
 const TICKS_PER_S: f64 = 100.0;
 
 /// Lowest and highest value observed.
@@ -32,24 +32,25 @@ impl ObservedRange {
     }
 }
 
-/// Conditions during a measurement, as documents store them; `null` is what this machine does not
-/// report.
+/// Conditions during a measurement, as documents store them; a value that this machine
+/// does not report is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BaselineCircumstances {
-    /// Share of all processors' time that the hypervisor gave to others, 0 to 1.
+    /// Share of all processors' time that the hypervisor gave to other virtual machines, 0 to 1.
     pub steal_share: Option<f64>,
     /// Share of all processors' time that other programs and the kernel's interrupts took, 0 to 1.
     pub others_share: Option<f64>,
     /// Time in which a limit of the cgroup kept this program from running, s.
     pub throttled_s: Option<f64>,
-    /// Frequency of the first processor by the kernel, Hz.
+    /// Frequency of the first processor as the kernel reports it, Hz.
     pub frequency_hz: Option<ObservedRange>,
-    /// Clock by a chain of dependent instructions, Hz: about the clock on most processors, and comparable with itself.
+    /// Clock measured by a chain of dependent instructions, Hz: about the real clock on most processors, and always
+    /// comparable with itself.
     pub clock_hz: Option<ObservedRange>,
-    /// Number of times that a processor was slowed down for its heat.
+    /// Number of times that a processor was slowed down because of its heat.
     pub thermal_throttles: Option<u64>,
-    /// The hottest sensor, degrees Celsius.
+    /// Temperature of the hottest sensor, degrees Celsius.
     pub temperature_c: Option<ObservedRange>,
 }
 
@@ -81,11 +82,11 @@ fn read_number(path: &Path) -> Option<f64> {
 /// Reads `file` in all subfolders whose names are `prefix` and a number: `cpu0`, `thermal_zone1`.
 fn read_numbered_entries(folder: &Path, prefix: &str, file: &str) -> Vec<f64> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_one = |name: &str| {
-        name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    let is_numbered = |name: &str| {
+        name.strip_prefix(prefix).is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
     };
-    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_one));
-    named.filter_map(|entry| read_number(&entry.path().join(file))).collect()
+    let numbered = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_numbered));
+    numbered.filter_map(|entry| read_number(&entry.path().join(file))).collect()
 }
 
 /// Parses the busy, idle and stolen seconds of all processors from `/proc/stat`.
@@ -93,9 +94,10 @@ fn read_numbered_entries(folder: &Path, prefix: &str, file: &str) -> Vec<f64> {
 pub fn parse_processor_times(stat: &str) -> Option<(f64, f64, f64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let values: Vec<f64> = line.split_whitespace().map_while(|value| value.parse().ok()).collect();
-    let of = |index: usize| values.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
+    let seconds = |index: usize| values.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
     // user and nice already contain the time of guests, whose columns follow steal
-    (values.len() >= 4).then(|| (of(0) + of(1) + of(2) + of(5) + of(6), of(3) + of(4), of(7)))
+    (values.len() >= 4)
+        .then(|| (seconds(0) + seconds(1) + seconds(2) + seconds(5) + seconds(6), seconds(3) + seconds(4), seconds(7)))
 }
 
 /// Returns the processor time of this program, s.
@@ -122,11 +124,11 @@ fn read_totals(root: &Path) -> MachineTotals {
 }
 
 /// Returns the throttled time, s, of the group that was throttled most in the interval. Each group
-/// is compared with itself: one that was throttled for long before the start would hide what
+/// is compared with itself: a group that was throttled for a long time before the start would hide what
 /// happened to the others in the interval.
 fn max_throttled_seconds(start: &[f64], end: &[f64]) -> Option<f64> {
-    let meanwhile = start.iter().zip(end).map(|(start, end)| (end - start).max(0.0));
-    meanwhile.reduce(f64::max).filter(|_| start.len() == end.len())
+    let increases = start.iter().zip(end).map(|(start, end)| (end - start).max(0.0));
+    increases.reduce(f64::max).filter(|_| start.len() == end.len())
 }
 
 /// Measures the rate of a chain of dependent instructions, as a clock, Hz: the best of some short
@@ -164,14 +166,14 @@ impl<'a> CircumstanceWatch<'a> {
     /// Samples clock, frequency and temperature. It takes some milliseconds; call it while nothing
     /// is measured.
     pub fn sample(&mut self) {
-        let seen = &mut self.observed;
-        seen.clock_hz = Some(ObservedRange::extend_range(seen.clock_hz, measure_clock_hz()));
+        let observed = &mut self.observed;
+        observed.clock_hz = Some(ObservedRange::extend_range(observed.clock_hz, measure_clock_hz()));
         let path = self.root.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
         if let Some(kilohertz) = read_number(&path) {
-            seen.frequency_hz = Some(ObservedRange::extend_range(seen.frequency_hz, kilohertz * 1e3));
+            observed.frequency_hz = Some(ObservedRange::extend_range(observed.frequency_hz, kilohertz * 1e3));
         }
         if let Some(celsius) = max_temperature(self.root) {
-            seen.temperature_c = Some(ObservedRange::extend_range(seen.temperature_c, celsius));
+            observed.temperature_c = Some(ObservedRange::extend_range(observed.temperature_c, celsius));
         }
     }
 
@@ -180,12 +182,12 @@ impl<'a> CircumstanceWatch<'a> {
     pub fn finish(mut self) -> BaselineCircumstances {
         self.sample();
         let (start, end) = (self.start, read_totals(self.root));
-        let spent = |of: fn(&MachineTotals) -> f64| (of(&end) - of(&start)).max(0.0);
-        let (busy, idle, steal) = (spent(|t| t.busy_s), spent(|t| t.idle_s), spent(|t| t.steal_s));
-        let all = busy + idle + steal;
-        if all > 0.0 {
-            self.observed.steal_share = Some(steal / all);
-            self.observed.others_share = Some(((busy - spent(|t| t.own_s)) / all).max(0.0));
+        let increase = |total: fn(&MachineTotals) -> f64| (total(&end) - total(&start)).max(0.0);
+        let (busy, idle, steal) = (increase(|t| t.busy_s), increase(|t| t.idle_s), increase(|t| t.steal_s));
+        let total = busy + idle + steal;
+        if total > 0.0 {
+            self.observed.steal_share = Some(steal / total);
+            self.observed.others_share = Some(((busy - increase(|t| t.own_s)) / total).max(0.0));
         }
         self.observed.throttled_s = max_throttled_seconds(&start.throttled_s, &end.throttled_s);
         let throttles = end.thermal_throttles.zip(start.thermal_throttles);

@@ -22,15 +22,16 @@ pub struct BaselineComparison {
     pub schema: &'static str,
     /// Figures that both baselines have.
     pub rows: Vec<BaselineRow>,
-    /// Speed of the second with one thread, as a multiple of the first; `null` without a figure in common.
+    /// Speed of the second machine with one thread, as a multiple of the first; `null` if they have no figure in
+    /// common.
     pub speed_one_thread: Option<f64>,
-    /// The same with as many threads as each machine has processors.
+    /// The same speed with as many threads as each machine has processors.
     pub speed_all_threads: Option<f64>,
-    /// The same of one thread by group.
+    /// The speed with one thread, by group.
     pub groups: Vec<GroupSpeed>,
     /// Differences between the machines.
     pub differences: Vec<String>,
-    /// Figures that are reliable in only one of them, or measured by a different method.
+    /// Figures that only one baseline has reliably, or that were measured by different methods.
     pub only_in_one: Vec<String>,
 }
 
@@ -96,12 +97,13 @@ pub struct BaselineRow {
 
 /// Returns the speed of the second as a multiple of the first.
 fn relative_speed(first: &FigureResult, second: &FigureResult) -> Option<f64> {
-    let (one, two) = (first.median?, second.median?);
-    let speed = if first.better == FigureKind::Rate.better_direction() { two / one } else { one / two };
+    let (first_median, second_median) = (first.median?, second.median?);
+    let is_rate = first.better == FigureKind::Rate.better_direction();
+    let speed = if is_rate { second_median / first_median } else { first_median / second_median };
     (speed.is_finite() && speed > 0.0).then_some(speed)
 }
 
-/// Returns the geometric mean; `None` of no values.
+/// Returns the geometric mean; `None` if there are no values.
 fn geometric_mean(speeds: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = speeds.fold((0.0, 0u32), |(sum, count), speed| (sum + f64::ln(speed), count + 1));
     (count > 0).then(|| (sum / f64::from(count)).exp())
@@ -130,35 +132,35 @@ fn find_partner<'a>(
     sides: [&BaselineDocument; 2],
     second: &'a BaselineDocument,
 ) -> Option<(&'a FigureResult, ComparedThreads)> {
-    let [first, other] = sides.map(|side| side.machine.processors);
-    let is_all = figure.threads == first && figure.threads > 1;
-    let threads = if is_all { other } else { figure.threads };
-    let found = second.find_figure(&figure.id, threads).filter(|found| is_same_work(figure, found))?;
-    Some((found, if is_all { ComparedThreads::All } else { ComparedThreads::Count(figure.threads) }))
+    let [first_processors, other_processors] = sides.map(|side| side.machine.processors);
+    let uses_all = figure.threads == first_processors && figure.threads > 1;
+    let threads = if uses_all { other_processors } else { figure.threads };
+    let partner = second.find_figure(&figure.id, threads).filter(|partner| is_same_work(figure, partner))?;
+    Some((partner, if uses_all { ComparedThreads::All } else { ComparedThreads::Count(figure.threads) }))
 }
 
 /// Returns true if two results are comparable: same method, unit and direction.
-fn is_same_work(one: &FigureResult, two: &FigureResult) -> bool {
-    one.method == two.method && one.unit == two.unit && one.better == two.better
+fn is_same_work(first: &FigureResult, second: &FigureResult) -> bool {
+    first.method == second.method && first.unit == second.unit && first.better == second.better
 }
 
-/// Finds the partner of a machine with one processor: its one thread is all of its threads, so the
-/// same figure is also compared with all threads of the other machine.
+/// Finds the figure with all threads of the other machine, if this machine has one processor: its one thread is all of
+/// its threads.
 fn find_all_threads_partner<'a>(
     figure: &FigureResult,
     sides: [&BaselineDocument; 2],
     second: &'a BaselineDocument,
 ) -> Option<&'a FigureResult> {
-    let [first, other] = sides.map(|side| side.machine.processors);
-    let is_one = figure.threads == 1 && first == 1 && other > 1;
-    second.find_figure(&figure.id, other).filter(|found| is_one && is_same_work(figure, found))
+    let [first_processors, other_processors] = sides.map(|side| side.machine.processors);
+    let is_single = figure.threads == 1 && first_processors == 1 && other_processors > 1;
+    second.find_figure(&figure.id, other_processors).filter(|partner| is_single && is_same_work(figure, partner))
 }
 
 /// Returns the relative speed of each group for a number of threads.
 fn group_speeds(rows: &[BaselineRow], threads: ComparedThreads) -> Vec<GroupSpeed> {
     let speed = |group: &str| {
-        let is_of = |row: &&BaselineRow| row.threads == threads && row.id.split('.').next() == Some(group);
-        geometric_mean(rows.iter().filter(is_of).map(|row| row.speed))
+        let is_in_group = |row: &&BaselineRow| row.threads == threads && row.id.split('.').next() == Some(group);
+        geometric_mean(rows.iter().filter(is_in_group).map(|row| row.speed))
     };
     GROUPS.iter().filter_map(|(group, _)| Some(GroupSpeed { group, speed: speed(group)? })).collect()
 }
@@ -171,41 +173,44 @@ fn overall_speed(groups: &[GroupSpeed]) -> Option<f64> {
 /// Lists the differences between two machines.
 fn machine_differences(first: &BaselineDocument, second: &BaselineDocument) -> Vec<String> {
     let (one, two) = (&first.machine, &second.machine);
-    let none = || "unknown".to_owned();
-    let text = |value: &Option<String>| value.clone().unwrap_or_else(none);
+    let or_unknown = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let list = [
-        ("processor", text(&one.processor), text(&two.processor)),
+        ("processor", or_unknown(&one.processor), or_unknown(&two.processor)),
         ("processors", one.processors.to_string(), two.processors.to_string()),
         ("memory", format!("{} MiB", one.memory_bytes >> 20), format!("{} MiB", two.memory_bytes >> 20)),
         ("kernel", one.kernel.clone(), two.kernel.clone()),
-        ("governor", text(&one.governor), text(&two.governor)),
-        ("huge pages", text(&one.huge_pages), text(&two.huge_pages)),
-        ("limit of the cgroup", text(&one.processor_limit), text(&two.processor_limit)),
+        ("governor", or_unknown(&one.governor), or_unknown(&two.governor)),
+        ("huge pages", or_unknown(&one.huge_pages), or_unknown(&two.huge_pages)),
+        ("limit of the cgroup", or_unknown(&one.processor_limit), or_unknown(&two.processor_limit)),
         ("version", first.version.clone(), second.version.clone()),
     ];
-    let differs = list.into_iter().filter(|(_, one, two)| one != two);
-    differs.map(|(property, one, two)| format!("{property}: {one} -> {two}")).collect()
+    let different = list.into_iter().filter(|(_, one, two)| one != two);
+    different.map(|(property, one, two)| format!("{property}: {one} -> {two}")).collect()
 }
 
 /// Compares two baselines.
 #[must_use]
 pub fn compare_baselines(first: &BaselineDocument, second: &BaselineDocument) -> BaselineComparison {
-    let both = |figure: &FigureResult| {
+    let compare_with_partner = |figure: &FigureResult| {
         let (other, threads) = find_partner(figure, [first, second], second)?;
         compare_figure(figure, other, threads)
     };
-    let all = |figure: &FigureResult| {
+    let compare_with_all_threads = |figure: &FigureResult| {
         compare_figure(figure, find_all_threads_partner(figure, [first, second], second)?, ComparedThreads::All)
     };
-    let rows: Vec<BaselineRow> =
-        first.figures.iter().flat_map(|figure| [both(figure), all(figure)]).flatten().collect();
+    let rows: Vec<BaselineRow> = first
+        .figures
+        .iter()
+        .flat_map(|figure| [compare_with_partner(figure), compare_with_all_threads(figure)])
+        .flatten()
+        .collect();
     let name = |figure: &FigureResult| format!("{} ({})", figure.id, figure.threads);
-    let alone = |side: &BaselineDocument, other: &BaselineDocument| {
-        let lacks = |figure: &&FigureResult| {
+    let only_in = |side: &BaselineDocument, other: &BaselineDocument| {
+        let is_missing = |figure: &&FigureResult| {
             let partner = find_partner(figure, [side, other], other).and_then(|(partner, _)| partner.median);
             figure.median.is_some() && partner.is_none()
         };
-        side.figures.iter().filter(lacks).map(name).collect::<Vec<String>>()
+        side.figures.iter().filter(is_missing).map(name).collect::<Vec<String>>()
     };
     let groups = group_speeds(&rows, ComparedThreads::ONE);
     BaselineComparison {
@@ -214,7 +219,7 @@ pub fn compare_baselines(first: &BaselineDocument, second: &BaselineDocument) ->
         speed_all_threads: overall_speed(&group_speeds(&rows, ComparedThreads::All)),
         groups,
         differences: machine_differences(first, second),
-        only_in_one: [alone(first, second), alone(second, first)].concat(),
+        only_in_one: [only_in(first, second), only_in(second, first)].concat(),
         rows,
     }
 }

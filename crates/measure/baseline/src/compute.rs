@@ -70,23 +70,23 @@ pub fn make_floating_point_kernel(_: &WorkingSizes, share: ThreadShare) -> Resul
 }
 
 /// Makes the branch kernel: a branch on a random bit that no predictor knows, so half of the
-/// branches are mispredicted. Both ways write to memory, so that no compiler turns the branch into
+/// branches are mispredicted. Both branches write to memory, so that no compiler turns the branch into
 /// a selection.
 pub fn make_branch_kernel(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let seed = 77 + share.index as u64;
     let work = move |rounds: u64| {
-        let (mut x, mut taken, mut other) = (seed, 0u64, 1u64);
+        let (mut x, mut taken, mut not_taken) = (seed, 0u64, 1u64);
         for _ in 0..rounds {
             for _ in 0..STEPS_PER_ROUND {
                 x = xorshift64(x);
                 if x & 0x10 == 0 {
                     taken = black_box(taken.wrapping_add(x));
                 } else {
-                    other = black_box(other.rotate_left(1) ^ x);
+                    not_taken = black_box(not_taken.rotate_left(1) ^ x);
                 }
             }
         }
-        Ok(taken ^ other)
+        Ok(taken ^ not_taken)
     };
     Ok(WorkKernel { run_rounds: Box::new(work), units_per_round: STEPS_PER_ROUND as f64, is_repeatable: true })
 }

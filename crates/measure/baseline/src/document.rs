@@ -52,9 +52,9 @@ pub struct BaselineDocument {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FigureResult {
-    /// Of the list.
+    /// Id, as in the list of figures.
     pub id: String,
-    /// For people.
+    /// Title for people.
     pub title: String,
     /// `per_s`, `bytes_per_s` or `s`.
     pub unit: String,
@@ -62,15 +62,15 @@ pub struct FigureResult {
     pub better: String,
     /// Concurrent threads.
     pub threads: usize,
-    /// Version of the work; only equal ones are comparable.
+    /// Version of the work; only results of equal versions are comparable.
     pub method: u32,
-    /// All values, in their order.
+    /// All values, in the order of measurement.
     pub values: Vec<f64>,
-    /// Median of the values; `null` if they spread too wide.
+    /// Median of the values; `null` if they spread too widely.
     pub median: Option<f64>,
     /// Width of the middle half of the values, as a share of the median.
     pub spread: f64,
-    /// Reason for which there is no median.
+    /// Why there is no median.
     pub refused: Option<String>,
 }
 
@@ -78,11 +78,11 @@ pub struct FigureResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SkippedFigure {
-    /// Of the list.
+    /// Id, as in the list of figures.
     pub id: String,
     /// Concurrent threads.
     pub threads: usize,
-    /// The reason.
+    /// Why it could not be measured.
     pub because: String,
 }
 
@@ -96,7 +96,7 @@ pub struct ThreadScaling {
     pub points: Vec<ScalingPoint>,
     /// Smallest number of threads that reaches 95 % of the best rate.
     pub knee_threads: usize,
-    /// Rate at the knee as a multiple of one thread's.
+    /// Rate at the knee as a multiple of the rate of one thread.
     pub speedup: f64,
     /// Numbers of threads whose rate was too noisy: the knee may be at one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -117,7 +117,7 @@ pub struct ScalingPoint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BaselineDisk {
-    /// The target as it was typed.
+    /// The target as the user typed it.
     pub target: String,
     /// Figures of the device's profile: name, unit, value.
     pub figures: Vec<DiskFigure>,
@@ -142,7 +142,7 @@ fn sort_values(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Returns the median: of an even number of values the mean of the middle two; 0 of none.
+/// Returns the median; of an even number of values, the mean of the middle two; 0 if there are none.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let sorted = sort_values(values);
@@ -159,10 +159,10 @@ pub fn median(values: &[f64]) -> f64 {
 #[must_use]
 pub fn relative_spread(values: &[f64]) -> f64 {
     let sorted = sort_values(values);
-    let outside = sorted.len() / 4;
+    let outer_values = sorted.len() / 4;
     match sorted.as_slice() {
         [] => 0.0,
-        sorted => (sorted[sorted.len() - 1 - outside] - sorted[outside]) / median(sorted),
+        sorted => (sorted[sorted.len() - 1 - outer_values] - sorted[outer_values]) / median(sorted),
     }
 }
 
@@ -177,9 +177,9 @@ impl FigureResult {
         assert!(threads > 0 && !values.is_empty() && values.iter().all(is_measured), "{}: {values:?}", figure.id);
         let spread = relative_spread(values);
         let refused = (spread > MAX_SPREAD).then(|| {
-            let (spread, widest, count) = (spread * 100.0, MAX_SPREAD * 100.0, values.len());
+            let (spread, limit, count) = (spread * 100.0, MAX_SPREAD * 100.0, values.len());
             format!(
-                "too noisy: the middle half of {count} values spreads over {spread:.0} %, the limit is {widest:.0} %"
+                "too noisy: the middle half of {count} values spreads over {spread:.0} %, the limit is {limit:.0} %"
             )
         });
         FigureResult {
@@ -196,7 +196,7 @@ impl FigureResult {
         }
     }
 
-    /// Checks that it can be compared: id, unit and direction must match the list of figures,
+    /// Checks that the result can be compared: id, unit and direction must match the list of figures,
     /// because the file is not trusted.
     fn check_definition(&self) -> Result<(), String> {
         let FigureResult { id, unit, better, .. } = self;
@@ -209,17 +209,18 @@ impl FigureResult {
         if !(self.spread >= 0.0 && self.threads > 0) {
             return Err(format!("{id} has a spread below 0, or no threads"));
         }
-        let (unit_wanted, better_wanted) = match find_definition(id).filter(|known| known.method == self.method) {
+        let (expected_unit, expected_better) = match find_definition(id).filter(|known| known.method == self.method) {
             Some(known) => (known.unit, known.kind.better_direction()),
-            // method of a later version: at least the direction must be known
+            // the method may be that of a later version; at least the direction must be known
             None if better == FigureKind::Time.better_direction() => {
                 (unit.as_str(), FigureKind::Time.better_direction())
             }
             None => (unit.as_str(), FigureKind::Rate.better_direction()),
         };
-        if unit != unit_wanted || better != better_wanted {
+        if unit != expected_unit || better != expected_better {
             return Err(format!(
-                "{id} has the unit `{unit}` and is better if `{better}`; expected `{unit_wanted}` and `{better_wanted}`"
+                "{id} has the unit `{unit}` and is better if `{better}`; expected `{expected_unit}` and \
+                 `{expected_better}`"
             ));
         }
         Ok(())
@@ -236,23 +237,24 @@ impl ThreadScaling {
     /// Builds the curve of a figure that was measured with several numbers of threads.
     #[must_use]
     pub fn from_figures(figures: &[FigureResult], id: &str) -> Option<ThreadScaling> {
-        let point = |figure: &FigureResult| Some(ScalingPoint { threads: figure.threads, rate: figure.median? });
-        let mut points: Vec<ScalingPoint> = figures.iter().filter(|figure| figure.id == id).filter_map(point).collect();
+        let to_point = |figure: &FigureResult| Some(ScalingPoint { threads: figure.threads, rate: figure.median? });
+        let mut points: Vec<ScalingPoint> =
+            figures.iter().filter(|figure| figure.id == id).filter_map(to_point).collect();
         points.sort_by_key(|point| point.threads);
         let best = points.iter().map(|point| point.rate).reduce(f64::max)?;
-        let one = points.iter().find(|point| point.threads == 1)?.rate;
+        let single_rate = points.iter().find(|point| point.threads == 1)?.rate;
         let knee = *points.iter().find(|point| point.rate >= KNEE_SHARE * best)?;
         let knee_threads = knee.threads;
         // rates grow up to the knee: below a measured count that is not the knee, no other count
         // can be it
-        let below = points.iter().filter(|point| point.threads < knee_threads).map(|point| point.threads).max();
+        let lower_threads = points.iter().filter(|point| point.threads < knee_threads).map(|point| point.threads).max();
         let is_unknown =
-            |figure: &&FigureResult| figure.id == id && figure.median.is_none() && Some(figure.threads) > below;
+            |figure: &&FigureResult| figure.id == id && figure.median.is_none() && Some(figure.threads) > lower_threads;
         let mut unknown_threads: Vec<usize> = figures.iter().filter(is_unknown).map(|figure| figure.threads).collect();
         unknown_threads.sort_unstable();
         debug_assert!(points.windows(2).all(|pair| pair[0].threads < pair[1].threads), "{id}: two rates of one count");
-        debug_assert!(one > 0.0, "{id}: one thread did nothing");
-        let speedup = knee.rate / one;
+        debug_assert!(single_rate > 0.0, "{id}: one thread did nothing");
+        let speedup = knee.rate / single_rate;
         (points.len() >= 3).then(|| ThreadScaling { figure: id.into(), points, knee_threads, speedup, unknown_threads })
     }
 }
@@ -267,13 +269,13 @@ impl BaselineDocument {
     /// Parses and checks a document.
     ///
     /// # Errors
-    /// The reason for which it is not a valid baseline.
+    /// Why it is not a valid baseline.
     pub fn parse(bytes: &[u8]) -> Result<BaselineDocument, String> {
         let document: BaselineDocument = serde_json::from_slice(bytes).map_err(|e| format!("no baseline: {e}"))?;
         document.check_figures().map(|()| document)
     }
 
-    /// Checks that everything in it can be compared.
+    /// Checks that all figures can be compared.
     ///
     /// # Errors
     /// A description of the first fault.
@@ -292,7 +294,7 @@ impl BaselineDocument {
     }
 }
 
-/// Returns true if bytes begin like a baseline document, of whatever version.
+/// Returns true if bytes begin like a baseline document, of any version.
 #[must_use]
 pub fn is_baseline(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);

@@ -1,5 +1,5 @@
-//! The list of figures that are measured. Each is work that a kernel (a closure) does in a given
-//! number of units.
+//! The list of figures that are measured. The work of each figure is done by a kernel, a closure that does a number of
+//! units.
 
 use crate::machine::WorkingSizes;
 use crate::work_kernel::{ThreadShare, WorkKernel};
@@ -25,7 +25,7 @@ impl FigureKind {
     }
 }
 
-/// Numbers of threads that a figure is measured with.
+/// Numbers of threads with which a figure is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadCounts {
     /// One thread.
@@ -38,7 +38,7 @@ pub enum ThreadCounts {
 
 /// Definition of a figure.
 pub struct FigureDefinition {
-    /// `group.name`; stable, as documents store it.
+    /// `group.name`; it never changes, because documents store it.
     pub id: &'static str,
     /// Title for people.
     pub title: &'static str,
@@ -48,7 +48,7 @@ pub struct FigureDefinition {
     pub kind: FigureKind,
     /// Numbers of threads.
     pub thread_counts: ThreadCounts,
-    /// Version of the work; only equal ones are comparable.
+    /// Version of the work; only results of equal versions are comparable.
     pub method: u32,
     /// Makes the kernel for a thread.
     pub make_kernel: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
@@ -74,17 +74,17 @@ const fn rate_figure(
     id: &'static str,
     title: &'static str,
     unit: &'static str,
-    counts: ThreadCounts,
-    make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
+    thread_counts: ThreadCounts,
+    make_kernel: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
 ) -> FigureDefinition {
-    FigureDefinition { id, title, unit, kind: FigureKind::Rate, thread_counts: counts, method: 1, make_kernel: make }
+    FigureDefinition { id, title, unit, kind: FigureKind::Rate, thread_counts, method: 1, make_kernel }
 }
 
 /// Defines a figure that is a time, s, measured with one thread.
 const fn time_figure(
     id: &'static str,
     title: &'static str,
-    make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
+    make_kernel: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
 ) -> FigureDefinition {
     FigureDefinition {
         id,
@@ -93,7 +93,7 @@ const fn time_figure(
         kind: FigureKind::Time,
         thread_counts: ThreadCounts::One,
         method: 1,
-        make_kernel: make,
+        make_kernel,
     }
 }
 
@@ -146,10 +146,10 @@ pub fn find_definition(id: &str) -> Option<&'static FigureDefinition> {
 
 /// Returns the figures that a word selects: a group, an id, or the beginning of ids up to a point.
 pub fn select_figures(word: &str) -> Vec<&'static FigureDefinition> {
-    let is_meant = |figure: &&FigureDefinition| {
-        figure.id.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    let is_selected = |figure: &&FigureDefinition| {
+        figure.id.strip_prefix(word).is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.'))
     };
-    FIGURES.iter().filter(is_meant).collect()
+    FIGURES.iter().filter(is_selected).collect()
 }
 
 #[cfg(test)]

@@ -30,12 +30,12 @@ pub fn make_context_switch_kernel(_: &WorkingSizes, _: ThreadShare) -> Result<Wo
     make_message_kernel(processors[0], processors[0])
 }
 
-/// Makes the wake-up kernel, the same between two processors: a message wakes a thread on the other
-/// one, which may have to leave an idle state.
+/// Makes the wake-up kernel: like the context switch kernel, but between two processors. A message wakes a thread on
+/// the other processor, which may have to leave an idle state.
 pub fn make_wake_up_kernel(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
     let processors = allowed_processors()?;
     match processors.as_slice() {
-        [here, .., elsewhere] => make_message_kernel(*here, *elsewhere),
+        [first, .., last] => make_message_kernel(*first, *last),
         _ => Err(BaselineError::Unsupported("this machine lets the program use one processor only".into())),
     }
 }
@@ -43,8 +43,12 @@ pub fn make_wake_up_kernel(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKerne
 /// Returns the processors that this program may use; at least one.
 fn allowed_processors() -> Result<Vec<usize>, BaselineError> {
     let set = sched_getaffinity(None).map_err(io_error("asking for the allowed processors"))?;
-    let found: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect();
-    if found.is_empty() { Err(BaselineError::Unsupported("no processor is allowed".into())) } else { Ok(found) }
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect();
+    if processors.is_empty() {
+        Err(BaselineError::Unsupported("no processor is allowed".into()))
+    } else {
+        Ok(processors)
+    }
 }
 
 /// Pins this thread to a processor.
@@ -54,7 +58,7 @@ fn pin_to_processor(processor: usize) -> Result<(), BaselineError> {
     sched_setaffinity(None, &set).map_err(io_error("keeping a thread on a processor"))
 }
 
-/// Ends of two pipes and the thread that answers.
+/// Our ends of two pipes, and the thread that answers.
 struct EchoThread {
     request_pipe: Option<PipeWriter>,
     reply_pipe: PipeReader,
@@ -72,26 +76,26 @@ impl Drop for EchoThread {
 }
 
 /// Makes a kernel that exchanges messages between threads on two processors.
-fn make_message_kernel(here: usize, there: usize) -> Result<WorkKernel, BaselineError> {
-    let ((mut their_end, to), (from, mut answer)) =
-        (pipe().map_err(io_error("making a pipe"))?, pipe().map_err(io_error("making a pipe"))?);
+fn make_message_kernel(processor: usize, echo_processor: usize) -> Result<WorkKernel, BaselineError> {
+    let (mut echo_reader, request_pipe) = pipe().map_err(io_error("making a pipe"))?;
+    let (reply_pipe, mut echo_writer) = pipe().map_err(io_error("making a pipe"))?;
     let body = move || {
         let mut byte = [0u8];
-        let pinned = pin_to_processor(there).is_ok();
-        while pinned && matches!(their_end.read(&mut byte), Ok(1)) {
-            if answer.write_all(&byte).is_err() {
+        let pinned = pin_to_processor(echo_processor).is_ok();
+        while pinned && matches!(echo_reader.read(&mut byte), Ok(1)) {
+            if echo_writer.write_all(&byte).is_err() {
                 break;
             }
         }
     };
     let thread = std::thread::Builder::new().name("echo".into()).spawn(body).map_err(io_error("starting a thread"))?;
-    let mut echo = EchoThread { request_pipe: Some(to), reply_pipe: from, thread: Some(thread) };
+    let mut echo = EchoThread { request_pipe: Some(request_pipe), reply_pipe, thread: Some(thread) };
     let work = move |rounds: u64| {
-        pin_to_processor(here)?;
+        pin_to_processor(processor)?;
         for _ in 0..rounds {
             let mut byte = [1u8];
-            if let Some(to) = &mut echo.request_pipe {
-                to.write_all(&byte).map_err(io_error("writing to a pipe"))?;
+            if let Some(request_pipe) = &mut echo.request_pipe {
+                request_pipe.write_all(&byte).map_err(io_error("writing to a pipe"))?;
             }
             if echo.reply_pipe.read(&mut byte).map_err(io_error("reading from a pipe"))? != 1 {
                 return Err(BaselineError::Unsupported("the other thread could not be kept on its processor".into()));
@@ -103,23 +107,24 @@ fn make_message_kernel(here: usize, there: usize) -> Result<WorkKernel, Baseline
     Ok(WorkKernel { run_rounds: Box::new(work), units_per_round: 2.0, is_repeatable: true })
 }
 
-/// Makes the page fault kernel: it writes a byte to each 4 KiB of fresh memory: a mapping, its
-/// faults, its zeroed pages and its removal. Huge pages are off during the work, so that each fault
-/// is of one page. The threads share an address space, as those of a program do.
+/// Makes the page fault kernel: it writes a byte to each 4 KiB of fresh memory, which costs a mapping, its faults,
+/// zeroed pages, and its removal. Huge pages are off during the work, so that each fault brings one page. The threads
+/// share an address space, as those of a program do.
 pub fn make_page_fault_kernel(sizes: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
     const FRESH_BYTES: usize = 64 << 20;
     const PAGE_BYTES: usize = 4096;
     // all threads have their pages at the same time
     if (FRESH_BYTES as u64).saturating_mul(share.threads as u64) > sizes.available_bytes / 4 {
-        let why = "fresh pages of 64 MiB for each thread are more than a quarter of the available memory";
-        return Err(BaselineError::Unsupported(why.into()));
+        let message = "fresh pages of 64 MiB for each thread are more than a quarter of the available memory";
+        return Err(BaselineError::Unsupported(message.into()));
     }
     if rustix::param::page_size() != PAGE_BYTES {
         return Err(BaselineError::Unsupported("pages of this kernel are not of 4 KiB".into()));
     }
-    let off = HugePagesOff::acquire()?;
+    let huge_pages_off = HugePagesOff::acquire()?;
     let work = move |rounds: u64| {
-        let _off = &off;
+        // moves the guard into the closure
+        let _guard = &huge_pages_off;
         for _ in 0..rounds {
             // an allocation of this size is mapped anew each time and returned to the kernel
             let mut fresh = vec![0u8; FRESH_BYTES];
@@ -140,7 +145,7 @@ pub fn make_page_fault_kernel(sizes: &WorkingSizes, share: ThreadShare) -> Resul
 /// Turns huge pages off for this program while a value of this type lives.
 struct HugePagesOff;
 
-/// Number of live values: threads create and drop theirs at different times.
+/// Number of values that live; threads create and drop their values at different times.
 static HUGE_PAGES_OFF_USERS: std::sync::Mutex<usize> = std::sync::Mutex::new(0);
 
 impl HugePagesOff {

@@ -28,7 +28,7 @@ pub mod sustained_load;
 pub mod timing;
 pub mod work_kernel;
 
-/// Reason for which something could not be measured.
+/// Reason why something could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// The operating system refused.
@@ -45,7 +45,7 @@ pub enum BaselineError {
         /// The figure.
         figure: &'static str,
     },
-    /// This machine does not support it.
+    /// This machine does not support the measurement.
     #[error("{0}")]
     Unsupported(String),
     /// The measurement was interrupted.

@@ -32,15 +32,15 @@ fn connect_peer(serve: fn(TcpStream) -> std::io::Result<()>) -> Result<Peer, Bas
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io_error("listening on the loopback interface"))?;
     let address = listener.local_addr().map_err(io_error("listening on the loopback interface"))?;
     let stream = TcpStream::connect(address).map_err(io_error("connecting over the loopback interface"))?;
-    let (other, peer_address) = listener.accept().map_err(io_error("connecting over the loopback interface"))?;
+    let (peer_stream, peer_address) = listener.accept().map_err(io_error("connecting over the loopback interface"))?;
     if stream.local_addr().ok() != Some(peer_address) {
         return Err(BaselineError::Unsupported("another program connected to the test's port".into()));
     }
     stream.set_nodelay(true).map_err(io_error("setting up a connection"))?;
-    other.set_nodelay(true).map_err(io_error("setting up a connection"))?;
+    peer_stream.set_nodelay(true).map_err(io_error("setting up a connection"))?;
     let body = move || {
         // the thread ends when the connection is closed
-        let _ = serve(other);
+        let _ = serve(peer_stream);
     };
     let thread = std::thread::Builder::new().name("peer".into()).spawn(body).map_err(io_error("starting a thread"))?;
     Ok(Peer { stream, thread: Some(thread) })

@@ -72,35 +72,35 @@ fn parse_cache_size(text: &str) -> Option<u64> {
 fn read_caches(root: &Path) -> BTreeMap<String, u64> {
     let folder = "sys/devices/system/cpu/cpu0/cache";
     let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
-    let one = |name: String| {
-        let of = |file: &str| read_text(root, &format!("{folder}/{name}/{file}"));
-        let kind = match of("type")?.as_str() {
+    let read_cache = |name: String| {
+        let read_file = |file: &str| read_text(root, &format!("{folder}/{name}/{file}"));
+        let kind = match read_file("type")?.as_str() {
             "Data" => "d",
             "Instruction" => "i",
             _ => "",
         };
-        Some((format!("L{}{kind}", of("level")?), parse_cache_size(&of("size")?)?))
+        Some((format!("L{}{kind}", read_file("level")?), parse_cache_size(&read_file("size")?)?))
     };
-    entries.filter_map(|entry| one(entry.file_name().into_string().ok()?)).collect()
+    entries.filter_map(|entry| read_cache(entry.file_name().into_string().ok()?)).collect()
 }
 
 /// Returns the total size of all caches of the last level, bytes; a cache that processors share
 /// counts once.
 fn last_level_cache_bytes(root: &Path) -> u64 {
     let folders = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found: BTreeMap<(u64, String), u64> = BTreeMap::new();
+    let mut caches: BTreeMap<(u64, String), u64> = BTreeMap::new();
     for processor in folders(root.join("sys/devices/system/cpu")) {
         for cache in folders(processor.join("cache")) {
             let level = read_text(&cache, "level").and_then(|level| level.parse().ok());
             let bytes = read_text(&cache, "size").and_then(|bytes| parse_cache_size(&bytes));
             let (Some(level), Some(bytes)) = (level, bytes) else { continue };
             if read_text(&cache, "type").as_deref() != Some("Instruction") {
-                found.insert((level, read_text(&cache, "shared_cpu_list").unwrap_or_default()), bytes);
+                caches.insert((level, read_text(&cache, "shared_cpu_list").unwrap_or_default()), bytes);
             }
         }
     }
-    let last = found.keys().map(|(level, _)| *level).max();
-    found.iter().filter(|((level, _), _)| Some(*level) == last).map(|(_, bytes)| *bytes).sum()
+    let last_level = caches.keys().map(|(level, _)| *level).max();
+    caches.iter().filter(|((level, _), _)| Some(*level) == last_level).map(|(_, bytes)| *bytes).sum()
 }
 
 /// Reads a line of `/proc/meminfo`, bytes.
@@ -116,7 +116,7 @@ impl BaselineMachine {
     pub fn read(root: &Path) -> BaselineMachine {
         let cpuinfo = read_text(root, "proc/cpuinfo").unwrap_or_default();
         let model = |line: &str| line.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim().to_owned());
-        let chosen = |text: String| text.split(['[', ']']).nth(1).map(str::to_owned);
+        let active_choice = |text: String| text.split(['[', ']']).nth(1).map(str::to_owned);
         BaselineMachine {
             host: read_text(root, "proc/sys/kernel/hostname").unwrap_or_default(),
             processor: cpuinfo.lines().find_map(model),
@@ -127,7 +127,7 @@ impl BaselineMachine {
             last_level_bytes: last_level_cache_bytes(root),
             kernel: read_text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
             governor: read_text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            huge_pages: read_text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
+            huge_pages: read_text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(active_choice),
             processor_limit: cgroup::processor_limit(root).map(|(quota, period)| format!("{quota} {period}")),
         }
     }
@@ -146,7 +146,7 @@ impl BaselineMachine {
         self.caches.values().copied().max()
     }
 
-    /// Returns the array sizes: four times the caches that are used, as STREAM demands (for one
+    /// Returns the array sizes: four times the caches that are used, as STREAM requires (for one
     /// thread the largest cache, for all threads all caches of the last level), but all three
     /// arrays in at most a quarter of the available memory.
     #[must_use]
@@ -154,12 +154,16 @@ impl BaselineMachine {
         // exceeding the limit of its cgroup would kill this program, not slow it down
         let available_bytes = cgroup::available_memory_bytes(root).unwrap_or(self.memory_bytes / 2);
         let max_bytes = available_bytes / 12;
-        let one = STREAM_CACHE_MULTIPLE * self.largest_cache_bytes().unwrap_or(DEFAULT_CACHE_BYTES);
-        let all = one.max(STREAM_CACHE_MULTIPLE * self.last_level_bytes);
-        WorkingSizes { array_bytes: one.min(max_bytes), all_threads_bytes: all.min(max_bytes), available_bytes }
+        let one_thread = STREAM_CACHE_MULTIPLE * self.largest_cache_bytes().unwrap_or(DEFAULT_CACHE_BYTES);
+        let all_threads = one_thread.max(STREAM_CACHE_MULTIPLE * self.last_level_bytes);
+        WorkingSizes {
+            array_bytes: one_thread.min(max_bytes),
+            all_threads_bytes: all_threads.min(max_bytes),
+            available_bytes,
+        }
     }
 
-    /// Returns the reason if the arrays are smaller than they should be.
+    /// Returns a remark if the arrays are smaller than they should be.
     #[must_use]
     pub fn small_array_remark(&self, sizes: &WorkingSizes) -> Option<String> {
         let cache = self.largest_cache_bytes()?;

@@ -1,6 +1,6 @@
 //! Measures all figures several times, round by round, so that a disturbance of some seconds
 //! affects one value of each figure and not all values of one. The median counts; a figure whose
-//! values spread too wide is refused.
+//! values spread too widely is refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::{BaselineError, timing};
 
 /// Largest spread of a valid figure, as a share of its median.
 pub const MAX_SPREAD: f64 = 0.05;
-/// The scaling curve goes to at least this many threads: InfoStor 1999 printed up to 32.
+/// The scaling curve goes to at least this many threads: InfoStor 1999 published up to 32.
 const MIN_SCALING_THREADS: usize = 32;
 
 /// Plan of a measurement: figures, number and duration of values.
@@ -23,9 +23,9 @@ pub struct BaselinePlan {
     pub planned_figures: Vec<PlannedFigure>,
     /// Duration of one value.
     pub value_duration: Duration,
-    /// Values of each figure.
+    /// Number of values of each figure.
     pub values_per_figure: usize,
-    /// Largest number of additional values for figures that spread too wide.
+    /// Largest number of additional values for figures that spread too widely.
     pub max_extra_values: usize,
     /// No additional values are measured after this time.
     pub time_budget: Duration,
@@ -36,7 +36,7 @@ pub struct BaselinePlan {
 pub struct PlannedFigure {
     /// The figure.
     pub figure: &'static FigureDefinition,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
@@ -61,34 +61,30 @@ impl BaselinePlan {
     /// Plans a complete baseline of some figures.
     #[must_use]
     pub fn full_baseline(figures: &[&'static FigureDefinition], processors: usize) -> BaselinePlan {
-        let counts = |figure: &&'static FigureDefinition| {
+        let planned = |figure: &&'static FigureDefinition| {
             let figure = *figure;
             thread_counts(figure.thread_counts, processors)
                 .into_iter()
                 .map(move |threads| PlannedFigure { figure, threads })
         };
-        let target = Duration::from_millis(350);
-        let budget = Duration::from_secs(120);
         BaselinePlan {
-            planned_figures: figures.iter().flat_map(counts).collect(),
-            value_duration: target,
+            planned_figures: figures.iter().flat_map(planned).collect(),
+            value_duration: Duration::from_millis(350),
             values_per_figure: 5,
             max_extra_values: 4,
-            time_budget: budget,
+            time_budget: Duration::from_secs(120),
         }
     }
 
     /// Plans a check of some seconds: one thread, short values.
     #[must_use]
     pub fn quick_check(figures: &[&'static FigureDefinition]) -> BaselinePlan {
-        let items = figures.iter().map(|figure| PlannedFigure { figure, threads: 1 }).collect();
-        let (target, budget) = (Duration::from_millis(50), Duration::from_secs(10));
         BaselinePlan {
-            planned_figures: items,
-            value_duration: target,
+            planned_figures: figures.iter().map(|figure| PlannedFigure { figure, threads: 1 }).collect(),
+            value_duration: Duration::from_millis(50),
             values_per_figure: 5,
             max_extra_values: 2,
-            time_budget: budget,
+            time_budget: Duration::from_secs(10),
         }
     }
 
@@ -111,14 +107,14 @@ struct OngoingFigure {
 }
 
 impl OngoingFigure {
-    /// Measures one more value; fails if the work gives another sum than before.
+    /// Measures one more value; fails if the work gives a different checksum than before.
     fn measure_value(&mut self, sizes: &WorkingSizes) -> Result<(), BaselineError> {
         let PlannedFigure { figure, threads } = self.planned;
-        let done = timing::time_rounds(figure, sizes, threads, self.rounds)?;
-        if *self.checksum.get_or_insert(done.checksum) != done.checksum {
+        let work_time = timing::time_rounds(figure, sizes, threads, self.rounds)?;
+        if *self.checksum.get_or_insert(work_time.checksum) != work_time.checksum {
             return Err(BaselineError::InconsistentResult { figure: figure.id });
         }
-        self.values.push(done.figure_value(figure.kind, threads));
+        self.values.push(work_time.figure_value(figure.kind, threads));
         Ok(())
     }
 
@@ -142,10 +138,10 @@ pub fn measure_figures(
     progress: &dyn Fn(u64),
 ) -> Result<MeasuredFigures, BaselineError> {
     let start = Instant::now();
-    let go_on = || if stop.load(Ordering::Relaxed) { Err(BaselineError::Stopped) } else { Ok(()) };
+    let check_stop = || if stop.load(Ordering::Relaxed) { Err(BaselineError::Stopped) } else { Ok(()) };
     let (mut ongoing, mut skipped) = (Vec::new(), Vec::new());
     for planned in plan.planned_figures.iter().copied() {
-        go_on()?;
+        check_stop()?;
         match timing::calibrate_rounds(planned.figure, sizes, planned.threads, plan.value_duration) {
             Ok(rounds) => ongoing.push(OngoingFigure { planned, rounds, checksum: None, values: Vec::new() }),
             // a refusal that concerns one figure (no loopback device, a call that a sandbox lacks)
@@ -161,14 +157,14 @@ pub fn measure_figures(
     for _ in 0..plan.values_per_figure {
         watch.sample();
         for figure in &mut ongoing {
-            go_on()?;
+            check_stop()?;
             figure.measure_value(sizes)?;
             progress(1);
         }
     }
     for _ in 0..plan.max_extra_values {
         for figure in ongoing.iter_mut().filter(|figure| figure.to_result().refused.is_some()) {
-            go_on()?;
+            check_stop()?;
             if start.elapsed() < plan.time_budget {
                 figure.measure_value(sizes)?;
             }

@@ -105,12 +105,12 @@ fn build_random_cycle(lines: usize) -> Vec<u64> {
 
 /// Counts the lines that are visited before the first one comes again.
 fn count_cycle_lines(chain: &[u64]) -> usize {
-    let (mut place, mut visits) = (0, 0);
+    let (mut position, mut visits) = (0, 0);
     loop {
-        assert_eq!(place % WORDS_PER_LINE, 0, "not the first word of a line");
-        place = chain[place] as usize;
+        assert_eq!(position % WORDS_PER_LINE, 0, "not the first word of a line");
+        position = chain[position] as usize;
         visits += 1;
-        if place == 0 || visits == chain.len() {
+        if position == 0 || visits == chain.len() {
             return visits;
         }
     }

@@ -26,7 +26,7 @@ pub struct MachineProfile {
     pub host: String,
     /// Its baseline.
     pub baseline: BaselineDocument,
-    /// The newest measurement since.
+    /// The newest measurement after the baseline.
     pub latest: Option<BaselineDocument>,
 }
 
@@ -43,26 +43,26 @@ pub fn profile_path(folder: &Path, host: &str) -> PathBuf {
 /// Loads the profile of a machine; `None` if there is none.
 ///
 /// # Errors
-/// The reason for which the file cannot be used.
+/// Why the file cannot be used.
 pub fn load_profile(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String> {
     let path = profile_path(folder, host);
-    let wrong = |why: String| format!("{}: {why}", path.display());
+    let profile_error = |reason: String| format!("{}: {reason}", path.display());
     let bytes = match bounded_file::read_file(&path, MAX_PROFILE_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(wrong(error.to_string())),
+        Err(error) => return Err(profile_error(error.to_string())),
     };
-    let profile: MachineProfile = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let profile: MachineProfile = serde_json::from_slice(&bytes).map_err(|error| profile_error(error.to_string()))?;
     if profile.schema != SCHEMA {
-        return Err(wrong(format!("its schema is `{}`, this program knows `{SCHEMA}`", profile.schema)));
+        return Err(profile_error(format!("its schema is `{}`, this program knows `{SCHEMA}`", profile.schema)));
     }
-    profile.baseline.check_figures().map_err(wrong)?;
-    profile.latest.as_ref().map_or(Ok(()), BaselineDocument::check_figures).map_err(wrong)?;
+    profile.baseline.check_figures().map_err(profile_error)?;
+    profile.latest.as_ref().map_or(Ok(()), BaselineDocument::check_figures).map_err(profile_error)?;
     Ok((profile.host == host).then_some(profile))
 }
 
 /// Saves a measurement: as the baseline if there is none or `replace` is set, else as the newest.
-/// `known` is the baseline in use, which may come from another folder: then it is stored here too,
+/// `current_baseline` is the baseline in use, which may come from another folder: then it is stored here too,
 /// so that this measurement does not become the baseline. Readers see the old file or the new one.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn load_profile(folder: &Path, host: &str) -> Result<Option<MachineProfile>,
 pub fn save_measurement(
     folder: &Path,
     document: &BaselineDocument,
-    known: Option<&BaselineDocument>,
+    current_baseline: Option<&BaselineDocument>,
     replace: bool,
 ) -> io::Result<PathBuf> {
     let host = document.machine.host.as_str();
@@ -78,25 +78,25 @@ pub fn save_measurement(
     fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let lock = fs::File::open(folder)?;
     flock(&lock, FlockOperation::LockExclusive)?;
-    let before = if replace { None } else { load_profile(folder, host).map_err(io::Error::other)? };
-    let first = |baseline: &BaselineDocument, latest: Option<BaselineDocument>| {
+    let saved_profile = if replace { None } else { load_profile(folder, host).map_err(io::Error::other)? };
+    let new_profile = |baseline: &BaselineDocument, latest: Option<BaselineDocument>| {
         let (schema, host, baseline) = (SCHEMA.to_owned(), host.to_owned(), baseline.clone());
         MachineProfile { schema, host, baseline, latest }
     };
-    let profile = match (before, known) {
-        (Some(before), _) => MachineProfile { latest: Some(document.clone()), ..before },
-        (None, Some(known)) if !replace => first(known, Some(document.clone())),
-        (None, _) => first(document, None),
+    let profile = match (saved_profile, current_baseline) {
+        (Some(saved), _) => MachineProfile { latest: Some(document.clone()), ..saved },
+        (None, Some(current)) if !replace => new_profile(current, Some(document.clone())),
+        (None, _) => new_profile(document, None),
     };
     let path = profile_path(folder, host);
-    let part = path.with_extension("part");
-    // a killed process may have left one; holding the lock, nothing else writes it now
-    let _ = fs::remove_file(&part);
-    let written = write_profile(&part, &profile).and_then(|()| fs::rename(&part, &path));
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
+    let temporary = path.with_extension("part");
+    // a killed process may have left the file; while we hold the lock, nothing else writes it
+    let _ = fs::remove_file(&temporary);
+    let result = write_profile(&temporary, &profile).and_then(|()| fs::rename(&temporary, &path));
+    if result.is_err() {
+        let _ = fs::remove_file(&temporary);
     }
-    written.map(|()| path)
+    result.map(|()| path)
 }
 
 /// Writes a profile and syncs the file.

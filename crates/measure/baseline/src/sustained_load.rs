@@ -13,25 +13,24 @@ use crate::figure::{FigureKind, find_definition};
 use crate::machine::WorkingSizes;
 use crate::{BaselineError, timing};
 
-/// The figure that is repeated: of the list, floating-point operations heat a processor most.
+/// Id of the figure that is repeated: of all figures, floating-point operations heat a processor most.
 const LOAD_FIGURE_ID: &str = "processor.floating";
 /// Duration of a part.
 const PART_DURATION: Duration = Duration::from_secs(1);
 /// Smallest number of parts: fewer have no distinct beginning and end.
 pub const MIN_PARTS: usize = 12;
-/// Largest number of stored rates, those of an hour: a machine's file must stay small enough to be
-/// read.
+/// Largest number of stored rates, those of an hour: the file of a machine must stay small enough to be read.
 const MAX_RATES: usize = 3600;
-/// Smallest fall that counts, as a share; less is noise.
+/// Smallest fall that counts, as a share; a smaller fall is noise.
 const MIN_FALL_SHARE: f64 = 0.05;
 
-/// Course of the rate under sustained load.
+/// Rate over time under sustained load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SustainedResult {
     /// The figure that was repeated.
     pub figure: String,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
     /// Duration, s.
     pub seconds: f64,
@@ -45,7 +44,7 @@ pub struct SustainedResult {
     pub fell_by: f64,
     /// The fall is more than noise.
     pub has_fallen: bool,
-    /// Clock by a chain of dependent instructions, between parts, Hz.
+    /// Clock measured between parts by a chain of dependent instructions, Hz.
     pub clock_hz: Option<ObservedRange>,
     /// Temperature of the hottest sensor, degrees Celsius, if there is one.
     pub temperature_c: Option<ObservedRange>,
@@ -107,8 +106,8 @@ pub fn run_sustained_load(
 
 /// Reduces the rates to the number that is stored, in their order, as means of neighbors.
 fn downsample_rates(rates: &[f64]) -> Vec<f64> {
-    let each = rates.len().div_ceil(MAX_RATES).max(1);
-    rates.chunks(each).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect()
+    let rates_per_mean = rates.len().div_ceil(MAX_RATES).max(1);
+    rates.chunks(rates_per_mean).map(|part| part.iter().sum::<f64>() / part.len() as f64).collect()
 }
 
 #[cfg(test)]

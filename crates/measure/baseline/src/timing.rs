@@ -13,7 +13,7 @@ use crate::work_kernel::ThreadShare;
 /// Duration and result of some work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkTime {
-    /// Time from the first thread's start to the last one's end, s.
+    /// Time from the start of the first thread to the end of the last thread, s.
     pub seconds: f64,
     /// Units of all threads.
     pub units: f64,
@@ -54,7 +54,7 @@ impl StartGate {
         StartGate { missing_threads: Mutex::new(threads), complete: Condvar::new() }
     }
 
-    /// Counts one thread as arrived, or as one that never will.
+    /// Counts a thread that has arrived, or that will never arrive.
     fn arrive(&self) {
         let mut missing = self.missing_threads.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(*missing > 0, "more threads arrived than were expected");
@@ -83,52 +83,52 @@ pub fn time_rounds(
     threads: usize,
     rounds: u64,
 ) -> Result<WorkTime, BaselineError> {
-    let (gate, failed) = (StartGate::new(threads), AtomicBool::new(false));
-    let one = |index: usize| {
+    let (gate, has_failed) = (StartGate::new(threads), AtomicBool::new(false));
+    let run_thread = |index: usize| {
         let share = ThreadShare { index, threads };
         let prepared = (figure.make_kernel)(sizes, share).and_then(|mut kernel| {
             (kernel.run_rounds)((rounds / 10).max(1))?;
             Ok(kernel)
         });
-        failed.fetch_or(prepared.is_err(), Ordering::SeqCst);
+        has_failed.fetch_or(prepared.is_err(), Ordering::SeqCst);
         gate.wait();
         let mut kernel = prepared?;
-        if failed.load(Ordering::SeqCst) {
+        if has_failed.load(Ordering::SeqCst) {
             // the thread that failed reports the reason
             return Err(BaselineError::Stopped);
         }
         let start = Instant::now();
-        let sum = (kernel.run_rounds)(rounds)?;
-        Ok(ThreadTime { start, end: Instant::now(), units: kernel.units_per_round * rounds as f64, checksum: sum })
+        let checksum = (kernel.run_rounds)(rounds)?;
+        Ok(ThreadTime { start, end: Instant::now(), units: kernel.units_per_round * rounds as f64, checksum })
     };
     let results: Vec<Result<ThreadTime, BaselineError>> = std::thread::scope(|scope| {
-        let one = &one;
-        let start = |index: usize| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, move || one(index));
+        let run_thread = &run_thread;
+        let start_thread = |index: usize| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || run_thread(index));
             if thread.is_err() {
-                failed.store(true, Ordering::SeqCst);
+                has_failed.store(true, Ordering::SeqCst);
                 gate.arrive();
             }
             thread.map_err(|error| BaselineError::Unsupported(format!("{threads} threads cannot be started: {error}")))
         };
-        let running: Vec<_> = (0..threads).map(start).collect();
-        let panicked = |_| Err(BaselineError::Unsupported("a thread of the measurement ended".into()));
-        running.into_iter().map(|thread| thread.and_then(|t| t.join().unwrap_or_else(panicked))).collect()
+        let handles: Vec<_> = (0..threads).map(start_thread).collect();
+        let panic_error = |_| Err(BaselineError::Unsupported("a thread of the measurement ended".into()));
+        handles.into_iter().map(|thread| thread.and_then(|t| t.join().unwrap_or_else(panic_error))).collect()
     });
-    let (done, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    let (thread_times, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     let mut errors: Vec<BaselineError> = errors.into_iter().filter_map(Result::err).collect();
     errors.sort_by_key(|error| matches!(error, BaselineError::Stopped));
     if let Some(error) = errors.into_iter().next() {
         return Err(error);
     }
-    let done: Vec<ThreadTime> = done.into_iter().flatten().collect();
-    let start = done.iter().map(|thread| thread.start).min();
-    let end = done.iter().map(|thread| thread.end).max();
+    let thread_times: Vec<ThreadTime> = thread_times.into_iter().flatten().collect();
+    let start = thread_times.iter().map(|thread| thread.start).min();
+    let end = thread_times.iter().map(|thread| thread.end).max();
     let elapsed = end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start);
     Ok(WorkTime {
         seconds: elapsed.as_secs_f64().max(1e-9),
-        units: done.iter().map(|thread| thread.units).sum(),
-        checksum: done.iter().fold(0, |sum, thread| sum.wrapping_add(thread.checksum)),
+        units: thread_times.iter().map(|thread| thread.units).sum(),
+        checksum: thread_times.iter().fold(0, |sum, thread| sum.wrapping_add(thread.checksum)),
     })
 }
 
@@ -143,15 +143,15 @@ pub fn calibrate_rounds(
     threads: usize,
     target: Duration,
 ) -> Result<u64, BaselineError> {
-    let target = target.as_secs_f64();
+    let target_s = target.as_secs_f64();
     let mut rounds = 1u64;
     loop {
         let seconds = time_rounds(figure, sizes, threads, rounds)?.seconds;
-        if seconds >= target / 8.0 || rounds >= 1 << 40 {
-            return Ok(((rounds as f64 * target / seconds).round() as u64).max(1));
+        if seconds >= target_s / 8.0 || rounds >= 1 << 40 {
+            return Ok(((rounds as f64 * target_s / seconds).round() as u64).max(1));
         }
-        let times = (target / 4.0 / seconds).clamp(2.0, 64.0);
-        rounds = (rounds as f64 * times).ceil() as u64;
+        let growth = (target_s / 4.0 / seconds).clamp(2.0, 64.0);
+        rounds = (rounds as f64 * growth).ceil() as u64;
     }
 }
 

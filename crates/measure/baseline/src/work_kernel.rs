@@ -2,7 +2,7 @@
 
 use crate::BaselineError;
 
-/// Function that does a number of rounds of work and returns a sum that depends on all of them.
+/// Function that does a number of rounds of work and returns a checksum that depends on all of them.
 pub type RoundFunction = Box<dyn FnMut(u64) -> Result<u64, BaselineError> + Send>;
 
 /// Work that can be timed.

@@ -1,4 +1,4 @@
-//! Time of a thread's steps: elapsed time and processor time; the difference is waiting.
+//! Time of a thread's steps: elapsed time and processor time. Their difference is the time that the thread waited.
 
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ pub fn thread_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), nanoseconds)
 }
 
-/// Time of one kind of step, over all threads that did it.
+/// Time of one kind of step, summed over all threads that did it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StepTime {
     /// Bytes read or written.
     pub bytes: u64,
     /// Requests to the filesystem.
     pub requests: u64,
-    /// Elapsed time of the threads, added up, s: two threads that read for a second count two.
+    /// Sum of the threads' elapsed times, s: two threads that read for a second count as two seconds.
     pub thread_s: f64,
-    /// Processor time within it, s.
+    /// Processor time within that time, s.
     pub cpu_s: f64,
 }
 
@@ -34,13 +34,14 @@ impl StepTime {
         (self.thread_s - self.cpu_s).max(0.0)
     }
 
-    /// Converts a step of one thread, for which the other threads of its stage wait: they wait as long.
+    /// Converts a step of one thread for which all threads of its stage wait: each of them takes as long.
     #[must_use]
     pub fn while_others_wait(self, threads: usize) -> StepTime {
         StepTime { thread_s: self.thread_s * threads as f64, ..self }
     }
 
-    /// Subtracts the time of a part that is counted elsewhere; bytes and requests are counted with that part.
+    /// Returns the time without that of a part that is counted elsewhere; bytes and requests are counted with that
+    /// part.
     #[must_use]
     pub fn minus_part(&self, part: &StepTime) -> StepTime {
         let subtract = |total: f64, part: f64| (total - part).max(0.0);
@@ -48,14 +49,14 @@ impl StepTime {
         StepTime { bytes: 0, requests: 0, thread_s, cpu_s }
     }
 
-    /// Runs a step that moves bytes, and adds its time; the step returns how many bytes.
+    /// Runs a step that moves bytes, and adds its time; the step returns the number of bytes.
     ///
     /// # Errors
     /// Those of the step.
     pub fn time_io<E>(&mut self, step: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
-        let timed = StepTimer::start();
+        let timer = StepTimer::start();
         let result = step();
-        timed.stop(self);
+        timer.stop(self);
         self.requests += 1;
         if let Ok(bytes) = result {
             self.bytes += bytes as u64;
@@ -65,9 +66,9 @@ impl StepTime {
 
     /// Runs a step that only computes, and adds its time.
     pub fn time_compute<T>(&mut self, step: impl FnOnce() -> T) -> T {
-        let timed = StepTimer::start();
+        let timer = StepTimer::start();
         let result = step();
-        timed.stop(self);
+        timer.stop(self);
         result
     }
 }
@@ -92,9 +93,10 @@ impl StepTimer {
         StepTimer { started: Instant::now(), cpu_at_start: thread_time() }
     }
 
-    fn stop(self, into: &mut StepTime) {
-        into.thread_s += self.started.elapsed().as_secs_f64();
-        into.cpu_s += thread_time().saturating_sub(self.cpu_at_start).as_secs_f64();
+    /// Adds the time since the start to `sum`.
+    fn stop(self, sum: &mut StepTime) {
+        sum.thread_s += self.started.elapsed().as_secs_f64();
+        sum.cpu_s += thread_time().saturating_sub(self.cpu_at_start).as_secs_f64();
     }
 }
 

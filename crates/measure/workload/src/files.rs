@@ -1,6 +1,6 @@
 //! Files of a workload. A file has no name if its filesystem supports that: then nothing is left behind, even if the
 //! process is killed. Otherwise its name says what it is, it is locked while in use, and the next workload in that
-//! folder removes files that no process holds. Free space is checked before anything is written.
+//! folder removes the files that no process has locked. Free space is checked before anything is written.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,10 +20,10 @@ const WORK_NAME_PREFIX: &str = ".diskwright-work-";
 /// A file in a folder that exists while the workload runs.
 #[derive(Debug)]
 pub struct WorkFile {
-    /// The file, through the file cache.
+    /// The file, opened for I/O through the file cache.
     file: File,
     folder: PathBuf,
-    /// Its name, if it has one; removed on drop.
+    /// Path of the file, if it has a name; the file is removed on drop.
     name: Option<PathBuf>,
 }
 
@@ -31,11 +31,11 @@ impl WorkFile {
     /// Creates an empty file, without a name if possible.
     ///
     /// # Errors
-    /// When the folder takes no file.
+    /// When no file can be made in the folder.
     pub fn create(folder: &Path) -> Result<WorkFile, WorkError> {
         let nameless = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-        let private = Mode::RUSR | Mode::WUSR;
-        if let Ok(file) = rustix::fs::open(folder, nameless, private) {
+        let owner_only = Mode::RUSR | Mode::WUSR;
+        if let Ok(file) = rustix::fs::open(folder, nameless, owner_only) {
             return Ok(WorkFile { file: file.into(), folder: folder.to_path_buf(), name: None });
         }
         WorkFile::create_named(folder)
@@ -44,13 +44,13 @@ impl WorkFile {
     /// Creates an empty file with a name, for callers that need one.
     ///
     /// # Errors
-    /// When the folder takes no file.
+    /// When no file can be made in the folder.
     pub fn create_named(folder: &Path) -> Result<WorkFile, WorkError> {
-        let private = Mode::RUSR | Mode::WUSR;
+        let owner_only = Mode::RUSR | Mode::WUSR;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (name, file) = loop {
             let name = next_work_path(folder);
-            match rustix::fs::open(&name, flags, private) {
+            match rustix::fs::open(&name, flags, owner_only) {
                 // a process with the same id in another container works in the same folder
                 Err(rustix::io::Errno::EXIST) => {}
                 result => break (name, File::from(result.map_err(io_error(folder, "no file can be made"))?)),
@@ -61,30 +61,30 @@ impl WorkFile {
         Ok(WorkFile { file, folder: folder.to_path_buf(), name: Some(name) })
     }
 
-    /// The file, through the file cache.
+    /// The file, opened for I/O through the file cache.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Its name, if it has one.
+    /// Path of the file, if it has a name.
     #[must_use]
     pub fn name(&self) -> Option<&Path> {
         self.name.as_deref()
     }
 
-    /// Its folder, for messages: the path that users know.
+    /// Path of its folder, for messages: it is the path that users know.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// Keeps it under its name, for the next workload to remove.
+    /// Leaves the file behind under its name; the next workload removes it.
     pub fn abandon(mut self) {
         self.name = None;
     }
 
-    /// Writes it to its device and drops it from the file cache, so that the next reads come from the device.
+    /// Writes the file to its device and drops it from the file cache, so that the next reads come from the device.
     ///
     /// # Errors
     /// When the device fails.
@@ -151,7 +151,7 @@ impl WorkFolder {
                 result => result.map_err(io_error(folder, "no folder can be made"))?,
             }
             match File::create_new(path.join(LOCK_FILE_NAME)) {
-                // another workload removed it, still empty, as left behind
+                // another workload has taken the still empty folder for a leftover, and removed it
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 result => {
                     let lock = result.map_err(io_error(&path, "cannot be locked"))?;
@@ -164,7 +164,7 @@ impl WorkFolder {
         Ok(WorkFolder { path, lock })
     }
 
-    /// Writes all its files to their device.
+    /// Writes all files of its filesystem to their device.
     ///
     /// # Errors
     /// When the device fails.
@@ -181,7 +181,7 @@ impl WorkFolder {
 
 impl Drop for WorkFolder {
     fn drop(&mut self) {
-        // if this fails, the next workload removes the rest; no caller could act on an error here
+        // if this fails, the next workload removes what remains; no caller could act on an error here
         let _ = remove_work_folder(&self.path);
     }
 }
@@ -197,15 +197,15 @@ fn next_work_path(folder: &Path) -> PathBuf {
 /// # Errors
 /// If the filesystem has no direct I/O.
 pub fn open_direct(file: &File, path: &Path) -> Result<File, WorkError> {
-    let by_descriptor = diskwright_hostfiles::private_files::proc_fd_path(file);
+    let descriptor_path = diskwright_hostfiles::private_files::proc_fd_path(file);
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
-    let file = rustix::fs::open(by_descriptor, flags, Mode::empty()).or_else(|error| match error {
-        // a source without write permission
+    let file = rustix::fs::open(descriptor_path, flags, Mode::empty()).or_else(|error| match error {
+        // a source that may only be read
         rustix::io::Errno::ACCESS | rustix::io::Errno::ROFS => {
-            let by_descriptor = diskwright_hostfiles::private_files::proc_fd_path(file);
-            rustix::fs::open(by_descriptor, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
+            let descriptor_path = diskwright_hostfiles::private_files::proc_fd_path(file);
+            rustix::fs::open(descriptor_path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty())
         }
-        other => Err(other),
+        error => Err(error),
     });
     Ok(file.map_err(io_error(path, "direct I/O is not possible here; try --buffered"))?.into())
 }
@@ -224,9 +224,14 @@ pub fn remove_leftovers(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
         }
         let path = entry.path();
         // links are skipped, and so are files and folders of other users
-        let Ok(meta) = std::fs::symlink_metadata(&path) else { continue };
-        let own = meta.uid() == rustix::process::geteuid().as_raw();
-        let is_removed = own && if meta.is_dir() { remove_folder(&path) } else { meta.is_file() && remove_file(&path) };
+        let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
+        let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+        let is_removed = is_own
+            && if metadata.is_dir() {
+                remove_unused_folder(&path)
+            } else {
+                metadata.is_file() && remove_unused_file(&path)
+            };
         if is_removed {
             removed.push(path);
         }
@@ -237,31 +242,32 @@ pub fn remove_leftovers(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
 /// Returns true for a work file that a killed workload left.
 #[must_use]
 pub fn is_leftover(path: &Path) -> bool {
-    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(WORK_NAME_PREFIX));
-    is_ours && lock_if_unused(path).is_some()
+    let is_work_file = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(WORK_NAME_PREFIX));
+    is_work_file && lock_if_unused(path).is_some()
 }
 
-/// Locks a work file if no process uses it; a process that does holds its lock. The lock lasts until the returned file
-/// is closed.
+/// Locks a work file if no process uses it; a process that uses it has locked it. The lock lasts until the returned
+/// file is closed.
 fn lock_if_unused(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
 }
 
-fn remove_file(path: &Path) -> bool {
-    lock_if_unused(path).is_some_and(|_held| std::fs::remove_file(path).is_ok())
+fn remove_unused_file(path: &Path) -> bool {
+    lock_if_unused(path).is_some_and(|_lock| std::fs::remove_file(path).is_ok())
 }
 
-fn remove_folder(path: &Path) -> bool {
+fn remove_unused_folder(path: &Path) -> bool {
     match lock_if_unused(&path.join(LOCK_FILE_NAME)) {
-        Some(_held) => remove_work_folder(path).is_ok(),
-        // killed before the lock existed, or when only the folder was left; a folder with files in it stays
+        Some(_lock) => remove_work_folder(path).is_ok(),
+        // its process was killed before the lock existed, or after it was removed; a folder with files in it stays
         None => std::fs::remove_dir(path).is_ok(),
     }
 }
 
-/// Removes a work folder, its lock file last, so that a folder left by a process killed meanwhile still has one.
+/// Removes a work folder, its lock file last, so that the folder keeps its lock file if the process is killed
+/// meanwhile.
 fn remove_work_folder(path: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
@@ -282,20 +288,21 @@ fn remove_work_folder(path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// Names the folder.
 pub fn check_folder(folder: &Path) -> Result<(), WorkError> {
-    let why = if !folder.is_dir() {
+    let reason = if !folder.is_dir() {
         "there is no such folder"
     } else if access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         "no file can be made there"
     } else {
         return Ok(());
     };
-    Err(WorkError::Usage(format!("{}: {why}", folder.display())))
+    Err(WorkError::Usage(format!("{}: {reason}", folder.display())))
 }
 
-/// Rejects a workload for which a filesystem has too little free space. Needs of folders on one filesystem add up.
+/// Rejects a workload for which a filesystem has too little free space. `needs` has the bytes for each folder; needs of
+/// folders on one filesystem add up.
 ///
 /// # Errors
-/// Names the folder, what is needed and what is free.
+/// Names the folder, the bytes needed and the bytes free.
 pub fn check_free_space(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
     let mut by_filesystem: BTreeMap<FilesystemKey, (&Path, u64)> = BTreeMap::new();
     for &(folder, bytes) in needs {
@@ -304,9 +311,9 @@ pub fn check_free_space(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
         *needed = needed.saturating_add(bytes);
     }
     for (folder, needed) in by_filesystem.into_values() {
-        let open = File::open(folder).map_err(io_error(folder, "cannot be opened"))?;
-        let space =
-            DiskSpace::for_file(&open).map_err(io_error(folder, "the free space of its filesystem cannot be read"))?;
+        let open_folder = File::open(folder).map_err(io_error(folder, "cannot be opened"))?;
+        let space = DiskSpace::for_file(&open_folder)
+            .map_err(io_error(folder, "the free space of its filesystem cannot be read"))?;
         if needed > space.free_bytes.saturating_sub(space.reserve_bytes) {
             let (free, reserve) = (space.free_bytes, space.reserve_bytes);
             return Err(WorkError::NoRoom { folder: folder.to_path_buf(), needed, free, reserve });
@@ -323,8 +330,8 @@ pub fn find_shared_filesystem<'a>(folders: &[&'a Path]) -> Result<Option<(&'a Pa
     let mut seen: BTreeMap<FilesystemKey, &Path> = BTreeMap::new();
     for &folder in folders {
         let filesystem = FilesystemKey::for_path(folder).map_err(io_error(folder, "cannot be examined"))?;
-        if let Some(&other) = seen.get(&filesystem) {
-            return Ok(Some((other, folder)));
+        if let Some(&first_folder) = seen.get(&filesystem) {
+            return Ok(Some((first_folder, folder)));
         }
         seen.insert(filesystem, folder);
     }

@@ -1,14 +1,14 @@
-//! Workloads as programs do them, on real files, with known load and checked results.
+//! Workloads like those of real programs, on real files, with known load and verified results.
 //!
 //! - [`sort`]: an external merge sort (SAS 1998), from rows to sorted rows, with timed phases.
 //! - [`users`]: closed users with think times, or operations at a fixed rate; latency without coordinated omission.
 //!   Their workloads: [`transactions`], [`table`] (bulk load and scan), [`tree`] (file server and backup reader) and
 //!   [`mail`].
-//! - [`files`]: files of a workload: without a name if the filesystem supports that, so that nothing is left behind;
-//!   rejected before anything is written if there is too little space.
+//! - [`files`]: files of a workload, without a name if the filesystem supports that, so that nothing is left behind; a
+//!   workload that needs more space than is free is rejected before anything is written.
 //! - [`clock`]: elapsed and processor time of steps.
 //!
-//! Writes only into folders passed to it. Independent of the command line and the terminal.
+//! The crate writes only into folders that are passed to it. It does not depend on the command line or the terminal.
 
 pub mod clock;
 pub mod files;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Error of a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// The request contradicts itself or the machine; reported before anything is written.
+    /// The options contradict each other, or the machine cannot satisfy them; reported before anything is written.
     #[error("{0}")]
     Usage(String),
     /// Too little free space.
@@ -61,7 +61,7 @@ pub enum WorkError {
     Stopped,
 }
 
-/// Returns [`WorkError::Stopped`] if the workload shall stop.
+/// Returns [`WorkError::Stopped`] if the stop flag is set.
 pub(crate) fn check_stop(stop: &AtomicBool) -> Result<(), WorkError> {
     if stop.load(Ordering::Relaxed) { Err(WorkError::Stopped) } else { Ok(()) }
 }
@@ -71,7 +71,7 @@ pub(crate) fn thread_error(source: std::io::Error) -> WorkError {
     io_error(std::path::Path::new("threads"), "no more can be started")(source)
 }
 
-/// Adds the path and the failed operation to an error of the system.
+/// Returns a function that adds the path and the failed operation to an error of the system.
 pub(crate) fn io_error<E: Into<std::io::Error>>(
     path: &std::path::Path,
     operation: &'static str,

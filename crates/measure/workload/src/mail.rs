@@ -1,5 +1,5 @@
-//! Mail workload: many small syncs. A message is written into a file, synced, and renamed in its mailbox, and the
-//! mailbox is synced, like a delivery into a maildir; users read and delete messages.
+//! Mail workload: many small syncs. As in a delivery into a maildir, a message is written into a file, synced, and
+//! renamed in its mailbox, and the mailbox is synced. Users read and delete messages.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::files::{WorkFolder, drop_from_cache};
 use crate::users::Work;
 use crate::{WorkError, check_stop, io_error};
 
-/// Largest number of messages of a mailbox; at the limit the next operation deletes one.
+/// Largest number of messages of a mailbox; at the limit, the next operation deletes the oldest.
 const MAX_MAILBOX_MESSAGES: usize = 200;
 
 /// A mail store.
@@ -46,18 +46,19 @@ impl MailStore {
     /// Returns the largest number of bytes that `users` users need.
     #[must_use]
     pub fn max_needed_bytes(mean_bytes: u64, users: usize) -> u64 {
-        let each = mean_bytes.saturating_mul(4).saturating_add(4096);
-        (users as u64).saturating_mul(MAX_MAILBOX_MESSAGES as u64).saturating_mul(each)
+        let bytes_per_message = mean_bytes.saturating_mul(4).saturating_add(4096);
+        (users as u64).saturating_mul(MAX_MAILBOX_MESSAGES as u64).saturating_mul(bytes_per_message)
     }
 
+    /// Delivers a new message; returns its bytes.
     fn deliver_message(&self, mailbox: &mut Mailbox, rng: &mut Rng) -> Result<u64, WorkError> {
         let number = self.next_message.fetch_add(1, Ordering::Relaxed);
         let bytes = (rng.draw_exponential(self.mean_bytes as f64) as u64).clamp(16, 4 << 20);
-        let (temporary, name) = (mailbox.path.join("tmp"), mailbox.message_path(number));
+        let (temporary, path) = (mailbox.path.join("tmp"), mailbox.message_path(number));
         let mut file = File::create_new(&temporary).map_err(io_error(&temporary, "cannot be made"))?;
         file.write_all(&message_text(number, bytes)).map_err(io_error(&temporary, "cannot be written"))?;
         file.sync_all().map_err(io_error(&temporary, "cannot be synced"))?;
-        std::fs::rename(&temporary, &name).map_err(io_error(&name, "cannot be named"))?;
+        std::fs::rename(&temporary, &path).map_err(io_error(&path, "cannot be named"))?;
         mailbox.directory.sync_all().map_err(io_error(&mailbox.path, "cannot be synced"))?;
         mailbox.messages.push_back((number, bytes));
         Ok(bytes)
@@ -69,19 +70,20 @@ impl Mailbox {
         self.path.join(format!("{number:016x}"))
     }
 
+    /// Reads a message, if requested from the device and not the file cache, and checks its text.
     fn read_message(&self, (number, bytes): (u64, u64), from_device: bool) -> Result<u64, WorkError> {
-        let (name, mut found) = (self.message_path(number), Vec::new());
-        let read = File::open(&name).and_then(|mut file| {
+        let (path, mut text) = (self.message_path(number), Vec::new());
+        let read = File::open(&path).and_then(|mut file| {
             if from_device {
                 drop_from_cache(&file);
             }
-            file.read_to_end(&mut found)
+            file.read_to_end(&mut text)
         });
-        read.map_err(io_error(&name, "cannot be read"))?;
-        if found != message_text(number, bytes) {
+        read.map_err(io_error(&path, "cannot be read"))?;
+        if text != message_text(number, bytes) {
             return Err(WorkError::VerificationFailed(format!(
                 "{}: the message is not as it was delivered",
-                name.display()
+                path.display()
             )));
         }
         Ok(bytes)
@@ -89,8 +91,8 @@ impl Mailbox {
 
     fn delete_oldest(&mut self) -> Result<(), WorkError> {
         let Some((number, _)) = self.messages.pop_front() else { return Ok(()) };
-        let name = self.message_path(number);
-        std::fs::remove_file(&name).map_err(io_error(&name, "cannot be removed"))
+        let path = self.message_path(number);
+        std::fs::remove_file(&path).map_err(io_error(&path, "cannot be removed"))
     }
 }
 
@@ -115,8 +117,8 @@ impl Work for MailStore {
     fn create_user(&self, number: usize) -> Result<Mailbox, WorkError> {
         let path = self.folder.path().join(format!("{number:04}"));
         std::fs::create_dir(&path).map_err(io_error(&path, "cannot be made"))?;
-        let open = File::open(&path).map_err(io_error(&path, "cannot be opened"))?;
-        Ok(Mailbox { path, directory: open, messages: VecDeque::new() })
+        let directory = File::open(&path).map_err(io_error(&path, "cannot be opened"))?;
+        Ok(Mailbox { path, directory, messages: VecDeque::new() })
     }
 
     fn run_operation(&self, mailbox: &mut Mailbox, rng: &mut Rng) -> Result<(usize, u64), WorkError> {

@@ -1,7 +1,7 @@
-//! Self-describing pages: a number, a version and a checksum over the page, so that a lost, torn or misplaced write is
-//! found whenever a page is read.
+//! Self-describing pages: each has a number, a version and a checksum, so that a lost, torn or misplaced write is found
+//! when the page is read.
 
-/// Size of the header: number, version, checksum.
+/// Size of the header, bytes: number, version, checksum.
 const HEADER_BYTES: usize = 24;
 /// A multiplier whose bits are well spread (SplitMix64's increment).
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -11,7 +11,7 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 pub enum PageFault {
     /// Its bytes come from different writes.
     Torn,
-    /// It is another page, with this number.
+    /// Another page, with this number, is in its place.
     WrongPage(u64),
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for PageFault {
     }
 }
 
-/// Reads a 64-bit word of a page.
+/// Reads the 64-bit word number `index` of a page.
 fn read_word(page: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(page[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
 }
@@ -39,14 +39,14 @@ fn checksum(page: &[u8]) -> u64 {
 pub fn fill_page(page: &mut [u8], number: u64, version: u64) {
     assert!(page.len() > HEADER_BYTES && page.len().is_multiple_of(8), "a page of {} bytes", page.len());
     let mut state = number.wrapping_mul(MULTIPLIER) ^ version;
-    for part in page[HEADER_BYTES..].chunks_exact_mut(8) {
+    for word in page[HEADER_BYTES..].chunks_exact_mut(8) {
         state = (state ^ (state >> 29)).wrapping_mul(MULTIPLIER).wrapping_add(1);
-        part.copy_from_slice(&state.to_le_bytes());
+        word.copy_from_slice(&state.to_le_bytes());
     }
     stamp_page(page, number, version);
 }
 
-/// Writes number, version and checksum for the present content of a page.
+/// Writes number, version and checksum for the current content of a page.
 pub fn stamp_page(page: &mut [u8], number: u64, version: u64) {
     page[..8].copy_from_slice(&number.to_le_bytes());
     page[8..16].copy_from_slice(&version.to_le_bytes());

@@ -12,7 +12,7 @@ use crate::files::WorkFile;
 use crate::users::Work;
 use crate::{WorkError, check_stop, io_error, page};
 
-/// Size of a page.
+/// Size of a page, bytes.
 const PAGE_BYTES: usize = 8192;
 
 /// Sizes of a table workload.
@@ -20,7 +20,7 @@ const PAGE_BYTES: usize = 8192;
 pub struct TableOptions {
     /// Bytes of the table; a load that reaches its end starts over.
     pub table_bytes: u64,
-    /// Bytes of a batch of a load, or of a read of a scan; whole pages.
+    /// Bytes of a batch of a load, or of a read of a scan; rounded down to whole pages.
     pub batch_bytes: usize,
 }
 
@@ -35,13 +35,13 @@ impl Table {
     fn create(options: &TableOptions, folder: &Path) -> Result<Table, WorkError> {
         let (pages, batch_pages) = (options.table_bytes / PAGE_BYTES as u64, (options.batch_bytes / PAGE_BYTES) as u64);
         if batch_pages == 0 || pages < batch_pages || options.batch_bytes > 1 << 28 {
-            let why = format!(
+            let message = format!(
                 "batches of {} bytes in a table of {}; expected 8 KiB to 256 MiB in a larger table",
                 options.batch_bytes, options.table_bytes
             );
-            return Err(WorkError::Usage(why));
+            return Err(WorkError::Usage(message));
         }
-        // whole batches, so that none extends beyond the table's end
+        // the table has whole batches, so that no batch extends beyond its end
         Ok(Table { file: WorkFile::create(folder)?, pages: pages / batch_pages * batch_pages, batch_pages })
     }
 
@@ -59,8 +59,8 @@ impl Table {
             .chunks_exact_mut(PAGE_BYTES)
             .zip(first..)
             .for_each(|(bytes, number)| page::fill_page(bytes, number, version));
-        let wrote = self.file.file().write_all_at(buffer, first * PAGE_BYTES as u64);
-        wrote.map_err(io_error(self.file.path(), "a batch cannot be written"))
+        let written = self.file.file().write_all_at(buffer, first * PAGE_BYTES as u64);
+        written.map_err(io_error(self.file.path(), "a batch cannot be written"))
     }
 
     /// Reads a batch, and checks its pages against the version written last.
@@ -69,12 +69,12 @@ impl Table {
         let read = self.file.file().read_exact_at(buffer, first * PAGE_BYTES as u64);
         read.map_err(io_error(self.file.path(), "a batch cannot be read"))?;
         buffer.chunks_exact(PAGE_BYTES).zip(first..).try_for_each(|(bytes, number)| {
-            let wrong = match page::check_page(bytes, number) {
+            let fault = match page::check_page(bytes, number) {
                 Ok(found) if found == version => return Ok(()),
                 Ok(found) => format!("version {found} of {version}: a write was lost"),
                 Err(fault) => fault.to_string(),
             };
-            Err(WorkError::VerificationFailed(format!("{}: page {number}: {wrong}", self.file.path().display())))
+            Err(WorkError::VerificationFailed(format!("{}: page {number}: {fault}", self.file.path().display())))
         })
     }
 }
@@ -94,8 +94,8 @@ impl BulkLoad {
     /// When the file cannot be made.
     pub fn create(options: &TableOptions, folder: &Path) -> Result<BulkLoad, WorkError> {
         let table = Table::create(options, folder)?;
-        let loaded = (0..table.batch_count()).map(|_| Mutex::new(0)).collect();
-        Ok(BulkLoad { table, next_batch: AtomicU64::new(0), batch_versions: loaded })
+        let batch_versions = (0..table.batch_count()).map(|_| Mutex::new(0)).collect();
+        Ok(BulkLoad { table, next_batch: AtomicU64::new(0), batch_versions })
     }
 
     fn lock_batch(&self, batch: u64) -> MutexGuard<'_, u64> {
@@ -103,7 +103,7 @@ impl BulkLoad {
         self.batch_versions[batch as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads back and checks everything that was loaded, from its device.
+    /// Reads back everything that was loaded, from its device, and checks it.
     ///
     /// # Errors
     /// The first page that is not as it was written.
@@ -133,10 +133,10 @@ impl Work for BulkLoad {
 
     fn run_operation(&self, buffer: &mut Vec<u8>, _: &mut Rng) -> Result<(usize, u64), WorkError> {
         let batch = self.next_batch.fetch_add(1, Ordering::Relaxed) % self.table.batch_count();
-        let mut loaded = self.lock_batch(batch);
-        self.table.write_batch(batch, *loaded + 1, buffer)?;
+        let mut version = self.lock_batch(batch);
+        self.table.write_batch(batch, *version + 1, buffer)?;
         self.table.file.file().sync_data().map_err(io_error(self.table.file.path(), "a batch cannot be synced"))?;
-        *loaded += 1;
+        *version += 1;
         Ok((0, buffer.len() as u64))
     }
 }
@@ -177,9 +177,9 @@ impl Work for TableScan {
     }
 
     fn create_user(&self, number: usize) -> Result<TableReader, WorkError> {
-        // golden section of the table, so that users start far from each other
-        let next = (number as f64 * 0.618_034).fract() * self.table.batch_count() as f64;
-        Ok(TableReader { next_batch: next as u64, buffer: self.table.batch_buffer() })
+        // steps of the golden section of the table keep the starting points of users far from each other
+        let next_batch = (number as f64 * 0.618_034).fract() * self.table.batch_count() as f64;
+        Ok(TableReader { next_batch: next_batch as u64, buffer: self.table.batch_buffer() })
     }
 
     fn run_operation(&self, user: &mut TableReader, _: &mut Rng) -> Result<(usize, u64), WorkError> {

@@ -1,6 +1,6 @@
-//! Transaction workload: rows of 8 KiB pages, chosen by Zipf's law, read and changed; a log that each commit waits for.
-//! Changes of a transaction are in the log before its commit completes, and in the pages afterwards; simultaneous
-//! commits share one sync. At a checkpoint the pages are synced, and the log starts over.
+//! Transaction workload: rows in pages of 8 KiB, chosen by Zipf's law, are read and changed, and each commit waits for
+//! a log. The changes of a transaction are in the log before its commit completes, and in the pages afterwards;
+//! simultaneous commits share one sync. At a checkpoint the pages are synced, and the log starts over.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::files::WorkFile;
 use crate::users::Work;
 use crate::{WorkError, check_stop, io_error, page};
 
-/// Size of a page.
+/// Size of a page, bytes.
 pub const PAGE_BYTES: usize = 8192;
 /// Number of locks over the pages.
 const LOCK_STRIPES: usize = 1024;
-/// Size of a changed row in the log.
+/// Size of a changed row in the log, bytes.
 const RECORD_BYTES: usize = 128;
-/// Largest number of pages that a transaction reads; it cannot be stopped in between.
+/// Largest number of pages that a transaction reads, because a transaction cannot be stopped.
 const MAX_READS: u32 = 100_000;
 /// Bytes of log between checkpoints.
 const CHECKPOINT_INTERVAL_BYTES: u64 = 64 << 20;
@@ -28,15 +28,15 @@ const CHECKPOINT_INTERVAL_BYTES: u64 = 64 << 20;
 /// Parameters of a database.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
-    /// Bytes of pages.
+    /// Bytes of all pages.
     pub data_bytes: u64,
-    /// Pages that a transaction reads.
+    /// Number of pages that a transaction reads.
     pub reads: u32,
-    /// Pages that an updating transaction changes.
+    /// Number of pages that an updating transaction changes.
     pub writes: u32,
     /// Share of transactions that change pages.
     pub write_share: f64,
-    /// Exponent of Zipf's law.
+    /// Exponent of Zipf's law, by which pages are chosen.
     pub skew: f64,
 }
 
@@ -46,15 +46,16 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// State of the log, in bytes: written, synced, and whether a thread is syncing.
+/// State of the log. Its ends are bytes written since the workload began.
 #[derive(Debug, Default)]
 struct LogState {
     written_end: u64,
     synced_end: u64,
+    /// A thread is syncing the log.
     is_syncing: bool,
     /// End of the log at the last checkpoint.
     checkpoint_end: u64,
-    /// True after a failed sync: no further commit is safe.
+    /// A sync has failed, so no further commit is safe.
     has_failed: bool,
 }
 
@@ -66,8 +67,10 @@ pub struct Database {
     data: WorkFile,
     log: WorkFile,
     state: Mutex<LogState>,
+    /// Notified after each sync of the log.
     synced: Condvar,
-    /// Version of each page, in stripes that are locked for a change.
+    /// Version of each page, in stripes, each of which is locked while one of its pages is used. Page `n` is entry
+    /// `n / LOCK_STRIPES` of stripe `n % LOCK_STRIPES`.
     versions: Vec<Mutex<Vec<u32>>>,
 }
 
@@ -91,20 +94,20 @@ impl Database {
         let DatabaseOptions { reads, writes, write_share, .. } = *options;
         if pages < LOCK_STRIPES as u64 || !(0.0..=1.0).contains(&write_share) || !(writes..=MAX_READS).contains(&reads)
         {
-            let why = format!(
+            let message = format!(
                 "a database needs at least 8 MiB, a share of updates from 0 to 1, and up to {MAX_READS} reads, not \
                  fewer than writes"
             );
-            return Err(WorkError::Usage(why));
+            return Err(WorkError::Usage(message));
         }
         let (data, log) = (WorkFile::create(data)?, WorkFile::create(log)?);
-        let mut part = vec![0; PAGE_BYTES * 128];
+        let mut buffer = vec![0; PAGE_BYTES * 128];
         for first in (0..pages).step_by(128) {
             check_stop(stop)?;
             let count = (pages - first).min(128) as usize;
-            let pages = part.chunks_exact_mut(PAGE_BYTES).take(count).zip(first..);
+            let pages = buffer.chunks_exact_mut(PAGE_BYTES).take(count).zip(first..);
             pages.for_each(|(bytes, number)| page::fill_page(bytes, number, 0));
-            let bytes = &part[..count * PAGE_BYTES];
+            let bytes = &buffer[..count * PAGE_BYTES];
             data.file()
                 .write_all_at(bytes, first * PAGE_BYTES as u64)
                 .map_err(io_error(data.path(), "pages cannot be written"))?;
@@ -134,10 +137,10 @@ impl Database {
     }
 
     /// Reads a page whose stripe is locked, and checks it against the version written last.
-    fn read_page(&self, number: u64, version: u32, into: &mut [u8]) -> Result<(), WorkError> {
-        let result = self.data.file().read_exact_at(into, number * PAGE_BYTES as u64);
+    fn read_page(&self, number: u64, version: u32, buffer: &mut [u8]) -> Result<(), WorkError> {
+        let result = self.data.file().read_exact_at(buffer, number * PAGE_BYTES as u64);
         result.map_err(io_error(self.data.path(), "a page cannot be read"))?;
-        match page::check_page(into, number) {
+        match page::check_page(buffer, number) {
             Ok(found) if found == u64::from(version) => Ok(()),
             Ok(found) => Err(self.page_error(number, format_args!("version {found} of {version}: a write was lost"))),
             Err(fault) => Err(self.page_error(number, fault)),
@@ -159,7 +162,7 @@ impl Database {
         let mut numbers: Vec<u64> = (0..self.options.reads).map(|_| self.draw_page(rng)).collect();
         numbers.sort_unstable_by_key(|number| (number % LOCK_STRIPES as u64, *number));
         numbers.dedup_by_key(|number| *number % LOCK_STRIPES as u64);
-        // all transactions lock stripes in the same order, which prevents deadlocks
+        // all transactions lock stripes in the same order, and each stripe once, which prevents deadlocks
         let mut stripes: Vec<_> = numbers
             .iter()
             .map(|number| lock_ignoring_poison(&self.versions[*number as usize % LOCK_STRIPES]))
@@ -168,11 +171,12 @@ impl Database {
         let mut pages = vec![vec![0; PAGE_BYTES]; changes];
         for (index, number) in numbers.iter().enumerate() {
             let version = stripes[index][*number as usize / LOCK_STRIPES];
-            let into = pages.get_mut(index).unwrap_or(&mut user.page);
-            self.read_page(*number, version, into)?;
+            let buffer = pages.get_mut(index).unwrap_or(&mut user.page);
+            self.read_page(*number, version, buffer)?;
         }
         let mut records = Vec::with_capacity(changes * RECORD_BYTES);
         for (page, number) in pages.iter_mut().zip(&numbers) {
+            // rows begin after the header of the page, which has 24 bytes
             let row = 24 + rng.next_below((PAGE_BYTES - 24 - RECORD_BYTES) as u64) as usize;
             page[row..row + 8].copy_from_slice(&rng.next_u64().to_le_bytes());
             records.extend_from_slice(&page[row..row + RECORD_BYTES - 8]);
@@ -200,8 +204,8 @@ impl Database {
         let result = self.log.file().write_all_at(records, state.written_end % (2 * CHECKPOINT_INTERVAL_BYTES));
         result.map_err(io_error(self.log.path(), "the log cannot be written"))?;
         state.written_end += records.len() as u64;
-        let own = state.written_end;
-        while state.synced_end < own {
+        let commit_end = state.written_end;
+        while state.synced_end < commit_end {
             if state.has_failed {
                 return Err(WorkError::VerificationFailed("a sync of the log failed before this commit".into()));
             }
@@ -210,17 +214,17 @@ impl Database {
                 continue;
             }
             state.is_syncing = true;
-            let (end, checkpoint) =
-                (state.written_end, state.written_end - state.checkpoint_end >= CHECKPOINT_INTERVAL_BYTES);
+            let end = state.written_end;
+            let is_checkpoint = end - state.checkpoint_end >= CHECKPOINT_INTERVAL_BYTES;
             drop(state);
-            let result = self.sync_log(checkpoint);
+            let result = self.sync_log(is_checkpoint);
             state = lock_ignoring_poison(&self.state);
             state.is_syncing = false;
             match &result {
                 Ok(()) => state.synced_end = state.synced_end.max(end),
                 Err(_) => state.has_failed = true,
             }
-            if checkpoint {
+            if is_checkpoint {
                 state.checkpoint_end = end;
             }
             self.synced.notify_all();
@@ -229,9 +233,10 @@ impl Database {
         Ok(())
     }
 
-    fn sync_log(&self, checkpoint: bool) -> Result<(), WorkError> {
+    /// Syncs the log, and at a checkpoint also the pages.
+    fn sync_log(&self, is_checkpoint: bool) -> Result<(), WorkError> {
         self.log.file().sync_data().map_err(io_error(self.log.path(), "the log cannot be synced"))?;
-        if checkpoint {
+        if is_checkpoint {
             self.data.file().sync_data().map_err(io_error(self.data.path(), "pages cannot be synced"))?;
         }
         Ok(())

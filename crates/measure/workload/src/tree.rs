@@ -1,5 +1,5 @@
-//! File tree workloads: a file server (create, look up, read, append, list, delete) and a backup (all files, one after
-//! another). Each file has its number and length in its header, and content that follows from the number.
+//! File tree workloads: a file server (create, look up, read, append, list, delete) and a backup (reads all files, one
+//! after another). Each file has its number and length in its header, and its content follows from the number.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -13,12 +13,12 @@ use crate::files::{WorkFolder, drop_from_cache};
 use crate::users::Work;
 use crate::{WorkError, check_stop, io_error};
 
-/// Size of a file's header: its number and its length.
+/// Size of a file's header, bytes: its number and its length.
 const HEADER_BYTES: usize = 16;
-/// Largest file.
+/// Largest size of a file, bytes, unless [`MAX_SIZE_IN_MEANS`] allows more.
 const MAX_FILE_BYTES: u64 = 16 << 20;
-/// Largest file in multiples of the mean, for trees with a large mean: a lower limit would make the mean smaller than
-/// requested.
+/// Largest size of a file in multiples of the mean, for trees with a large mean: a lower limit would make the mean
+/// smaller than requested.
 const MAX_SIZE_IN_MEANS: u64 = 64;
 
 /// Parameters of a file tree.
@@ -30,19 +30,20 @@ pub struct TreeOptions {
     pub folders: u64,
     /// Mean size of a file, bytes (lognormal: most are small, some are large).
     pub mean_bytes: u64,
-    /// Seed.
+    /// Seed of the sizes.
     pub seed: u64,
 }
 
-/// Standard deviation of the logarithm of sizes. Agrawal et al. (FAST 2007) fit file sizes of desktops with 2.4 to 2.6
-/// for the body of the distribution; 1.5 here, so that a short run sees the requested mean.
+/// Standard deviation of the logarithm of sizes. Agrawal et al. (FAST 2007) found 2.4 to 2.6 for the body of the
+/// distribution of file sizes on desktops. We use 1.5, so that a short run sees the requested mean.
 const SIZE_SIGMA: f64 = 1.5;
 
 /// A tree of files whose contents are known.
 pub struct FileTree {
     folder: WorkFolder,
     options: TreeOptions,
-    /// Existing files: number and bytes. A slot is locked while its file is used.
+    /// Slots, each for a file: its number and bytes, or `None` if the slot is empty. A slot is locked while its file is
+    /// used.
     slots: Vec<Mutex<Option<(u64, u64)>>>,
     next_number: std::sync::atomic::AtomicU64,
 }
@@ -54,8 +55,8 @@ impl FileTree {
     /// When a file cannot be made, or the workload is stopped.
     pub fn create(options: &TreeOptions, folder: &Path, stop: &AtomicBool) -> Result<FileTree, WorkError> {
         if options.files == 0 || options.folders == 0 || !(1 << 10..=1 << 20).contains(&options.mean_bytes) {
-            let why = "a tree has files, folders, and a mean size of 1 KiB to 1 MiB";
-            return Err(WorkError::Usage(why.into()));
+            let message = "a tree has files, folders, and a mean size of 1 KiB to 1 MiB";
+            return Err(WorkError::Usage(message.into()));
         }
         let tree = FileTree {
             folder: WorkFolder::create(folder)?,
@@ -78,8 +79,8 @@ impl FileTree {
         Ok(tree)
     }
 
-    /// Returns the largest number of bytes that it needs: four times the mean of each file, and eight standard
-    /// deviations of their sum, which matters if files are few.
+    /// Returns the largest number of bytes that the tree needs: four times the mean for each file, and eight standard
+    /// deviations of their sum, which count if there are few files.
     #[must_use]
     pub fn max_needed_bytes(options: &TreeOptions) -> u64 {
         let TreeOptions { files, folders, mean_bytes, .. } = *options;
@@ -103,7 +104,6 @@ impl FileTree {
         self.folder_path(number).join(format!("{number:016x}"))
     }
 
-    /// Draws a file size: lognormal with the requested mean.
     fn draw_size(&self, rng: &mut Rng) -> u64 {
         draw_file_size(self.options.mean_bytes, rng)
     }
@@ -119,27 +119,29 @@ impl FileTree {
         Ok(())
     }
 
+    /// Reads a file into the buffer, and checks its content.
     fn read_file(&self, number: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<(), WorkError> {
         let path = self.file_path(number);
         buffer.clear();
         let read = File::open(&path).and_then(|mut file| file.read_to_end(buffer));
         read.map_err(io_error(&path, "cannot be read"))?;
         if *buffer != file_content(number, bytes) {
-            let why = format!("{}: its {} bytes are not those that were written", path.display(), buffer.len());
-            return Err(WorkError::VerificationFailed(why));
+            let message = format!("{}: its {} bytes are not those that were written", path.display(), buffer.len());
+            return Err(WorkError::VerificationFailed(message));
         }
         Ok(())
     }
 
-    /// Extends a file from `old` to `new` bytes: its header and what follows the old content are written.
-    fn append_to_file(&self, number: u64, old: u64, new: u64) -> Result<(), WorkError> {
-        debug_assert!(HEADER_BYTES as u64 <= old && old <= new, "from {old} to {new} bytes");
+    /// Extends a file from `old_bytes` to `new_bytes`: writes its header and what follows the old content.
+    fn append_to_file(&self, number: u64, old_bytes: u64, new_bytes: u64) -> Result<(), WorkError> {
+        let is_extension = HEADER_BYTES as u64 <= old_bytes && old_bytes <= new_bytes;
+        debug_assert!(is_extension, "from {old_bytes} to {new_bytes} bytes");
         let path = self.file_path(number);
         let mut file = OpenOptions::new().write(true).open(&path).map_err(io_error(&path, "cannot be opened"))?;
-        let full = file_content(number, new);
-        let written = file.write_all(&full[..HEADER_BYTES]).and_then(|()| {
-            std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(old))?;
-            file.write_all(&full[old as usize..])
+        let content = file_content(number, new_bytes);
+        let written = file.write_all(&content[..HEADER_BYTES]).and_then(|()| {
+            std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(old_bytes))?;
+            file.write_all(&content[old_bytes as usize..])
         });
         written.map_err(io_error(&path, "cannot be written"))
     }
@@ -160,10 +162,10 @@ impl FileTree {
         Ok(())
     }
 
-    /// Reads back and checks all existing files, from their device.
+    /// Reads back all existing files, from their device, and checks them.
     ///
     /// # Errors
-    /// The first that is not as it was written.
+    /// The first file that is not as it was written.
     pub fn verify_files(&self, stop: &AtomicBool) -> Result<(), WorkError> {
         self.sync_and_drop_cache()?;
         let mut buffer = Vec::new();
@@ -180,10 +182,11 @@ fn max_file_bytes(mean_bytes: u64) -> u64 {
     MAX_FILE_BYTES.max(mean_bytes.saturating_mul(MAX_SIZE_IN_MEANS))
 }
 
+/// Draws a file size: lognormal with this mean.
 fn draw_file_size(mean_bytes: u64, rng: &mut Rng) -> u64 {
     let median = mean_bytes as f64 / (SIZE_SIGMA * SIZE_SIGMA / 2.0).exp();
-    let drawn = median * (SIZE_SIGMA * rng.draw_normal()).exp();
-    (drawn as u64).clamp(HEADER_BYTES as u64, max_file_bytes(mean_bytes))
+    let bytes = median * (SIZE_SIGMA * rng.draw_normal()).exp();
+    (bytes as u64).clamp(HEADER_BYTES as u64, max_file_bytes(mean_bytes))
 }
 
 /// Returns the content of a file, which follows from its number and length.
@@ -210,8 +213,8 @@ enum ServerOperation {
     Delete,
 }
 
-/// Operations of a file server with their names and percentages. Look-ups dominate, as in the traces of network file
-/// servers that Leung et al. published (USENIX 2008); the percentages themselves are our own choice.
+/// Operations of a file server with their names and percentages. Look-ups are most frequent, as in the traces of
+/// network file servers that Leung et al. published (USENIX 2008); the percentages are our choice.
 const SERVER_OPERATIONS: [(ServerOperation, &str, u64); 6] = [
     (ServerOperation::Stat, "stat", 40),
     (ServerOperation::Read, "read", 25),
@@ -237,16 +240,16 @@ const SERVER_OPERATION_NAMES: [&str; SERVER_OPERATIONS.len()] = {
 pub struct FileServer(pub FileTree);
 
 impl FileServer {
-    /// Creates the workload, and adds empty slots to the tree. A tenth of all slots is empty, and the next operation on
-    /// an empty slot creates a file: as many are created as deleted, so the number of files is stable.
+    /// Creates the workload, and adds empty slots to the tree, so that a tenth of all slots is empty. An operation on
+    /// an empty slot creates a file: as many files are created as deleted, so the number of files is stable.
     #[must_use]
     pub fn new(mut tree: FileTree) -> FileServer {
-        let empty = tree.slots.len().div_ceil(9);
-        tree.slots.extend((0..empty).map(|_| Mutex::new(None)));
+        let empty_slots = tree.slots.len().div_ceil(9);
+        tree.slots.extend((0..empty_slots).map(|_| Mutex::new(None)));
         FileServer(tree)
     }
 
-    /// Draws an operation for a slot with a file: any but creation.
+    /// Draws an operation for a slot with a file: any except creation.
     fn draw_operation(rng: &mut Rng) -> ServerOperation {
         let possible = || SERVER_OPERATIONS.iter().filter(|(operation, ..)| *operation != ServerOperation::Create);
         let mut drawn = rng.next_below(possible().map(|(.., share)| share).sum());
@@ -261,11 +264,11 @@ impl FileServer {
 
     fn check_file_size(&self, number: u64, bytes: u64) -> Result<u64, WorkError> {
         let path = self.0.file_path(number);
-        let found = std::fs::metadata(&path).map_err(io_error(&path, "cannot be examined"))?.len();
-        if found == bytes {
+        let actual_bytes = std::fs::metadata(&path).map_err(io_error(&path, "cannot be examined"))?.len();
+        if actual_bytes == bytes {
             Ok(0)
         } else {
-            Err(WorkError::VerificationFailed(format!("{}: {found} bytes of {bytes}", path.display())))
+            Err(WorkError::VerificationFailed(format!("{}: {actual_bytes} bytes of {bytes}", path.display())))
         }
     }
 
@@ -291,8 +294,8 @@ impl Work for FileServer {
     fn run_operation(&self, buffer: &mut Vec<u8>, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
         let tree = &self.0;
         let mut slot = tree.lock_slot(rng.next_below(tree.slots.len() as u64) as usize);
-        // drawn for empty slots too, so that the following numbers do not depend on what a slot holds
-        let drawn = FileServer::draw_operation(rng);
+        // drawn for empty slots too, so that the following random numbers do not depend on the content of slots
+        let operation = FileServer::draw_operation(rng);
         let Some((number, bytes)) = *slot else {
             let number = tree.next_number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let bytes = tree.draw_size(rng);
@@ -300,17 +303,17 @@ impl Work for FileServer {
             *slot = Some((number, bytes));
             return Ok((ServerOperation::Create as usize, bytes));
         };
-        let moved_bytes = match drawn {
+        let moved_bytes = match operation {
             ServerOperation::Create => unreachable!("never drawn for a slot with a file"),
             ServerOperation::Stat => self.check_file_size(number, bytes)?,
             ServerOperation::Read => tree.read_file(number, bytes, buffer).map(|()| bytes)?,
             ServerOperation::List => self.list_folder(number)?,
             ServerOperation::Append => {
                 let max_bytes = max_file_bytes(tree.options.mean_bytes);
-                let new = (bytes + 1 + rng.next_below(8192)).min(max_bytes).max(bytes);
-                tree.append_to_file(number, bytes, new)?;
-                *slot = Some((number, new));
-                new - bytes
+                let new_bytes = (bytes + 1 + rng.next_below(8192)).min(max_bytes).max(bytes);
+                tree.append_to_file(number, bytes, new_bytes)?;
+                *slot = Some((number, new_bytes));
+                new_bytes - bytes
             }
             ServerOperation::Delete => {
                 let path = tree.file_path(number);
@@ -319,11 +322,11 @@ impl Work for FileServer {
                 0
             }
         };
-        Ok((drawn as usize, moved_bytes))
+        Ok((operation as usize, moved_bytes))
     }
 }
 
-/// Backup workload on a tree: each user reads its part of the files, one after another, repeatedly.
+/// Backup workload on a tree: each user reads its share of the files, one after another, repeatedly.
 pub struct Backup {
     tree: FileTree,
     users: usize,
@@ -341,16 +344,17 @@ impl Backup {
         Ok(Backup { tree, users })
     }
 
-    /// Reads back and checks all files, from their device.
+    /// Reads back all files, from their device, and checks them.
     ///
     /// # Errors
-    /// The first that is not as it was written.
+    /// The first file that is not as it was written.
     pub fn verify_files(&self, stop: &AtomicBool) -> Result<(), WorkError> {
         self.tree.verify_files(stop)
     }
 }
 
 impl Work for Backup {
+    /// Index of the user's next slot, and a buffer.
     type User = (usize, Vec<u8>);
 
     fn operation_names(&self) -> &'static [&'static str] {
@@ -361,11 +365,11 @@ impl Work for Backup {
         Ok((number % self.tree.slots.len(), Vec::new()))
     }
 
-    fn run_operation(&self, user: &mut Self::User, _: &mut Rng) -> Result<(usize, u64), WorkError> {
-        let slot = self.tree.lock_slot(user.0);
-        user.0 = (user.0 + self.users) % self.tree.slots.len();
+    fn run_operation(&self, (next_slot, buffer): &mut Self::User, _: &mut Rng) -> Result<(usize, u64), WorkError> {
+        let slot = self.tree.lock_slot(*next_slot);
+        *next_slot = (*next_slot + self.users) % self.tree.slots.len();
         let (number, bytes) = slot.expect("a backup's files stay");
-        self.tree.read_file(number, bytes, &mut user.1)?;
+        self.tree.read_file(number, bytes, buffer)?;
         Ok((0, bytes))
     }
 }

@@ -1,7 +1,7 @@
 //! Users who run operations, and their latencies. A user of a closed load thinks, starts an operation, waits for it and
 //! thinks again; latency counts from the start. With a rate, operations are due at times that no completion delays
-//! (exponential gaps, a seed), and latency counts from the time an operation was due: a late completion delays the
-//! operations behind it, and the latencies show that.
+//! (with exponential gaps from a seed), and latency counts from the due time: a late completion delays the operations
+//! behind it, and their latencies show that.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::{WorkError, check_stop, thread_error};
 
 /// Largest rate, operations per second: due times are whole nanoseconds.
 const MAX_RATE_PER_S: f64 = 1e9;
-/// Above this number, operations not started are calculated from the rate and not drawn one by one.
-const MAX_SIMULATED_LEFT: f64 = 1e6;
-/// Interval of checking whether to stop.
+/// Number of operations not started above which their number is calculated from the rate, not drawn one by one.
+const MAX_DRAWN_NOT_STARTED: f64 = 1e6;
+/// Interval at which a waiting user checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Number, pace and duration of users.
@@ -26,13 +26,13 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 pub struct UserOptions {
     /// Number of concurrent users, each a thread.
     pub users: usize,
-    /// Mean think time between an operation's end and the next operation (exponential).
+    /// Mean think time between the end of an operation and the next operation (exponential).
     pub mean_think_time: Duration,
-    /// Operations due per second, of all users together; None: completions set the pace.
+    /// Operations due per second, of all users together; `None` if completions set the pace.
     pub rate_per_s: Option<f64>,
     /// Duration of the run.
     pub duration: Duration,
-    /// Seed.
+    /// Seed of operations and pauses.
     pub seed: u64,
 }
 
@@ -56,16 +56,16 @@ pub trait Work: Sync {
     /// When a file fails, or its content is wrong.
     fn run_operation(&self, user: &mut Self::User, rng: &mut Rng) -> Result<(usize, u64), WorkError>;
 
-    /// Reads back and checks data that only this user knows, after the measurement.
+    /// Reads back the data that only this user knows, after the measurement, and checks them.
     ///
     /// # Errors
-    /// Data that is not as it was written.
+    /// When data are not as they were written.
     fn verify_user(&self, _: Self::User, _: &AtomicBool) -> Result<(), WorkError> {
         Ok(())
     }
 }
 
-/// Percentiles of a time, s.
+/// Mean, percentiles and maximum of latencies, s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencySummary {
     /// Mean.
@@ -78,12 +78,12 @@ pub struct LatencySummary {
     pub p99: f64,
     /// 99.9th percentile.
     pub p999: f64,
-    /// Longest.
+    /// Longest latency.
     pub max: f64,
 }
 
 impl LatencySummary {
-    /// Summarizes a histogram of nanoseconds; None if it is empty.
+    /// Summarizes a histogram of nanoseconds; `None` if it is empty.
     #[must_use]
     pub fn from_histogram(histogram: &Histogram) -> Option<LatencySummary> {
         let quantile = |share: f64| histogram.quantile(share).map(|ns| ns / 1e9);
@@ -109,18 +109,18 @@ pub struct OperationOutcome {
     pub per_s: f64,
     /// Bytes of files read or written.
     pub bytes: u64,
-    /// Latency from the due time (with a rate) or from the start to the end; None if no operation was done.
+    /// Latency from the due time (with a rate) or from the start to the end; `None` if no operation was done.
     pub latency_s: Option<LatencySummary>,
 }
 
 /// Result of a run over all users.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UserOutcome {
-    /// Time from the first user's start to the last one's end, s.
+    /// Time from the start of the first user to the end of the last user, s.
     pub wall_s: f64,
     /// Processor time of the users' threads, s.
     pub cpu_s: f64,
-    /// Operations that were due and not started when the time was over; no latency includes them.
+    /// Number of operations that were due but not started when the time was over; no latency includes them.
     #[serde(rename = "left")]
     pub not_started: u64,
     /// Results by kind of operation.
@@ -138,9 +138,11 @@ pub struct RunControl {
 
 /// Measurements of one user.
 struct UserResult {
+    /// Latencies by operation, nanoseconds.
     histograms: Vec<Histogram>,
+    /// Bytes by operation.
     bytes: Vec<u64>,
-    cpu: Duration,
+    cpu_time: Duration,
     not_started: u64,
 }
 
@@ -148,7 +150,7 @@ impl UserOptions {
     /// Checks the options.
     ///
     /// # Errors
-    /// A sentence about the impossible option.
+    /// Says which option is impossible.
     pub fn check_limits(&self) -> Result<(), WorkError> {
         if !(1..=4096).contains(&self.users) {
             return Err(WorkError::Usage(format!("{} users; expected 1 to 4096", self.users)));
@@ -166,51 +168,51 @@ impl UserOptions {
 ///
 /// # Errors
 /// The first error of a user, which ends the run for all.
-pub fn run<W: Work>(work: &W, options: &UserOptions, watch: &RunControl) -> Result<UserOutcome, WorkError> {
+pub fn run<W: Work>(work: &W, options: &UserOptions, control: &RunControl) -> Result<UserOutcome, WorkError> {
     options.check_limits()?;
     let users = (0..options.users).map(|number| work.create_user(number)).collect::<Result<Vec<_>, _>>()?;
-    let (begun, failed) = (Instant::now(), AtomicBool::new(false));
+    let (started, has_failed) = (Instant::now(), AtomicBool::new(false));
     let results = std::thread::scope(|scope| {
-        let (options, failed) = (&options, &failed);
-        let start = move |(number, user): (usize, W::User)| {
+        let (options, has_failed) = (&options, &has_failed);
+        let start_user = move |(number, user): (usize, W::User)| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
-                let result = UserLoop { work, options, watch, started: begun, failed }.run(number, user);
-                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                let result = UserLoop { work, options, control, started, has_failed }.run(number, user);
+                has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
             });
-            failed.fetch_or(thread.is_err(), Ordering::Relaxed);
+            has_failed.fetch_or(thread.is_err(), Ordering::Relaxed);
             thread.map_err(thread_error)
         };
-        let threads: Vec<_> = users.into_iter().enumerate().map(start).collect();
+        let threads: Vec<_> = users.into_iter().enumerate().map(start_user).collect();
         let join = |thread: Result<std::thread::ScopedJoinHandle<'_, _>, WorkError>| {
             thread.and_then(|thread| thread.join().expect("a user's thread"))
         };
         threads.into_iter().map(join).collect::<Vec<Result<(UserResult, W::User), WorkError>>>()
     });
-    let wall_s = begun.elapsed().as_secs_f64();
+    let wall_s = started.elapsed().as_secs_f64();
     let (results, users): (Vec<_>, Vec<_>) = results.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    check_stop(&watch.stop)?;
-    users.into_iter().try_for_each(|user| work.verify_user(user, &watch.stop))?;
+    check_stop(&control.stop)?;
+    users.into_iter().try_for_each(|user| work.verify_user(user, &control.stop))?;
     Ok(summarize_results(work.operation_names(), &results, wall_s))
 }
 
 fn summarize_results(names: &'static [&'static str], results: &[UserResult], wall_s: f64) -> UserOutcome {
-    let operation = |(number, name): (usize, &&'static str)| {
-        let mut all = Histogram::new();
-        results.iter().for_each(|result| all.merge(&result.histograms[number]));
+    let summarize_operation = |(number, name): (usize, &&'static str)| {
+        let mut histogram = Histogram::new();
+        results.iter().for_each(|result| histogram.merge(&result.histograms[number]));
         OperationOutcome {
             operation: name,
-            done: all.count(),
-            per_s: all.count() as f64 / wall_s,
+            done: histogram.count(),
+            per_s: histogram.count() as f64 / wall_s,
             bytes: results.iter().map(|result| result.bytes[number]).sum(),
-            latency_s: LatencySummary::from_histogram(&all),
+            latency_s: LatencySummary::from_histogram(&histogram),
         }
     };
     UserOutcome {
         wall_s,
-        cpu_s: results.iter().map(|result| result.cpu.as_secs_f64()).sum(),
+        cpu_s: results.iter().map(|result| result.cpu_time.as_secs_f64()).sum(),
         not_started: results.iter().map(|result| result.not_started).sum(),
-        operations: names.iter().enumerate().map(operation).collect(),
+        operations: names.iter().enumerate().map(summarize_operation).collect(),
     }
 }
 
@@ -218,47 +220,49 @@ fn summarize_results(names: &'static [&'static str], results: &[UserResult], wal
 struct UserLoop<'a, W> {
     work: &'a W,
     options: &'a UserOptions,
-    watch: &'a RunControl,
+    control: &'a RunControl,
     started: Instant,
-    failed: &'a AtomicBool,
+    /// Another user has failed.
+    has_failed: &'a AtomicBool,
 }
 
 impl<W: Work> UserLoop<'_, W> {
     fn run(&self, number: usize, mut user: W::User) -> Result<(UserResult, W::User), WorkError> {
-        // without slack, sleep ends when an operation is due, and not up to 50 us later, which would count as latency
+        // without timer slack, a sleep ends when an operation is due, not up to 50 us later, which would add to latency
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let kinds = self.work.operation_names().len();
         let (mut histograms, mut bytes) = (vec![Histogram::new(); kinds], vec![0; kinds]);
-        // operations and pauses of a user draw independently
-        let (mut rng, mut pauses) =
-            (Rng::new(self.options.seed, 2 * number as u64), Rng::new(self.options.seed, 2 * number as u64 + 1));
-        let (cpu, mut due) = (crate::clock::thread_time(), self.started);
+        // operations and pauses of a user are drawn independently
+        let mut rng = Rng::new(self.options.seed, 2 * number as u64);
+        let mut pause_rng = Rng::new(self.options.seed, 2 * number as u64 + 1);
+        let (cpu_at_start, mut due) = (crate::clock::thread_time(), self.started);
         loop {
-            let from = self.wait_for_next(&mut due, &mut pauses);
-            if self.is_over() || from >= self.started + self.options.duration {
+            let latency_start = self.wait_for_next(&mut due, &mut pause_rng);
+            if self.is_over() || latency_start >= self.started + self.options.duration {
                 break;
             }
-            let (kind, moved) = self.work.run_operation(&mut user, &mut rng)?;
+            let (kind, moved_bytes) = self.work.run_operation(&mut user, &mut rng)?;
             assert!(kind < kinds, "an operation without a name");
-            histograms[kind].record(u64::try_from(from.elapsed().as_nanos()).unwrap_or(u64::MAX));
-            bytes[kind] += moved;
-            self.watch.done.fetch_add(1, Ordering::Relaxed);
+            histograms[kind].record(u64::try_from(latency_start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            bytes[kind] += moved_bytes;
+            self.control.done.fetch_add(1, Ordering::Relaxed);
         }
-        let cpu = crate::clock::thread_time().saturating_sub(cpu);
-        Ok((UserResult { histograms, bytes, cpu, not_started: self.count_not_started(due, &mut pauses) }, user))
+        let cpu_time = crate::clock::thread_time().saturating_sub(cpu_at_start);
+        let not_started = self.count_not_started(due, &mut pause_rng);
+        Ok((UserResult { histograms, bytes, cpu_time, not_started }, user))
     }
 
     fn is_over(&self) -> bool {
-        let ended = self.started.elapsed() >= self.options.duration;
-        ended || self.watch.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+        let has_ended = self.started.elapsed() >= self.options.duration;
+        has_ended || self.control.stop.load(Ordering::Relaxed) || self.has_failed.load(Ordering::Relaxed)
     }
 
     /// Waits until the next operation, and returns the time from which its latency counts.
-    fn wait_for_next(&self, due: &mut Instant, pauses: &mut Rng) -> Instant {
-        let Some(gap) = self.draw_gap(pauses) else {
-            let think = self.options.mean_think_time.as_secs_f64();
-            if think > 0.0 {
-                self.sleep_until(Instant::now() + self.draw_pause(pauses, think));
+    fn wait_for_next(&self, due: &mut Instant, rng: &mut Rng) -> Instant {
+        let Some(gap) = self.draw_gap(rng) else {
+            let think_s = self.options.mean_think_time.as_secs_f64();
+            if think_s > 0.0 {
+                self.sleep_until(Instant::now() + self.draw_pause(rng, think_s));
             }
             return Instant::now();
         };
@@ -267,48 +271,49 @@ impl<W: Work> UserLoop<'_, W> {
         *due
     }
 
-    /// Draws the time between two due operations of one user; None if completions set the pace.
-    fn draw_gap(&self, pauses: &mut Rng) -> Option<Duration> {
+    /// Draws the time between two due operations of one user; `None` if completions set the pace.
+    fn draw_gap(&self, rng: &mut Rng) -> Option<Duration> {
         let rate = self.options.rate_per_s? / self.options.users as f64;
-        Some(self.draw_pause(pauses, 1.0 / rate))
+        Some(self.draw_pause(rng, 1.0 / rate))
     }
 
-    /// Draws an exponential pause with a mean in seconds, cut off beyond the run's duration.
-    fn draw_pause(&self, pauses: &mut Rng, mean_s: f64) -> Duration {
-        let longest = self.options.duration.as_secs_f64() + 1.0;
-        Duration::from_secs_f64(pauses.draw_exponential(mean_s).min(longest))
+    /// Draws an exponential pause with this mean in seconds, limited to slightly more than the duration of the run.
+    fn draw_pause(&self, rng: &mut Rng, mean_s: f64) -> Duration {
+        let max_s = self.options.duration.as_secs_f64() + 1.0;
+        Duration::from_secs_f64(rng.draw_exponential(mean_s).min(max_s))
     }
 
+    /// Sleeps until a time, or until the run is over.
     fn sleep_until(&self, due: Instant) {
         while !self.is_over() {
-            let left = due.saturating_duration_since(Instant::now()).min(STOP_CHECK_INTERVAL);
-            if left.is_zero() {
+            let pause = due.saturating_duration_since(Instant::now()).min(STOP_CHECK_INTERVAL);
+            if pause.is_zero() {
                 return;
             }
-            let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+            let time = rustix::time::Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
             // a signal may end the sleep early, which the loop handles
             let _ = nanosleep(&time);
         }
     }
 
     /// Counts operations that were due within the duration and were not started.
-    fn count_not_started(&self, mut due: Instant, pauses: &mut Rng) -> u64 {
+    fn count_not_started(&self, mut due: Instant, rng: &mut Rng) -> u64 {
         let end = self.started + self.options.duration;
         if self.options.rate_per_s.is_none() || due >= end {
             return 0;
         }
         let rate = self.options.rate_per_s.unwrap_or_default() / self.options.users as f64;
         let expected = rate * (end - due).as_secs_f64();
-        if expected > MAX_SIMULATED_LEFT {
-            // the standard deviation of a drawn count would be below a thousandth
+        if expected > MAX_DRAWN_NOT_STARTED {
+            // the standard deviation of a drawn number would be below a thousandth of it
             return expected as u64;
         }
-        let mut left = 0;
+        let mut not_started = 0;
         while due < end {
-            left += 1;
-            due += self.draw_gap(pauses).unwrap_or(self.options.duration);
+            not_started += 1;
+            due += self.draw_gap(rng).unwrap_or(self.options.duration);
         }
-        left
+        not_started
     }
 }
 

@@ -13,20 +13,23 @@ const CATEGORY_SHIFT: u32 = 16;
 /// `BLK_TN_PROCESS` and `BLK_TN_TIMESTAMP`, of the category "notify".
 const PROCESS_ACTION: u32 = 1 << (CATEGORY_SHIFT + 10);
 const TIMESTAMP_ACTION: u32 = 1 | 1 << (CATEGORY_SHIFT + 10);
-/// Most names of threads that are remembered as written; beyond that, names are written again.
-const MAX_NAMES: usize = 1 << 16;
+/// Largest number of thread names that are remembered as written; beyond it, names are written again.
+const MAX_NAMED_THREADS: usize = 1 << 16;
 
 /// Writes events to a stream as they come.
 pub struct BlktraceWriter<W> {
     out: W,
+    /// Number of the last record of each processor.
     sequences: HashMap<u16, u32>,
-    named: HashSet<(i32, [u8; 16])>,
+    /// Threads, by id and name, whose names were written.
+    named_threads: HashSet<(i32, [u8; 16])>,
     names: BlockDeviceNames,
     /// Number of records written.
     pub records: u64,
 }
 
 /// Fields of a record that differ between records.
+#[derive(Default)]
 struct BlktraceFields {
     time_ns: u64,
     sector: u64,
@@ -39,21 +42,18 @@ struct BlktraceFields {
 }
 
 impl<W: Write> BlktraceWriter<W> {
-    /// Starts a stream with a record of the time of day at a time on the trace's clock.
+    /// Starts a stream with a record of the time of day: `wall_ns` since 1970 UTC at `time_ns` on the trace's clock.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn new(out: W, time_ns: u64, wall_ns: i64) -> io::Result<BlktraceWriter<W>> {
-        let (sequences, named) = (HashMap::new(), HashSet::new());
-        let mut writer = BlktraceWriter { out, sequences, named, names: BlockDeviceNames::default(), records: 0 };
-        let day = |part: i64| u32::try_from(part).unwrap_or(0).to_ne_bytes();
-        let behind = [day(wall_ns / 1_000_000_000), day(wall_ns % 1_000_000_000)].concat();
-        let none = (0, 0, 0, 0, 0, 0);
-        let (sector, bytes, pid, device, cpu, error) = none;
-        writer.write_record(
-            &BlktraceFields { time_ns, sector, bytes, action: TIMESTAMP_ACTION, pid, device, cpu, error },
-            &behind,
-        )?;
+        let (sequences, named_threads) = (HashMap::new(), HashSet::new());
+        let mut writer =
+            BlktraceWriter { out, sequences, named_threads, names: BlockDeviceNames::default(), records: 0 };
+        let to_word = |number: i64| u32::try_from(number).unwrap_or(0).to_ne_bytes();
+        let payload = [to_word(wall_ns / 1_000_000_000), to_word(wall_ns % 1_000_000_000)].concat();
+        let fields = BlktraceFields { time_ns, action: TIMESTAMP_ACTION, ..BlktraceFields::default() };
+        writer.write_record(&fields, &payload)?;
         Ok(writer)
     }
 
@@ -74,15 +74,14 @@ impl<W: Write> BlktraceWriter<W> {
             cpu: event.cpu,
             error: event.error.unsigned_abs() as u16,
         };
-        let behind: Vec<u8> = match event.kind {
+        let payload: Vec<u8> = match event.kind {
             BlockEventKind::Split => {
-                let first = event.other_sector.saturating_sub(event.sector);
-                fields.bytes = u32::try_from(first).unwrap_or(0).saturating_mul(512);
+                let first_sectors = event.other_sector.saturating_sub(event.sector);
+                fields.bytes = u32::try_from(first_sectors).unwrap_or(0).saturating_mul(512);
                 event.other_sector.to_be_bytes().to_vec()
             }
             BlockEventKind::Remap => {
-                let from = self.names.disk_of(event.other_device);
-                if from == device {
+                if self.names.disk_of(event.other_device) == device {
                     // a remap from a partition to its disk is omitted: sectors are always relative to the disk
                     return Ok(());
                 }
@@ -91,20 +90,19 @@ impl<W: Write> BlktraceWriter<W> {
             }
             _ => Vec::new(),
         };
-        if event.comm[0] != 0 && !self.named.contains(&(event.pid, event.comm)) {
-            if self.named.len() >= MAX_NAMES {
-                self.named.clear();
+        if event.comm[0] != 0 && !self.named_threads.contains(&(event.pid, event.comm)) {
+            if self.named_threads.len() >= MAX_NAMED_THREADS {
+                self.named_threads.clear();
             }
-            self.named.insert((event.pid, event.comm));
-            let (sector, bytes, device, error) = (0, 0, 0, 0);
+            self.named_threads.insert((event.pid, event.comm));
             let (time_ns, pid, cpu) = (event.time_ns, event.pid, event.cpu);
-            let name = BlktraceFields { time_ns, sector, bytes, action: PROCESS_ACTION, pid, device, cpu, error };
-            self.write_record(&name, &event.comm)?;
+            let fields = BlktraceFields { time_ns, action: PROCESS_ACTION, pid, cpu, ..BlktraceFields::default() };
+            self.write_record(&fields, &event.comm)?;
         }
-        self.write_record(&fields, &behind)
+        self.write_record(&fields, &payload)
     }
 
-    fn write_record(&mut self, fields: &BlktraceFields, behind: &[u8]) -> io::Result<()> {
+    fn write_record(&mut self, fields: &BlktraceFields, payload: &[u8]) -> io::Result<()> {
         let sequence = self.sequences.entry(fields.cpu).or_insert(0);
         *sequence = sequence.wrapping_add(1);
         let mut head = [0; 48];
@@ -123,10 +121,10 @@ impl<W: Write> BlktraceWriter<W> {
         put(&fields.device.to_ne_bytes());
         put(&u32::from(fields.cpu).to_ne_bytes());
         put(&fields.error.to_ne_bytes());
-        put(&(behind.len() as u16).to_ne_bytes());
+        put(&(payload.len() as u16).to_ne_bytes());
         self.out.write_all(&head)?;
         self.records += 1;
-        self.out.write_all(behind)
+        self.out.write_all(payload)
     }
 
     /// Flushes the stream.
@@ -158,9 +156,9 @@ fn action_code(kind: BlockEventKind) -> u32 {
 
 /// Returns the categories of the kernel's letters: F before the operation is a flush, after it forced unit access.
 fn category_bits(letters: &[u8]) -> u32 {
-    let (mut found, mut is_behind) = (0, false);
+    let (mut bits, mut has_operation) = (0, false);
     for letter in letters.iter().take_while(|letter| **letter != 0) {
-        found |= match (letter, is_behind) {
+        bits |= match (letter, has_operation) {
             (b'F', false) => 1 << 2,
             (b'F', true) => 1 << 15,
             (b'R', _) => 1,
@@ -172,9 +170,9 @@ fn category_bits(letters: &[u8]) -> u32 {
             (b'A', _) => 1 << 11,
             _ => 0,
         };
-        is_behind |= matches!(letter, b'R' | b'W' | b'D' | b'N');
+        has_operation |= matches!(letter, b'R' | b'W' | b'D' | b'N');
     }
-    found
+    bits
 }
 
 #[cfg(test)]

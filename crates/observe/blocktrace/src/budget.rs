@@ -1,15 +1,16 @@
-//! Budget of a trace: it traces less while it costs too much, and more again when the load has passed.
+//! Budget of a trace: the trace records less while it costs too much, and more again once the load has fallen.
 
 use crate::trace_cost::TraceCost;
 
 /// Shortest window over which the cost is compared with the budget.
 const MIN_WINDOW_NS: u64 = 1_000_000_000;
-/// Share of the budget below which a window is calm: then twice as much may be traced after enough calm windows.
+/// A window is calm if its cost is below this share of the budget: after enough calm windows, twice as much may be
+/// traced.
 const CALM_SHARE: f64 = 1.0 / 3.0;
-/// Share of the budget that the cost of events must exceed for fewer events to help.
+/// Fewer events help only if the events cost more than this share of the budget.
 const MIN_EVENT_SHARE: f64 = 0.5;
-/// Initial and maximum number of calm windows before an increase. It doubles after each increase that exceeded the
-/// budget.
+/// Initial and maximum number of calm windows before an increase. The number doubles after each increase that
+/// exceeded the budget.
 const MIN_BACKOFF_WINDOWS: u32 = 30;
 const MAX_BACKOFF_WINDOWS: u32 = 3600;
 

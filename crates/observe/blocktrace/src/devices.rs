@@ -16,11 +16,15 @@ pub fn major_minor(device: u32) -> (u32, u32) {
     (device >> 20, device & 0xf_ffff)
 }
 
+/// A device that was looked up.
 #[derive(Debug)]
 struct KnownDevice {
     name: String,
+    /// Number of the disk of a partition or path; otherwise the device's own number.
     disk: u32,
+    /// The driver handles requests, not bios.
     has_requests: bool,
+    /// The device is a hidden path to a disk.
     is_path: bool,
 }
 
@@ -64,17 +68,17 @@ impl BlockDeviceNames {
 
     /// The disks and the hidden paths to NVMe disks, which appear and disappear while their disk stays.
     pub fn disks_and_paths(&self) -> Vec<u32> {
-        let mut all = self.disks();
-        all.extend(all_multipath_paths(&self.root).iter().map(|path| path.number));
-        all
+        let mut numbers = self.disks();
+        numbers.extend(all_multipath_paths(&self.root).iter().map(|path| path.number));
+        numbers
     }
 
     /// The partitions of a disk.
     pub fn partitions(&mut self, disk: u32) -> Vec<u32> {
         let folder = self.root.join("sys/block").join(file_name(&self.name(disk)));
-        let parts = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let parts = parts.filter(|path| path.join("partition").exists());
-        parts.filter_map(|path| parse_number(&fs::read_to_string(path.join("dev")).ok()?)).collect()
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let partitions = entries.filter(|path| path.join("partition").exists());
+        partitions.filter_map(|path| parse_number(&fs::read_to_string(path.join("dev")).ok()?)).collect()
     }
 
     /// The hidden paths to an NVMe disk (`nvme0c0n1` of `nvme0n1`): the disk has the bios, the paths the requests.
@@ -107,7 +111,7 @@ impl BlockDeviceNames {
         self.lookup_device(device).disk
     }
 
-    /// Returns the name of a device, `8:1` where it has none (it may be gone).
+    /// Returns the name of a device, or `8:1` if it has none (it may be gone).
     pub fn name(&mut self, device: u32) -> String {
         self.lookup_device(device).name.clone()
     }
@@ -156,21 +160,21 @@ fn has_paths(root: &Path, disk: &str) -> bool {
 
 /// Returns the hidden paths to a disk; none for disks that are not NVMe.
 fn multipath_paths_of_disk(root: &Path, disk: &str) -> Vec<MultipathPath> {
-    let all = if disk.starts_with("nvme") { all_multipath_paths(root) } else { Vec::new() };
-    all.into_iter().filter(|path| path.disk == disk).collect()
+    let paths = if disk.starts_with("nvme") { all_multipath_paths(root) } else { Vec::new() };
+    paths.into_iter().filter(|path| path.disk == disk).collect()
 }
 
 fn all_multipath_paths(root: &Path) -> Vec<MultipathPath> {
     let text = fs::read_to_string(root.join("proc/diskstats")).unwrap_or_default();
-    let path = |line: &str| {
+    let parse_path = |line: &str| {
         let mut fields = line.split_whitespace();
         let (major, minor, name) = (fields.next()?, fields.next()?, fields.next()?);
         let (disk, _) = parse_nvme_path(name)?;
         let number = device_number(major.parse().ok()?, minor.parse().ok()?);
-        // some kernels of the 5th series list them without a number
+        // some 5.x kernels list paths without a number
         (number > 0).then(|| MultipathPath { number, name: name.to_owned(), disk })
     };
-    text.lines().filter_map(path).collect()
+    text.lines().filter_map(parse_path).collect()
 }
 
 /// Reads the number of the device with this name.
@@ -183,7 +187,7 @@ fn read_number(root: &Path, name: &str) -> Option<u32> {
     parse_number(&fs::read_to_string(root.join("sys/class/block").join(file).join("dev")).ok()?)
 }
 
-/// Returns the name of a device's file in sysfs, which writes a slash (cciss/c0d0) as an exclamation mark.
+/// Returns the name of a device's folder in sysfs, which replaces a slash (cciss/c0d0) by an exclamation mark.
 fn file_name(device: &str) -> String {
     device.replace('/', "!")
 }

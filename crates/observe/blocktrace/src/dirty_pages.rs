@@ -1,6 +1,6 @@
 //! Threads that dirty pages. Buffered writes go to memory first, and kernel threads write the pages to the device
-//! later; no event shows whose page a request holds. The kernel does report which thread dirtied a page of which
-//! device, which is the best approximation available.
+//! later; no event shows who dirtied the pages of a request. The kernel does report which thread dirtied a page of
+//! which device: the best approximation available.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::layout::{FieldPosition, LayoutError, parse_field};
 
 /// Names of the event: folios since 5.18, pages before.
 pub const DIRTY_EVENTS: [&str; 2] = ["writeback/writeback_dirty_folio", "writeback/writeback_dirty_page"];
-/// Most pairs of thread and device that are distinguished; more are counted as unknown.
+/// Largest number of pairs of thread and device that are distinguished; pages of further threads count as unknown.
 const MAX_THREADS: usize = 4096;
 
 /// Positions of the event's fields.
@@ -20,6 +20,7 @@ pub struct DirtyLayout {
     pub event: &'static str,
     /// Its number in this boot's buffers.
     pub id: u16,
+    /// Offset of the thread's id, bytes.
     pid: usize,
     /// The device as text, `MAJOR:MINOR` of the disk.
     name: FieldPosition,
@@ -32,7 +33,7 @@ impl DirtyLayout {
     /// When a required field is missing, or has an unknown size.
     pub fn parse(event: &'static str, text: &str) -> Result<DirtyLayout, LayoutError> {
         let missing = |field| LayoutError::Missing { event: event.to_owned(), field };
-        let find = |name: &str| text.lines().filter_map(parse_field).find(|(n, _)| *n == name).map(|(_, place)| place);
+        let find = |name: &str| text.lines().filter_map(parse_field).find(|(n, _)| *n == name).map(|(_, field)| field);
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         let pid = find("common_pid").ok_or_else(|| missing("common_pid"))?;
         let name = find("name").ok_or_else(|| missing("name"))?;
@@ -45,7 +46,8 @@ impl DirtyLayout {
         Ok(DirtyLayout { event, id: id.ok_or_else(|| missing("ID"))?, pid: pid.offset, name })
     }
 
-    /// Decodes the thread, and the device where the filesystem is on one; `None` for another event, or a truncated one.
+    /// Decodes the id of the thread, and the device if the filesystem is on a single one. Returns `None` for another
+    /// event, or a truncated one.
     pub fn decode(&self, data: &[u8]) -> Option<(i32, Option<u32>)> {
         if u16::from_ne_bytes(*data.first_chunk::<2>()?) != self.id {
             return None;
@@ -57,7 +59,7 @@ impl DirtyLayout {
     }
 }
 
-/// Parses `7:0`; other names belong to filesystems without a single device (btrfs, network filesystems).
+/// Parses `7:0`. Other names belong to filesystems without a single device (btrfs, network filesystems).
 fn parse_device(name: &str) -> Option<u32> {
     let (major, minor) = name.split_once(':')?;
     Some(device_number(major.parse().ok().filter(|n| *n < 4096)?, minor.parse().ok().filter(|n| *n < 1 << 20)?))
@@ -66,20 +68,20 @@ fn parse_device(name: &str) -> Option<u32> {
 /// Pages that a thread dirtied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirtyingThread {
-    /// Id of the thread; 0 stands for those that were not distinguished.
+    /// Id of the thread; 0 stands for all threads that were not distinguished.
     pub pid: i32,
-    /// Its name; empty where it ended before the name was read.
+    /// Its name; empty if the thread ended before the name was read.
     pub comm: String,
-    /// Number of pages, or of folios of several pages where the filesystem has them.
+    /// Number of pages; where the filesystem uses folios of several pages, number of folios.
     pub pages: u64,
 }
 
 /// Certainty of the attribution of pages that kernel threads write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirtyCertainty {
-    /// Threads of one name dirtied at least nine of ten pages.
+    /// Threads of one name dirtied at least nine of ten pages (`LIKELY_SHARE`).
     Likely,
-    /// Several programs dirtied pages: attributed by their shares.
+    /// Several programs dirtied pages: the write-back is divided by their shares.
     Guess,
     /// No thread was seen: the pages were dirtied earlier.
     Unknown,
@@ -92,13 +94,15 @@ impl DirtyCertainty {
     }
 }
 
-/// Share of all pages from which a program is assumed to be the one whose pages are written back.
+/// A program that dirtied at least this share of all pages is assumed to have dirtied those that are written back.
 const LIKELY_SHARE: f64 = 0.9;
 
 /// Pages dirtied since the start, or since they were last taken.
 #[derive(Clone, Debug, Default)]
 pub struct DirtyPages {
+    /// Number of pages by device and thread.
     pages: HashMap<(u32, i32), u64>,
+    /// Names of threads.
     names: HashMap<i32, String>,
     /// Pages of filesystems whose device is not reported.
     pub without_device: u64,
@@ -124,8 +128,8 @@ impl DirtyPages {
 
     /// Threads that dirtied pages of a device, most pages first.
     pub fn threads_of_device(&self, device: u32) -> Vec<DirtyingThread> {
-        let mine = self.pages.iter().filter(|((of, _), _)| *of == device);
-        let mut threads: Vec<DirtyingThread> = mine
+        let counts = self.pages.iter().filter(|((counted_device, _), _)| *counted_device == device);
+        let mut threads: Vec<DirtyingThread> = counts
             .map(|((_, pid), pages)| DirtyingThread {
                 pid: *pid,
                 comm: self.names.get(pid).cloned().unwrap_or_default(),

@@ -27,47 +27,47 @@ impl RequestTotals {
         self.reads + self.writes + self.discards.unwrap_or(0) + self.flushes.unwrap_or(0)
     }
 
-    /// Adds the totals of another path to the same disk.
+    /// Adds the totals of another path to the same disk; a count that one of them lacks is missing from the sum.
     fn add_totals(self, other: RequestTotals) -> RequestTotals {
-        let both = |one: Option<u64>, two: Option<u64>| one.zip(two).map(|(one, two)| one + two);
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
         RequestTotals {
             reads: self.reads + other.reads,
             writes: self.writes + other.writes,
-            discards: both(self.discards, other.discards),
-            flushes: both(self.flushes, other.flushes),
+            discards: sum(self.discards, other.discards),
+            flushes: sum(self.flushes, other.flushes),
         }
     }
 
-    /// Returns the requests since `before`; `None` where a count fell, because another device has the number.
+    /// Returns the requests since `before`; `None` if a count fell: another device now has the number.
     pub fn difference_since(self, before: RequestTotals) -> Option<RequestTotals> {
         // a device that appeared after `before` was read had no requests then
-        let counted = |now: Option<u64>, then: Option<u64>| match now {
-            Some(now) => increase_since(now, then.unwrap_or(0)).map(Some),
+        let increase = |now: Option<u64>, before: Option<u64>| match now {
+            Some(now) => increase_since(now, before.unwrap_or(0)).map(Some),
             None => Some(None),
         };
         Some(RequestTotals {
             reads: increase_since(self.reads, before.reads)?,
             writes: increase_since(self.writes, before.writes)?,
-            discards: counted(self.discards, before.discards)?,
-            flushes: counted(self.flushes, before.flushes)?,
+            discards: increase(self.discards, before.discards)?,
+            flushes: increase(self.flushes, before.flushes)?,
         })
     }
 }
 
-/// Returns the increase of a count. On 32-bit kernels counts wrap at 2^32: a fall by more than half of that is taken
-/// as a wrap.
+/// Returns the increase of a count; `None` if it fell. On 32-bit kernels counts wrap at 2^32: a fall by more than half
+/// of that is taken as a wrap.
 fn increase_since(now: u64, before: u64) -> Option<u64> {
-    now.checked_sub(before).or_else(|| (now + (1 << 32)).checked_sub(before).filter(|more| *more < 1 << 31))
+    now.checked_sub(before).or_else(|| (now + (1 << 32)).checked_sub(before).filter(|increase| *increase < 1 << 31))
 }
 
-/// Returns the number of requests of these devices since `before`, as far as they are in both tables.
+/// Returns the number of requests of these devices since `before`; a device that is missing from a table counts 0.
 pub fn requests_since(now: &HashMap<u32, RequestTotals>, before: &HashMap<u32, RequestTotals>, devices: &[u32]) -> u64 {
     let since = |device: &u32| Some(now.get(device)?.difference_since(*before.get(device)?)?.total());
     devices.iter().filter_map(since).sum()
 }
 
-/// Returns the number of requests of these disks, or of all where none is named, between two tables. A partition has
-/// its own row, but its requests are already in that of its disk.
+/// Returns the number of requests of these disks, or of all disks if none is named, between two tables. A partition has
+/// its own row, but its disk's row already counts its requests.
 pub fn requests_of_disks(
     names: &BlockDeviceNames,
     disks: &[u32],
@@ -80,12 +80,13 @@ pub fn requests_of_disks(
     }
 }
 
-/// Reads the table by device; empty where it cannot be read.
+/// Reads the totals of each device; empty if the file cannot be read.
 pub fn read_totals() -> HashMap<u32, RequestTotals> {
     parse_totals(&fs::read_to_string("/proc/diskstats").unwrap_or_default())
 }
 
-/// Parses the table. An NVMe multipath disk that counts nothing itself (before Linux 6.4) gets the sums of its paths.
+/// Parses the totals of each device. An NVMe multipath disk that counts nothing itself (before Linux 6.4) gets the
+/// sums of its paths.
 pub fn parse_totals(text: &str) -> HashMap<u32, RequestTotals> {
     let mut table = HashMap::new();
     let mut disks: HashMap<&str, u32> = HashMap::new();
@@ -100,8 +101,8 @@ pub fn parse_totals(text: &str) -> HashMap<u32, RequestTotals> {
     }
     for (disk, sum) in paths {
         let Some(device) = disks.get(disk.as_str()) else { continue };
-        let own: RequestTotals = table[device];
-        if own.total() == 0 {
+        let disk_totals: RequestTotals = table[device];
+        if disk_totals.total() == 0 {
             table.insert(*device, sum);
         }
     }

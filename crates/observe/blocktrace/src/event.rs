@@ -9,7 +9,7 @@ use crate::layout::EventLayout;
 pub enum BlockEventKind {
     /// A bio arrived at a device.
     Queue,
-    /// A bio gets a request; the start of requests in kernels before 6.5.
+    /// A bio gets a request; in kernels before 6.5 this is the start of a request.
     GetRequest,
     /// Accounting of a request starts (6.5 and later).
     Start,
@@ -84,7 +84,7 @@ pub enum TracedOperation {
     Write,
     /// Data to the device that a thread waits for (`O_SYNC`, `fsync`, `O_DIRECT`, journals).
     SyncWrite,
-    /// Flush of the device's cache; the kernel issues one for all callers that wait.
+    /// Flush of the device's cache; the kernel issues one flush for all callers that wait.
     Flush,
     /// A caller's flush without data. The kernel counts it among the writes.
     FlushCall,
@@ -120,7 +120,7 @@ impl TracedOperation {
         match self {
             TracedOperation::SyncWrite => "sync write",
             TracedOperation::FlushCall => "flush call",
-            other => other.name(),
+            operation => operation.name(),
         }
     }
 
@@ -142,15 +142,16 @@ impl TracedOperation {
     pub fn from_letters(letters: &[u8], sectors: u32) -> Option<TracedOperation> {
         let end = letters.iter().position(|b| *b == 0).unwrap_or(letters.len());
         let letters = &letters[..end];
-        let (preflush, rest) = match letters {
-            [b'F', rest @ ..] => (true, rest),
-            rest => (false, rest),
+        // an F before the operation is a preflush, even if the operation is a flush (FF)
+        let (is_preflush, letters) = match letters {
+            [b'F', letters @ ..] => (true, letters),
+            letters => (false, letters),
         };
-        let (first, flags) = rest.split_first()?;
-        match first {
+        let (operation, flags) = letters.split_first()?;
+        match operation {
             b'R' => Some(TracedOperation::Read),
-            b'W' if sectors == 0 && preflush => Some(TracedOperation::FlushCall),
-            b'W' if flags.contains(&b'S') || flags.contains(&b'F') || preflush => Some(TracedOperation::SyncWrite),
+            b'W' if sectors == 0 && is_preflush => Some(TracedOperation::FlushCall),
+            b'W' if flags.contains(&b'S') || flags.contains(&b'F') || is_preflush => Some(TracedOperation::SyncWrite),
             b'W' => Some(TracedOperation::Write),
             b'F' => Some(TracedOperation::Flush),
             b'D' => Some(TracedOperation::Discard),
@@ -178,7 +179,7 @@ pub struct BlockEvent {
     pub sectors: u32,
     /// Letters of the operation, ended by a zero.
     pub letters: [u8; 12],
-    /// Name of the running thread; zeros where the event has none.
+    /// Name of the running thread; zeros if the event has none.
     pub comm: [u8; 16],
     /// For a remap, the original device.
     pub other_device: u32,
@@ -206,7 +207,7 @@ pub struct EventTable {
     layouts: Vec<EventLayout>,
     /// Position in `layouts` by the event's number.
     by_id: Vec<Option<u8>>,
-    /// Layout of the event of pages that become dirty, where the kernel has it.
+    /// Layout of the event that reports a dirtied page, if the kernel has it.
     pub dirty: Option<DirtyLayout>,
 }
 
@@ -231,7 +232,7 @@ impl EventTable {
         self.layouts.iter().find(|l| l.kind == kind)
     }
 
-    /// Decodes an event's bytes; `None` for an event of unknown number or one that is too short.
+    /// Decodes an event's bytes; `None` for an event that is unknown or too short.
     pub fn decode_event(&self, time_ns: u64, cpu: u16, data: &[u8]) -> Option<BlockEvent> {
         let id = u16::from_ne_bytes(read_bytes(data, 0)?);
         let position = (*self.by_id.get(usize::from(id))?)?;
@@ -242,8 +243,8 @@ impl EventTable {
         let word = |offset: usize| read_bytes(data, offset).map(u32::from_ne_bytes);
         let long = |offset: usize| read_bytes(data, offset).map(u64::from_ne_bytes);
         let mut letters = [0; 12];
-        let shown = layout.letters.size.min(letters.len() - 1);
-        letters[..shown].copy_from_slice(data.get(layout.letters.offset..)?.get(..shown)?);
+        let length = layout.letters.size.min(letters.len() - 1);
+        letters[..length].copy_from_slice(data.get(layout.letters.offset..)?.get(..length)?);
         Some(BlockEvent {
             time_ns,
             kind: layout.kind,

@@ -21,7 +21,7 @@ impl std::hash::Hash for PlaceKey {
 }
 
 /// Hasher that multiplies once (Knuth, volume 3, 6.4). Places come from the kernel, not from an attacker
-/// who could choose colliding ones; a collision costs only time.
+/// who could choose places that collide; a collision costs only time.
 #[derive(Default)]
 pub(crate) struct PlaceHasher(u64);
 
@@ -38,8 +38,10 @@ impl Hasher for PlaceHasher {
     }
 }
 
+/// Index that stands for "no link": the end of a list.
 const NO_LINK: u32 = u32::MAX;
 
+/// An entry of a linked list.
 #[derive(Debug)]
 struct FifoLink<V> {
     value: Option<V>,
@@ -87,7 +89,7 @@ impl<V> FifoMap<V> {
         match self.ends.entry(key) {
             std::collections::hash_map::Entry::Occupied(mut ends) => {
                 let last = std::mem::replace(&mut ends.get_mut().1, index);
-                debug_assert!(self.links[last as usize].next == NO_LINK, "nothing is behind the last of a place");
+                debug_assert!(self.links[last as usize].next == NO_LINK, "nothing follows the last link of a place");
                 self.links[last as usize].next = index;
             }
             std::collections::hash_map::Entry::Vacant(ends) => {
@@ -121,29 +123,29 @@ impl<V> FifoMap<V> {
         let link = std::mem::replace(&mut self.links[first as usize], FifoLink { value: None, next: self.free_head });
         self.free_head = first;
         self.count -= 1;
-        debug_assert!(link.value.is_some(), "the first at a place is a value");
+        debug_assert!(link.value.is_some(), "the first link of a place holds a value");
         link.value
     }
 
-    /// Keeps the values for which `stays` returns true, in order; returns the number of values removed.
-    pub(crate) fn retain_values(&mut self, mut stays: impl FnMut(&PlaceKey, &V) -> bool) -> usize {
-        let before = self.count;
+    /// Keeps the values for which `is_kept` returns true, in order; returns the number of values removed.
+    pub(crate) fn retain_values(&mut self, mut is_kept: impl FnMut(&PlaceKey, &V) -> bool) -> usize {
+        let count_before = self.count;
         let keys: Vec<PlaceKey> = self.ends.keys().copied().collect();
         for key in keys {
             let mut kept = Vec::new();
             while let Some(value) = self.pop(key) {
-                if stays(&key, &value) {
+                if is_kept(&key, &value) {
                     kept.push(value);
                 }
             }
             kept.into_iter().for_each(|value| self.push(key, value));
         }
-        debug_assert!(self.is_woven(), "each link is in one list");
-        before - self.count
+        debug_assert!(self.has_each_link_in_one_list(), "each link is in one list");
+        count_before - self.count
     }
 
     /// Returns true if the lists of the places hold all values, and the list of free links all other links.
-    fn is_woven(&self) -> bool {
+    fn has_each_link_in_one_list(&self) -> bool {
         let length = |first: u32| {
             let next = |index: &u32| Some(self.links[*index as usize].next).filter(|next| *next != NO_LINK);
             // a list that ran in a circle would be longer than all links
@@ -180,11 +182,11 @@ mod tests {
         (0..5).for_each(|n| fifo.push(key(16), n));
         assert_eq!(fifo.links.len(), 10);
         assert_eq!((0..5).filter_map(|_| fifo.pop(key(8))).collect::<Vec<_>>(), [10, 11, 12, 13, 14]);
-        assert!(fifo.is_woven());
+        assert!(fifo.has_each_link_in_one_list());
         assert_eq!(fifo.retain_values(|_, n| n % 2 == 0), 2);
         assert_eq!((0..3).filter_map(|_| fifo.pop(key(16))).collect::<Vec<_>>(), [0, 2, 4]);
         assert_eq!(fifo.len(), 0);
-        assert!(fifo.is_woven());
+        assert!(fifo.has_each_link_in_one_list());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Data that a recorder keeps of an interval: distributions by device and operation, and sums that the kernel's
-//! own counters lack (stages, order, reads during flushes, requesting threads).
+//! Data that a recorder keeps for each interval: latency distributions by device and operation, and sums that the
+//! kernel's own counters lack (time in each stage, sequential requests, reads during flushes, requesting threads).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,12 +10,14 @@ use crate::event::TracedOperation;
 use crate::pairing::TracedRequest;
 use crate::summary::CountedRequests;
 
-/// Most reads that are remembered until a flush that began before they ended completes.
+/// Largest number of completed reads that are remembered: a flush that completes later may have begun before they
+/// ended.
 const MAX_REMEMBERED_READS: usize = 4096;
-/// Most threads and operations that are distinguished on a device.
+/// Largest number of pairs of thread and operation that are distinguished on a device.
 const MAX_REQUESTERS: usize = 128;
 
-/// Returns the operation as it is recorded; `None` for a caller's flush, which the device's flush stands for.
+/// Returns the operation as it is recorded; `None` for a caller's flush: the device's flush is recorded
+/// instead.
 pub fn recorded_operation(operation: TracedOperation) -> Option<LatencyOperation> {
     match operation {
         TracedOperation::Read => Some(LatencyOperation::Read),
@@ -48,7 +50,7 @@ impl CountAndTime {
     }
 }
 
-/// Sums that need single requests.
+/// Sums that are known only if single requests are traced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SingleRequestSums {
     /// Time of waiting for a tag in the queue, nanoseconds.
@@ -89,19 +91,19 @@ pub struct RequesterSums {
 /// A device in an interval.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceInterval {
-    /// Requests by operation and step.
+    /// Number of requests by operation and bucket of latency.
     pub steps: HashMap<LatencyOperation, Box<[u64]>>,
-    /// Requests that completed.
+    /// Number of requests that completed.
     pub requests: u64,
     /// Total time at the driver and the device, nanoseconds.
     pub device_ns: u64,
     /// Total time before the device, nanoseconds.
     pub before_ns: u64,
-    /// For some requests the two times are not known separately: both sums are too small.
+    /// For some requests the two times are not known separately: both sums lack them.
     pub is_unsplit: bool,
-    /// `None` where the kernel counts and single requests are not visible.
+    /// `None` if the kernel counts requests, so that single ones are not visible.
     pub singles: Option<SingleRequestSums>,
-    /// By thread and operation.
+    /// Sums by thread and operation.
     pub requesters: HashMap<(i32, TracedOperation), RequesterSums>,
 }
 
@@ -131,24 +133,24 @@ impl DeviceInterval {
         if self.requesters.len() >= MAX_REQUESTERS && !self.requesters.contains_key(&key) {
             key.0 = 0;
         }
-        let mine = self.requesters.entry(key).or_default();
-        mine.comm = if key.0 == 0 { [0; 16] } else { sums.comm };
-        mine.requests += sums.requests;
-        mine.bytes += sums.bytes;
-        mine.device_ns += sums.device_ns;
+        let requester = self.requesters.entry(key).or_default();
+        requester.comm = if key.0 == 0 { [0; 16] } else { sums.comm };
+        requester.requests += sums.requests;
+        requester.bytes += sums.bytes;
+        requester.device_ns += sums.device_ns;
     }
 }
 
 /// State of a device that is kept from one interval to the next.
 #[derive(Default)]
 struct DeviceHistory {
-    /// Sector after the last request of each class.
+    /// Sector after the last read, and after the last write.
     ends: [Option<u64>; 2],
     /// Time at which the last flush completed.
     flushed_ns: Option<u64>,
-    /// End and duration of reads that no flush has claimed.
+    /// End and duration, nanoseconds, of reads that no flush has claimed.
     reads: VecDeque<(u64, u64)>,
-    /// Reads that a flush claimed and that still count as outside of flushes.
+    /// Reads that a flush claimed but that are still in a sum of reads outside of flushes.
     claimed: CountAndTime,
 }
 
@@ -163,24 +165,24 @@ impl IntervalCollector {
     /// Adds a request.
     pub fn add_request(&mut self, request: &TracedRequest) {
         let Some(operation) = recorded_operation(request.operation) else { return };
-        let memory = self.histories.entry(request.device).or_default();
+        let history = self.histories.entry(request.device).or_default();
         let device = self.devices.entry(request.device).or_default();
         let latency = request.latency_ns();
-        let at_device = request.device_ns().unwrap_or(latency);
+        let at_device_ns = request.device_ns().unwrap_or(latency);
         device.steps_mut(operation)[bucket_index(latency)] += 1;
         device.requests += 1;
-        device.device_ns += at_device;
-        device.before_ns += latency.saturating_sub(at_device);
+        device.device_ns += at_device_ns;
+        device.before_ns += latency.saturating_sub(at_device_ns);
         let singles = device.singles.get_or_insert_default();
         singles.tag_wait_ns += request.queue_ns().unwrap_or(0);
-        memory.compare_position(request, singles);
+        history.compare_position(request, singles);
         match operation {
-            LatencyOperation::Read => memory.add_read(request, singles),
-            LatencyOperation::Flush => memory.add_flush(request, singles),
+            LatencyOperation::Read => history.add_read(request, singles),
+            LatencyOperation::Flush => history.add_flush(request, singles),
             _ => {}
         }
         let bytes = u64::from(request.sectors) * 512;
-        let sums = RequesterSums { comm: request.comm, requests: 1, bytes, device_ns: at_device };
+        let sums = RequesterSums { comm: request.comm, requests: 1, bytes, device_ns: at_device_ns };
         device.add_requester((request.pid, request.operation), &sums);
     }
 
@@ -196,20 +198,21 @@ impl IntervalCollector {
             return;
         }
         // for a device without requests the whole latency counts as the device's
-        let at_device = if counted.device.is_empty() { counted.latency_ns } else { counted.device_ns };
-        device.device_ns += at_device;
-        device.before_ns += counted.latency_ns.saturating_sub(at_device);
+        let at_device_ns = if counted.device.is_empty() { counted.latency_ns } else { counted.device_ns };
+        device.device_ns += at_device_ns;
+        device.before_ns += counted.latency_ns.saturating_sub(at_device_ns);
     }
 
-    /// Removes and returns the data since the last call, by the kernel's number of the device.
+    /// Removes and returns the data since the last call, by the kernel's device number.
     pub fn take_intervals(&mut self) -> HashMap<u32, DeviceInterval> {
         std::mem::take(&mut self.devices)
     }
 }
 
 impl DeviceHistory {
+    /// Counts whether a request begins where the previous one of its direction ended.
     fn compare_position(&mut self, request: &TracedRequest, singles: &mut SingleRequestSums) {
-        let class = match request.operation {
+        let direction = match request.operation {
             TracedOperation::Read => 0,
             TracedOperation::Write | TracedOperation::SyncWrite => 1,
             _ => return,
@@ -217,7 +220,7 @@ impl DeviceHistory {
         if request.sectors == 0 {
             return;
         }
-        if let Some(end) = self.ends[class].replace(request.sector.saturating_add(u64::from(request.sectors))) {
+        if let Some(end) = self.ends[direction].replace(request.sector.saturating_add(u64::from(request.sectors))) {
             singles.comparable += 1;
             singles.sequential += u64::from(end == request.sector);
         }
@@ -239,9 +242,10 @@ impl DeviceHistory {
         self.reads.push_back((request.done_ns, ns));
     }
 
+    /// Adds a flush. It claims the reads that ended after it began.
     fn add_flush(&mut self, request: &TracedRequest, singles: &mut SingleRequestSums) {
         let begin = request.issued_ns.unwrap_or_else(|| request.arrived_ns());
-        // in order of their ends, so that the newest are last
+        // reads are sorted by their ends: the newest are last
         while self.reads.back().is_some_and(|(done, _)| *done > begin) {
             let Some((_, ns)) = self.reads.pop_back() else { break };
             singles.during_flush.add_duration(ns);
@@ -254,9 +258,9 @@ impl DeviceHistory {
     /// Subtracts claimed reads from those outside of flushes. Reads of an interval that was already taken are
     /// subtracted from later ones, so that the sums over a longer time are right.
     fn subtract_claimed(&mut self, singles: &mut SingleRequestSums) {
-        let apart = &mut singles.outside_flush;
-        let (count, ns) = (self.claimed.count.min(apart.count), self.claimed.ns.min(apart.ns));
-        (apart.count, apart.ns) = (apart.count - count, apart.ns - ns);
+        let outside = &mut singles.outside_flush;
+        let (count, ns) = (self.claimed.count.min(outside.count), self.claimed.ns.min(outside.ns));
+        (outside.count, outside.ns) = (outside.count - count, outside.ns - ns);
         (self.claimed.count, self.claimed.ns) = (self.claimed.count - count, self.claimed.ns - ns);
     }
 }

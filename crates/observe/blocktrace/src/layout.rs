@@ -1,7 +1,7 @@
 //! Offsets of fields in an event and in a page of events, as the running kernel
 //! describes them: `events/block/*/format` and `events/header_page`. They differ between
-//! kernels (operations had 8 letters and have 10, priorities were added), so nothing
-//! is assumed: a layout that does not fit is refused with its reason.
+//! kernels (operations had 8 letters and now have 10, priorities were added), so nothing
+//! is assumed: a layout that cannot be used is refused with a reason.
 
 use crate::event::BlockEventKind;
 
@@ -92,14 +92,14 @@ impl EventLayout {
     pub fn parse(kind: BlockEventKind, text: &str) -> Result<EventLayout, LayoutError> {
         let fields: Vec<(&str, FieldPosition)> = text.lines().filter_map(parse_field).collect();
         let event = || kind.name().to_owned();
-        let find = |name: &str| fields.iter().find(|(n, _)| *n == name).map(|(_, place)| *place);
-        let sized = |name: &'static str, size: usize| match find(name) {
-            Some(place) if place.size == size => Ok(Some(place.offset)),
-            Some(place) => Err(LayoutError::Size { event: event(), field: name, size: place.size }),
+        let find = |name: &str| fields.iter().find(|(n, _)| *n == name).map(|(_, field)| *field);
+        let find_sized = |name: &'static str, size: usize| match find(name) {
+            Some(field) if field.size == size => Ok(Some(field.offset)),
+            Some(field) => Err(LayoutError::Size { event: event(), field: name, size: field.size }),
             None => Ok(None),
         };
-        let need = |name: &'static str, size| {
-            sized(name, size)?.ok_or_else(|| LayoutError::Missing { event: event(), field: name })
+        let require = |name: &'static str, size| {
+            find_sized(name, size)?.ok_or_else(|| LayoutError::Missing { event: event(), field: name })
         };
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         let letters = find("rwbs").ok_or_else(|| LayoutError::Missing { event: event(), field: "rwbs" })?;
@@ -110,25 +110,25 @@ impl EventLayout {
         let mut layout = EventLayout {
             kind,
             id: id.ok_or_else(|| LayoutError::Missing { event: event(), field: "ID" })?,
-            pid: need("common_pid", 4)?,
-            device: need("dev", 4)?,
-            sector: need("sector", 8)?,
-            sectors: if is_split { None } else { Some(need("nr_sector", 4)?) },
+            pid: require("common_pid", 4)?,
+            device: require("dev", 4)?,
+            sector: require("sector", 8)?,
+            sectors: if is_split { None } else { Some(require("nr_sector", 4)?) },
             letters,
-            comm: sized("comm", 16)?,
-            error: sized("error", 4)?,
-            other_device: if is_remap { Some(need("old_dev", 4)?) } else { None },
+            comm: find_sized("comm", 16)?,
+            error: find_sized("error", 4)?,
+            other_device: if is_remap { Some(require("old_dev", 4)?) } else { None },
             other_sector: match (is_remap, is_split) {
-                (true, _) => Some(need("old_sector", 8)?),
-                (_, true) => Some(need("new_sector", 8)?),
+                (true, _) => Some(require("old_sector", 8)?),
+                (_, true) => Some(require("new_sector", 8)?),
                 _ => None,
             },
             bytes: 0,
         };
-        // no event is that large: the description must be wrong
         let used = ["common_pid", "dev", "sector", "nr_sector", "rwbs", "comm", "error", "old_dev", "old_sector"];
         let ends = used.iter().chain(["new_sector"].iter()).filter_map(|name| find(name));
-        layout.bytes = ends.map(|place| place.offset.saturating_add(place.size)).max().unwrap_or(0);
+        layout.bytes = ends.map(|field| field.offset.saturating_add(field.size)).max().unwrap_or(0);
+        // no event is longer than a page: the description must be wrong
         if layout.bytes > 4096 {
             return Err(LayoutError::Size { event: event(), field: "rwbs", size: layout.bytes });
         }
@@ -153,7 +153,7 @@ impl PageLayout {
     /// # Errors
     /// When the time is not first, or the length is not a word of 4 or 8 bytes.
     pub fn parse(text: &str) -> Result<PageLayout, LayoutError> {
-        let find = |name: &str| text.lines().filter_map(parse_field).find(|(n, _)| *n == name).map(|(_, place)| place);
+        let find = |name: &str| text.lines().filter_map(parse_field).find(|(n, _)| *n == name).map(|(_, field)| field);
         let (Some(time), Some(commit), Some(data)) = (find("timestamp"), find("commit"), find("data")) else {
             return Err(LayoutError::Page);
         };

@@ -1,11 +1,10 @@
 //! Live tracing of single requests of this machine's block devices.
 //!
-//! The kernel reports every request by tracepoints. They are read by two methods, neither of
-//! which disturbs another tracer or leaves anything behind: raw pages of an instance of
-//! tracefs (`tracefs.rs`, `page.rs`, `reader.rs`), which have every event, and a small
-//! program in the kernel (`kernel/`), which keeps histograms there; `trace_method.rs` starts them. The offsets of
-//! fields are read from the kernel's own descriptions (`layout.rs`). `pairing.rs` builds requests from
-//! events, `summary.rs` sums them up.
+//! The kernel reports every request by tracepoints. They are read by two methods, neither of which disturbs another
+//! tracer or leaves anything behind: raw pages of an instance of tracefs (`tracefs.rs`, `page.rs`, `reader.rs`), which
+//! have every event, and small programs in the kernel (`kernel/`), which keep histograms there. `trace_method.rs`
+//! starts them. The offsets of fields are read from the kernel's own descriptions (`layout.rs`). `pairing.rs` builds
+//! requests from events, and `summary.rs` sums them up.
 
 pub mod blktrace_file;
 mod budget;

@@ -1,9 +1,9 @@
 //! Pages of the kernel's ring buffer, as read from `trace_pipe_raw`.
 //!
-//! A page begins with the time of its first event and a word with the number of
-//! bytes that follow (`include/linux/ring_buffer.h`, `kernel/trace/ring_buffer.c`). An
-//! event begins with a word of 5 bits of type or length and 27 bits of time since
-//! the previous one; types above 28 are padding, a long time, and an absolute one.
+//! A page begins with the time of its first event and a word with the number of bytes that follow
+//! (`include/linux/ring_buffer.h`, `kernel/trace/ring_buffer.c`). A record begins with a word: 5 bits hold its type or
+//! length, 27 bits the time since the previous record. Types above 28 are padding, a long time difference, and an
+//! absolute time; all others are events.
 
 use crate::layout::PageLayout;
 
@@ -52,8 +52,8 @@ fn read_u64(page: &[u8], offset: usize) -> Option<u64> {
     page.get(offset..)?.first_chunk::<8>().map(|b| u64::from_ne_bytes(*b))
 }
 
-/// Passes every event of a page with its time to `each`. Never reads beyond the page,
-/// whatever its contents.
+/// Passes every event of a page, with its time in nanoseconds, to `each`. Never reads beyond the page, whatever its
+/// contents.
 pub fn read_events(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &[u8])) -> PageSummary {
     let mut summary = PageSummary::default();
     let commit = match layout.commit.size {
@@ -84,7 +84,7 @@ pub fn read_events(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &
         if length == 0 {
             break;
         }
-        debug_assert!(length >= 8, "a record of {length} bytes; its first word is followed by another one");
+        debug_assert!(length >= 8, "a record of {length} bytes; each has at least two words");
         offset += length;
     }
     summary
@@ -103,15 +103,15 @@ fn read_record(
     match kind {
         PADDING if delta == 0 => Some(0),
         PADDING => {
-            // a discarded event: the next one counts its time from it
+            // a discarded event; the time of the next record counts from it
             *time = time.wrapping_add(delta);
             let length = read_u32(page, offset + 4)? as usize;
             // the length counts from its own word
             (length >= 4).then(|| length.saturating_add(4))
         }
         TIME_EXTEND => {
-            let more = u64::from(read_u32(page, offset + 4)?) << TIME_BITS;
-            *time = time.wrapping_add(more + delta);
+            let high_bits = u64::from(read_u32(page, offset + 4)?) << TIME_BITS;
+            *time = time.wrapping_add(high_bits + delta);
             Some(8)
         }
         TIME_STAMP => {
@@ -120,15 +120,16 @@ fn read_record(
             Some(8)
         }
         _ => {
-            let (from, length) = match kind {
+            let (start, length) = match kind {
+                // the length is in the second word, and counts from that word
                 0 => (offset + 8, (read_u32(page, offset + 4)? as usize).checked_sub(4)?),
                 kind => (offset + 4, kind as usize * 4),
             };
-            let data = page.get(from..from.checked_add(length)?)?;
+            let data = page.get(start..start.checked_add(length)?)?;
             *time = time.wrapping_add(delta);
             summary.events += 1;
             each(*time, data);
-            Some(from + length.next_multiple_of(4) - offset)
+            Some(start + length.next_multiple_of(4) - offset)
         }
     }
 }

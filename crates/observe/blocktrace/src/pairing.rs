@@ -1,10 +1,9 @@
 //! Pairing of events into requests.
 //!
-//! A bio arrives at a device (queue), gets a request or joins one (start, merges), the
-//! request goes to the driver (issue) and completes (completion). Events carry no id
-//! of a request, so they are paired by device, first sector and class of operation, first
-//! in first out where several are equal. Devices without requests (zram, device mapper,
-//! md) have only the first and the last step. Events must come in order of time.
+//! A bio arrives at a device (queue), and gets a request or joins one (start, merges); the request goes to the driver
+//! (issue) and completes (completion). Events carry no id of a request, so they are paired by device, first sector and
+//! class of operation, first in first out if several are equal. Devices without requests (zram, device mapper, md)
+//! have only the first and the last step. Events must come in order of time.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -31,41 +30,42 @@ pub struct TracedRequest {
     pub issued_ns: Option<u64>,
     /// Time at which it completed.
     pub done_ns: u64,
-    /// Requests at the driver when it was issued, itself included; 0 where it was not issued.
+    /// Number of requests at the driver when it was issued, itself included; 0 if it was not issued.
     pub depth: u32,
     /// Number of times that the driver returned it to the queue.
     pub requeues: u16,
-    /// Id of the requesting thread: of the bio, or of the start where no bio was seen; 0 if unknown.
+    /// Id of the requesting thread: the one that submitted the bio, or that of the start event if no bio was seen; 0 if
+    /// unknown.
     pub pid: i32,
-    /// Its name.
+    /// Name of that thread.
     pub comm: [u8; 16],
     /// The kernel's error number, 0 or negative.
     pub error: i32,
 }
 
 impl TracedRequest {
-    /// Time of its first known event.
+    /// Time of its first known event, nanoseconds on the trace's clock.
     pub fn arrived_ns(&self) -> u64 {
         self.queued_ns.or(self.started_ns).or(self.issued_ns).unwrap_or(self.done_ns)
     }
 
-    /// Time from its first known event to its end.
+    /// Time from its first known event to its end, nanoseconds.
     pub fn latency_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.arrived_ns())
     }
 
-    /// Time of waiting for a place in the device's queue (tags, frozen queues). The kernel reports a bio only after
-    /// a cgroup's throttle has let it through.
+    /// Wait for a place in the device's queue (tags, frozen queues), nanoseconds. The kernel reports a bio only after a
+    /// cgroup's throttle has let it through.
     pub fn queue_ns(&self) -> Option<u64> {
         Some(self.started_ns?.saturating_sub(self.queued_ns?))
     }
 
-    /// Time of waiting in the scheduler and in the submitter's batch.
+    /// Wait in the scheduler and in the submitter's batch, nanoseconds.
     pub fn scheduler_ns(&self) -> Option<u64> {
         Some(self.issued_ns?.saturating_sub(self.started_ns?))
     }
 
-    /// Time at the driver and the device.
+    /// Time at the driver and the device, nanoseconds.
     pub fn device_ns(&self) -> Option<u64> {
         Some(self.done_ns.saturating_sub(self.issued_ns?))
     }
@@ -78,10 +78,9 @@ pub struct PairingCounts {
     pub without_beginning: u64,
     /// Issues whose start was not seen.
     pub without_start: u64,
-    /// Beginnings whose end did not come within five minutes (30 s where events were lost), or for which a table was
-    /// full.
+    /// Beginnings whose end did not come within five minutes (30 s if events were lost), or for which a table was full.
     pub without_end: u64,
-    /// Completions with an earlier time than their issue: clocks of two processors differ.
+    /// Completions with an earlier time than their issue, because the clocks of two processors differ.
     pub clock_back: u64,
     /// Bios that joined a request.
     pub merged_bios: u64,
@@ -116,20 +115,21 @@ struct UnfinishedRequest {
     request: TracedRequest,
     /// Sectors not completed yet.
     left_sectors: u32,
+    /// Time of its first known event.
     since_ns: u64,
 }
 
-/// Most entries of a table; then old ones are searched for.
+/// Largest number of entries of a table; when it is reached, old entries are searched for and dropped.
 const MAX_OPEN_ENTRIES: usize = 1 << 18;
 /// Age from which entries are dropped when a table is full.
 const MAX_OPEN_AGE_NS: u64 = 300_000_000_000;
-/// Age from which an open request is taken to have lost its end, where events were lost: no driver waits so long.
+/// Age from which, after a loss of events, the end of an open request is taken to be lost: no driver waits so long.
 const MAX_LOST_AGE_NS: u64 = 30_000_000_000;
 /// Interval of the searches for such entries.
 const SWEEP_INTERVAL_NS: u64 = 1_000_000_000;
 /// Largest difference of processors' clocks.
 const MAX_CLOCK_SKEW_NS: u64 = 1_000_000;
-/// Most completions that may wait for their issue.
+/// Largest number of completions that wait for their issue.
 const MAX_EARLY_COMPLETIONS: usize = 256;
 
 /// Times of the last search for old entries in a full table.
@@ -146,9 +146,13 @@ struct TableSweeps {
 pub struct RequestPairing {
     /// Names of devices, and the disks of partitions.
     pub names: BlockDeviceNames,
-    only: Option<HashSet<u32>>,
+    /// The disks to follow; `None` means all.
+    only_disks: Option<HashSet<u32>>,
+    /// Bios that have no request yet.
     queued: FifoMap<QueuedBio>,
+    /// Requests that were not issued yet.
     started: FifoMap<UnfinishedRequest>,
+    /// Requests at the driver.
     issued: FifoMap<UnfinishedRequest>,
     /// Completions whose issue has not come yet.
     early_completions: VecDeque<(PlaceKey, BlockEvent)>,
@@ -158,6 +162,7 @@ pub struct RequestPairing {
     depth: HashMap<u32, u32>,
     /// Devices that have requests.
     request_devices: HashSet<u32>,
+    /// The kernel has the start event.
     has_start: bool,
     /// Events were lost up to this time.
     lost_ns: Option<u64>,
@@ -169,9 +174,9 @@ pub struct RequestPairing {
 }
 
 impl RequestPairing {
-    /// Creates a pairing; `has_start` is true if the kernel has the start event, `only` limits it to these disks.
-    pub fn new(has_start: bool, only: Option<HashSet<u32>>) -> RequestPairing {
-        RequestPairing { only, has_start, ..RequestPairing::default() }
+    /// Creates a pairing; `has_start` is true if the kernel has the start event, `only_disks` limits it to these disks.
+    pub fn new(has_start: bool, only_disks: Option<HashSet<u32>>) -> RequestPairing {
+        RequestPairing { only_disks, has_start, ..RequestPairing::default() }
     }
 
     /// Number of requests that have begun and not completed.
@@ -193,8 +198,8 @@ impl RequestPairing {
         self.retain_issued(|key, _| key.sector & mask == 0);
     }
 
-    /// Notes that events were lost before this time. Among them may be the end of any request that is open now: it is
-    /// dropped when another begins at the same place, or finally by [`RequestPairing::give_up_lost`].
+    /// Notes that events were lost before this time. The end of any request that is open now may be among them: such a
+    /// request is dropped when another begins at the same place, or finally by [`RequestPairing::give_up_lost`].
     pub fn note_loss(&mut self, now_ns: u64) {
         self.lost_ns = Some(now_ns);
     }
@@ -207,32 +212,32 @@ impl RequestPairing {
             return;
         }
         self.lost_swept_ns = now_ns;
-        let stays = |since_ns: u64| since_ns > lost || now_ns.saturating_sub(since_ns) <= MAX_LOST_AGE_NS;
-        let before = self.queued.retain_values(|_, bio| stays(bio.queued_ns))
-            + self.started.retain_values(|_, o| stays(o.since_ns));
-        self.counts.without_end += before as u64 + self.retain_issued(|_, open| stays(open.since_ns));
+        let is_kept = |since_ns: u64| since_ns > lost || now_ns.saturating_sub(since_ns) <= MAX_LOST_AGE_NS;
+        let dropped = self.queued.retain_values(|_, bio| is_kept(bio.queued_ns))
+            + self.started.retain_values(|_, open| is_kept(open.since_ns));
+        self.counts.without_end += dropped as u64 + self.retain_issued(|_, open| is_kept(open.since_ns));
         if now_ns.saturating_sub(lost) > MAX_LOST_AGE_NS {
             self.lost_ns = None;
         }
     }
 
-    /// Keeps the requests at the driver for which `stays` returns true; returns the number removed.
-    fn retain_issued(&mut self, stays: impl Fn(&PlaceKey, &UnfinishedRequest) -> bool) -> u64 {
+    /// Keeps the requests at the driver for which `is_kept` returns true; returns the number removed.
+    fn retain_issued(&mut self, is_kept: impl Fn(&PlaceKey, &UnfinishedRequest) -> bool) -> u64 {
         let depth = &mut self.depth;
-        let gone = self.issued.retain_values(|key, open| {
-            let stays = stays(key, open);
-            if let Some(depth) = depth.get_mut(&key.device).filter(|_| !stays) {
+        let dropped = self.issued.retain_values(|key, open| {
+            let is_kept = is_kept(key, open);
+            if let Some(depth) = depth.get_mut(&key.device).filter(|_| !is_kept) {
                 *depth = depth.saturating_sub(1);
             }
-            stays
+            is_kept
         });
-        gone as u64
+        dropped as u64
     }
 
     /// Handles the next event; requests that it completes go to `done`.
     pub fn handle_event(&mut self, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         let disk = self.names.disk_of(event.device);
-        if self.only.as_ref().is_some_and(|only| !only.contains(&disk)) {
+        if self.only_disks.as_ref().is_some_and(|disks| !disks.contains(&disk)) {
             return;
         }
         let Some(operation) = event.operation() else {
@@ -240,12 +245,12 @@ impl RequestPairing {
             return;
         };
         let key = place_key(disk, event, operation);
-        self.give_up_early(event.time_ns);
+        self.drop_early_completions(event.time_ns);
         match event.kind {
             BlockEventKind::Queue => self.handle_queue(key, event, operation),
             BlockEventKind::GetRequest if self.has_start => {}
             BlockEventKind::GetRequest | BlockEventKind::Start => self.handle_start(key, event, operation),
-            // the start is used instead; without a scheduler there is no insert
+            // the start stands for it; without a scheduler there is no insert
             BlockEventKind::Insert => {}
             BlockEventKind::Issue => self.handle_issue(key, event, operation, done),
             BlockEventKind::Complete => self.handle_complete(key, event, done),
@@ -270,18 +275,18 @@ impl RequestPairing {
     }
 
     fn handle_queue(&mut self, key: PlaceKey, event: &BlockEvent, operation: TracedOperation) {
-        let here = Requester { time_ns: event.time_ns, pid: event.pid, comm: event.comm };
+        let submitter = Requester { time_ns: event.time_ns, pid: event.pid, comm: event.comm };
         let origin = if self.origins.is_empty() { None } else { self.origins.remove(&(event.device, event.sector)) };
         let bio = QueuedBio {
-            requester: origin.unwrap_or(here),
+            requester: origin.unwrap_or(submitter),
             queued_ns: event.time_ns,
             operation,
             sectors: event.sectors,
         };
         self.counts.without_end += drop_lost(&mut self.queued, self.lost_ns, key, |bio| bio.queued_ns);
         if self.queued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.queued_ns, event.time_ns) {
-            let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
-            self.counts.without_end += self.queued.retain_values(|_, bio| bio.queued_ns > old) as u64;
+            let oldest_ns = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
+            self.counts.without_end += self.queued.retain_values(|_, bio| bio.queued_ns > oldest_ns) as u64;
         }
         if self.queued.len() < MAX_OPEN_ENTRIES {
             self.queued.push(key, bio);
@@ -305,8 +310,8 @@ impl RequestPairing {
     fn keep_started(&mut self, key: PlaceKey, open: UnfinishedRequest, now_ns: u64) {
         self.counts.without_end += drop_lost(&mut self.started, self.lost_ns, key, |open| open.since_ns);
         if self.started.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.started_ns, now_ns) {
-            let old = now_ns.saturating_sub(MAX_OPEN_AGE_NS);
-            self.counts.without_end += self.started.retain_values(|_, open| open.since_ns > old) as u64;
+            let oldest_ns = now_ns.saturating_sub(MAX_OPEN_AGE_NS);
+            self.counts.without_end += self.started.retain_values(|_, open| open.since_ns > oldest_ns) as u64;
         }
         if self.started.len() < MAX_OPEN_ENTRIES {
             self.started.push(key, open);
@@ -327,26 +332,26 @@ impl RequestPairing {
             let is_flush = operation == TracedOperation::Flush;
             self.counts.without_start += u64::from(!is_flush);
             let mut open = new_unfinished(key.device, event, operation);
-            // it is attributed to the caller that has waited longest
-            let call = PlaceKey { class: TracedOperation::FlushCall.pairing_class(), ..key };
-            if let Some(waiting) = self.started.peek_first(call).filter(|_| is_flush) {
+            // a flush is attributed to the caller that has waited longest
+            let call_key = PlaceKey { class: TracedOperation::FlushCall.pairing_class(), ..key };
+            if let Some(waiting) = self.started.peek_first(call_key).filter(|_| is_flush) {
                 (open.request.pid, open.request.comm) = (waiting.request.pid, waiting.request.comm);
             }
             open
         });
-        // it may have grown since its start
+        // the request may have grown since its start
         (open.request.sector, open.request.sectors, open.left_sectors) = (event.sector, event.sectors, event.sectors);
         open.request.operation = operation;
         open.request.issued_ns = Some(event.time_ns);
         self.request_devices.insert(key.device);
-        let gone = drop_lost(&mut self.issued, self.lost_ns, key, |open| open.since_ns);
-        self.counts.without_end += gone;
+        let dropped = drop_lost(&mut self.issued, self.lost_ns, key, |open| open.since_ns);
+        self.counts.without_end += dropped;
         let depth = self.depth.entry(key.device).or_insert(0);
-        *depth = depth.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX)).saturating_add(1);
+        *depth = depth.saturating_sub(u32::try_from(dropped).unwrap_or(u32::MAX)).saturating_add(1);
         open.request.depth = *depth;
         if self.issued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.issued_ns, event.time_ns) {
-            let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
-            self.counts.without_end += self.retain_issued(|_, open| open.since_ns > old);
+            let oldest_ns = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
+            self.counts.without_end += self.retain_issued(|_, open| open.since_ns > oldest_ns);
         }
         if self.issued.len() >= MAX_OPEN_ENTRIES {
             self.counts.without_end += 1;
@@ -365,7 +370,7 @@ impl RequestPairing {
     fn handle_complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         if let Some(mut open) = self.issued.pop(key) {
             if event.sectors > 0 && event.sectors < open.left_sectors {
-                // a part has completed; the rest continues after it
+                // a part has completed; the remaining sectors follow it
                 open.left_sectors -= event.sectors;
                 let key = PlaceKey { sector: key.sector.saturating_add(u64::from(event.sectors)), ..key };
                 self.issued.push(key, open);
@@ -377,7 +382,7 @@ impl RequestPairing {
             // a caller's flush, or a request that failed before its issue
             emit_request(open.request, event, done);
         } else if event.sectors > 0 || key.class == TracedOperation::Flush.pairing_class() {
-            // without sectors: the second end of a write that a flush followed
+            // other completions without sectors are second ends, of writes that a flush followed
             if self.early_completions.len() >= MAX_EARLY_COMPLETIONS {
                 self.early_completions.pop_front();
                 self.counts.without_beginning += 1;
@@ -394,7 +399,7 @@ impl RequestPairing {
     }
 
     /// Drops completions whose issue did not come in time.
-    fn give_up_early(&mut self, now_ns: u64) {
+    fn drop_early_completions(&mut self, now_ns: u64) {
         while self.early_completions.front().is_some_and(|(_, e)| e.time_ns.saturating_add(MAX_CLOCK_SKEW_NS) < now_ns)
         {
             self.early_completions.pop_front();
@@ -413,8 +418,8 @@ impl RequestPairing {
 
     fn handle_front_merge(&mut self, key: PlaceKey, event: &BlockEvent) {
         self.counts.merged_bios += u64::from(self.queued.pop(key).is_some());
-        let behind = PlaceKey { sector: event.sector.saturating_add(u64::from(event.sectors)), ..key };
-        if let Some(mut open) = self.started.pop(behind) {
+        let old_key = PlaceKey { sector: event.sector.saturating_add(u64::from(event.sectors)), ..key };
+        if let Some(mut open) = self.started.pop(old_key) {
             open.request.sector = event.sector;
             open.request.sectors = open.request.sectors.saturating_add(event.sectors);
             self.started.push(key, open);
@@ -423,8 +428,8 @@ impl RequestPairing {
 
     fn handle_bio_complete(&mut self, key: PlaceKey, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {
         let Some(bio) = self.queued.pop(key) else {
-            let is_of_bios = !self.uses_requests(key.device);
-            self.counts.without_beginning += u64::from(is_of_bios);
+            let handles_bios = !self.uses_requests(key.device);
+            self.counts.without_beginning += u64::from(handles_bios);
             return;
         };
         if self.uses_requests(key.device) {
@@ -445,18 +450,18 @@ impl RequestPairing {
             // the bio of an NVMe disk stays at its place until the request of a path takes it
             return;
         }
-        let before = self.origins.remove(&(event.other_device, event.other_sector)).or_else(|| {
+        let requester = self.origins.remove(&(event.other_device, event.other_sector)).or_else(|| {
             let class = event.operation()?.pairing_class();
             let key = PlaceKey { device: upper, class, sector: event.other_sector };
             self.queued.peek_first(key).map(|bio| bio.requester)
         });
-        let Some(asker) = before else { return };
+        let Some(requester) = requester else { return };
         if self.origins.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.origins_ns, event.time_ns) {
-            let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
-            self.origins.retain(|_, asker| asker.time_ns > old);
+            let oldest_ns = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
+            self.origins.retain(|_, requester| requester.time_ns > oldest_ns);
         }
         if self.origins.len() < MAX_OPEN_ENTRIES {
-            self.origins.insert((event.device, event.sector), asker);
+            self.origins.insert((event.device, event.sector), requester);
         }
     }
 
@@ -464,14 +469,14 @@ impl RequestPairing {
     /// device without requests, the end of the second part stands for the whole.
     fn handle_split(&mut self, key: PlaceKey, event: &BlockEvent) {
         let Some(bio) = self.queued.pop(key) else { return };
-        let behind = PlaceKey { sector: event.other_sector, ..key };
+        let second_key = PlaceKey { sector: event.other_sector, ..key };
         if !self.uses_requests(key.device) {
-            self.queued.push(behind, bio);
+            self.queued.push(second_key, bio);
             return;
         }
-        let first = u32::try_from(event.other_sector.saturating_sub(event.sector)).unwrap_or(bio.sectors);
-        self.queued.push(key, QueuedBio { sectors: bio.sectors.min(first), ..bio });
-        self.queued.push(behind, QueuedBio { sectors: bio.sectors.saturating_sub(first), ..bio });
+        let first_sectors = u32::try_from(event.other_sector.saturating_sub(event.sector)).unwrap_or(bio.sectors);
+        self.queued.push(key, QueuedBio { sectors: bio.sectors.min(first_sectors), ..bio });
+        self.queued.push(second_key, QueuedBio { sectors: bio.sectors.saturating_sub(first_sectors), ..bio });
     }
 
     fn uses_requests(&mut self, device: u32) -> bool {
@@ -479,11 +484,12 @@ impl RequestPairing {
     }
 }
 
-/// Returns true if a full table may be searched again: a search takes as long as thousands of events.
-fn is_sweep_due(looked_ns: &mut u64, now_ns: u64) -> bool {
-    let is_due = now_ns.saturating_sub(*looked_ns) >= SWEEP_INTERVAL_NS;
+/// Returns true if a full table may be searched again, and then notes the time of this search. A search takes as long
+/// as thousands of events.
+fn is_sweep_due(swept_ns: &mut u64, now_ns: u64) -> bool {
+    let is_due = now_ns.saturating_sub(*swept_ns) >= SWEEP_INTERVAL_NS;
     if is_due {
-        *looked_ns = now_ns;
+        *swept_ns = now_ns;
     }
     is_due
 }
@@ -495,7 +501,7 @@ fn place_key(device: u32, event: &BlockEvent, operation: TracedOperation) -> Pla
     let has_no_place = event.sector == 0 || event.sector == u64::MAX;
     let class = match operation {
         TracedOperation::Write | TracedOperation::SyncWrite if is_end && has_no_place => TracedOperation::FlushCall,
-        other => other,
+        operation => operation,
     };
     let is_flush = matches!(class, TracedOperation::Flush | TracedOperation::FlushCall);
     PlaceKey { device, class: class.pairing_class(), sector: if is_flush { 0 } else { event.sector } }
@@ -525,12 +531,12 @@ fn new_unfinished(device: u32, event: &BlockEvent, operation: TracedOperation) -
 /// would be paired with such a request, and each later end with the request before its own.
 fn drop_lost<V>(map: &mut FifoMap<V>, lost_ns: Option<u64>, key: PlaceKey, since_ns: impl Fn(&V) -> u64) -> u64 {
     let Some(lost) = lost_ns else { return 0 };
-    let mut gone = 0;
+    let mut dropped = 0;
     while map.peek_first(key).is_some_and(|open| since_ns(open) <= lost) {
         map.pop(key);
-        gone += 1;
+        dropped += 1;
     }
-    gone
+    dropped
 }
 
 fn emit_request(mut request: TracedRequest, event: &BlockEvent, done: &mut impl FnMut(TracedRequest)) {

@@ -8,8 +8,8 @@ use crate::page;
 use crate::trace_cost::{self, RecordCost};
 use crate::tracefs::{TraceInstance, TraceLoss, Tracefs, TracefsError};
 
-/// Age at which events are passed on, nanoseconds: the events of one processor come in order, those of several are
-/// sorted among events that are this much older than the last reading.
+/// Age at which events are passed on, nanoseconds. Events of one processor come in order; events of several processors
+/// are sorted once they are this old, when none can come that is older.
 const SLACK_NS: u64 = 1_000_000;
 
 /// Counts of events and pages read.
@@ -42,10 +42,10 @@ pub struct EventSorter {
 impl EventSorter {
     /// Adds a page of a processor.
     pub fn add_page(&mut self, cpu: u16, bytes: &[u8], layout: &PageLayout, table: &EventTable) {
-        let (waiting, dirtied, counts) = (&mut self.pending, &mut self.dirtied, &mut self.counts);
+        let (pending, dirtied, counts) = (&mut self.pending, &mut self.dirtied, &mut self.counts);
         let summary = page::read_events(bytes, layout, |time_ns, data| {
             if let Some(event) = table.decode_event(time_ns, cpu, data) {
-                waiting.push(event);
+                pending.push(event);
             } else if let Some((pid, device)) = table.dirty.as_ref().and_then(|layout| layout.decode(data)) {
                 dirtied.add_page(pid, device);
                 counts.dirtied += 1;
@@ -75,10 +75,12 @@ pub struct EventReader {
     instance: TraceInstance,
     table: EventTable,
     layout: PageLayout,
+    /// Buffer for a page.
     page: Vec<u8>,
     sorter: EventSorter,
     /// Reasons why some events of this kernel cannot be used.
     pub unusable: Vec<LayoutError>,
+    /// The enabled block events.
     kinds: Vec<BlockEventKind>,
 }
 
@@ -97,8 +99,8 @@ impl EventReader {
         Ok(reader)
     }
 
-    /// Starts as [`EventReader::start`] does, also with the event of dirtied pages; returns the kernel's cost of an
-    /// event too, which is measured in the instance before.
+    /// Starts as [`EventReader::start`] does, and also enables the event of dirtied pages. Returns the kernel's cost of
+    /// an event too; it is measured in the instance before block events are enabled.
     ///
     /// # Errors
     /// As [`EventReader::start`]. A failure to time an event does not fail the start.
@@ -109,7 +111,7 @@ impl EventReader {
     ) -> Result<(EventReader, Result<RecordCost, TracefsError>), TracefsError> {
         let mut reader = EventReader::create_reader(tracefs)?;
         let cost = trace_cost::calibrate_events(&mut reader.instance);
-        reader.drain_pages(usize::MAX)?;
+        reader.drain_pages()?;
         // the events read so far are those of the calibration
         reader.sorter = EventSorter::default();
         if let Some(dirty) = &reader.table.dirty {
@@ -128,7 +130,7 @@ impl EventReader {
         // events that are still in the buffers must be decodable until they are read
         self.instance.disable_event(dirty.event)?;
         self.table.dirty = Some(dirty);
-        self.drain_pages(usize::MAX)?;
+        self.drain_pages()?;
         self.table.dirty = None;
         Ok(true)
     }
@@ -143,8 +145,8 @@ impl EventReader {
     }
 
     fn enable_events(&mut self, kinds: &[BlockEventKind], filter: &KernelFilter) -> Result<(), TracefsError> {
-        let known = |kind: &BlockEventKind| self.table.find_layout(*kind).is_some();
-        self.kinds = kinds.iter().copied().filter(known).collect();
+        let is_known = |kind: &BlockEventKind| self.table.find_layout(*kind).is_some();
+        self.kinds = kinds.iter().copied().filter(is_known).collect();
         for kind in &self.kinds {
             self.instance.enable_event(&event_path(*kind), filter.event_expression().as_deref())?;
         }
@@ -177,7 +179,7 @@ impl EventReader {
     /// # Errors
     /// When the kernel refuses.
     pub fn read(&mut self, now_ns: u64, each: impl FnMut(&BlockEvent)) -> Result<u64, TracefsError> {
-        let bytes = self.drain_pages(usize::MAX)?;
+        let bytes = self.drain_pages()?;
         self.sorter.drain_before(now_ns.saturating_sub(SLACK_NS), each);
         Ok(bytes)
     }
@@ -188,17 +190,17 @@ impl EventReader {
     /// When the kernel refuses.
     pub fn finish(&mut self, each: impl FnMut(&BlockEvent)) -> Result<(), TracefsError> {
         self.instance.stop()?;
-        self.drain_pages(usize::MAX)?;
+        self.drain_pages()?;
         self.sorter.drain_before(u64::MAX, each);
         Ok(())
     }
 
-    fn drain_pages(&mut self, max_pages: usize) -> Result<u64, TracefsError> {
+    /// Reads all pending pages of all processors; returns the number of bytes.
+    fn drain_pages(&mut self) -> Result<u64, TracefsError> {
         let mut bytes = 0;
         let cpus: Vec<u16> = self.instance.cpus().collect();
         for (position, cpu) in cpus.into_iter().enumerate() {
-            for _ in 0..max_pages {
-                let Some(length) = self.instance.next_page(position, &mut self.page)? else { break };
+            while let Some(length) = self.instance.next_page(position, &mut self.page)? {
                 self.sorter.add_page(cpu, &self.page[..length], &self.layout, &self.table);
                 bytes += length as u64;
             }
@@ -237,44 +239,44 @@ fn event_path(kind: BlockEventKind) -> String {
 pub struct KernelFilter {
     /// Devices and their partitions; empty means all.
     pub devices: Vec<u32>,
-    /// log2 of the sampling ratio: one of so many pieces of 128 KiB is traced; 0 means all.
+    /// log2 of the sampling ratio: of 2 to this power address ranges of 128 KiB, one is traced; 0 means all.
     pub sample_bits: u32,
 }
 
-/// Most devices that one filter can name; with more, the events are filtered here.
+/// Largest number of devices that one filter can name; if there are more, this process filters the events.
 const MAX_NAMED_DEVICES: usize = 16;
-/// log2 of the sectors of a piece that is sampled as a whole.
-const PIECE_BITS: u32 = 8;
-/// Largest sampling ratio, as log2: 1 of 128 pieces.
+/// log2 of the sectors of an address range, which is sampled as a whole.
+const RANGE_BITS: u32 = 8;
+/// log2 of the largest sampling ratio: 1 of 128 address ranges.
 pub const MAX_SAMPLE_BITS: u32 = 7;
 
 impl KernelFilter {
     /// Formats the filter in the kernel's language (Documentation/trace/events.rst); `None` for everything.
     pub fn event_expression(&self) -> Option<String> {
-        let named = (1..=MAX_NAMED_DEVICES).contains(&self.devices.len());
+        let has_names = (1..=MAX_NAMED_DEVICES).contains(&self.devices.len());
         let devices =
-            named.then(|| self.devices.iter().map(|d| format!("dev == {d}")).collect::<Vec<_>>().join(" || "));
+            has_names.then(|| self.devices.iter().map(|d| format!("dev == {d}")).collect::<Vec<_>>().join(" || "));
         let mask = self.sector_mask();
-        let place = (mask > 0).then(|| format!("!(sector & {mask})"));
-        match (devices, place) {
-            (Some(devices), Some(place)) => Some(format!("({devices}) && {place}")),
-            (devices, place) => devices.or(place),
+        let range = (mask > 0).then(|| format!("!(sector & {mask})"));
+        match (devices, range) {
+            (Some(devices), Some(range)) => Some(format!("({devices}) && {range}")),
+            (devices, range) => devices.or(range),
         }
     }
 
-    /// Formats the filter for pages that become dirty, whose events name the disk as text.
+    /// Formats the filter for the event of dirtied pages, which names the disk as text; `None` for everything.
     pub fn dirty_expression(&self) -> Option<String> {
-        let named = (1..=MAX_NAMED_DEVICES).contains(&self.devices.len());
-        let name = |device: &u32| {
+        let has_names = (1..=MAX_NAMED_DEVICES).contains(&self.devices.len());
+        let condition = |device: &u32| {
             let (major, minor) = major_minor(*device);
             format!("name == \"{major}:{minor}\"")
         };
-        named.then(|| self.devices.iter().map(name).collect::<Vec<_>>().join(" || "))
+        has_names.then(|| self.devices.iter().map(condition).collect::<Vec<_>>().join(" || "))
     }
 
-    /// Mask of a sector's bits that are zero where its piece is sampled.
+    /// Mask of the bits of a sector that are zero if its address range is sampled.
     pub fn sector_mask(&self) -> u64 {
-        ((1u64 << self.sample_bits.min(MAX_SAMPLE_BITS)) - 1) << PIECE_BITS
+        ((1u64 << self.sample_bits.min(MAX_SAMPLE_BITS)) - 1) << RANGE_BITS
     }
 }
 

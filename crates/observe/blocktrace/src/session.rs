@@ -40,7 +40,7 @@ pub struct SessionOptions {
     pub method: MethodChoice,
     /// Largest share of all processors' time that tracing may use.
     pub budget: f64,
-    /// Each event is needed (for a file).
+    /// Every event is needed (to write a file).
     pub needs_events: bool,
     /// Width of a heat map's column, nanoseconds.
     pub column_ns: u64,
@@ -60,8 +60,11 @@ pub enum SessionError {
 /// State at the start of a segment: a part of the trace with one method and one sample.
 #[derive(Default)]
 struct TraceSegment {
+    /// The kernel's counts.
     totals: HashMap<u32, RequestTotals>,
+    /// Events of requests that were read.
     events: u64,
+    /// Events of dirtied pages that were read.
     dirtied: u64,
 }
 
@@ -70,7 +73,7 @@ impl TraceSegment {
         TraceSegment { totals: diskstats::read_totals(), events: counts.events, dirtied: counts.dirtied }
     }
 
-    /// Numbers of events of requests and of dirtied pages read in the segment. Sampling drops only the former.
+    /// Number of events of requests, and of dirtied pages, read in the segment. Sampling drops only the former.
     fn events_since_start(&self, counts: ReadingCounts) -> [u64; 2] {
         [counts.events.saturating_sub(self.events), counts.dirtied.saturating_sub(self.dirtied)]
     }
@@ -88,23 +91,29 @@ pub struct TraceSession {
     pub summary: RequestSummary,
     /// For a recorder: data since the last call of [`TraceSession::take_interval`].
     intervals: Option<IntervalCollector>,
+    /// log2 of the sampling ratio.
     sample_bits: u32,
+    /// Start of the trace, nanoseconds on the monotonic clock.
     from_ns: u64,
+    /// Time of the last reading.
     now_ns: u64,
     /// Disks whose requests are traced.
     disks: Vec<u32>,
+    /// The kernel's counts at the start.
     totals: HashMap<u32, RequestTotals>,
     segment: TraceSegment,
-    /// Events per request, where each is read.
+    /// Events per request while every event is read.
     events_per_request: f64,
+    /// Processor time of the reading thread at the start, nanoseconds.
     reader_from_ns: u64,
     budget_keeper: BudgetKeeper,
     /// Cost of earlier segments.
     earlier_cost: TraceCost,
+    /// Events that earlier methods lost.
     lost_before: u64,
     /// Remarks for the user: the method chosen, and each reduction.
     pub remarks: Vec<String>,
-    /// Number of processors, read once because it takes reading several files.
+    /// Number of processors, read once because that means reading several files.
     processors: usize,
 }
 
@@ -131,8 +140,8 @@ impl TraceSession {
             MethodChoice::Tracefs => false,
             MethodChoice::Auto => !options.needs_events && expected_share(requests_per_s) > options.budget,
         };
-        let in_kernel = wants_kernel.then(|| start_bpf(&disks, &tracefs, &events, &mut names, &mut remarks));
-        let method = match in_kernel {
+        let bpf_start = wants_kernel.then(|| start_bpf(&disks, &tracefs, &events, &mut names, &mut remarks));
+        let method = match bpf_start {
             Some(Ok(method)) => method,
             Some(Err(error)) if options.method == MethodChoice::Bpf => return Err(error.into()),
             Some(Err(error)) => {
@@ -167,13 +176,13 @@ impl TraceSession {
         })
     }
 
-    /// Collects intervals from now on, instead of one sum.
+    /// Collects the data of each interval from now on, instead of adding to `summary`.
     pub fn keep_intervals(&mut self) {
         self.intervals = Some(IntervalCollector::default());
     }
 
-    /// Removes and returns the data since the last call, by the kernel's number of the device; empty unless intervals
-    /// are kept.
+    /// Removes and returns the data since the last call, by the kernel's device number; empty unless
+    /// [`TraceSession::keep_intervals`] was called.
     pub fn take_interval(&mut self) -> HashMap<u32, DeviceInterval> {
         self.intervals.as_mut().map(IntervalCollector::take_intervals).unwrap_or_default()
     }
@@ -186,13 +195,13 @@ impl TraceSession {
         }
     }
 
-    /// Returns true if the kernel reports the start of a request (6.5 and later); else its first event in a queue is
-    /// taken for it.
+    /// Returns true if the kernel reports the start of a request (6.5 and later); else its first event in a queue
+    /// counts as the start.
     pub fn has_start(&self) -> bool {
         self.events.find_layout(BlockEventKind::Start).is_some()
     }
 
-    /// Divisor of the sample: one of this many address ranges is traced.
+    /// Sampling ratio: one of this many address ranges is traced.
     pub fn sample_divisor(&self) -> u64 {
         1 << self.sample_bits
     }
@@ -272,14 +281,14 @@ impl TraceSession {
         let budget = self.options.budget * 100.0;
         match advice {
             BudgetAdvice::Less => {
-                let over = format!(
+                let reason = format!(
                     "at {seconds:.0} s tracing took {share:.2} % of the processors, more than the budget of {budget} %"
                 );
-                self.reduce_tracing(&over)
+                self.reduce_tracing(&reason)
             }
             BudgetAdvice::More => {
-                let rest = format!("at {seconds:.0} s tracing took {share:.2} % of the processors");
-                self.extend_tracing(&rest, &window)
+                let reason = format!("at {seconds:.0} s tracing took {share:.2} % of the processors");
+                self.extend_tracing(&reason, &window)
             }
             BudgetAdvice::OtherCost => {
                 self.remarks.push(format!(
@@ -291,17 +300,18 @@ impl TraceSession {
         }
     }
 
+    /// Returns true if the method may change while the trace runs.
     fn is_auto(&self) -> bool {
         self.options.method == MethodChoice::Auto && !self.options.needs_events
     }
 
-    /// Traces less by the cheapest loss of detail that is left: dirtied pages, single events, separate times, then a
-    /// smaller sample.
-    fn reduce_tracing(&mut self, over: &str) -> Result<(), SessionError> {
+    /// Traces less. Gives up the least detail first: dirtied pages, single events, separate times; then takes a smaller
+    /// sample.
+    fn reduce_tracing(&mut self, reason: &str) -> Result<(), SessionError> {
         if let RunningMethod::Tracefs { reader, .. } = &mut self.method {
             let counts = reader.counts();
             if counts.dirtied > counts.events && reader.stop_dirty_pages()? {
-                self.remarks.push(format!("{over}: from then on, who dirties pages is not traced"));
+                self.remarks.push(format!("{reason}: from then on, who dirties pages is not traced"));
                 return Ok(());
             }
             if self.is_auto()
@@ -309,7 +319,7 @@ impl TraceSession {
                     start_bpf(&self.disks, &self.tracefs, &self.events, &mut self.names, &mut self.remarks)
             {
                 self.switch_method(method);
-                self.remarks.push(format!("{over}: from then on, the kernel keeps histograms (bpf)"));
+                self.remarks.push(format!("{reason}: from then on, the kernel keeps histograms (bpf)"));
                 return Ok(());
             }
         }
@@ -323,18 +333,19 @@ impl TraceSession {
                 "latency counts from the issue, without the wait before it"
             };
             self.set_reduced(true)?;
-            self.remarks.push(format!("{over}: from then on, {limitation}"));
+            self.remarks.push(format!("{reason}: from then on, {limitation}"));
         } else if self.sample_bits < MAX_SAMPLE_BITS {
             self.set_sample(self.sample_bits + 1)?;
-            self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sample_divisor()));
+            self.remarks
+                .push(format!("{reason}: from then on, 1 of {} address ranges is traced", self.sample_divisor()));
         } else if self.budget_keeper.mark_spent() {
-            self.remarks.push(format!("{over}: even the smallest sample is too much"));
+            self.remarks.push(format!("{reason}: even the smallest sample is too much"));
         }
         Ok(())
     }
 
     /// Undoes one reduction, the last first.
-    fn extend_tracing(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
+    fn extend_tracing(&mut self, reason: &str, window: &TraceCost) -> Result<(), SessionError> {
         if self.sample_bits > 0 {
             self.set_sample(self.sample_bits - 1)?;
             let ranges = if self.sample_bits == 0 {
@@ -342,14 +353,14 @@ impl TraceSession {
             } else {
                 format!("1 of {} is", self.sample_divisor())
             };
-            self.remarks.push(format!("{rest}: from then on, {ranges} traced again"));
+            self.remarks.push(format!("{reason}: from then on, {ranges} traced again"));
             return Ok(());
         }
         if let RunningMethod::Bpf { counter, .. } = &self.method
             && counter.is_reduced()
         {
             self.set_reduced(false)?;
-            self.remarks.push(format!("{rest}: from then on, the time before and at the device is known again"));
+            self.remarks.push(format!("{reason}: from then on, the time before and at the device is known again"));
             return Ok(());
         }
         let RunningMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
@@ -358,7 +369,7 @@ impl TraceSession {
         if self.is_auto() && expected_share(rate) * 2.0 < self.options.budget {
             let method = start_tracefs(&self.options, &self.tracefs, &mut self.names, &mut self.remarks)?;
             self.switch_method(method);
-            self.remarks.push(format!("{rest}: from then on, every event is read again (tracefs)"));
+            self.remarks.push(format!("{reason}: from then on, every event is read again (tracefs)"));
         }
         Ok(())
     }
@@ -372,10 +383,10 @@ impl TraceSession {
         }
     }
 
-    /// Closes the segment, adds up its cost, and starts the counts of the next one.
+    /// Closes the segment, adds up its cost, and starts the counts of the next segment, which may have another method.
     fn start_next_segment(&mut self, method: Option<RunningMethod>) {
         let mut cost = self.cost();
-        // elapsed time and processor time continue; events and the kernel's part restart
+        // elapsed time and processor time are not counted by segment; events and the kernel's time are
         (cost.elapsed_ns, cost.reader_ns) = (0, 0);
         let requests = self.counted_requests();
         self.earlier_cost = cost;
@@ -388,7 +399,7 @@ impl TraceSession {
             self.lost_before = self.loss().total();
             self.method = method;
         }
-        self.segment = TraceSegment::start_segment(self.counts().map(|(read, _)| read).unwrap_or_default());
+        self.segment = TraceSegment::start_segment(self.counts().map(|(reading, _)| reading).unwrap_or_default());
     }
 
     fn switch_method(&mut self, method: RunningMethod) {
@@ -401,7 +412,7 @@ impl TraceSession {
     }
 
     /// Returns true if the kernel's programs read requests themselves (typed tracepoints), false if they read events;
-    /// `None` where none runs.
+    /// `None` if none runs.
     pub fn reads_requests(&self) -> Option<bool> {
         match &self.method {
             RunningMethod::Bpf { counter, .. } => Some(counter.is_typed()),
@@ -421,9 +432,9 @@ impl TraceSession {
         Ok(())
     }
 
-    fn set_sample(&mut self, sample: u32) -> Result<(), SessionError> {
+    fn set_sample(&mut self, sample_bits: u32) -> Result<(), SessionError> {
         let mut filter = kernel_filter(&self.options, &mut self.names);
-        filter.sample_bits = sample;
+        filter.sample_bits = sample_bits;
         match &mut self.method {
             RunningMethod::Tracefs { reader, pairing, .. } => {
                 reader.set_filter(&filter)?;
@@ -436,12 +447,12 @@ impl TraceSession {
                 self.restart_program_timing();
             }
         }
-        self.sample_bits = sample;
+        self.sample_bits = sample_bits;
         Ok(())
     }
 
-    /// Restarts the timing of programs that have just been attached; many requests may complete while they are
-    /// attached.
+    /// Starts a new segment after programs were attached, because many requests may complete meanwhile, and restarts
+    /// the timing of the programs.
     fn restart_program_timing(&mut self) {
         self.start_next_segment(None);
         if let RunningMethod::Bpf { run, .. } = &mut self.method {
@@ -449,7 +460,7 @@ impl TraceSession {
         }
     }
 
-    /// Number of requests to the traced disks that the kernel counted in this segment, in the sample or not.
+    /// Number of requests to the traced disks that the kernel counted in this segment, sampled or not.
     fn counted_requests(&self) -> u64 {
         diskstats::requests_since(&diskstats::read_totals(), &self.segment.totals, &self.disks)
     }
@@ -459,11 +470,11 @@ impl TraceSession {
         let requests = self.counted_requests() as f64;
         let (events, kernel_ns) = match &self.method {
             RunningMethod::Tracefs { reader, record, .. } => {
-                let [of_requests, dirtied] =
+                let [request_events, dirtied] =
                     self.segment.events_since_start(reader.counts()).map(|events| events as f64);
-                let all = if self.sample_bits > 0 { requests * self.events_per_request } else { of_requests };
-                let kept = of_requests + dirtied;
-                (kept, kept * record.kept_ns + (all - of_requests).max(0.0) * record.dropped_ns)
+                let all_events = if self.sample_bits > 0 { requests * self.events_per_request } else { request_events };
+                let kept = request_events + dirtied;
+                (kept, kept * record.kept_ns + (all_events - request_events).max(0.0) * record.dropped_ns)
             }
             RunningMethod::Bpf { run, .. } => {
                 let runs = requests * run.runs_per_request;
@@ -487,7 +498,7 @@ impl TraceSession {
         }
     }
 
-    /// Pages dirtied by each thread since the start or since they were last taken; `None` where that is not traced.
+    /// Pages dirtied by each thread since the start or since they were last taken; `None` if the kernel counts.
     pub fn dirty_pages(&self) -> Option<&DirtyPages> {
         match &self.method {
             RunningMethod::Tracefs { reader, .. } => Some(reader.dirty_pages()),
@@ -516,7 +527,7 @@ impl TraceSession {
         loss
     }
 
-    /// Counts of events read, and of those that gave no complete request; `None` where the kernel counts.
+    /// Counts of events read, and of those that gave no complete request; `None` if the kernel counts.
     pub fn counts(&self) -> Option<(ReadingCounts, PairingCounts)> {
         match &self.method {
             RunningMethod::Tracefs { reader, pairing, .. } => Some((reader.counts(), pairing.counts)),
@@ -524,7 +535,7 @@ impl TraceSession {
         }
     }
 
-    /// Requests that the program in the kernel could not count; `None` where no program runs.
+    /// Requests that the program in the kernel could not count; `None` if no program runs.
     pub fn kernel_loss(&self) -> Option<KernelCountLoss> {
         match &self.method {
             RunningMethod::Bpf { counter, .. } => Some(counter.loss()),
@@ -532,7 +543,7 @@ impl TraceSession {
         }
     }
 
-    /// Number of requests in flight; `None` where the kernel counts.
+    /// Number of requests in flight; `None` if the kernel counts.
     pub fn unfinished_count(&self) -> Option<usize> {
         match &self.method {
             RunningMethod::Tracefs { pairing, .. } => Some(pairing.unfinished_count()),
@@ -540,7 +551,7 @@ impl TraceSession {
         }
     }
 
-    /// The requests in flight, as if they completed now, the oldest first; empty where the kernel counts.
+    /// The requests in flight, as if they completed now, the oldest first; empty if the kernel counts.
     pub fn unfinished_requests(&self) -> Vec<TracedRequest> {
         let RunningMethod::Tracefs { pairing, .. } = &self.method else { return Vec::new() };
         let mut requests = pairing.unfinished_at(self.now_ns);
@@ -548,7 +559,8 @@ impl TraceSession {
         requests
     }
 
-    /// Counts of a device's requests in the kernel since the start, traced or not.
+    /// Requests of a device that the kernel counted from the start of the trace to `now`, traced or not; `None` if the
+    /// device is gone or its number now belongs to another device.
     pub fn counted_by_kernel(&self, device: u32, now: &HashMap<u32, RequestTotals>) -> Option<RequestTotals> {
         now.get(&device)?.difference_since(self.totals.get(&device).copied().unwrap_or_default())
     }

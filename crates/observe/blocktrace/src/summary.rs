@@ -1,5 +1,5 @@
-//! Sums of requests by device and operation: number, time in each stage, size,
-//! distance, queue depth; the slowest requests; the requesting threads; and latency over time.
+//! Sums of requests by device and operation: number, time in each stage, size, distance, requests in flight. Also the
+//! slowest requests, the requesting threads, and latency over time.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use crate::event::TracedOperation;
 use crate::latency::{LatencyHistogram, MAX_LATENCY_BITS, MIN_LATENCY_BITS, bucket_edges};
 use crate::pairing::TracedRequest;
 
-/// Most requests that are listed as the slowest.
+/// Largest number of requests that are listed as the slowest.
 const MAX_SLOWEST: usize = 20;
-/// Most threads that are distinguished; more are counted together.
+/// Largest number of triples of device, thread and operation that are distinguished; more threads are counted together.
 const MAX_REQUESTERS: usize = 4096;
-/// Rows of a heat map: one per doubling of latency, one below and one above.
+/// Rows of a heat map: one per doubling of latency, one below, and one above them.
 pub const HEAT_ROWS: usize = (MAX_LATENCY_BITS - MIN_LATENCY_BITS) as usize + 2;
-/// Most columns of a heat map; for a longer time columns get wider.
+/// Largest number of columns of a heat map; over a longer time, columns get wider.
 const MAX_COLUMNS: usize = 512;
 /// Number of size classes: up to 512 B, 1 KiB, …, 1 GiB and more.
 pub const SIZE_CLASSES: usize = 22;
@@ -29,9 +29,9 @@ pub struct OperationSummary {
     pub errors: u64,
     /// Time from the first known event of a request to its end.
     pub latency: LatencyHistogram,
-    /// Time of waiting for a tag in the queue.
+    /// Wait for a tag in the queue.
     pub queue: LatencyHistogram,
-    /// Time of waiting in the scheduler and the submitter's batch.
+    /// Wait in the scheduler and in the submitter's batch.
     pub scheduler: LatencyHistogram,
     /// Time at the driver and the device.
     pub device: LatencyHistogram,
@@ -41,14 +41,15 @@ pub struct OperationSummary {
     pub sequential: u64,
     /// Requests whose position could be compared with that of the previous one.
     pub comparable: u64,
-    /// Sum of the distances of those that did not begin there, bytes.
+    /// Sum, over the comparable requests, of the distance between the end of the previous request and this one, bytes.
     pub distance_bytes: u128,
-    /// Sum of the requests at the driver when each of these was issued, itself included.
+    /// Sum, over the issued requests, of the number of requests at the driver when it was issued, itself included.
     pub depth_sum: u64,
-    /// Number of requests in that sum.
+    /// Number of issued requests.
     pub depth_count: u64,
-    /// Most requests at the driver.
+    /// Largest number of requests at the driver.
     pub max_depth: u32,
+    /// Sector after the previous request.
     end: Option<u64>,
 }
 
@@ -93,17 +94,17 @@ impl OperationSummary {
 
     /// Mean distance of requests that did not begin where the previous one ended, bytes.
     pub fn mean_distance_bytes(&self) -> Option<f64> {
-        let far = self.comparable - self.sequential;
-        (far > 0).then(|| self.distance_bytes as f64 / far as f64)
+        let distant = self.comparable - self.sequential;
+        (distant > 0).then(|| self.distance_bytes as f64 / distant as f64)
     }
 
-    /// Mean number of requests at the driver when these were issued, themselves included.
+    /// Mean number of requests at the driver when a request was issued, itself included.
     pub fn mean_depth(&self) -> Option<f64> {
         (self.depth_count > 0).then(|| self.depth_sum as f64 / self.depth_count as f64)
     }
 }
 
-/// Requests of one operation of a thread to a device.
+/// Requests of a thread to a device with one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequesterSummary {
     /// The disk.
@@ -151,7 +152,7 @@ impl HeatMap {
         &self.columns
     }
 
-    /// Counts requests of a latency that completed at a time.
+    /// Counts requests that completed at `done_ns`, with latencies of this row.
     pub fn add_requests(&mut self, done_ns: u64, row: usize, count: u64) {
         let mut column = (done_ns.saturating_sub(self.from_ns) / self.column_ns) as usize;
         while column >= MAX_COLUMNS {
@@ -167,14 +168,14 @@ impl HeatMap {
 
     fn double_column_width(&mut self) {
         self.column_ns = self.column_ns.saturating_mul(2);
-        let pair = |pair: &[[u32; HEAT_ROWS]]| {
+        let add_pair = |pair: &[[u32; HEAT_ROWS]]| {
             let mut sum = pair[0];
-            for (cell, other) in sum.iter_mut().zip(pair.get(1).into_iter().flatten()) {
-                *cell = cell.saturating_add(*other);
+            for (cell, second) in sum.iter_mut().zip(pair.get(1).into_iter().flatten()) {
+                *cell = cell.saturating_add(*second);
             }
             sum
         };
-        self.columns = self.columns.chunks(2).map(pair).collect();
+        self.columns = self.columns.chunks(2).map(add_pair).collect();
     }
 }
 
@@ -209,26 +210,26 @@ impl RequestSummary {
         self.heat_map(key).add_requests(request.done_ns, heat_row(request.latency_ns()), 1);
         self.add_requester(request);
         let latency = request.latency_ns();
-        if self.slowest.len() < MAX_SLOWEST || self.slowest.last().is_some_and(|w| w.latency_ns() < latency) {
-            let place = self.slowest.partition_point(|w| w.latency_ns() >= latency);
-            self.slowest.insert(place, *request);
+        if self.slowest.len() < MAX_SLOWEST || self.slowest.last().is_some_and(|last| last.latency_ns() < latency) {
+            let index = self.slowest.partition_point(|slower| slower.latency_ns() >= latency);
+            self.slowest.insert(index, *request);
             self.slowest.truncate(MAX_SLOWEST);
         }
     }
 
-    /// Adds requests that were counted in the kernel: steps of latency and of the device's part of it.
-    pub fn add_counted(&mut self, device: u32, operation: TracedOperation, at_ns: u64, counted: &CountedRequests) {
+    /// Adds requests that were counted in the kernel. In the heat map they count as completed at `done_ns`.
+    pub fn add_counted(&mut self, device: u32, operation: TracedOperation, done_ns: u64, counted: &CountedRequests) {
         let sum = self.operations.entry((device, operation)).or_default();
         let requests: u64 = counted.latency.iter().map(|(_, count)| count).sum();
         sum.requests += requests;
         sum.bytes += counted.bytes;
         sum.errors += counted.errors;
         sum.latency.add_buckets(counted.latency.iter().copied(), counted.latency_ns, counted.longest_ns);
-        let in_device = counted.device.iter().copied();
-        sum.device.add_buckets(in_device, counted.device_ns, counted.longest_device_ns);
+        let device_buckets = counted.device.iter().copied();
+        sum.device.add_buckets(device_buckets, counted.device_ns, counted.longest_device_ns);
         let map = self.heat_map((device, operation));
         for (step, count) in &counted.latency {
-            map.add_requests(at_ns, heat_row(bucket_edges(*step).0), *count);
+            map.add_requests(done_ns, heat_row(bucket_edges(*step).0), *count);
         }
     }
 
@@ -254,10 +255,10 @@ impl RequestSummary {
             bytes: 0,
             device_ns: 0,
         };
-        let asker = self.requesters.entry(key).or_insert(fresh);
-        asker.requests += 1;
-        asker.bytes += u64::from(request.sectors) * 512;
-        asker.device_ns = asker.device_ns.saturating_add(request.device_ns().unwrap_or(0));
+        let requester = self.requesters.entry(key).or_insert(fresh);
+        requester.requests += 1;
+        requester.bytes += u64::from(request.sectors) * 512;
+        requester.device_ns = requester.device_ns.saturating_add(request.device_ns().unwrap_or(0));
     }
 
     /// The devices that had requests, in order of their numbers.
@@ -283,25 +284,25 @@ impl RequestSummary {
         &self.slowest
     }
 
-    /// Threads with requests to a device, by time at the device, then by number of requests.
+    /// Threads with requests to a device, most time at the device first, then most requests.
     pub fn requesters(&self, device: u32) -> Vec<RequesterSummary> {
-        let mut askers: Vec<RequesterSummary> =
-            self.requesters.values().filter(|a| a.device == device).copied().collect();
-        askers.sort_by_key(|a| (std::cmp::Reverse((a.device_ns, a.requests)), a.pid, a.operation));
-        askers
+        let mut requesters: Vec<RequesterSummary> =
+            self.requesters.values().filter(|r| r.device == device).copied().collect();
+        requesters.sort_by_key(|r| (std::cmp::Reverse((r.device_ns, r.requests)), r.pid, r.operation));
+        requesters
     }
 }
 
 /// Requests that were counted in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountedRequests {
-    /// Requests by step of latency.
+    /// Number of requests by bucket of latency.
     pub latency: Vec<(usize, u64)>,
-    /// Requests by step of the device's time.
+    /// Number of requests by bucket of time at the device.
     pub device: Vec<(usize, u64)>,
     /// Sum of the latencies, nanoseconds.
     pub latency_ns: u64,
-    /// Sum of the device's times, nanoseconds.
+    /// Sum of the times at the device, nanoseconds.
     pub device_ns: u64,
     /// Longest latency, nanoseconds.
     pub longest_ns: u64,

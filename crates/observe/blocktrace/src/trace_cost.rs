@@ -1,7 +1,7 @@
-//! Cost of tracing: processor time of the reading thread, which is measured, and of the kernel's side, which is
-//! estimated as the number of events times a calibrated time. The event that is timed for that is caused by a thread
-//! that sets its name to the one it has (`task_rename`, which the kernel's samples time too): a tracepoint that copies
-//! text, like those of the block layer.
+//! Cost of tracing: the processor time of the reading thread, which is measured, and that of the kernel, which is
+//! estimated as the number of events times a calibrated time. The calibration times the event `task_rename`, which a
+//! thread causes by setting its name to the name it has: a tracepoint that copies text, like those of the block layer
+//! (the kernel's samples time it too).
 
 use rustix::thread::{name, set_name};
 use rustix::time::{ClockId, clock_gettime};
@@ -10,31 +10,31 @@ use crate::tracefs::{TraceInstance, TracefsError};
 
 /// Event that is timed.
 pub(crate) const CALIBRATION_EVENT: &str = "task/task_rename";
-/// Assumed cost of an event where it cannot be timed, nanoseconds (CONFIG_TRACEPOINT_BENCHMARK's text: 273 to
+/// Assumed cost of an event if it cannot be timed, nanoseconds (CONFIG_TRACEPOINT_BENCHMARK's text: 273 to
 /// 316 once memory is warm).
 pub(crate) const ASSUMED_EVENT_NS: f64 = 300.0;
-/// Events in a round of the calibration, and number of rounds; the shortest time is the least disturbed.
+/// Events in a round of the calibration, and number of rounds. The shortest round counts: it was least disturbed.
 const EVENTS_PER_ROUND: u64 = 1000;
 const CALIBRATION_ROUNDS: usize = 3;
 
-/// Processor time of the calling thread, which is the reading one, nanoseconds.
+/// Processor time of the calling thread, which must be the reading thread, nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     (time.tv_sec.max(0) as u64) * 1_000_000_000 + time.tv_nsec.max(0) as u64
 }
 
-/// Measures the processor time of an event of [`CALIBRATION_EVENT`] with the call that causes it, nanoseconds.
+/// Measures the processor time of a [`CALIBRATION_EVENT`] and of the call that causes it, nanoseconds.
 pub(crate) fn time_renames() -> std::io::Result<f64> {
-    let own = name()?;
-    let mut best = f64::INFINITY;
+    let thread_name = name()?;
+    let mut shortest_ns = f64::INFINITY;
     for _ in 0..CALIBRATION_ROUNDS {
-        let before = thread_cpu_ns();
+        let start_ns = thread_cpu_ns();
         for _ in 0..EVENTS_PER_ROUND {
-            set_name(&own)?;
+            set_name(&thread_name)?;
         }
-        best = best.min((thread_cpu_ns() - before) as f64 / EVENTS_PER_ROUND as f64);
+        shortest_ns = shortest_ns.min((thread_cpu_ns() - start_ns) as f64 / EVENTS_PER_ROUND as f64);
     }
-    Ok(best)
+    Ok(shortest_ns)
 }
 
 /// Cost of an event in the kernel, nanoseconds.
@@ -53,23 +53,26 @@ impl RecordCost {
 /// Times events in our instance, before any other event is enabled in it.
 pub(crate) fn calibrate_events(instance: &mut TraceInstance) -> Result<RecordCost, TracefsError> {
     let refused = |error| TracefsError::Refused { file: CALIBRATION_EVENT.into(), error };
-    let bare = time_renames().map_err(refused)?;
+    let bare_ns = time_renames().map_err(refused)?;
     instance.start()?;
     instance.enable_event(CALIBRATION_EVENT, None)?;
-    let kept = time_renames().map_err(refused)?;
-    // this filter drops every event: none is of the idle thread
+    let kept_ns = time_renames().map_err(refused)?;
+    // this filter drops every event: the idle thread, whose id is 0, causes none
     instance.set_filter(CALIBRATION_EVENT, Some("pid == 0"))?;
-    let dropped = time_renames().map_err(refused)?;
+    let dropped_ns = time_renames().map_err(refused)?;
     instance.disable_event(CALIBRATION_EVENT)?;
     instance.set_filter(CALIBRATION_EVENT, None)?;
-    Ok(RecordCost { kept_ns: plausible_or_assumed(kept - bare), dropped_ns: plausible_or_assumed(dropped - bare) })
+    Ok(RecordCost {
+        kept_ns: plausible_or_assumed(kept_ns - bare_ns),
+        dropped_ns: plausible_or_assumed(dropped_ns - bare_ns),
+    })
 }
 
 /// Smallest plausible cost of an event, nanoseconds: on a busy machine the time without events may come out longer than
 /// with them.
 const MIN_EVENT_NS: f64 = 5.0;
 
-/// Returns a measured cost, or the assumed one where the measurement is implausible.
+/// Returns a measured cost, or the assumed cost if the measurement is implausible.
 pub(crate) fn plausible_or_assumed(measured_ns: f64) -> f64 {
     if measured_ns >= MIN_EVENT_NS { measured_ns } else { ASSUMED_EVENT_NS }
 }
@@ -92,11 +95,11 @@ pub struct TraceCost {
 impl TraceCost {
     /// Share of all processors' time; `None` for an empty period.
     pub fn processor_share(&self) -> Option<f64> {
-        let all = self.elapsed_ns as f64 * self.processors.max(1) as f64;
-        (all > 0.0).then(|| (self.reader_ns as f64 + self.kernel_ns) / all)
+        let available_ns = self.elapsed_ns as f64 * self.processors.max(1) as f64;
+        (available_ns > 0.0).then(|| (self.reader_ns as f64 + self.kernel_ns) / available_ns)
     }
 
-    /// Events a second.
+    /// Events per second; `None` for an empty period.
     pub fn events_per_s(&self) -> Option<f64> {
         (self.elapsed_ns > 0).then(|| self.events as f64 * 1e9 / self.elapsed_ns as f64)
     }

@@ -13,11 +13,11 @@ use crate::session::{SessionError, SessionOptions};
 use crate::trace_cost::{self, RecordCost};
 use crate::tracefs::Tracefs;
 
-/// Events of an unmerged request: queue, start, issue, completion; and one more for splits and the like.
+/// Assumed number of events per request: queue, start, issue and completion; and one more, for splits and remaps.
 pub(crate) const EVENTS_PER_REQUEST: f64 = 5.0;
 /// Assumed time to decode and pair an event, nanoseconds.
 pub(crate) const ASSUMED_READING_NS: f64 = 250.0;
-/// Number of requests over which the kernel times its programs.
+/// Number of requests after which the kernel stops timing its programs.
 pub(crate) const MIN_TIMED_REQUESTS: u64 = 5000;
 
 /// A method of tracing.
@@ -49,16 +49,17 @@ pub(crate) enum RunningMethod {
 #[derive(Default)]
 pub(crate) struct ProgramRuns {
     pub timer: Option<ProgramTimer>,
-    /// The tracepoint's own work, as calibrated.
+    /// Cost of entering a program, as calibrated, nanoseconds.
     pub entry_ns: f64,
+    /// Mean duration of a run, nanoseconds.
     pub run_ns: f64,
-    /// Runs per request, of all requests, in the sample or not.
+    /// Runs per request, sampled or not.
     pub runs_per_request: f64,
 }
 
 impl ProgramRuns {
-    /// Reads the kernel's measurement until it covers enough requests, then switches it off. `requests` is the number
-    /// of all requests since the programs started.
+    /// Reads the kernel's measurement, and ends it once it covers enough requests. `requests` is the number of all
+    /// requests since the programs started.
     pub fn read(&mut self, counter: &KernelCounter, requests: u64) {
         let Some((run_ns, runs)) = self.timer.as_ref().map(|timer| timer.read(counter)) else { return };
         if runs > 0 && requests > 0 {
@@ -74,10 +75,11 @@ impl ProgramRuns {
 /// Estimates the share of all processors that reading every event would take.
 pub(crate) fn expected_share(requests_per_s: f64) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    // the kernel's cost of an event is about the same as ours
+    // an event costs about as much in the kernel as in this process
     requests_per_s * EVENTS_PER_REQUEST * 2.0 * ASSUMED_READING_NS / 1e9 / processors
 }
 
+/// Returns the filter for the traced disks, their partitions and hidden paths, without sampling.
 pub(crate) fn kernel_filter(options: &SessionOptions, names: &mut BlockDeviceNames) -> KernelFilter {
     let mut devices = options.disks.clone();
     for disk in &options.disks {
@@ -87,6 +89,7 @@ pub(crate) fn kernel_filter(options: &SessionOptions, names: &mut BlockDeviceNam
     KernelFilter { devices, sample_bits: 0 }
 }
 
+/// Starts reading every event.
 pub(crate) fn start_tracefs(
     options: &SessionOptions,
     tracefs: &Tracefs,
@@ -107,8 +110,8 @@ pub(crate) fn start_tracefs(
         remarks.push(assumed_cost_remark(&error));
         RecordCost::ASSUMED
     });
-    let only: HashSet<u32> = options.disks.iter().copied().collect();
-    let pairing = RequestPairing::new(has_start, (!only.is_empty()).then_some(only));
+    let disks: HashSet<u32> = options.disks.iter().copied().collect();
+    let pairing = RequestPairing::new(has_start, (!disks.is_empty()).then_some(disks));
     Ok(RunningMethod::Tracefs { reader: Box::new(reader), pairing: Box::new(pairing), record })
 }
 
@@ -119,6 +122,7 @@ pub(crate) fn assumed_cost_remark(error: &dyn std::fmt::Display) -> String {
     )
 }
 
+/// Starts the programs in the kernel.
 pub(crate) fn start_bpf(
     disks: &[u32],
     tracefs: &Tracefs,
@@ -126,13 +130,13 @@ pub(crate) fn start_bpf(
     names: &mut BlockDeviceNames,
     remarks: &mut Vec<String>,
 ) -> Result<RunningMethod, KernelCountError> {
-    let number = tracefs
+    let tracepoint = tracefs
         .read_text(&format!("events/{}/id", trace_cost::CALIBRATION_EVENT))
         .ok()
         .and_then(|id| id.trim().parse().ok());
     let mut counter = KernelCounter::start(events, names, disks, 0)?;
-    let number = number.ok_or(KernelCountError::Layout(trace_cost::CALIBRATION_EVENT));
-    let entry_ns = number.and_then(|number| counter.entry_ns(number));
+    let tracepoint = tracepoint.ok_or(KernelCountError::Layout(trace_cost::CALIBRATION_EVENT));
+    let entry_ns = tracepoint.and_then(|tracepoint| counter.entry_ns(tracepoint));
     if let Some(refusal) = &counter.refusal {
         remarks.push(format!("programs read events, which costs more: requests themselves were refused ({refusal})"));
     }

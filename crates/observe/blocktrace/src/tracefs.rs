@@ -17,7 +17,7 @@ use crate::layout::{EventLayout, LayoutError, PageLayout};
 /// Reason why requests cannot be traced by tracefs.
 #[derive(Debug, thiserror::Error)]
 pub enum TracefsError {
-    /// The kernel has no tracefs, or it may not be mounted.
+    /// tracefs is not mounted, and cannot be mounted: the kernel lacks it, or privileges are missing.
     #[error("tracefs is not mounted and cannot be mounted privately: {0}")]
     NoTracefs(io::Error),
     /// A file of tracefs was refused.
@@ -47,19 +47,19 @@ impl TracefsError {
     }
 }
 
-/// tracefs, at its mount point, or mounted privately for this process.
+/// The tracing filesystem, at its mount point, or mounted privately for this process.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    /// Keeps the private mount; it is attached to no folder and ends with this process.
+    /// Keeps the private mount alive; it is attached to no folder and ends with this process.
     _mount: Option<OwnedFd>,
 }
 
 impl Tracefs {
-    /// Finds it, or mounts it privately.
+    /// Finds the mounted filesystem, or mounts it privately.
     ///
     /// # Errors
-    /// When it is neither mounted nor may be mounted, or may not be read.
+    /// When it is not mounted and cannot be mounted, or may not be read.
     pub fn open() -> Result<Tracefs, TracefsError> {
         for root in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
             match fs::metadata(Path::new(root).join("events")) {
@@ -75,12 +75,12 @@ impl Tracefs {
         Ok(Tracefs { root, _mount: Some(mount) })
     }
 
-    /// Path of a file or folder in it.
+    /// Path of a file or folder of tracefs.
     pub fn path(&self, inner: &str) -> PathBuf {
         self.root.join(inner)
     }
 
-    /// Reads the text of a file in it.
+    /// Reads the text of a file of tracefs.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -131,7 +131,7 @@ impl Tracefs {
         self.instances().into_iter().filter(|(_, lives)| !lives).map(|(name, _)| name).collect()
     }
 
-    /// Our instances, each with true if its process is alive.
+    /// Names of our instances; true if the instance's process is alive.
     pub fn instances(&self) -> Vec<(String, bool)> {
         let names = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
@@ -181,8 +181,8 @@ fn process_start_ticks(pid: u32) -> Option<u64> {
 /// Returns true if the process of one of our instances is alive; `None` for instances of others.
 fn is_owner_alive(name: &str) -> Option<bool> {
     let mut numbers = name.strip_prefix(INSTANCE_PREFIX)?.split('-');
-    let (pid, since) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-    Some(process_start_ticks(pid) == Some(since))
+    let (pid, start_ticks) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    Some(process_start_ticks(pid) == Some(start_ticks))
 }
 
 /// Events lost, by the kernel's count.
@@ -222,11 +222,11 @@ pub struct TraceInstance {
     folder: PathBuf,
     /// Files with raw pages, one per processor, with the processor's number.
     pipes: Vec<(u16, File)>,
-    /// Folders of enabled `events`.
+    /// The enabled events, as folders of `events`.
     events: Vec<String>,
 }
 
-/// Largest buffer of one processor, and of all together, KiB.
+/// Largest size of the buffer of one processor, and of all buffers together, KiB.
 const MAX_BUFFER_KIB: usize = 8 << 10;
 const MAX_TOTAL_BUFFER_KIB: usize = 128 << 10;
 
@@ -260,8 +260,8 @@ impl TraceInstance {
             .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
             .collect();
         numbers.sort_unstable();
-        let size = MAX_BUFFER_KIB.min(MAX_TOTAL_BUFFER_KIB / numbers.len().max(1)).max(256);
-        self.write_file("buffer_size_kb", &size.to_string())?;
+        let size_kib = MAX_BUFFER_KIB.min(MAX_TOTAL_BUFFER_KIB / numbers.len().max(1)).max(256);
+        self.write_file("buffer_size_kb", &size_kib.to_string())?;
         for cpu in numbers {
             let path = folder.join(format!("cpu{cpu}/trace_pipe_raw"));
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
@@ -275,7 +275,7 @@ impl TraceInstance {
         fs::write(self.folder.join(inner), text).map_err(|error| TracefsError::Refused { file: inner.into(), error })
     }
 
-    /// Enables an event (a folder of `events`), with the kernel's filter for it where one is given.
+    /// Enables an event (a folder of `events`), with this filter of the kernel, if any.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -291,7 +291,7 @@ impl TraceInstance {
     /// # Errors
     /// When the kernel refuses.
     pub fn disable_event(&mut self, event: &str) -> Result<(), TracefsError> {
-        self.events.retain(|on| on != event);
+        self.events.retain(|enabled| enabled != event);
         self.write_file(&format!("events/{event}/enable"), "0")
     }
 
@@ -323,7 +323,7 @@ impl TraceInstance {
     /// Reads the next page of a processor, if there is one, into `page`; returns its length.
     ///
     /// # Errors
-    /// When the kernel refuses for another reason than that there is no page.
+    /// When the kernel refuses. Having no page is no error.
     pub fn next_page(&self, position: usize, page: &mut [u8]) -> Result<Option<usize>, TracefsError> {
         let Some((_, file)) = self.pipes.get(position) else { return Ok(None) };
         loop {

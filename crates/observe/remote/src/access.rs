@@ -1,5 +1,4 @@
-//! Address and credentials of a store. Passwords and tokens are never
-//! shown.
+//! Address and credentials of a store. Passwords and tokens are never shown.
 
 use std::fmt;
 use std::time::Duration;
@@ -75,15 +74,15 @@ impl StoreAccess {
     /// Collects the strings that must not appear in a message, longest first.
     pub(crate) fn collect_secrets(&self, address: &StoreAddress, headers: &[(String, String)]) -> Vec<String> {
         let password = address.user.as_ref().and_then(|(_, password)| password.clone());
-        let in_headers = headers.iter().filter(|(name, _)| is_secret(name)).flat_map(|(_, value)| {
-            // also the credentials alone, without the scheme before them
+        let header_secrets = headers.iter().filter(|(name, _)| is_secret(name)).flat_map(|(_, value)| {
+            // also the credentials without the scheme before them
             [Some(value.clone()), value.split_once(' ').map(|(_, credentials)| credentials.to_owned())]
         });
         let mut secrets: Vec<String> = [password, self.password.clone(), self.token.clone()]
             .into_iter()
-            .chain(in_headers)
+            .chain(header_secrets)
             .flatten()
-            // replacing a shorter one would hide ordinary words
+            // hiding a shorter secret would also hide ordinary words
             .filter(|secret| secret.len() > 3)
             .collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -104,13 +103,13 @@ impl fmt::Debug for StoreAccess {
 /// Parses a header `Name: value`.
 fn parse_header(text: &str) -> Result<(String, String), RemoteError> {
     // a malformed header may contain a secret, so only its first word is shown
-    let first = text.split([' ', ':']).next().unwrap_or_default();
-    let wrong = |because: &str| usage_error(&format!("--header '{first} …'"), because);
+    let first_word = text.split([' ', ':']).next().unwrap_or_default();
+    let header_error = |because: &str| usage_error(&format!("--header '{first_word} …'"), because);
     let pair = text.split_once(':').filter(|(name, _)| !name.trim().is_empty());
-    let (name, value) = pair.ok_or_else(|| wrong("expected `Name: value`"))?;
+    let (name, value) = pair.ok_or_else(|| header_error("expected `Name: value`"))?;
     let (name, value) = (name.trim(), value.trim());
     if HeaderName::try_from(name).is_err() || HeaderValue::from_str(value).is_err() {
-        return Err(wrong("a header cannot hold a character of it"));
+        return Err(header_error("a header cannot hold a character of it"));
     }
     Ok((name.to_owned(), value.to_owned()))
 }
@@ -135,27 +134,29 @@ impl StoreAddress {
     /// When it is not the address of a store.
     pub fn parse(text: &str) -> Result<StoreAddress, RemoteError> {
         let text = text.trim();
-        let refused = |because: &str| usage_error(&redact_url(text), because);
-        let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
+        let address_error = |because: &str| usage_error(&redact_url(text), because);
+        let Some((scheme, location)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
         else {
-            return Err(refused("the address must begin with http:// or https://"));
+            return Err(address_error("the address must begin with http:// or https://"));
         };
-        let (authority, after) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (authority, path_and_query) = location.split_at(location.find(['/', '?', '#']).unwrap_or(location.len()));
         let (user, host) = match authority.rsplit_once('@') {
             Some((user, host)) => (Some(user), host),
             None => (None, authority),
         };
-        if after.contains('#') {
-            return Err(refused("not the address of a store; write # in a password as %23"));
+        if path_and_query.contains('#') {
+            return Err(address_error("not the address of a store; write # in a password as %23"));
         }
-        let (path, query) = after.split_at(after.find('?').unwrap_or(after.len()));
+        let (path, query) = path_and_query.split_at(path_and_query.find('?').unwrap_or(path_and_query.len()));
         let base = format!("{scheme}://{}", format!("{host}{path}").trim_end_matches('/'));
         let url = format!("{base}{query}");
         let port = host.rsplit(']').next().unwrap_or_default().split_once(':').map(|(_, port)| port);
         let is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
             && Uri::try_from(&url).is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         if !is_valid {
-            return Err(refused("not the address of a store; in a password, write / as %2F, @ as %40 and : as %3A"));
+            return Err(address_error(
+                "not the address of a store; in a password, write / as %2F, @ as %40 and : as %3A",
+            ));
         }
         let user = user.map(|user| match user.split_once(':') {
             Some((name, password)) => (percent_decode(name), Some(percent_decode(password))),
@@ -164,18 +165,20 @@ impl StoreAddress {
         Ok(StoreAddress { shown: redact_url(&url), base, query: query.to_owned(), user })
     }
 
-    /// Restores the slashes at the end of the path of `text`: a receiver may distinguish `/hook/` and `/hook`.
+    /// Restores the slashes at the end of the path of `text`, because a receiver may distinguish `/hook/` and `/hook`.
     pub fn with_last_slashes(mut self, text: &str) -> StoreAddress {
-        let place = text.trim().split('?').next().unwrap_or_default();
-        let slashes = &place[place.trim_end_matches('/').len()..];
+        let without_query = text.trim().split('?').next().unwrap_or_default();
+        let slashes = &without_query[without_query.trim_end_matches('/').len()..];
         self.base.push_str(slashes);
         self.shown = redact_url(&format!("{}{}", self.base, self.query));
         self
     }
 
-    /// Returns the address for remote write: unchanged if its path is one for writing, else with `/api/v1/write` added.
+    /// Returns the address for remote write: unchanged if its path is that of an endpoint for writing, else with
+    /// `/api/v1/write` added.
     pub fn for_writing(mut self) -> StoreAddress {
-        let path = self.base.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
+        let location = self.base.split_once("://").map_or("", |(_, location)| location);
+        let path = location.split_once('/').map_or("", |(_, path)| path);
         // Prometheus, Mimir and VictoriaMetrics: write; Cortex: push; Thanos: receive
         let is_write_path = path.rsplit('/').next().is_some_and(|last| matches!(last, "write" | "push" | "receive"));
         if !is_write_path {
@@ -186,8 +189,7 @@ impl StoreAddress {
     }
 }
 
-/// Returns true if an address contains a password or token, which `ps` shows to all users if it is on the command
-/// line.
+/// Returns true if an address contains a password or token. On a command line, `ps` shows it to all users.
 pub fn has_password(url: &str) -> bool {
     redact_url(url) != url.trim()
         && StoreAddress::parse(url).is_ok_and(|a| a.user.is_none_or(|(_, password)| password.is_some()))
@@ -196,16 +198,17 @@ pub fn has_password(url: &str) -> bool {
 /// Returns an address, valid or not, without user, password, and values of secret parameters.
 pub fn redact_url(url: &str) -> String {
     let url = url.trim();
-    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |start| start + 3));
+    let (scheme, location) = url.split_at(url.find("://").map_or(0, |start| start + 3));
     let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    let (place, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
-    let authority = place.split('/').next().unwrap_or_default();
+    let split_query = |text: &'_ str| text.find(['?', '#']).unwrap_or(text.len());
+    let (path, query) = location.split_at(split_query(location));
+    let authority = path.split('/').next().unwrap_or_default();
     // in `u:p?ss@host` a part of the password looks like the query
     let is_odd = authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port));
-    let (place, query) = match (place.rsplit_once('@'), rest.rsplit_once('@')) {
-        (Some((_, place)), _) => (place, query),
-        (None, Some((_, after))) if is_odd => after.split_at(after.find(['?', '#']).unwrap_or(after.len())),
-        (None, _) => (place, query),
+    let (path, query) = match (path.rsplit_once('@'), location.rsplit_once('@')) {
+        (Some((_, path)), _) => (path, query),
+        (None, Some((_, after_user))) if is_odd => after_user.split_at(split_query(after_user)),
+        (None, _) => (path, query),
     };
     let hide = |pair: &str| match pair.split_once('=') {
         Some((name, _)) if is_secret(name) => format!("{name}=***"),
@@ -216,9 +219,10 @@ pub fn redact_url(url: &str) -> String {
         None if query.is_empty() => String::new(),
         None => "#***".to_owned(),
     };
-    format!("{scheme}{place}{query}")
+    format!("{scheme}{path}{query}")
 }
 
+/// Returns true for the name of a parameter or header whose value is a secret.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     // InfluxDB names user and password `u` and `p`
@@ -228,24 +232,24 @@ fn is_secret(name: &str) -> bool {
 /// Decodes percent escapes: `%41` is an `A`.
 fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+    let mut remaining = text.as_bytes();
+    while let Some((&first, tail)) = remaining.split_first() {
+        let digits = tail.get(..2).and_then(|two| std::str::from_utf8(two).ok());
         match digits.filter(|_| first == b'%').and_then(|two| u8::from_str_radix(two, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
-                rest = &after[2..];
+                remaining = &tail[2..];
             }
             None => {
                 bytes.push(first);
-                rest = after;
+                remaining = tail;
             }
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Error about something that the user gave.
+/// Creates the error about an option or address that the user gave.
 fn usage_error(option: &str, because: &str) -> RemoteError {
     RemoteError::Usage { option: option.into(), because: because.into() }
 }

@@ -1,5 +1,5 @@
-//! Answers of the query API, read as a stream: the caller gets one series at a
-//! time, and nothing else of the answer is kept.
+//! Answers of the query API, read as a stream: the caller gets one series at a time, and the rest of the answer is not
+//! kept.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,9 +15,10 @@ pub use crate::query_grid::QueryGrid;
 const MAX_LABEL_BYTES: usize = 64 << 10;
 /// Largest number of warnings kept of an answer.
 const MAX_WARNINGS: usize = 20;
-/// Largest number of intervals between samples of which the median is taken.
+/// Largest number of intervals between samples from which the median is taken.
 const MAX_INTERVALS: usize = 100_000;
-/// Largest ratio of a series' interval to the median interval; a series with a larger one is ignored as an outlier.
+/// Largest ratio of the interval of a series to the median interval; a series with a larger ratio is ignored as an
+/// outlier.
 const MAX_INTERVAL_RATIO: f64 = 8.0;
 /// Largest number of sample times kept, from the end of a series.
 const MAX_LAST_TIMES: usize = 31;
@@ -51,20 +52,19 @@ pub fn find_label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
 /// Callback for the items of an answer, one at a time.
 pub type ItemCallback<'a, T> = &'a mut dyn FnMut(&T) -> Result<(), AnswerFault>;
 
-/// Reads the answer of `query_range`, or of `query` (whose single value goes to
-/// the tick of its time), and calls `each` with its series. Returns the store's
-/// warnings, for example that a part of the answer is missing.
+/// Reads the answer of `query_range`, or of `query` (whose single value goes to the tick of its time), and calls `each`
+/// with each series. Returns the store's warnings, for example that a part of the answer is missing.
 ///
 /// # Errors
-/// When the answer is invalid. Series passed to `each` before must not be used then.
+/// When the answer is invalid. Then series that were already passed to `each` must not be used.
 pub fn read_matrix(
     source: impl Read,
-    most_bytes: u64,
+    max_bytes: u64,
     grid: &QueryGrid,
     each: ItemCallback<'_, QueryRow>,
 ) -> Result<Vec<String>, AnswerFault> {
     let mut sink = AnswerSink::Grid { grid, row: QueryRow::default(), each };
-    read_document(source, most_bytes, AnswerForm::Result, &mut sink)
+    read_document(source, max_bytes, AnswerForm::Result, &mut sink)
 }
 
 /// Intervals and times of samples.
@@ -72,7 +72,7 @@ pub fn read_matrix(
 pub struct SampleTimes {
     /// Median time between two samples, seconds.
     pub interval_s: f64,
-    /// Median of the slowest series that is not an outlier, seconds.
+    /// Median interval of the slowest series that is not an outlier, seconds.
     pub slowest_s: f64,
     /// Times of the last samples of a series, seconds since 1970.
     pub last_s: Vec<f64>,
@@ -83,15 +83,19 @@ pub struct SampleTimes {
 ///
 /// # Errors
 /// When the answer is invalid.
-pub fn read_sample_times(source: impl Read, most_bytes: u64) -> Result<Option<SampleTimes>, AnswerFault> {
-    let (mut between, mut times, mut of_series) = (Vec::new(), VecDeque::new(), Vec::new());
-    let (intervals, last) = (&mut between, &mut times);
-    let mut sink = AnswerSink::Intervals { between: intervals, times: last, of_series: &mut of_series, begun: 0 };
-    read_document(source, most_bytes, AnswerForm::Result, &mut sink)?;
-    between.sort_unstable_by(f64::total_cmp);
-    let Some(interval_s) = between.get(between.len() / 2).copied() else { return Ok(None) };
-    let slower = of_series.into_iter().filter(|usual_s| *usual_s <= MAX_INTERVAL_RATIO * interval_s);
-    Ok(Some(SampleTimes { interval_s, slowest_s: slower.fold(interval_s, f64::max), last_s: times.into() }))
+pub fn read_sample_times(source: impl Read, max_bytes: u64) -> Result<Option<SampleTimes>, AnswerFault> {
+    let (mut intervals, mut times, mut series_medians) = (Vec::new(), VecDeque::new(), Vec::new());
+    let mut sink = AnswerSink::Intervals {
+        intervals: &mut intervals,
+        times: &mut times,
+        series_medians: &mut series_medians,
+        series_start: 0,
+    };
+    read_document(source, max_bytes, AnswerForm::Result, &mut sink)?;
+    intervals.sort_unstable_by(f64::total_cmp);
+    let Some(interval_s) = intervals.get(intervals.len() / 2).copied() else { return Ok(None) };
+    let usual = series_medians.into_iter().filter(|median_s| *median_s <= MAX_INTERVAL_RATIO * interval_s);
+    Ok(Some(SampleTimes { interval_s, slowest_s: usual.fold(interval_s, f64::max), last_s: times.into() }))
 }
 
 /// Reads the answer of `label/…/values`. Returns the store's warnings.
@@ -100,10 +104,10 @@ pub fn read_sample_times(source: impl Read, most_bytes: u64) -> Result<Option<Sa
 /// When the answer is invalid.
 pub fn read_names(
     source: impl Read,
-    most_bytes: u64,
+    max_bytes: u64,
     each: ItemCallback<'_, String>,
 ) -> Result<Vec<String>, AnswerFault> {
-    read_document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Names(each))
+    read_document(source, max_bytes, AnswerForm::List, &mut AnswerSink::Names(each))
 }
 
 /// Reads the answer of `series`: the labels of each. Returns the store's warnings.
@@ -112,10 +116,10 @@ pub fn read_names(
 /// When the answer is invalid.
 pub fn read_series(
     source: impl Read,
-    most_bytes: u64,
+    max_bytes: u64,
     each: ItemCallback<'_, Labels>,
 ) -> Result<Vec<String>, AnswerFault> {
-    read_document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each })
+    read_document(source, max_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each })
 }
 
 /// Receiver of the parts of an answer.
@@ -125,12 +129,15 @@ enum AnswerSink<'a> {
         row: QueryRow,
         each: ItemCallback<'a, QueryRow>,
     },
-    /// The first `begun` intervals are of earlier series, whose medians are in `of_series`.
     Intervals {
-        between: &'a mut Vec<f64>,
+        /// Intervals between samples of all series, seconds.
+        intervals: &'a mut Vec<f64>,
+        /// Times of the last samples of the current series, seconds since 1970.
         times: &'a mut VecDeque<f64>,
-        of_series: &'a mut Vec<f64>,
-        begun: usize,
+        /// Median interval of each series, seconds.
+        series_medians: &'a mut Vec<f64>,
+        /// Index of the first interval of the current series.
+        series_start: usize,
     },
     Names(ItemCallback<'a, String>),
     Series {
@@ -147,9 +154,9 @@ impl AnswerSink<'_> {
                 row.values.clear();
                 row.values.resize(grid.count, f64::NAN);
             }
-            AnswerSink::Intervals { between, times, begun, .. } => {
+            AnswerSink::Intervals { intervals, times, series_start, .. } => {
                 times.clear();
-                *begun = between.len();
+                *series_start = intervals.len();
             }
             AnswerSink::Names(_) | AnswerSink::Series { .. } => {}
         }
@@ -162,9 +169,9 @@ impl AnswerSink<'_> {
                     row.values[tick] = if value.is_finite() { value } else { f64::NAN };
                 }
             }
-            AnswerSink::Intervals { between, times, .. } => {
-                let since = times.back().map(|last| seconds - last);
-                between.extend(since.filter(|s| *s > 0.0 && between.len() < MAX_INTERVALS));
+            AnswerSink::Intervals { intervals, times, .. } => {
+                let interval = times.back().map(|last| seconds - last);
+                intervals.extend(interval.filter(|s| *s > 0.0 && intervals.len() < MAX_INTERVALS));
                 if times.len() == MAX_LAST_TIMES {
                     times.pop_front();
                 }
@@ -178,18 +185,20 @@ impl AnswerSink<'_> {
         match self {
             AnswerSink::Grid { row, each, .. } => each(row),
             AnswerSink::Series { labels, each } => each(labels),
-            AnswerSink::Intervals { between, of_series, begun, .. } => {
-                assert!(*begun <= between.len(), "the intervals of earlier series stay");
-                let own = &mut between[*begun..];
-                own.sort_unstable_by(f64::total_cmp);
+            AnswerSink::Intervals { intervals, series_medians, series_start, .. } => {
+                assert!(*series_start <= intervals.len(), "the intervals of earlier series stay");
+                let series_intervals = &mut intervals[*series_start..];
+                series_intervals.sort_unstable_by(f64::total_cmp);
                 // a single interval may be a pause in scraping
-                of_series.extend(own.get(own.len() / 2).filter(|_| own.len() > 1));
+                let median = series_intervals.get(series_intervals.len() / 2);
+                series_medians.extend(median.filter(|_| series_intervals.len() > 1));
                 Ok(())
             }
             AnswerSink::Names(_) => Ok(()),
         }
     }
 
+    /// Largest number of points that are accepted in one series.
     fn max_points(&self) -> usize {
         match self {
             // stores round the ends of a window, so there may be more points than ticks
@@ -221,17 +230,17 @@ enum AnswerForm {
 /// Reads an answer, passes its items to `sink`, and returns its warnings.
 fn read_document(
     source: impl Read,
-    most_bytes: u64,
+    max_bytes: u64,
     form: AnswerForm,
     sink: &mut AnswerSink<'_>,
 ) -> Result<Vec<String>, AnswerFault> {
-    let mut bounded = BoundedReader::new(source, most_bytes);
+    let mut bounded = BoundedReader::new(source, max_bytes);
     let (mut head, mut fault) = (AnswerHead::default(), None);
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, &mut bounded));
     let envelope = Envelope { head: &mut head, form, parts: PartReceiver { sink, fault: &mut fault } };
-    let read = json.deserialize_map(envelope).and_then(|()| json.end());
+    let result = json.deserialize_map(envelope).and_then(|()| json.end());
     drop(json);
-    if let Err(error) = read {
+    if let Err(error) = result {
         if let Some(fault) = fault.or(bounded.fault.take()) {
             return Err(fault);
         }
@@ -299,7 +308,7 @@ impl<'de> Visitor<'de> for Envelope<'_, '_> {
     }
 }
 
-/// Visitor of the warnings, which keeps the first ones.
+/// Visitor of the warnings, of which it keeps the first [`MAX_WARNINGS`].
 struct WarningList<'a>(&'a mut Vec<String>);
 
 impl<'de> DeserializeSeed<'de> for WarningList<'_> {
@@ -382,15 +391,16 @@ impl<'de> Visitor<'de> for AnswerData<'_, '_, '_> {
     }
 }
 
-/// Passes the parts of an answer to the sink, and keeps the fault that it returns.
+/// Passes the parts of an answer to the sink, and keeps the fault that the sink returns.
 struct PartReceiver<'a, 'b> {
     sink: &'a mut AnswerSink<'b>,
     fault: &'a mut Option<AnswerFault>,
 }
 
 impl PartReceiver<'_, '_> {
-    fn keep_fault<E: serde::de::Error>(&mut self, done: Result<(), AnswerFault>) -> Result<(), E> {
-        done.map_err(|fault| {
+    /// Keeps the fault of a result, and returns an error that ends the parsing.
+    fn keep_fault<E: serde::de::Error>(&mut self, result: Result<(), AnswerFault>) -> Result<(), E> {
+        result.map_err(|fault| {
             *self.fault = Some(fault);
             E::custom("not taken")
         })
@@ -430,20 +440,20 @@ impl<'de> DeserializeSeed<'de> for AnswerItem<'_, '_, '_> {
     fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         if let AnswerSink::Names(each) = self.0.sink {
             let name = <String as serde::Deserialize>::deserialize(from)?;
-            let done = each(&name);
-            return self.0.keep_fault(done);
+            let result = each(&name);
+            return self.0.keep_fault(result);
         }
         self.0.sink.begin_series();
         match self.0.sink {
             AnswerSink::Series { labels, .. } => LabelSet(labels).deserialize(from)?,
             _ => from.deserialize_map(AnswerSeries(self.0.sink))?,
         }
-        let done = self.0.sink.end_series();
-        self.0.keep_fault(done)
+        let result = self.0.sink.end_series();
+        self.0.keep_fault(result)
     }
 }
 
-/// `{"metric":{…},"values":[[time,"value"],…]}`
+/// Visitor of a series: `{"metric":{…},"values":[[time,"value"],…]}`.
 struct AnswerSeries<'a, 'b>(&'a mut AnswerSink<'b>);
 
 impl<'de> Visitor<'de> for AnswerSeries<'_, '_> {
@@ -457,8 +467,8 @@ impl<'de> Visitor<'de> for AnswerSeries<'_, '_> {
         while let Some(key) = map.next_key::<String>()? {
             match (key.as_str(), &mut *self.0) {
                 ("metric", AnswerSink::Grid { row, .. }) => map.next_value_seed(LabelSet(&mut row.labels))?,
-                ("values", place) => map.next_value_seed(Points(place))?,
-                ("value", place) => map.next_value_seed(AnswerPoint(place))?,
+                ("values", sink) => map.next_value_seed(Points(sink))?,
+                ("value", sink) => map.next_value_seed(AnswerPoint(sink))?,
                 _ => _ = map.next_value::<IgnoredAny>()?,
             }
         }
@@ -466,7 +476,7 @@ impl<'de> Visitor<'de> for AnswerSeries<'_, '_> {
     }
 }
 
-/// `{"name":"value",…}`
+/// Visitor of labels: `{"name":"value",…}`.
 struct LabelSet<'a>(&'a mut Labels);
 
 impl<'de> DeserializeSeed<'de> for LabelSet<'_> {
@@ -498,7 +508,7 @@ impl<'de> Visitor<'de> for LabelSet<'_> {
     }
 }
 
-/// `[[time,"value"],…]`
+/// Visitor of the points of a series: `[[time,"value"],…]`.
 struct Points<'a, 'b>(&'a mut AnswerSink<'b>);
 
 impl<'de> DeserializeSeed<'de> for Points<'_, '_> {
@@ -517,10 +527,10 @@ impl<'de> Visitor<'de> for Points<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut left = self.0.max_points();
+        let mut points_left = self.0.max_points();
         while list.next_element_seed(AnswerPoint(self.0))?.is_some() {
-            left -= 1;
-            if left == 0 {
+            points_left -= 1;
+            if points_left == 0 {
                 return Err(A::Error::custom("a series has more samples than requested"));
             }
         }
@@ -528,7 +538,7 @@ impl<'de> Visitor<'de> for Points<'_, '_> {
     }
 }
 
-/// `[time,"value"]`
+/// Visitor of a point: `[time,"value"]`.
 struct AnswerPoint<'a, 'b>(&'a mut AnswerSink<'b>);
 
 impl<'de> DeserializeSeed<'de> for AnswerPoint<'_, '_> {
@@ -547,18 +557,18 @@ impl<'de> Visitor<'de> for AnswerPoint<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let short = || A::Error::custom("a point is not [time, \"value\"]");
-        let seconds: f64 = list.next_element()?.ok_or_else(short)?;
-        let value = list.next_element_seed(QuotedNumber)?.ok_or_else(short)?;
+        let format_error = || A::Error::custom("a point is not [time, \"value\"]");
+        let seconds: f64 = list.next_element()?.ok_or_else(format_error)?;
+        let value = list.next_element_seed(QuotedNumber)?.ok_or_else(format_error)?;
         if list.next_element::<IgnoredAny>()?.is_some() {
-            return Err(short());
+            return Err(format_error());
         }
         self.0.add_point(seconds, value);
         Ok(())
     }
 }
 
-/// A number in quotes.
+/// Visitor of a number in quotes.
 struct QuotedNumber;
 
 impl<'de> DeserializeSeed<'de> for QuotedNumber {

@@ -1,15 +1,15 @@
-//! Reader of an answer's bytes with limits, so that no answer, however long or unusual,
-//! needs more memory than its reader keeps on purpose.
+//! Reader of an answer's bytes with limits, so that no answer, however long or unusual, needs more memory than
+//! intended.
 
 use std::io::{self, Read};
 
 use diskwright_base::units::format_value;
 
-/// Largest string or number in an answer, bytes. The parser holds one at a time.
+/// Largest string or number in an answer, bytes. The parser keeps one in memory at a time.
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 /// Largest nesting depth of an answer.
 const MAX_DEPTH: usize = 64;
-/// Number of bytes kept of the beginning, for messages.
+/// Number of bytes of the beginning that are kept for messages.
 const SHOWN_BYTES: usize = 80;
 
 /// Reason why an answer cannot be used.
@@ -17,9 +17,9 @@ const SHOWN_BYTES: usize = 80;
 pub enum AnswerFault {
     /// The connection broke or timed out.
     Broken(String),
-    /// It contains more than the limits allow; a narrower query would return less.
+    /// The answer contains more than the limits allow; a narrower query would return less.
     TooMuch(String),
-    /// It is not an answer of the query API, or it is an error.
+    /// The answer is not one of the query API, or it is an error.
     Wrong(String),
 }
 
@@ -47,25 +47,28 @@ pub(crate) struct BoundedReader<R> {
     /// Number of bytes read so far.
     pub bytes_read: u64,
     beginning: Vec<u8>,
-    in_text: bool,
-    escaped: bool,
+    /// The next byte is within a string.
+    is_in_string: bool,
+    /// The last byte was a backslash that escapes the next byte.
+    is_escaped: bool,
+    /// Bytes of the current string or number.
     token_bytes: usize,
+    /// Number of open lists and objects.
     depth: usize,
     /// Reason why reading ended early.
     pub fault: Option<AnswerFault>,
 }
 
 impl<R: Read> BoundedReader<R> {
-    /// Creates a reader that fails beyond so many bytes.
-    pub fn new(inner: R, most_bytes: u64) -> BoundedReader<R> {
-        let (in_text, escaped) = (false, false);
+    /// Creates a reader that fails beyond `max_bytes`.
+    pub fn new(inner: R, max_bytes: u64) -> BoundedReader<R> {
         BoundedReader {
             inner,
-            max_bytes: most_bytes,
+            max_bytes,
             bytes_read: 0,
             beginning: Vec::new(),
-            in_text,
-            escaped,
+            is_in_string: false,
+            is_escaped: false,
             token_bytes: 0,
             depth: 0,
             fault: None,
@@ -107,17 +110,17 @@ impl<R: Read> BoundedReader<R> {
     /// Follows strings, escapes and nesting by one byte.
     fn update_state(&mut self, byte: u8) {
         self.token_bytes += 1;
-        if self.in_text {
+        if self.is_in_string {
             match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_text = false,
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' => self.is_escaped = true,
+                b'"' => self.is_in_string = false,
                 _ => {}
             }
             return;
         }
         match byte {
-            b'"' => self.in_text = true,
+            b'"' => self.is_in_string = true,
             b'[' | b'{' => self.depth += 1,
             b']' | b'}' => self.depth = self.depth.saturating_sub(1),
             b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' => {}
@@ -132,17 +135,14 @@ impl<R: Read> Read for BoundedReader<R> {
         if self.fault.is_some() {
             return Err(io::Error::other("it has ended"));
         }
-        let read = match self.inner.read(buffer) {
+        let result = match self.inner.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-            read => read,
-        };
-        let checked = match read {
-            Ok(read) => self.check_bytes(&buffer[..read]).map(|()| read),
+            Ok(count) => self.check_bytes(&buffer[..count]).map(|()| count),
             Err(error) => {
                 Err(AnswerFault::Broken(format!("the response broke off at byte {}: {error}", self.bytes_read)))
             }
         };
-        checked.map_err(|fault| {
+        result.map_err(|fault| {
             self.fault = Some(fault);
             io::Error::other("it has ended")
         })

@@ -14,7 +14,7 @@ use crate::answer::shorten_text;
 use crate::bounded_reader::AnswerFault;
 use crate::error::RemoteError;
 
-/// Largest number of bytes read of an error page.
+/// Largest number of bytes that are read of an error page.
 const MAX_ERROR_BODY_BYTES: u64 = 1 << 16;
 /// Largest number of different warnings of a store that are kept.
 const MAX_WARNINGS: usize = 20;
@@ -26,6 +26,7 @@ pub struct MetricStore {
     agent: Agent,
     address: StoreAddress,
     headers: Vec<(String, String)>,
+    /// Texts that must not appear in messages.
     secrets: Vec<String>,
     timeout: Duration,
     max_response_bytes: u64,
@@ -49,8 +50,8 @@ impl MetricStore {
         MetricStore::with_address(address, access)
     }
 
-    /// Creates a client for remote write: to the given address if its path is one
-    /// for writing, else to `/api/v1/write` below it.
+    /// Creates a client for remote write: to the address itself if its path is that of an endpoint for writing, else to
+    /// `/api/v1/write` below it.
     ///
     /// # Errors
     /// Like [`MetricStore::new`].
@@ -100,30 +101,34 @@ impl MetricStore {
 
     /// Returns the number of requests, the seconds spent waiting for their answers, and the bytes received.
     pub fn request_statistics(&self) -> (u64, f64, u64) {
-        let waited = self.waited_ns.load(Ordering::Relaxed);
-        (self.request_count.load(Ordering::Relaxed), waited as f64 * 1e-9, self.received_bytes.load(Ordering::Relaxed))
+        let waited_ns = self.waited_ns.load(Ordering::Relaxed);
+        (
+            self.request_count.load(Ordering::Relaxed),
+            waited_ns as f64 * 1e-9,
+            self.received_bytes.load(Ordering::Relaxed),
+        )
     }
 
     /// Adds the store's warnings about an answer.
     pub(crate) fn add_warnings(&self, warnings: Vec<String>) {
-        let mut kept = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = MAX_WARNINGS.saturating_sub(kept.len());
-        kept.extend(warnings.into_iter().take(free));
+        let mut known_warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = MAX_WARNINGS.saturating_sub(known_warnings.len());
+        known_warnings.extend(warnings.into_iter().take(free));
     }
 
-    /// Returns the store's warnings about its lists of machines and series, and about a fleet's values, for example
-    /// that a part of the store did not respond.
+    /// Returns the store's warnings about its lists of machines and series, and about the values of a fleet: for
+    /// example, that a part of the store did not respond.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Cancels all requests in flight. Called from another thread.
+    /// Cancels all requests in flight; to be called from another thread.
     pub fn interrupt(&self) {
         self.agent.clone().shutdown();
     }
 
-    /// Sends a form in the body, because queries can be longer than an address may be.
-    /// `read` gets the answer as a stream.
+    /// Sends a form in the body, because queries can be longer than addresses may be. `read` gets the answer as a
+    /// stream.
     ///
     /// # Errors
     /// When there is no answer, the answer is an error, or `read` rejects it.
@@ -140,7 +145,7 @@ impl MetricStore {
         self.count_request(path, || request.send_form(form.iter().copied()), read)
     }
 
-    /// Sends the parameters in the address, for queries that stores accept only so.
+    /// Sends the parameters in the address, for queries that stores accept only in this way.
     ///
     /// # Errors
     /// Like [`MetricStore::post`].
@@ -163,8 +168,8 @@ impl MetricStore {
     /// Like [`MetricStore::post`].
     pub fn send(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<(), RemoteError> {
         let mut request = self.agent.post(self.url(path));
-        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in own.chain(headers.iter().copied()) {
+        let store_headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in store_headers.chain(headers.iter().copied()) {
             request = request.header(name, value);
         }
         self.count_request(path, || request.send(body), |_| Ok(()))
@@ -183,9 +188,9 @@ impl MetricStore {
     ) -> Result<T, RemoteError> {
         let started = Instant::now();
         let result = self.send_and_read(path, call, read);
-        let waited = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let waited_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.request_count.fetch_add(1, Ordering::Relaxed);
-        self.waited_ns.fetch_add(waited, Ordering::Relaxed);
+        self.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
         result
     }
 
@@ -206,10 +211,9 @@ impl MetricStore {
         if !response.status().is_success() {
             return Err(self.refusal_error(url(), &mut response));
         }
-        if let Some(packing) =
-            header_text(response.headers(), "content-encoding").filter(|packing| packing != "identity")
-        {
-            let because = format!("the response has an encoding ({}) that was not requested", shorten_text(&packing));
+        let encoding = header_text(response.headers(), "content-encoding");
+        if let Some(encoding) = encoding.filter(|encoding| encoding != "identity") {
+            let because = format!("the response has an encoding ({}) that was not requested", shorten_text(&encoding));
             return Err(RemoteError::Answer { url: url(), because });
         }
         let mut source = CountingBody { inner: response.body_mut().as_reader(), store: self };
@@ -227,9 +231,10 @@ impl MetricStore {
         let status = response.status();
         let retry_after = header_text(response.headers(), "retry-after").and_then(|after| after.trim().parse().ok());
         let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
-        let says = if status.is_redirection() {
-            let to = header_text(response.headers(), "location").map_or("another address".into(), |to| redact_url(&to));
-            format!("it redirects to {}; use that address", shorten_text(&to))
+        let message = if status.is_redirection() {
+            let location = header_text(response.headers(), "location");
+            let target = location.map_or("another address".into(), |url| redact_url(&url));
+            format!("it redirects to {}; use that address", shorten_text(&target))
         } else {
             let mut body = Vec::new();
             // if the page breaks off, the part that was received is shown
@@ -237,8 +242,8 @@ impl MetricStore {
             self.received_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
             error_message(&body)
         };
-        let says = self.without_secrets(&says);
-        RemoteError::Refused { url, status: status.as_u16(), says, retry_after }
+        let message = self.without_secrets(&message);
+        RemoteError::Refused { url, status: status.as_u16(), says: message, retry_after }
     }
 
     /// Describes a failure of the connection, with advice where possible.
@@ -247,7 +252,7 @@ impl MetricStore {
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => "the connection timed out".into(),
             ureq::Error::Timeout(_) => format!("no response within {} s", self.timeout.as_secs_f64()),
             ureq::Error::Rustls(_) | ureq::Error::Tls(_) => format!("TLS: {error}; does the store use http://?"),
-            // the error of TLS arrives as text; only the advice depends on it
+            // a TLS error arrives as text; only the advice depends on its words
             ureq::Error::Io(error) if error.to_string().contains("corrupt message") => {
                 format!("the store does not use TLS ({error}); try http://")
             }
@@ -269,7 +274,7 @@ struct CountingBody<'a, R> {
 
 impl<R: Read> Read for CountingBody<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer).map_err(|error| {
+        let count = self.inner.read(buffer).map_err(|error| {
             let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
             match (cause, error.kind()) {
                 (Some(ureq::Error::Timeout(_)), _) | (_, io::ErrorKind::TimedOut) => {
@@ -278,15 +283,15 @@ impl<R: Read> Read for CountingBody<'_, R> {
                 _ => error,
             }
         })?;
-        self.store.received_bytes.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
+        self.store.received_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
     }
 }
 
-/// Reads a whole answer; for short ones, such as health checks.
+/// Reads a whole answer, for short answers such as those of health checks.
 ///
 /// # Errors
-/// When it breaks off, or is longer than a mebibyte.
+/// When it breaks off, or is longer than 1 MiB.
 pub fn read_whole_body(source: &mut dyn Read) -> Result<Vec<u8>, AnswerFault> {
     let max_bytes = 1 << 20;
     let mut body = Vec::new();

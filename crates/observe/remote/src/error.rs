@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Reason why a store gave no answer, or no usable one.
+/// Reason why a store gave no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// The address or a header is wrong.
@@ -33,7 +33,7 @@ pub enum RemoteError {
         /// Pause that the store requests before the next try.
         retry_after: Option<Duration>,
     },
-    /// The answer is not a valid one of the query API.
+    /// The answer is not a valid answer of the query API.
     #[error("{url}: {because}")]
     Answer {
         /// The address, without a password.

@@ -1,5 +1,4 @@
-//! Converts a recorder's ticks to samples of named Prometheus series, with totals
-//! that only grow.
+//! Converts a recorder's ticks to samples of named Prometheus series, with totals that only grow.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -29,9 +28,9 @@ pub struct SeriesName {
 pub struct SeriesSnapshot {
     /// Time of the tick, milliseconds since 1970.
     pub time_ms: i64,
-    /// The series, sorted, followed by those of histograms; the same `Arc` as long as the series are the same.
+    /// Names of the series: sorted, then those of histograms. The `Arc` stays the same as long as the series do.
     pub names: Arc<Vec<SeriesName>>,
-    /// Value of each series; `NaN` if it has none now.
+    /// Value of each series; `NaN` if it has none at this tick.
     pub values: Vec<f64>,
 }
 
@@ -42,6 +41,7 @@ pub struct SeriesFeed {
     schema: Arc<Schema>,
     /// Index of the series of each column; `None` for a counter that is not exported.
     series_of_column: Vec<Option<usize>>,
+    /// The names must be built again.
     is_stale: bool,
     snapshot: SeriesSnapshot,
     /// Histograms of latency; their series are the last ones.
@@ -54,7 +54,7 @@ impl SeriesFeed {
         SeriesFeed { is_stale: true, ..SeriesFeed::default() }
     }
 
-    /// Reads the topology from a note of that kind; ignores other notes.
+    /// Takes the topology from a topology note; ignores other notes.
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
             && let Ok(topology) = note.read_topology()
@@ -66,7 +66,7 @@ impl SeriesFeed {
     }
 
     /// Adds a tick to the totals, and sets the levels to its values.
-    pub fn add_tick(&mut self, stamp: Tick, schema: &Arc<Schema>, row: &[f64]) {
+    pub fn add_tick(&mut self, tick: Tick, schema: &Arc<Schema>, row: &[f64]) {
         if self.is_stale || !Arc::ptr_eq(&self.schema, schema) {
             self.schema = Arc::clone(schema);
             self.latency.set_schema(schema);
@@ -74,21 +74,22 @@ impl SeriesFeed {
             self.is_stale = false;
         }
         self.latency.add_tick(row);
-        self.snapshot.time_ms = stamp.time_ns.div_euclid(1_000_000);
-        for ((place, series), &cell) in self.series_of_column.iter().zip(&schema.series).zip(row) {
-            let Some(place) = *place else { continue };
+        self.snapshot.time_ms = tick.time_ns.div_euclid(1_000_000);
+        for ((index, series), &cell) in self.series_of_column.iter().zip(&schema.series).zip(row) {
+            let Some(index) = *index else { continue };
             let value = cell * series.scale;
-            if !self.snapshot.names[place].is_total {
-                self.snapshot.values[place] = value;
+            if !self.snapshot.names[index].is_total {
+                self.snapshot.values[index] = value;
             } else if !value.is_nan() {
                 // a gap leaves the total unchanged; a counter that was never measured has no total
-                let before = self.snapshot.values[place];
-                self.snapshot.values[place] = value.max(0.0) + if before.is_nan() { 0.0 } else { before };
+                let total = self.snapshot.values[index];
+                self.snapshot.values[index] = value.max(0.0) + if total.is_nan() { 0.0 } else { total };
             }
         }
-        let last = self.snapshot.values.iter_mut().rev();
+        // the series of latency are the last ones
         let latency: Vec<f64> = self.latency.values().collect();
-        last.zip(latency.into_iter().rev()).for_each(|(value, now)| *value = now);
+        let first_latency = self.snapshot.values.len() - latency.len();
+        self.snapshot.values[first_latency..].copy_from_slice(&latency);
     }
 
     /// Current state of all series.
@@ -96,10 +97,10 @@ impl SeriesFeed {
         &self.snapshot
     }
 
-    /// Builds the names for a new schema or topology; totals of series that remain continue.
+    /// Builds the names for a new schema or topology; series that stay keep their totals.
     fn rebuild_names(&mut self) {
         type SeriesKey<'a> = (&'a str, &'a [(String, String)]);
-        let old: HashMap<SeriesKey<'_>, f64> = self
+        let old_totals: HashMap<SeriesKey<'_>, f64> = self
             .snapshot
             .names
             .iter()
@@ -107,38 +108,39 @@ impl SeriesFeed {
             .filter(|(named, _)| named.is_total)
             .map(|(named, value)| ((named.metric.as_str(), named.labels.as_slice()), *value))
             .collect();
-        let mut all: Vec<(SeriesName, Option<usize>)> = self
+        // names of the series, and the columns of counters
+        let mut entries: Vec<(SeriesName, Option<usize>)> = self
             .schema
             .series
             .iter()
             .enumerate()
             .filter_map(|(column, s)| Some((series_name(s)?, Some(column))))
             .collect();
-        all.extend(info_series(&self.topology).into_iter().map(|named| (named, None)));
-        all.sort_by(|a, b| (&a.0.metric, &a.0.labels).cmp(&(&b.0.metric, &b.0.labels)));
-        let mut places = vec![None; self.schema.series.len()];
-        let mut values = Vec::with_capacity(all.len());
-        for (place, (named, column)) in all.iter().enumerate() {
-            let previous = old.get(&(named.metric.as_str(), named.labels.as_slice())).copied();
+        entries.extend(info_series(&self.topology).into_iter().map(|named| (named, None)));
+        entries.sort_by(|a, b| (&a.0.metric, &a.0.labels).cmp(&(&b.0.metric, &b.0.labels)));
+        let mut series_of_column = vec![None; self.schema.series.len()];
+        let mut values = Vec::with_capacity(entries.len());
+        for (index, (named, column)) in entries.iter().enumerate() {
+            let previous = old_totals.get(&(named.metric.as_str(), named.labels.as_slice())).copied();
             values.push(match column {
                 Some(_) if named.is_total => previous.unwrap_or(f64::NAN),
                 Some(_) => f64::NAN,
                 None => 1.0,
             });
             if let Some(column) = column {
-                places[*column] = Some(place);
+                series_of_column[*column] = Some(index);
             }
         }
-        drop(old);
-        self.series_of_column = places;
+        drop(old_totals);
+        self.series_of_column = series_of_column;
         let latency = self.latency.series_names();
         values.extend(latency.iter().map(|_| 0.0));
         self.snapshot.values = values;
-        self.snapshot.names = Arc::new(all.into_iter().map(|(named, _)| named).chain(latency).collect());
+        self.snapshot.names = Arc::new(entries.into_iter().map(|(named, _)| named).chain(latency).collect());
     }
 }
 
-/// Name of a counter's series; `None` for unknown counters and steps of latency.
+/// Returns the name of a counter's series; `None` for unknown counters and steps of latency.
 fn series_name(series: &diskwright_base::Series) -> Option<SeriesName> {
     // steps of latency are exported as histograms
     let counter = Catalogue::builtin().get(&series.counter).filter(|counter| !is_latency_step(&counter.id))?;
@@ -151,16 +153,16 @@ fn series_name(series: &diskwright_base::Series) -> Option<SeriesName> {
     })
 }
 
-/// Series whose labels describe the machine; their value is 1.
+/// Returns the series whose labels describe the machine; their value is 1.
 fn info_series(topology: &Topology) -> Vec<SeriesName> {
-    let labelled = |metric: &str, help: &str, pairs: Vec<(&str, String)>| {
+    let info_name = |metric: &str, help: &str, pairs: Vec<(&str, String)>| {
         let mut labels: Vec<(String, String)> =
             pairs.into_iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| (n.to_owned(), v)).collect();
         labels.sort_unstable();
         SeriesName { metric: metric.to_owned(), labels, help: help.to_owned(), is_total: false }
     };
     let host = vec![("host", topology.host.clone()), ("kernel", topology.kernel.clone())];
-    let mut all = vec![labelled("diskwright_host_info", "The machine that is recorded.", host)];
+    let mut names = vec![info_name("diskwright_host_info", "The machine that is recorded.", host)];
     for device in &topology.devices {
         let level = device.level.map(|l| l.name().to_owned()).unwrap_or_default();
         let pairs = vec![
@@ -172,9 +174,9 @@ fn info_series(topology: &Topology) -> Vec<SeriesName> {
             ("model", device.model.clone().unwrap_or_default()),
         ];
         let help = "A block device: its kind and class, and the devices below it.";
-        all.push(labelled("diskwright_device_info", help, pairs));
+        names.push(info_name("diskwright_device_info", help, pairs));
     }
-    all
+    names
 }
 
 /// Returns the JSON spelling of an enum value.
@@ -182,24 +184,24 @@ fn json_word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Formats the page for a scraper, in text format 0.0.4.
-pub fn metrics_page(shot: &SeriesSnapshot) -> String {
-    let mut text = String::with_capacity(shot.names.len() * 100);
-    let mut before = "";
-    for (named, value) in shot.names.iter().zip(&shot.values) {
+/// Formats the page for a scraper, in text format 0.0.4 of Prometheus.
+pub fn metrics_page(snapshot: &SeriesSnapshot) -> String {
+    let mut text = String::with_capacity(snapshot.names.len() * 100);
+    let mut previous_metric = "";
+    for (named, value) in snapshot.names.iter().zip(&snapshot.values) {
         if value.is_nan() {
             continue;
         }
         let is_histogram = named.metric.starts_with(FAMILY);
-        if is_histogram && before != FAMILY {
-            before = FAMILY;
+        if is_histogram && previous_metric != FAMILY {
+            previous_metric = FAMILY;
             let _ = write!(text, "# HELP {FAMILY} {}\n# TYPE {FAMILY} histogram\n", named.help);
-        } else if !is_histogram && named.metric != before {
+        } else if !is_histogram && named.metric != previous_metric {
             let kind = if named.is_total { "counter" } else { "gauge" };
             let help = named.help.replace('\\', "\\\\").replace('\n', " ");
             // writing to a string cannot fail
             let _ = write!(text, "# HELP {0} {help}\n# TYPE {0} {kind}\n", named.metric);
-            before = &named.metric;
+            previous_metric = &named.metric;
         }
         text.push_str(&named.metric);
         for (index, (name, value)) in named.labels.iter().enumerate() {
@@ -208,9 +210,9 @@ pub fn metrics_page(shot: &SeriesSnapshot) -> String {
         }
         let _ = writeln!(text, "{} {value}", if named.labels.is_empty() { "" } else { "}" });
     }
-    if shot.time_ms > 0 {
+    if snapshot.time_ms > 0 {
         let help = "Time of the tick that this page shows, seconds since 1970.";
-        let seconds = shot.time_ms as f64 / 1e3;
+        let seconds = snapshot.time_ms as f64 / 1e3;
         let _ = write!(
             text,
             "# HELP diskwright_time_seconds {help}\n# TYPE diskwright_time_seconds gauge\n\

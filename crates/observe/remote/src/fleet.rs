@@ -1,5 +1,5 @@
-//! Many machines of a store at a coarse step, in chunks of machines: the store
-//! does the aggregation, and only one chunk is in memory.
+//! Many machines of a store at a coarse step, in chunks of machines: the store aggregates, and only one chunk is in
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::host::{
 };
 use crate::query::{self, EXPORTER_NAME_PATTERN, Processors, QuerySpan};
 
-/// Number of ticks of a window if no step is given: five minutes each for a day.
+/// Number of ticks of a window if no step is given: of a day, ticks of five minutes.
 const DEFAULT_TICKS: i64 = 288;
 /// Largest number of points per series that every store returns in one answer.
 const MAX_TICKS: usize = 10_000;
@@ -27,7 +27,7 @@ const MAX_TICKS: usize = 10_000;
 const CHUNK_SAMPLES: usize = 30_000;
 /// Largest number of cells of a chunk; a chunk with more is fetched in two halves.
 const MAX_CHUNK_CELLS: usize = 4_000_000;
-/// Largest number of chunks that are halved, so that a store that always returns too much is not queried endlessly.
+/// Largest number of chunks that are halved: a store that always returns too much must not be queried endlessly.
 const MAX_HALVED_CHUNKS: usize = 100;
 /// Approximate number of machines whose scrape interval is measured.
 const SCRAPE_SAMPLE_HOSTS: usize = 50;
@@ -51,8 +51,11 @@ const PROCESSOR_METRICS: [&str; 4] =
 /// The machines of a store, and the queries for them.
 pub struct Fleet {
     query: HostQuery,
+    /// Metrics that are queried.
     metrics: Vec<String>,
+    /// A metric of each exporter, which every scrape contains.
     probes: Vec<String>,
+    /// Slowest scrape interval, milliseconds.
     scrape_ms: i64,
     halved_chunks: AtomicUsize,
     /// Times of the ticks.
@@ -81,7 +84,7 @@ pub struct FleetSamples {
     pub invalid_values: u64,
 }
 
-/// Chooses a metric of each exporter, which shows on what machines it runs.
+/// Chooses a metric of each exporter; its series show on which machines the exporter runs.
 fn choose_probes(names: &[String]) -> Vec<String> {
     let mut exporters = BTreeSet::new();
     let mut probes: Vec<String> = Vec::new();
@@ -93,7 +96,7 @@ fn choose_probes(names: &[String]) -> Vec<String> {
     probes
 }
 
-/// Chooses ticks of the wanted step, which is lengthened to whole scrape intervals.
+/// Chooses ticks of the requested step, which is lengthened to whole scrape intervals.
 fn choose_grid(host_query: &HostQuery, scrape_ms: i64) -> Result<QueryGrid, RemoteError> {
     let window_ms = host_query.to_ms - host_query.from_ms;
     let step_ms = host_query.step_ms.unwrap_or(window_ms / DEFAULT_TICKS).max(scrape_ms);
@@ -109,7 +112,7 @@ fn choose_grid(host_query: &HostQuery, scrape_ms: i64) -> Result<QueryGrid, Remo
     Ok(grid)
 }
 
-/// Returns the stored counters that the given ones are computed from, including themselves.
+/// Returns the stored counters from which these counters are computed, including these counters themselves.
 pub fn stored_counters_for<'a>(counters: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     let catalogue = Catalogue::builtin();
     let mut needed = BTreeSet::new();
@@ -119,12 +122,13 @@ pub fn stored_counters_for<'a>(counters: impl IntoIterator<Item = &'a str>) -> B
         if !needed.insert(id) {
             continue;
         }
-        for way in &counter.derive {
-            let per = match &way.per {
+        for formula in &counter.derive {
+            let divisors = match &formula.per {
                 FormulaDivisor::Counters(ids) => ids.as_slice(),
                 _ => &[],
             };
-            pending.extend(way.sum.iter().chain(&way.optional).chain(&way.minus).chain(per).cloned());
+            let terms = formula.sum.iter().chain(&formula.optional).chain(&formula.minus);
+            pending.extend(terms.chain(divisors).cloned());
         }
         pending.extend(counter.weight.clone());
     }
@@ -142,39 +146,39 @@ impl Fleet {
         host_query: HostQuery,
         counters: &BTreeSet<String>,
     ) -> Result<Fleet, RemoteError> {
-        let of_exporters = host_query.selector.names_selector(EXPORTER_NAME_PATTERN);
-        let names = label_values(store, &host_query, "__name__", &of_exporters, MAX_METRICS)?;
-        let nothing = || {
+        let exporter_selector = host_query.selector.names_selector(EXPORTER_NAME_PATTERN);
+        let names = label_values(store, &host_query, "__name__", &exporter_selector, MAX_METRICS)?;
+        let no_metrics_error = || {
             let because = "no metrics of node_exporter or windows_exporter match in the window";
             RemoteError::Nothing(format!("{}: {because}", store.shown_address()))
         };
         let vocabulary = MetricVocabulary::builtin();
-        let matters = |name: &String| vocabulary.sources_of(name).iter().any(|s| counters.contains(&s.counter));
-        let present: BTreeMap<String, usize> = names.iter().filter(|n| matters(n)).map(|n| (n.clone(), 1)).collect();
-        let metrics: Vec<String> = choose_metrics(&present).into_iter().map(|(name, _)| name.to_owned()).collect();
+        let is_needed = |name: &String| vocabulary.sources_of(name).iter().any(|s| counters.contains(&s.counter));
+        let needed: BTreeMap<String, usize> = names.iter().filter(|n| is_needed(n)).map(|n| (n.clone(), 1)).collect();
+        let metrics: Vec<String> = choose_metrics(&needed).into_iter().map(|(name, _)| name.to_owned()).collect();
         let probes = choose_probes(&names);
         if probes.is_empty() {
-            return Err(nothing());
+            return Err(no_metrics_error());
         }
         let pattern = probes.join("|");
         let host_names = |selector: &str| label_values(store, &host_query, &host_query.host_label, selector, MAX_HOSTS);
         let hosts = host_names(&host_query.selector.names_selector(&pattern))?;
         if hosts.is_empty() {
-            return Err(nothing());
+            return Err(no_metrics_error());
         }
         // machines without metrics are only reported if the user selected machines
-        let others = if host_query.selector.is_empty() {
+        let matching_hosts = if host_query.selector.is_empty() {
             Vec::new()
         } else {
             host_names(&host_query.selector.metric_selector("", ""))?
         };
         let known: HashSet<&String> = hosts.iter().collect();
-        let others = others.into_iter().filter(|o| !known.contains(o)).collect();
-        // a sample of machines is enough; totals need ticks at least as long as the slowest scrape interval
-        let apart = hosts.len().div_ceil(SCRAPE_SAMPLE_HOSTS).max(1);
-        let few: Vec<String> = hosts.iter().step_by(apart).cloned().collect();
-        let few = query::any_value_matcher(&host_query.host_label, &few);
-        let selector = host_query.selector.metric_selector("", &format!("__name__=~\"{pattern}\",{few}"));
+        let other_hosts = matching_hosts.into_iter().filter(|host| !known.contains(host)).collect();
+        // a sample of machines suffices; totals need ticks at least as long as the slowest scrape interval
+        let sample_distance = hosts.len().div_ceil(SCRAPE_SAMPLE_HOSTS).max(1);
+        let sample_hosts: Vec<String> = hosts.iter().step_by(sample_distance).cloned().collect();
+        let host_matcher = query::any_value_matcher(&host_query.host_label, &sample_hosts);
+        let selector = host_query.selector.metric_selector("", &format!("__name__=~\"{pattern}\",{host_matcher}"));
         let scrape_ms = ScrapeClock::read(store, &host_query, &selector)?.slowest_ms;
         let grid = choose_grid(&host_query, scrape_ms)?;
         Ok(Fleet {
@@ -185,7 +189,7 @@ impl Fleet {
             halved_chunks: AtomicUsize::new(0),
             grid,
             hosts,
-            other_hosts: others,
+            other_hosts,
         })
     }
 
@@ -199,12 +203,12 @@ impl Fleet {
         &self.metrics
     }
 
-    /// Splits the machines into chunks that are fetched at once.
+    /// Splits the machines into chunks, each of which is fetched at once.
     pub fn host_chunks(&self) -> Vec<&[String]> {
         self.hosts.chunks((CHUNK_SAMPLES / self.grid.count.max(1)).clamp(1, 200)).collect()
     }
 
-    /// Fetches some machines; in two halves if the answer would be too large.
+    /// Fetches some machines, in two halves if the answer would be too large.
     ///
     /// # Errors
     /// When the query fails.
@@ -221,36 +225,36 @@ impl Fleet {
                 members.extend(self.fetch_members(store, second)?);
                 Ok(members)
             }
-            (answered, _) => answered,
+            (result, _) => result,
         }
     }
 
     /// Fetches some machines with one query per metric.
     fn fetch_members_at_once(&self, store: &MetricStore, hosts: &[String]) -> Result<Vec<FleetMember>, RemoteError> {
-        let only = query::any_value_matcher(&self.query.host_label, hosts);
+        let host_matcher = query::any_value_matcher(&self.query.host_label, hosts);
         let mut answers = ChunkAnswers {
             tables: hosts.iter().map(|h| (h.as_str(), HostTable::new(self.grid))).collect(),
             cells: 0,
             processors: HashMap::new(),
-            machines: self.fetch_machine_facts(store, &only)?,
-            alive: BTreeSet::new(),
+            machines: self.fetch_machine_facts(store, &host_matcher)?,
+            present_hosts: BTreeSet::new(),
         };
-        let by = &self.query.host_label;
-        let count = |probe: &String| {
-            let selector = self.query.selector.metric_selector(probe, &only);
-            format!("max by ({by}) (count_over_time({selector}[{}ms]))", self.level_range_ms())
+        let host_label = &self.query.host_label;
+        let presence_query = |probe: &String| {
+            let selector = self.query.selector.metric_selector(probe, &host_matcher);
+            format!("max by ({host_label}) (count_over_time({selector}[{}ms]))", self.level_range_ms())
         };
-        let presence: Vec<String> = self.probes.iter().map(count).collect();
-        store
-            .add_warnings(query_range(store, &presence.join(" or "), &self.grid, |row| answers.add_presence(by, row))?);
+        let presence: Vec<String> = self.probes.iter().map(presence_query).collect();
+        let add_presence = |row: &QueryRow| answers.add_presence(host_label, row);
+        store.add_warnings(query_range(store, &presence.join(" or "), &self.grid, add_presence)?);
         for metric in &self.metrics {
-            self.fetch_metric(store, metric, &only, &mut answers)?;
+            self.fetch_metric(store, metric, &host_matcher, &mut answers)?;
         }
         Ok(hosts.iter().map(|host| answers.build_member(host)).collect())
     }
 
-    /// Range of a level's samples: its tick and a little more, because machines are scraped at
-    /// different times, and a tick as long as one interval must not miss its scrape.
+    /// Range of a level's samples, milliseconds: the tick and a little more, because machines are scraped at different
+    /// times, and a tick as long as one scrape interval must not miss its scrape.
     fn level_range_ms(&self) -> i64 {
         self.grid.step_ms + self.scrape_ms / 10
     }
@@ -260,23 +264,23 @@ impl Fleet {
         &self,
         store: &MetricStore,
         metric: &str,
-        only: &str,
+        host_matcher: &str,
         answers: &mut ChunkAnswers<'_>,
     ) -> Result<(), RemoteError> {
-        let by = &self.query.host_label;
-        let selector = self.query.selector.metric_selector(metric, only);
+        let host_label = &self.query.host_label;
+        let selector = self.query.selector.metric_selector(metric, host_matcher);
         let (step_ms, level_ms) = (self.grid.step_ms, self.level_range_ms());
         let span = QuerySpan { step_ms, level_ms, shift_ms: 0, total_ms: total_range_ms(self.scrape_ms) };
-        let text = query::metric_expression(metric, &selector, by, Processors::Together, span);
-        store.add_warnings(query_range(store, &text, &self.grid, |row| answers.add_values(by, metric, row))?);
+        let text = query::metric_expression(metric, &selector, host_label, Processors::Together, span);
+        store.add_warnings(query_range(store, &text, &self.grid, |row| answers.add_values(host_label, metric, row))?);
         if PROCESSOR_METRICS.contains(&metric) {
-            let idle = self.query.selector.metric_selector(metric, &format!("{only},mode=\"idle\""));
-            // two times in the window are enough to count processors
+            let idle = self.query.selector.metric_selector(metric, &format!("{host_matcher},mode=\"idle\""));
+            // two times in the window suffice to count processors
             let half_ms = self.grid.step_ms * (self.grid.count as i64).max(2) / 2;
             let first_ms = self.grid.first_ms - self.grid.step_ms + half_ms;
-            let few = QueryGrid { first_ms, step_ms: half_ms, count: 2, shift_ms: 0 };
-            let text = format!("count by ({by}) (count_over_time({idle}[{}ms]))", few.step_ms);
-            store.add_warnings(query_range(store, &text, &few, |row| answers.count_processors(by, row))?);
+            let grid = QueryGrid { first_ms, step_ms: half_ms, count: 2, shift_ms: 0 };
+            let text = format!("count by ({host_label}) (count_over_time({idle}[{}ms]))", grid.step_ms);
+            store.add_warnings(query_range(store, &text, &grid, |row| answers.count_processors(host_label, row))?);
         }
         Ok(())
     }
@@ -285,18 +289,18 @@ impl Fleet {
     fn fetch_machine_facts(
         &self,
         store: &MetricStore,
-        only: &str,
+        host_matcher: &str,
     ) -> Result<HashMap<String, MachineFacts>, RemoteError> {
-        let facts: BTreeSet<&str> = MetricVocabulary::builtin().facts.fact_metrics().collect();
-        let pattern = facts.into_iter().collect::<Vec<_>>().join("|");
-        let selector = self.query.selector.metric_selector("", &format!("__name__=~\"{pattern}\",{only}"));
+        let fact_metrics: BTreeSet<&str> = MetricVocabulary::builtin().facts.fact_metrics().collect();
+        let pattern = fact_metrics.into_iter().collect::<Vec<_>>().join("|");
+        let selector = self.query.selector.metric_selector("", &format!("__name__=~\"{pattern}\",{host_matcher}"));
         let mut machines: HashMap<String, MachineFacts> = HashMap::new();
         for_each_series(store, &self.query, &selector, |labels| {
             if let (Some(name), Some(host)) =
                 (find_label(labels, "__name__"), find_label(labels, &self.query.host_label))
             {
                 let machine = machines.entry(host.to_owned()).or_default();
-                machine.learn_series(name, |wanted| find_label(labels, wanted));
+                machine.learn_series(name, |label| find_label(labels, label));
             }
         })?;
         Ok(machines)
@@ -308,29 +312,35 @@ struct ChunkAnswers<'a> {
     tables: HashMap<&'a str, HostTable>,
     /// Total number of cells.
     cells: usize,
+    /// Number of processors of each machine.
     processors: HashMap<String, f64>,
     machines: HashMap<String, MachineFacts>,
-    alive: BTreeSet<String>,
+    /// Machines with samples in the window.
+    present_hosts: BTreeSet<String>,
 }
 
 impl ChunkAnswers<'_> {
-    fn add_presence(&mut self, by: &str, row: &QueryRow) -> Result<(), AnswerFault> {
-        if let Some((host, table)) = row.label_value(by).and_then(|host| Some((host, self.tables.get_mut(host)?))) {
+    fn add_presence(&mut self, host_label: &str, row: &QueryRow) -> Result<(), AnswerFault> {
+        if let Some((host, table)) =
+            row.label_value(host_label).and_then(|host| Some((host, self.tables.get_mut(host)?)))
+        {
             table.set_presence(&row.values);
-            self.alive.insert(host.to_owned());
+            self.present_hosts.insert(host.to_owned());
         }
         Ok(())
     }
 
-    fn add_values(&mut self, by: &str, metric: &str, row: &QueryRow) -> Result<(), AnswerFault> {
-        let Some(table) = row.label_value(by).and_then(|host| self.tables.get_mut(host)) else { return Ok(()) };
-        let folded = query::is_processor_metric(metric);
-        let before = table.cell_count();
+    fn add_values(&mut self, host_label: &str, metric: &str, row: &QueryRow) -> Result<(), AnswerFault> {
+        let table = row.label_value(host_label).and_then(|host| self.tables.get_mut(host));
+        let Some(table) = table else { return Ok(()) };
+        let is_processor_metric = query::is_processor_metric(metric);
+        let cells_before = table.cell_count();
         table.add_values(metric, row, |name| match row.label_value(name) {
-            None if folded && matches!(name, "cpu" | "core") => Some("_total"),
-            found => found,
+            // the query has aggregated the processors
+            None if is_processor_metric && matches!(name, "cpu" | "core") => Some("_total"),
+            value => value,
         });
-        self.cells += table.cell_count() - before;
+        self.cells += table.cell_count() - cells_before;
         if self.cells > MAX_CHUNK_CELLS {
             let excess = format!("more than {} samples, the limit", MAX_CHUNK_CELLS);
             return Err(AnswerFault::too_much(&excess));
@@ -338,18 +348,18 @@ impl ChunkAnswers<'_> {
         Ok(())
     }
 
-    fn count_processors(&mut self, by: &str, row: &QueryRow) -> Result<(), AnswerFault> {
+    fn count_processors(&mut self, host_label: &str, row: &QueryRow) -> Result<(), AnswerFault> {
         let count = row.values.iter().copied().fold(f64::NAN, f64::max);
-        if let Some(host) = row.label_value(by).filter(|host| self.tables.contains_key(host)) {
+        if let Some(host) = row.label_value(host_label).filter(|host| self.tables.contains_key(host)) {
             self.processors.insert(host.to_owned(), count);
         }
         Ok(())
     }
 
-    /// Removes the answers for a machine and converts them to its frame and topology.
+    /// Removes the answers for a machine, and builds its frame and topology from them.
     fn build_member(&mut self, host: &str) -> FleetMember {
         let without_samples = |because: &str| FleetMember { host: host.to_owned(), samples: Err(because.to_owned()) };
-        let Some(mut table) = self.tables.remove(host).filter(|_| self.alive.contains(host)) else {
+        let Some(mut table) = self.tables.remove(host).filter(|_| self.present_hosts.contains(host)) else {
             return without_samples("no sample in the window");
         };
         let schema = Arc::new(table.finish_schema());
@@ -376,8 +386,8 @@ impl ChunkAnswers<'_> {
         }
         let mut skips = Skips::default();
         let frame = ValueLimits::for_schema(&schema).clear_frame(&frame, &mut skips).unwrap_or(frame);
-        let left_out = skips.into_list().iter().map(|skip| skip.count).sum();
-        FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame, invalid_values: left_out }) }
+        let invalid_values = skips.into_list().iter().map(|skip| skip.count).sum();
+        FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame, invalid_values }) }
     }
 }
 

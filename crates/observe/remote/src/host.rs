@@ -17,38 +17,38 @@ use crate::query::{self, EXPORTER_NAME_PATTERN, METRIC_LABEL, Processors, QueryS
 /// Query for machines of a store.
 #[derive(Clone, Debug)]
 pub struct HostQuery {
-    /// Selects the machines.
+    /// Matchers that select the machines.
     pub selector: Selector,
-    /// The label whose value is the machine's name.
+    /// Label whose value is the name of the machine.
     pub host_label: String,
     /// Start of the window, milliseconds since 1970.
     pub from_ms: i64,
     /// End of the window, milliseconds since 1970.
     pub to_ms: i64,
-    /// Time between two ticks, milliseconds; `None` to choose it by the window.
+    /// Time between two ticks, milliseconds; `None` means a step that suits the window.
     pub step_ms: Option<i64>,
 }
 
 /// Id of the source, as in [`diskwright_base::Note::SOURCE`].
 pub const SOURCE: &str = "prometheus";
 
-/// Largest number of points per series that every store returns in one answer; Prometheus' limit is 11,000.
+/// Largest number of points per series that every store returns in one answer; the limit of Prometheus is 11,000.
 const MAX_TICKS: usize = 10_000;
 /// Number of ticks of a window if no step is given.
 const DEFAULT_TICKS: i64 = 1_000;
 /// Largest number of metrics in one query.
 const MAX_METRICS_PER_QUERY: usize = 16;
-/// Approximate largest number of points in one query's answer.
+/// Approximate largest number of points in the answer to one query.
 const MAX_POINTS_PER_QUERY: usize = 2_000_000;
-/// Approximate largest number of cells of one part of the window, which is in memory.
+/// Approximate largest number of cells of a part of the window; one part at a time is in memory.
 const MAX_CELLS_PER_PART: usize = 4_000_000;
-/// Largest number of cells accepted if a store returns more series than it listed.
+/// Largest number of cells that are accepted, for stores that return more series than they listed.
 const MAX_CELLS: usize = 2 * MAX_CELLS_PER_PART;
 /// Largest number of series of one machine.
 const MAX_SERIES: usize = 300_000;
 /// Largest number of machines of one store.
 pub(crate) const MAX_HOSTS: usize = 50_000;
-/// Name of the row that shows at which ticks there were any samples.
+/// Name of the row that shows which ticks have samples.
 const PRESENCE: &str = "presence";
 
 /// Reads one machine into the sink, in order of time.
@@ -57,8 +57,8 @@ const PRESENCE: &str = "presence";
 /// When a query fails, when no or more than one machine matches, or when
 /// there is no sample in the window.
 pub fn read(store: &MetricStore, query: &HostQuery, sink: &mut PieceSink<'_>) -> Result<ReadSummary, RemoteError> {
-    let found = find_metrics(store, query)?;
-    let scrapes = ScrapeClock::read(store, query, &query.selector.metric_selector(&found.probe, ""))?;
+    let metrics = find_metrics(store, query)?;
+    let scrapes = ScrapeClock::read(store, query, &query.selector.metric_selector(&metrics.probe, ""))?;
     let scrape_ms = scrapes.interval_ms;
     let step_ms = choose_step_ms(query, scrape_ms);
     // ticks end halfway between two scrapes, so that an early or late scrape stays in its tick
@@ -69,8 +69,8 @@ pub fn read(store: &MetricStore, query: &HostQuery, sink: &mut PieceSink<'_>) ->
         return Err(RemoteError::Nothing(because));
     }
     let mut batch = FrameBatch::new(SOURCE, sink);
-    let fetch = HostFetch { store, query, metrics: &found, scrape_ms, step_ms };
-    for part in grid.split_parts((MAX_CELLS_PER_PART / found.total_rows().max(1)).min(MAX_TICKS)) {
+    let fetch = HostFetch { store, query, metrics: &metrics, scrape_ms, step_ms };
+    for part in grid.split_parts((MAX_CELLS_PER_PART / metrics.total_rows().max(1)).min(MAX_TICKS)) {
         fetch.fetch_part(part, &mut batch)?;
         if batch.is_stopped() {
             break;
@@ -96,7 +96,8 @@ impl HostMetrics {
     }
 }
 
-/// Number of series in an answer for a metric with `series` series: metrics without instances are aggregated to one.
+/// Returns the number of series in the answer for a metric with `series` series: a metric without instances is
+/// aggregated to one series.
 fn result_rows(metric: &str, series: usize) -> usize {
     let has_instances =
         MetricVocabulary::builtin().sources_of(metric).iter().any(|s| s.query_labels().next().is_some());
@@ -104,33 +105,34 @@ fn result_rows(metric: &str, series: usize) -> usize {
 }
 
 /// Finds the machine and its metrics.
-fn find_metrics(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteError> {
-    let selector = wanted.selector.names_selector(EXPORTER_NAME_PATTERN);
+fn find_metrics(store: &MetricStore, query: &HostQuery) -> Result<HostMetrics, RemoteError> {
+    let selector = query.selector.names_selector(EXPORTER_NAME_PATTERN);
     // there are far fewer names than series, so names are queried first
-    let hosts = label_values(store, wanted, &wanted.host_label, &selector, MAX_HOSTS)?;
+    let hosts = label_values(store, query, &query.host_label, &selector, MAX_HOSTS)?;
     if hosts.len() > 1 {
-        return Err(RemoteError::SeveralHosts { by: wanted.host_label.clone(), hosts });
+        return Err(RemoteError::SeveralHosts { by: query.host_label.clone(), hosts });
     }
     let host = hosts.into_iter().next().unwrap_or_default();
     let mut metrics: BTreeMap<String, usize> = BTreeMap::new();
     let mut machine = MachineFacts::default();
-    let series = for_each_series(store, wanted, &selector, |labels| {
+    let series = for_each_series(store, query, &selector, |labels| {
         let Some(name) = find_label(labels, "__name__") else { return };
-        machine.learn_series(name, |wanted| find_label(labels, wanted));
+        machine.learn_series(name, |label| find_label(labels, label));
         if !MetricVocabulary::builtin().sources_of(name).is_empty() {
             *metrics.entry(name.to_owned()).or_default() += 1;
         }
     })?;
     if series == 0 {
-        let filter_text = if wanted.selector.is_empty() { String::new() } else { " that match".to_owned() };
+        let filter_text = if query.selector.is_empty() { String::new() } else { " that match".to_owned() };
         let because = format!(
             "{}: no metrics of node_exporter or windows_exporter{filter_text} in the window",
             store.shown_address()
         );
         return Err(RemoteError::Nothing(because));
     }
-    let fewest = metrics.iter().min_by_key(|(name, series)| (**series, name.len()));
-    let Some((probe, _)) = fewest else {
+    // the metric with the fewest series is the cheapest to query
+    let cheapest = metrics.iter().min_by_key(|(name, series)| (**series, name.len()));
+    let Some((probe, _)) = cheapest else {
         let because = format!("{}: {host} has no metric that a rule uses", store.shown_address());
         return Err(RemoteError::Nothing(because));
     };
@@ -140,12 +142,12 @@ fn find_metrics(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, 
 /// Calls `each` with the labels of every matching series; returns their number.
 pub(crate) fn for_each_series(
     store: &MetricStore,
-    wanted: &HostQuery,
+    query: &HostQuery,
     selector: &str,
     mut each: impl FnMut(&answer::Labels),
 ) -> Result<usize, RemoteError> {
-    let (start, end) = (format_seconds(wanted.from_ms), format_seconds(wanted.to_ms));
-    // a store that supports `limit` does not send more than is accepted
+    let (start, end) = (format_seconds(query.from_ms), format_seconds(query.to_ms));
+    // a store that supports `limit` sends no more series than are accepted
     let limit = (MAX_SERIES + 1).to_string();
     let form = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut count = 0;
@@ -164,17 +166,17 @@ pub(crate) fn for_each_series(
     Ok(count)
 }
 
-/// Returns the values of a label in the store's order.
+/// Returns the values of a label, in the store's order.
 pub(crate) fn label_values(
     store: &MetricStore,
-    wanted: &HostQuery,
+    query: &HostQuery,
     label: &str,
     selector: &str,
     max_values: usize,
 ) -> Result<Vec<String>, RemoteError> {
     let path = format!("/api/v1/label/{label}/values");
     let (start, end, limit) =
-        (format_seconds(wanted.from_ms), format_seconds(wanted.to_ms), (max_values + 1).to_string());
+        (format_seconds(query.from_ms), format_seconds(query.to_ms), (max_values + 1).to_string());
     let pairs = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut values = Vec::new();
     // Prometheus accepts this query only by GET
@@ -198,17 +200,17 @@ pub(crate) struct ScrapeClock {
     pub interval_ms: i64,
     /// Interval of the machine that is scraped least often, milliseconds.
     pub slowest_ms: i64,
-    /// A time at which it is scraped, milliseconds since 1970.
+    /// A time at which the machine is scraped, milliseconds since 1970.
     pub at_ms: i64,
 }
 
 impl ScrapeClock {
     /// Measures the scrapes from raw samples at the end of the window, or, if there are too few, in all of it.
-    pub fn read(store: &MetricStore, wanted: &HostQuery, probe: &str) -> Result<ScrapeClock, RemoteError> {
-        let window_ms = (wanted.to_ms - wanted.from_ms).max(1);
+    pub fn read(store: &MetricStore, query: &HostQuery, probe: &str) -> Result<ScrapeClock, RemoteError> {
+        let window_ms = (query.to_ms - query.from_ms).max(1);
         for span_ms in [window_ms.min(1_800_000), window_ms] {
-            let query = format!("{probe}[{span_ms}ms]");
-            let form = [("query", query.as_str()), ("time", &format_seconds(wanted.to_ms))];
+            let expression = format!("{probe}[{span_ms}ms]");
+            let form = [("query", expression.as_str()), ("time", &format_seconds(query.to_ms))];
             let times = store
                 .post("/api/v1/query", &form, |source| answer::read_sample_times(source, store.max_response_bytes()))?;
             if let Some(times) = times.filter(|t| t.interval_s > 0.0) {
@@ -221,32 +223,32 @@ impl ScrapeClock {
     fn from_sample_times(times: &SampleTimes) -> ScrapeClock {
         let interval_ms = round_interval(times.interval_s * 1e3);
         let times_ms: Vec<i64> = times.last_s.iter().map(|s| (s * 1e3).round() as i64).collect();
-        let last = times_ms.last().copied().unwrap_or(0);
+        let last_ms = times_ms.last().copied().unwrap_or(0);
         // deviations from the phase of the last scrape; their median is robust against outliers
         let half = interval_ms / 2;
         let mut deviations_ms: Vec<i64> =
-            times_ms.iter().map(|time| (time - last + half).rem_euclid(interval_ms) - half).collect();
+            times_ms.iter().map(|time| (time - last_ms + half).rem_euclid(interval_ms) - half).collect();
         deviations_ms.sort_unstable();
         let slowest_ms = round_interval(times.slowest_s * 1e3).max(interval_ms);
         let median_ms = deviations_ms.get(deviations_ms.len() / 2).copied().unwrap_or(0);
-        ScrapeClock { interval_ms, slowest_ms, at_ms: last + median_ms }
+        ScrapeClock { interval_ms, slowest_ms, at_ms: last_ms + median_ms }
     }
 }
 
 /// Rounds a measured interval to a common setting, because scrapes come a little early or late.
 pub(crate) fn round_interval(measured_ms: f64) -> i64 {
     const COMMON_INTERVALS_S: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0];
-    let near = COMMON_INTERVALS_S.iter().find(|usual| (measured_ms / 1e3 / *usual - 1.0).abs() < 0.05);
-    near.map_or(measured_ms.max(1.0).round() as i64, |usual| (usual * 1e3) as i64)
+    let common = COMMON_INTERVALS_S.iter().find(|common_s| (measured_ms / 1e3 / *common_s - 1.0).abs() < 0.05);
+    common.map_or(measured_ms.max(1.0).round() as i64, |common_s| (common_s * 1e3) as i64)
 }
 
-/// Chooses the step: the given one, but at least the scrape interval; without one, a
-/// step that gives a window about a thousand ticks.
-fn choose_step_ms(wanted: &HostQuery, scrape_ms: i64) -> i64 {
-    match wanted.step_ms {
+/// Chooses the step: the requested one, but at least the scrape interval; if none is requested, a step with which the
+/// window has about a thousand ticks.
+fn choose_step_ms(query: &HostQuery, scrape_ms: i64) -> i64 {
+    match query.step_ms {
         Some(step) => step.max(scrape_ms),
         None => {
-            let min_ms = (wanted.to_ms - wanted.from_ms) / DEFAULT_TICKS;
+            let min_ms = (query.to_ms - query.from_ms) / DEFAULT_TICKS;
             // a multiple of the scrape interval, so that each tick has the same number of scrapes
             (min_ms + scrape_ms - 1).div_euclid(scrape_ms).max(1) * scrape_ms
         }
@@ -290,8 +292,10 @@ impl HostFetch<'_> {
         let mut group = vec![(PRESENCE.to_owned(), presence)];
         let mut points = ticks;
         for (metric, series) in choose_metrics(&self.metrics.metrics) {
-            let more = result_rows(metric, series) * ticks;
-            if group.len() >= MAX_METRICS_PER_QUERY || (points + more > MAX_POINTS_PER_QUERY && !group.is_empty()) {
+            let metric_points = result_rows(metric, series) * ticks;
+            if group.len() >= MAX_METRICS_PER_QUERY
+                || (points + metric_points > MAX_POINTS_PER_QUERY && !group.is_empty())
+            {
                 queries.push(query::combine_queries(&group));
                 group.clear();
                 points = 0;
@@ -299,37 +303,37 @@ impl HostFetch<'_> {
             let text =
                 query::metric_expression(metric, &selector(metric), &self.query.host_label, Processors::Each, span);
             group.push((metric.to_owned(), text));
-            points += more;
+            points += metric_points;
         }
         queries.push(query::combine_queries(&group));
         queries
     }
 
-    /// Passes the table's ticks, and before the first one the topology, to the batch.
+    /// Passes the ticks of a table to the batch, and before the first tick the topology.
     fn emit_ticks(&self, mut table: HostTable, batch: &mut FrameBatch<'_>) {
         let schema = Arc::new(table.finish_schema());
         if !batch.has_ticks() {
             let topology = table.topology(&self.metrics.machine, &self.metrics.host, &schema);
             batch.push_topology(table.grid.first_ms * 1_000_000, &topology);
         }
-        let elapsed = u64::try_from(self.step_ms).unwrap_or(0) * 1_000_000;
+        let elapsed_ns = u64::try_from(self.step_ms).unwrap_or(0) * 1_000_000;
         let mut row = vec![f64::NAN; schema.series.len()];
         for tick in 0..table.grid.count {
             if table.fill_row(tick, &mut row) {
-                batch.push_tick(&schema, table.grid.at_ms(tick) * 1_000_000, Some(elapsed), &row);
+                batch.push_tick(&schema, table.grid.at_ms(tick) * 1_000_000, Some(elapsed_ns), &row);
             }
         }
     }
 }
 
-/// Largest age of the last scrape before a tick's end: one interval and a little, because scrapes come a
-/// little early or late. If one is missing, the ticks next to it have gaps, not the growth of two intervals.
+/// Largest age of the last scrape before the end of a tick, milliseconds: a little more than an interval, because
+/// scrapes come a little early or late. If a scrape is missing, the ticks next to it have gaps, not the growth of two
+/// intervals.
 pub(crate) fn total_range_ms(scrape_ms: i64) -> i64 {
     scrape_ms + scrape_ms / 5
 }
 
-/// Chooses the metrics to query: of two of one exporter for the same counters, the
-/// first that exists.
+/// Chooses the metrics to query: if an exporter has several metrics for the same counters, the first that exists.
 pub(crate) fn choose_metrics(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
     type ExporterCounter<'a> = (&'a str, &'a str, &'a [(String, String)]);
     let mut covered: BTreeSet<ExporterCounter<'_>> = BTreeSet::new();
@@ -349,7 +353,7 @@ pub(crate) fn choose_metrics(metrics: &BTreeMap<String, usize>) -> Vec<(&str, us
     chosen
 }
 
-/// Queries one value per tick; `each` gets the series as they are read. Returns the store's warnings.
+/// Queries one value per tick, and calls `each` with each series when it was read. Returns the store's warnings.
 pub(crate) fn query_range(
     store: &MetricStore,
     query: &str,
@@ -374,6 +378,7 @@ pub(crate) struct HostTable {
     pub grid: QueryGrid,
     targets: SeriesTargets,
     columns: Vec<Vec<f64>>,
+    /// Number of samples at each tick.
     presence: Option<Vec<f64>>,
 }
 
@@ -411,34 +416,34 @@ impl HostTable {
     /// Adds the values of a metric's series to the columns of its counters.
     pub fn add_values<'a>(&mut self, metric: &str, row: &QueryRow, label: impl Fn(&str) -> Option<&'a str>) {
         let step_s = self.grid.step_ms as f64 / 1e3;
-        for place in self.targets.find_targets(metric, label) {
-            if self.columns.len() <= place.column {
-                self.columns.resize_with(place.column + 1, Vec::new);
+        for target in self.targets.find_targets(metric, label) {
+            if self.columns.len() <= target.column {
+                self.columns.resize_with(target.column + 1, Vec::new);
             }
-            let column = &mut self.columns[place.column];
+            let column = &mut self.columns[target.column];
             column.resize(self.grid.count, f64::NAN);
-            let source = place.source;
-            for (to, &value) in column.iter_mut().zip(&row.values) {
-                let cell = match source.conversion {
+            let source = target.source;
+            for (cell, &value) in column.iter_mut().zip(&row.values) {
+                let value = match source.conversion {
                     MetricConversion::Rate => value / step_s,
                     MetricConversion::Added | MetricConversion::Level => value,
                 };
-                let cell = if source.is_complement && !cell.is_nan() { (1.0 - cell).max(0.0) } else { cell };
-                if cell.is_nan() || (source.is_positive_only && cell <= 0.0) {
+                let value = if source.is_complement && !value.is_nan() { (1.0 - value).max(0.0) } else { value };
+                if value.is_nan() || (source.is_positive_only && value <= 0.0) {
                     continue;
                 }
-                *to = if to.is_nan() {
-                    cell
+                *cell = if cell.is_nan() {
+                    value
                 } else if source.is_summed || source.is_part {
-                    *to + cell
+                    *cell + value
                 } else {
-                    to.max(cell)
+                    cell.max(value)
                 };
             }
         }
     }
 
-    /// Completes the columns and returns their schema. Called when all series were added.
+    /// Completes the columns after all series were added, and returns their schema.
     pub fn finish_schema(&mut self) -> Schema {
         let schema = self.targets.build_schema();
         self.columns.resize_with(schema.series.len(), Vec::new);
@@ -448,13 +453,13 @@ impl HostTable {
         schema
     }
 
-    /// Copies the cells of a tick; returns false if nothing was scraped in it.
+    /// Copies the cells of a tick to `row`; returns false if nothing was scraped in the tick.
     pub fn fill_row(&self, tick: usize, row: &mut [f64]) -> bool {
         if self.presence.as_ref().is_some_and(|counts| counts[tick].is_nan() || counts[tick] == 0.0) {
             return false;
         }
-        for (to, column) in row.iter_mut().zip(&self.columns) {
-            *to = column[tick];
+        for (cell, column) in row.iter_mut().zip(&self.columns) {
+            *cell = column[tick];
         }
         self.targets.fill_stalls(row);
         true
@@ -468,8 +473,8 @@ impl HostTable {
             let value = self.columns[column].iter().copied().find(|v| !v.is_nan())?;
             Some(value * schema.series[column].scale)
         };
-        let singles = |counter| self.targets.counter_instances(counter).filter(|i| *i != "_total").count();
-        let counted = singles(processor::IDLE_S).max(singles(processor::IDLE));
+        let count_processors = |counter| self.targets.counter_instances(counter).filter(|i| *i != "_total").count();
+        let counted = count_processors(processor::IDLE_S).max(count_processors(processor::IDLE));
         let processors = first_value(&facts.processors).or((counted > 0).then_some(counted as f64));
         machine.topology(host, processors, first_value(&facts.memory))
     }

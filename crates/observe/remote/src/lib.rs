@@ -1,15 +1,14 @@
 //! Stores of metrics over HTTP: Prometheus, VictoriaMetrics, Thanos, Mimir.
 //!
-//! - `access`: addresses, passwords and tokens, which are never shown.
-//! - `client`: single requests with a timeout; the message of a store that refuses
-//!   is part of the error.
-//! - `bounded_reader`, `answer`, `query_grid`: reading of an answer as a stream, with limits;
-//!   the points of a query's answer on a grid of ticks.
+//! - `access`: addresses, passwords and tokens; passwords and tokens are never shown.
+//! - `client`: single requests with a timeout; if a store refuses, its message is part of the error.
+//! - `bounded_reader`, `answer`, `query_grid`: read an answer as a stream, with limits, and put its points on a grid of
+//!   ticks.
 //! - `query`: PromQL that all of these stores accept, built from the vocabulary.
 //! - `host`: one machine as a log (frames and notes).
 //! - `fleet`: many machines at a coarse step, chunk by chunk.
-//! - `feed`, `latency_feed`, `remote_write`, `metrics_server`: the opposite direction: a recorder's
-//!   ticks as named series, sent to a store by remote write, or served to a scraper at `/metrics`.
+//! - `feed`, `latency_feed`, `remote_write`, `metrics_server`: the opposite direction. A recorder's ticks become named
+//!   series, which are sent to a store by remote write, or served to a scraper at `/metrics`.
 //! - `webhook`: sends a document to an address.
 
 mod access;

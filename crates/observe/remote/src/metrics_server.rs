@@ -1,4 +1,4 @@
-//! HTTP server of `/metrics`, which shows a scraper the last tick.
+//! HTTP server of `/metrics`, which serves the last tick to a scraper.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,18 +10,17 @@ use diskwright_httpserver::{
 
 use crate::feed::{SeriesSnapshot, metrics_page};
 
-/// The last tick: the recorder sets it, the server reads it. Both hold the lock
-/// only for the exchange.
+/// The last tick: the recorder sets it, and the server reads it. Both hold the lock only for the exchange.
 #[derive(Clone, Default)]
 pub struct LastTick(Arc<Mutex<Arc<SeriesSnapshot>>>);
 
 impl LastTick {
     /// Sets the last tick.
-    pub fn set(&self, shot: &SeriesSnapshot) {
-        let shot = Arc::new(shot.clone());
-        let before = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), shot);
+    pub fn set(&self, snapshot: &SeriesSnapshot) {
+        let snapshot = Arc::new(snapshot.clone());
+        let previous = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), snapshot);
         // freed here, after the lock was released
-        drop(before);
+        drop(previous);
     }
 
     fn get(&self) -> Arc<SeriesSnapshot> {
@@ -34,16 +33,17 @@ impl LastTick {
 struct MetricsPage {
     names: HostNames,
     last: LastTick,
+    /// The snapshot that `text` shows.
     snapshot: Arc<SeriesSnapshot>,
     text: Option<Arc<[u8]>>,
 }
 
 impl MetricsPage {
     fn page_text(&mut self) -> Arc<[u8]> {
-        let shot = self.last.get();
-        let known = self.text.take().filter(|_| Arc::ptr_eq(&shot, &self.snapshot));
-        let text = known.unwrap_or_else(|| metrics_page(&shot).into_bytes().into());
-        self.snapshot = shot;
+        let snapshot = self.last.get();
+        let known_text = self.text.take().filter(|_| Arc::ptr_eq(&snapshot, &self.snapshot));
+        let text = known_text.unwrap_or_else(|| metrics_page(&snapshot).into_bytes().into());
+        self.snapshot = snapshot;
         Arc::clone(self.text.insert(text))
     }
 }

@@ -6,7 +6,7 @@ use diskwright_logs::prometheus::{MetricConversion, MetricVocabulary};
 
 use crate::error::RemoteError;
 
-/// The label that contains a series' metric in an answer for several metrics.
+/// Label that holds the metric of a series, in an answer for several metrics.
 pub const METRIC_LABEL: &str = "dw_metric";
 
 /// Label matchers of the user's `--match`, which are part of every selector.
@@ -31,31 +31,32 @@ impl Selector {
     /// # Errors
     /// When it is not a list of matchers; the store checks the details.
     pub fn parse(text: &str) -> Result<Selector, RemoteError> {
-        let wrong = |because: &str| RemoteError::Usage { option: format!("--match {text}"), because: because.into() };
-        let plain = text.trim();
-        let inside = match plain.strip_prefix('{') {
-            Some(rest) => rest.strip_suffix('}').ok_or_else(|| wrong("the closing brace is missing"))?,
-            None => plain,
+        let usage_error =
+            |because: &str| RemoteError::Usage { option: format!("--match {text}"), because: because.into() };
+        let trimmed = text.trim();
+        let matchers = match trimmed.strip_prefix('{') {
+            Some(list) => list.strip_suffix('}').ok_or_else(|| usage_error("the closing brace is missing"))?,
+            None => trimmed,
         };
-        let inside = inside.trim().trim_end_matches(',');
-        if inside.is_empty() {
+        let matchers = matchers.trim().trim_end_matches(',');
+        if matchers.is_empty() {
             return Ok(Selector::default());
         }
-        if !inside.contains('=') || !inside.ends_with('"') {
-            return Err(wrong("write label matchers, such as '{instance=\"db1:9100\"}'"));
+        if !matchers.contains('=') || !matchers.ends_with('"') {
+            return Err(usage_error("write label matchers, such as '{instance=\"db1:9100\"}'"));
         }
-        Ok(Selector { matchers: inside.to_owned() })
+        Ok(Selector { matchers: matchers.to_owned() })
     }
 
-    /// Returns true if everything matches.
+    /// Returns true if the selector has no matchers, so that everything matches.
     pub fn is_empty(&self) -> bool {
         self.matchers.is_empty()
     }
 
     /// Returns the selector of one metric, with further matchers.
-    pub fn metric_selector(&self, name: &str, more: &str) -> String {
-        let all: Vec<&str> = [self.matchers.as_str(), more].into_iter().filter(|m| !m.is_empty()).collect();
-        format!("{name}{{{}}}", all.join(","))
+    pub fn metric_selector(&self, name: &str, further_matchers: &str) -> String {
+        let matchers = [self.matchers.as_str(), further_matchers].into_iter().filter(|m| !m.is_empty());
+        format!("{name}{{{}}}", matchers.collect::<Vec<_>>().join(","))
     }
 
     /// Returns the selector of all metrics whose name matches.
@@ -83,55 +84,60 @@ pub struct QuerySpan {
     pub step_ms: i64,
     /// Range of the samples of a level.
     pub level_ms: i64,
-    /// Time from the tick's end to the time in the query.
+    /// Time from the end of a tick to the time for which the store is queried.
     pub shift_ms: i64,
-    /// Largest age of the scrape from which a total at a time is taken.
+    /// Largest age of the scrape that gives a total at a time.
     pub total_ms: i64,
 }
 
-/// Builds the query for one metric, with a value per tick for every machine and instance. For
-/// a running total it is the growth in the tick.
+/// Builds the query for one metric, with a value per tick for every machine and instance. The value of a total is its
+/// growth in the tick.
 ///
-/// `rate` and `increase` use only the samples of a window: growth between its first sample
-/// and the one before is lost, or counted twice if windows overlap, and both extrapolate to
-/// the window's ends. A difference of totals at two times counts each scrape once, and the
-/// sum over all ticks is the growth of the counter. If the counter was reset, the
-/// difference is negative, and the tick has a gap.
-pub fn metric_expression(metric: &str, selector: &str, by: &str, processors: Processors, span: QuerySpan) -> String {
+/// `rate` and `increase` use only the samples of a window. Growth between the first sample and the sample before the
+/// window is lost, or counted twice if windows overlap, and both functions extrapolate to the ends of the window. A
+/// difference of totals at two times counts each scrape once, and the sum over all ticks is the growth of the counter.
+/// If the counter was reset, the difference is negative, and the tick has a gap.
+pub fn metric_expression(
+    metric: &str,
+    selector: &str,
+    host_label: &str,
+    processors: Processors,
+    span: QuerySpan,
+) -> String {
     let sources = MetricVocabulary::builtin().sources_of(metric);
-    let running = sources.first().is_some_and(|s| s.conversion.is_total());
-    let folded = processors == Processors::Together && is_processor_metric(metric);
-    let mut labels: Vec<&str> = vec![by];
+    let is_total = sources.first().is_some_and(|s| s.conversion.is_total());
+    let joins_processors = processors == Processors::Together && is_processor_metric(metric);
+    let mut labels: Vec<&str> = vec![host_label];
     for label in sources.iter().flat_map(|s| s.query_labels()) {
         let is_instance = sources.iter().any(|s| s.instance_label.as_deref() == Some(label));
-        if labels.contains(&label) || (folded && is_instance) {
+        if labels.contains(&label) || (joins_processors && is_instance) {
             continue;
         }
         labels.push(label);
     }
-    let mean = || {
+    let is_mean = || {
         sources
             .iter()
             .any(|s| over_instances(&s.counter) == OverInstances::Mean && s.conversion == MetricConversion::Rate)
     };
-    let join = if folded && mean() {
+    let aggregation = if joins_processors && is_mean() {
         "avg"
-    } else if folded || sources.iter().any(|s| s.is_summed) {
+    } else if joins_processors || sources.iter().any(|s| s.is_summed) {
         "sum"
     } else {
         "max"
     };
-    let value = if running {
+    let value = if is_total {
         let total = |before_ms| span.range_selector(selector, span.total_ms, before_ms);
         format!("(last_over_time({}) - last_over_time({})) >= 0", total(0), total(span.step_ms))
     } else {
         // the value of a level is its average since the last tick
         format!("avg_over_time({})", span.range_selector(selector, span.level_ms, 0))
     };
-    format!("{join} by ({}) ({value})", labels.join(","))
+    format!("{aggregation} by ({}) ({value})", labels.join(","))
 }
 
-/// Aggregation of a counter over its instances.
+/// Returns how a counter is aggregated over its instances.
 fn over_instances(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
 }
@@ -143,10 +149,10 @@ pub fn is_processor_metric(metric: &str) -> bool {
 }
 
 /// Combines several queries into one; in the answer the label [`METRIC_LABEL`] is the name of the metric.
-pub fn combine_queries(named: &[(String, String)]) -> String {
-    let one =
+pub fn combine_queries(named_queries: &[(String, String)]) -> String {
+    let with_label =
         |(name, query): &(String, String)| format!("label_replace({query},\"{}\",\"{name}\",\"\",\"\")", METRIC_LABEL);
-    named.iter().map(one).collect::<Vec<_>>().join(" or ")
+    named_queries.iter().map(with_label).collect::<Vec<_>>().join(" or ")
 }
 
 /// Returns a matcher for any of these values of a label.

@@ -1,5 +1,5 @@
-//! Remote write 1.0: sends a recorder's ticks to a store through a bounded queue. The
-//! recorder never waits: samples that do not fit are lost, counted and reported.
+//! Remote write 1.0: sends a recorder's ticks to a store through a bounded queue. The recorder never waits: samples
+//! that do not fit into the queue are lost, counted and reported.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -18,11 +18,11 @@ use crate::feed::SeriesSnapshot;
 const STACK_BYTES: usize = 1 << 20;
 /// Largest number of queued ticks: ten minutes at one per second.
 pub const MAX_QUEUED_TICKS: usize = 600;
-/// Largest number of queued samples, 64 MiB: ticks of many series fill the queue sooner.
+/// Largest number of queued samples, which take 64 MiB: with many series, they are reached before the number of ticks.
 const MAX_QUEUED_SAMPLES: u64 = 8 << 20;
 /// Approximate number of samples in one request.
 const BATCH_SAMPLES: u64 = 10_000;
-/// Longest time that a tick waits for others to fill a request.
+/// Longest time that a tick waits until others fill a request.
 const MAX_LINGER: Duration = Duration::from_secs(2);
 /// Shortest and longest pause after a failure.
 const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -30,7 +30,7 @@ const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration
 const FINAL_RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// Time for sending the queued ticks after the recording has ended.
 const FINISH_GRACE: Duration = Duration::from_millis(1200);
-/// Longest time to wait for the request in flight to be cancelled after that.
+/// Longest time to wait afterwards until the request in flight is cancelled.
 const INTERRUPT_GRACE: Duration = Duration::from_millis(300);
 
 #[derive(Clone, PartialEq, Message)]
@@ -86,16 +86,20 @@ pub struct RemoteWriter {
 #[derive(Default)]
 struct SenderState {
     queue: Mutex<SendQueue>,
+    /// Notified when the queue changes.
     changed: Condvar,
     sent: AtomicU64,
     lost: AtomicU64,
     retries: AtomicU64,
+    /// The current failure.
     trouble: Mutex<Option<String>>,
 }
 
+/// Ticks that wait to be sent.
 #[derive(Default)]
 struct SendQueue {
     ticks: VecDeque<SeriesSnapshot>,
+    /// Samples of the queued ticks, and of the batch that is being sent.
     samples: u64,
     /// Time when the recording ended.
     ended: Option<Instant>,
@@ -115,13 +119,15 @@ impl SenderState {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `enough` returns true, or until the time `until`, if there is one.
-    fn wait_until(&self, until: Option<Instant>, enough: impl Fn(&SendQueue) -> bool) -> MutexGuard<'_, SendQueue> {
+    /// Waits until `is_ready` returns true, or until the time `until`, if there is one.
+    fn wait_until(&self, until: Option<Instant>, is_ready: impl Fn(&SendQueue) -> bool) -> MutexGuard<'_, SendQueue> {
         let mut queue = self.lock_queue();
-        while !enough(&queue) {
+        while !is_ready(&queue) {
             queue = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => break,
-                Some(left) => self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0,
+                Some(time_left) => {
+                    self.changed.wait_timeout(queue, time_left).unwrap_or_else(PoisonError::into_inner).0
+                }
                 None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
             };
         }
@@ -152,10 +158,10 @@ impl RemoteWriter {
         Ok(RemoteWriter { shared, store, thread: Some(thread), result: None })
     }
 
-    /// Queues a tick; never waits.
-    pub fn push(&self, shot: &SeriesSnapshot) {
-        let shot = shot.clone();
-        let samples = sample_count(&shot);
+    /// Queues a tick, without waiting.
+    pub fn push(&self, snapshot: &SeriesSnapshot) {
+        let snapshot = snapshot.clone();
+        let samples = sample_count(&snapshot);
         let mut queue = self.shared.lock_queue();
         let is_full = queue.ticks.len() >= MAX_QUEUED_TICKS || queue.samples + samples > MAX_QUEUED_SAMPLES;
         if queue.ended.is_some() || (is_full && !queue.ticks.is_empty()) {
@@ -163,7 +169,7 @@ impl RemoteWriter {
             return;
         }
         queue.samples += samples;
-        queue.ticks.push_back(shot);
+        queue.ticks.push_back(snapshot);
         drop(queue);
         self.shared.changed.notify_all();
     }
@@ -180,27 +186,27 @@ impl RemoteWriter {
         self.shared.lock_trouble().clone()
     }
 
-    /// Sends the queued ticks, for at most a second and a half whatever the store does.
+    /// Sends the queued ticks, and returns after at most a second and a half, whatever the store does.
     pub fn finish(&mut self) -> SendResult {
         let Some(thread) = self.thread.take() else { return self.send_result() };
         let ended = Instant::now();
         self.shared.lock_queue().ended = Some(ended);
         self.shared.changed.notify_all();
-        let is_done = |until| self.shared.wait_until(Some(until), |queue| queue.is_done).is_done;
-        let mut done = is_done(ended + FINISH_GRACE);
-        if !done {
+        let wait_for_sender = |until| self.shared.wait_until(Some(until), |queue| queue.is_done).is_done;
+        let mut is_done = wait_for_sender(ended + FINISH_GRACE);
+        if !is_done {
             self.store.interrupt();
-            done = is_done(ended + FINISH_GRACE + INTERRUPT_GRACE);
+            is_done = wait_for_sender(ended + FINISH_GRACE + INTERRUPT_GRACE);
         }
-        if done {
+        if is_done {
             // the thread is about to end, so this does not block
             let _ = thread.join();
         }
         // a thread that still hangs (in name resolution, say) ends with the process;
         // its current batch is as lost as the queued ticks
-        let waiting = if done { 0 } else { self.shared.lock_queue().samples };
+        let unsent = if is_done { 0 } else { self.shared.lock_queue().samples };
         let mut result = self.send_result();
-        result.lost += waiting;
+        result.lost += unsent;
         *self.result.insert(result)
     }
 }
@@ -212,10 +218,11 @@ impl Drop for RemoteWriter {
 }
 
 /// Number of samples in a snapshot.
-fn sample_count(shot: &SeriesSnapshot) -> u64 {
-    shot.values.iter().filter(|v| !v.is_nan()).count() as u64
+fn sample_count(snapshot: &SeriesSnapshot) -> u64 {
+    snapshot.values.iter().filter(|v| !v.is_nan()).count() as u64
 }
 
+/// Sender of batches, which runs in its own thread.
 struct Sender {
     store: Arc<MetricStore>,
     labels: Vec<(String, String)>,
@@ -225,28 +232,28 @@ struct Sender {
 impl Sender {
     fn run(&self) {
         while let Some((batch, count)) = self.next_batch() {
-            let number = if self.deliver_batch(&batch) { &self.shared.sent } else { &self.shared.lost };
-            // both under the lock, so that `finish` counts each sample once
+            let counter = if self.deliver_batch(&batch) { &self.shared.sent } else { &self.shared.lost };
+            // both counts change under the lock, so that `finish` counts each sample once
             let mut queue = self.shared.lock_queue();
             assert!(count <= queue.samples, "samples count as queued until their batch was sent");
             queue.samples -= count;
-            number.fetch_add(count, Ordering::Relaxed);
+            counter.fetch_add(count, Ordering::Relaxed);
         }
         self.shared.lock_queue().is_done = true;
         self.shared.changed.notify_all();
     }
 
-    /// Waits for the next batch of ticks and returns it with its number of samples, which
-    /// still count as queued; `None` after the last.
+    /// Waits for the next batch of ticks, and returns it with its number of samples, which still count as queued;
+    /// `None` after the last batch.
     fn next_batch(&self) -> Option<(Vec<SeriesSnapshot>, u64)> {
         drop(self.shared.wait_until(None, |queue| !queue.ticks.is_empty() || queue.ended.is_some()));
         let linger = Some(Instant::now() + MAX_LINGER);
         let mut queue = self.shared.wait_until(linger, |queue| queue.samples >= BATCH_SAMPLES || queue.ended.is_some());
         let (mut batch, mut count) = (Vec::new(), 0);
         while count < BATCH_SAMPLES {
-            let Some(shot) = queue.ticks.pop_front() else { break };
-            count += sample_count(&shot);
-            batch.push(shot);
+            let Some(snapshot) = queue.ticks.pop_front() else { break };
+            count += sample_count(&snapshot);
+            batch.push(snapshot);
         }
         if batch.is_empty() { None } else { Some((batch, count)) }
     }
@@ -273,7 +280,7 @@ impl Sender {
                 Err(error) => error,
             };
             if is_over() {
-                // cancelled by `finish`: an earlier failure explains more
+                // `finish` has cancelled the request; an earlier failure explains more
                 self.shared.lock_trouble().get_or_insert_with(|| "no response before the recording ended".into());
                 return false;
             }
@@ -286,29 +293,30 @@ impl Sender {
         }
     }
 
-    /// Waits before the next try; returns false if there is no time left for one.
+    /// Waits before the next try; returns false if there is no time left for a try.
     fn wait_before_retry(&self, pause: Duration) -> bool {
-        let begun = Instant::now();
-        let Some(deadline) = self.shared.wait_until(Some(begun + pause), |queue| queue.ended.is_some()).deadline()
+        let start = Instant::now();
+        let Some(deadline) = self.shared.wait_until(Some(start + pause), |queue| queue.ended.is_some()).deadline()
         else {
             return true;
         };
-        let next = begun + FINAL_RETRY_PAUSE;
-        if next >= deadline {
+        let next_try = start + FINAL_RETRY_PAUSE;
+        if next_try >= deadline {
             return false;
         }
-        drop(self.shared.wait_until(Some(next), |_| false));
+        drop(self.shared.wait_until(Some(next_try), |_| false));
         true
     }
 }
 
-/// Returns a random pause between half of `pause` and all of it, so that recorders which
-/// lost their store at the same time do not all retry at once.
+/// Returns a random pause between half of `pause` and `pause`, so that recorders that lost their store at the same time
+/// do not all retry at once.
 fn jitter_pause(pause: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8) as f64 / u64::MAX as f64;
     pause.mul_f64(0.5 + random / 2.0)
 }
 
+/// Returns the pause that the store requests before the next try.
 fn retry_after(error: &RemoteError) -> Duration {
     match error {
         RemoteError::Refused { retry_after, .. } => retry_after.unwrap_or_default(),
@@ -325,17 +333,18 @@ fn can_retry(error: &RemoteError) -> bool {
     }
 }
 
-/// Encodes and compresses a request with these ticks, series by series.
+/// Encodes and compresses a request with these ticks, one series after another.
 fn encode_request(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<u8> {
     let mut request = WriteRequest::default();
-    let mut from = 0;
-    while from < batch.len() {
-        let names = &batch[from].names;
-        let same_names = batch[from..].iter().take_while(|shot| Arc::ptr_eq(&shot.names, names)).count();
-        let shots = &batch[from..from + same_names];
+    let mut remaining = batch;
+    while let Some(first) = remaining.first() {
+        let names = &first.names;
+        let same_names = remaining.iter().take_while(|snapshot| Arc::ptr_eq(&snapshot.names, names)).count();
+        let (snapshots, tail) = remaining.split_at(same_names);
         for (index, named) in names.iter().enumerate() {
-            let found = shots.iter().map(|shot| WriteSample { value: shot.values[index], timestamp: shot.time_ms });
-            let samples: Vec<WriteSample> = found.filter(|sample| !sample.value.is_nan()).collect();
+            let to_sample = |tick: &SeriesSnapshot| WriteSample { value: tick.values[index], timestamp: tick.time_ms };
+            let samples: Vec<WriteSample> =
+                snapshots.iter().map(to_sample).filter(|sample| !sample.value.is_nan()).collect();
             if samples.is_empty() {
                 continue;
             }
@@ -343,10 +352,10 @@ fn encode_request(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<
             pairs.extend(labels.iter().chain(&named.labels).map(|(name, value)| (name.as_str(), value.as_str())));
             // the protocol requires sorted labels
             pairs.sort_unstable();
-            let label = |(name, value): (&str, &str)| WriteLabel { name: name.to_owned(), value: value.to_owned() };
-            request.timeseries.push(TimeSeries { labels: pairs.into_iter().map(label).collect(), samples });
+            let to_label = |(name, value): (&str, &str)| WriteLabel { name: name.to_owned(), value: value.to_owned() };
+            request.timeseries.push(TimeSeries { labels: pairs.into_iter().map(to_label).collect(), samples });
         }
-        from += same_names;
+        remaining = tail;
     }
     let plain = request.encode_to_vec();
     // compression fails only for more than 4 GB, and a batch is bounded

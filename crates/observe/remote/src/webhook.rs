@@ -9,7 +9,7 @@ use crate::error::RemoteError;
 /// Timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Web address that accepts JSON.
+/// Client of a web address that accepts JSON.
 pub struct Webhook(MetricStore);
 
 impl Webhook {
@@ -26,7 +26,7 @@ impl Webhook {
     /// Sends a document.
     ///
     /// # Errors
-    /// When it is not accepted within ten seconds.
+    /// When the receiver does not accept it within ten seconds.
     pub fn send(&self, json: &str) -> Result<(), RemoteError> {
         self.0.send("", &[("Content-Type", "application/json")], json.as_bytes())
     }

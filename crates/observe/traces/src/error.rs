@@ -1,4 +1,4 @@
-//! Errors that end a trace. Smaller faults are skipped and counted.
+//! Errors that end the reading of a trace. Smaller faults are skipped and counted.
 
 use diskwright_logs::LogError;
 
@@ -24,7 +24,7 @@ pub enum TraceError {
         /// Ids of the formats.
         known: String,
     },
-    /// Two formats have the same columns, and the file does not show which one it is.
+    /// Two formats have the same columns, and the file does not show which of them it has.
     #[error(
         "{file}: could be {one} or {other}, which have the same columns: choose with show --trace-format {one} \
              (arrivals in milliseconds) or {other} (nanoseconds)"
@@ -32,9 +32,9 @@ pub enum TraceError {
     Ambiguous {
         /// The file.
         file: String,
-        /// A format.
+        /// The format with arrivals in milliseconds.
         one: &'static str,
-        /// The other one.
+        /// The format with arrivals in nanoseconds.
         other: &'static str,
     },
     /// Files of one trace have several formats.
@@ -46,7 +46,7 @@ pub enum TraceError {
         format: &'static str,
         /// Another file.
         other_file: String,
-        /// The other's format.
+        /// The format of that file.
         other_format: &'static str,
     },
     /// No file was named.

@@ -1,5 +1,5 @@
-//! Traces of events: binary records of several processors, or lines of text, are
-//! sorted by time and built into requests.
+//! Traces of events. Binary records of several processors, or lines of text, are sorted by time and built into
+//! requests.
 
 use diskwright_base::Request;
 use diskwright_logs::Skips;
@@ -11,10 +11,10 @@ use crate::matcher::Matcher;
 use crate::sorter::Sorter;
 use crate::trace_bytes::{TraceBytes, TraceLine};
 
-/// Number of events buffered for sorting one of several files: each is nearly in order.
+/// Number of events buffered to sort one of several files, each of which is nearly in order.
 const FILE_WINDOW_EVENTS: usize = 4096;
-/// Number of events buffered for sorting a single stream, in which the processors' buffers
-/// (512 KiB, about eleven thousand events) come one after the other.
+/// Number of events buffered to sort a single stream, in which the buffers of the processors (512 KiB, about eleven
+/// thousand events) follow one another.
 const STREAM_WINDOW_EVENTS: usize = 1 << 17;
 /// Largest head of a record, bytes.
 const MAX_HEAD_BYTES: usize = 64;
@@ -23,7 +23,8 @@ const MAX_HEAD_BYTES: usize = 64;
 struct EventFile {
     bytes: TraceBytes,
     sorter: Sorter<TraceEvent>,
-    ended: bool,
+    /// The whole file was read.
+    is_at_end: bool,
 }
 
 /// Reader of the files of one trace with several events per request.
@@ -34,17 +35,17 @@ pub(crate) struct EventTrace {
     pub(crate) skips: Skips,
     /// Number added to the events' times, nanoseconds; set with the first event.
     shift_ns: Option<i64>,
-    /// Time of day less the events' time, nanoseconds, if the trace contains it.
+    /// Time of day minus the events' time, nanoseconds, if the trace contains the time of day.
     wall_clock_offset_ns: Option<i64>,
 }
 
 impl EventTrace {
-    pub(crate) fn new(files: Vec<TraceBytes>, text: bool) -> EventTrace {
-        let window = if files.len() == 1 && !text { STREAM_WINDOW_EVENTS } else { FILE_WINDOW_EVENTS };
-        let file = |bytes| EventFile { bytes, sorter: Sorter::new(window), ended: false };
-        let files = files.into_iter().map(file).collect();
+    pub(crate) fn new(files: Vec<TraceBytes>, is_text: bool) -> EventTrace {
+        let window = if files.len() == 1 && !is_text { STREAM_WINDOW_EVENTS } else { FILE_WINDOW_EVENTS };
+        let new_file = |bytes| EventFile { bytes, sorter: Sorter::new(window), is_at_end: false };
+        let files = files.into_iter().map(new_file).collect();
         let (matcher, skips) = (Matcher::default(), Skips::default());
-        EventTrace { files, is_text: text, matcher, skips, shift_ns: text.then_some(0), wall_clock_offset_ns: None }
+        EventTrace { files, is_text, matcher, skips, shift_ns: is_text.then_some(0), wall_clock_offset_ns: None }
     }
 
     /// Returns true if the trace contains the time of day.
@@ -63,15 +64,15 @@ impl EventTrace {
                 return Ok(self.matcher.pop());
             };
             // without a time of day, the clock begins at the first event
-            let shift = *self.shift_ns.get_or_insert(self.wall_clock_offset_ns.unwrap_or(-time_ns));
-            self.matcher.push_event(time_ns.saturating_add(shift), &event);
+            let shift_ns = *self.shift_ns.get_or_insert(self.wall_clock_offset_ns.unwrap_or(-time_ns));
+            self.matcher.push_event(time_ns.saturating_add(shift_ns), &event);
         }
     }
 
     /// Returns the earliest event of all files with its time.
     fn next_event(&mut self) -> Result<Option<(i64, TraceEvent)>, TraceError> {
         for file in 0..self.files.len() {
-            while !self.files[file].ended && !self.files[file].sorter.is_full() {
+            while !self.files[file].is_at_end && !self.files[file].sorter.is_full() {
                 if self.is_text { self.read_line(file)? } else { self.read_record(file)? }
             }
         }
@@ -84,17 +85,17 @@ impl EventTrace {
 
     /// Reads one line of a file.
     fn read_line(&mut self, file: usize) -> Result<(), TraceError> {
-        let EventFile { bytes, sorter: waiting, ended } = &mut self.files[file];
-        let read = match bytes.next_line()? {
+        let EventFile { bytes, sorter, is_at_end } = &mut self.files[file];
+        let parsed = match bytes.next_line()? {
             None => {
-                *ended = true;
+                *is_at_end = true;
                 return Ok(());
             }
             Some(TraceLine::Complete(line)) => blkparse_line(line),
             Some(TraceLine::TooLong) => Err("a line longer than 256 KiB"),
         };
-        match read {
-            Ok(Some((time_ns, event))) => waiting.push(time_ns, event),
+        match parsed {
+            Ok(Some((time_ns, event))) => sorter.push(time_ns, event),
             Ok(None) => {}
             Err(because) => self.skips.add_skip(bytes.line_location(), because),
         }
@@ -103,9 +104,9 @@ impl EventTrace {
 
     /// Reads one record of a file.
     fn read_record(&mut self, file: usize) -> Result<(), TraceError> {
-        let EventFile { bytes, sorter: waiting, ended } = &mut self.files[file];
+        let EventFile { bytes, sorter, is_at_end } = &mut self.files[file];
         if !bytes.ensure_available(MAX_HEAD_BYTES)? && bytes.unread_bytes().is_empty() {
-            *ended = true;
+            *is_at_end = true;
             return Ok(());
         }
         let BlktraceHeader::Record { big_endian, version, length } = read_header(bytes.unread_bytes()) else {
@@ -118,15 +119,15 @@ impl EventTrace {
         if !bytes.ensure_available(total_bytes)? {
             return self.end_within_record(file);
         }
-        // a wrong length would skip good records, so another record must follow
-        let followed_by_record = record.extra_bytes == 0 || !bytes.ensure_available(total_bytes + MAGIC_BYTES)? || {
+        // a wrong length would skip good records: the bytes after the head are skipped only if a record follows them
+        let is_length_plausible = record.extra_bytes == 0 || !bytes.ensure_available(total_bytes + MAGIC_BYTES)? || {
             matches!(read_header(&bytes.unread_bytes()[total_bytes..]), BlktraceHeader::Record { .. })
         };
-        let place = || format!("{}: byte {}", bytes.name(), bytes.offset());
+        let location = || format!("{}: byte {}", bytes.name(), bytes.offset());
         match (record.interpret_record(&bytes.unread_bytes()[length..total_bytes]), i64::try_from(record.time_ns)) {
-            (RecordMeaning::Event(event), Ok(time_ns)) => waiting.push(time_ns, event),
-            (RecordMeaning::Event(_), Err(_)) => self.skips.add_skip(place(), "a time out of range"),
-            (RecordMeaning::Unusable(because), _) => self.skips.add_skip(place(), because),
+            (RecordMeaning::Event(event), Ok(time_ns)) => sorter.push(time_ns, event),
+            (RecordMeaning::Event(_), Err(_)) => self.skips.add_skip(location(), "a time out of range"),
+            (RecordMeaning::Unusable(because), _) => self.skips.add_skip(location(), because),
             (RecordMeaning::WallClock(now), Ok(time_ns)) => {
                 if self.shift_ns.is_none() && self.wall_clock_offset_ns.is_none() {
                     self.wall_clock_offset_ns = now.checked_sub(time_ns);
@@ -134,37 +135,39 @@ impl EventTrace {
             }
             (RecordMeaning::WallClock(_) | RecordMeaning::Nothing, _) => {}
         }
-        bytes.skip_bytes(if followed_by_record { total_bytes } else { length });
+        bytes.skip_bytes(if is_length_plausible { total_bytes } else { length });
         Ok(())
     }
 
-    /// Ends a file that ends within a record, and counts that.
+    /// Ends the reading of a file whose last record is truncated, and counts a skip.
     fn end_within_record(&mut self, file: usize) -> Result<(), TraceError> {
-        let EventFile { bytes, ended, .. } = &mut self.files[file];
-        let place = format!("{}: byte {}", bytes.name(), bytes.offset());
-        self.skips.add_skip(place, "the file ends within a record");
-        *ended = true;
+        let EventFile { bytes, is_at_end, .. } = &mut self.files[file];
+        let location = format!("{}: byte {}", bytes.name(), bytes.offset());
+        self.skips.add_skip(location, "the file ends within a record");
+        *is_at_end = true;
         Ok(())
     }
 
     /// Skips bytes that are not a record, up to the next record.
     fn skip_to_record(&mut self, file: usize) -> Result<(), TraceError> {
-        let EventFile { bytes, ended, .. } = &mut self.files[file];
-        let place = format!("{}: byte {}", bytes.name(), bytes.offset());
-        self.skips.add_skip(place, "bytes that are not a record, up to the next record");
+        let EventFile { bytes, is_at_end, .. } = &mut self.files[file];
+        let location = format!("{}: byte {}", bytes.name(), bytes.offset());
+        self.skips.add_skip(location, "bytes that are not a record, up to the next record");
         loop {
-            let have = bytes.unread_bytes();
-            let found = (1..have.len())
-                .find(|position| matches!(read_header(&have[*position..]), BlktraceHeader::Record { .. }));
-            let keep = have.len().min(MAGIC_BYTES - 1);
-            let (length, more) = (have.len(), found.is_none());
-            bytes.skip_bytes(found.unwrap_or(length - keep));
-            if !more {
+            let unread = bytes.unread_bytes();
+            let next_record = (1..unread.len())
+                .find(|position| matches!(read_header(&unread[*position..]), BlktraceHeader::Record { .. }));
+            if let Some(position) = next_record {
+                bytes.skip_bytes(position);
                 return Ok(());
             }
-            if !bytes.ensure_available(MAX_HEAD_BYTES)? && bytes.unread_bytes().len() <= keep {
-                bytes.skip_bytes(keep);
-                *ended = true;
+            // the last bytes may be the beginning of a header
+            let kept_bytes = unread.len().min(MAGIC_BYTES - 1);
+            let skipped_bytes = unread.len() - kept_bytes;
+            bytes.skip_bytes(skipped_bytes);
+            if !bytes.ensure_available(MAX_HEAD_BYTES)? && bytes.unread_bytes().len() <= kept_bytes {
+                bytes.skip_bytes(kept_bytes);
+                *is_at_end = true;
                 return Ok(());
             }
         }

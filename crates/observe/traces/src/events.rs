@@ -1,10 +1,9 @@
-//! Events of requests in the block layer, as in traces of blktrace and
-//! blkparse.
+//! Events of requests in the block layer, as blktrace and blkparse write them.
 
 use diskwright_base::Operation;
 
-/// Kinds of events that a request is built from. The others (merges, plugs,
-/// inserts, sleeps, messages) add nothing to arrival, issue and completion.
+/// Kinds of events from which a request is built. Other events (merges, plugs, inserts, sleeps, messages) add nothing
+/// to arrival, issue and completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceEventKind {
     /// Q: submitted to the device's queue.
@@ -30,17 +29,16 @@ pub(crate) struct TraceEvent {
     pub(crate) operation: Operation,
     /// First sector.
     pub(crate) sector: u64,
-    /// Sectors; 0 for a flush.
+    /// Number of sectors; 0 for a flush.
     pub(crate) sectors: u32,
-    /// Of a split: first sector of the second part. Of a remap: the sector on the
-    /// device that it came from.
+    /// For a split: first sector of the second part. For a remap: the sector on the device that it came from.
     pub(crate) other_sector: u64,
-    /// Of a remap: the device that it came from.
+    /// For a remap: the device that it came from.
     pub(crate) source_device: u32,
 }
 
-/// Sector numbers are below this, so that an offset in bytes fits into 64 bits, and a sector
-/// and an operation into one key.
+/// Upper limit of sector numbers: below it, an offset in bytes fits into 64 bits, and a sector and an operation fit
+/// into one key.
 pub(crate) const MAX_SECTOR: u64 = 1 << 55;
 
 /// Splits the kernel's device number into major and minor.

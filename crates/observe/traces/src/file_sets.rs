@@ -1,9 +1,9 @@
-//! Finds the files that belong to one trace.
+//! Finds the files of one trace.
 
 use std::path::{Path, PathBuf};
 
 /// Returns the paths, and for each `NAME.blktrace.CPU` also the files of the other
-/// processors, because a request may complete on another processor than its own.
+/// processors, because a request may complete on another processor than the one that sent it.
 pub(crate) fn expand_file_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut expanded: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -26,18 +26,18 @@ fn parse_processor_file(file: &str) -> Option<(&str, u32)> {
 fn find_siblings(path: &Path) -> Option<Vec<PathBuf>> {
     let (name, _) = parse_processor_file(path.file_name()?.to_str()?)?;
     let folder = path.parent()?;
-    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let mut found: Vec<(u32, PathBuf)> = Vec::new();
-    for entry in std::fs::read_dir(listed).ok()? {
+    let listed_folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let mut siblings: Vec<(u32, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(listed_folder).ok()? {
         let file = entry.ok()?.file_name();
-        if let Some((other, number)) = file.to_str().and_then(parse_processor_file)
-            && other == name
+        if let Some((file_name, number)) = file.to_str().and_then(parse_processor_file)
+            && file_name == name
         {
-            found.push((number, folder.join(&file)));
+            siblings.push((number, folder.join(&file)));
         }
     }
-    found.sort_unstable();
-    (!found.is_empty()).then(|| found.into_iter().map(|(_, path)| path).collect())
+    siblings.sort_unstable();
+    (!siblings.is_empty()).then(|| siblings.into_iter().map(|(_, path)| path).collect())
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! Traces of disk requests.
 //!
-//! [`open`] recognises a trace by its content and returns its requests as an
-//! iterator, in order of arrival and in constant memory (except for requests
-//! in flight). [`statistics::Statistics`] aggregates them. Each format is one
-//! file in `formats/`; those with one line or record per request share one engine
-//! (`line_trace.rs`), those with several events per request another
-//! (`event_trace.rs`, `matcher.rs`).
+//! [`open`] recognizes a trace by its content and returns its requests as an iterator, in order of arrival and in
+//! constant memory (except for requests in flight). [`statistics::Statistics`] aggregates them. Each format is a file
+//! in `formats/`. Formats with one line or record per request share one engine (`line_trace.rs`); formats with several
+//! events per request share another (`event_trace.rs`, `matcher.rs`).
 //!
-//! Unreadable parts are skipped, and reported by [`Trace::summary`] with place
-//! and reason; an error ends the trace only if the system cannot read a file.
+//! Unreadable parts are skipped, and reported by [`Trace::summary`] with location and reason. An error ends the trace
+//! only if the system cannot read a file.
 
 mod error;
 mod event_trace;
@@ -52,9 +50,13 @@ pub struct Trace {
     engine: TraceEngine,
     requests: u64,
     out_of_order: u64,
+    /// First arrival, and last arrival or completion.
     span_ns: Option<(i64, i64)>,
+    /// Latest arrival so far.
     last_ns: i64,
-    failed: bool,
+    /// An error ended the trace.
+    has_failed: bool,
+    /// Assumption about something that the trace does not specify.
     assumption: Option<String>,
 }
 
@@ -69,7 +71,7 @@ pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
     from_inputs(inputs)
 }
 
-/// Opens the files of one trace as this format, without recognising it.
+/// Opens the files of one trace as this format, without examining them.
 ///
 /// # Errors
 /// When a file cannot be opened, or there is none.
@@ -79,13 +81,13 @@ pub fn open_with_format(paths: &[PathBuf], format: &'static TraceFormat) -> Resu
     if inputs.is_empty() { Err(TraceError::None) } else { Ok(with_format(format, inputs)) }
 }
 
-/// Reads open files as one trace, and recognises its format.
+/// Reads open files as one trace, and recognizes its format.
 ///
 /// # Errors
-/// When one is not a trace, or has another format than the others.
+/// When a file is not a trace, or has another format than the others.
 pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
-    let mut found: Option<(&'static TraceFormat, String)> = None;
-    let mut assumed = None;
+    let mut format_and_file: Option<(&'static TraceFormat, String)> = None;
+    let mut assumption = None;
     for input in &inputs {
         // the file of an idle processor is empty
         if input.head().bytes.is_empty() && inputs.len() > 1 {
@@ -99,21 +101,21 @@ pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
             (None, Some([one, other])) => return Err(TraceError::Ambiguous { file: file(), one, other }),
             (None, None) => return Err(unknown()),
         };
-        assumed = assumed.or_else(|| formats::describe_assumption(format, &input.head()));
-        match &found {
-            Some((other, _)) if other.id == format.id => {}
-            None => found = Some((format, file())),
-            Some((other, other_file)) => {
-                let (other_file, other_format) = (other_file.clone(), other.id);
+        assumption = assumption.or_else(|| formats::describe_assumption(format, &input.head()));
+        match &format_and_file {
+            Some((known_format, _)) if known_format.id == format.id => {}
+            None => format_and_file = Some((format, file())),
+            Some((known_format, known_file)) => {
+                let (other_file, other_format) = (known_file.clone(), known_format.id);
                 return Err(TraceError::Mixed { file: file(), format: format.id, other_file, other_format });
             }
         }
     }
-    let (format, _) = found.ok_or(TraceError::None)?;
-    Ok(Trace { assumption: assumed, ..with_format(format, inputs) })
+    let (format, _) = format_and_file.ok_or(TraceError::None)?;
+    Ok(Trace { assumption, ..with_format(format, inputs) })
 }
 
-/// Reads open files as this format, without recognising it.
+/// Reads open files as one trace of this format, without examining them.
 pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace {
     let files = inputs.iter().map(|input| input.name().to_owned()).collect();
     let bytes = inputs.into_iter().map(TraceBytes::new).collect();
@@ -131,21 +133,21 @@ pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace
         out_of_order: 0,
         span_ns: None,
         last_ns: i64::MIN,
-        failed: false,
+        has_failed: false,
         assumption: None,
     }
 }
 
-/// Smallest time that is taken as a time of day in traces that may contain either:
-/// 1990, nanoseconds since 1970. No trace lasts twenty years.
+/// Smallest time that counts as a time of day in a trace whose times may also count from its start: the year 1990, in
+/// nanoseconds since 1970. No trace lasts twenty years.
 const MIN_WALL_CLOCK_NS: i64 = 631_152_000_000_000_000;
 
 impl Trace {
-    /// Returns a request that a device passed on to another at each of them.
-    /// Without this it counts once, at the last one.
+    /// Makes the trace return a request that a device passed on to another at each of these devices. Otherwise it
+    /// counts once, at the last device.
     pub fn with_every_layer(mut self) -> Trace {
-        if let TraceEngine::Events(records) = &mut self.engine {
-            records.matcher.every_layer = true;
+        if let TraceEngine::Events(events) = &mut self.engine {
+            events.matcher.every_layer = true;
         }
         self
     }
@@ -159,25 +161,27 @@ impl Trace {
     pub fn devices(&self) -> &[String] {
         match &self.engine {
             TraceEngine::Lines(lines) => lines.devices.names(),
-            TraceEngine::Events(records) => records.matcher.devices.names(),
+            TraceEngine::Events(events) => events.matcher.devices.names(),
         }
     }
 
-    /// Returns the summary of the trace, as far as it was read.
+    /// Returns the summary of what has been read so far.
     pub fn summary(&self) -> TraceSummary {
-        let (skips, unfinished, without_arrival, known_wall_clock) = match &self.engine {
+        let (skips, unfinished, without_arrival, has_wall_clock) = match &self.engine {
             TraceEngine::Lines(lines) => (vec![&lines.skips], 0, 0, false),
-            TraceEngine::Events(records) => {
-                let matcher = &records.matcher;
-                let skips = vec![&records.skips, &matcher.skips];
-                (skips, matcher.unfinished, matcher.without_arrival, records.has_wall_clock())
+            TraceEngine::Events(events) => {
+                let matcher = &events.matcher;
+                let skips = vec![&events.skips, &matcher.skips];
+                (skips, matcher.unfinished, matcher.without_arrival, events.has_wall_clock())
             }
         };
         let passed_on = match &self.engine {
             TraceEngine::Lines(_) => Vec::new(),
-            TraceEngine::Events(records) => records.matcher.passed_on(),
+            TraceEngine::Events(events) => events.matcher.passed_on(),
         };
-        let in_csv = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > MIN_WALL_CLOCK_NS);
+        // the times of our own CSV may be of either kind
+        let is_csv_of_day =
+            self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > MIN_WALL_CLOCK_NS);
         TraceSummary {
             format: self.format.id,
             files: self.files.clone(),
@@ -189,7 +193,7 @@ impl Trace {
             assumed: self.assumption.clone(),
             skipped: skips.into_iter().flat_map(|s| s.clone().into_list()).collect(),
             devices: self.devices().to_vec(),
-            wall_clock: self.format.wall_clock || known_wall_clock || in_csv,
+            wall_clock: self.format.wall_clock || has_wall_clock || is_csv_of_day,
             from_ns: self.span_ns.map(|(from, _)| from),
             to_ns: self.span_ns.map(|(_, to)| to),
         }
@@ -211,12 +215,12 @@ impl Iterator for Trace {
     type Item = Result<Request, TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
+        if self.has_failed {
             return None;
         }
         let next = match &mut self.engine {
             TraceEngine::Lines(lines) => lines.next(),
-            TraceEngine::Events(records) => records.next(),
+            TraceEngine::Events(events) => events.next(),
         };
         match next {
             Ok(request) => {
@@ -225,7 +229,7 @@ impl Iterator for Trace {
                 Some(Ok(request))
             }
             Err(error) => {
-                self.failed = true;
+                self.has_failed = true;
                 Some(Err(error))
             }
         }

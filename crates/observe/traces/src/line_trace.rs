@@ -9,18 +9,18 @@ use crate::sorter::Sorter;
 use crate::summary::DeviceTable;
 use crate::trace_bytes::{TraceBytes, TraceLine};
 
-/// Number of requests buffered for sorting by arrival. Traces that log a request
-/// at its completion are out of order by the requests in flight.
+/// Number of requests buffered to sort them by arrival. In traces that log a request at its completion, it stands
+/// behind requests that arrived later.
 const SORT_WINDOW_REQUESTS: usize = 4096;
 
-/// Parser of one line. `Ok(None)` is a line without a request (blank, heading);
-/// an error is the reason why the line is skipped.
+/// Parser of one line or record. It returns `Ok(None)` for a line without a request (blank, heading), and the reason
+/// for a line that is skipped.
 pub(crate) type LineParser = fn(&[u8], &mut LineContext<'_>) -> Result<Option<Request>, &'static str>;
 
 /// Binary records of fixed length, one request each.
 #[derive(Clone, Copy)]
 pub(crate) struct FixedRecords {
-    /// Determines the length of a record from the beginning of the file, bytes.
+    /// Determines the length of a record, bytes, from the beginning of the file.
     pub(crate) record_bytes: fn(&[u8]) -> usize,
     /// Returns true if these bytes are a record.
     pub(crate) is_record: fn(&[u8]) -> bool,
@@ -30,10 +30,10 @@ pub(crate) struct FixedRecords {
 /// Number of bytes from which the length of a file's records is determined.
 const LENGTH_PROBE_BYTES: usize = 4096;
 
-/// State of the file and the trace that a line is parsed with.
+/// State of the trace and of the file, for the parser of a line.
 pub(crate) struct LineContext<'a> {
     pub(crate) devices: &'a mut DeviceTable,
-    /// Time passed from one line to the next, nanoseconds.
+    /// Time that a parser keeps from one line to the next, nanoseconds; 0 at the first line.
     pub(crate) clock_ns: &'a mut i64,
     /// The file's name without folder and extensions.
     pub(crate) stem: &'a str,
@@ -45,7 +45,8 @@ struct LineFile {
     stem: String,
     clock_ns: i64,
     sorter: Sorter<Request>,
-    ended: bool,
+    /// The whole file was read.
+    is_at_end: bool,
     /// Length of its records, once it is known, bytes.
     record_bytes: Option<usize>,
 }
@@ -75,25 +76,25 @@ impl LineTrace {
     }
 
     fn with_unit(unit: RequestUnit, files: Vec<TraceBytes>) -> LineTrace {
-        let file = |bytes: TraceBytes| {
+        let new_file = |bytes: TraceBytes| {
             let stem = file_stem(bytes.name());
             LineFile {
                 bytes,
                 stem,
                 clock_ns: 0,
                 sorter: Sorter::new(SORT_WINDOW_REQUESTS),
-                ended: false,
+                is_at_end: false,
                 record_bytes: None,
             }
         };
-        let files = files.into_iter().map(file).collect();
+        let files = files.into_iter().map(new_file).collect();
         LineTrace { unit, files, devices: DeviceTable::default(), skips: Skips::default() }
     }
 
     /// Returns the earliest request of all files.
     pub(crate) fn next(&mut self) -> Result<Option<Request>, TraceError> {
         for file in 0..self.files.len() {
-            while !self.files[file].ended && !self.files[file].sorter.is_full() {
+            while !self.files[file].is_at_end && !self.files[file].sorter.is_full() {
                 match self.unit {
                     RequestUnit::Line(parse) => self.read_line(file, parse)?,
                     RequestUnit::Record(records) => self.read_record(file, &records)?,
@@ -106,17 +107,17 @@ impl LineTrace {
 
     /// Reads one line of a file.
     fn read_line(&mut self, file: usize, parse: LineParser) -> Result<(), TraceError> {
-        let LineFile { bytes, stem, clock_ns, sorter: waiting, ended, .. } = &mut self.files[file];
+        let LineFile { bytes, stem, clock_ns, sorter, is_at_end, .. } = &mut self.files[file];
         let Some(line) = bytes.next_line()? else {
-            *ended = true;
+            *is_at_end = true;
             return Ok(());
         };
-        let read = match line {
+        let parsed = match line {
             TraceLine::Complete(line) => parse(line, &mut LineContext { devices: &mut self.devices, clock_ns, stem }),
             TraceLine::TooLong => Err("a line longer than 256 KiB"),
         };
-        match read {
-            Ok(Some(request)) => waiting.push(request.arrival_ns, request),
+        match parsed {
+            Ok(Some(request)) => sorter.push(request.arrival_ns, request),
             Ok(None) => {}
             Err(because) => self.skips.add_skip(bytes.line_location(), because),
         }
@@ -125,45 +126,45 @@ impl LineTrace {
 
     /// Reads one record of a file.
     fn read_record(&mut self, file: usize, records: &FixedRecords) -> Result<(), TraceError> {
-        let LineFile { bytes, stem, clock_ns, sorter: waiting, ended, record_bytes: length } = &mut self.files[file];
-        if length.is_none() {
+        let LineFile { bytes, stem, clock_ns, sorter, is_at_end, record_bytes } = &mut self.files[file];
+        if record_bytes.is_none() {
             bytes.ensure_available(LENGTH_PROBE_BYTES)?;
         }
-        let length = *length.get_or_insert_with(|| (records.record_bytes)(bytes.unread_bytes()));
-        let place = |bytes: &TraceBytes| format!("{}: byte {}", bytes.name(), bytes.offset());
+        let length = *record_bytes.get_or_insert_with(|| (records.record_bytes)(bytes.unread_bytes()));
+        let location = |bytes: &TraceBytes| format!("{}: byte {}", bytes.name(), bytes.offset());
         if !bytes.ensure_available(length)? {
-            *ended = true;
+            *is_at_end = true;
             if !bytes.unread_bytes().is_empty() {
-                self.skips.add_skip(place(bytes), "the file ends within a record");
+                self.skips.add_skip(location(bytes), "the file ends within a record");
             }
             return Ok(());
         }
         if !(records.is_record)(&bytes.unread_bytes()[..length]) {
-            self.skips.add_skip(place(bytes), "bytes that are not a record, up to the next record");
+            self.skips.add_skip(location(bytes), "bytes that are not a record, up to the next record");
             return skip_to_record(bytes, length, records.is_record);
         }
         let mut context = LineContext { devices: &mut self.devices, clock_ns, stem };
         match (records.parse)(&bytes.unread_bytes()[..length], &mut context) {
-            Ok(Some(request)) => waiting.push(request.arrival_ns, request),
+            Ok(Some(request)) => sorter.push(request.arrival_ns, request),
             Ok(None) => {}
-            Err(because) => self.skips.add_skip(place(bytes), because),
+            Err(because) => self.skips.add_skip(location(bytes), because),
         }
         bytes.skip_bytes(length);
         Ok(())
     }
 }
 
-/// Skips bytes until two consecutive records follow, or one that ends the file.
+/// Skips bytes until two consecutive records follow, or one record that ends the file.
 fn skip_to_record(bytes: &mut TraceBytes, length: usize, is_record: fn(&[u8]) -> bool) -> Result<(), TraceError> {
     loop {
         bytes.skip_bytes(1);
-        let more = bytes.ensure_available(2 * length)?;
-        let have = bytes.unread_bytes();
-        if have.len() < length {
+        let has_second = bytes.ensure_available(2 * length)?;
+        let unread = bytes.unread_bytes();
+        if unread.len() < length {
             return Ok(());
         }
-        let next = have.get(length..2 * length);
-        if is_record(&have[..length]) && next.map_or(!more, is_record) {
+        let second = unread.get(length..2 * length);
+        if is_record(&unread[..length]) && second.map_or(!has_second, is_record) {
             return Ok(());
         }
     }

@@ -1,9 +1,8 @@
 //! Follows requests from device to device.
 //!
-//! LVM, md and partitions remap a request to another place (A). The request on the
-//! first device is then the same as the one on the second device, and counts only
-//! there. A request without a remap counts on its device, which may be stacked on
-//! others that were not traced.
+//! LVM, md and partitions remap a request to another place (A). The request on the first device is then the same as the
+//! request on the second device, and counts only there. A request without a remap counts on its device, which may be
+//! stacked on other devices that were not traced.
 //!
 //! ```text
 //! 253,0 Q 100          queued on a volume
@@ -21,19 +20,19 @@ use crate::matcher::{Matcher, Pieces, piece_key};
 
 /// Largest number of successive remaps that are followed.
 const MAX_REMAP_STEPS: usize = 16;
-/// Largest number of pieces searched for those that a remap passes on.
+/// Largest number of pieces that are searched for those that a remap passes on.
 const MAX_REMAPPED_PIECES: usize = 64;
 
 /// State of an open request, which decides where it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestState {
-    /// Remapped to this place, with no later event.
+    /// Remapped to this device, without a later event so far.
     Remapped,
     /// A request of its device.
     Queued,
     /// Passed on to the device with this index.
     PassedTo(usize),
-    /// Replaced by a later entry of the same request.
+    /// Replaced by a later open request, which is the same request at its next place.
     Replaced,
 }
 
@@ -52,7 +51,7 @@ impl RequestState {
 }
 
 impl Matcher {
-    /// Processes a remap to a device: marks the request on the device that it came from.
+    /// Processes a remap to a device: marks the requests on the device from which it came.
     pub(crate) fn follow_remap(&mut self, to: usize, event: &TraceEvent) {
         let from = self.by_kernel_number.get(&event.source_device).copied().filter(|from| *from != to);
         if event.operation == Operation::Flush {
@@ -68,7 +67,7 @@ impl Matcher {
                 return;
             }
         }
-        // the remap to the partition before it has the disk's number
+        // older kernels give the disk's number to the earlier remap to the partition too
         self.replace_remap(to, event.operation, event.other_sector, end);
     }
 
@@ -76,13 +75,13 @@ impl Matcher {
     fn pass_on_requests(&mut self, from: usize, to: usize, operation: Operation, sector: u64, end: u64) -> bool {
         let overlapping = |pieces: &Pieces| -> Vec<u64> {
             let range = piece_key(operation, 0, 0)..piece_key(operation, end, 0);
-            let found = pieces.range(range).rev().take(MAX_REMAPPED_PIECES).filter(|(_, to)| **to > sector);
-            found.map(|(key, _)| key.1).collect()
+            let candidates = pieces.range(range).rev().take(MAX_REMAPPED_PIECES);
+            candidates.filter(|(_, to)| **to > sector).map(|(key, _)| key.1).collect()
         };
-        let table = &self.device_states[from];
-        let mut ids = overlapping(&table.waiting);
-        // devices of the device mapper with their own queue issue before they pass on
-        ids.extend(overlapping(&table.in_flight));
+        let device = &self.device_states[from];
+        let mut ids = overlapping(&device.waiting);
+        // devices of the device mapper that have a queue issue requests before they pass them on
+        ids.extend(overlapping(&device.in_flight));
         for id in &ids {
             self.pass_on_request(*id, to);
         }
@@ -91,10 +90,10 @@ impl Matcher {
 
     /// Marks one request as passed on.
     fn pass_on_request(&mut self, id: u64, to: usize) {
-        if let Some(held) = self.find_open_request(id)
-            && held.state == RequestState::Queued
+        if let Some(open) = self.find_open_request(id)
+            && open.state == RequestState::Queued
         {
-            held.state = RequestState::PassedTo(to);
+            open.state = RequestState::PassedTo(to);
         }
     }
 
@@ -105,8 +104,8 @@ impl Matcher {
                 self.device_states[from].remapped_to = Some(to);
                 return;
             }
-            let table = &self.device_states[from];
-            let ids: Vec<u64> = table.waiting_flushes.iter().chain(&table.in_flight_flushes).copied().collect();
+            let device = &self.device_states[from];
+            let ids: Vec<u64> = device.waiting_flushes.iter().chain(&device.in_flight_flushes).copied().collect();
             if !ids.is_empty() {
                 return ids.into_iter().for_each(|id| self.pass_on_request(id, to));
             }
@@ -114,42 +113,45 @@ impl Matcher {
         self.replace_flush(to);
     }
 
-    /// Replaces a remap to exactly this place, because its next event adds a new entry; returns false if none exists.
-    pub(crate) fn replace_remap(&mut self, table: usize, operation: Operation, sector: u64, end: u64) -> bool {
-        let alike = self.device_states[table]
+    /// Marks a remapped request at exactly this place as replaced, because its next event adds a new open request;
+    /// returns false if there is none.
+    pub(crate) fn replace_remap(&mut self, device: usize, operation: Operation, sector: u64, end: u64) -> bool {
+        let same_place = self.device_states[device]
             .waiting
             .range(piece_key(operation, sector, 0)..=piece_key(operation, sector, u64::MAX));
-        let Some((found, _)) = alike.rev().take(1).find(|(_, to)| **to == end) else { return false };
-        let found = *found;
-        let replaced = self.replace_request(found.1);
-        if replaced {
-            self.device_states[table].waiting.remove(&found);
+        let Some((&key, _)) = same_place.rev().take(1).find(|(_, to)| **to == end) else { return false };
+        let is_replaced = self.replace_request(key.1);
+        if is_replaced {
+            self.device_states[device].waiting.remove(&key);
         }
-        replaced
+        is_replaced
     }
 
-    /// Replaces the last remapped flush of a device; returns false if there is none.
-    pub(crate) fn replace_flush(&mut self, table: usize) -> bool {
-        let Some(id) = self.device_states[table].waiting_flushes.back().copied() else { return false };
-        let replaced = self.replace_request(id);
-        if replaced {
-            self.device_states[table].waiting_flushes.pop_back();
+    /// Marks the last flush of a device as replaced, if it was remapped; returns false if there is none.
+    pub(crate) fn replace_flush(&mut self, device: usize) -> bool {
+        let Some(id) = self.device_states[device].waiting_flushes.back().copied() else { return false };
+        let is_replaced = self.replace_request(id);
+        if is_replaced {
+            self.device_states[device].waiting_flushes.pop_back();
         }
-        replaced
+        is_replaced
     }
 
     /// Marks a remapped request as replaced; returns false if it has another state.
     fn replace_request(&mut self, id: u64) -> bool {
-        let remap = self.find_open_request(id).filter(|held| held.state == RequestState::Remapped);
-        remap.map(|held| held.state = RequestState::Replaced).is_some()
+        let Some(open) = self.find_open_request(id).filter(|open| open.state == RequestState::Remapped) else {
+            return false;
+        };
+        open.state = RequestState::Replaced;
+        true
     }
 
-    /// Returns true if the trace contains requests of a device, or of one to which it is
-    /// remapped. The trace of one partition mentions its disk only in remaps.
-    pub(crate) fn is_device_traced(&self, table: usize) -> bool {
-        let next = |index: &usize| self.device_states.get(*index).and_then(|table| table.remapped_to);
-        std::iter::successors(Some(table), next)
+    /// Returns true if the trace contains requests of a device, or of a device to which it is remapped. The trace of
+    /// one partition mentions its disk only in remaps.
+    pub(crate) fn is_device_traced(&self, device: usize) -> bool {
+        let next = |index: &usize| self.device_states.get(*index).and_then(|device| device.remapped_to);
+        std::iter::successors(Some(device), next)
             .take(MAX_REMAP_STEPS)
-            .any(|index| self.device_states.get(index).is_some_and(|table| table.active))
+            .any(|index| self.device_states.get(index).is_some_and(|device| device.is_active))
     }
 }

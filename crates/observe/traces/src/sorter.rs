@@ -1,47 +1,47 @@
 //! Sorts items that are nearly in order of time, with bounded memory.
 //!
-//! Streams of several processors come in parts that are each in order;
-//! requests that were logged at their completion are slightly out of order.
-//! Each item is appended to one of a few sorted runs, and the earliest
-//! head of the runs is returned first. If the items are already in order, there is
-//! one run and nothing to compare.
+//! Streams of several processors come in parts, each of which is in order; requests that were logged at their
+//! completion are slightly out of order. Each item is appended to one of a few sorted runs, and the earliest first item
+//! of the runs is returned. If the items are already in order, there is one run and nothing to compare.
 
 use std::collections::VecDeque;
 
-/// Largest number of runs; beyond that, items are inserted into one of them.
+/// Largest number of runs; if they do not suffice, items are inserted into the first run.
 const MAX_RUNS: usize = 64;
 
 /// Items waiting to be returned in order of time.
 pub(crate) struct Sorter<T> {
+    /// Items with their times; each run is sorted.
     runs: Vec<VecDeque<(i64, T)>>,
     /// Index of the run to which the last item was appended.
     last_run: usize,
-    held_items: usize,
+    item_count: usize,
+    /// Number of items from which the sorter is full.
     window: usize,
 }
 
 impl<T> Sorter<T> {
     /// Creates a sorter that buffers `window` items.
     pub(crate) fn new(window: usize) -> Sorter<T> {
-        Sorter { runs: Vec::new(), last_run: 0, held_items: 0, window }
+        Sorter { runs: Vec::new(), last_run: 0, item_count: 0, window }
     }
 
-    /// Returns true if an item should be removed before the next is added.
+    /// Returns true if an item should be removed before the next one is added.
     pub(crate) fn is_full(&self) -> bool {
-        self.held_items >= self.window
+        self.item_count >= self.window
     }
 
     /// Adds an item.
     pub(crate) fn push(&mut self, time_ns: i64, item: T) {
-        self.held_items += 1;
-        let fits = |run: &VecDeque<(i64, T)>| run.back().is_none_or(|(t, _)| *t <= time_ns);
-        if self.runs.get(self.last_run).is_some_and(fits) {
+        self.item_count += 1;
+        let can_append = |run: &VecDeque<(i64, T)>| run.back().is_none_or(|(t, _)| *t <= time_ns);
+        if self.runs.get(self.last_run).is_some_and(can_append) {
             self.runs[self.last_run].push_back((time_ns, item));
             return;
         }
-        // the run with the latest end before this time: this needs the fewest runs
-        let tail = |run: &VecDeque<(i64, T)>| run.back().map_or(i64::MIN, |(t, _)| *t);
-        let best = (0..self.runs.len()).filter(|&r| fits(&self.runs[r])).max_by_key(|&r| tail(&self.runs[r]));
+        // choosing the run with the latest end before this time keeps the number of runs smallest
+        let end_ns = |run: &VecDeque<(i64, T)>| run.back().map_or(i64::MIN, |(t, _)| *t);
+        let best = (0..self.runs.len()).filter(|&r| can_append(&self.runs[r])).max_by_key(|&r| end_ns(&self.runs[r]));
         self.last_run = match best {
             Some(run) => run,
             None if self.runs.len() < MAX_RUNS => {
@@ -50,8 +50,8 @@ impl<T> Sorter<T> {
             }
             None => {
                 let run = &mut self.runs[0];
-                let place = run.partition_point(|(t, _)| *t <= time_ns);
-                run.insert(place, (time_ns, item));
+                let index = run.partition_point(|(t, _)| *t <= time_ns);
+                run.insert(index, (time_ns, item));
                 return;
             }
         };
@@ -75,9 +75,12 @@ impl<T> Sorter<T> {
             self.runs.remove(run);
             self.last_run = 0;
         }
-        self.held_items -= usize::from(item.is_some());
-        debug_assert_eq!(self.held_items, self.runs.iter().map(VecDeque::len).sum::<usize>(), "each item is counted");
-        debug_assert!(self.runs.len() == 1 || self.runs.iter().all(|run| !run.is_empty()), "an empty run is alone");
+        self.item_count -= usize::from(item.is_some());
+        debug_assert_eq!(self.item_count, self.runs.iter().map(VecDeque::len).sum::<usize>(), "each item is counted");
+        debug_assert!(
+            self.runs.len() == 1 || self.runs.iter().all(|run| !run.is_empty()),
+            "only a single run may be empty"
+        );
         item
     }
 }

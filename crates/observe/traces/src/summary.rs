@@ -13,17 +13,16 @@ pub struct TraceSummary {
     pub files: Vec<String>,
     /// Number of requests returned.
     pub requests: u64,
-    /// Requests without the completion that the trace should contain: it was lost, or
-    /// they were in flight at its end.
+    /// Requests without a completion in a trace that has completions: it was lost, or the request was in flight at the
+    /// end of the trace.
     pub unfinished: u64,
-    /// Requests whose arrival was not traced: they count from their issue to
-    /// the device, and have no queue and service time.
+    /// Requests whose arrival was not traced: they count from their issue to the device, and have no queue and service
+    /// times.
     pub without_arrival: u64,
-    /// Requests that come after later ones in the trace, by more than sorting
-    /// can correct.
+    /// Requests that stand in the trace behind later ones, too far for sorting to correct.
     pub out_of_order: u64,
-    /// Requests that devices only passed on to others; they count there, unless
-    /// every layer was requested.
+    /// Requests that devices only passed on to other devices. They count only at the last device, unless every layer
+    /// was requested.
     pub passed_on: Vec<PassedOn>,
     /// Assumption about something that the trace does not specify, as a sentence.
     pub assumed: Option<String>,
@@ -54,15 +53,16 @@ pub struct PassedOn {
 pub(crate) struct DeviceTable {
     names: Vec<String>,
     numbers: HashMap<Vec<u8>, u16>,
+    /// Key and number of the last device that was looked up.
     last: (Vec<u8>, u16),
 }
 
 impl DeviceTable {
-    /// Reason for skipping a request when there are more devices than numbers.
+    /// Reason for skipping a request if there are more devices than numbers.
     pub(crate) const TOO_MANY: &str = "more than 65,535 devices";
 
-    /// Returns the number of a device, or assigns one. `key` identifies the device and `name`
-    /// is its name for users.
+    /// Returns the number of a device, and assigns one to a new device; `None` if all numbers are used. `key`
+    /// identifies the device, and `name` is its name for users.
     pub(crate) fn number_for(&mut self, key: &[u8], name: impl FnOnce() -> String) -> Option<u16> {
         if !self.names.is_empty() && self.last.0 == key {
             return Some(self.last.1);

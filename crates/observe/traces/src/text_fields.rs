@@ -16,11 +16,10 @@ pub(crate) fn parse_whole(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// Parses a number of time units of `unit_ns` each, with or without decimals or an
-/// exponent, to nanoseconds. Without an exponent, decimals beyond the
-/// nanosecond are cut, and no float is involved.
+/// Converts a number of time units of `unit_ns` nanoseconds, with or without decimals or an exponent, to nanoseconds.
+/// Without an exponent, decimals beyond the nanosecond are cut, and the result is exact. `unit_ns` is a power of ten.
 pub(crate) fn parse_nanoseconds(field: &[u8], unit_ns: u64) -> Option<i64> {
-    let (head, tail) = match field.iter().position(|b| *b == b'.') {
+    let (whole, decimals) = match field.iter().position(|b| *b == b'.') {
         Some(point) => (&field[..point], &field[point + 1..]),
         None => (field, &[][..]),
     };
@@ -29,19 +28,19 @@ pub(crate) fn parse_nanoseconds(field: &[u8], unit_ns: u64) -> Option<i64> {
         let ns = number * unit_ns as f64;
         return (0.0..9e18).contains(&ns).then_some(ns as i64);
     }
-    let whole_units = if head.is_empty() && !tail.is_empty() { 0 } else { parse_whole(head)? };
+    let whole_units = if whole.is_empty() && !decimals.is_empty() { 0 } else { parse_whole(whole)? };
     let mut ns = whole_units.checked_mul(unit_ns)?;
     let mut scale = unit_ns;
-    for b in tail {
+    for b in decimals {
         let digit = b.is_ascii_digit().then(|| u64::from(b - b'0'))?;
-        // a unit is a power of ten, so this is exact until it is 0
+        // exact until it is 0, because a unit is a power of ten
         scale /= 10;
         ns = ns.checked_add(digit * scale)?;
     }
     i64::try_from(ns).ok()
 }
 
-/// Converts sectors of 512 bytes to bytes.
+/// Converts a number of sectors of 512 bytes to bytes; `None` if it is too large.
 pub(crate) fn sectors_to_bytes(count: u64) -> Option<u64> {
     count.checked_mul(512)
 }

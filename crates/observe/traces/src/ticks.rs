@@ -1,8 +1,9 @@
-//! Converts a trace to a log: the counters that the kernel would have had for its devices, second by second, and the
-//! latency distributions of a recorder. So a trace can be reported, judged, compared and planned from like any log.
+//! Converts a trace to a log: the counters that the kernel would have had for the devices, second by second, and the
+//! latency distributions of a recorder. So a trace can be reported, judged, compared and used for planning like any
+//! log.
 //!
-//! Requests are counted in the second of their completion, as the kernel counts them, and their time in flight in the
-//! seconds in which it passes. In a trace without completions they count at their arrival, and times are gaps.
+//! A request counts in the second of its completion, as in the kernel, and its time in flight counts in the seconds in
+//! which it passes. In a trace without completions, a request counts at its arrival, and times are gaps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +19,9 @@ use crate::{Trace, TraceError};
 
 /// Length of a tick, nanoseconds.
 const TICK_NS: i64 = 1_000_000_000;
-/// Number of ticks before the newest arrival that stay open for further requests.
+/// Number of ticks before the latest arrival that stay open for further requests.
 const MAX_OPEN_TICKS: i64 = 600;
-/// Largest number of ticks in which a request counts as in flight: longer ones are clock errors.
+/// Largest number of ticks in which a request counts as in flight: a longer time is a clock error.
 const MAX_REQUEST_TICKS: i64 = MAX_OPEN_TICKS;
 /// Number of ticks from which a pause is a gap in the log instead of rows of zeros.
 const MIN_GAP_TICKS: i64 = 3600;
@@ -46,6 +47,7 @@ const COUNTER_IDS: [&str; 12] = [
 struct DoneRequests {
     count: u64,
     bytes: u64,
+    /// Sum of the response times.
     ns: u64,
 }
 
@@ -56,14 +58,14 @@ struct DeviceTick {
     done: [DoneRequests; 4],
     busy_ns: u64,
     in_flight_ns: u64,
-    /// Steps of latency by operation.
-    steps: BTreeMap<LatencyOperation, Box<[u64]>>,
+    /// Number of requests in each bucket of latency, by operation.
+    buckets: BTreeMap<LatencyOperation, Box<[u64]>>,
 }
 
 impl DeviceTick {
     /// Appends the values of [`COUNTER_IDS`] to the row.
-    fn append_cells(&self, has_ends: bool, row: &mut Vec<f64>) {
-        let seconds = |ns: u64| if has_ends { ns as f64 * 1e-9 } else { f64::NAN };
+    fn append_cells(&self, has_completions: bool, row: &mut Vec<f64>) {
+        let seconds = |ns: u64| if has_completions { ns as f64 * 1e-9 } else { f64::NAN };
         let done = |operation: Operation| &self.done[operation as usize];
         for operation in [Operation::Read, Operation::Write] {
             row.extend([done(operation).count as f64, done(operation).bytes as f64, seconds(done(operation).ns)]);
@@ -99,15 +101,19 @@ pub fn read(trace: &mut Trace, sink: &mut PieceSink<'_>) -> Result<ReadSummary, 
 /// Collects requests into ticks.
 struct TickRows<'a> {
     batch: FrameBatch<'a>,
+    /// Arrival of the first request, at which the first tick begins.
     begin_ns: Option<i64>,
     /// Open ticks by number, then by device.
     open_ticks: BTreeMap<i64, Vec<DeviceTick>>,
     /// Number of the next tick to emit.
     next_tick: i64,
-    newest_ns: i64,
+    /// Latest arrival so far.
+    latest_ns: i64,
     /// Time until which each device is known to be busy.
     busy_to_ns: Vec<i64>,
-    has_ends: bool,
+    /// At least one request had a completion.
+    has_completions: bool,
+    /// Series of the counters, without those of latency.
     base_series: Vec<Series>,
     schema: Arc<Schema>,
     latency: LatencyTable,
@@ -121,9 +127,9 @@ impl<'a> TickRows<'a> {
             begin_ns: None,
             open_ticks: BTreeMap::new(),
             next_tick: 0,
-            newest_ns: i64::MIN,
+            latest_ns: i64::MIN,
             busy_to_ns: Vec::new(),
-            has_ends: false,
+            has_completions: false,
             base_series: Vec::new(),
             schema: Arc::default(),
             latency: LatencyTable::default(),
@@ -131,9 +137,8 @@ impl<'a> TickRows<'a> {
         }
     }
 
-    /// Returns the counts of a device in a tick.
+    /// Returns the counts of a device in a tick, or in the next open tick if that one was already emitted.
     fn device_tick(&mut self, tick: i64, device: usize) -> &mut DeviceTick {
-        // time in a tick that was already emitted counts in the next one
         let devices = self.open_ticks.entry(tick.max(self.next_tick)).or_default();
         if devices.len() <= device {
             devices.resize(device + 1, DeviceTick::default());
@@ -143,18 +148,18 @@ impl<'a> TickRows<'a> {
 
     /// Adds a request, and emits the ticks that are old enough.
     fn add_request(&mut self, request: &Request, names: &[String]) {
-        let begin = *self.begin_ns.get_or_insert(request.arrival_ns);
+        let begin_ns = *self.begin_ns.get_or_insert(request.arrival_ns);
         let done_ns = request.completion_time_ns().filter(|done| *done >= request.arrival_ns);
-        self.has_ends |= done_ns.is_some();
-        if done_ns.is_none() && self.has_ends {
+        self.has_completions |= done_ns.is_some();
+        if done_ns.is_none() && self.has_completions {
             // still in flight at the end of the trace
             return;
         }
-        let tick_of = |ns: i64| ns.saturating_sub(begin).div_euclid(TICK_NS);
+        let tick_of = |ns: i64| ns.saturating_sub(begin_ns).div_euclid(TICK_NS);
         let device = usize::from(request.device);
         let end_ns = done_ns.unwrap_or(request.arrival_ns);
-        if self.newest_ns.saturating_sub(end_ns) > MAX_OPEN_TICKS * TICK_NS {
-            // its tick was already emitted; otherwise an earlier day would count in one second of the later one
+        if self.latest_ns.saturating_sub(end_ns) > MAX_OPEN_TICKS * TICK_NS {
+            // its tick was already emitted; in the next open tick, a whole earlier day would count as one second
             let because = "a request that stands behind ones that arrived more than ten minutes after its end";
             return self.batch.add_skip(format!("{} ns", request.arrival_ns), because);
         }
@@ -164,41 +169,42 @@ impl<'a> TickRows<'a> {
         done.bytes += u64::from(request.length_bytes);
         if let Some(ns) = request.response_ns() {
             done.ns = done.ns.saturating_add(ns);
-            let steps = tick.steps.entry(latency_operation(request.operation));
-            steps.or_insert_with(|| vec![0; BUCKET_COUNT].into_boxed_slice())[bucket_index(ns)] += 1;
+            let buckets = tick.buckets.entry(latency_operation(request.operation));
+            buckets.or_insert_with(|| vec![0; BUCKET_COUNT].into_boxed_slice())[bucket_index(ns)] += 1;
         }
         if let Some(done_ns) = done_ns {
-            self.add_in_flight_time(device, begin, request.arrival_ns, done_ns);
+            self.add_in_flight_time(device, begin_ns, request.arrival_ns, done_ns);
         }
-        self.newest_ns = self.newest_ns.max(request.arrival_ns);
-        self.emit_before(tick_of(self.newest_ns).saturating_sub(MAX_OPEN_TICKS), names);
+        self.latest_ns = self.latest_ns.max(request.arrival_ns);
+        self.emit_before(tick_of(self.latest_ns).saturating_sub(MAX_OPEN_TICKS), names);
     }
 
     /// Adds a request's time in flight to the ticks in which it passes.
-    fn add_in_flight_time(&mut self, device: usize, begin: i64, from_ns: i64, to_ns: i64) {
+    fn add_in_flight_time(&mut self, device: usize, begin_ns: i64, from_ns: i64, to_ns: i64) {
         if self.busy_to_ns.len() <= device {
             self.busy_to_ns.resize(device + 1, i64::MIN);
         }
-        let busy_from = from_ns.max(self.busy_to_ns[device]);
+        let busy_from_ns = from_ns.max(self.busy_to_ns[device]);
         self.busy_to_ns[device] = self.busy_to_ns[device].max(to_ns);
-        let first = from_ns.saturating_sub(begin).div_euclid(TICK_NS);
-        let last = to_ns.saturating_sub(begin).div_euclid(TICK_NS).min(first + MAX_REQUEST_TICKS);
+        let first = from_ns.saturating_sub(begin_ns).div_euclid(TICK_NS);
+        let last = to_ns.saturating_sub(begin_ns).div_euclid(TICK_NS).min(first + MAX_REQUEST_TICKS);
         for number in first..=last {
-            let from = begin.saturating_add(number.saturating_mul(TICK_NS));
-            let to = from.saturating_add(TICK_NS);
-            let within = |begins: i64| to_ns.min(to).saturating_sub(begins.max(from)).max(0) as u64;
+            let tick_start_ns = begin_ns.saturating_add(number.saturating_mul(TICK_NS));
+            let tick_end_ns = tick_start_ns.saturating_add(TICK_NS);
+            let time_in_tick =
+                |from_ns: i64| to_ns.min(tick_end_ns).saturating_sub(from_ns.max(tick_start_ns)).max(0) as u64;
             let tick = self.device_tick(number, device);
-            tick.in_flight_ns += within(from_ns);
-            tick.busy_ns += within(busy_from);
+            tick.in_flight_ns += time_in_tick(from_ns);
+            tick.busy_ns += time_in_tick(busy_from_ns);
         }
     }
 
-    /// Emits the ticks before `end`.
-    fn emit_before(&mut self, end: i64, names: &[String]) {
-        while self.next_tick < end && !self.open_ticks.is_empty() {
-            let first = self.open_ticks.first_key_value().map_or(end, |(tick, _)| *tick);
+    /// Emits the ticks with numbers below `end_tick`.
+    fn emit_before(&mut self, end_tick: i64, names: &[String]) {
+        while self.next_tick < end_tick && !self.open_ticks.is_empty() {
+            let first = self.open_ticks.first_key_value().map_or(end_tick, |(tick, _)| *tick);
             if first - self.next_tick > MIN_GAP_TICKS {
-                self.next_tick = first.min(end);
+                self.next_tick = first.min(end_tick);
                 continue;
             }
             let devices = self.open_ticks.remove(&self.next_tick).unwrap_or_default();
@@ -209,21 +215,21 @@ impl<'a> TickRows<'a> {
 
     /// Emits one tick.
     fn emit_tick(&mut self, devices: &[DeviceTick], names: &[String]) {
-        let Some(begin) = self.begin_ns else { return };
-        let time_ns = begin.saturating_add((self.next_tick + 1).saturating_mul(TICK_NS));
+        let Some(begin_ns) = self.begin_ns else { return };
+        let time_ns = begin_ns.saturating_add((self.next_tick + 1).saturating_mul(TICK_NS));
         for (name, tick) in names.iter().zip(devices) {
-            for (operation, steps) in &tick.steps {
-                self.latency.add_requests(name, *operation, steps.iter().copied().enumerate());
+            for (operation, buckets) in &tick.buckets {
+                self.latency.add_requests(name, *operation, buckets.iter().copied().enumerate());
             }
         }
         if self.base_series.len() != names.len() * COUNTER_IDS.len() {
-            let one = |name: &String| {
+            let device_series = |name: &String| {
                 let name = name.clone();
                 COUNTER_IDS.map(|id| Series { counter: id.into(), instance: name.clone(), scale: 1.0 })
             };
-            self.base_series = names.iter().flat_map(one).collect();
-            let device = |name: &String| Device { name: name.clone(), ..Device::default() };
-            let devices = names.iter().map(device).collect();
+            self.base_series = names.iter().flat_map(device_series).collect();
+            let new_device = |name: &String| Device { name: name.clone(), ..Device::default() };
+            let devices = names.iter().map(new_device).collect();
             self.batch.push_topology(time_ns.saturating_sub(TICK_NS), &Topology { devices, ..Topology::default() });
             self.schema = Arc::default();
         }
@@ -234,16 +240,16 @@ impl<'a> TickRows<'a> {
         }
         self.row.clear();
         for position in 0..names.len() {
-            let none = DeviceTick::default();
-            devices.get(position).unwrap_or(&none).append_cells(self.has_ends, &mut self.row);
+            let idle = DeviceTick::default();
+            devices.get(position).unwrap_or(&idle).append_cells(self.has_completions, &mut self.row);
         }
         self.latency.drain_cells(&mut self.row);
         self.batch.push_tick(&self.schema, time_ns, Some(TICK_NS.unsigned_abs()), &self.row);
     }
 
     fn finish(&mut self, names: &[String]) {
-        let end = self.open_ticks.last_key_value().map_or(0, |(tick, _)| tick + 1);
-        self.emit_before(end, names);
+        let end_tick = self.open_ticks.last_key_value().map_or(0, |(tick, _)| tick + 1);
+        self.emit_before(end_tick, names);
     }
 }
 

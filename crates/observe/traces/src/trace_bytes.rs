@@ -1,4 +1,4 @@
-//! Reading of a file as bytes or lines, in large pieces.
+//! Reads a file as bytes or lines, in large blocks.
 
 use std::io::{self, Read};
 
@@ -20,20 +20,29 @@ pub(crate) struct TraceBytes {
     offset: u64,
     /// Number of lines consumed.
     line_count: u64,
-    ended: bool,
+    /// The whole file was read into the buffer.
+    is_at_end: bool,
 }
 
-/// A line without its end.
+/// A line without its line end.
 pub(crate) enum TraceLine<'a> {
     /// A complete line.
     Complete(&'a [u8]),
-    /// A line longer than any of a trace, which was skipped.
+    /// A line longer than 256 KiB, which was skipped.
     TooLong,
 }
 
 impl TraceBytes {
     pub(crate) fn new(input: LogInput) -> TraceBytes {
-        TraceBytes { input, buffer: vec![0; 2 * READ_BYTES], start: 0, end: 0, offset: 0, line_count: 0, ended: false }
+        TraceBytes {
+            input,
+            buffer: vec![0; 2 * READ_BYTES],
+            start: 0,
+            end: 0,
+            offset: 0,
+            line_count: 0,
+            is_at_end: false,
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -65,7 +74,7 @@ impl TraceBytes {
     /// Reads until at least `count` bytes (at most [`READ_BYTES`]) are available;
     /// returns false if the file ends before that.
     pub(crate) fn ensure_available(&mut self, count: usize) -> Result<bool, TraceError> {
-        while self.end - self.start < count && !self.ended {
+        while self.end - self.start < count && !self.is_at_end {
             self.read_more()?;
         }
         Ok(self.end - self.start >= count)
@@ -78,8 +87,8 @@ impl TraceBytes {
             (self.start, self.end) = (0, self.end - self.start);
         }
         match self.input.read(&mut self.buffer[self.end..]) {
-            Ok(0) => self.ended = true,
-            Ok(read) => self.end += read,
+            Ok(0) => self.is_at_end = true,
+            Ok(count) => self.end += count,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(source) => return Err(TraceError::Io { file: self.input.name().to_owned(), source }),
         }
@@ -94,7 +103,7 @@ impl TraceBytes {
                 return Ok(Some(TraceLine::Complete(self.take_line(searched + position, 1))));
             }
             searched = self.end - self.start;
-            if self.ended {
+            if self.is_at_end {
                 return Ok((searched > 0).then(|| TraceLine::Complete(self.take_line(searched, 0))));
             }
             if searched >= READ_BYTES {
@@ -104,21 +113,21 @@ impl TraceBytes {
         }
     }
 
-    /// Consumes `length` bytes as a line, and its end of `newline` bytes.
-    fn take_line(&mut self, length: usize, newline: usize) -> &[u8] {
-        let from = self.start;
-        self.skip_bytes(length + newline);
+    /// Consumes `length` bytes as a line, and its line end of `newline_bytes`.
+    fn take_line(&mut self, length: usize, newline_bytes: usize) -> &[u8] {
+        let start = self.start;
+        self.skip_bytes(length + newline_bytes);
         self.line_count += 1;
-        let line = &self.buffer[from..from + length];
+        let line = &self.buffer[start..start + length];
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
     /// Skips the rest of a line that is too long.
     fn skip_long_line(&mut self) -> Result<TraceLine<'_>, TraceError> {
         loop {
-            let found = memchr::memchr(b'\n', self.unread_bytes());
-            self.skip_bytes(found.map_or(self.end - self.start, |index| index + 1));
-            if found.is_some() || self.ended {
+            let newline = memchr::memchr(b'\n', self.unread_bytes());
+            self.skip_bytes(newline.map_or(self.end - self.start, |index| index + 1));
+            if newline.is_some() || self.is_at_end {
                 self.line_count += 1;
                 return Ok(TraceLine::TooLong);
             }

@@ -1,4 +1,4 @@
-//! Filesystems, alignment, links and the clock.
+//! Filesystems, alignment of partitions, PCIe links and the clock.
 
 use super::{format_fill_level, unknown_fact};
 use crate::advice::quote_for_shell;
@@ -8,11 +8,12 @@ use crate::host_facts::{HostFacts, sysfs_name};
 use diskwright_base::byte_size::ByteSize;
 
 const GIB: f64 = 1_073_741_824.0;
-/// Free space that can be used up in a moment. Our own threshold.
+/// Free space that can be used up within moments, bytes. Our choice.
 const LOW_SPACE_BYTES: f64 = 5.0 * GIB;
 
+/// Returns the space of a filesystem, or why it is unknown.
 fn filesystem_space<'a>(host: &'a HostFacts, point: &str) -> Result<&'a FilesystemSpace, String> {
-    let refusal = host.tree.lacking.get(filesystem_space::SPACE_FILE);
+    let refusal = host.tree.unreadable.get(filesystem_space::SPACE_FILE);
     let because = || refusal.cloned().unwrap_or_else(|| "its space was not recorded".into());
     host.space.iter().find(|s| s.mount == point && s.blocks > 0.0).ok_or_else(because)
 }
@@ -24,7 +25,7 @@ pub(super) fn judge_space(host: &HostFacts, point: &str) -> CheckOutcome {
         Err(because) => return CheckOutcome::Unknown(because),
     };
     let (used, free) = (1.0 - space.free_blocks / space.blocks, space.free_blocks * space.block_bytes);
-    // of a filesystem of many terabytes, five percent is plenty
+    // on a filesystem of many terabytes, even five percent is plenty
     if used < 0.9 || free > 100.0 * GIB {
         return CheckOutcome::Good;
     }
@@ -52,10 +53,10 @@ pub(super) fn judge_inodes(host: &HostFacts, point: &str) -> CheckOutcome {
 /// Judges write barriers.
 pub(super) fn judge_barriers(host: &HostFacts, point: &str) -> CheckOutcome {
     let Some(mount) = host.mount_at(point) else { return unknown_fact(host, "proc/self/mountinfo") };
-    let off = mount.options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0"));
-    let Some(option) = off else { return CheckOutcome::Good };
-    let device = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
-    let disks = device.map(|found| host.topology.leaves_under(&found.device)).unwrap_or_default();
+    let option = mount.options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0"));
+    let Some(option) = option else { return CheckOutcome::Good };
+    let filesystem = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+    let disks = filesystem.map(|filesystem| host.topology.leaves_under(&filesystem.device)).unwrap_or_default();
     let is_safe = |disk: &&str| !super::queue::may_lose_writes(host, disk);
     let proposal = Proposal::new(format!("{} is mounted with {option}", mount.kind));
     // without a volatile cache there is nothing to flush
@@ -73,9 +74,13 @@ pub(super) fn judge_access_times(host: &HostFacts, point: &str) -> CheckOutcome 
     if matches!(mount.kind.as_str(), "rootfs" | "ramfs" | "tmpfs") {
         return CheckOutcome::Absent;
     }
-    let has = |word: &str| mount.flags.split(',').chain(mount.options.split(',')).any(|flag| flag == word);
-    // lazytime keeps them in memory
-    if has("relatime") || has("noatime") || has("lazytime") || mount.flags.split(',').any(|flag| flag == "ro") {
+    let has_option = |word: &str| mount.flags.split(',').chain(mount.options.split(',')).any(|flag| flag == word);
+    // lazytime keeps access times in memory
+    if has_option("relatime")
+        || has_option("noatime")
+        || has_option("lazytime")
+        || mount.flags.split(',').any(|flag| flag == "ro")
+    {
         return CheckOutcome::Good;
     }
     let mut proposal = Proposal::new("each read writes the access time");
@@ -87,29 +92,30 @@ pub(super) fn judge_access_times(host: &HostFacts, point: &str) -> CheckOutcome 
     proposal.into_outcome()
 }
 
-/// Largest partition that holds nothing but a table: the kernel reports an extended partition as 1 KiB or one sector,
-/// of at most 8 x 512 bytes.
+/// Largest size of an extended partition, which holds only a table, in sectors of 512 bytes: the kernel reports it as
+/// 1 KiB or one sector of the disk, at most 4 KiB.
 const TABLE_SECTORS: f64 = 8.0;
-/// Unused space for a boot loader, or reserved by an installer. Our own threshold.
+/// Largest size of an unused partition that is taken for a boot loader's or an installer's reserve, sectors (256 MiB).
+/// Our choice.
 const RESERVED_SECTORS: f64 = 524_288.0;
-/// Maximum block size of a real disk, bytes; larger values are reported by bridges or arrays.
+/// Maximum block size of a real disk, bytes; only bridges and arrays report more.
 const MAX_BLOCK_BYTES: f64 = 1_048_576.0;
 
 /// Judges the alignment of a partition.
 pub(super) fn judge_partition(host: &HostFacts, name: &str) -> CheckOutcome {
     let disk = host.find_device(name).and_then(|device| device.below.first());
     let Some(disk) = disk else { return CheckOutcome::Absent };
-    let of_partition = |file: &str| format!("sys/block/{}/{}/{file}", sysfs_name(disk), sysfs_name(name));
-    let Some(start) = host.tree.number_in(&of_partition("start")) else {
-        return unknown_fact(host, &of_partition("start"));
+    let partition_file = |file: &str| format!("sys/block/{}/{}/{file}", sysfs_name(disk), sysfs_name(name));
+    let Some(start) = host.tree.number_in(&partition_file("start")) else {
+        return unknown_fact(host, &partition_file("start"));
     };
-    let of_disk = format!("sys/block/{}/queue/physical_block_size", sysfs_name(disk));
-    let Some(block) = host.tree.number_in(&of_disk).filter(|bytes| *bytes <= MAX_BLOCK_BYTES) else {
-        return unknown_fact(host, &of_disk);
+    let block_size_file = format!("sys/block/{}/queue/physical_block_size", sysfs_name(disk));
+    let Some(block) = host.tree.number_in(&block_size_file).filter(|bytes| *bytes <= MAX_BLOCK_BYTES) else {
+        return unknown_fact(host, &block_size_file);
     };
     // the first block of some disks begins before the first sector
-    let first = host.block_number(disk, "alignment_offset").unwrap_or(0.0);
-    let offset = (start * 512.0 - first).rem_euclid(block.max(512.0));
+    let first_block = host.block_number(disk, "alignment_offset").unwrap_or(0.0);
+    let offset = (start * 512.0 - first_block).rem_euclid(block.max(512.0));
     let sectors = host.find_device(name).and_then(|device| device.bytes).map_or(f64::MAX, |bytes| bytes as f64 / 512.0);
     let is_used = host.topology.filesystems.iter().any(|filesystem| filesystem.device == name)
         || host.topology.swaps.iter().any(|swap| swap.device == name)
@@ -124,7 +130,7 @@ pub(super) fn judge_partition(host: &HostFacts, name: &str) -> CheckOutcome {
     Proposal::new(format!("{seen}; nothing uses it now")).with_severity(AdviceSeverity::Info).into_outcome()
 }
 
-/// Clocks that are read without a system call, by architecture and hypervisor.
+/// Clocks that programs read without a system call.
 const FAST_CLOCKS: &[&str] = &[
     "tsc",
     "kvm-clock",
@@ -142,15 +148,15 @@ pub(super) fn judge_clock(host: &HostFacts, _: &str) -> CheckOutcome {
         return unknown_fact(host, &format!("{folder}/current_clocksource"));
     };
     let available = host.tree.get(&format!("{folder}/available_clocksource")).unwrap_or_default();
-    // the slow clocks are listed: one that is not known here counts as good
+    // only clocks known to be slow are reported; any other counts as good
     if !matches!(now, "hpet" | "acpi_pm" | "jiffies" | "xen" | "pit" | "refined-jiffies") {
         return CheckOutcome::Good;
     }
-    let better = available.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
+    let fast_clock = available.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
     let flags = host.tree.get("proc/cpuinfo").unwrap_or_default();
-    let has = |flag: &str| flags.split_whitespace().any(|word| word == flag);
-    match better {
-        // the kernel chooses Xen's own clock there
+    let has_flag = |flag: &str| flags.split_whitespace().any(|word| word == flag);
+    match fast_clock {
+        // under Xen the kernel chooses Xen's clock at each start
         Some(name) if now == "xen" => {
             let mut proposal = Proposal::new(format!("the clock is {now}, though {name} is available"));
             let file = format!("/{folder}/current_clocksource");
@@ -161,7 +167,7 @@ pub(super) fn judge_clock(host: &HostFacts, _: &str) -> CheckOutcome {
         }
         Some(name) => Proposal::new(format!("the clock is {now}, though {name} is available")).into_outcome(),
         // a clock that the kernel found unstable is no longer available
-        None if has("constant_tsc") && has("nonstop_tsc") => {
+        None if has_flag("constant_tsc") && has_flag("nonstop_tsc") => {
             let seen =
                 format!("the clock is {now}: the processors have an invariant TSC, but the kernel has rejected it");
             Proposal::new(seen).into_outcome()
@@ -170,7 +176,7 @@ pub(super) fn judge_clock(host: &HostFacts, _: &str) -> CheckOutcome {
     }
 }
 
-/// Parses `8.0 GT/s PCIe` or `4`.
+/// Reads the number at the beginning of `8.0 GT/s PCIe` or `4`; `None` if it is 0.
 fn link_number(host: &HostFacts, folder: &str, file: &str) -> Option<f64> {
     host.tree.number_in(&format!("{folder}/{file}")).filter(|number| *number > 0.0)
 }
@@ -185,23 +191,25 @@ pub(super) fn judge_pcie(host: &HostFacts, disk: &str) -> CheckOutcome {
         return CheckOutcome::Absent;
     };
     let Some((port, _)) = function.rsplit_once('/') else { return CheckOutcome::Absent };
-    let mut below = Vec::new();
+    let mut slow_properties = Vec::new();
     for (property, unit) in [("speed", " GT/s"), ("width", "")] {
         let Some(now) = link_number(host, function, &format!("current_link_{property}")) else {
             return unknown_fact(host, &format!("{function}/current_link_{property}"));
         };
-        let end = |folder: &str| link_number(host, folder, &format!("max_link_{property}"));
-        // both ends must support it; a port that is not shown is assumed not to limit
-        let Some(max_rate) = end(function).map(|own| end(port).map_or(own, |other| own.min(other))) else {
+        let max_of = |folder: &str| link_number(host, folder, &format!("max_link_{property}"));
+        // both ends must support it; a port without a known maximum is assumed not to limit
+        let disk_max = max_of(function);
+        let Some(max_rate) = disk_max.map(|disk_max| max_of(port).map_or(disk_max, |max| disk_max.min(max))) else {
             return unknown_fact(host, &format!("{function}/max_link_{property}"));
         };
         if now < max_rate {
-            below.push(format!("{now}{unit} of {max_rate}{}", if property == "width" { " lanes" } else { "" }));
+            slow_properties
+                .push(format!("{now}{unit} of {max_rate}{}", if property == "width" { " lanes" } else { "" }));
         }
     }
-    if below.is_empty() {
+    if slow_properties.is_empty() {
         CheckOutcome::Good
     } else {
-        Proposal::new(format!("the link runs at {}", below.join(" and "))).into_outcome()
+        Proposal::new(format!("the link runs at {}", slow_properties.join(" and "))).into_outcome()
     }
 }

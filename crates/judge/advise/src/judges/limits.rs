@@ -1,4 +1,4 @@
-//! Limits in effect, error counts, trimming, scheduled checks, paths.
+//! Limits that are nearly reached, error counts, trims, scheduled checks, paths.
 
 use diskwright_base::diskstats;
 use diskwright_base::units::format_count;
@@ -9,7 +9,7 @@ use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::host_facts::{HostFacts, sysfs_name};
 use crate::host_tree::{TreeGap, first_number};
 
-/// Share of a limit from which it is close.
+/// Share of a limit from which it counts as nearly reached.
 const CLOSE_SHARE: f64 = 0.8;
 
 /// Judges the limit of asynchronous I/O.
@@ -18,7 +18,7 @@ pub(super) fn judge_aio(host: &HostFacts, _: &str) -> CheckOutcome {
     let Some(limit) = host.sysctl_number("fs.aio-max-nr") else {
         return unknown_fact(host, "proc/sys/fs/aio-max-nr");
     };
-    // a limit of zero disables it on purpose
+    // a limit of zero disables asynchronous I/O on purpose
     if used == 0.0 || used < CLOSE_SHARE * limit {
         return CheckOutcome::Good;
     }
@@ -39,7 +39,7 @@ pub(super) fn judge_files(host: &HostFacts, _: &str) -> CheckOutcome {
         .into_outcome()
 }
 
-/// First kernel with pressure stall information; distributions ported it back to 4.18.
+/// First kernel with pressure stall information: 4.20, but distributions have ported it back to 4.18.
 const PRESSURE_SINCE: (u32, u32) = (4, 18);
 
 /// Returns `3.10` of `3.10.0-1160.el7.x86_64`.
@@ -63,19 +63,19 @@ pub(super) fn judge_pressure(host: &HostFacts, _: &str) -> CheckOutcome {
         // no setting of such a kernel helps
         Some(version) if version < PRESSURE_SINCE => CheckOutcome::Absent,
         _ => {
-            let words = host.tree.get("proc/cmdline").unwrap_or_default();
-            let off = words.split_whitespace().find(|word| matches!(*word, "psi=0" | "psi=off" | "psi=n"));
+            let command_line = host.tree.get("proc/cmdline").unwrap_or_default();
+            let off_word = command_line.split_whitespace().find(|word| matches!(*word, "psi=0" | "psi=off" | "psi=n"));
             let mut proposal = Proposal::new("/proc/pressure/io is missing or turned off");
-            proposal.apply = off.map(|word| format!("Remove {word} from the kernel's command line and restart."));
+            proposal.apply = off_word.map(|word| format!("Remove {word} from the kernel's command line and restart."));
             proposal.into_outcome()
         }
     }
 }
 
-/// Value in a file with a name and a number on each line.
+/// Returns the number that follows a name, in a file with a name and a number on each line.
 fn named_count(text: &str, name: &str) -> Option<f64> {
-    let line = |line: &str| first_number(line.strip_prefix(name)?.strip_prefix(' ')?);
-    text.lines().find_map(line)
+    let parse_line = |line: &str| first_number(line.strip_prefix(name)?.strip_prefix(' ')?);
+    text.lines().find_map(parse_line)
 }
 
 fn missing_group_file(host: &HostFacts, group: &str, file: &str) -> CheckOutcome {
@@ -89,18 +89,18 @@ fn group_file<'a>(host: &'a HostFacts, group: &str, file: &str) -> Option<&'a st
 /// Judges the processor limit of a cgroup.
 pub(super) fn judge_group_processors(host: &HostFacts, group: &str) -> CheckOutcome {
     let Some(text) = group_file(host, group, "cpu.stat") else { return missing_group_file(host, group, "cpu.stat") };
-    let (Some(periods), Some(stopped)) = (named_count(text, "nr_periods"), named_count(text, "nr_throttled")) else {
-        // its processors are not limited: the controller is off
+    let (Some(periods), Some(throttled)) = (named_count(text, "nr_periods"), named_count(text, "nr_throttled")) else {
+        // the controller is off, so processors are not limited
         return CheckOutcome::Absent;
     };
-    // at least a minute of periods of 100 ms
-    if periods < 600.0 || stopped < 0.1 * periods {
+    // fewer than 600 periods of 100 ms, a minute, are too few to judge
+    if periods < 600.0 || throttled < 0.1 * periods {
         return CheckOutcome::Good;
     }
-    let share = format_percent(stopped / periods);
-    // version 1 has its quota in a separate file, negative if there is none
-    let named = |file: &'static str| Some((file, group_file(host, group, file)?));
-    match named("cpu.max").or_else(|| named("cpu.cfs_quota_us")) {
+    let share = format_percent(throttled / periods);
+    // in version 1 the quota is in another file, negative if there is none
+    let limit_in = |file: &'static str| Some((file, group_file(host, group, file)?));
+    match limit_in("cpu.max").or_else(|| limit_in("cpu.cfs_quota_us")) {
         // the limit that throttled it has been removed
         Some((_, limit)) if limit.starts_with("max") || limit.starts_with('-') => CheckOutcome::Good,
         Some((file, limit)) => {
@@ -117,27 +117,29 @@ pub(super) fn judge_group_memory(host: &HostFacts, group: &str) -> CheckOutcome 
     let Some(text) = group_file(host, group, "memory.events") else {
         return missing_group_file(host, group, "memory.events");
     };
-    let Some(at_most) = named_count(text, "max") else {
+    let Some(limit_hits) = named_count(text, "max") else {
         return CheckOutcome::Unknown(format!("/sys/fs/cgroup{group}/memory.events has no line `max`"));
     };
     let killed = named_count(text, "oom_kill").unwrap_or(0.0);
     let limit = group_file(host, group, "memory.max");
-    // processes killed in child groups or by a host without memory count too: its own limit must have been reached
-    if killed == 0.0 || at_most == 0.0 || limit == Some("max") {
+    // the count includes processes killed in child groups, or because the whole host lacked memory; the cgroup's own
+    // limit must have been reached
+    if killed == 0.0 || limit_hits == 0.0 || limit == Some("max") {
         return CheckOutcome::Good;
     }
     let limit = limit.map_or_else(
         || "not readable".to_owned(),
         |text| first_number(text).map_or_else(|| shorten_text(text), format_bytes),
     );
-    let text = format!("the kernel killed {killed:.0} of its processes, and it reached its limit {at_most:.0} times");
+    let text =
+        format!("the kernel killed {killed:.0} of its processes, and it reached its limit {limit_hits:.0} times");
     Proposal::new(format!("{text} since it was created; memory.max is {limit}")).into_outcome()
 }
 
-/// Block device of a mounted filesystem.
+/// Returns the block device of a mounted filesystem, if it has one.
 fn mounted_device<'a>(host: &'a HostFacts, point: &str) -> Option<&'a str> {
-    let found = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
-    found.map(|filesystem| filesystem.device.as_str()).filter(|device| !device.is_empty())
+    let filesystem = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
+    filesystem.map(|filesystem| filesystem.device.as_str()).filter(|device| !device.is_empty())
 }
 
 /// Judges errors of an ext4 filesystem.
@@ -159,19 +161,20 @@ pub(super) fn judge_ext4_errors(host: &HostFacts, point: &str) -> CheckOutcome {
 pub(super) fn judge_btrfs_errors(host: &HostFacts, _: &str) -> CheckOutcome {
     let folder = "sys/fs/btrfs";
     let is_used = host.mounts.iter().any(|mount| mount.kind == "btrfs");
-    let (mut seen, mut is_read) = (Vec::new(), false);
+    let (mut seen, mut has_counts) = (Vec::new(), false);
     for volume in host.tree.names_in(folder) {
         for number in host.tree.names_in(&format!("{folder}/{volume}/devinfo")) {
             let text = host.tree.get(&format!("{folder}/{volume}/devinfo/{number}/error_stats")).unwrap_or_default();
-            is_read |= !text.is_empty();
-            let broken = |line: &&str| line.split_once(' ').and_then(|(_, n)| first_number(n)).is_some_and(|n| n > 0.0);
-            let counts: Vec<&str> = text.lines().filter(broken).collect();
+            has_counts |= !text.is_empty();
+            let is_nonzero =
+                |line: &&str| line.split_once(' ').and_then(|(_, n)| first_number(n)).is_some_and(|n| n > 0.0);
+            let counts: Vec<&str> = text.lines().filter(is_nonzero).collect();
             if !counts.is_empty() {
                 seen.push(format!("device {number} of {volume}: {}", counts.join(", ")));
             }
         }
     }
-    match (seen.is_empty(), is_read) {
+    match (seen.is_empty(), has_counts) {
         (false, _) => Proposal::new(seen.join("; ")).into_outcome(),
         (true, true) => CheckOutcome::Good,
         (true, false) if is_used => unknown_fact(host, &format!("{folder}/*/devinfo/*/error_stats")),
@@ -179,7 +182,7 @@ pub(super) fn judge_btrfs_errors(host: &HostFacts, _: &str) -> CheckOutcome {
     }
 }
 
-/// Filesystems that report free space to a disk.
+/// Filesystems that can trim free space.
 const TRIMMING_FILESYSTEMS: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
 /// Files left by `systemctl enable fstrim.timer` and older packages.
 const TRIM_SCHEDULES: &[&str] = &[
@@ -187,17 +190,18 @@ const TRIM_SCHEDULES: &[&str] = &[
     "usr/lib/systemd/system/timers.target.wants/fstrim.timer",
     "etc/cron.weekly/fstrim",
 ];
-fn has_schedule(host: &HostFacts, places: &[&str]) -> bool {
-    places.iter().any(|place| host.tree.has_any_below(place))
+
+fn has_schedule(host: &HostFacts, files: &[&str]) -> bool {
+    files.iter().any(|file| host.tree.has_any_below(file))
 }
 
-/// Outcome if no schedule is seen, which is only meaningful if its folder is visible.
+/// Returns the outcome "unknown" if the folder of schedules is not visible, so that no schedule can be seen.
 fn schedule_unknown(host: &HostFacts) -> Option<CheckOutcome> {
     if host.is_container() {
         return Some(CheckOutcome::Unknown("a container does not show the schedules of its host".into()));
     }
-    let is_seen = host.tree.has_any_below("etc");
-    (!is_seen).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
+    let is_visible = host.tree.has_any_below("etc");
+    (!is_visible).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
 }
 
 /// Maximum size of a trim for a device, bytes; 0 if it supports none.
@@ -210,7 +214,7 @@ fn are_all_flash(host: &HostFacts, disks: &[&str]) -> bool {
     !disks.is_empty() && disks.iter().all(is_flash)
 }
 
-/// Judges trims to a device whose disks are all flash.
+/// Judges whether a device passes trims on to its disks, if all of them are flash.
 fn judge_passed_discards(host: &HostFacts, device: &str) -> CheckOutcome {
     let mut disks = host.topology.leaves_under(device);
     disks.sort_unstable();
@@ -222,8 +226,8 @@ fn judge_passed_discards(host: &HostFacts, device: &str) -> CheckOutcome {
             return unknown_fact(host, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(name)));
         }
     }
-    let takes = |name: &str| max_discard_bytes(host, name).is_some_and(|max_bytes| max_bytes > 0.0);
-    match (takes(device), disks.iter().all(|disk| takes(disk))) {
+    let supports_trims = |name: &str| max_discard_bytes(host, name).is_some_and(|max_bytes| max_bytes > 0.0);
+    match (supports_trims(device), disks.iter().all(|disk| supports_trims(disk))) {
         (true, _) => CheckOutcome::Good,
         (false, false) => CheckOutcome::Absent,
         (false, true) => super::lower_to_info(Proposal::new(format!(
@@ -249,16 +253,16 @@ pub(super) fn judge_array_discard(host: &HostFacts, array: &str) -> CheckOutcome
 pub(super) fn judge_mapped_discard(host: &HostFacts, device: &str) -> CheckOutcome {
     match host.block_file(device, "dm/uuid") {
         None => unknown_fact(host, &format!("sys/block/{device}/dm/uuid")),
-        // encryption hides free blocks on purpose; parts of a volume are not used directly
+        // encryption hides free blocks on purpose; a part of a volume is not used directly
         Some(uuid) if uuid.starts_with("LVM-") && !is_lvm_part(uuid) => judge_passed_discards(host, device),
         Some(_) => CheckOutcome::Absent,
     }
 }
 
-/// True for a part of an LVM volume, marked by a word behind the ids of the group and the volume.
+/// Returns true for a part of an LVM volume: its UUID has a word after the ids of the group and the volume.
 fn is_lvm_part(uuid: &str) -> bool {
-    const IDS: usize = "LVM-".len() + 2 * 32;
-    uuid.len() > IDS
+    const LENGTH_WITH_IDS: usize = "LVM-".len() + 2 * 32;
+    uuid.len() > LENGTH_WITH_IDS
 }
 
 /// Judges whether a filesystem on flash is trimmed.
@@ -272,14 +276,15 @@ pub(super) fn judge_trim(host: &HostFacts, point: &str) -> CheckOutcome {
         return CheckOutcome::Absent;
     }
     // an array or a mapped device may block trims; a partition has no queue
-    let is_partition = |found: &&Device| found.kind == DeviceKind::Partition;
-    let whole_device = host.find_device(device).filter(is_partition).and_then(|found| found.below.first());
+    let is_partition = |device: &&Device| device.kind == DeviceKind::Partition;
+    let whole_device = host.find_device(device).filter(is_partition).and_then(|partition| partition.below.first());
     let whole_device = whole_device.map_or(device, String::as_str);
     let Some(max_bytes) = max_discard_bytes(host, whole_device) else {
         return unknown_fact(host, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(whole_device)));
     };
-    let by_mount = mount.options.split(',').any(|option| option == "discard" || option.starts_with("discard="));
-    if max_bytes == 0.0 || by_mount || has_schedule(host, TRIM_SCHEDULES) {
+    let is_mounted_with_discard =
+        mount.options.split(',').any(|option| option == "discard" || option.starts_with("discard="));
+    if max_bytes == 0.0 || is_mounted_with_discard || has_schedule(host, TRIM_SCHEDULES) {
         return CheckOutcome::Good;
     }
     if let Some(outcome) = schedule_unknown(host) {
@@ -338,9 +343,9 @@ pub(super) fn judge_paths(host: &HostFacts, device: &str) -> CheckOutcome {
     if paths.is_empty() {
         return unknown_fact(host, &format!("sys/block/{device}/slaves"));
     }
-    let works =
+    let is_working =
         |path: &&&str| host.block_file(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
-    match (paths.iter().filter(works).count(), paths.len()) {
+    match (paths.iter().filter(is_working).count(), paths.len()) {
         (working, _) if working >= 2 => CheckOutcome::Good,
         // a disk in this host that the multipath daemon took over by mistake has no second path
         (1, 1) => {
@@ -348,11 +353,11 @@ pub(super) fn judge_paths(host: &HostFacts, device: &str) -> CheckOutcome {
             let apply = Some(SINGLE_PATH_ADVICE.replace("{instance}", device));
             Proposal { apply, ..proposal }.into_outcome()
         }
-        (working, all) => Proposal::new(format!("{working} of {all} paths work")).into_outcome(),
+        (working, total) => Proposal::new(format!("{working} of {total} paths work")).into_outcome(),
     }
 }
 
-/// Judges the number of an array's stripe threads.
+/// Judges the number of threads that compute an array's parity.
 pub(super) fn judge_threads(host: &HostFacts, array: &str) -> CheckOutcome {
     if !host.block_file(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
         return CheckOutcome::Absent;

@@ -1,4 +1,4 @@
-//! Links and power saving: SATA, USB, the link's sleep, the processors' frequency.
+//! Links and power saving: the speed of SATA and USB, the power saving of links, the frequency of processors.
 
 use diskwright_base::DeviceClass;
 
@@ -7,11 +7,11 @@ use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::host_facts::HostFacts;
 
-/// Folder of an ATA port and its host's number: `…/ata1` and `host0`.
+/// Returns the folder of a disk's ATA port, `…/ata1`, and the number of its SCSI host, `0` of `host0`.
 fn ata_port<'a>(host: &'a HostFacts, disk: &str) -> Option<(&'a str, &'a str)> {
-    let place = host.device_path(disk)?;
-    let (port, rest) = place.split_once("/host")?;
-    let number = rest.split('/').next()?;
+    let path = host.device_path(disk)?;
+    let (port, tail) = path.split_once("/host")?;
+    let number = tail.split('/').next()?;
     let is_port = port.rsplit('/').next()?.strip_prefix("ata").is_some_and(|n| n.parse::<u32>().is_ok());
     is_port.then_some((port, number))
 }
@@ -28,7 +28,7 @@ pub(super) fn judge_sata(host: &HostFacts, disk: &str) -> CheckOutcome {
     };
     let folder = format!("{port}/{link}/ata_link/{link}");
     let speed = |file: &str| host.tree.number_in(&format!("{folder}/{file}"));
-    // `<unknown>` if the link is down or nothing limits it
+    // a speed reads `<unknown>` if the link is down or nothing limits it
     let Some(now) = speed("sata_spd") else { return unknown_fact(host, &format!("{folder}/sata_spd")) };
     let (max_rate, limit) = (speed("hw_sata_spd_limit"), speed("sata_spd_limit"));
     if let Some(limit) = limit.filter(|limit| max_rate.is_none_or(|max_rate| *limit < max_rate)) {
@@ -49,15 +49,15 @@ pub(super) fn judge_sata(host: &HostFacts, disk: &str) -> CheckOutcome {
 
 /// Judges the speed of a USB connection.
 pub(super) fn judge_usb(host: &HostFacts, disk: &str) -> CheckOutcome {
-    let Some(place) = host.device_path(disk) else { return CheckOutcome::Absent };
-    if !place.contains("/usb") {
+    let Some(path) = host.device_path(disk) else { return CheckOutcome::Absent };
+    if !path.contains("/usb") {
         return CheckOutcome::Absent;
     }
-    // the nearest folder with a speed is the device's, those above are hubs
-    let mut folder = place;
+    // the nearest folder with a speed is the device's; those above belong to hubs
+    let mut folder = path;
     let speed = loop {
-        let Some((above, _)) = folder.rsplit_once('/') else { return unknown_fact(host, &format!("{place}/speed")) };
-        folder = above;
+        let Some((parent, _)) = folder.rsplit_once('/') else { return unknown_fact(host, &format!("{path}/speed")) };
+        folder = parent;
         if let Some(speed) = host.tree.number_in(&format!("{folder}/speed")) {
             break speed;
         }
@@ -89,7 +89,7 @@ pub(super) fn judge_power(host: &HostFacts, disk: &str) -> CheckOutcome {
     super::lower_to_info(proposal).into_outcome()
 }
 
-/// Drivers of processors that choose their frequency themselves; `powersave` is their default mode.
+/// Drivers of processors that choose their frequency themselves; `powersave` is the default mode of these drivers.
 const SELF_GOVERNING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
 /// Judges the frequency governors of the processors.
@@ -100,7 +100,7 @@ pub(super) fn judge_governor(host: &HostFacts, _: &str) -> CheckOutcome {
     if policies.is_empty() {
         return absent_or_unknown(host, folder);
     }
-    let (mut writes, mut seen, all) = (Vec::new(), "", policies.len());
+    let (mut writes, mut seen, policy_count) = (Vec::new(), "", policies.len());
     for policy in policies {
         let file = |name: &str| format!("{folder}/{policy}/{name}");
         let (governor, preference) = (file("scaling_governor"), file("energy_performance_preference"));
@@ -108,11 +108,11 @@ pub(super) fn judge_governor(host: &HostFacts, _: &str) -> CheckOutcome {
         let Some(driver) = host.tree.get(&file("scaling_driver")) else {
             return unknown_fact(host, &file("scaling_driver"));
         };
-        let wish = host.tree.get(&preference).unwrap_or_default();
+        let preferred = host.tree.get(&preference).unwrap_or_default();
         if now == "powersave" && !SELF_GOVERNING_DRIVERS.contains(&driver) {
             seen = "the governor is powersave, which keeps the processors at their lowest frequency";
             writes.push((governor, "performance".into()));
-        } else if SELF_GOVERNING_DRIVERS.contains(&driver) && wish == "power" {
+        } else if SELF_GOVERNING_DRIVERS.contains(&driver) && preferred == "power" {
             seen = "energy_performance_preference is power";
             writes.push((preference, "balance_performance".into()));
         }
@@ -121,14 +121,14 @@ pub(super) fn judge_governor(host: &HostFacts, _: &str) -> CheckOutcome {
         return CheckOutcome::Good;
     }
     let mut proposal = Proposal::new(seen);
-    // one line instead of a hundred
-    let file = |write: &(String, String)| write.0.rsplit('/').next().map(str::to_owned);
-    let is_one = writes.iter().all(|write| file(write) == file(&writes[0]));
+    // if all policies get the same change, one command with a wildcard replaces a hundred
+    let file_name = |write: &(String, String)| write.0.rsplit('/').next().map(str::to_owned);
+    let is_same_file = writes.iter().all(|write| file_name(write) == file_name(&writes[0]));
     let before: Vec<&str> = writes.iter().filter_map(|(path, _)| host.tree.get(path)).collect();
-    if let Some(file) = file(&writes[0])
-        && is_one
-        && writes.len() == all
-        && all > 1
+    if let Some(file) = file_name(&writes[0])
+        && is_same_file
+        && writes.len() == policy_count
+        && policy_count > 1
         && before.iter().all(|text| *text == before[0])
     {
         let command = |value: &str| format!("echo {} | tee /{folder}/policy*/{file}", quote_for_shell(value));

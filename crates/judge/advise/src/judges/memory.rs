@@ -13,24 +13,26 @@ use crate::role::ServerRole;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Seconds of writing that may be dirty before it is reported, and the proposed value.
+/// A dirty limit that takes longer than this to write back, s, is reported; and the proposed time.
 const MAX_DIRTY_S: f64 = 10.0;
 const PROPOSED_DIRTY_S: f64 = 2.0;
-/// Seconds of work in flight from which a commit behind it waits noticeably.
+/// Seconds of writing in flight from which a commit behind it waits noticeably.
 const NOTABLE_WAIT_S: f64 = 0.1;
 /// Minimum limit that is proposed; below it, a burst of small files blocks its writer.
 const MIN_LIMIT_BYTES: f64 = 16.0 * MIB;
 
-/// Current limits in bytes: upper and background.
+/// Returns the current upper and background limit, bytes; `None` if a limit is unknown.
 fn dirty_limit_bytes(host: &HostFacts) -> Option<(f64, f64)> {
     // a share is relative to the machine's memory
     let memory = host.memory_bytes().filter(|_| !host.shows_container_memory());
-    let one = |bytes: &str, ratio: &str| -> Option<f64> {
-        let fixed = host.sysctl_number(bytes)?;
-        // the share is relative to dirtyable memory, which never exceeds the memory
-        Some(if fixed > 0.0 { fixed } else { host.sysctl_number(ratio)? / 100.0 * memory? })
+    let limit_bytes = |bytes: &str, ratio: &str| -> Option<f64> {
+        let fixed_bytes = host.sysctl_number(bytes)?;
+        // the share is relative to dirtyable memory, which never exceeds all memory
+        Some(if fixed_bytes > 0.0 { fixed_bytes } else { host.sysctl_number(ratio)? / 100.0 * memory? })
     };
-    Some((one("vm.dirty_bytes", "vm.dirty_ratio")?, one("vm.dirty_background_bytes", "vm.dirty_background_ratio")?))
+    let upper = limit_bytes("vm.dirty_bytes", "vm.dirty_ratio")?;
+    let background = limit_bytes("vm.dirty_background_bytes", "vm.dirty_background_ratio")?;
+    Some((upper, background))
 }
 
 /// The disk with the most written bytes.
@@ -44,38 +46,38 @@ struct BulkWriter {
 /// Finds the disk with the most written bytes, if its write rate is known.
 fn find_bulk_writer(host: &HostFacts) -> Option<BulkWriter> {
     let load = host.load.as_ref()?;
-    let own = host.check_instances(crate::check::CheckObject::Disk);
-    // a limit of the whole host is not set because of a copy to a USB stick
-    let has_fixed = own.iter().any(|disk| !host.is_usb(disk));
-    let is_meant = |disk: &str| !(has_fixed && host.is_usb(disk));
-    let known = |disk: &String| own.contains(disk) || host.find_device(disk).is_none_or(is_leaf_device);
-    let disks = load.disks.iter().filter(|(disk, _)| known(disk) && is_meant(disk));
+    let host_disks = host.check_instances(crate::check::CheckObject::Disk);
+    // a copy to a USB stick is no reason to limit the whole host
+    let has_fixed_disk = host_disks.iter().any(|disk| !host.is_usb(disk));
+    let is_relevant = |disk: &str| !(has_fixed_disk && host.is_usb(disk));
+    let is_disk = |disk: &String| host_disks.contains(disk) || host.find_device(disk).is_none_or(is_leaf_device);
+    let disks = load.disks.iter().filter(|(disk, _)| is_disk(disk) && is_relevant(disk));
     let (disk, busiest_load) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
     let queued = busiest_load.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
     let ceiling = host.ceilings.iter().find(|c| c.device == *disk).and_then(|c| c.write_bytes_per_s);
-    let speed = match (queued, ceiling) {
+    let bytes_per_s = match (queued, ceiling) {
         (Some((_, rate, _)), _) => rate,
         (None, Some(rate)) => rate,
         (None, None) => return None,
     };
-    let batch = batch_bytes(host, disk, busiest_load);
-    let queued = queued.map(|(seconds, bytes_per_s, in_flight)| {
-        (seconds / busiest_load.seconds, QueuedWrites { bytes_per_s, in_flight_bytes: in_flight, batch_bytes: batch })
+    let batch_bytes = batch_bytes(host, disk, busiest_load);
+    let queued = queued.map(|(seconds, bytes_per_s, in_flight_bytes)| {
+        (seconds / busiest_load.seconds, QueuedWrites { bytes_per_s, in_flight_bytes, batch_bytes })
     });
-    Some(BulkWriter { disk: disk.clone(), bytes_per_s: speed, queued })
+    Some(BulkWriter { disk: disk.clone(), bytes_per_s, queued })
 }
 
-/// Default number of neighbours that mq-deadline sends at a time (block/mq-deadline.c, fifo_batch).
+/// Default number of neighboring requests that mq-deadline sends at a time (block/mq-deadline.c, fifo_batch).
 const DEFAULT_FIFO_BATCH: f64 = 16.0;
 
-/// Bytes that the disk's scheduler sends before it considers a commit.
+/// Returns the bytes that the disk's scheduler sends before it considers a commit; `None` if it keeps the order.
 fn batch_bytes(host: &HostFacts, disk: &str, load: &DiskLoad) -> Option<f64> {
     let scheduler = host.queue_file(disk, "scheduler").map(active_choice);
     let requests = host.queue_number(disk, "iosched/fifo_batch").unwrap_or(DEFAULT_FIFO_BATCH);
     (scheduler == Some("mq-deadline")).then(|| load.bytes_per_write().map(|bytes| requests * bytes))?
 }
 
-/// True for a device that stands on no other measured device.
+/// Returns true for a device that lies on no other device.
 fn is_leaf_device(device: &diskwright_base::Device) -> bool {
     device.below.is_empty() && device.class != DeviceClass::Memory
 }
@@ -84,8 +86,7 @@ fn unknown_dirty_limits(host: &HostFacts) -> CheckOutcome {
     if !host.shows_container_memory() {
         return unknown_fact(host, "proc/sys/vm/dirty_ratio");
     }
-    let because = "the limits are shares of the machine's memory, but this container shows only its own";
-    CheckOutcome::Unknown(because.into())
+    CheckOutcome::Unknown("the limits are shares of the machine's memory, but this container shows only its own".into())
 }
 
 /// Judges the limits of dirty pages.
@@ -126,20 +127,21 @@ pub(super) fn judge_dirty_limits(host: &HostFacts, _: &str) -> CheckOutcome {
     if let Some((share, writes)) =
         queued.filter(|(_, writes)| writes.in_flight_bytes >= NOTABLE_WAIT_S * writes.bytes_per_s)
     {
-        let wait = writes.in_flight_bytes / writes.bytes_per_s;
+        let work_s = writes.in_flight_bytes / writes.bytes_per_s;
         let factor = writes.wait_reduction(upper, lower);
         let text = format!(
-            "{} of the time, {} of writes were in flight on {disk}, {wait:.1} s of work for it",
+            "{} of the time, {} of writes were in flight on {disk}, {work_s:.1} s of work for it",
             format_percent(share),
             format_bytes(writes.in_flight_bytes)
         );
         proposal = proposal.with_evidence(Some((text, share)));
         if factor >= 1.2 {
-            let after = writes.bytes_before_commit(QueuedWrites::max_held_bytes(upper, lower)) / writes.bytes_per_s;
-            let wait = writes.bytes_before_commit(writes.in_flight_bytes) / writes.bytes_per_s;
+            let proposed_bytes = QueuedWrites::max_in_flight_bytes(upper, lower);
+            let wait_after = writes.bytes_before_commit(proposed_bytes) / writes.bytes_per_s;
+            let wait_before = writes.bytes_before_commit(writes.in_flight_bytes) / writes.bytes_per_s;
             proposal.gain = Some(ExpectedGain {
                 factor,
-                text: format!("a commit waits {after:.1} s instead of {wait:.1} s behind a bulk writer"),
+                text: format!("a commit waits {wait_after:.1} s instead of {wait_before:.1} s behind a bulk writer"),
                 basis: "bytes in flight over the rate at which they leave; an upper limit".into(),
             });
         }
@@ -147,8 +149,8 @@ pub(super) fn judge_dirty_limits(host: &HostFacts, _: &str) -> CheckOutcome {
     lower_to_info(proposal).into_outcome()
 }
 
-/// Swap-ins per second from which the balance between programs and cache is considered.
-const NOTABLE_SWAP_INS_PER_S: f64 = 10.0;
+/// Swapped pages per second from which swapping is reported.
+const NOTABLE_SWAPPED_PAGES_PER_S: f64 = 10.0;
 
 /// Judges swappiness.
 pub(super) fn judge_swappiness(host: &HostFacts, _: &str) -> CheckOutcome {
@@ -156,14 +158,14 @@ pub(super) fn judge_swappiness(host: &HostFacts, _: &str) -> CheckOutcome {
     if host.topology.swaps.is_empty() {
         return CheckOutcome::Absent;
     }
-    // swapping to compressed memory uses no disk; areas on disks beside it take its overflow
-    let in_memory = host.topology.swaps.iter().any(|swap| host.device_class(&swap.device) == DeviceClass::Memory);
+    // swapping to compressed memory uses no disk; further areas on disks take only its overflow
+    let has_memory_swap = host.topology.swaps.iter().any(|swap| host.device_class(&swap.device) == DeviceClass::Memory);
     let Some(load) = &host.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
     let swapped = load.mean_of(paging::SWAP_IN_PAGES_PER_S, "").unwrap_or(0.0);
     let good = if host.role == ServerRole::Database { 10.0 } else { 30.0 };
-    if in_memory || swapped < NOTABLE_SWAP_INS_PER_S || now <= good {
+    if has_memory_swap || swapped < NOTABLE_SWAPPED_PAGES_PER_S || now <= good {
         return CheckOutcome::Good;
     }
     let evidence = format!("{swapped:.0} pages per second were swapped in");
@@ -174,22 +176,22 @@ pub(super) fn judge_swappiness(host: &HostFacts, _: &str) -> CheckOutcome {
     proposal.with_evidence(Some((evidence, share))).into_outcome()
 }
 
-/// Dirty limit in percent of memory up to which a slow disk cannot fill it.
+/// Largest share of the dirty limit, percent, that a slow disk may take without harm to others.
 const MAX_SAFE_RATIO_PERCENT: f64 = 10.0;
 
-/// Judges a USB stick or card that is written to: as long as the host is below its dirty limit, writers fill it with
-/// pages for the slowest disk, and all others then wait for that one.
+/// Judges a USB stick or card that is mounted for writing: until the host reaches its dirty limit, writers fill memory
+/// with pages for the slowest disk, and then all writers wait for that disk.
 pub(super) fn judge_removable(host: &HostFacts, disk: &str) -> CheckOutcome {
     let is_removable = host.block_number(disk, "removable") == Some(1.0);
     if !is_removable || !host.is_usb(disk) {
         return CheckOutcome::Absent;
     }
-    let is_on_it = |device: &str| !device.is_empty() && host.topology.leaves_under(device).contains(&disk);
-    let written =
-        host.topology.filesystems.iter().filter(|filesystem| is_on_it(&filesystem.device)).find(|filesystem| {
+    let is_on_disk = |device: &str| !device.is_empty() && host.topology.leaves_under(device).contains(&disk);
+    let writable =
+        host.topology.filesystems.iter().filter(|filesystem| is_on_disk(&filesystem.device)).find(|filesystem| {
             host.mount_at(&filesystem.mount).is_some_and(|mount| !mount.flags.split(',').any(|flag| flag == "ro"))
         });
-    if written.is_none() {
+    if writable.is_none() {
         return CheckOutcome::Absent;
     }
     let Some(number) = host.block_file(disk, "dev") else {
@@ -216,25 +218,25 @@ pub(super) fn judge_swap_placement(host: &HostFacts, _: &str) -> CheckOutcome {
     if !host.has_facts {
         return unknown_fact(host, "proc/swaps");
     }
-    let on_disks: Vec<_> = host
+    let disk_swaps: Vec<_> = host
         .topology
         .swaps
         .iter()
         .filter(|swap| host.device_class(&swap.device) != DeviceClass::Memory && !swap.device.is_empty())
         .collect();
     let leaves = |device: &str| host.topology.leaves_under(device).iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
-    let data = |disk: &String| {
-        let filesystems = host.topology.filesystems.iter();
-        filesystems.clone().any(|f| !f.device.is_empty() && leaves(&f.device).contains(disk))
+    let holds_filesystem = |disk: &String| {
+        host.topology.filesystems.iter().any(|f| !f.device.is_empty() && leaves(&f.device).contains(disk))
     };
-    let shared: Vec<String> = on_disks.iter().flat_map(|swap| leaves(&swap.device)).filter(|disk| data(disk)).collect();
-    let Some(disk) = shared.first() else { return CheckOutcome::Good };
+    let swap_disks = disk_swaps.iter().flat_map(|swap| leaves(&swap.device));
+    let shared_disks: Vec<String> = swap_disks.filter(holds_filesystem).collect();
+    let Some(disk) = shared_disks.first() else { return CheckOutcome::Good };
     let Some(load) = &host.load else {
         return CheckOutcome::Unknown("only a log shows whether the swap area is used".into());
     };
-    let pages = |counter: &str| load.mean_of(counter, "").unwrap_or(0.0);
-    let swapped = pages(paging::SWAP_IN_PAGES_PER_S) + pages(paging::SWAP_OUT_PAGES_PER_S);
-    if swapped < NOTABLE_SWAP_INS_PER_S {
+    let pages_per_s = |counter: &str| load.mean_of(counter, "").unwrap_or(0.0);
+    let swapped = pages_per_s(paging::SWAP_IN_PAGES_PER_S) + pages_per_s(paging::SWAP_OUT_PAGES_PER_S);
+    if swapped < NOTABLE_SWAPPED_PAGES_PER_S {
         return CheckOutcome::Good;
     }
     let evidence = format!("{swapped:.0} pages per second moved to and from swap");
@@ -251,7 +253,7 @@ pub(super) fn judge_huge_pages(host: &HostFacts, _: &str) -> CheckOutcome {
     if active_choice(text) != "always" {
         return CheckOutcome::Good;
     }
-    // MongoDB needs them off before version 8.0, and on from there
+    // MongoDB needs huge pages off before version 8.0, and on from 8.0
     if host.role_program.as_deref().is_some_and(|program| program.starts_with("mongod")) {
         return CheckOutcome::Unknown(
             "what is right depends on MongoDB's version: `never` before 8.0, then `always`".into(),
@@ -276,7 +278,7 @@ pub(super) fn judge_reserve(host: &HostFacts, _: &str) -> CheckOutcome {
     let Some(stalls) = load.mean_of(paging::ALLOCATION_STALLS_PER_S, "") else {
         return CheckOutcome::Unknown("the log has no allocation stalls".into());
     };
-    // 0.1 % of memory between the watermarks is the kernel's default
+    // the kernel's default is 10: 0.1 % of memory between the watermarks
     if stalls < 1.0 || now >= 50.0 {
         return CheckOutcome::Good;
     }

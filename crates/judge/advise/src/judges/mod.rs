@@ -1,6 +1,6 @@
-//! Checks that a limit cannot express: one function each, with the check's name.
+//! Checks that a limit cannot express: one function for each, found by the check's id.
 //!
-//! A function reports the observed value and a good one; the table has the reason, the risk and the proof.
+//! A function reports the observed value and a good value; the table has the reason, the risk and the proof.
 
 mod health;
 mod host;
@@ -18,7 +18,7 @@ use crate::host_facts::HostFacts;
 use crate::host_tree::TreeGap;
 use diskwright_base::counter_ids::processor;
 
-/// Judges one instance.
+/// Function that judges one instance of a host.
 pub(crate) type CheckJudge = fn(&HostFacts, &str) -> CheckOutcome;
 
 /// The functions, by check id.
@@ -88,7 +88,7 @@ pub(crate) fn find_judge(id: &str) -> CheckJudge {
     JUDGES.iter().find(|(known, _)| *known == id).map_or_else(|| panic!("no function judges {id}"), |(_, judge)| *judge)
 }
 
-/// Adds evidence from a log to a limit that is not met.
+/// Adds evidence from a log to the finding that a limit is not met.
 pub(crate) fn add_limit_evidence(id: &str, host: &HostFacts, instance: &str, proposal: Proposal) -> CheckOutcome {
     match id {
         "queue.nomerges" => queue::judge_nomerges(host, instance, proposal),
@@ -97,7 +97,7 @@ pub(crate) fn add_limit_evidence(id: &str, host: &HostFacts, instance: &str, pro
     }
 }
 
-/// Outcome for a file that is missing or not understood: in a log without facts, or on a kernel without it.
+/// Returns the outcome for a file that is missing or not understood: why the check could not be made.
 pub(crate) fn unknown_fact(host: &HostFacts, path: &str) -> CheckOutcome {
     if !host.has_facts {
         return CheckOutcome::Unknown("the log has no facts about the host".into());
@@ -110,7 +110,7 @@ pub(crate) fn unknown_fact(host: &HostFacts, path: &str) -> CheckOutcome {
     })
 }
 
-/// Outcome for a file that not every host has: without it there is nothing to judge.
+/// Returns the outcome for a file that not every host has: a host without it has nothing to judge.
 pub(crate) fn absent_or_unknown(host: &HostFacts, path: &str) -> CheckOutcome {
     match host.tree.text_of(path) {
         Err(TreeGap::Absent) if host.has_facts => CheckOutcome::Absent,
@@ -118,11 +118,11 @@ pub(crate) fn absent_or_unknown(host: &HostFacts, path: &str) -> CheckOutcome {
     }
 }
 
-/// Shortens a text from outside to what fits into a sentence.
+/// Shortens a text from outside to its first line, of at most 60 characters.
 pub(crate) fn shorten_text(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
-    let cut: String = line.chars().take(60).collect();
-    if cut.len() < text.trim().len() { cut + "..." } else { cut }
+    let shortened: String = line.chars().take(60).collect();
+    if shortened.len() < text.trim().len() { shortened + "..." } else { shortened }
 }
 
 /// Formats `37 %`.
@@ -130,7 +130,7 @@ pub(crate) fn format_percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-/// Formats a fill level: it is below 100 % until everything is used.
+/// Formats a fill level, which reads 100 % only if everything is used.
 pub(crate) fn format_fill_level(share: f64) -> String {
     if share <= 0.99 || share >= 1.0 {
         return format_percent(share);
@@ -138,17 +138,17 @@ pub(crate) fn format_fill_level(share: f64) -> String {
     format!("{} %", diskwright_base::units::format_significant((share * 1000.0).floor() / 10.0))
 }
 
-/// Formats bytes for people.
+/// Formats bytes with a unit: `1.5 GiB`.
 pub(crate) fn format_bytes(value: f64) -> String {
     diskwright_base::units::format_value(value, "bytes")
 }
 
-/// Formats bytes per second for people.
+/// Formats bytes per second with a unit.
 pub(crate) fn format_rate(value: f64) -> String {
     diskwright_base::units::format_value(value, "bytes_per_s")
 }
 
-/// Lowers the severity to info if nothing in a log shows that the finding matters.
+/// Lowers the severity to info if the proposal has no evidence from a log.
 pub(crate) fn lower_to_info(proposal: Proposal) -> Proposal {
     match proposal.evidence {
         Some(_) => proposal,

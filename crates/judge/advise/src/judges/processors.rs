@@ -10,35 +10,38 @@ use crate::check::{CheckOutcome, Proposal};
 use crate::host_facts::HostFacts;
 use crate::host_load::DiskLoad;
 
-/// Share of a request's time from which waking up is reported. Our choice.
+/// Share of a request's response time from which waking up is reported. Our choice.
 const NOTABLE_WAKE_SHARE: f64 = 0.25;
 
-/// A sleep state: folder, name, wake-up time.
+/// A sleep state of a processor.
 struct IdleState<'a> {
+    /// Name of its folder: `state2`.
     folder: &'a str,
+    /// Name that the driver gives it: `C6`.
     name: &'a str,
+    /// Time to wake up, microseconds.
     latency_us: f64,
 }
 
 /// Returns the states in use, or the missing file.
 fn idle_states(host: &HostFacts) -> Result<Vec<IdleState<'_>>, String> {
-    let above = "sys/devices/system/cpu/cpu0/cpuidle";
-    let mut found = Vec::new();
-    for folder in host.tree.names_in(above).into_iter().filter(|name| name.starts_with("state")) {
-        let file = |file: &str| format!("{above}/{folder}/{file}");
+    let parent = "sys/devices/system/cpu/cpu0/cpuidle";
+    let mut states = Vec::new();
+    for folder in host.tree.names_in(parent).into_iter().filter(|name| name.starts_with("state")) {
+        let file = |file: &str| format!("{parent}/{folder}/{file}");
         let Some(disabled) = host.tree.get(&file("disable")) else { return Err(file("disable")) };
         let Some(latency_us) = host.tree.number_in(&file("latency")) else { return Err(file("latency")) };
         if disabled == "0" {
-            found.push(IdleState { folder, name: host.tree.get(&file("name")).unwrap_or(folder), latency_us });
+            states.push(IdleState { folder, name: host.tree.get(&file("name")).unwrap_or(folder), latency_us });
         }
     }
-    Ok(found)
+    Ok(states)
 }
 
-/// Mean response in seconds of a disk that serves one request after the other.
-fn lone_response_s(load: &DiskLoad) -> Option<f64> {
-    let is_lone = load.busy_share() > 0.05 && load.single_request_share()? > 0.5;
-    (is_lone && load.reads + load.writes > 0.0).then(|| (load.read_s + load.write_s) / (load.reads + load.writes))
+/// Returns the mean response time, in seconds, of a disk that serves one request after the other; `None` for others.
+fn single_request_response_s(load: &DiskLoad) -> Option<f64> {
+    let is_serial = load.busy_share() > 0.05 && load.single_request_share()? > 0.5;
+    (is_serial && load.reads + load.writes > 0.0).then(|| (load.read_s + load.write_s) / (load.reads + load.writes))
 }
 
 /// Judges sleep states of the processors.
@@ -56,65 +59,72 @@ pub(super) fn judge_idle(host: &HostFacts, _: &str) -> CheckOutcome {
         };
     };
     // a busy processor does not sleep
-    let is_calm =
+    let has_idle_processors =
         host.load.as_ref().is_some_and(|load| load.mean_of(processor::BUSY, "").is_none_or(|busy| busy < 0.5));
-    let is_quick = |name: &str| matches!(host.device_class(name), DeviceClass::Nvme | DeviceClass::Flash);
-    let disks = host.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| is_calm && is_quick(name));
-    let felt = |response: f64| deepest.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response;
-    let lone = disks.filter_map(|(name, load)| Some((name, load, lone_response_s(load).filter(|s| felt(*s))?)));
-    let Some((name, load, response)) = lone.max_by(|a, b| a.1.single_request_s.total_cmp(&b.1.single_request_s)) else {
+    let is_flash = |name: &str| matches!(host.device_class(name), DeviceClass::Nvme | DeviceClass::Flash);
+    let disks = host.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| has_idle_processors && is_flash(name));
+    let is_notable = |response_s: &f64| deepest.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response_s;
+    let affected =
+        disks.filter_map(|(name, load)| Some((name, load, single_request_response_s(load).filter(is_notable)?)));
+    let Some((name, load, response_s)) = affected.max_by(|a, b| a.1.single_request_s.total_cmp(&b.1.single_request_s))
+    else {
         return CheckOutcome::Good;
     };
     let share = load.single_request_s / load.seconds;
     let evidence = format!(
         "{name} served one request after the other {} of the time, {:.0} us each",
         format_percent(share),
-        response * 1e6
+        response_s * 1e6
     );
-    let slow: Vec<&str> =
-        states.iter().filter(|s| s.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response).map(|s| s.folder).collect();
+    let slow_states: Vec<&str> =
+        states.iter().filter(|s| s.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response_s).map(|s| s.folder).collect();
     let mut proposal = Proposal::new(format!("{} takes up to {:.0} us to wake from", deepest.name, deepest.latency_us))
         .with_evidence(Some((evidence, share)));
-    let write = |value: char| {
-        let one = |state: &&str| format!("echo {value} | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
-        slow.iter().map(one).collect::<Vec<_>>().join("; ")
+    let commands = |value: char| {
+        let command = |state: &&str| format!("echo {value} | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
+        slow_states.iter().map(command).collect::<Vec<_>>().join("; ")
     };
-    // it lasts until the next restart
-    (proposal.apply, proposal.undo) = (Some(write('1')), Some(write('0')));
+    // nothing makes this permanent: it holds until the next restart
+    (proposal.apply, proposal.undo) = (Some(commands('1')), Some(commands('0')));
     proposal.into_outcome()
 }
 
-/// Interrupts of one device's queues, by processor, and the number of queues with any.
+/// Interrupts of one device's queues.
 struct QueueInterrupts {
+    /// Number of queues with interrupts.
     queues: usize,
+    /// Number of interrupts on each processor.
     by_processor: Vec<f64>,
 }
 
-/// Splits the name of a queue's interrupt into device and rest: `eth0-TxRx-` of `eth0-TxRx-3`, `mlx5_comp` of
-/// `mlx5_comp3@pci:0000:01:00.0`.
-fn device_and_queue(name: &str) -> Option<(&str, &str)> {
-    let (own, rest) = name.split_once('@').unwrap_or((name, ""));
-    let device = own.trim_end_matches(|c: char| c.is_ascii_digit());
-    (device.len() < own.len() && !device.is_empty()).then_some((device, rest))
+/// Splits the name of a queue's interrupt into device and address: `eth0-TxRx-` and nothing of `eth0-TxRx-3`,
+/// `mlx5_comp` and `pci:0000:01:00.0` of `mlx5_comp3@pci:0000:01:00.0`. `None` for a name without a queue's number.
+fn device_and_address(name: &str) -> Option<(&str, &str)> {
+    let (queue, address) = name.split_once('@').unwrap_or((name, ""));
+    let device = queue.trim_end_matches(|c: char| c.is_ascii_digit());
+    (device.len() < queue.len() && !device.is_empty()).then_some((device, address))
 }
 
+/// Sums the interrupts in `/proc/interrupts` by device and address.
 fn queue_interrupts(text: &str) -> BTreeMap<(&str, &str), QueueInterrupts> {
     let mut lines = text.lines();
     let processors = lines.next().map_or(0, |head| head.split_whitespace().count());
     let mut devices: BTreeMap<(&str, &str), QueueInterrupts> = BTreeMap::new();
     for line in lines {
-        let Some((number, rest)) = line.split_once(':') else { continue };
-        let words: Vec<&str> = rest.split_whitespace().collect();
+        let Some((number, columns)) = line.split_once(':') else { continue };
+        let words: Vec<&str> = columns.split_whitespace().collect();
         let is_device = number.trim().parse::<u32>().is_ok() && words.len() > processors;
-        let Some(device) = words.last().filter(|_| is_device).and_then(|name| device_and_queue(name)) else { continue };
+        let Some(device) = words.last().filter(|_| is_device).and_then(|name| device_and_address(name)) else {
+            continue;
+        };
         let counts: Vec<f64> = words[..processors].iter().filter_map(|word| word.parse().ok()).collect();
         if counts.len() != processors || counts.iter().all(|count| *count == 0.0) {
             continue;
         }
-        let found =
+        let interrupts =
             devices.entry(device).or_insert_with(|| QueueInterrupts { queues: 0, by_processor: vec![0.0; processors] });
-        found.queues += 1;
-        found.by_processor.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
+        interrupts.queues += 1;
+        interrupts.by_processor.iter_mut().zip(&counts).for_each(|(sum, count)| *sum += count);
     }
     devices
 }
@@ -130,24 +140,24 @@ pub(super) fn judge_interrupts(host: &HostFacts, _: &str) -> CheckOutcome {
         return unknown_fact(host, "proc/uptime");
     };
     let (mut seen, mut are_bound) = (Vec::new(), true);
-    for ((device, place), found) in queue_interrupts(text) {
-        let all: f64 = found.by_processor.iter().sum();
-        let max = found.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    for ((device, address), interrupts) in queue_interrupts(text) {
+        let total: f64 = interrupts.by_processor.iter().sum();
+        let max = interrupts.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let Some((processor, max)) = max else { continue };
-        // a single queue is on one processor whatever is set
-        if found.by_processor.len() < 4
-            || found.queues < 2
-            || all / uptime_s < NOTABLE_INTERRUPTS_PER_S
-            || *max < ONE_PROCESSOR_SHARE * all
+        // a single queue interrupts one processor, whatever is set
+        if interrupts.by_processor.len() < 4
+            || interrupts.queues < 2
+            || total / uptime_s < NOTABLE_INTERRUPTS_PER_S
+            || *max < ONE_PROCESSOR_SHARE * total
         {
             continue;
         }
-        let place = if place.is_empty() { String::new() } else { format!(" at {place}") };
+        let location = if address.is_empty() { String::new() } else { format!(" at {address}") };
         are_bound &= device.starts_with("nvme");
         seen.push(format!(
-            "processor {processor} took {} of the interrupts of {} queues of {}{place}",
-            format_percent(max / all),
-            found.queues,
+            "processor {processor} took {} of the interrupts of {} queues of {}{location}",
+            format_percent(max / total),
+            interrupts.queues,
             device.trim_end_matches(['-', '.', '_'])
         ));
     }
@@ -170,9 +180,9 @@ mod tests {
 
     #[test]
     fn groups_queues_by_the_numbers_at_the_end_of_their_names() {
-        assert_eq!(device_and_queue("eth0-TxRx-3"), Some(("eth0-TxRx-", "")));
-        assert_eq!(device_and_queue("mlx5_comp3@pci:0000:01:00.0"), Some(("mlx5_comp", "pci:0000:01:00.0")));
-        assert_eq!(device_and_queue("ahci"), None);
+        assert_eq!(device_and_address("eth0-TxRx-3"), Some(("eth0-TxRx-", "")));
+        assert_eq!(device_and_address("mlx5_comp3@pci:0000:01:00.0"), Some(("mlx5_comp", "pci:0000:01:00.0")));
+        assert_eq!(device_and_address("ahci"), None);
         let text = [
             "      CPU0 CPU1",
             "  9: 1 2 IO-APIC 9-fasteoi acpi",

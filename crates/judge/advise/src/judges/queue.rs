@@ -12,16 +12,18 @@ use crate::role::ServerRole;
 
 const KIB: f64 = 1024.0;
 
+/// Path of a file of a disk's queue.
 pub(super) fn queue_path(disk: &str, file: &str) -> String {
     format!("sys/block/{}/queue/{file}", sysfs_name(disk))
 }
 
-/// Outcome for a disk whose file is needed and missing.
+/// Returns the outcome for a disk that lacks a file of its queue.
 pub(super) fn missing_queue_file(host: &HostFacts, disk: &str, file: &str) -> CheckOutcome {
     unknown_fact(host, &queue_path(disk, file))
 }
 
-/// Formats `37 % of the busy time with one request in flight`.
+/// Returns how much of the time the disk was busy, and with one request in flight, as evidence; `None` for an idle
+/// disk.
 pub(super) fn single_request_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     let load = load.filter(|load| load.busy_share() > 0.01)?;
     let share = load.single_request_share()?;
@@ -33,30 +35,35 @@ pub(super) fn single_request_evidence(load: Option<&DiskLoad>) -> Option<(String
     Some((text, load.busy_share() * share))
 }
 
-/// Requests per second from which a scheduler's cost per request is reported (RHEL 9, storage guide: none for fast
-/// devices; kernel measurements show mq-deadline's lock at some 100,000 per second).
+/// Requests per second from which a scheduler's cost per request is reported (RHEL 9, storage guide: the scheduler
+/// `none` for fast devices; in measurements the lock of mq-deadline shows at some 100,000 requests per second).
 const NOTABLE_REQUESTS_PER_S: f64 = 50_000.0;
 
 /// Judges the I/O scheduler.
 pub(super) fn judge_scheduler(host: &HostFacts, disk: &str) -> CheckOutcome {
     let Some(text) = host.queue_file(disk, "scheduler") else { return missing_queue_file(host, disk, "scheduler") };
     let now = active_choice(text);
-    // a driver without a scheduler, or with only one choice
+    // the driver has no scheduler, or only one choice
     if !text.contains(' ') {
         return CheckOutcome::Absent;
     }
-    let has = |name: &str| text.split([' ', '[', ']']).any(|word| word == name);
+    let is_available = |name: &str| text.split([' ', '[', ']']).any(|word| word == name);
     let load = host.disk_load(disk);
     let requests = load.map(|load| (load.reads + load.writes) / load.seconds);
     let proposal = Proposal::new(format!("the scheduler is {now}"));
     match host.device_class(disk) {
-        DeviceClass::Rotational if now == "none" && has("mq-deadline") && is_single_disk(host, disk) => lower_to_info(
-            proposal.with_good("mq-deadline").with_value("mq-deadline").with_evidence(queue_evidence(load)),
-        )
-        .into_outcome(),
-        // bfq is made for slow flash: cards and sticks
+        DeviceClass::Rotational if now == "none" && is_available("mq-deadline") && is_single_disk(host, disk) => {
+            lower_to_info(
+                proposal.with_good("mq-deadline").with_value("mq-deadline").with_evidence(queue_evidence(load)),
+            )
+            .into_outcome()
+        }
+        // bfq suits slow flash: cards and sticks
         DeviceClass::Nvme | DeviceClass::Flash
-            if now == "bfq" && host.role != ServerRole::Desktop && has("none") && !is_slow_flash(host, disk) =>
+            if now == "bfq"
+                && host.role != ServerRole::Desktop
+                && is_available("none")
+                && !is_slow_flash(host, disk) =>
         {
             lower_to_info(proposal.with_good("none").with_value("none").with_evidence(busy_evidence(load)))
                 .into_outcome()
@@ -74,7 +81,7 @@ fn is_slow_flash(host: &HostFacts, disk: &str) -> bool {
     host.is_usb(disk) || disk.starts_with("mmcblk")
 }
 
-/// Driver of the adapter of a SCSI disk.
+/// Returns the name of the driver of a SCSI disk's adapter.
 fn scsi_driver<'a>(host: &'a HostFacts, disk: &str) -> Option<&'a str> {
     let sysfs_path = host.device_path(disk)?;
     let adapter =
@@ -82,20 +89,23 @@ fn scsi_driver<'a>(host: &'a HostFacts, disk: &str) -> Option<&'a str> {
     host.tree.get(&format!("sys/class/scsi_host/{adapter}/proc_name"))
 }
 
-/// True for a single disk. A hardware controller's array also claims to rotate, but orders requests itself.
+/// Returns true for a single disk. The array of a hardware controller also reports that it rotates, but orders requests
+/// itself.
 fn is_single_disk(host: &HostFacts, disk: &str) -> bool {
     let model = host.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
-    let arrays = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
-    !arrays.iter().any(|word| model.contains(word))
+    let array_words = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
+    !array_words.iter().any(|word| model.contains(word))
         && !scsi_driver(host, disk).is_some_and(diskwright_health::access::is_raid_driver)
         && host.find_device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
 }
 
+/// Returns how much of the time the disk was busy, as evidence; `None` for a nearly idle disk.
 fn busy_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     let load = load.filter(|load| load.busy_share() > 0.05)?;
     Some((format!("the disk was busy {} of the time", format_percent(load.busy_share())), load.busy_share()))
 }
 
+/// Returns how much of the time requests queued, as evidence; `None` if they rarely did.
 fn queue_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
     let load = load.filter(|load| load.busy_share() > 0.05)?;
     let share = load.busy_share() * (1.0 - load.single_request_share()?);
@@ -107,7 +117,7 @@ pub(super) fn is_rotating(host: &HostFacts, disk: &str) -> bool {
     host.device_class(disk) == DeviceClass::Rotational
 }
 
-/// Number that the kernel chooses for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
+/// Number of requests that the kernel chooses for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
 const MAX_REQUESTS: f64 = 256.0;
 
 /// Judges the number of requests in the queue.
@@ -116,8 +126,8 @@ pub(super) fn judge_requests(host: &HostFacts, disk: &str) -> CheckOutcome {
         return missing_queue_file(host, disk, "nr_requests");
     };
     let scheduler = host.queue_file(disk, "scheduler").map(active_choice);
-    // without a scheduler, requests are the hardware's tags, which cannot be increased; before blk-mq, each direction
-    // had as many
+    // without a scheduler, the number is that of the hardware's tags, which cannot be increased; the schedulers from
+    // before blk-mq had as many requests for reads as for writes
     if scheduler.is_none_or(|name| matches!(name, "none" | "noop" | "deadline" | "cfq")) {
         return CheckOutcome::Good;
     }
@@ -139,10 +149,10 @@ pub(super) fn judge_requests(host: &HostFacts, disk: &str) -> CheckOutcome {
     .into_outcome()
 }
 
-/// Kernel default (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
+/// The kernel's default size of a request, KiB (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
 const DEFAULT_REQUEST_KIB: f64 = 1280.0;
 
-/// Share of the maximum size from which the mean request is assumed to be limited by it.
+/// Share of the maximum size from which the maximum is assumed to limit the mean request.
 const LIMITED_SIZE_SHARE: f64 = 0.7;
 
 /// Judges the maximum size of requests.
@@ -156,19 +166,19 @@ pub(super) fn judge_request_size(host: &HostFacts, disk: &str) -> CheckOutcome {
     let optimal = host.queue_number(disk, "optimal_io_size").unwrap_or(0.0) / KIB;
     // an absurd optimal size is a bridge's error
     let stripe = if optimal > 0.0 && optimal <= 16_384.0 { optimal } else { 0.0 };
-    let usual = if stripe > 0.0 && stripe < 512.0 { stripe } else { 512.0 };
-    let good = usual.max(stripe).min(hardware);
+    let base_size = if stripe > 0.0 && stripe < 512.0 { stripe } else { 512.0 };
+    let good = base_size.max(stripe).min(hardware);
     if now >= good {
         return CheckOutcome::Good;
     }
     let value = DEFAULT_REQUEST_KIB.max(stripe).min(hardware);
     let load = host.disk_load(disk);
-    let mean = load.and_then(|load| {
+    let mean_and_busy = load.and_then(|load| {
         let requests = load.reads + load.writes;
         (requests > 0.0).then(|| ((load.read_bytes + load.write_bytes) / requests, load.busy_share()))
     });
-    let full = mean.filter(|(mean, busy)| *mean >= LIMITED_SIZE_SHARE * now * KIB && *busy > 0.05);
-    let evidence = full.map(|(mean, busy)| {
+    let limited = mean_and_busy.filter(|(mean, busy)| *mean >= LIMITED_SIZE_SHARE * now * KIB && *busy > 0.05);
+    let evidence = limited.map(|(mean, busy)| {
         (
             format!(
                 "requests are {} on average, the largest size allowed; the disk was busy {} of the time",
@@ -181,24 +191,24 @@ pub(super) fn judge_request_size(host: &HostFacts, disk: &str) -> CheckOutcome {
     let stripe_text = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
     let mut proposal =
         Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{stripe_text}"));
-    // a volume on the disk has split requests before they reach the disk
-    let above = host.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
-    let above =
-        above.filter(|device| host.topology.leaves_under(&device.name) == [disk]).map(|device| device.name.as_str());
-    let splits = |device: &&str| {
+    // a volume on the disk splits requests by its own limit before they reach the disk
+    let mapped = host.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
+    let volumes =
+        mapped.filter(|device| host.topology.leaves_under(&device.name) == [disk]).map(|device| device.name.as_str());
+    let is_limiting = |device: &&str| {
         let number = |file: &str| host.queue_number(device, file);
         number("max_sectors_kb").is_some_and(|now| now < value)
             && number("max_hw_sectors_kb").is_some_and(|hardware| hardware >= value)
     };
     let write = |device: &str| (queue_path(device, "max_sectors_kb"), format!("{value:.0}"));
-    proposal.writes = std::iter::once(disk).chain(above.filter(splits)).map(write).collect();
+    proposal.writes = std::iter::once(disk).chain(volumes.filter(is_limiting)).map(write).collect();
     lower_to_info(proposal.with_good(format!("{value:.0}")).with_evidence(evidence)).into_outcome()
 }
 
 /// Judges write-back throttling.
 pub(super) fn judge_write_throttling(host: &HostFacts, disk: &str) -> CheckOutcome {
     let scheduler = host.queue_file(disk, "scheduler").map(active_choice);
-    // bfq has its own; a database orders its writes itself
+    // bfq throttles writes in its own way; a database orders its writes itself
     if scheduler == Some("bfq") || host.role == ServerRole::Database {
         return CheckOutcome::Absent;
     }
@@ -213,8 +223,8 @@ pub(super) fn judge_write_throttling(host: &HostFacts, disk: &str) -> CheckOutco
     };
     let Some((queued_s, _, in_flight)) = load.queued_writes() else { return CheckOutcome::Good };
     let (share, read_s) = (queued_s / load.seconds, load.read_s / load.reads.max(1.0));
-    let slow = if is_rotating(host, disk) { 0.05 } else { 0.005 };
-    if share < 0.05 || load.reads < 100.0 || read_s < slow {
+    let slow_read_s = if is_rotating(host, disk) { 0.05 } else { 0.005 };
+    if share < 0.05 || load.reads < 100.0 || read_s < slow_read_s {
         return CheckOutcome::Good;
     }
     let value = if is_rotating(host, disk) { "75000" } else { "2000" };
@@ -236,11 +246,10 @@ pub(super) fn judge_write_cache(host: &HostFacts, disk: &str) -> CheckOutcome {
     let Some(now) = host.queue_file(disk, "write_cache") else {
         return missing_queue_file(host, disk, "write_cache");
     };
-    let device = scsi_disk_path(host, disk).and_then(|folder| host.tree.get(&format!("{folder}/cache_type")));
-    match device {
-        Some(device) if device.starts_with("write back") && now == "write through" => {
+    match reported_cache_type(host, disk) {
+        Some(reported) if reported.starts_with("write back") && now == "write through" => {
             let seen = format!(
-                "the disk reports its cache as `{device}`, but the kernel treats it as `{now}` and sends no flushes"
+                "the disk reports its cache as `{reported}`, but the kernel treats it as `{now}` and sends no flushes"
             );
             Proposal::new(seen).with_value("write back").into_outcome()
         }
@@ -248,14 +257,19 @@ pub(super) fn judge_write_cache(host: &HostFacts, disk: &str) -> CheckOutcome {
     }
 }
 
-/// True if the disk has a cache that a power cut empties, or if it does not report whether it has one. The disk's
-/// report has precedence over the kernel's setting, which may have been changed.
-pub(super) fn may_lose_writes(host: &HostFacts, disk: &str) -> bool {
-    let device = scsi_disk_path(host, disk).and_then(|folder| host.tree.get(&format!("{folder}/cache_type")));
-    device.or_else(|| host.queue_file(disk, "write_cache")).is_none_or(|cache| !cache.starts_with("write through"))
+/// Returns what a SCSI disk itself reports about its cache: `write back` or `write through`.
+fn reported_cache_type<'a>(host: &'a HostFacts, disk: &str) -> Option<&'a str> {
+    host.tree.get(&format!("{}/cache_type", scsi_disk_path(host, disk)?))
 }
 
-/// Path `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its device path.
+/// Returns true if the disk has a cache that a power cut empties, or does not report whether it has one. The disk's
+/// report has precedence over the kernel's setting, which may have been changed.
+pub(super) fn may_lose_writes(host: &HostFacts, disk: &str) -> bool {
+    let cache = reported_cache_type(host, disk).or_else(|| host.queue_file(disk, "write_cache"));
+    cache.is_none_or(|cache| !cache.starts_with("write through"))
+}
+
+/// Returns the path `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its device path.
 pub(super) fn scsi_disk_path(host: &HostFacts, disk: &str) -> Option<String> {
     let sysfs_path = host.device_path(disk)?;
     let is_address =
@@ -268,10 +282,10 @@ pub(super) fn scsi_disk_path(host: &HostFacts, disk: &str) -> Option<String> {
 pub(super) fn judge_rotational(host: &HostFacts, disk: &str) -> CheckOutcome {
     let Some(now) = host.queue_file(disk, "rotational") else { return missing_queue_file(host, disk, "rotational") };
     let model = host.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
-    let words = model.to_uppercase();
-    let has = |name: &str| words.split([' ', '_', '-']).any(|word| word == name);
-    // a dock for both kinds is inconclusive
-    let is_flash = (has("SSD") || has("NVME")) && !has("HDD") || disk.starts_with("nvme");
+    let upper_model = model.to_uppercase();
+    let has_word = |name: &str| upper_model.split([' ', '_', '-']).any(|word| word == name);
+    // a dock for both kinds of disks has SSD and HDD in its name
+    let is_flash = (has_word("SSD") || has_word("NVME")) && !has_word("HDD") || disk.starts_with("nvme");
     if now == "1" && is_flash {
         let seen = format!("the kernel treats {} as a rotating disk", if model.is_empty() { disk } else { &model });
         return Proposal::new(seen).with_value("0").into_outcome();
@@ -282,7 +296,7 @@ pub(super) fn judge_rotational(host: &HostFacts, disk: &str) -> CheckOutcome {
 /// Judges disabled merging of requests.
 pub(super) fn judge_nomerges(host: &HostFacts, disk: &str, proposal: Proposal) -> CheckOutcome {
     let requests = host.disk_load(disk).map(|load| (load.reads + load.writes) / load.seconds);
-    // at a million requests per second, looking for neighbours costs more than it saves
+    // at a million requests per second, looking for requests to merge costs more than it saves
     if requests.is_some_and(|rate| rate > 1e6) {
         return CheckOutcome::Good;
     }
@@ -304,7 +318,7 @@ pub(super) fn judge_depth(host: &HostFacts, disk: &str) -> CheckOutcome {
     let Some(depth) = host.block_number(disk, "device/queue_depth") else {
         return absent_or_unknown(host, &format!("sys/block/{}/device/queue_depth", sysfs_name(disk)));
     };
-    // a bridge without UASP takes one at a time; link.usb-driver reports that
+    // a USB bridge without UASP takes one request at a time; link.usb-driver reports that
     if depth > 1.0
         || host.is_usb(disk)
         || !matches!(host.device_class(disk), DeviceClass::Rotational | DeviceClass::Flash)
@@ -323,13 +337,13 @@ const LONG_RECOVERY_S: f64 = 180.0;
 /// Judges the timeout of requests.
 pub(super) fn judge_timeout(host: &HostFacts, disk: &str) -> CheckOutcome {
     let in_array = || {
-        let over = host.topology.arrays_over(disk);
-        over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(is_redundant))
+        let arrays = host.topology.arrays_over(disk);
+        arrays.iter().any(|array| array.kind == DeviceKind::Md && array.level.is_some_and(is_redundant))
     };
-    // for NVMe this is the cloud's advice: a stalled volume recovers, a timed out one fails
-    let is_cloud =
+    // Amazon advises this for NVMe: a stalled volume recovers, but a request that times out fails
+    let is_cloud_volume =
         host.block_file(disk, "device/model").is_some_and(|model| model.trim() == "Amazon Elastic Block Store");
-    if is_cloud && disk.starts_with("nvme") {
+    if is_cloud_volume && disk.starts_with("nvme") {
         let Some(milliseconds) = host.queue_number(disk, "io_timeout") else {
             return missing_queue_file(host, disk, "io_timeout");
         };
@@ -363,13 +377,13 @@ fn is_redundant(level: diskwright_base::RaidLevel) -> bool {
 
 /// Judges the number of queues for the processors.
 pub(super) fn judge_processors(host: &HostFacts, disk: &str) -> CheckOutcome {
-    // other disks have one queue, and need no more
+    // other disks have one queue, and need only one
     if host.device_class(disk) != DeviceClass::Nvme && !disk.starts_with("vd") {
         return CheckOutcome::Absent;
     }
     let folder = format!("sys/block/{}/mq", sysfs_name(disk));
     let queues = host.tree.names_in(&folder);
-    // the shared device over several NVMe paths has no queues
+    // the disk over several NVMe paths has no queues of its own
     if queues.is_empty() {
         return if host.has_facts { CheckOutcome::Absent } else { unknown_fact(host, &folder) };
     }
@@ -399,10 +413,10 @@ pub(super) fn judge_zoned(host: &HostFacts, disk: &str) -> CheckOutcome {
         Some("none") => CheckOutcome::Good,
         Some(kind @ ("host-aware" | "host-managed")) => {
             let tracks = if is_rotating(host, disk) { "its tracks overlap and" } else { "its zones" };
-            let of_disk =
+            let filesystems =
                 host.topology.filesystems.iter().filter(|f| host.topology.leaves_under(&f.device).contains(&disk));
-            let kinds: Vec<&str> = of_disk.map(|filesystem| filesystem.kind.as_str()).collect();
-            // these write zone by zone themselves
+            let kinds: Vec<&str> = filesystems.map(|filesystem| filesystem.kind.as_str()).collect();
+            // these filesystems write each zone sequentially themselves
             if !kinds.is_empty() && kinds.iter().all(|kind| ZONED_FILESYSTEMS.contains(kind)) {
                 return CheckOutcome::Good;
             }

@@ -1,5 +1,5 @@
-//! Merge of sorted runs: a loser tree over readers, and the cut of a merge into parts that several threads do at once,
-//! each for a range of keys.
+//! Merge of sorted runs: a loser tree over readers. A merge is cut into parts by ranges of keys, which several threads
+//! merge at once.
 
 use super::row_io::{PartialBlocks, RowFile, RowReader, RowWriter};
 use super::rows::RowShape;
@@ -8,7 +8,7 @@ use super::{Progress, SortSteps};
 use crate::WorkError;
 use crate::clock::StepTime;
 
-/// Rows between two checks whether to stop.
+/// Number of rows after which a merge checks whether to stop.
 const STOP_CHECK_ROWS: u64 = 16_384;
 
 /// Tournament of readers (a loser tree: Knuth, "The Art of Computer Programming", volume 3, section 5.4.1).
@@ -19,11 +19,11 @@ const STOP_CHECK_ROWS: u64 = 16_384;
 struct LoserTree<'a> {
     shape: RowShape,
     readers: Vec<RowReader<'a>>,
-    /// Prefix of each reader's current key; None for a reader at its end, which loses to all others.
+    /// Prefix of each reader's current key; `None` for a reader at its end, which loses to all others.
     keys: Vec<Option<u64>>,
-    /// Losers of nodes 1 to `count - 1`; the first entry is not used.
+    /// Losers of nodes 1 to `count - 1`; entry 0 is not used.
     losers: Vec<u32>,
-    /// Reader with the first row of all.
+    /// Reader with the first row of all runs.
     winner: u32,
 }
 
@@ -56,26 +56,27 @@ impl<'a> LoserTree<'a> {
     fn is_before(&self, a: u32, b: u32) -> bool {
         match (self.keys[a as usize], self.keys[b as usize]) {
             (Some(x), Some(y)) if x != y => x < y,
-            (Some(_), Some(_)) => self.is_before_by_rest(a, b),
+            (Some(_), Some(_)) => self.is_before_by_full_key(a, b),
             (Some(_), None) => true,
             (None, Some(_)) => false,
             (None, None) => a < b,
         }
     }
 
+    /// Compares two rows with equal prefixes.
     #[cold]
-    fn is_before_by_rest(&self, a: u32, b: u32) -> bool {
-        let rest = |reader: u32| self.readers[reader as usize].current_row().map(|row| self.shape.key_rest(row));
-        rest(a).cmp(&rest(b)).then(a.cmp(&b)).is_lt()
+    fn is_before_by_full_key(&self, a: u32, b: u32) -> bool {
+        let key_rest = |reader: u32| self.readers[reader as usize].current_row().map(|row| self.shape.key_rest(row));
+        key_rest(a).cmp(&key_rest(b)).then(a.cmp(&b)).is_lt()
     }
 
-    /// Returns the first row of all; None when all are read.
+    /// Returns the first row of all runs; `None` once all rows were read.
     #[inline]
     fn first_row(&self) -> Option<&[u8]> {
         self.readers[self.winner as usize].current_row()
     }
 
-    /// Advances behind the first row.
+    /// Advances past the first row.
     #[inline]
     fn advance_winner(&mut self) -> Result<(), WorkError> {
         let mut winner = self.winner;
@@ -122,13 +123,15 @@ pub struct MergeJob<'a> {
 
 /// Result of a part of a merge.
 struct MergedPart {
+    /// Partial blocks at the ends of the part.
     edges: PartialBlocks,
+    /// Samples of the keys.
     samples: Vec<u64>,
     steps: SortSteps,
 }
 
 impl MergeJob<'_> {
-    /// Merges, and returns the resulting run, which lies in work file number `file`.
+    /// Merges the runs; returns the resulting run, which lies in work file number `file`, and the times.
     ///
     /// # Errors
     /// When reading or writing fails.
@@ -136,10 +139,11 @@ impl MergeJob<'_> {
         let mut single_thread = SortSteps::default();
         let cuts = self.cut_runs(&mut single_thread)?;
         let mut steps = SortSteps::default();
-        let before = |part: usize| cuts[part].iter().sum::<u64>();
-        let parts =
-            super::on_threads(self.threads, |part| self.merge_part(&cuts[part], &cuts[part + 1], before(part)))?;
-        let rows = before(self.threads);
+        let rows_before = |part: usize| cuts[part].iter().sum::<u64>();
+        let parts = super::run_on_threads(self.threads, |part| {
+            self.merge_part(&cuts[part], &cuts[part + 1], rows_before(part))
+        })?;
+        let rows = rows_before(self.threads);
         let mut run = SortedRun { file_index: file, offset: self.offset, rows, samples: Vec::new() };
         for part in parts {
             steps += part.steps;
@@ -151,8 +155,8 @@ impl MergeJob<'_> {
         Ok((run, steps))
     }
 
-    /// Cuts the runs into parts: for each part the first row of each run, and at the end the runs' ends. Equal prefixes
-    /// belong to the same part, so that the order between parts is certain.
+    /// Cuts the runs into parts. Returns the first row of each run for each part, and at last the end of each run. Rows
+    /// with equal prefixes belong to the same part, so that the order between parts is certain.
     fn cut_runs(&self, steps: &mut SortSteps) -> Result<Vec<Vec<u64>>, WorkError> {
         let mut keys: Vec<u64> = self.runs.iter().flat_map(|run| run.samples.iter().copied()).collect();
         assert!(!keys.is_empty(), "every run has a sample of its first row");
@@ -165,9 +169,9 @@ impl MergeJob<'_> {
             cuts.push(cut?);
         }
         cuts.push(self.runs.iter().map(|run| run.rows).collect());
-        // rows of a part that began before the last one ended would be merged twice
-        let ascends = |pair: &[Vec<u64>]| pair[0].iter().zip(&pair[1]).all(|(from, to)| from <= to);
-        assert!(cuts.windows(2).all(ascends), "the parts of a merge overlap: {cuts:?}");
+        // if a part began before the end of the previous part, rows would be merged twice
+        let is_ascending = |pair: &[Vec<u64>]| pair[0].iter().zip(&pair[1]).all(|(from, to)| from <= to);
+        assert!(cuts.windows(2).all(is_ascending), "the parts of a merge overlap: {cuts:?}");
         Ok(cuts)
     }
 
@@ -177,59 +181,60 @@ impl MergeJob<'_> {
         if samples_before == 0 {
             return Ok(0);
         }
-        // it lies behind the last sample before the key, and at the latest at the next sample
+        // the row comes after the last sample below the key, and is at the latest the next sample
         let sample_rows = rows_per_sample(self.shape.row_bytes);
         let first = (samples_before - 1) * sample_rows;
         let end = (samples_before * sample_rows).min(run.rows);
         debug_assert!(first < end, "row {first} of a run of {} rows", run.rows);
-        let row = self.shape.row_bytes as u64;
-        let (from, to) = (run.offset + first * row, run.offset + end * row);
+        let row_bytes = self.shape.row_bytes as u64;
+        let (from, to) = (run.offset + first * row_bytes, run.offset + end * row_bytes);
         let mut reader =
             RowReader::open(self.files[run.file_index], self.shape.row_bytes, from, to, self.merge_request)?;
-        let mut found = first;
+        let mut number = first;
         while let Some(row) = reader.current_row()
             && self.shape.key_prefix(row) < key
         {
-            found += 1;
+            number += 1;
             reader.advance_row()?;
         }
         steps.read += reader.time;
-        Ok(found)
+        Ok(number)
     }
 
-    /// Merges one part.
-    fn merge_part(&self, from: &[u64], to: &[u64], before: u64) -> Result<MergedPart, WorkError> {
-        let row = self.shape.row_bytes as u64;
+    /// Merges one part: the rows from `from` to `to` of each run, before which the target has `rows_before` rows.
+    fn merge_part(&self, from: &[u64], to: &[u64], rows_before: u64) -> Result<MergedPart, WorkError> {
+        let row_bytes = self.shape.row_bytes as u64;
         let mut total_time = StepTime::default();
-        let mut tree_time = StepTime::default();
+        let mut read_time = StepTime::default();
         let merged = total_time.time_compute(|| {
-            let open = |(number, run): (usize, &SortedRun)| {
-                let (from, to) = (run.offset + from[number] * row, run.offset + to[number] * row);
+            let open_reader = |(number, run): (usize, &SortedRun)| {
+                let (from, to) = (run.offset + from[number] * row_bytes, run.offset + to[number] * row_bytes);
                 RowReader::open(self.files[run.file_index], self.shape.row_bytes, from, to, self.merge_request)
             };
-            let readers: Result<Vec<_>, _> = self.runs.iter().enumerate().map(open).collect();
+            let readers: Result<Vec<_>, _> = self.runs.iter().enumerate().map(open_reader).collect();
             let mut tree = LoserTree::new(self.shape, readers?);
-            let writer = RowWriter::open(self.target, self.offset + before * row, self.request);
-            let merged = self.merge_rows(&mut tree, writer, before);
-            tree.readers.iter().for_each(|reader| tree_time += reader.time);
+            let writer = RowWriter::open(self.target, self.offset + rows_before * row_bytes, self.request);
+            let merged = self.merge_rows(&mut tree, writer, rows_before);
+            tree.readers.iter().for_each(|reader| read_time += reader.time);
             merged
         });
         let (edges, samples, write) = merged?;
-        let compute = total_time.minus_part(&tree_time).minus_part(&write);
-        Ok(MergedPart { edges, samples, steps: SortSteps { read: tree_time, compute, write } })
+        let compute = total_time.minus_part(&read_time).minus_part(&write);
+        Ok(MergedPart { edges, samples, steps: SortSteps { read: read_time, compute, write } })
     }
 
+    /// Merges all rows of the tree into the writer; returns partial blocks, samples and the time of writing.
     fn merge_rows(
         &self,
         tree: &mut LoserTree<'_>,
         mut writer: RowWriter<'_>,
-        before: u64,
+        rows_before: u64,
     ) -> Result<(PartialBlocks, Vec<u64>, StepTime), WorkError> {
-        let every = rows_per_sample(self.shape.row_bytes);
-        let (mut samples, mut number) = (Vec::new(), before);
+        let sample_rows = rows_per_sample(self.shape.row_bytes);
+        let (mut samples, mut number) = (Vec::new(), rows_before);
         let mut reported = number;
         while let Some(row) = tree.first_row() {
-            if number.is_multiple_of(every) {
+            if number.is_multiple_of(sample_rows) {
                 samples.push(self.shape.key_prefix(row));
             }
             writer.push_row(row)?;

@@ -1,24 +1,25 @@
 //! Plan of a sort: number of runs, runs merged at a time, passes, request sizes.
 //!
-//! The algorithm is that of the simulator's `sort` load (SAS 1998): runs as long as memory allows, written to the work
-//! area; `memory / merge request - 1` runs merged at a time; a single remaining run of a pass is not copied. Each of
-//! several threads has its part of the memory, and forms and merges by itself.
+//! The algorithm is that of the simulator's `sort` load (SAS 1998). Runs are as long as memory allows, and are written
+//! to the work area; `memory / merge request - 1` runs are merged at a time; a run that is left over in a pass is not
+//! copied. Each thread has its share of the memory, and forms and merges runs on its own.
 
 use super::row_io::{ALIGN_BYTES, RowReader, RowWriter};
 use super::rows::RowShape;
 use crate::WorkError;
 
-/// Memory per row besides the row itself: its key's first bytes and its number ([`super::runs`]).
+/// Memory for each row in addition to the row itself, bytes: first bytes of the key, and the row's number
+/// ([`super::runs`]).
 pub const ENTRY_BYTES: usize = 16;
 /// Smallest default request of a merge, bytes.
 const MIN_REQUEST_BYTES: usize = 16 << 10;
-/// Default request, bytes.
+/// Largest default request, bytes.
 const DEFAULT_REQUEST_BYTES: usize = 1 << 20;
 /// Largest number of threads.
 pub const MAX_THREADS: usize = 256;
 /// Largest number of rows of a run: row numbers in memory have 32 bits.
 const MAX_RUN_ROWS: u64 = u32::MAX as u64;
-/// Largest number of runs; each takes memory.
+/// Largest number of runs, because each takes memory.
 const MAX_RUNS: u64 = 1 << 20;
 
 /// Size of a sort: data, memory, threads and requests.
@@ -32,18 +33,18 @@ pub struct SortSize {
     pub memory_bytes: u64,
     /// Number of threads.
     pub threads: usize,
-    /// Request size for reading the source and for writing, bytes; 0: chosen to suit the memory.
+    /// Request size for reading the source and for writing, bytes; 0 means a size that suits the memory.
     pub request_bytes: usize,
-    /// Request size for reading runs, bytes; 0: the largest that one pass allows.
+    /// Request size for reading runs, bytes; 0 means the largest size with which one pass suffices.
     pub merge_request_bytes: usize,
-    /// True for direct I/O: runs begin at block boundaries.
+    /// Direct I/O, for which runs begin at block boundaries.
     pub direct: bool,
 }
 
 /// Plan of a merge sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergePlan {
-    /// Rows of each run but the last.
+    /// Number of rows of each run except the last.
     pub run_rows: u64,
     /// Number of runs; one if everything fits into memory.
     pub runs: u64,
@@ -63,70 +64,67 @@ impl MergePlan {
     /// Plans a sort.
     ///
     /// # Errors
-    /// When the memory is too small, with the smallest that suffices.
+    /// When the options are impossible, or the memory is too small; the message says how much suffices.
     pub fn new(size: &SortSize) -> Result<MergePlan, WorkError> {
         size.shape.check_sizes().map_err(WorkError::Usage)?;
         let SortSize { rows, threads, .. } = *size;
         if rows == 0 || !(1..=MAX_THREADS).contains(&threads) {
-            let why =
+            let message =
                 format!("{rows} rows by {threads} threads; expected at least a row and 1 to {MAX_THREADS} threads");
-            return Err(WorkError::Usage(why));
+            return Err(WorkError::Usage(message));
         }
         let threads = threads.min(rows.div_ceil(1024) as usize).max(1);
-        let each = size.memory_bytes / threads as u64;
-        let request = choose_request(size.request_bytes, each, "request")?;
-        let row = size.shape.row_bytes as u64;
-        let held =
-            |memory: u64| memory.saturating_sub(RowWriter::memory_bytes(request) as u64) / (row + ENTRY_BYTES as u64);
+        let thread_memory = size.memory_bytes / threads as u64;
+        let request = choose_request(size.request_bytes, thread_memory, "request")?;
+        let bytes_per_row = size.shape.row_bytes as u64 + ENTRY_BYTES as u64;
+        let writer_memory = RowWriter::memory_bytes(request) as u64;
+        let rows_per_thread = thread_memory.saturating_sub(writer_memory) / bytes_per_row;
         // if everything fits, the threads share one buffer for rows
-        let all = size.memory_bytes.saturating_sub((threads * RowWriter::memory_bytes(request)) as u64)
-            / (row + ENTRY_BYTES as u64);
-        if all >= size.rows && size.rows <= MAX_RUN_ROWS {
-            let merge_request = request;
+        let shared_rows = size.memory_bytes.saturating_sub(threads as u64 * writer_memory) / bytes_per_row;
+        if shared_rows >= size.rows && size.rows <= MAX_RUN_ROWS {
             return Ok(MergePlan {
                 run_rows: size.rows,
                 runs: 1,
                 fan_in: 1,
                 passes: 0,
                 request_bytes: request,
-                merge_request_bytes: merge_request,
+                merge_request_bytes: request,
                 threads,
             });
         }
         let block_rows = if size.direct { rows_in_whole_blocks(size.shape.row_bytes) } else { 1 };
-        let run_rows = held(each).min(MAX_RUN_ROWS) / block_rows * block_rows;
+        let run_rows = rows_per_thread.min(MAX_RUN_ROWS) / block_rows * block_rows;
         if run_rows == 0 {
-            let min_bytes =
-                (block_rows * (row + ENTRY_BYTES as u64) + RowWriter::memory_bytes(request) as u64) * threads as u64;
+            let min_bytes = (block_rows * bytes_per_row + writer_memory) * threads as u64;
             return Err(memory_error(size, "a run", min_bytes));
         }
         let runs = size.rows.div_ceil(run_rows);
         if runs > MAX_RUNS {
-            let remedy = if held(each) > MAX_RUN_ROWS { "sort fewer rows" } else { "increase --memory" };
+            let remedy = if rows_per_thread > MAX_RUN_ROWS { "sort fewer rows" } else { "increase --memory" };
             return Err(WorkError::Usage(format!("{runs} runs; the limit is {MAX_RUNS}: {remedy}")));
         }
         MergePlan { run_rows, runs, fan_in: 0, passes: 0, request_bytes: request, merge_request_bytes: 0, threads }
-            .with_merge_passes(size, each)
+            .with_merge_passes(size, thread_memory)
     }
 
-    /// Adds the merge passes, with `each` bytes of memory per thread.
-    fn with_merge_passes(self, size: &SortSize, each: u64) -> Result<MergePlan, WorkError> {
-        let row = size.shape.row_bytes;
-        let reader = |request: usize| RowReader::memory_bytes(row, request) as u64;
-        let left = each.saturating_sub(RowWriter::memory_bytes(self.request_bytes) as u64);
-        let fan_in = |request: usize| left / reader(request);
+    /// Adds the merge passes, with `thread_memory` bytes for each thread.
+    fn with_merge_passes(self, size: &SortSize, thread_memory: u64) -> Result<MergePlan, WorkError> {
+        let row_bytes = size.shape.row_bytes;
+        let reader_memory = |request: usize| RowReader::memory_bytes(row_bytes, request) as u64;
+        let memory_for_readers = thread_memory.saturating_sub(RowWriter::memory_bytes(self.request_bytes) as u64);
+        let fan_in = |request: usize| memory_for_readers / reader_memory(request);
         let merge_request = match size.merge_request_bytes {
             // the largest request that merges all runs in one pass, or the smallest
             0 => (0..16)
                 .map(|halvings| (DEFAULT_REQUEST_BYTES >> halvings).max(MIN_REQUEST_BYTES))
                 .find(|&request| fan_in(request) >= self.runs)
                 .unwrap_or(MIN_REQUEST_BYTES),
-            given => check_request(given, "merge-request")?,
+            request => check_request(request, "merge-request")?,
         };
         let fan_in = fan_in(merge_request);
         if fan_in < 2 {
-            let min_bytes =
-                (2 * reader(merge_request) + RowWriter::memory_bytes(self.request_bytes) as u64) * self.threads as u64;
+            let writer_memory = RowWriter::memory_bytes(self.request_bytes) as u64;
+            let min_bytes = (2 * reader_memory(merge_request) + writer_memory) * self.threads as u64;
             return Err(memory_error(size, "a merge of two runs", min_bytes));
         }
         Ok(MergePlan { fan_in, merge_request_bytes: merge_request, passes: merge_passes(self.runs, fan_in), ..self })
@@ -139,33 +137,34 @@ impl MergePlan {
         rows.saturating_add((self.threads * RowWriter::memory_bytes(self.request_bytes)) as u64).min(size.memory_bytes)
     }
 
-    /// Returns the largest number of bytes that each of `folders` work folders needs. Runs are distributed in rotation;
-    /// the runs read by a pass are freed only when it has ended; a file with a single remaining run is not freed.
+    /// Returns the largest number of bytes that each of `folders` work folders needs. Runs are distributed in rotation.
+    /// The runs that a pass has read are freed when the pass has ended; a file with a run that was not copied stays.
     #[must_use]
-    pub fn space_per_folder(&self, rows: u64, row: usize, folders: usize) -> Vec<u64> {
+    pub fn space_per_folder(&self, rows: u64, row_bytes: usize, folders: usize) -> Vec<u64> {
         if self.passes == 0 {
             return vec![0; folders];
         }
-        let bytes =
-            |rows: u64| rows.saturating_mul(row as u64).div_ceil(ALIGN_BYTES as u64).saturating_mul(ALIGN_BYTES as u64);
-        // bytes of the files in order of creation: `folders` files per pass
+        let align_bytes = ALIGN_BYTES as u64;
+        let run_bytes =
+            |rows: u64| rows.saturating_mul(row_bytes as u64).div_ceil(align_bytes).saturating_mul(align_bytes);
+        // bytes of the files in order of creation, `folders` files for each pass; then the file and rows of each run
         let mut files = vec![0u64; folders];
         let mut runs: Vec<(usize, u64)> = Vec::new();
         assert_eq!(self.runs, rows.div_ceil(self.run_rows), "the plan of another number of rows");
         for run in 0..self.runs {
             let (file, rows) = ((run % folders as u64) as usize, self.run_rows.min(rows - run * self.run_rows));
-            files[file] = files[file].saturating_add(bytes(rows));
+            files[file] = files[file].saturating_add(run_bytes(rows));
             runs.push((file, rows));
         }
         let mut max_bytes = files.clone();
         for _ in 1..self.passes {
-            let first = files.len();
-            files.resize(first + folders, 0);
+            let first_new = files.len();
+            files.resize(first_new + folders, 0);
             let merged = runs.chunks(self.fan_in as usize).enumerate().map(|(number, group)| match group {
-                [alone] => *alone,
+                [single_run] => *single_run,
                 group => {
-                    let (file, rows) = (first + number % folders, group.iter().map(|run| run.1).sum());
-                    files[file] = files[file].saturating_add(bytes(rows));
+                    let (file, rows) = (first_new + number % folders, group.iter().map(|run| run.1).sum());
+                    files[file] = files[file].saturating_add(run_bytes(rows));
                     (file, rows)
                 }
             });
@@ -175,7 +174,7 @@ impl MergePlan {
                     files.iter().skip(folder).step_by(folders).fold(0, |sum: u64, file| sum.saturating_add(*file));
                 *max_bytes = (*max_bytes).max(current);
             }
-            for file in (0..first).filter(|file| runs.iter().all(|run| run.0 != *file)) {
+            for file in (0..first_new).filter(|file| runs.iter().all(|run| run.0 != *file)) {
                 files[file] = 0;
             }
         }
@@ -195,22 +194,24 @@ fn merge_passes(mut runs: u64, fan_in: u64) -> u32 {
 
 /// Returns the smallest number of rows that fill whole blocks.
 #[must_use]
-pub fn rows_in_whole_blocks(row: usize) -> u64 {
-    let (mut a, mut b) = (ALIGN_BYTES, row);
+pub fn rows_in_whole_blocks(row_bytes: usize) -> u64 {
+    // Euclid's algorithm: `a` ends as the greatest common divisor
+    let (mut a, mut b) = (ALIGN_BYTES, row_bytes);
     while b > 0 {
         (a, b) = (b, a % b);
     }
     (ALIGN_BYTES / a) as u64
 }
 
-fn choose_request(given: usize, memory: u64, name: &str) -> Result<usize, WorkError> {
-    match given {
+/// Returns the requested size, or the default for 0.
+fn choose_request(requested: usize, memory: u64, name: &str) -> Result<usize, WorkError> {
+    match requested {
         0 => Ok(default_request(memory)),
-        given => check_request(given, name),
+        requested => check_request(requested, name),
     }
 }
 
-/// Default request: a sixteenth of the memory, so that most of it is for rows.
+/// Returns the default request for this memory, bytes: a sixteenth of it, so that most of it is for rows.
 fn default_request(memory: u64) -> usize {
     (memory / 16).clamp(MIN_REQUEST_BYTES as u64, DEFAULT_REQUEST_BYTES as u64) as usize / ALIGN_BYTES * ALIGN_BYTES
 }
@@ -223,19 +224,19 @@ fn check_request(request: usize, name: &str) -> Result<usize, WorkError> {
 }
 
 fn memory_error(size: &SortSize, part: &str, min_bytes: u64) -> WorkError {
-    let by = if size.threads > 1 { format!(" by {} threads", size.threads) } else { String::new() };
-    WorkError::Usage(format!("--memory {}: {part}{by} needs at least {min_bytes} bytes", size.memory_bytes))
+    let threads = if size.threads > 1 { format!(" by {} threads", size.threads) } else { String::new() };
+    WorkError::Usage(format!("--memory {}: {part}{threads} needs at least {min_bytes} bytes", size.memory_bytes))
 }
 
 /// Returns the smallest memory in which `rows` rows are sorted without runs, bytes: the rows, an entry for each, and
-/// the buffer of a writer for each thread. `given` is the request, 0 for the default.
+/// the buffer of a writer for each thread. `request_bytes` is 0 for the default request.
 #[must_use]
-pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u64 {
-    let held = rows.saturating_mul((row + ENTRY_BYTES) as u64);
-    let mut memory = held;
+pub fn memory_in_place(rows: u64, row_bytes: usize, threads: usize, request_bytes: usize) -> u64 {
+    let memory_for_rows = rows.saturating_mul((row_bytes + ENTRY_BYTES) as u64);
+    let mut memory = memory_for_rows;
     loop {
-        let request = if given == 0 { default_request(memory / threads as u64) } else { given };
-        let needed = held.saturating_add((threads * RowWriter::memory_bytes(request)) as u64);
+        let request = if request_bytes == 0 { default_request(memory / threads as u64) } else { request_bytes };
+        let needed = memory_for_rows.saturating_add((threads * RowWriter::memory_bytes(request)) as u64);
         // more memory means larger default requests, up to the maximum
         if needed <= memory {
             return memory;
@@ -244,12 +245,12 @@ pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u
     }
 }
 
-/// Memory to sort in place by SAS 1998: (sum of key lengths, each rounded up to 8 bytes, + record length) x 1.1 x
-/// records. Its 100 MB data set took a published 171 MB; the inputs of that figure are not published.
+/// Returns the memory to sort in place by SAS 1998, bytes: (sum of key lengths, each rounded up to 8 bytes, + record
+/// length) x 1.1 x records. SAS published 171 MB for a data set of 100 MB, but not the inputs of that figure.
 #[must_use]
-pub fn published_memory(rows: u64, row: usize, keys: &[usize]) -> u64 {
-    let keys: usize = keys.iter().map(|key| key.next_multiple_of(8)).sum();
-    (1.1 * (keys + row) as f64 * rows as f64) as u64
+pub fn published_memory(rows: u64, row_bytes: usize, keys: &[usize]) -> u64 {
+    let key_bytes: usize = keys.iter().map(|key| key.next_multiple_of(8)).sum();
+    (1.1 * (key_bytes + row_bytes) as f64 * rows as f64) as u64
 }
 
 #[cfg(test)]

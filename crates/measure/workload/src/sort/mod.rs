@@ -1,8 +1,8 @@
 //! External merge sort on real files, after SAS 1998 ("the sort"): rows come from a source, runs go to work folders,
-//! sorted rows to a target. The result is read back and checked: order, number and sum of the rows.
+//! and sorted rows go to a target. The result is read back and verified: order, number and checksum of the rows.
 //!
-//! [`rows`] defines a row, [`merge_plan`] plans the sort, [`row_io`] reads and writes rows, [`runs`] and [`merge`]
-//! are the two halves of the algorithm, [`source`] makes the rows, [`verification`] verifies the result.
+//! [`rows`] defines a row, [`merge_plan`] plans the sort, and [`row_io`] reads and writes rows. [`runs`] and [`merge`]
+//! are the two halves of the algorithm. [`source`] makes the rows, and [`verification`] verifies the result.
 
 mod merge;
 pub mod merge_plan;
@@ -49,13 +49,13 @@ pub struct SortOptions {
     pub work_folders: Vec<PathBuf>,
     /// Folder for the result.
     pub target_folder: PathBuf,
-    /// True for direct I/O, past the file cache.
+    /// Direct I/O, which bypasses the file cache.
     pub direct: bool,
-    /// Request size for reading the source and for writing, bytes; 0: chosen to suit the memory.
+    /// Request size for reading the source and for writing, bytes; 0 means a size that suits the memory.
     pub request_bytes: usize,
-    /// Request size for reading runs, bytes; 0: the largest that one pass allows.
+    /// Request size for reading runs, bytes; 0 means the largest size with which one pass suffices.
     pub merge_request_bytes: usize,
-    /// True to sync the result to its device before the time ends.
+    /// Sync the result to its device before the measured time ends.
     pub sync: bool,
     /// Seed of the rows.
     pub seed: u64,
@@ -121,11 +121,11 @@ pub struct SortOutcome {
     pub merge_request_bytes: u64,
     /// Elapsed time from the first read of the source until the result is written (and synced), s.
     pub wall_s: f64,
-    /// Processor time of its threads, s.
+    /// Processor time of the sort's threads, s.
     pub cpu_s: f64,
     /// Times of the stages.
     pub stages: Vec<StageTime>,
-    /// True if order, number and sum of the rows were read back and are right.
+    /// True if the result was read back, and order, number and checksum of its rows are right.
     pub verified: bool,
 }
 
@@ -139,6 +139,7 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Counts rows; fails if the sort shall stop.
     fn add_rows(&self, rows: u64) -> Result<(), WorkError> {
         self.rows.fetch_add(rows, Ordering::Relaxed);
         self.check_stop()
@@ -149,18 +150,19 @@ impl Progress {
     }
 }
 
-/// Runs a job on each of several threads, and returns the results in their order, or the first error.
-fn on_threads<T: Send>(
+/// Runs a job on each of several threads, of which the calling thread is the first; returns the results in their order,
+/// or the first error.
+fn run_on_threads<T: Send>(
     threads: usize,
     job: impl Fn(usize) -> Result<T, WorkError> + Sync,
 ) -> Result<Vec<T>, WorkError> {
     std::thread::scope(|scope| {
         let job = &job;
         let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || job(number)).map_err(thread_error);
-        let others = (1..threads).map(start).collect::<Result<Vec<_>, _>>()?;
-        let mut all = vec![job(0)];
-        all.extend(others.into_iter().map(|thread| thread.join().expect("a thread of the sort")));
-        all.into_iter().collect()
+        let handles = (1..threads).map(start).collect::<Result<Vec<_>, _>>()?;
+        let mut results = vec![job(0)];
+        results.extend(handles.into_iter().map(|thread| thread.join().expect("a thread of the sort")));
+        results.into_iter().collect()
     })
 }
 
@@ -171,9 +173,9 @@ struct OpenWorkFile {
 }
 
 impl OpenWorkFile {
-    fn create(folder: &Path, past_cache: bool) -> Result<OpenWorkFile, WorkError> {
+    fn create(folder: &Path, is_direct: bool) -> Result<OpenWorkFile, WorkError> {
         let work = WorkFile::create(folder)?;
-        let direct = past_cache.then(|| work.open_direct()).transpose()?;
+        let direct = is_direct.then(|| work.open_direct()).transpose()?;
         Ok(OpenWorkFile { work, direct })
     }
 
@@ -202,7 +204,7 @@ fn sort_size(options: &SortOptions, rows: u64) -> SortSize {
     }
 }
 
-/// Rejects memory that is not available: the kernel would kill this program, or others.
+/// Rejects a sort that needs more memory than is available: the kernel would kill this program, or others.
 fn check_memory(needed: u64, available: Option<u64>) -> Result<(), WorkError> {
     match available.filter(|available| needed > *available) {
         None => Ok(()),
@@ -212,33 +214,33 @@ fn check_memory(needed: u64, available: Option<u64>) -> Result<(), WorkError> {
     }
 }
 
-/// Rejects a sort for which there is too little space or memory, before anything is written.
+/// Rejects a sort for which there is too little space or memory, before anything is written; returns its plan.
 ///
 /// # Errors
-/// Names the folder, what is needed and what is free.
+/// Names the folder, the bytes needed and the bytes free.
 pub fn check_sort(options: &SortOptions) -> Result<MergePlan, WorkError> {
-    let is_made = options.source.is_dir();
-    let rows = if is_made { options.rows } else { SortSource::count_rows(&options.source, options.shape)? };
+    let makes_source = options.source.is_dir();
+    let rows = if makes_source { options.rows } else { SortSource::count_rows(&options.source, options.shape)? };
     if options.work_folders.is_empty() {
         return Err(WorkError::Usage("a sort needs a folder for its runs".into()));
     }
     let plan = plan_sort(options, rows)?;
     options.keep_as.as_ref().map_or(Ok(()), |name| verification::check_keep_name(name, &options.target_folder))?;
     // direct I/O rounds a file up to a whole block
-    let data = rows.saturating_mul(options.shape.row_bytes as u64).saturating_add(row_io::ALIGN_BYTES as u64);
-    let mut needs = vec![(options.target_folder.as_path(), data)];
-    let room = plan.space_per_folder(rows, options.shape.row_bytes, options.work_folders.len());
-    needs.extend(options.work_folders.iter().map(PathBuf::as_path).zip(room));
-    if is_made {
-        needs.push((options.source.as_path(), data));
+    let data_bytes = rows.saturating_mul(options.shape.row_bytes as u64).saturating_add(row_io::ALIGN_BYTES as u64);
+    let mut needs = vec![(options.target_folder.as_path(), data_bytes)];
+    let work_bytes = plan.space_per_folder(rows, options.shape.row_bytes, options.work_folders.len());
+    needs.extend(options.work_folders.iter().map(PathBuf::as_path).zip(work_bytes));
+    if makes_source {
+        needs.push((options.source.as_path(), data_bytes));
     }
     needs.iter().try_for_each(|(folder, _)| check_folder(folder))?;
     check_free_space(&needs)?;
     check_memory(plan.memory_needed(&sort_size(options, rows)), cgroup::available_memory_bytes(Path::new("/")))?;
     if options.direct {
-        // open files for direct I/O now: a filesystem without it would otherwise fail hours later
+        // a filesystem without direct I/O should make the sort fail now, not hours later
         needs.iter().try_for_each(|(folder, _)| OpenWorkFile::create(folder, true).map(drop))?;
-        if !is_made {
+        if !makes_source {
             let source = File::open(&options.source).map_err(io_error(&options.source, "cannot be opened"))?;
             open_direct(&source, &options.source)?;
         }
@@ -253,15 +255,16 @@ pub fn check_sort(options: &SortOptions) -> Result<MergePlan, WorkError> {
 pub fn run_sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> Result<SortOutcome, WorkError> {
     let plan = plan_sort(options, source.row_count())?;
     let target = OpenWorkFile::create(&options.target_folder, options.direct)?;
-    let past_cache = options.direct.then(|| open_direct(source.file(), source.path())).transpose()?;
-    let from = RowFile { cached: source.file(), direct: past_cache.as_ref(), path: source.path() };
-    let runs = RunFormer { shape: options.shape, plan: &plan, rows: source.row_count(), source: from, progress };
+    let direct_source = options.direct.then(|| open_direct(source.file(), source.path())).transpose()?;
+    let source_file = RowFile { cached: source.file(), direct: direct_source.as_ref(), path: source.path() };
+    let former =
+        RunFormer { shape: options.shape, plan: &plan, rows: source.row_count(), source: source_file, progress };
     let started = Instant::now();
     let mut stages = StageTimes::default();
     if plan.runs == 1 {
-        stages.time_stage("in memory", || runs.sort_in_memory(target.row_file()).map(|steps| ((), steps)))?;
+        stages.time_stage("in memory", || former.sort_in_memory(target.row_file()).map(|steps| ((), steps)))?;
     } else {
-        sort_externally(options, &runs, &target, &mut stages)?;
+        sort_externally(options, &former, &target, &mut stages)?;
     }
     if options.sync {
         stages.time_stage("sync", || {
@@ -283,42 +286,42 @@ pub fn run_sort(options: &SortOptions, source: &SortSource, progress: &Progress)
 /// Forms runs and merges them in as many passes as needed.
 fn sort_externally(
     options: &SortOptions,
-    source: &RunFormer<'_>,
+    former: &RunFormer<'_>,
     target: &OpenWorkFile,
     stages: &mut StageTimes,
 ) -> Result<(), WorkError> {
-    let create = || {
+    let create_files = || {
         options
             .work_folders
             .iter()
             .map(|folder| OpenWorkFile::create(folder, options.direct))
             .collect::<Result<Vec<_>, _>>()
     };
-    let (plan, mut files) = (source.plan, create()?);
+    let (plan, mut files) = (former.plan, create_files()?);
     let mut runs = stages.time_stage("form runs", || {
-        let (next, rows) = (AtomicU64::new(0), row_files(&files));
-        let formed = on_threads(plan.threads, |_| source.form_runs(&next, &rows))?;
+        let (next_run, row_files) = (AtomicU64::new(0), row_files(&files));
+        let results = run_on_threads(plan.threads, |_| former.form_runs(&next_run, &row_files))?;
         let (mut runs, mut steps) = (Vec::new(), SortSteps::default());
-        for (more, time) in formed {
-            runs.extend(more);
-            steps += time;
+        for (thread_runs, thread_steps) in results {
+            runs.extend(thread_runs);
+            steps += thread_steps;
         }
-        runs.sort_unstable_by_key(|run| run.0);
-        Ok((runs.into_iter().map(|run| run.1).collect::<Vec<SortedRun>>(), steps))
+        runs.sort_unstable_by_key(|(number, _)| *number);
+        Ok((runs.into_iter().map(|(_, run)| run).collect::<Vec<SortedRun>>(), steps))
     })?;
     for pass in 1..plan.passes {
-        let first = files.len();
-        files.extend(create()?);
-        runs = stages.time_stage(&format!("merge {pass}"), || merge_pass(source, &runs, &files, first))?;
-        // a single remaining run is not copied and stays where it is; the space of all others is freed
-        let unused = |number: &usize| *number < first && runs.iter().all(|run| run.file_index != *number);
-        for file in (0..files.len()).filter(unused).map(|number| &files[number]) {
+        let first_new = files.len();
+        files.extend(create_files()?);
+        runs = stages.time_stage(&format!("merge {pass}"), || merge_pass(former, &runs, &files, first_new))?;
+        // a run that was not copied stays where it is; the space of all others is freed
+        let is_unused = |number: &usize| *number < first_new && runs.iter().all(|run| run.file_index != *number);
+        for file in (0..files.len()).filter(is_unused).map(|number| &files[number]) {
             file.work.file().set_len(0).map_err(io_error(file.work.path(), "cannot be emptied"))?;
         }
     }
     stages.time_stage("final merge", || {
-        let rows = row_files(&files);
-        let job = merge_job(source, &rows, &runs, target.row_file(), 0);
+        let row_files = row_files(&files);
+        let job = new_merge_job(former, &row_files, &runs, target.row_file(), 0);
         job.run_merge(0).map(|(_, steps)| ((), steps))
     })
 }
@@ -327,51 +330,52 @@ fn row_files(files: &[OpenWorkFile]) -> Vec<RowFile<'_>> {
     files.iter().map(OpenWorkFile::row_file).collect()
 }
 
-fn merge_job<'a>(
-    source: &RunFormer<'a>,
+fn new_merge_job<'a>(
+    former: &RunFormer<'a>,
     files: &'a [RowFile<'a>],
     runs: &'a [SortedRun],
-    into: RowFile<'a>,
+    target: RowFile<'a>,
     offset: u64,
 ) -> MergeJob<'a> {
-    let MergePlan { request_bytes: request, merge_request_bytes: merge_request, threads, .. } = *source.plan;
+    let MergePlan { request_bytes: request, merge_request_bytes: merge_request, threads, .. } = *former.plan;
     MergeJob {
-        shape: source.shape,
+        shape: former.shape,
         files,
         runs,
-        target: into,
+        target,
         offset,
         merge_request,
         request,
         threads,
-        progress: source.progress,
+        progress: former.progress,
     }
 }
 
-/// Runs one of several merge passes: each group of runs becomes one, distributed in rotation over the work files from
-/// `first` on.
+/// Runs one of several merge passes: each group of runs becomes one run. The new runs are distributed in rotation over
+/// the work files from `first_new` on.
 fn merge_pass(
-    source: &RunFormer<'_>,
+    former: &RunFormer<'_>,
     runs: &[SortedRun],
     files: &[OpenWorkFile],
-    first: usize,
+    first_new: usize,
 ) -> Result<(Vec<SortedRun>, SortSteps), WorkError> {
-    let rows = row_files(files);
-    let mut ends = vec![0; files.len() - first];
+    let row_files = row_files(files);
+    let mut file_ends = vec![0; files.len() - first_new];
     let (mut merged, mut steps) = (Vec::new(), SortSteps::default());
-    for (number, group) in runs.chunks(source.plan.fan_in as usize).enumerate() {
-        if let [alone] = group {
-            merged.push(alone.clone());
+    for (number, group) in runs.chunks(former.plan.fan_in as usize).enumerate() {
+        if let [single_run] = group {
+            merged.push(single_run.clone());
             continue;
         }
-        let turn = number % ends.len();
-        let file = first + turn;
-        let (run, time) = merge_job(source, &rows, group, rows[file], ends[turn]).run_merge(file)?;
+        let index = number % file_ends.len();
+        let file = first_new + index;
+        let job = new_merge_job(former, &row_files, group, row_files[file], file_ends[index]);
+        let (run, run_steps) = job.run_merge(file)?;
         // the next run begins at a block boundary
-        let bytes = run.rows * source.shape.row_bytes as u64;
-        ends[turn] += bytes.next_multiple_of(row_io::ALIGN_BYTES as u64);
+        let bytes = run.rows * former.shape.row_bytes as u64;
+        file_ends[index] += bytes.next_multiple_of(row_io::ALIGN_BYTES as u64);
         merged.push(run);
-        steps += time;
+        steps += run_steps;
     }
     Ok((merged, steps))
 }
@@ -388,7 +392,7 @@ impl StageTimes {
     ) -> Result<T, WorkError> {
         let started = Instant::now();
         let (result, steps) = stage()?;
-        // the clock may not advance during a very short stage; avoids a division by 0
+        // during a very short stage the clock may not advance; this avoids a division by 0
         let wall_s = started.elapsed().as_secs_f64().max(1e-9);
         let bytes_per_s = (steps.read.bytes + steps.write.bytes) as f64 / wall_s;
         self.0.push(StageTime { name: name.into(), wall_s, bytes_per_s, steps });
@@ -403,7 +407,7 @@ fn build_outcome(
     wall_s: f64,
     stages: Vec<StageTime>,
 ) -> SortOutcome {
-    let cpu = |stage: &StageTime| stage.steps.read.cpu_s + stage.steps.compute.cpu_s + stage.steps.write.cpu_s;
+    let cpu_s = |stage: &StageTime| stage.steps.read.cpu_s + stage.steps.compute.cpu_s + stage.steps.write.cpu_s;
     SortOutcome {
         rows,
         row_bytes: options.shape.row_bytes as u64,
@@ -416,7 +420,7 @@ fn build_outcome(
         request_bytes: plan.request_bytes as u64,
         merge_request_bytes: plan.merge_request_bytes as u64,
         wall_s,
-        cpu_s: stages.iter().map(cpu).sum(),
+        cpu_s: stages.iter().map(cpu_s).sum(),
         stages,
         verified: true,
     }

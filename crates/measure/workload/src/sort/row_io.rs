@@ -1,6 +1,6 @@
 //! Reader and writer of rows in large sequential requests, through the file cache or with direct I/O. With direct I/O,
-//! requests begin and end at multiples of 4096 bytes but rows do not, so that readers keep the rest of a row, and
-//! writers leave the partial blocks at the ends of their range to [`PartialBlocks`].
+//! requests begin and end at multiples of 4096 bytes, but rows do not. So a reader keeps the incomplete row at the end
+//! of a request, and a writer returns the partial blocks at the ends of its range as [`PartialBlocks`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use rustix::fs::Advice;
 use crate::clock::StepTime;
 use crate::{WorkError, io_error};
 
-/// Alignment for direct I/O of buffers, offsets and lengths, bytes.
+/// Alignment of buffers, offsets and lengths for direct I/O, bytes.
 pub const ALIGN_BYTES: usize = 4096;
 
 /// Buffer that begins at a multiple of [`ALIGN_BYTES`].
@@ -27,8 +27,8 @@ impl AlignedBuffer {
     #[must_use]
     pub fn new(length: usize) -> AlignedBuffer {
         let memory = vec![0; length + ALIGN_BYTES];
-        let from = memory.as_ptr().align_offset(ALIGN_BYTES).min(ALIGN_BYTES);
-        AlignedBuffer { memory, start: from, length }
+        let start = memory.as_ptr().align_offset(ALIGN_BYTES).min(ALIGN_BYTES);
+        AlignedBuffer { memory, start, length }
     }
 
     /// The whole buffer.
@@ -57,7 +57,8 @@ pub struct RowFile<'a> {
 }
 
 impl RowFile<'_> {
-    /// Fills a buffer from an offset on, in requests; returns fewer bytes at the end of the file.
+    /// Fills a buffer from an offset on, with requests of at most `request` bytes. Returns the number of bytes, which
+    /// is smaller at the end of the file.
     ///
     /// # Errors
     /// When a read fails.
@@ -72,14 +73,14 @@ impl RowFile<'_> {
         let mut done = 0;
         while done < buffer.len() {
             let end = buffer.len().min(done + request);
-            let place = offset + done as u64;
-            let read = time.time_io(|| retry_if_interrupted(|| file.read_at(&mut buffer[done..end], place)));
+            let read_offset = offset + done as u64;
+            let read = time.time_io(|| retry_if_interrupted(|| file.read_at(&mut buffer[done..end], read_offset)));
             match read.map_err(io_error(self.path, "cannot be read"))? {
                 0 => break,
-                more => done += more,
+                bytes => done += bytes,
             }
-            // with direct I/O, a request that ends within a block was the last of the file: the next one would begin
-            // within a block, which older kernels reject even at the end
+            // with direct I/O, a request that ends within a block was the last of the file; another one would begin
+            // within a block, which older kernels reject even at the end of a file
             if self.direct.is_some() && !done.is_multiple_of(ALIGN_BYTES) {
                 break;
             }
@@ -90,14 +91,14 @@ impl RowFile<'_> {
     fn write_all_timed(&self, file: &File, bytes: &[u8], offset: u64, time: &mut StepTime) -> Result<(), WorkError> {
         let mut done = 0;
         while done < bytes.len() {
-            let wrote = time.time_io(|| retry_if_interrupted(|| file.write_at(&bytes[done..], offset + done as u64)));
-            match wrote.map_err(io_error(self.path, "cannot be written"))? {
+            let written = time.time_io(|| retry_if_interrupted(|| file.write_at(&bytes[done..], offset + done as u64)));
+            match written.map_err(io_error(self.path, "cannot be written"))? {
                 0 => {
                     return Err(io_error(self.path, "cannot be written")(std::io::Error::from(
                         std::io::ErrorKind::WriteZero,
                     )));
                 }
-                more => done += more,
+                bytes => done += bytes,
             }
         }
         Ok(())
@@ -108,23 +109,24 @@ fn retry_if_interrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std
     loop {
         match call() {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            other => return other,
+            result => return result,
         }
     }
 }
 
-/// Reads rows from a range of a file; the current row stays valid until the next is read.
+/// Reads rows from a range of a file; the current row stays valid until the next row is read.
 #[derive(Debug)]
 pub struct RowReader<'a> {
     file: RowFile<'a>,
     row_bytes: usize,
-    /// Range of the file not yet requested.
+    /// Range of the file that was not requested yet.
     next_offset: u64,
     end: u64,
     buffer: AlignedBuffer,
-    /// Position of requests in the buffer; the room before it is for the rest of a row.
+    /// Position in the buffer at which requests are read; the bytes before it are for the beginning of a row whose end
+    /// is in the next request.
     base: usize,
-    /// Range of rows in the buffer.
+    /// Start of the current row in the buffer, and end of the bytes read.
     row_start: usize,
     filled: usize,
     /// Time of reading.
@@ -134,8 +136,8 @@ pub struct RowReader<'a> {
 impl<'a> RowReader<'a> {
     /// Memory of a reader, bytes.
     #[must_use]
-    pub fn memory_bytes(row: usize, request: usize) -> usize {
-        row.next_multiple_of(ALIGN_BYTES) + request + ALIGN_BYTES
+    pub fn memory_bytes(row_bytes: usize, request: usize) -> usize {
+        row_bytes.next_multiple_of(ALIGN_BYTES) + request + ALIGN_BYTES
     }
 
     /// Opens a reader of the bytes from `from` to `end`, which must hold whole rows.
@@ -144,21 +146,21 @@ impl<'a> RowReader<'a> {
     /// When the first read fails.
     pub fn open(
         file: RowFile<'a>,
-        row: usize,
+        row_bytes: usize,
         from: u64,
         end: u64,
         request: usize,
     ) -> Result<RowReader<'a>, WorkError> {
         assert!(request.is_multiple_of(ALIGN_BYTES) && request > 0, "requests of {request} bytes");
-        assert!((end - from).is_multiple_of(row as u64), "{from} to {end} are no whole rows");
-        let base = row.next_multiple_of(ALIGN_BYTES);
-        let aligned = if file.direct.is_some() { from / ALIGN_BYTES as u64 * ALIGN_BYTES as u64 } else { from };
+        assert!((end - from).is_multiple_of(row_bytes as u64), "{from} to {end} are no whole rows");
+        let base = row_bytes.next_multiple_of(ALIGN_BYTES);
+        let aligned_start = if file.direct.is_some() { from / ALIGN_BYTES as u64 * ALIGN_BYTES as u64 } else { from };
         let buffer = AlignedBuffer::new(base + request);
         let time = StepTime::default();
         let mut reader = RowReader {
             file,
-            row_bytes: row,
-            next_offset: aligned,
+            row_bytes,
+            next_offset: aligned_start,
             end,
             buffer,
             base,
@@ -167,19 +169,20 @@ impl<'a> RowReader<'a> {
             time,
         };
         reader.refill()?;
-        // skips the bytes before the first row in its block; a request is at least a block
-        reader.row_start += (from - aligned) as usize;
+        // skip the bytes before the first row in its block; a request is at least a block
+        reader.row_start += (from - aligned_start) as usize;
         while reader.needs_refill() && reader.next_offset < end {
             reader.refill()?;
         }
         Ok(reader)
     }
 
+    /// Returns true if the buffer does not hold the whole current row.
     fn needs_refill(&self) -> bool {
         self.filled < self.row_start + self.row_bytes
     }
 
-    /// Returns the current row; None at the end.
+    /// Returns the current row; `None` at the end.
     #[inline]
     #[must_use]
     pub fn current_row(&self) -> Option<&[u8]> {
@@ -193,7 +196,7 @@ impl<'a> RowReader<'a> {
     /// Advances to the next row.
     ///
     /// # Errors
-    /// When a read fails, or the file ends within its rows.
+    /// When a read fails, or the file ends before the range does.
     #[inline]
     pub fn advance_row(&mut self) -> Result<(), WorkError> {
         self.row_start += self.row_bytes;
@@ -203,14 +206,14 @@ impl<'a> RowReader<'a> {
         Ok(())
     }
 
-    /// Moves the rest of a row before the position of requests, and makes the next request.
+    /// Moves the beginning of a row to before the position of requests, and makes the next request.
     fn refill(&mut self) -> Result<(), WorkError> {
-        let left = self.filled - self.row_start;
-        let begin = self.base - left;
-        self.buffer.bytes_mut().copy_within(self.row_start..self.filled, begin);
-        let wanted = (self.end - self.next_offset).min((self.buffer.length - self.base) as u64) as usize;
+        let kept_bytes = self.filled - self.row_start;
+        let row_start = self.base - kept_bytes;
+        self.buffer.bytes_mut().copy_within(self.row_start..self.filled, row_start);
+        let needed = (self.end - self.next_offset).min((self.buffer.length - self.base) as u64) as usize;
         // a direct read at the end of the file requests whole blocks too, and returns less
-        let requested = if self.file.direct.is_some() { wanted.next_multiple_of(ALIGN_BYTES) } else { wanted };
+        let requested = if self.file.direct.is_some() { needed.next_multiple_of(ALIGN_BYTES) } else { needed };
         let (base, next) = (self.base, self.next_offset);
         let received = self.file.fill_buffer(
             next,
@@ -218,25 +221,25 @@ impl<'a> RowReader<'a> {
             requested,
             &mut self.time,
         )?;
-        if received < wanted {
-            let why = format!(
+        if received < needed {
+            let message = format!(
                 "{}: ended {} bytes early; something else changed it",
                 self.file.path.display(),
-                wanted - received
+                needed - received
             );
-            return Err(WorkError::VerificationFailed(why));
+            return Err(WorkError::VerificationFailed(message));
         }
-        (self.row_start, self.filled, self.next_offset) = (begin, base + wanted, next + wanted as u64);
+        (self.row_start, self.filled, self.next_offset) = (row_start, base + needed, next + needed as u64);
         if self.file.direct.is_none() && self.next_offset < self.end {
-            // advice to read ahead, so that the next request is in flight while these rows are used; may have no effect
-            let ahead = std::num::NonZeroU64::new(wanted as u64);
-            let _ = rustix::fs::fadvise(self.file.cached, self.next_offset, ahead, Advice::WillNeed);
+            // advice to read ahead, so that the next request is in flight while these rows are used; it may be ignored
+            let length = std::num::NonZeroU64::new(needed as u64);
+            let _ = rustix::fs::fadvise(self.file.cached, self.next_offset, length, Advice::WillNeed);
         }
         Ok(())
     }
 }
 
-/// Partial blocks at the ends of ranges written with direct I/O: offset and bytes, less than a block each.
+/// Partial blocks at the ends of ranges that were written with direct I/O: offset and content of each.
 pub type PartialBlocks = Vec<(u64, Vec<u8>)>;
 
 /// Writes rows to a range of a file.
@@ -244,9 +247,11 @@ pub type PartialBlocks = Vec<(u64, Vec<u8>)>;
 pub struct RowWriter<'a> {
     file: RowFile<'a>,
     buffer: AlignedBuffer,
+    /// Number of bytes in the buffer.
     filled: usize,
-    /// Offset in the file of the buffer's first byte.
+    /// Offset of the buffer's first byte in the file.
     offset: u64,
+    /// Partial blocks so far.
     edges: PartialBlocks,
     /// Time of writing.
     pub time: StepTime,
@@ -285,11 +290,10 @@ impl<'a> RowWriter<'a> {
     /// Writes a row that does not fit into the buffer as a whole.
     fn push_split_row(&mut self, mut row: &[u8]) -> Result<(), WorkError> {
         while !row.is_empty() {
-            let fits = row.len().min(self.buffer.length - self.filled);
-            let (now, later) = row.split_at(fits);
-            self.buffer.bytes_mut()[self.filled..self.filled + fits].copy_from_slice(now);
-            self.filled += fits;
-            row = later;
+            let (fitting, remaining) = row.split_at(row.len().min(self.buffer.length - self.filled));
+            self.buffer.bytes_mut()[self.filled..self.filled + fitting.len()].copy_from_slice(fitting);
+            self.filled += fitting.len();
+            row = remaining;
             if self.filled == self.buffer.length {
                 self.flush()?;
             }
@@ -311,24 +315,24 @@ impl<'a> RowWriter<'a> {
             return Ok(());
         };
         let bytes = &self.buffer.bytes()[..self.filled];
-        let into = (self.offset % ALIGN_BYTES as u64) as usize;
-        let head = if into == 0 { 0 } else { (ALIGN_BYTES - into).min(self.filled) };
+        let offset_in_block = (self.offset % ALIGN_BYTES as u64) as usize;
+        let head = if offset_in_block == 0 { 0 } else { (ALIGN_BYTES - offset_in_block).min(self.filled) };
         if head > 0 {
             self.edges.push((self.offset, bytes[..head].to_vec()));
         }
         // a buffer that begins within a block is moved to a block boundary once, at the first flush
-        let rest = self.filled - head;
-        let whole_blocks = rest / ALIGN_BYTES * ALIGN_BYTES;
-        self.buffer.bytes_mut().copy_within(head..head + rest, 0);
+        let aligned_bytes = self.filled - head;
+        let whole_blocks = aligned_bytes / ALIGN_BYTES * ALIGN_BYTES;
+        self.buffer.bytes_mut().copy_within(head..head + aligned_bytes, 0);
         let offset = self.offset + head as u64;
         self.file.write_all_timed(direct, &self.buffer.bytes()[..whole_blocks], offset, &mut self.time)?;
-        self.buffer.bytes_mut().copy_within(whole_blocks..rest, 0);
-        self.filled = rest - whole_blocks;
+        self.buffer.bytes_mut().copy_within(whole_blocks..aligned_bytes, 0);
+        self.filled = aligned_bytes - whole_blocks;
         self.offset = offset + whole_blocks as u64;
         Ok(())
     }
 
-    /// Writes the rest, and returns the partial blocks at the ends of the range.
+    /// Writes what is left in the buffer; returns the partial blocks at the ends of the range, and the time of writing.
     ///
     /// # Errors
     /// When a write fails.

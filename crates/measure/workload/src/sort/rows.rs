@@ -1,13 +1,13 @@
 //! Rows of a sort: their format, creation, order and checksum.
 //!
-//! A row is one line of text of a fixed length, so that other programs sort the same file: the key, a space, the
-//! row's number (16 hexadecimal digits), a space and filler, a line end. Rows are ordered by the key's bytes.
+//! A row is a line of text of fixed length, so that other programs can sort the same file: the key, a space, the row's
+//! number (16 hexadecimal digits), a space and filler, and a line end. Rows are ordered by the bytes of the key.
 
 use std::cmp::Ordering;
 
 use diskwright_base::Rng;
 
-/// Smallest number of bytes of a row besides its key: a space, the number, the line end.
+/// Smallest number of bytes of a row in addition to its key: a space, the number, the line end.
 const MIN_BYTES_BESIDE_KEY: usize = 18;
 /// Letters of keys and filler: 64, so that each holds six random bits.
 const LETTERS: &[u8; 64] = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -17,9 +17,9 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Sizes of a row, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowShape {
-    /// A whole row, including its line end.
+    /// Bytes of a whole row, including its line end.
     pub row_bytes: usize,
-    /// The key at its beginning.
+    /// Bytes of the key, which is at the beginning of the row.
     pub key_bytes: usize,
 }
 
@@ -27,7 +27,7 @@ impl RowShape {
     /// Checks that rows of this shape can be made.
     ///
     /// # Errors
-    /// A sentence about the sizes.
+    /// Says which size is impossible.
     pub fn check_sizes(self) -> Result<(), String> {
         if !(1..=4096).contains(&self.key_bytes) {
             return Err(format!("a key of {} bytes; expected 1 to 4096", self.key_bytes));
@@ -42,39 +42,40 @@ impl RowShape {
         Ok(())
     }
 
-    /// Makes the rows `first`, `first + 1`, … of a seed, as many as fit.
-    pub fn make_rows(self, seed: u64, first: u64, into: &mut [u8]) {
-        for (number, row) in (first..).zip(into.chunks_exact_mut(self.row_bytes)) {
+    /// Makes the rows `first`, `first + 1`, … of a seed, as many as the buffer holds.
+    pub fn make_rows(self, seed: u64, first: u64, buffer: &mut [u8]) {
+        for (number, row) in (first..).zip(buffer.chunks_exact_mut(self.row_bytes)) {
             self.make_row(seed, number, row);
         }
     }
 
     fn make_row(self, seed: u64, number: u64, row: &mut [u8]) {
         let mut rng = Rng::new(seed, number);
-        let (mut bits, mut left) = (0, 0);
-        let mut letter = || {
-            if left == 0 {
-                (bits, left) = (rng.next_u64(), 10);
+        // a random number of 64 bits gives ten letters
+        let (mut bits, mut letters_left) = (0, 0);
+        let mut draw_letter = || {
+            if letters_left == 0 {
+                (bits, letters_left) = (rng.next_u64(), 10);
             }
             let letter = LETTERS[(bits & 63) as usize];
-            (bits, left) = (bits >> 6, left - 1);
+            (bits, letters_left) = (bits >> 6, letters_left - 1);
             letter
         };
-        row[..self.key_bytes].fill_with(&mut letter);
+        row[..self.key_bytes].fill_with(&mut draw_letter);
         row[self.key_bytes] = b' ';
-        for (digit, place) in row[self.key_bytes + 1..self.key_bytes + 17].iter_mut().enumerate() {
-            *place = b"0123456789abcdef"[(number >> (60 - 4 * digit) & 15) as usize];
+        for (index, digit) in row[self.key_bytes + 1..self.key_bytes + 17].iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(number >> (60 - 4 * index) & 15) as usize];
         }
         let end = self.row_bytes - 1;
         if end > self.key_bytes + 17 {
             row[self.key_bytes + 17] = b' ';
-            row[self.key_bytes + 18..end].fill_with(&mut letter);
+            row[self.key_bytes + 18..end].fill_with(&mut draw_letter);
         }
         row[end] = b'\n';
     }
 
-    /// Returns the first eight bytes of a row's key as a number with the same order; [`Self::key_rest`] returns the
-    /// others.
+    /// Returns the first eight bytes of a row's key as a number that orders rows as these bytes do; [`Self::key_rest`]
+    /// returns the remaining bytes.
     #[inline]
     #[must_use]
     pub fn key_prefix(self, row: &[u8]) -> u64 {
@@ -152,7 +153,7 @@ impl OrderCheck {
     /// Checks the next whole rows.
     ///
     /// # Errors
-    /// The number (from 0) of the first row whose key is less than that of the row before.
+    /// The number (from 0) of the first row whose key is less than the key of the previous row.
     pub fn check_rows(&mut self, rows: &[u8]) -> Result<(), u64> {
         for row in rows.chunks_exact(self.shape.row_bytes) {
             let key = &row[..self.shape.key_bytes];

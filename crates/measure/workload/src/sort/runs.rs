@@ -1,5 +1,5 @@
-//! Runs: rows read into memory, sorted, written in order. Sorting moves small entries (a key's first eight bytes and a
-//! row's number); the rows themselves move once, when they are written.
+//! Runs: rows are read into memory, sorted, and written in order. Sorting moves small entries (the first eight bytes of
+//! a key, and the row's number); the rows themselves move once, when they are written.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -15,10 +15,10 @@ use crate::{WorkError, thread_error};
 /// Entry of a row in memory for sorting: key prefix and row number.
 type SortEntry = (u64, u32);
 
-/// Returns the number of rows between two samples of a run's keys; samples allow to cut a run by keys without reading
-/// all of it.
-pub fn rows_per_sample(row: usize) -> u64 {
-    ((64 << 10) / row).max(1) as u64
+/// Returns the number of rows between two samples of a run's keys. With samples, a run can be cut by keys without
+/// reading all of it.
+pub fn rows_per_sample(row_bytes: usize) -> u64 {
+    ((64 << 10) / row_bytes).max(1) as u64
 }
 
 /// A sorted run in a file.
@@ -30,7 +30,7 @@ pub struct SortedRun {
     pub offset: u64,
     /// Number of rows.
     pub rows: u64,
-    /// Key prefixes of its first row and of every [`rows_per_sample`]-th after it.
+    /// Key prefixes of its first row and of every [`rows_per_sample`]-th row after it.
     pub samples: Vec<u64>,
 }
 
@@ -42,30 +42,30 @@ pub struct RunBuffer {
 }
 
 impl RunBuffer {
-    /// Allocates room for `max_rows` rows.
+    /// Allocates memory for `max_rows` rows.
     #[must_use]
     pub fn new(shape: RowShape, max_rows: u64) -> RunBuffer {
         let bytes = (max_rows as usize * shape.row_bytes).next_multiple_of(ALIGN_BYTES);
         RunBuffer { shape, rows: AlignedBuffer::new(bytes), entries: Vec::with_capacity(max_rows as usize) }
     }
 
-    /// Reads rows of the source; they begin at a block boundary.
+    /// Reads rows of the source, of which the first must begin at a block boundary.
     fn read_rows(
         &mut self,
-        from: RowFile<'_>,
+        source: RowFile<'_>,
         first: u64,
         rows: u64,
         request: usize,
         steps: &mut SortSteps,
     ) -> Result<(), WorkError> {
-        let wanted = rows as usize * self.shape.row_bytes;
-        let requested = if from.direct.is_some() { wanted.next_multiple_of(ALIGN_BYTES) } else { wanted };
+        let needed = rows as usize * self.shape.row_bytes;
+        let requested = if source.direct.is_some() { needed.next_multiple_of(ALIGN_BYTES) } else { needed };
         let offset = first * self.shape.row_bytes as u64;
-        let received = from.fill_buffer(offset, &mut self.rows.bytes_mut()[..requested], request, &mut steps.read)?;
-        if received < wanted {
-            let why =
-                format!("{}: ended {} bytes early; something else changed it", from.path.display(), wanted - received);
-            return Err(WorkError::VerificationFailed(why));
+        let received = source.fill_buffer(offset, &mut self.rows.bytes_mut()[..requested], request, &mut steps.read)?;
+        if received < needed {
+            let missing = needed - received;
+            let message = format!("{}: ended {missing} bytes early; something else changed it", source.path.display());
+            return Err(WorkError::VerificationFailed(message));
         }
         Ok(())
     }
@@ -74,20 +74,20 @@ impl RunBuffer {
     fn sort_rows(&mut self, rows: u64, threads: usize, steps: &mut SortSteps) -> Result<(), WorkError> {
         let RunBuffer { shape, rows: memory, entries } = self;
         let (shape, bytes) = (*shape, memory.bytes());
-        let mut own = StepTime::default();
-        let helpers_s = own.time_compute(|| {
+        let mut time = StepTime::default();
+        let helpers_cpu_s = time.time_compute(|| {
             entries.clear();
-            let each = bytes.chunks_exact(shape.row_bytes).take(rows as usize).zip(0..);
-            entries.extend(each.map(|(row, number)| (shape.key_prefix(row), number)));
+            let numbered_rows = bytes.chunks_exact(shape.row_bytes).take(rows as usize).zip(0..);
+            entries.extend(numbered_rows.map(|(row, number)| (shape.key_prefix(row), number)));
             EntrySorter { shape, bytes }.sort_entries(entries, threads)
         })?;
-        steps.compute += StepTime { cpu_s: own.cpu_s + helpers_s, ..own.while_others_wait(threads) };
+        steps.compute += StepTime { cpu_s: time.cpu_s + helpers_cpu_s, ..time.while_others_wait(threads) };
         Ok(())
     }
 
-    fn row_bytes(&self, number: u32) -> &[u8] {
-        let from = number as usize * self.shape.row_bytes;
-        &self.rows.bytes()[from..from + self.shape.row_bytes]
+    fn row(&self, number: u32) -> &[u8] {
+        let start = number as usize * self.shape.row_bytes;
+        &self.rows.bytes()[start..start + self.shape.row_bytes]
     }
 
     /// Writes a range of the sorted rows.
@@ -100,9 +100,9 @@ impl RunBuffer {
     ) -> Result<PartialBlocks, WorkError> {
         let mut total_time = StepTime::default();
         let written = total_time.time_compute(|| {
-            for part in self.entries[range].chunks(STOP_CHECK_ROWS) {
-                progress.add_rows(part.len() as u64)?;
-                part.iter().try_for_each(|&(_, number)| writer.push_row(self.row_bytes(number)))?;
+            for entries in self.entries[range].chunks(STOP_CHECK_ROWS) {
+                progress.add_rows(entries.len() as u64)?;
+                entries.iter().try_for_each(|&(_, number)| writer.push_row(self.row(number)))?;
             }
             writer.finish_writing()
         });
@@ -117,7 +117,7 @@ impl RunBuffer {
     }
 }
 
-/// Rows between two checks whether to stop, and smallest part sorted by several threads.
+/// Number of rows after which writing checks whether to stop, and smallest number of rows that several threads sort.
 const STOP_CHECK_ROWS: usize = 16_384;
 
 /// Sorter of entries by the keys of their rows.
@@ -136,25 +136,28 @@ impl EntrySorter<'_> {
 
     #[inline]
     fn key_rest(&self, entry: &SortEntry) -> &[u8] {
-        let from = entry.1 as usize * self.shape.row_bytes;
-        self.shape.key_rest(&self.bytes[from..from + self.shape.row_bytes])
+        let start = entry.1 as usize * self.shape.row_bytes;
+        self.shape.key_rest(&self.bytes[start..start + self.shape.row_bytes])
     }
 
-    /// Partitions the entries by rank, and sorts both sides in parallel. Returns the helpers' processor time, s.
+    /// Partitions the entries by rank, and sorts both sides in parallel. Returns the processor time of the threads that
+    /// it started, s.
     fn sort_entries(self, entries: &mut [SortEntry], threads: usize) -> Result<f64, WorkError> {
         if threads < 2 || entries.len() < STOP_CHECK_ROWS {
             entries.sort_unstable_by(|a, b| self.compare_entries(a, b));
             return Ok(0.0);
         }
-        let left = threads / 2;
-        let middle = entries.len() / threads * left;
+        let low_threads = threads / 2;
+        let middle = entries.len() / threads * low_threads;
         let (low, _, high) = entries.select_nth_unstable_by(middle, |a, b| self.compare_entries(a, b));
         std::thread::scope(|scope| {
-            let help =
-                move || self.sort_entries(low, left).map(|others| others + crate::clock::thread_time().as_secs_f64());
-            let helper = std::thread::Builder::new().spawn_scoped(scope, help).map_err(thread_error)?;
-            let own = self.sort_entries(high, threads - left)?;
-            Ok(own + helper.join().expect("a sorting thread")?)
+            let sort_low = move || -> Result<f64, WorkError> {
+                let helpers_cpu_s = self.sort_entries(low, low_threads)?;
+                Ok(helpers_cpu_s + crate::clock::thread_time().as_secs_f64())
+            };
+            let helper = std::thread::Builder::new().spawn_scoped(scope, sort_low).map_err(thread_error)?;
+            let helpers_cpu_s = self.sort_entries(high, threads - low_threads)?;
+            Ok(helpers_cpu_s + helper.join().expect("a sorting thread")?)
         })
     }
 }
@@ -181,19 +184,20 @@ impl RunFormer<'_> {
         self.plan.run_rows.min(self.rows - run * self.plan.run_rows)
     }
 
-    /// Forms runs until none is left, distributed over the work files in rotation.
+    /// Forms runs until none is left; they are distributed over the work files in rotation. `next_run` is shared by all
+    /// threads. Returns the runs with their numbers.
     ///
     /// # Errors
     /// When reading or writing fails.
     pub fn form_runs(
         &self,
-        next: &AtomicU64,
+        next_run: &AtomicU64,
         files: &[RowFile<'_>],
     ) -> Result<(Vec<(u64, SortedRun)>, SortSteps), WorkError> {
         let mut memory = RunBuffer::new(self.shape, self.plan.run_rows);
         let (mut runs, mut steps) = (Vec::new(), SortSteps::default());
         loop {
-            let run = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let run = next_run.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if run >= self.plan.runs {
                 return Ok((runs, steps));
             }
@@ -205,7 +209,7 @@ impl RunFormer<'_> {
             let offset = run / files.len() as u64 * self.plan.run_rows * self.shape.row_bytes as u64;
             let writer = RowWriter::open(files[file], offset, self.plan.request_bytes);
             let edges = memory.write_rows(0..rows as usize, writer, self.progress, &mut steps)?;
-            assert!(edges.is_empty() || run + 1 == self.plan.runs, "a run that is no whole blocks");
+            assert!(edges.is_empty() || run + 1 == self.plan.runs, "a run that does not consist of whole blocks");
             write_partial_blocks(files[file], edges, &mut steps.write)?;
             runs.push((run, SortedRun { file_index: file, offset, rows, samples: memory.sample_keys() }));
         }
@@ -224,16 +228,16 @@ impl RunFormer<'_> {
         self.progress.check_stop()?;
         memory.sort_rows(self.rows, threads, &mut steps)?;
         let memory = &memory;
-        let part = |part: usize| rows * part / threads..rows * (part + 1) / threads;
-        let write = |range: Range<usize>| {
+        let write_part = |part: usize| {
+            let range = rows * part / threads..rows * (part + 1) / threads;
             let mut steps = SortSteps::default();
             let writer = RowWriter::open(target, (range.start * self.shape.row_bytes) as u64, self.plan.request_bytes);
             memory.write_rows(range, writer, self.progress, &mut steps).map(|edges| (edges, steps))
         };
-        let parts = super::on_threads(threads, |number| write(part(number)))?;
+        let parts = super::run_on_threads(threads, write_part)?;
         let mut single_thread = StepTime::default();
-        for (edges, more) in parts {
-            steps += more;
+        for (edges, part_steps) in parts {
+            steps += part_steps;
             write_partial_blocks(target, edges, &mut single_thread)?;
         }
         steps.write += single_thread.while_others_wait(threads);
@@ -263,7 +267,7 @@ mod tests {
         let one = order(1);
         assert!([2, 3, 5].iter().all(|&threads| order(threads) == one));
         let mut expected: Vec<u32> = (0..rows as u32).collect();
-        expected.sort_by(|&a, &b| memory.row_bytes(a)[..9].cmp(&memory.row_bytes(b)[..9]));
+        expected.sort_by(|&a, &b| memory.row(a)[..9].cmp(&memory.row(b)[..9]));
         assert!(one.iter().map(|entry| entry.1).eq(expected));
     }
 }

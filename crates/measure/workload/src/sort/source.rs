@@ -1,4 +1,4 @@
-//! Source of the rows to sort: made in a folder, or an existing file.
+//! Source of the rows to sort: a file that is made in a folder, or an existing file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,27 +6,34 @@ use std::path::{Path, PathBuf};
 
 use super::row_io::{AlignedBuffer, RowFile};
 use super::rows::{RowShape, RowSum};
-use super::{Progress, SortOptions, on_threads};
+use super::{Progress, SortOptions, run_on_threads};
 use crate::clock::StepTime;
 use crate::files::{WorkFile, sync_and_drop_cache};
 use crate::{WorkError, io_error};
 
-/// Bytes made or read at a time.
+/// Number of bytes that are made or read at a time.
 const PART_BYTES: usize = 1 << 20;
+
+/// File of the rows to sort.
+#[derive(Debug)]
+enum SourceFile {
+    /// Made for the sort.
+    Made(WorkFile),
+    /// A file of the user.
+    Existing(File),
+}
 
 /// Rows to sort.
 #[derive(Debug)]
 pub struct SortSource {
-    /// The file that was made; None for an existing file.
-    work: Option<WorkFile>,
-    given: Option<File>,
+    file: SourceFile,
     path: PathBuf,
     row_sum: RowSum,
 }
 
 impl SortSource {
-    /// Makes the rows in a folder, or opens an existing file of rows and sums it up. Then the rows are on their device
-    /// and, as far as the kernel allows, not in the file cache.
+    /// Makes the rows in a folder, or opens an existing file of rows, and computes their checksum. Afterwards the rows
+    /// are on their device and, as far as the kernel allows, not in the file cache.
     ///
     /// # Errors
     /// When the file cannot be made or read, or the sort is stopped.
@@ -34,13 +41,14 @@ impl SortSource {
         let path = options.source.clone();
         let source = if path.is_dir() {
             let work = WorkFile::create(&path)?;
-            let sum = write_rows(options, &work, progress)?;
-            SortSource { work: Some(work), given: None, path, row_sum: sum }
+            let row_sum = write_rows(options, &work, progress)?;
+            SortSource { file: SourceFile::Made(work), path, row_sum }
         } else {
             let rows = SortSource::count_rows(&path, options.shape)?;
             let file = File::open(&path).map_err(io_error(&path, "cannot be opened"))?;
-            let sum = sum_rows(RowFile { cached: &file, direct: None, path: &path }, options.shape, rows, progress)?;
-            SortSource { work: None, given: Some(file), path, row_sum: sum }
+            let row_file = RowFile { cached: &file, direct: None, path: &path };
+            let row_sum = sum_rows(row_file, options.shape, rows, progress)?;
+            SortSource { file: SourceFile::Existing(file), path, row_sum }
         };
         source.sync_and_drop_cache()?;
         Ok(source)
@@ -57,10 +65,9 @@ impl SortSource {
     /// The file of rows.
     #[must_use]
     pub fn file(&self) -> &File {
-        match (&self.work, &self.given) {
-            (Some(work), _) => work.file(),
-            (None, Some(given)) => given,
-            (None, None) => unreachable!("a source is made or given"),
+        match &self.file {
+            SourceFile::Made(work) => work.file(),
+            SourceFile::Existing(file) => file,
         }
     }
 
@@ -76,7 +83,7 @@ impl SortSource {
         self.row_sum.rows
     }
 
-    /// Checksum of its rows.
+    /// Checksum of the rows.
     #[must_use]
     pub fn row_sum(&self) -> RowSum {
         self.row_sum
@@ -87,31 +94,32 @@ impl SortSource {
     /// # Errors
     /// When it does not hold whole rows.
     pub fn count_rows(path: &Path, shape: RowShape) -> Result<u64, WorkError> {
-        let meta = std::fs::metadata(path).map_err(io_error(path, "cannot be examined"))?;
-        if !meta.is_file() {
+        let metadata = std::fs::metadata(path).map_err(io_error(path, "cannot be examined"))?;
+        if !metadata.is_file() {
             return Err(WorkError::Usage(format!("{}: neither a folder nor a file of rows", path.display())));
         }
-        let (bytes, row) = (meta.len(), shape.row_bytes as u64);
-        if bytes == 0 || !bytes.is_multiple_of(row) {
-            let why =
-                format!("{}: {bytes} bytes are not a whole number of rows of {row} bytes (--row-size)", path.display());
-            return Err(WorkError::Usage(why));
+        let (bytes, row_bytes) = (metadata.len(), shape.row_bytes as u64);
+        if bytes == 0 || !bytes.is_multiple_of(row_bytes) {
+            return Err(WorkError::Usage(format!(
+                "{}: {bytes} bytes are not a whole number of rows of {row_bytes} bytes (--row-size)",
+                path.display()
+            )));
         }
-        Ok(bytes / row)
+        Ok(bytes / row_bytes)
     }
 }
 
-/// Makes and writes the rows, each thread a part of them.
+/// Makes and writes the rows in parts, which the threads take in rotation; returns their checksum.
 fn write_rows(options: &SortOptions, work: &WorkFile, progress: &Progress) -> Result<RowSum, WorkError> {
     let shape = options.shape;
-    let each = (PART_BYTES / shape.row_bytes).max(1) as u64;
-    let parts = on_threads(options.threads, |thread| {
-        let mut buffer = vec![0; each as usize * shape.row_bytes];
+    let part_rows = (PART_BYTES / shape.row_bytes).max(1) as u64;
+    let thread_sums = run_on_threads(options.threads, |thread| {
+        let mut buffer = vec![0; part_rows as usize * shape.row_bytes];
         let mut sum = RowSum::default();
-        let firsts = (thread as u64 * each..options.rows).step_by(options.threads * each as usize);
-        for first in firsts {
+        let first_rows = (thread as u64 * part_rows..options.rows).step_by(options.threads * part_rows as usize);
+        for first in first_rows {
             progress.check_stop()?;
-            let rows = each.min(options.rows - first);
+            let rows = part_rows.min(options.rows - first);
             let bytes = &mut buffer[..rows as usize * shape.row_bytes];
             shape.make_rows(options.seed, first, bytes);
             sum.add_rows(shape, bytes);
@@ -121,22 +129,22 @@ fn write_rows(options: &SortOptions, work: &WorkFile, progress: &Progress) -> Re
         Ok(sum)
     })?;
     let mut sum = RowSum::default();
-    parts.into_iter().for_each(|part| sum.add_sum(part));
+    thread_sums.into_iter().for_each(|thread_sum| sum.add_sum(thread_sum));
     Ok(sum)
 }
 
-/// Reads all rows of a file once, checks their line ends, and sums them up.
+/// Reads all rows of a file once, checks their line ends, and returns their checksum.
 fn sum_rows(file: RowFile<'_>, shape: RowShape, rows: u64, progress: &Progress) -> Result<RowSum, WorkError> {
     let mut sum = RowSum::default();
     read_parts(file, shape, rows, progress, |bytes, first| {
-        if let Some(wrong) = bytes.chunks_exact(shape.row_bytes).position(|row| row.last() != Some(&b'\n')) {
-            let row = first + wrong as u64 + 1;
-            let why = format!(
+        if let Some(index) = bytes.chunks_exact(shape.row_bytes).position(|row| row.last() != Some(&b'\n')) {
+            let row = first + index as u64 + 1;
+            let message = format!(
                 "{}: row {row} of {} bytes does not end with a line end (--row-size)",
                 file.path.display(),
                 shape.row_bytes
             );
-            return Err(WorkError::Usage(why));
+            return Err(WorkError::Usage(message));
         }
         sum.add_rows(shape, bytes);
         Ok(())
@@ -152,18 +160,18 @@ pub(super) fn read_parts(
     progress: &Progress,
     mut use_rows: impl FnMut(&[u8], u64) -> Result<(), WorkError>,
 ) -> Result<(), WorkError> {
-    let each = (PART_BYTES / shape.row_bytes).max(1) as u64;
-    let mut buffer = AlignedBuffer::new(each as usize * shape.row_bytes);
-    for first in (0..rows).step_by(each as usize) {
+    let part_rows = (PART_BYTES / shape.row_bytes).max(1) as u64;
+    let mut buffer = AlignedBuffer::new(part_rows as usize * shape.row_bytes);
+    for first in (0..rows).step_by(part_rows as usize) {
         progress.check_stop()?;
-        let bytes = (each.min(rows - first)) as usize * shape.row_bytes;
-        let into = &mut buffer.bytes_mut()[..bytes];
+        let bytes = part_rows.min(rows - first) as usize * shape.row_bytes;
+        let part = &mut buffer.bytes_mut()[..bytes];
         let cached = RowFile { direct: None, ..file };
         let received =
-            cached.fill_buffer(first * shape.row_bytes as u64, into, PART_BYTES, &mut StepTime::default())?;
+            cached.fill_buffer(first * shape.row_bytes as u64, part, PART_BYTES, &mut StepTime::default())?;
         if received < bytes {
-            let why = format!("{}: ends {} bytes early", file.path.display(), bytes - received);
-            return Err(WorkError::VerificationFailed(why));
+            let message = format!("{}: ends {} bytes early", file.path.display(), bytes - received);
+            return Err(WorkError::VerificationFailed(message));
         }
         use_rows(&buffer.bytes()[..bytes], first)?;
     }

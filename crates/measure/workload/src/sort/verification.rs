@@ -1,4 +1,5 @@
-//! Verification of a sort's result: the same rows, in order, and no others; and keeping the result under a name.
+//! Verifies the result of a sort: it must have the rows of the source, in order, and no others. Also gives the result a
+//! name, if it is to be kept.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -26,21 +27,21 @@ pub(super) fn verify_result(
     if length != expected {
         return Err(WorkError::VerificationFailed(format!("the result has {length} bytes; the source has {expected}")));
     }
-    // reads from the device: contents of the file cache would prove nothing about it
+    // read from the device: the content of the file cache would prove nothing about the device
     sync_and_drop_cache(target.cached, target.path)?;
     let mut order = OrderCheck::new(shape);
     read_parts(target, shape, source.row_count(), progress, |rows, _| {
-        let wrong = |row| WorkError::VerificationFailed(format!("row {row} of the result is out of order"));
-        order.check_rows(rows).map_err(wrong)
+        let order_error = |row| WorkError::VerificationFailed(format!("row {row} of the result is out of order"));
+        order.check_rows(rows).map_err(order_error)
     })?;
     if order.sum != source.row_sum() {
-        let why = "the rows of the result differ from those of the source: rows were lost, duplicated or changed";
-        return Err(WorkError::VerificationFailed(why.into()));
+        let message = "the rows of the result differ from those of the source: rows were lost, duplicated or changed";
+        return Err(WorkError::VerificationFailed(message.into()));
     }
     Ok(())
 }
 
-/// Checks before the sort that the result can be given a name, instead of failing after hours.
+/// Checks before the sort that the result can be given a name, so that this does not fail after hours.
 pub(super) fn check_keep_name(name: &Path, target: &Path) -> Result<(), WorkError> {
     let refused = |why: &str| Err(WorkError::Usage(format!("--keep {}: {why}", name.display())));
     // also true for a dangling link
@@ -48,20 +49,21 @@ pub(super) fn check_keep_name(name: &Path, target: &Path) -> Result<(), WorkErro
         return refused("already exists");
     }
     let folder = name.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(found) = std::fs::metadata(folder) else { return refused("there is no such folder") };
+    let Ok(folder_metadata) = std::fs::metadata(folder) else { return refused("there is no such folder") };
     if name.file_name().is_none() || rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return refused("no file can be made there");
     }
-    let there = std::fs::metadata(target).map_err(io_error(target, "cannot be examined"))?;
+    let target_metadata = std::fs::metadata(target).map_err(io_error(target, "cannot be examined"))?;
     let mounts = mount_id(folder).zip(mount_id(target));
-    let Some(place) = unshared_place(found.dev() == there.dev(), mounts) else { return Ok(()) };
-    let why = format!("the result stays where it was written, {place} of {}", target.display());
-    refused(&format!("{why}; choose a name there, or another --target"))
+    let is_same_filesystem = folder_metadata.dev() == target_metadata.dev();
+    let Some(unshared) = describe_unshared(is_same_filesystem, mounts) else { return Ok(()) };
+    let reason = format!("the result stays where it was written, {unshared} of {}", target.display());
+    refused(&format!("{reason}; choose a name there, or another --target"))
 }
 
-/// Returns what a name and the result must share but do not. The kernel cannot link a file into another mount of its
-/// filesystem (a bind mount, a container's volume).
-fn unshared_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&'static str> {
+/// Describes what a name and the result would have to share but do not; `None` if the result can get the name. The
+/// kernel cannot link a file into another mount of its filesystem (a bind mount, a container's volume).
+fn describe_unshared(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&'static str> {
     match mounts {
         _ if !is_same_filesystem => Some("on the filesystem"),
         Some((name, result)) if name != result => Some("in the mount"),
@@ -69,16 +71,17 @@ fn unshared_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Optio
     }
 }
 
-/// Returns the id of the mount of a path; None before Linux 5.8.
+/// Returns the id of the mount of a path; `None` before Linux 5.8.
 fn mount_id(path: &Path) -> Option<u64> {
-    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
-    StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID).then_some(found.stx_mnt_id)
+    let status = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::MNT_ID).then_some(status.stx_mnt_id)
 }
 
 /// Gives the result a name.
 pub(super) fn link_result(file: &File, name: &Path) -> Result<(), WorkError> {
-    let open = diskwright_hostfiles::private_files::proc_fd_path(file.as_fd());
-    rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW).map_err(io_error(name, "cannot be made"))?;
+    let descriptor_path = diskwright_hostfiles::private_files::proc_fd_path(file.as_fd());
+    rustix::fs::linkat(CWD, descriptor_path, CWD, name, AtFlags::SYMLINK_FOLLOW)
+        .map_err(io_error(name, "cannot be made"))?;
     Ok(())
 }
 
@@ -93,7 +96,7 @@ mod tests {
         assert!(mount_id(folder.path()).is_none_or(|own| mount_id(Path::new("/proc")) != Some(own)));
         let error = check_keep_name(&folder.path().join("rows"), Path::new("/proc")).unwrap_err().to_string();
         assert!(error.contains("on the filesystem of /proc; choose a name there"), "{error}");
-        assert_eq!(unshared_place(true, Some((31, 32))), Some("in the mount"));
-        assert_eq!([Some((31, 31)), None].map(|mounts| unshared_place(true, mounts)), [None; 2]);
+        assert_eq!(describe_unshared(true, Some((31, 32))), Some("in the mount"));
+        assert_eq!([Some((31, 31)), None].map(|mounts| describe_unshared(true, mounts)), [None; 2]);
     }
 }

@@ -48,7 +48,9 @@ pub(super) enum JumpCondition {
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     code: Vec<[u8; 8]>,
+    /// Index of the instruction at each label, once it is placed.
     labels: Vec<Option<usize>>,
+    /// Indices of the jumps, and their targets.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -100,7 +102,7 @@ impl Assembler {
         self.emit_instruction(opcode, to, from, offset, 0);
     }
 
-    /// `memory[to + offset] += from`, seen by all processors, 64 bits.
+    /// `memory[to + offset] += from`, atomically, 64 bits.
     pub(super) fn add_to_memory(&mut self, to: Register, offset: i16, from: Register) {
         self.emit_instruction(0xdb, to, from, offset, 0);
     }
@@ -130,9 +132,9 @@ impl Assembler {
     }
 
     /// Jumps if two registers satisfy the condition.
-    pub(super) fn jump_if_register(&mut self, condition: JumpCondition, one: Register, other: Register, label: Label) {
+    pub(super) fn jump_if_register(&mut self, condition: JumpCondition, left: Register, right: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
-        self.emit_instruction(0x0d | condition as u8, one, other, 0, 0);
+        self.emit_instruction(0x0d | condition as u8, left, right, 0, 0);
     }
 
     /// Jumps unconditionally.
@@ -152,7 +154,7 @@ impl Assembler {
         self.emit_instruction(0x95, 0, 0, 0, 0);
     }
 
-    /// Returns the program with its jumps resolved. `None` where a jump's label is not placed, or too far away.
+    /// Returns the program with its jumps resolved. `None` if a label is not placed, or too far away.
     pub(super) fn into_code(mut self) -> Option<Vec<[u8; 8]>> {
         for (index, label) in &self.jumps {
             let target = self.labels[label.0]?;

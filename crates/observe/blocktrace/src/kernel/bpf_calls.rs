@@ -1,6 +1,6 @@
 //! bpf(2) and perf_event_open(2). No crate has them as safe calls; the structures are those of
 //! `include/uapi/linux/bpf.h` and `perf_event.h`, truncated after the fields that are used;
-//! the kernel treats the rest as zeros (bpf(2), "size").
+//! the kernel takes the missing fields as zeros (bpf(2), "size").
 
 use std::ffi::{c_long, c_void};
 use std::fs::File;
@@ -28,7 +28,7 @@ const PERF_TRACEPOINT: u32 = 2;
 const PERF_ENABLE: libc::c_ulong = 0x2400;
 const PERF_SET_PROGRAM: libc::c_ulong = 0x4004_2408;
 /// `PERF_FLAG_FD_CLOEXEC`.
-const PERF_CLOSE: libc::c_ulong = 8;
+const PERF_CLOEXEC: libc::c_ulong = 8;
 
 #[repr(C)]
 struct MapCreate {
@@ -47,7 +47,7 @@ struct ProgramLoad {
     kind: u32,
     count: u32,
     code: u64,
-    licence: u64,
+    license: u64,
     log_level: u32,
     log_bytes: u32,
     log: u64,
@@ -105,9 +105,9 @@ struct PerfAttributes {
 fn call_bpf<T>(command: c_long, attributes: &mut T) -> io::Result<RawFd> {
     let bytes = size_of::<T>() as c_long;
     // SAFETY: `attributes` is a structure of the layout that the command takes, of the size that is given, and
-    // lives over the call; the pointers within it are to memory that its maker keeps over the call.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
+    // outlives the call; its pointers are to memory that the caller keeps until then.
+    let descriptor = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
+    if descriptor < 0 { Err(io::Error::last_os_error()) } else { Ok(descriptor as RawFd) }
 }
 
 #[allow(unsafe_code, reason = "a descriptor that the kernel has just given us")]
@@ -116,21 +116,22 @@ fn into_owned_fd(descriptor: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
+/// Returns the name of an object as the kernel wants it: 16 bytes, ended by a zero.
 fn object_name(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
     name.iter_mut().zip(text.bytes().take(15)).for_each(|(to, from)| *to = from);
     name
 }
 
-/// Creates a map; a `shared` one can be read as memory.
+/// Creates a map; a shared map can be read as memory.
 pub(super) fn create_map(
     kind: u32,
     key_bytes: u32,
     value_bytes: u32,
     entries: u32,
-    shared: bool,
+    is_shared: bool,
 ) -> io::Result<OwnedFd> {
-    let flags = if shared { MMAPABLE } else { 0 };
+    let flags = if is_shared { MMAPABLE } else { 0 };
     let mut attributes =
         MapCreate { kind, key_bytes, value_bytes, entries, flags, inner: 0, node: 0, name: object_name("diskwright") };
     call_bpf(MAP_CREATE, &mut attributes).map(into_owned_fd)
@@ -165,8 +166,8 @@ fn load_program_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str)
         kind,
         count: code.len() as u32,
         code: code.as_ptr() as u64,
-        // only programs under a GPL-compatible licence may read fields of the kernel's structures
-        licence: c"Dual MIT/GPL".as_ptr() as u64,
+        // only programs under a GPL-compatible license may read fields of the kernel's structures
+        license: c"Dual MIT/GPL".as_ptr() as u64,
         log_level: 0,
         log_bytes: 0,
         log: 0,
@@ -179,12 +180,13 @@ fn load_program_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str)
         attached_type,
         padding: [0; 2],
     };
-    let first = match call_bpf(PROGRAM_LOAD, &mut load) {
+    let first_error = match call_bpf(PROGRAM_LOAD, &mut load) {
         Ok(descriptor) => return Ok(into_owned_fd(descriptor)),
         Err(error) => error,
     };
-    if first.kind() == io::ErrorKind::PermissionDenied && first.raw_os_error() != Some(libc::EACCES) {
-        return Err(first);
+    // EPERM: privileges are missing; EACCES: the verifier refused the program, and its log says why
+    if first_error.kind() == io::ErrorKind::PermissionDenied && first_error.raw_os_error() != Some(libc::EACCES) {
+        return Err(first_error);
     }
     let mut log = vec![0u8; 1 << 20];
     (load.log_level, load.log_bytes, load.log) = (1, log.len() as u32, log.as_mut_ptr() as u64);
@@ -194,10 +196,11 @@ fn load_program_as(kind: u32, attached_type: u32, code: &[[u8; 8]], title: &str)
     let end = log.iter().position(|b| *b == 0).unwrap_or(log.len());
     let text = String::from_utf8_lossy(&log[..end]);
     let tail: Vec<&str> = text.lines().rev().take(3).collect();
-    Err(io::Error::new(first.kind(), format!("{first}: {}", tail.into_iter().rev().collect::<Vec<_>>().join("; "))))
+    let tail = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
+    Err(io::Error::new(first_error.kind(), format!("{first_error}: {tail}")))
 }
 
-/// A program at a tracepoint; it runs until this is dropped.
+/// A program that is attached to a tracepoint until this is dropped.
 #[derive(Debug)]
 pub(super) struct AttachedProgram {
     _event: OwnedFd,
@@ -214,23 +217,24 @@ pub(super) fn attach_program(program: OwnedFd, tracepoint: u16) -> io::Result<At
         period: 1,
         ..PerfAttributes::default()
     };
-    // SAFETY: the attributes are a structure of the first version with its size in it, and live over the call; -1 and
-    // 0 ask for all processes on processor 0 (a program runs on all processors wherever its event is).
-    let event =
-        unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_mut(&mut attributes), -1, 0, -1, PERF_CLOSE) };
+    // SAFETY: the attributes are a structure of the first version with its size in it, and outlive the call. -1 and 0
+    // mean all processes on processor 0 (the program runs on all processors, whichever the event is opened on).
+    let event = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, std::ptr::from_mut(&mut attributes), -1, 0, -1, PERF_CLOEXEC)
+    };
     if event < 0 {
         return Err(io::Error::last_os_error());
     }
     let event = File::from(into_owned_fd(event as RawFd));
     // SAFETY: both ioctls take plain integers and no memory of ours.
-    let (set, on) = unsafe {
+    let (set_error, enabled) = unsafe {
         let set = libc::ioctl(event.as_raw_fd(), PERF_SET_PROGRAM as _, program.as_raw_fd());
-        let failure = (set < 0).then(io::Error::last_os_error);
-        (failure, libc::ioctl(event.as_raw_fd(), PERF_ENABLE as _, 0))
+        let set_error = (set < 0).then(io::Error::last_os_error);
+        (set_error, libc::ioctl(event.as_raw_fd(), PERF_ENABLE as _, 0))
     };
-    match set {
+    match set_error {
         Some(error) => Err(error),
-        None if on < 0 => Err(io::Error::last_os_error()),
+        None if enabled < 0 => Err(io::Error::last_os_error()),
         None => Ok(AttachedProgram { _event: event.into(), program }),
     }
 }
@@ -249,7 +253,7 @@ pub(super) fn enable_statistics() -> io::Result<OwnedFd> {
 }
 
 impl AttachedProgram {
-    /// Run time and number of runs while statistics were on, and number of times that it could not run.
+    /// Reads the run time and the number of runs while statistics were enabled, and the number of missed events.
     pub(super) fn read_statistics(&self) -> io::Result<ProgramStatistics> {
         let mut info = [0u64; 28];
         let mut attributes = ObjectInfo {
@@ -262,7 +266,7 @@ impl AttachedProgram {
     }
 }
 
-/// Bytes from the beginning of `struct bpf_prog_info`.
+/// Offsets in `struct bpf_prog_info`, bytes.
 const RUN_TIME: usize = 192;
 const RUN_COUNT: usize = 200;
 const RUN_MISSES: usize = 208;
@@ -308,7 +312,7 @@ impl SharedWords {
 }
 
 impl Drop for SharedWords {
-    #[allow(unsafe_code, reason = "gives the mapping back")]
+    #[allow(unsafe_code, reason = "removes the mapping")]
     fn drop(&mut self) {
         // SAFETY: the mapping made in `map_shared`, which nobody else has.
         let _ = unsafe { rustix::mm::munmap(self.start, self.words * 8) };

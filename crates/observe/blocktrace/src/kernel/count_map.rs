@@ -3,22 +3,22 @@
 //!
 //! | from word | contents |
 //! |---|---|
-//! | 0 | the numbers 0 to 63, see below |
-//! | 64 | counts of the program itself |
+//! | 0 | the numbers 0 to 63 (the reason follows) |
+//! | 64 | counts of requests that could not be counted |
 //! | 80 | regions, one per processor, or one for several where that would take too much memory |
 //!
 //! A region has sums, eight words per device and operation, followed by steps: of latency, then of the time at the
 //! device, for each device and operation. A processor with its own region adds without a locked instruction:
 //! no other processor writes there, and no program interrupts itself.
 //!
-//! The verifier walks every path that differs in a constant. A device's position is therefore loaded from memory,
+//! The verifier examines every path that differs in a constant. A device's position is therefore loaded from memory,
 //! where the verifier sees one unknown number instead of sixty-four constants.
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, Register, STACK, Width};
 use crate::event::TracedOperation;
 use crate::latency::{BUCKET_BITS, BUCKET_COUNT, MAX_LATENCY_BITS, MIN_LATENCY_BITS};
 
-/// Most devices that one program distinguishes.
+/// Largest number of devices that one program distinguishes.
 pub(super) const MAX_DEVICES: usize = 64;
 /// Number of operations.
 pub(super) const OPERATION_COUNT: usize = TracedOperation::ALL.len();
@@ -28,8 +28,8 @@ pub(super) const WITHOUT_BEGINNING: usize = 64;
 pub(super) const NO_ROOM: usize = 65;
 /// First word of the regions.
 pub(super) const REGIONS_START: usize = 80;
-/// Words of sums of a device and operation, and the place of each: latencies and times at the device, the longest of
-/// both, bytes, errors.
+/// Number of words for the sums of a device and operation, and the position of each sum: latencies and times at the
+/// device, the longest of both, bytes, errors.
 pub(super) const SUM_WORDS: usize = 8;
 pub(super) const LATENCY_WORD: usize = 0;
 pub(super) const DEVICE_WORD: usize = 1;
@@ -47,7 +47,7 @@ const _: () = {
     assert!(ERRORS_WORD < SUM_WORDS, "each sum has its word");
 };
 
-// registers that stay over calls
+// registers that calls preserve
 pub(super) const CONTEXT: Register = 6;
 pub(super) const DEVICE: Register = 7;
 pub(super) const OPERATION: Register = 8;
@@ -56,7 +56,7 @@ const REGION: Register = 8;
 pub(super) const NOW: Register = 9;
 
 // the stack: a key of device (4), class (4) and sector (8); an entry of start (8), issue (8),
-// sectors not done (4) and sectors (4); times kept over calls
+// sectors left (4) and sectors (4); values kept across calls
 pub(super) const KEY: i16 = -16;
 pub(super) const KEY_CLASS: i16 = KEY + 4;
 pub(super) const KEY_SECTOR: i16 = KEY + 8;
@@ -64,7 +64,8 @@ pub(super) const ENTRY: i16 = -40;
 pub(super) const ENTRY_ISSUE: i16 = ENTRY + 8;
 pub(super) const ENTRY_LEFT: i16 = ENTRY + 16;
 pub(super) const ENTRY_SECTORS: i16 = ENTRY + 20;
-const BASE: i16 = -48;
+/// Time from which the latency counts.
+const LATENCY_START: i16 = -48;
 const ISSUE: i16 = -56;
 const SECTORS: i16 = -64;
 
@@ -77,11 +78,11 @@ const PROCESSOR: i32 = 8;
 pub(super) struct CountWords {
     /// Descriptor of the map.
     pub counts: i32,
-    /// Number of devices.
+    /// Number of devices, each with a position.
     pub positions: usize,
     /// Number of regions, a power of two.
     pub regions: usize,
-    /// No two processors share a region.
+    /// Each processor has its own region.
     pub is_exclusive: bool,
 }
 
@@ -90,7 +91,7 @@ const fn word_offset(word: usize) -> i16 {
     word as i16 * 8
 }
 
-/// Converts the offset of a field to that of an instruction; `None` where no instruction reaches so far.
+/// Converts the offset of a field to that of an instruction; `None` if no instruction reaches so far.
 pub(super) fn field_offset(bytes: usize) -> Option<i16> {
     i16::try_from(bytes).ok()
 }
@@ -98,10 +99,10 @@ pub(super) fn field_offset(bytes: usize) -> Option<i16> {
 impl CountWords {
     /// Lays out the words for `positions` devices, on a machine whose processors have numbers below `processors`.
     pub(super) fn new(positions: usize, processors: usize) -> CountWords {
-        let room = MAX_VALUE_BYTES / 8 - REGIONS_START;
-        let fit = (room / region_words(positions)).clamp(1, MAX_REGIONS);
-        let fit = 1 << fit.ilog2();
-        let regions = processors.max(1).next_power_of_two().min(fit);
+        let max_words = MAX_VALUE_BYTES / 8 - REGIONS_START;
+        let max_regions = (max_words / region_words(positions)).clamp(1, MAX_REGIONS);
+        let max_regions = 1 << max_regions.ilog2();
+        let regions = processors.max(1).next_power_of_two().min(max_regions);
         CountWords { counts: -1, positions, regions, is_exclusive: regions >= processors }
     }
 
@@ -112,24 +113,25 @@ impl CountWords {
 
     /// Returns the first word of the sums of a device and operation in a region, and that of its steps.
     pub(super) fn pair_offsets(self, region: usize, pair: usize) -> (usize, usize) {
-        let from = REGIONS_START + region * region_words(self.positions);
-        let steps = from + self.positions * OPERATION_COUNT * SUM_WORDS;
-        let (own_sums, own_steps) = (from + pair * SUM_WORDS, steps + pair * 2 * BUCKET_COUNT);
+        let region_start = REGIONS_START + region * region_words(self.positions);
+        let steps_start = region_start + self.positions * OPERATION_COUNT * SUM_WORDS;
+        let (sums, steps) = (region_start + pair * SUM_WORDS, steps_start + pair * 2 * BUCKET_COUNT);
         assert!(
-            own_sums + SUM_WORDS <= steps && own_steps + 2 * BUCKET_COUNT <= self.word_count(),
+            sums + SUM_WORDS <= steps_start && steps + 2 * BUCKET_COUNT <= self.word_count(),
             "region {region} of {self:?} has the device and operation {pair}"
         );
-        (own_sums, own_steps)
+        (sums, steps)
     }
 
-    /// Emits code that adds one to a count of the program itself.
+    /// Emits code that adds 1 to a count of requests that could not be counted.
     pub(super) fn emit_count(self, a: &mut Assembler, word: usize) {
         a.load_map_value(1, self.counts, (word * 8) as i32);
         a.op_immediate(Arithmetic::Move, 2, 1);
         a.add_to_memory(1, 0, 2);
     }
 
-    /// Emits an exit unless a register holds the number of one of these devices; else its position is in [`DEVICE`].
+    /// Emits code that exits unless a register holds the number of one of these devices, and puts the device's position
+    /// into [`DEVICE`].
     pub(super) fn emit_device_lookup(
         self,
         a: &mut Assembler,
@@ -152,6 +154,7 @@ impl CountWords {
         Some(())
     }
 
+    /// Emits code that puts the time on the monotonic clock into [`NOW`].
     pub(super) fn emit_now(self, a: &mut Assembler) {
         a.call(CLOCK);
         a.op_register(Arithmetic::Move, NOW, 0);
@@ -188,18 +191,18 @@ impl CountWords {
         Some(())
     }
 
-    /// Emits the addition of the bytes in register 9, of a part of a request.
+    /// Emits code that adds the bytes of a completed part of a request, which are in the register [`NOW`].
     pub(super) fn emit_part(self, a: &mut Assembler) -> Option<()> {
         self.emit_pair_address(a)?;
         self.emit_add(a, 3, word_offset(BYTES_WORD), NOW);
         Some(())
     }
 
-    /// Emits the count of the request whose entry is on the stack, which ends now. `error` is the offset of its error
-    /// in the context.
+    /// Emits code that counts a request that ends now; its entry is on the stack. `error` is the offset of its error in
+    /// the context.
     pub(super) fn emit_request(self, a: &mut Assembler, error: Option<i16>) -> Option<()> {
         self.emit_sums(a, error)?;
-        self.emit_step(a, BASE, 0)?;
+        self.emit_step(a, LATENCY_START, 0)?;
         // a device without requests has no issue
         let done = a.new_label();
         a.load(Width::Long, 1, STACK, ISSUE);
@@ -209,9 +212,9 @@ impl CountWords {
         Some(())
     }
 
-    /// Emits the sums of latencies, of times at the device, of bytes, errors, and the longest times. Where processors
-    /// share a region, two requests that end in the same instant may overwrite each other's longest; the steps are
-    /// exact.
+    /// Emits code that adds up latencies, times at the device, bytes and errors, and keeps the longest times. Where
+    /// processors share a region, two requests that end in the same instant may overwrite each other's longest time;
+    /// the steps are exact.
     fn emit_sums(self, a: &mut Assembler, error: Option<i16>) -> Option<()> {
         let has_start = a.new_label();
         // latency counts from the start, or from the issue where there is no start
@@ -221,13 +224,15 @@ impl CountWords {
         a.jump_if(JumpCondition::NotEqual, 1, 0, has_start);
         a.op_register(Arithmetic::Move, 1, 2);
         a.place_label(has_start);
-        a.store(Width::Long, STACK, BASE, 1);
+        a.store(Width::Long, STACK, LATENCY_START, 1);
         a.load(Width::Word, 1, STACK, ENTRY_SECTORS);
         a.store(Width::Long, STACK, SECTORS, 1);
         self.emit_pair_address(a)?;
-        for (from, sum, longest) in [(BASE, LATENCY_WORD, LONGEST_WORD), (ISSUE, DEVICE_WORD, LONGEST_DEVICE_WORD)] {
+        for (start, sum, longest) in
+            [(LATENCY_START, LATENCY_WORD, LONGEST_WORD), (ISSUE, DEVICE_WORD, LONGEST_DEVICE_WORD)]
+        {
             let (none, shorter) = (a.new_label(), a.new_label());
-            a.load(Width::Long, 1, STACK, from);
+            a.load(Width::Long, 1, STACK, start);
             a.jump_if(JumpCondition::Equal, 1, 0, none);
             a.op_register(Arithmetic::Move, 2, NOW);
             a.jump_if_register(JumpCondition::Greater, 1, 2, none);
@@ -243,20 +248,22 @@ impl CountWords {
         a.op_immediate(Arithmetic::ShiftLeft, 1, 9);
         self.emit_add(a, 3, word_offset(BYTES_WORD), 1);
         if let Some(error) = error {
-            let fine = a.new_label();
+            let no_error = a.new_label();
             a.load(Width::Word, 1, CONTEXT, error);
-            a.jump_if(JumpCondition::Equal, 1, 0, fine);
+            a.jump_if(JumpCondition::Equal, 1, 0, no_error);
             a.op_immediate(Arithmetic::Move, 1, 1);
             self.emit_add(a, 3, word_offset(ERRORS_WORD), 1);
-            a.place_label(fine);
+            a.place_label(no_error);
         }
         Some(())
     }
 
-    /// Emits the count of the time since the one on the stack in its step, as [`crate::latency::bucket_index`] does.
-    fn emit_step(self, a: &mut Assembler, from: i16, behind: usize) -> Option<()> {
-        let (forward, short, bounded) = (a.new_label(), a.new_label(), a.new_label());
-        a.load(Width::Long, 1, STACK, from);
+    /// Emits code that counts the time since `start`, which is on the stack, in its step, as
+    /// [`crate::latency::bucket_index`] does. `skipped_steps` is 0 for latencies, [`BUCKET_COUNT`] for times at the
+    /// device.
+    fn emit_step(self, a: &mut Assembler, start: i16, skipped_steps: usize) -> Option<()> {
+        let (forward, has_step, bounded) = (a.new_label(), a.new_label(), a.new_label());
+        a.load(Width::Long, 1, STACK, start);
         a.op_register(Arithmetic::Move, 2, NOW);
         a.op_register(Arithmetic::Sub, 2, 1);
         a.jump_if_register(JumpCondition::AtLeast, NOW, 1, forward);
@@ -264,7 +271,7 @@ impl CountWords {
         a.place_label(forward);
         // the step's number in register 5
         a.op_immediate(Arithmetic::Move, 5, 0);
-        a.jump_if(JumpCondition::Below, 2, 1 << MIN_LATENCY_BITS, short);
+        a.jump_if(JumpCondition::Below, 2, 1 << MIN_LATENCY_BITS, has_step);
         // the highest bit in register 3
         a.op_immediate(Arithmetic::Move, 3, 0);
         a.op_register(Arithmetic::Move, 4, 2);
@@ -278,7 +285,7 @@ impl CountWords {
             a.place_label(lower);
         }
         a.op_immediate(Arithmetic::Move, 5, BUCKET_COUNT as i32 - 1);
-        a.jump_if(JumpCondition::AtLeast, 3, MAX_LATENCY_BITS as i32, short);
+        a.jump_if(JumpCondition::AtLeast, 3, MAX_LATENCY_BITS as i32, has_step);
         a.op_register(Arithmetic::Move, 5, 3);
         a.op_immediate(Arithmetic::Add, 3, -(BUCKET_BITS as i32));
         // the verifier refuses a shift that could exceed 63 bits, and does not know the range of the octaves
@@ -289,7 +296,7 @@ impl CountWords {
         a.op_immediate(Arithmetic::ShiftLeft, 5, BUCKET_BITS as i32);
         a.op_register(Arithmetic::Add, 5, 2);
         a.op_immediate(Arithmetic::Add, 5, 1);
-        a.place_label(short);
+        a.place_label(has_step);
         a.jump_if(JumpCondition::Below, 5, BUCKET_COUNT as i32, bounded);
         a.op_immediate(Arithmetic::Move, 5, BUCKET_COUNT as i32 - 1);
         a.place_label(bounded);
@@ -297,7 +304,7 @@ impl CountWords {
         a.op_immediate(Arithmetic::Mul, 1, (2 * BUCKET_COUNT * 8) as i32);
         a.op_immediate(Arithmetic::Mul, 5, 8);
         a.op_register(Arithmetic::Add, 1, 5);
-        let steps = (REGIONS_START + self.positions * OPERATION_COUNT * SUM_WORDS + behind) * 8;
+        let steps = (REGIONS_START + self.positions * OPERATION_COUNT * SUM_WORDS + skipped_steps) * 8;
         a.load_map_value(2, self.counts, i32::try_from(steps).ok()?);
         a.op_register(Arithmetic::Add, 2, 1);
         a.op_register(Arithmetic::Add, 2, REGION);

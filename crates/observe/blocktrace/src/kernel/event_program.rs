@@ -35,7 +35,8 @@ pub(super) const UPDATE: i32 = 2;
 pub(super) const DELETE: i32 = 3;
 
 impl ProgramPlan<'_> {
-    /// Generates the program; `None` where the event's fields are too far apart.
+    /// Generates the program; `None` if the event's fields are too far apart, or no program
+    /// runs at this event.
     pub(super) fn assemble(&self) -> Option<Vec<[u8; 8]>> {
         let mut a = Assembler::default();
         let exit = a.new_label();
@@ -55,7 +56,7 @@ impl ProgramPlan<'_> {
         a.into_code()
     }
 
-    /// Emits an exit unless device, sector and operation are counted; else sets device, operation and key.
+    /// Emits code that exits unless device, sector and operation are counted, and sets device, operation and key.
     fn emit_filter(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         a.op_register(Arithmetic::Move, CONTEXT, 1);
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.device)?);
@@ -71,21 +72,21 @@ impl ProgramPlan<'_> {
         Some(())
     }
 
-    /// Sets the operation and the class by the letters, and the sector (register 3) of a flush to 0.
-    /// A caller's flush is not counted here: it ends with other letters and without a sector.
+    /// Emits code that sets the operation and the class by the letters, and the sector (register 3) of a flush to 0.
+    /// A caller's flush is not counted here: its end has other letters and no sector.
     fn emit_operation(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         use TracedOperation::{Discard, Flush, Read, SyncWrite, Write};
         let letters = field_offset(self.layout.letters.offset)?;
         let (plain, write, sync, set) = (a.new_label(), a.new_label(), a.new_label(), a.new_label());
-        let put = |a: &mut Assembler, operation: TracedOperation| {
+        let emit_operation = |a: &mut Assembler, operation: TracedOperation| {
             a.op_immediate(Arithmetic::Move, 5, i32::from(operation.pairing_class()));
             a.op_immediate(Arithmetic::Move, OPERATION, operation as i32);
             a.jump(set);
         };
-        let when = |a: &mut Assembler, letter: u8, operation: TracedOperation| {
+        let emit_if_letter = |a: &mut Assembler, letter: u8, operation: TracedOperation| {
             let next = a.new_label();
             a.jump_if(JumpCondition::NotEqual, 1, i32::from(letter), next);
-            put(a, operation);
+            emit_operation(a, operation);
             a.place_label(next);
         };
         a.load(Width::Byte, 1, CONTEXT, letters);
@@ -95,32 +96,32 @@ impl ProgramPlan<'_> {
         let no_flush = a.new_label();
         a.jump_if(JumpCondition::NotEqual, 1, i32::from(b'F'), no_flush);
         a.op_immediate(Arithmetic::Move, 3, 0);
-        put(a, Flush);
+        emit_operation(a, Flush);
         a.place_label(no_flush);
         a.jump(exit);
         a.place_label(plain);
-        when(a, b'R', Read);
-        when(a, b'D', Discard);
+        emit_if_letter(a, b'R', Read);
+        emit_if_letter(a, b'D', Discard);
         a.jump_if(JumpCondition::NotEqual, 1, i32::from(b'W'), exit);
         // bytes after the zero are left over from another event
-        for behind in 1..4 {
-            a.load(Width::Byte, 1, CONTEXT, letters + behind);
+        for position in 1..4 {
+            a.load(Width::Byte, 1, CONTEXT, letters + position);
             a.jump_if(JumpCondition::Equal, 1, 0, write);
             a.jump_if(JumpCondition::Equal, 1, i32::from(b'S'), sync);
             a.jump_if(JumpCondition::Equal, 1, i32::from(b'F'), sync);
         }
         a.place_label(write);
         a.jump_if(JumpCondition::Equal, 4, 0, exit);
-        put(a, Write);
+        emit_operation(a, Write);
         a.place_label(sync);
         a.jump_if(JumpCondition::Equal, 4, 0, exit);
-        put(a, SyncWrite);
+        emit_operation(a, SyncWrite);
         a.place_label(set);
         a.store(Width::Word, STACK, KEY_CLASS, 5);
         Some(())
     }
 
-    /// Emits the call of a function of the table with the key, and with the entry where it takes one.
+    /// Emits a call of a function of the table with the key, and with the entry for [`UPDATE`].
     fn emit_table_call(&self, a: &mut Assembler, function: i32) {
         a.load_map(1, self.table);
         a.op_register(Arithmetic::Move, 2, STACK);
@@ -164,7 +165,7 @@ impl ProgramPlan<'_> {
         self.emit_table_call(a, LOOK_UP);
         a.jump_if(JumpCondition::Equal, 0, 0, fresh);
         a.store(Width::Long, 0, ENTRY_ISSUE - ENTRY, NOW);
-        // it may have grown since its start
+        // the request may have grown since its start
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.sectors?)?);
         a.store(Width::Word, 0, ENTRY_LEFT - ENTRY, 1);
         a.store(Width::Word, 0, ENTRY_SECTORS - ENTRY, 1);
@@ -203,6 +204,8 @@ impl ProgramPlan<'_> {
         }
     }
 
+    /// Emits code for a completion: removes the entry and counts the request, or puts the entry back for the part that
+    /// has not completed.
     fn emit_complete(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         let (found, is_complete) = (a.new_label(), a.new_label());
         self.words.emit_now(a);
@@ -214,7 +217,7 @@ impl ProgramPlan<'_> {
         self.emit_copy_entry(a);
         self.emit_table_call(a, DELETE);
         if self.layout.kind == BlockEventKind::Complete {
-            // a part has completed: the rest continues after it
+            // a part has completed: the remaining sectors follow it
             a.load(Width::Word, 1, STACK, ENTRY_LEFT);
             a.load(Width::Word, 2, CONTEXT, field_offset(self.layout.sectors?)?);
             a.jump_if(JumpCondition::Equal, 2, 0, is_complete);

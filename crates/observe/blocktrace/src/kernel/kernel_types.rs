@@ -22,13 +22,14 @@ pub(super) struct KernelTypes {
     bytes: Vec<u8>,
     /// Offset of each type; 0 is `void`.
     types: Vec<usize>,
+    /// Offset of the strings.
     strings: usize,
 }
 
 /// Offsets of the fields of a request, bytes, and the codes of its operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RequestFields {
-    /// Types of the tracepoints.
+    /// Types of the tracepoints `block_rq_complete` and `block_rq_issue`.
     pub complete: u32,
     pub issue: u32,
     /// Type of the tracepoint for calibration ([`crate::trace_cost::CALIBRATION_EVENT`]).
@@ -58,15 +59,17 @@ impl KernelTypes {
         KernelTypes::parse(fs::read(BTF_FILE).ok()?)
     }
 
+    /// Parses the contents of [`BTF_FILE`]; `None` if they have no BTF header.
     pub(super) fn parse(bytes: Vec<u8>) -> Option<KernelTypes> {
-        let word = |from: usize| read_u32(&bytes, from);
+        let word = |offset: usize| read_u32(&bytes, offset);
         if u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) != BTF_MAGIC {
             return None;
         }
-        let head = word(4)? as usize;
-        let (from, length) = (word(8)? as usize, word(12)? as usize);
-        let strings = head.checked_add(word(16)? as usize)?;
-        let mut next = head.checked_add(from)?;
+        // `struct btf_header`: hdr_len, type_off, type_len, str_off; the offsets count from the end of the header
+        let header_bytes = word(4)? as usize;
+        let (types_offset, length) = (word(8)? as usize, word(12)? as usize);
+        let strings = header_bytes.checked_add(word(16)? as usize)?;
+        let mut next = header_bytes.checked_add(types_offset)?;
         let end = next.checked_add(length)?.min(bytes.len());
         let mut types = vec![0];
         while next + 12 <= end {
@@ -88,8 +91,8 @@ impl KernelTypes {
     }
 
     fn type_kind(&self, number: u32) -> Option<u32> {
-        let from = *self.types.get(number as usize).filter(|from| **from > 0)?;
-        Some(read_u32(&self.bytes, from + 4)? >> 24 & 0x1f)
+        let offset = *self.types.get(number as usize).filter(|offset| **offset > 0)?;
+        Some(read_u32(&self.bytes, offset + 4)? >> 24 & 0x1f)
     }
 
     /// Returns the type that a pointer, a typedef or a qualifier refers to.
@@ -111,12 +114,13 @@ impl KernelTypes {
         })
     }
 
-    /// Returns the members of a type, each of this number of words.
+    /// Returns the members of a type, each of 2 or 3 words; a missing third word is 0.
     fn type_members(&self, number: u32, words: usize) -> impl Iterator<Item = [u32; 3]> {
-        let from = self.types.get(number as usize).copied().filter(|from| *from > 0);
-        let count = from.and_then(|from| read_u32(&self.bytes, from + 4)).map_or(0, |info| info & 0xffff) as usize;
-        (0..count).filter_map(move |part| {
-            let begin = from? + 12 + part * words * 4;
+        let offset = self.types.get(number as usize).copied().filter(|offset| *offset > 0);
+        let info = offset.and_then(|offset| read_u32(&self.bytes, offset + 4));
+        let count = info.map_or(0, |info| info & 0xffff) as usize;
+        (0..count).filter_map(move |index| {
+            let begin = offset? + 12 + index * words * 4;
             let third = if words > 2 { read_u32(&self.bytes, begin + 8)? } else { 0 };
             Some([read_u32(&self.bytes, begin)?, read_u32(&self.bytes, begin + 4)?, third])
         })
@@ -125,16 +129,19 @@ impl KernelTypes {
     /// Returns the offset of a field in a structure, bytes.
     fn find_field_offset(&self, structure: &str, field: &str) -> Option<usize> {
         self.types_named(STRUCTURE, structure).find_map(|number| {
-            let found = self.type_members(number, 3).find(|[name, ..]| self.string_at(*name) == Some(field.as_bytes()));
+            let is_field = |[name, ..]: &[u32; 3]| self.string_at(*name) == Some(field.as_bytes());
+            let member = self.type_members(number, 3).find(is_field);
             // the upper byte is a bit field's width
-            found.map(|[_, _, bits]| (bits & 0xff_ffff) as usize / 8)
+            member.map(|[_, _, bits]| (bits & 0xff_ffff) as usize / 8)
         })
     }
 
-    fn find_enum_value(&self, group: &str, name: &str) -> Option<u32> {
-        self.types_named(ENUM, group).find_map(|number| {
-            let found = self.type_members(number, 2).find(|[text, ..]| self.string_at(*text) == Some(name.as_bytes()));
-            found.map(|[_, value, _]| value)
+    /// Returns the value of a name in an enum.
+    fn find_enum_value(&self, enum_name: &str, name: &str) -> Option<u32> {
+        self.types_named(ENUM, enum_name).find_map(|number| {
+            let is_value = |[text, ..]: &[u32; 3]| self.string_at(*text) == Some(name.as_bytes());
+            let member = self.type_members(number, 2).find(is_value);
+            member.map(|[_, value, _]| value)
         })
     }
 
@@ -149,7 +156,7 @@ impl KernelTypes {
             self.type_kind(argument) == Some(POINTER)
                 && self
                     .referenced_type(argument)
-                    .is_some_and(|to| self.types_named(STRUCTURE, "request").any(|number| number == to))
+                    .is_some_and(|pointee| self.types_named(STRUCTURE, "request").any(|number| number == pointee))
         })
     }
 
@@ -187,8 +194,8 @@ impl KernelTypes {
     }
 }
 
-fn read_u32(bytes: &[u8], from: usize) -> Option<u32> {
-    Some(u32::from_ne_bytes(bytes.get(from..from.checked_add(4)?)?.try_into().ok()?))
+fn read_u32(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(offset..offset.checked_add(4)?)?.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Histograms kept in the kernel by a small program, for rates at which reading every
-//! event would cost too much. No compiler and no type information are needed: the program is
-//! generated here, with the offsets of fields from the kernel's own descriptions.
+//! Histograms kept in the kernel by small programs, for rates at which reading every event would cost too much. No
+//! compiler and no kernel headers are needed: the programs are generated here, with the offsets of fields from the
+//! kernel's own descriptions.
 
 mod assembler;
 mod bpf_calls;
@@ -28,21 +28,21 @@ use event_program::{ENTRY_BYTES, KEY_BYTES, ProgramPlan};
 use kernel_types::{KernelTypes, RequestFields};
 use typed_program::{TYPED_ENTRY_BYTES, TYPED_KEY_BYTES, TypedPlan};
 
-/// Most requests in flight at once.
+/// Largest number of requests in flight that are followed.
 const MAX_IN_FLIGHT: u32 = 1 << 16;
 
 /// Reason why the kernel does not count.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelCountError {
-    /// A call was refused.
+    /// The kernel refused a call.
     #[error("{operation}: {error}")]
     Refused {
-        /// The refused object.
+        /// The object that could not be created or attached.
         operation: &'static str,
         /// Error of the kernel.
         error: io::Error,
     },
-    /// An event's layout does not suit a program.
+    /// No program can read the event or request: its layout is unknown, or its fields are too far apart.
     #[error("{0}: its fields fit none of the kernel programs")]
     Layout(&'static str),
     /// There is nothing to count.
@@ -53,7 +53,8 @@ pub enum KernelCountError {
 /// Requests that the program in the kernel could not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelCountLoss {
-    /// Completions whose beginning was not seen: before the program ran, or a second request at the same place.
+    /// Completions whose beginning was not seen: it came before the program ran, or the request was the second at its
+    /// place.
     pub without_beginning: u64,
     /// Beginnings for which the table was full.
     pub no_room: u64,
@@ -61,28 +62,33 @@ pub struct KernelCountLoss {
     pub missed: u64,
 }
 
-/// A program that counts.
+/// The programs that count, their tables, and what was read from them.
 #[derive(Debug)]
 pub struct KernelCounter {
     table: OwnedFd,
     /// Table of issue times by requests' addresses, where the kernel describes its types.
     issues: Option<OwnedFd>,
+    /// Keeps the map of the counts.
     _counts: OwnedFd,
+    /// The counts as memory.
     shared: SharedWords,
     words: CountWords,
-    /// Fields of requests, where the kernel describes them: then programs read requests themselves.
+    /// Fields of requests, if the kernel describes them: then programs read requests themselves.
     fields: Option<RequestFields>,
     programs: Vec<AttachedProgram>,
     /// Devices by position.
     devices: Vec<u32>,
     /// Device numbers that requests and bios may carry, with the position of their device.
     numbers: Vec<(u32, u32)>,
+    /// The counts at the last reading.
     previous_words: Vec<u64>,
+    /// One program fewer runs.
     is_reduced: bool,
+    /// At least one device handles requests.
     has_requests: bool,
-    /// Events missed by programs that were replaced.
+    /// Number of events that earlier, replaced programs missed.
     missed: u64,
-    /// Reason why programs read events although the kernel describes its types.
+    /// Why programs read events although the kernel describes its types.
     pub refusal: Option<String>,
     /// Number of devices beyond the limit of the program.
     pub left_out: usize,
@@ -120,10 +126,10 @@ impl KernelCounter {
         let mut numbers: Vec<(u32, u32)> = Vec::new();
         for (position, disk) in devices.iter().enumerate() {
             numbers.push((*disk, position as u32));
-            let (parts, paths) = (names.partitions(*disk), names.multipath_paths(*disk));
-            numbers.extend(parts.into_iter().chain(paths).map(|number| (number, position as u32)));
+            let (partitions, paths) = (names.partitions(*disk), names.multipath_paths(*disk));
+            numbers.extend(partitions.into_iter().chain(paths).map(|number| (number, position as u32)));
         }
-        let mut words = CountWords::new(devices.len(), processors());
+        let mut words = CountWords::new(devices.len(), processor_count());
         let table = bpf_calls::create_map(bpf_calls::HASH_MAP, KEY_BYTES, ENTRY_BYTES, MAX_IN_FLIGHT, false);
         let table = table.map_err(refused_error("a table in the kernel (bpf)"))?;
         let counts = bpf_calls::create_map(bpf_calls::ARRAY_MAP, 4, (words.word_count() * 8) as u32, 1, true)
@@ -178,7 +184,7 @@ impl KernelCounter {
         self.is_reduced
     }
 
-    /// Returns true if a device has requests: bios have no issue that could be left out.
+    /// Returns true if a device handles requests. Only then can counting be reduced: bios have no issue to leave out.
     pub fn has_requests(&self) -> bool {
         self.has_requests
     }
@@ -188,11 +194,11 @@ impl KernelCounter {
         self.fields.is_some()
     }
 
-    /// Measures the cost of entering and leaving a program at a tracepoint, nanoseconds: an empty program at
-    /// [`trace_cost::CALIBRATION_EVENT`], whose number this is.
+    /// Measures the cost of entering and leaving a program at a tracepoint, nanoseconds, with an empty program at
+    /// [`trace_cost::CALIBRATION_EVENT`]; `tracepoint` is that event's number.
     pub(crate) fn entry_ns(&self, tracepoint: u16) -> Result<f64, KernelCountError> {
-        let timed = || trace_cost::time_renames().map_err(refused_error("a name of the thread"));
-        let bare = timed()?;
+        let time_event = || trace_cost::time_renames().map_err(refused_error("a name of the thread"));
+        let bare_ns = time_event()?;
         let mut empty = Assembler::default();
         empty.exit();
         let code = empty.into_code().ok_or(KernelCountError::Layout("an empty program"))?;
@@ -200,7 +206,7 @@ impl KernelCounter {
             Some(fields) => attach_typed(Some(code), fields.rename)?,
             None => attach_to_event(&code, tracepoint)?,
         };
-        Ok(trace_cost::plausible_or_assumed(timed()? - bare))
+        Ok(trace_cost::plausible_or_assumed(time_event()? - bare_ns))
     }
 
     fn attach_programs(
@@ -209,29 +215,30 @@ impl KernelCounter {
         names: &mut BlockDeviceNames,
         mask: u64,
     ) -> Result<(), KernelCountError> {
-        let of_requests = |names: &mut BlockDeviceNames, device: u32| {
+        let handles_requests = |names: &mut BlockDeviceNames, device: u32| {
             let disk = names.disk_of(device);
             names.has_requests(disk)
         };
         let (by_requests, by_bios): (Vec<_>, Vec<_>) =
-            self.numbers.iter().copied().partition(|(device, _)| of_requests(names, *device));
+            self.numbers.iter().copied().partition(|(device, _)| handles_requests(names, *device));
         self.has_requests = !by_requests.is_empty();
         self.missed += self.missed_events();
-        let (mut programs, mut wanted) = (Vec::new(), Vec::new());
+        let (mut programs, mut events_and_devices) = (Vec::new(), Vec::new());
         // requests carry the number of their disk or of the path to it, never a partition's
         let disks = &self.devices;
-        let is_bearer = |(number, place): &(u32, u32)| disks[*place as usize] == *number || names.is_path(*number);
-        let bearers: Vec<_> = by_requests.iter().copied().filter(is_bearer).collect();
-        match self.typed_programs(&bearers, mask) {
+        let is_carried =
+            |(number, position): &(u32, u32)| disks[*position as usize] == *number || names.is_path(*number);
+        let carried_numbers: Vec<_> = by_requests.iter().copied().filter(is_carried).collect();
+        match self.typed_programs(&carried_numbers, mask) {
             Ok(Some(typed)) => programs = typed,
-            Ok(None) => wanted.extend(self.request_events(events).iter().map(|kind| (*kind, &by_requests))),
+            Ok(None) => events_and_devices.extend(self.request_events(events).iter().map(|kind| (*kind, &by_requests))),
             Err(error) => {
                 (self.fields, self.refusal) = (None, Some(error.to_string()));
-                wanted.extend(self.request_events(events).iter().map(|kind| (*kind, &by_requests)));
+                events_and_devices.extend(self.request_events(events).iter().map(|kind| (*kind, &by_requests)));
             }
         }
-        wanted.extend([BlockEventKind::BioComplete, BlockEventKind::Queue].map(|kind| (kind, &by_bios)));
-        for (kind, devices) in wanted.into_iter().filter(|(_, devices)| !devices.is_empty()) {
+        events_and_devices.extend([BlockEventKind::BioComplete, BlockEventKind::Queue].map(|kind| (kind, &by_bios)));
+        for (kind, devices) in events_and_devices.into_iter().filter(|(_, devices)| !devices.is_empty()) {
             let Some(layout) = events.find_layout(kind) else { continue };
             let plan = ProgramPlan { layout, devices, mask, table: self.table.as_raw_fd(), words: self.words };
             let code = plan.assemble().ok_or(KernelCountError::Layout(kind.name()))?;
@@ -241,8 +248,8 @@ impl KernelCounter {
         Ok(())
     }
 
-    /// Returns the events of requests at which programs run, ends first, so that no beginning is recorded that its end
-    /// would not remove.
+    /// Returns the events of requests at which programs run, in the order of attaching: ends first, so that every
+    /// recorded beginning is removed by its end.
     fn request_events(&self, events: &EventTable) -> Vec<BlockEventKind> {
         use BlockEventKind::{Complete, FrontMerge, GetRequest, Issue, RequestMerge, Start};
         let start = if events.find_layout(Start).is_some() { Start } else { GetRequest };
@@ -253,7 +260,7 @@ impl KernelCounter {
         vec![Complete, Issue, FrontMerge, RequestMerge, start]
     }
 
-    /// Loads programs that read requests themselves; `None` where the kernel does not describe its types.
+    /// Attaches programs that read requests themselves; `None` if the kernel does not describe its types.
     fn typed_programs(
         &mut self,
         devices: &[(u32, u32)],
@@ -277,28 +284,29 @@ impl KernelCounter {
         Ok(Some(programs))
     }
 
-    /// Events that the current programs have missed.
+    /// Number of events that the current programs have missed.
     fn missed_events(&self) -> u64 {
         self.programs.iter().filter_map(|program| program.read_statistics().ok()).map(|s| s.misses).sum()
     }
 
     /// Reads the requests counted since the last call, by device and operation.
     pub fn read(&mut self) -> Vec<(u32, TracedOperation, CountedRequests)> {
-        let mut found = Vec::new();
+        let mut results = Vec::new();
         for (position, device) in self.devices.clone().into_iter().enumerate() {
             for operation in TracedOperation::ALL {
                 let pair = position * OPERATION_COUNT + operation as usize;
                 let counted = self.read_pair(pair);
                 if !counted.latency.is_empty() {
-                    found.push((device, operation, counted));
+                    results.push((device, operation, counted));
                 }
             }
         }
-        found
+        results
     }
 
+    /// Reads the requests of a device and operation counted since the last call, in all regions.
     fn read_pair(&mut self, pair: usize) -> CountedRequests {
-        let mut all = CountedRequests::default();
+        let mut sum = CountedRequests::default();
         let (mut latency, mut device) = ([0; BUCKET_COUNT], [0; BUCKET_COUNT]);
         for region in 0..self.words.regions {
             let (sums, steps) = self.words.pair_offsets(region, pair);
@@ -308,33 +316,35 @@ impl KernelCounter {
                 continue;
             }
             self.read_steps(steps + BUCKET_COUNT, &mut device);
-            all.latency_ns += self.take_increase(sums + LATENCY_WORD);
-            all.device_ns += self.take_increase(sums + DEVICE_WORD);
-            all.longest_ns = all.longest_ns.max(self.shared.get(sums + LONGEST_WORD));
-            all.longest_device_ns = all.longest_device_ns.max(self.shared.get(sums + LONGEST_DEVICE_WORD));
-            all.bytes += self.take_increase(sums + BYTES_WORD);
-            all.errors += self.take_increase(sums + ERRORS_WORD);
+            sum.latency_ns += self.take_increase(sums + LATENCY_WORD);
+            sum.device_ns += self.take_increase(sums + DEVICE_WORD);
+            sum.longest_ns = sum.longest_ns.max(self.shared.get(sums + LONGEST_WORD));
+            sum.longest_device_ns = sum.longest_device_ns.max(self.shared.get(sums + LONGEST_DEVICE_WORD));
+            sum.bytes += self.take_increase(sums + BYTES_WORD);
+            sum.errors += self.take_increase(sums + ERRORS_WORD);
         }
-        let counted =
+        let non_zero =
             |steps: [u64; BUCKET_COUNT]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();
-        (all.latency, all.device) = (counted(latency), counted(device));
-        // the longest may have been overwritten by one that ended in the same instant; its step count was not
-        let top = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| bucket_edges(*step).0);
-        all.longest_ns = all.longest_ns.max(top(&all.latency));
-        all.longest_device_ns = all.longest_device_ns.max(top(&all.device));
-        all
-    }
-
-    /// Adds the increases of these steps; returns the number of requests.
-    fn read_steps(&mut self, from: usize, into: &mut [u64; BUCKET_COUNT]) -> u64 {
-        let mut sum = 0;
-        for (step, count) in into.iter_mut().enumerate() {
-            let more = self.take_increase(from + step);
-            (*count, sum) = (*count + more, sum + more);
-        }
+        (sum.latency, sum.device) = (non_zero(latency), non_zero(device));
+        // the longest time may have been overwritten by a request that ended in the same instant; its step was counted
+        let last_edge = |steps: &[(usize, u64)]| steps.last().map_or(0, |(step, _)| bucket_edges(*step).0);
+        sum.longest_ns = sum.longest_ns.max(last_edge(&sum.latency));
+        sum.longest_device_ns = sum.longest_device_ns.max(last_edge(&sum.device));
         sum
     }
 
+    /// Adds the increases of the steps from this word on to `counts`; returns the number of requests.
+    fn read_steps(&mut self, first_word: usize, counts: &mut [u64; BUCKET_COUNT]) -> u64 {
+        let mut requests = 0;
+        for (step, count) in counts.iter_mut().enumerate() {
+            let increase = self.take_increase(first_word + step);
+            *count += increase;
+            requests += increase;
+        }
+        requests
+    }
+
+    /// Returns the increase of a word since it was last read.
     fn take_increase(&mut self, word: usize) -> u64 {
         let now = self.shared.get(word);
         now.wrapping_sub(std::mem::replace(&mut self.previous_words[word], now))
@@ -363,10 +373,10 @@ fn attach_typed(code: Option<Vec<[u8; 8]>>, tracepoint: u32) -> Result<AttachedP
     bpf_calls::attach_typed(program).map_err(refused_error("a program at a typed tracepoint"))
 }
 
-/// Returns one more than the highest possible number of a processor (`0-1`, `0,2-5`).
-fn processors() -> usize {
+/// Returns one more than the highest number that a processor may have; the file holds `0-1` or `0,2-5`.
+fn processor_count() -> usize {
     let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    // where that is unknown, processors share their regions
+    // if it is unknown, a large number makes the processors share regions
     text.trim().rsplit([',', '-']).next().and_then(|last| last.parse::<usize>().ok()).map_or(usize::MAX >> 1, |n| n + 1)
 }
 
@@ -384,7 +394,7 @@ impl ProgramTimer {
 
     /// Returns the run time of the programs since the start, nanoseconds, and the number of runs.
     pub fn read(&self, counter: &KernelCounter) -> (u64, u64) {
-        let each = counter.programs.iter().filter_map(|program| program.read_statistics().ok());
-        each.fold((0, 0), |(time, count), one| (time + one.run_ns, count + one.runs))
+        let statistics = counter.programs.iter().filter_map(|program| program.read_statistics().ok());
+        statistics.fold((0, 0), |(run_ns, runs), program| (run_ns + program.run_ns, runs + program.runs))
     }
 }

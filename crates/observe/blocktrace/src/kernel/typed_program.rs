@@ -1,6 +1,6 @@
-//! The programs at typed tracepoints, which read the request itself, where the kernel describes its types. The kernel
-//! keeps the start time in each request, so that its end alone gives its latency, without a table. A second program
-//! keeps the issue times of requests, by their addresses, for the time at the device.
+//! The programs at typed tracepoints, for kernels that describe their types: they read the request itself. The kernel
+//! keeps the start time in each request, so a program at its end suffices for the latency, without a table. A second
+//! program keeps the issue times of requests, by their addresses, for the time at the device.
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
 use super::count_map::{
@@ -34,21 +34,21 @@ const ERROR_ARGUMENT: i16 = 8;
 const BYTES_ARGUMENT: i16 = 16;
 
 impl TypedPlan<'_> {
-    /// Generates the program at the end of requests; `None` where fields are too far apart.
+    /// Generates the program at the end of requests; `None` if fields are too far apart.
     pub(super) fn completion_program(&self) -> Option<Vec<[u8; 8]>> {
         let mut a = Assembler::default();
-        let (exit, is_complete, started, bare) = (a.new_label(), a.new_label(), a.new_label(), a.new_label());
+        let (exit, is_complete, started, no_issue) = (a.new_label(), a.new_label(), a.new_label(), a.new_label());
         self.emit_device_filter(&mut a, 0, exit)?;
-        // the second completion of a write whose data completed before its flush
+        // a write whose data completed before its flush completes a second time, without bytes: not counted
         a.load(Width::Long, 4, CONTEXT, BYTES_ARGUMENT);
-        let has_data = a.new_label();
-        a.jump_if(JumpCondition::Equal, OPERATION, TracedOperation::Flush as i32, has_data);
+        let is_counted = a.new_label();
+        a.jump_if(JumpCondition::Equal, OPERATION, TracedOperation::Flush as i32, is_counted);
         a.jump_if(JumpCondition::Equal, 4, 0, exit);
-        a.place_label(has_data);
+        a.place_label(is_counted);
         a.load(Width::Long, 1, CONTEXT, 0);
         a.load(Width::Word, 2, 1, field_offset(self.fields.length)?);
         a.jump_if_register(JumpCondition::AtLeast, 4, 2, is_complete);
-        // a part has completed
+        // a part has completed: its bytes are passed in NOW
         a.op_register(Arithmetic::Move, NOW, 4);
         self.words.emit_part(&mut a)?;
         a.jump(exit);
@@ -67,13 +67,13 @@ impl TypedPlan<'_> {
         if let Some(table) = self.table {
             self.emit_key_arguments(&mut a, 0, table);
             a.call(LOOK_UP);
-            a.jump_if(JumpCondition::Equal, 0, 0, bare);
+            a.jump_if(JumpCondition::Equal, 0, 0, no_issue);
             a.load(Width::Long, 2, 0, 0);
             a.store(Width::Long, STACK, ENTRY_ISSUE, 2);
             self.emit_key_arguments(&mut a, 0, table);
             a.call(DELETE);
         }
-        a.place_label(bare);
+        a.place_label(no_issue);
         self.words.emit_request(&mut a, Some(ERROR_ARGUMENT))?;
         a.place_label(exit);
         a.exit();
@@ -100,7 +100,8 @@ impl TypedPlan<'_> {
         a.into_code()
     }
 
-    /// Emits the table and the request's address as key, as a function's first arguments.
+    /// Emits code that loads the first two arguments of a function of the table: the table, and the request's address
+    /// as key.
     fn emit_key_arguments(&self, a: &mut Assembler, request: i16, table: i32) {
         a.load(Width::Long, 1, CONTEXT, request);
         a.store(Width::Long, STACK, KEY, 1);
@@ -109,7 +110,7 @@ impl TypedPlan<'_> {
         a.op_immediate(Arithmetic::Add, 2, i32::from(KEY));
     }
 
-    /// Emits an exit unless device, sector and operation are counted; else sets device and operation.
+    /// Emits code that exits unless device, sector and operation are counted, and sets device and operation.
     fn emit_device_filter(&self, a: &mut Assembler, request: i16, exit: Label) -> Option<()> {
         let fields = self.fields;
         a.op_register(Arithmetic::Move, CONTEXT, 1);
@@ -125,12 +126,13 @@ impl TypedPlan<'_> {
         self.emit_operation_filter(a, exit)
     }
 
-    /// Sets the operation by code and flags of the request in register 1, as the letters of an event do.
+    /// Emits code that sets the operation by the code and flags of the request in register 1, as the letters of an
+    /// event would; exits if the operation or the sector is not counted.
     fn emit_operation_filter(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         use TracedOperation::{Discard, Flush, Read, SyncWrite, Write};
         let fields = self.fields;
         let number = |value: u32| i32::try_from(value).ok();
-        let (placed, set) = (a.new_label(), a.new_label());
+        let (has_operation, is_counted) = (a.new_label(), a.new_label());
         a.load(Width::Word, 4, 1, field_offset(fields.flags)?);
         a.op_register(Arithmetic::Move, 5, 4);
         a.op_immediate(Arithmetic::And, 5, number(fields.operation_mask)?);
@@ -140,19 +142,19 @@ impl TypedPlan<'_> {
             a.jump_if(JumpCondition::NotEqual, 5, number(code)?, next);
             a.op_immediate(Arithmetic::Move, OPERATION, operation as i32);
             // a flush has no sector and is always counted
-            a.jump(if operation == Flush { set } else { placed });
+            a.jump(if operation == Flush { is_counted } else { has_operation });
             a.place_label(next);
         }
         a.jump_if(JumpCondition::NotEqual, 5, number(fields.write)?, exit);
         a.op_immediate(Arithmetic::Move, OPERATION, SyncWrite as i32);
-        a.jump_if(JumpCondition::AnyBit, 4, number(fields.sync)?, placed);
+        a.jump_if(JumpCondition::AnyBit, 4, number(fields.sync)?, has_operation);
         a.op_immediate(Arithmetic::Move, OPERATION, Write as i32);
-        a.place_label(placed);
+        a.place_label(has_operation);
         if self.mask > 0 {
             a.load(Width::Long, 3, 1, field_offset(fields.sector)?);
             a.jump_if(JumpCondition::AnyBit, 3, number(u32::try_from(self.mask).ok()?)?, exit);
         }
-        a.place_label(set);
+        a.place_label(is_counted);
         Some(())
     }
 }

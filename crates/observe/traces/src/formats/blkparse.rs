@@ -1,11 +1,11 @@
-//! The text that `blkparse` writes of a blktrace:
+//! Text that `blkparse` writes from a blktrace:
 //!
 //! ```text
 //!   8,0    1       42     0.000034561 31365  D   R 31616 + 8 [fio]
 //! ```
 //!
-//! device, processor, sequence, seconds, process, action, kind of request,
-//! first sector and sectors. The summary after the events is not read.
+//! The columns are device, processor, sequence, seconds, process, action, letters of the operation, first sector and
+//! number of sectors. The summary after the events is not read.
 
 use diskwright_base::Operation;
 use diskwright_logs::InputHead;
@@ -27,14 +27,14 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 fn matches_head(head: &InputHead<'_>) -> bool {
     // one line is enough, because a short trace has more lines of summary than of events
     most_lines_match(head, 1, |line| {
-        let found: Vec<&[u8]> = split_fields(line).take(7).collect();
-        found.len() == 7
-            && parse_device(found[0]).is_some()
-            && parse_whole(found[1]).is_some()
-            && found[3].contains(&b'.')
-            && parse_nanoseconds(found[3], 1_000_000_000).is_some()
-            && found[5].len() <= 2
-            && found[5].iter().all(u8::is_ascii_alphabetic)
+        let fields: Vec<&[u8]> = split_fields(line).take(7).collect();
+        fields.len() == 7
+            && parse_device(fields[0]).is_some()
+            && parse_whole(fields[1]).is_some()
+            && fields[3].contains(&b'.')
+            && parse_nanoseconds(fields[3], 1_000_000_000).is_some()
+            && fields[5].len() <= 2
+            && fields[5].iter().all(u8::is_ascii_alphabetic)
     })
 }
 
@@ -45,8 +45,8 @@ fn parse_device(field: &[u8]) -> Option<u32> {
     (major < 1 << 12 && minor < 1 << 20).then_some(((major << 20) | minor) as u32)
 }
 
-/// Parses a line into an event with its time, nanoseconds; `None` for a line
-/// without an event of a request.
+/// Parses a line into an event with its time, nanoseconds. Returns `None` for a line without an event of a request, and
+/// the reason if the line is damaged.
 pub(crate) fn parse_line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static str> {
     let mut fields = split_fields(line);
     // the lines of the summary do not begin with a device
@@ -66,43 +66,40 @@ pub(crate) fn parse_line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'sta
     let letters = fields.next().ok_or("fewer than seven columns")?;
     let (sector, sign, count) =
         (fields.next().and_then(parse_whole), fields.next(), fields.next().and_then(parse_whole));
-    let mut source = 0;
-    let (sector, sectors, mut other) = match (sector, sign, count) {
+    let mut source_device = 0;
+    let (sector, sectors, mut other_sector) = match (sector, sign, count) {
         (Some(sector), Some(b"+"), Some(count)) if count < MAX_REQUEST_SECTORS => (sector, count as u32, 0),
         (Some(_), Some(b"+"), Some(_)) => return Err("column 10: a length of more than 4 GiB"),
-        // a split has the place of its second part instead of a length
-        (Some(sector), Some(b"/"), Some(other)) => (sector, 1, other),
+        // a split has the sector of its second part instead of a length
+        (Some(sector), Some(b"/"), Some(second)) => (sector, 1, second),
         _ => (0, 0, 0),
     };
     if sector >= MAX_SECTOR {
         return Err("a sector number beyond any disk");
     }
     if kind == TraceEventKind::Remap {
-        (source, other) = parse_remap_source(&mut fields).unwrap_or((device, sector));
+        (source_device, other_sector) = parse_remap_source(&mut fields).unwrap_or((device, sector));
     }
-    let has = |letter: u8| letters.contains(&letter);
+    let has_letter = |letter: u8| letters.contains(&letter);
     let operation = match sectors {
         0 if letters.first() == Some(&b'F') => Operation::Flush,
         0 => return Ok(None),
-        _ if has(b'D') => Operation::Discard,
-        _ if has(b'W') => Operation::Write,
-        _ if has(b'R') => Operation::Read,
+        _ if has_letter(b'D') => Operation::Discard,
+        _ if has_letter(b'W') => Operation::Write,
+        _ if has_letter(b'R') => Operation::Read,
         _ => return Err("column 7: expected a read, write, flush or discard"),
     };
-    Ok(Some((
-        time_ns,
-        TraceEvent { device, kind, operation, sector, sectors, other_sector: other, source_device: source },
-    )))
+    Ok(Some((time_ns, TraceEvent { device, kind, operation, sector, sectors, other_sector, source_device })))
 }
 
-/// Parses the device and sector of `<- (8,5) 223488`.
+/// Parses the source of a remap, `<- (8,5) 223488`: device and sector.
 fn parse_remap_source<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<(u32, u64)> {
     fields.next().filter(|arrow| *arrow == b"<-")?;
-    let source = fields.next()?.strip_prefix(b"(")?.strip_suffix(b")").and_then(parse_device)?;
-    Some((source, fields.next().and_then(parse_whole)?))
+    let device = fields.next()?.strip_prefix(b"(")?.strip_suffix(b")").and_then(parse_device)?;
+    Some((device, fields.next().and_then(parse_whole)?))
 }
 
-/// Number of sectors from which a request's length in bytes does not fit into 32 bits.
+/// Number of sectors from which the length of a request, in bytes, exceeds 32 bits.
 const MAX_REQUEST_SECTORS: u64 = 1 << 23;
 
 #[cfg(test)]

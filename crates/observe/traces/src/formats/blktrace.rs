@@ -1,10 +1,9 @@
 //! The kernel's binary event records, as `blktrace` and the `blk` tracer write
 //! them (public header `include/uapi/linux/blktrace_api.h`).
 //!
-//! A file is a sequence of records, in the byte order of the machine that wrote
-//! them. A record is a head of 48 bytes (version 7) or 64 bytes (version 8),
-//! followed by the number of bytes in the head's length field. There is one file per
-//! processor, or one stream in which the processors' records alternate.
+//! A file is a sequence of records, in the byte order of the machine that wrote them. A record is a head of 48 bytes
+//! (version 7) or 64 bytes (version 8), followed by as many bytes as the head's length field says. There is one file
+//! per processor, or one stream in which the records of the processors alternate.
 
 use diskwright_base::Operation;
 use diskwright_logs::InputHead;
@@ -28,7 +27,7 @@ fn matches_head(head: &InputHead<'_>) -> bool {
     matches!(read_header(head.bytes), BlktraceHeader::Record { .. })
 }
 
-/// Number of bytes that show whether a record begins here, and its byte order and version.
+/// Number of bytes at the beginning of a record that identify it and show its byte order and version.
 pub(crate) const MAGIC_BYTES: usize = 4;
 /// Upper 24 bits of a record's first word; the lower 8 are the version.
 const MAGIC: u32 = 0x6561_7400;
@@ -56,7 +55,7 @@ pub(crate) fn read_header(bytes: &[u8]) -> BlktraceHeader {
     BlktraceHeader::NotARecord
 }
 
-/// The needed fields of a record.
+/// Fields of a record, as far as they are needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlktraceRecord {
     pub(crate) time_ns: u64,
@@ -93,27 +92,28 @@ const DISCARD: u64 = 1 << 13;
 const CGROUP_FLAG: u64 = 1 << 8;
 
 impl BlktraceRecord {
-    /// Reads a head of the length from [`read_header`]; `None` if `bytes` are too few.
+    /// Reads the fields of a head in the byte order and version from [`read_header`]; `None` if `bytes` are too few.
     pub(crate) fn read(bytes: &[u8], big_endian: bool, version: u8) -> Option<BlktraceRecord> {
-        let word2 = |index: usize| {
-            let two = *bytes.get(index..)?.first_chunk::<2>()?;
+        let read_u16 = |offset: usize| {
+            let two = *bytes.get(offset..)?.first_chunk::<2>()?;
             Some(if big_endian { u16::from_be_bytes(two) } else { u16::from_le_bytes(two) })
         };
-        let word4 = |index: usize| {
-            let four = *bytes.get(index..)?.first_chunk::<4>()?;
+        let read_u32 = |offset: usize| {
+            let four = *bytes.get(offset..)?.first_chunk::<4>()?;
             Some(if big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
         };
-        let word8 = |index: usize| {
-            let eight = *bytes.get(index..)?.first_chunk::<8>()?;
+        let read_u64 = |offset: usize| {
+            let eight = *bytes.get(offset..)?.first_chunk::<8>()?;
             Some(if big_endian { u64::from_be_bytes(eight) } else { u64::from_le_bytes(eight) })
         };
-        let (time_ns, sector, length) = (word8(8)?, word8(16)?, word4(24)?);
-        let (action, device, more) = if version == 7 {
-            (u64::from(word4(28)?), word4(36)?, word2(46)?)
+        // offsets in `struct blk_io_trace` (version 7) and `struct blk_io_trace2` (version 8)
+        let (time_ns, sector, length_bytes) = (read_u64(8)?, read_u64(16)?, read_u32(24)?);
+        let (action, device, extra_bytes) = if version == 7 {
+            (u64::from(read_u32(28)?), read_u32(36)?, read_u16(46)?)
         } else {
-            (word8(32)?, word4(40)?, word2(50)?)
+            (read_u64(32)?, read_u32(40)?, read_u16(50)?)
         };
-        Some(BlktraceRecord { time_ns, sector, length_bytes: length, action, device, extra_bytes: more, big_endian })
+        Some(BlktraceRecord { time_ns, sector, length_bytes, action, device, extra_bytes, big_endian })
     }
 
     /// Interprets the record; `extra` are the bytes after its head.
@@ -138,14 +138,14 @@ impl BlktraceRecord {
         }
         let operation = match (self.length_bytes, category) {
             (0, c) if c & FLUSH != 0 => Operation::Flush,
-            // the end of a write or flush whose inner flush already ended it
+            // a second completion of a write or flush, after that of the flush that belongs to it
             (0, _) => return RecordMeaning::Nothing,
             (_, c) if c & DISCARD != 0 => Operation::Discard,
             (_, c) if c & WRITE != 0 => Operation::Write,
             (_, c) if c & READ != 0 => Operation::Read,
             _ => return RecordMeaning::Unusable("not a read, write, flush or discard"),
         };
-        let (source, other) = self.split_or_remap_target(kind, extra);
+        let (source_device, other_sector) = self.split_or_remap_data(kind, extra);
         // a flush has no sector; the kernel writes -1 or 0
         let sector = if operation == Operation::Flush { 0 } else { self.sector };
         if sector >= MAX_SECTOR {
@@ -158,26 +158,26 @@ impl BlktraceRecord {
             operation,
             sector,
             sectors,
-            other_sector: other,
-            source_device: source,
+            other_sector,
+            source_device,
         })
     }
 
-    /// Reads the data of a split or remap, always big-endian: the sector of a split
-    /// (8 bytes), or the device that a request came from, the one that it was remapped
-    /// to, and its sector on the first (4, 4 and 8 bytes).
-    fn split_or_remap_target(&self, kind: TraceEventKind, extra: &[u8]) -> (u32, u64) {
-        let eight = |from: usize| extra.get(from..).and_then(|b| b.first_chunk::<8>());
-        let word = |from: usize| eight(from).map_or(0, |eight| u64::from_be_bytes(*eight));
+    /// Reads the data of a split or remap, which are always big-endian, and returns source device and other sector. A
+    /// split has the sector of its second part (8 bytes); a remap has the device that the request came from, the device
+    /// that it went to, and the sector on the first (4, 4 and 8 bytes).
+    fn split_or_remap_data(&self, kind: TraceEventKind, extra: &[u8]) -> (u32, u64) {
+        let eight_bytes = |offset: usize| extra.get(offset..).and_then(|b| b.first_chunk::<8>());
+        let read_u64 = |offset: usize| eight_bytes(offset).map_or(0, |bytes| u64::from_be_bytes(*bytes));
         match kind {
-            // without its source (a truncated record) a remap gets its own place
-            TraceEventKind::Remap if eight(8).is_none() => (self.device, self.sector),
-            TraceEventKind::Remap => ((word(0) >> 32) as u32, word(8)),
-            _ => (0, word(0)),
+            // a truncated record does not show the source of a remap: it gets the remap's own place
+            TraceEventKind::Remap if eight_bytes(8).is_none() => (self.device, self.sector),
+            TraceEventKind::Remap => ((read_u64(0) >> 32) as u32, read_u64(8)),
+            _ => (0, read_u64(0)),
         }
     }
 
-    /// Reads the time of day, in seconds and nanoseconds, at the record's time.
+    /// Reads the time of day at the record's time, which is stored as seconds and nanoseconds.
     fn parse_wall_clock(&self, extra: &[u8]) -> RecordMeaning {
         let Some(eight) = extra.first_chunk::<8>() else { return RecordMeaning::Unusable("a truncated time of day") };
         let word = |four: [u8; 4]| if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };

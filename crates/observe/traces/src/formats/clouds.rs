@@ -7,8 +7,8 @@ use crate::line_trace::LineContext;
 use crate::summary::DeviceTable;
 use crate::text_fields::{parse_nanoseconds, parse_whole, sectors_to_bytes};
 
-/// `419,W,8792731648,16384,1577808144360767` of the README.md of alibaba/block-traces:
-/// device, `R` or `W`, offset and length in bytes, microseconds since 1970.
+/// Lines such as `419,W,8792731648,16384,1577808144360767` (README.md of alibaba/block-traces): device, `R` or `W`,
+/// offset and length in bytes, microseconds since 1970.
 pub(super) const ALIBABA: TraceFormat = TraceFormat {
     id: "alibaba-block",
     title: "Alibaba block traces: arrivals only",
@@ -21,9 +21,8 @@ pub(super) const ALIBABA: TraceFormat = TraceFormat {
     shape: TraceShape::Lines(|line, context| skip_heading(line, is_alibaba_heading, context, parse_alibaba)),
 };
 
-/// `1538323200,12910952128,8,0,1283` of the README that comes with the Tencent CBS
-/// traces (SNIA IOTTA): seconds since 1970, offset and size in sectors of 512
-/// bytes, 0 for a read and 1 for a write, volume.
+/// Lines such as `1538323200,12910952128,8,0,1283` (README of the Tencent CBS traces, SNIA IOTTA): seconds since 1970,
+/// offset and size in sectors of 512 bytes, 0 for a read and 1 for a write, volume.
 pub(super) const TENCENT: TraceFormat = TraceFormat {
     id: "tencent-cbs",
     title: "Tencent cloud block storage traces: arrivals only",
@@ -37,9 +36,8 @@ pub(super) const TENCENT: TraceFormat = TraceFormat {
     shape: TraceShape::Lines(|line, context| skip_heading(line, is_tencent_heading, context, parse_tencent)),
 };
 
-/// `1456135200.013118000,0.000806,R,4,899056122368,131072` of the README that comes with
-/// the SYSTOR '17 traces (SNIA IOTTA 4928): seconds since 1970, response in seconds,
-/// `R` or `W`, LUN, offset and size in bytes.
+/// Lines such as `1456135200.013118000,0.000806,R,4,899056122368,131072` (README of the SYSTOR '17 traces, SNIA IOTTA
+/// 4928): seconds since 1970, response in seconds, `R` or `W`, LUN, offset and size in bytes.
 pub(super) const SYSTOR: TraceFormat = TraceFormat {
     id: "systor17",
     title: "SYSTOR '17 traces: arrival and response of each request",
@@ -57,8 +55,8 @@ pub(super) const SYSTOR: TraceFormat = TraceFormat {
 type CloudParser = fn(&[u8], &mut DeviceTable) -> Result<Request, &'static str>;
 
 /// Returns true if the parser accepts the line.
-fn can_parse(read: CloudParser, line: &[u8]) -> bool {
-    read(line, &mut DeviceTable::default()).is_ok()
+fn can_parse(parse: CloudParser, line: &[u8]) -> bool {
+    parse(line, &mut DeviceTable::default()).is_ok()
 }
 
 /// Parses a line unless it is blank or a heading.
@@ -66,12 +64,12 @@ fn skip_heading(
     line: &[u8],
     is_heading: fn(&[u8]) -> bool,
     context: &mut LineContext<'_>,
-    read: CloudParser,
+    parse: CloudParser,
 ) -> Result<Option<Request>, &'static str> {
     if line.trim_ascii().is_empty() || is_heading(line) {
         return Ok(None);
     }
-    read(line, context.devices).map(Some)
+    parse(line, context.devices).map(Some)
 }
 
 fn is_alibaba_heading(line: &[u8]) -> bool {
@@ -128,14 +126,14 @@ fn parse_alibaba(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'st
     let offset = parse_whole(offset).ok_or("column 3: expected an offset")?;
     let length = length_u32(parse_whole(bytes)).ok_or("column 4: expected a length")?;
     let time = parse_whole(time).and(parse_nanoseconds(time, 1000)).and_then(check_wall_clock);
-    let arrival = time.ok_or("column 5: expected microseconds since 1970")?;
-    Ok(Request::new(arrival, device_number(devices, disk)?, operation, offset, length))
+    let arrival_ns = time.ok_or("column 5: expected microseconds since 1970")?;
+    Ok(Request::new(arrival_ns, device_number(devices, disk)?, operation, offset, length))
 }
 
 fn parse_tencent(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let [time, offset, count, kind, volume] = split_columns::<5>(line)?;
     let time = parse_whole(time).and(parse_nanoseconds(time, 1_000_000_000)).and_then(check_wall_clock);
-    let arrival = time.ok_or("column 1: expected seconds since 1970")?;
+    let arrival_ns = time.ok_or("column 1: expected seconds since 1970")?;
     let offset = parse_whole(offset).and_then(sectors_to_bytes).ok_or("column 2: expected a sector")?;
     let length =
         length_u32(parse_whole(count).and_then(sectors_to_bytes)).ok_or("column 3: expected a number of sectors")?;
@@ -145,24 +143,24 @@ fn parse_tencent(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'st
         _ => return Err("column 4: expected 0 or 1"),
     };
     parse_whole(volume).ok_or("column 5: expected a volume number")?;
-    Ok(Request::new(arrival, device_number(devices, volume)?, operation, offset, length))
+    Ok(Request::new(arrival_ns, device_number(devices, volume)?, operation, offset, length))
 }
 
 fn parse_systor(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let [time, response, kind, lun, offset, bytes] = split_columns::<6>(line)?;
-    let arrival = parse_nanoseconds(time, 1_000_000_000)
+    let arrival_ns = parse_nanoseconds(time, 1_000_000_000)
         .and_then(check_wall_clock)
         .ok_or("column 1: expected seconds since 1970")?;
     if kind.is_empty() {
         return Err("column 3: blank, no response was captured");
     }
     let operation = parse_operation(kind).ok_or("column 3: expected R or W")?;
-    let response = parse_nanoseconds(response, 1_000_000_000).ok_or("column 2: expected seconds")?;
+    let response_ns = parse_nanoseconds(response, 1_000_000_000).ok_or("column 2: expected seconds")?;
     parse_whole(lun).ok_or("column 4: expected a LUN")?;
     let offset = parse_whole(offset).ok_or("column 5: expected an offset")?;
     let length = length_u32(parse_whole(bytes)).ok_or("column 6: expected a size")?;
-    let completion_ns = arrival.checked_add(response).ok_or("column 2: the time is out of range")?;
-    let request = Request::new(arrival, device_number(devices, lun)?, operation, offset, length);
+    let completion_ns = arrival_ns.checked_add(response_ns).ok_or("column 2: the time is out of range")?;
+    let request = Request::new(arrival_ns, device_number(devices, lun)?, operation, offset, length);
     Ok(Request { completion_ns, ..request })
 }
 

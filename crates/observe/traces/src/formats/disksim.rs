@@ -4,14 +4,14 @@
 //! 0.000000 0 2905854 8 1
 //! ```
 //!
-//! arrival in milliseconds since the start, device number, block (512 bytes),
-//! blocks, flags in hexadecimal, of which 1 means a read. Arrivals without
-//! decimals look like those of `mqsim.rs`; `five_columns.rs` distinguishes them.
+//! The columns are arrival in milliseconds since the start, device number, first block (512 bytes), number of blocks,
+//! and flags in hexadecimal, of which 1 means a read. Arrivals without decimals look like those of `mqsim.rs`;
+//! `five_columns.rs` distinguishes them.
 
 use diskwright_base::Request;
 use diskwright_logs::InputHead;
 
-use super::five_columns::{ArrivalUnit, detect_unit, parse_five as five};
+use super::five_columns::{ArrivalUnit, detect_unit, parse_five};
 use super::{TraceFormat, TraceShape};
 use crate::line_trace::LineContext;
 
@@ -31,5 +31,5 @@ fn matches_head(head: &InputHead<'_>) -> bool {
 }
 
 fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Request>, &'static str> {
-    five(line, 1_000_000, context)
+    parse_five(line, 1_000_000, context)
 }

@@ -1,4 +1,4 @@
-//! The trace formats, one file each.
+//! The trace formats, each in its own file.
 
 mod blkparse;
 mod blktrace;
@@ -26,7 +26,7 @@ pub struct TraceFormat {
     pub id: &'static str,
     /// Title for lists.
     pub title: &'static str,
-    /// Description of the fields that are read and of the times.
+    /// Description: the fields that are read, and what the times count from.
     pub explain: &'static str,
     /// Returns true if the beginning of a file has this format. It examines the
     /// content, never the name.
@@ -64,7 +64,7 @@ pub const FORMATS: &[&TraceFormat] = &[
     &vscsi::FORMAT,
 ];
 
-/// Recognises the format from the beginning of a file.
+/// Recognizes the format by the beginning of a file.
 pub fn recognise_format(head: &InputHead<'_>) -> Option<&'static TraceFormat> {
     FORMATS.iter().find(|format| (format.matches_head)(head)).copied()
 }
@@ -77,7 +77,7 @@ pub fn ambiguous_formats(head: &InputHead<'_>) -> Option<[&'static str; 2]> {
 
 /// Describes the assumption about the unit of arrivals, as a sentence, if one was needed.
 pub(crate) fn describe_assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<String> {
-    let (unit, other, per_s) = match five_columns::detect_unit(head)? {
+    let (unit, alternative, per_s) = match five_columns::detect_unit(head)? {
         five_columns::ArrivalUnit::WholeMilliseconds(per_s) if format.id == disksim::FORMAT.id => {
             ("milliseconds (DiskSim)", "nanoseconds (MQSim) they would be", per_s)
         }
@@ -91,36 +91,35 @@ pub(crate) fn describe_assumption(format: &TraceFormat, head: &InputHead<'_>) ->
         _ => return None,
     };
     let per_s = diskwright_base::units::format_value(per_s, "per_s");
-    Some(format!("arrivals are whole numbers, read as {unit}: as {other} {per_s}"))
+    Some(format!("arrivals are whole numbers, read as {unit}: as {alternative} {per_s}"))
 }
 
-/// Number of lines by which a format is recognised.
+/// Number of lines by which a format is recognized.
 const PROBED_LINES: usize = 20;
 
 /// Largest number of foreign lines before a trace, for example output of a shell.
 const MAX_LEADING_LINES: usize = 8;
 
-/// Returns true if most of the first lines (at most `max_lines`, without blank ones) have
-/// a format; a few bad lines among them or before them are accepted. A line that may be
-/// truncated at the end of the head is ignored.
-fn most_lines_match(head: &InputHead<'_>, max_lines: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
+/// Returns true if most of the first lines (at most `max_lines`, blank ones not counted) have a format. A few bad lines
+/// among them or before them are accepted. A line that may be truncated at the end of the head is ignored.
+fn most_lines_match(head: &InputHead<'_>, max_lines: usize, is_match: impl Fn(&[u8]) -> bool) -> bool {
     let Some(lines) = complete_lines(head) else { return false };
     let lines: Vec<&[u8]> = lines.take(MAX_LEADING_LINES + max_lines).collect();
-    let before = lines.iter().take(MAX_LEADING_LINES + 1).position(|line| is_one(line)).unwrap_or(0);
-    let (mut seen, mut good) = (0, 0);
-    for line in lines.into_iter().skip(before).take(max_lines) {
-        seen += 1;
-        good += usize::from(is_one(line));
+    let leading_lines = lines.iter().take(MAX_LEADING_LINES + 1).position(|line| is_match(line)).unwrap_or(0);
+    let (mut examined, mut matching) = (0, 0);
+    for line in lines.into_iter().skip(leading_lines).take(max_lines) {
+        examined += 1;
+        matching += usize::from(is_match(line));
     }
-    good * 2 > seen
+    matching * 2 > examined
 }
 
-/// Returns the lines of a head, without blank ones and a truncated one; `None` if there is no complete one.
+/// Returns the lines of a head, except blank ones and a truncated last one; `None` if no line is complete.
 fn complete_lines<'a>(head: &InputHead<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
-    let cut = head.bytes.len() >= diskwright_logs::MAX_HEAD_BYTES;
+    let is_truncated = head.bytes.len() >= diskwright_logs::MAX_HEAD_BYTES;
     let complete = match head.bytes.iter().rposition(|b| *b == b'\n') {
-        Some(end) if cut => &head.bytes[..end],
-        None if cut => return None,
+        Some(end) if is_truncated => &head.bytes[..end],
+        None if is_truncated => return None,
         _ => head.bytes,
     };
     Some(complete.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()))

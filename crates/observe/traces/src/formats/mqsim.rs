@@ -5,14 +5,14 @@
 //! 48513000 0 9025768 8 1
 //! ```
 //!
-//! arrival in nanoseconds, device, first sector (512 bytes), sectors, 1 for a read
-//! and 0 for a write. DiskSim's traces have the same columns; `five_columns.rs`
+//! The columns are arrival in nanoseconds, device, first sector (512 bytes), number of sectors, and 1 for a read or 0
+//! for a write. DiskSim's traces have the same columns; `five_columns.rs`
 //! distinguishes them.
 
 use diskwright_base::Request;
 use diskwright_logs::InputHead;
 
-use super::five_columns::{ArrivalUnit, detect_unit, parse_five as five};
+use super::five_columns::{ArrivalUnit, detect_unit, parse_five};
 use super::{TraceFormat, TraceShape};
 use crate::line_trace::LineContext;
 
@@ -37,5 +37,5 @@ fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Reque
     if !line.trim_ascii().is_empty() && !matches!(kind, b"0" | b"1") {
         return Err("column 5: expected 0 or 1");
     }
-    five(line, 1, context)
+    parse_five(line, 1, context)
 }

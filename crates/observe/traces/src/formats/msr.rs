@@ -4,8 +4,8 @@
 //! 128166372003061629,hm,1,Read,383496192,32768,413
 //! ```
 //!
-//! arrival (a Windows file time: 100 ns since 1601), host, disk, `Read` or
-//! `Write`, offset and size in bytes, response time in 100 ns.
+//! The columns are arrival (a Windows file time: 100 ns since 1601), host, disk, `Read` or `Write`, offset and size in
+//! bytes, and response time in 100 ns.
 
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
@@ -26,7 +26,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 };
 
 /// Windows file time of 1970, in 100 ns since 1601.
-const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
+const UNIX_EPOCH_TICKS: i64 = 116_444_736_000_000_000;
 
 fn matches_head(head: &InputHead<'_>) -> bool {
     most_lines_match(head, PROBED_LINES, |line| {
@@ -48,14 +48,14 @@ fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Reque
 
 /// Converts a file time to nanoseconds since 1970.
 fn file_time_to_unix_ns(ticks: u64) -> Option<i64> {
-    i64::try_from(ticks).ok()?.checked_sub(UNIX_EPOCH)?.checked_mul(100)
+    i64::try_from(ticks).ok()?.checked_sub(UNIX_EPOCH_TICKS)?.checked_mul(100)
 }
 
 fn parse_request(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let mut columns = line.split(|b| *b == b',');
     let mut next = || columns.next();
     let file_time = next().unwrap_or_default();
-    let arrival =
+    let arrival_ns =
         parse_whole(file_time).and_then(file_time_to_unix_ns).ok_or("column 1: expected a Windows file time")?;
     let host = next().filter(|host| !host.is_empty()).ok_or("column 2: expected a host")?;
     let disk = next().filter(|disk| parse_whole(disk).is_some()).ok_or("column 3: expected a disk number")?;
@@ -66,18 +66,20 @@ fn parse_request(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'st
     };
     let offset = next().and_then(parse_whole).ok_or("column 5: expected an offset")?;
     let length = next().and_then(parse_whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 6: expected a size")?;
-    let response =
+    let response_ticks =
         next().map(<[u8]>::trim_ascii_end).and_then(parse_whole).ok_or("column 7: expected a response time")?;
     if next().is_some() {
         return Err("more than seven columns");
     }
-    let done = i64::try_from(response).ok().and_then(|r| r.checked_mul(100)).and_then(|r| arrival.checked_add(r));
-    // host and disk are adjacent in the line, so one slice of it is the key: behind the first comma, with the second
+    let response_ns = i64::try_from(response_ticks).ok().and_then(|ticks| ticks.checked_mul(100));
+    let completion_ns = response_ns.and_then(|response_ns| arrival_ns.checked_add(response_ns));
+    // host and disk are adjacent in the line, so one slice is the key of both: it begins after the first comma, and
+    // includes the second
     let start = file_time.len() + 1;
     let key = &line[start..start + host.len() + 1 + disk.len()];
-    debug_assert!(key.starts_with(host) && key.ends_with(disk), "the key is made of columns 2 and 3");
+    debug_assert!(key.starts_with(host) && key.ends_with(disk), "the key consists of columns 2 and 3");
     let name = || format!("{}_{}", String::from_utf8_lossy(host), String::from_utf8_lossy(disk));
     let device = devices.number_for(key, name).ok_or(DeviceTable::TOO_MANY)?;
-    let request = Request::new(arrival, device, operation, offset, length);
-    Ok(Request { completion_ns: done.ok_or("column 7: the time is out of range")?, ..request })
+    let request = Request::new(arrival_ns, device, operation, offset, length);
+    Ok(Request { completion_ns: completion_ns.ok_or("column 7: the time is out of range")?, ..request })
 }

@@ -1,6 +1,5 @@
-//! Our own format: requests as CSV, as `show TRACE --as csv` writes them, so that any
-//! trace can be filtered and changed with other tools and read again. Times are
-//! seconds with nanoseconds; unknown ones are empty cells.
+//! Our own format: requests as CSV, as `show TRACE --as csv` writes them, so that other tools can filter and change any
+//! trace, which can then be read again. Times are seconds with nine decimals; unknown times are empty cells.
 
 use std::fmt::Write;
 
@@ -26,8 +25,8 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
 /// First line of requests as CSV.
 pub const CSV_HEADING: &str = "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s\n";
 
-/// Appends a request as a line of CSV. Times before the clock's zero are
-/// written with a sign, and cannot be read again.
+/// Appends a request as a line of CSV. Times before the clock's zero are written with a sign; such lines cannot be read
+/// again.
 pub fn write_csv_line(out: &mut String, request: &Request, device: &str) {
     let Request { operation, offset_bytes, length_bytes, .. } = request;
     write_seconds(out, Some(request.arrival_ns));
@@ -43,8 +42,8 @@ pub fn write_csv_line(out: &mut String, request: &Request, device: &str) {
 }
 
 /// Appends a time in seconds, or nothing if it is unknown.
-fn write_seconds(out: &mut String, moment: Option<i64>) {
-    if let Some(ns) = moment {
+fn write_seconds(out: &mut String, time_ns: Option<i64>) {
+    if let Some(ns) = time_ns {
         let sign = if ns < 0 { "-" } else { "" };
         let ns = ns.unsigned_abs();
         let _ = write!(out, "{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
@@ -60,28 +59,28 @@ fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Reque
         return Ok(None);
     }
     let comma = line.iter().position(|b| *b == b',').ok_or("only one column")?;
-    let arrival = parse_nanoseconds(&line[..comma], 1_000_000_000).ok_or("column 1: expected seconds")?;
-    let (device, rest) = split_device(&line[comma + 1..]).ok_or("column 2: expected a device")?;
-    let mut columns = rest.split(|b| *b == b',');
+    let arrival_ns = parse_nanoseconds(&line[..comma], 1_000_000_000).ok_or("column 1: expected seconds")?;
+    let (device, tail) = split_device(&line[comma + 1..]).ok_or("column 2: expected a device")?;
+    let mut columns = tail.split(|b| *b == b',');
     let mut next = || columns.next();
     let operation = next().and_then(|f| Operation::from_name(std::str::from_utf8(f).ok()?));
     let operation = operation.ok_or("column 3: expected read, write, flush or discard")?;
     let offset = next().and_then(parse_whole).ok_or("column 4: expected an offset")?;
     let length =
         next().and_then(parse_whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 5: expected a length")?;
-    let mut moment = |because| match next() {
+    let mut next_time = |because| match next() {
         Some(b"") => Ok(Request::UNKNOWN_NS),
         field => field.and_then(|f| parse_nanoseconds(f, 1_000_000_000)).ok_or(because),
     };
-    let issued_ns = moment("column 6: expected seconds")?;
-    let completion_ns = moment("column 7: expected seconds")?;
+    let issued_ns = next_time("column 6: expected seconds")?;
+    let completion_ns = next_time("column 7: expected seconds")?;
     let name = || unescape_formula(&String::from_utf8_lossy(device)).to_owned();
     let number = context.devices.number_for(device, name).ok_or(DeviceTable::TOO_MANY)?;
-    let request = Request::new(arrival, number, operation, offset, length);
+    let request = Request::new(arrival_ns, number, operation, offset, length);
     Ok(Some(Request { issued_ns, completion_ns, ..request }))
 }
 
-/// Splits the device, quoted or not, from the rest after its comma.
+/// Splits a text into the device, without its quotes, and the columns after it.
 fn split_device(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = match text.strip_prefix(b"\"") {
         Some(quoted) => quoted.windows(2).position(|w| w == b"\",")? + 2,

@@ -1,12 +1,11 @@
-//! Traces in the form of the Storage Performance Council, as the University of
-//! Massachusetts publishes them:
+//! Traces in the format of the Storage Performance Council, as the University of Massachusetts publishes them:
 //!
 //! ```text
 //! 0,20941264,8192,W,0.551706
 //! ```
 //!
-//! application unit, block (512 bytes), size in bytes, `R` or `W`, seconds
-//! since the start. Further columns are optional and not read.
+//! The columns are application unit, block (512 bytes), size in bytes, `R` or `W`, and seconds since the start. Further
+//! columns are optional and not read.
 
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
@@ -48,8 +47,8 @@ fn parse_request(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'st
         Some(b"W" | b"w") => Operation::Write,
         _ => return Err("column 4: expected R or W"),
     };
-    let arrival = next().and_then(|f| parse_nanoseconds(f, 1_000_000_000)).ok_or("column 5: expected seconds")?;
+    let arrival_ns = next().and_then(|f| parse_nanoseconds(f, 1_000_000_000)).ok_or("column 5: expected seconds")?;
     let name = || String::from_utf8_lossy(unit).into_owned();
     let device = devices.number_for(unit, name).ok_or(DeviceTable::TOO_MANY)?;
-    Ok(Request::new(arrival, device, operation, offset, length))
+    Ok(Request::new(arrival_ns, device, operation, offset, length))
 }

@@ -1,12 +1,11 @@
-//! Validation traces of DiskSim: one request per line, as measured on a
-//! drive at queue depth 1.
+//! Validation traces of DiskSim: one request per line, measured on a drive at queue depth 1.
 //!
 //! ```text
 //! R Hit    7563004   4  14368.00000  28778.00000
 //! ```
 //!
-//! read or write, result in the drive's cache, first block (512 bytes),
-//! blocks, measured response time and the pause after it, both in microseconds.
+//! The columns are `R` or `W`, the result in the drive's cache, first block (512 bytes), number of blocks, measured
+//! response time, and the pause after the completion, both in microseconds.
 
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
@@ -50,16 +49,17 @@ fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Reque
         fields.next().and_then(parse_whole).and_then(sectors_to_bytes).ok_or("column 3: expected a block number")?;
     let length = fields.next().and_then(parse_whole).and_then(sectors_to_bytes).and_then(|l| u32::try_from(l).ok());
     let length = length.ok_or("column 4: expected a number of blocks")?;
-    let response = fields.next().and_then(|f| parse_nanoseconds(f, 1000)).ok_or("column 5: expected microseconds")?;
-    let pause = fields.next().and_then(|f| parse_nanoseconds(f, 1000)).ok_or("column 6: expected microseconds")?;
+    let response_ns =
+        fields.next().and_then(|f| parse_nanoseconds(f, 1000)).ok_or("column 5: expected microseconds")?;
+    let pause_ns = fields.next().and_then(|f| parse_nanoseconds(f, 1000)).ok_or("column 6: expected microseconds")?;
     if fields.next().is_some() {
         return Err("more than six columns");
     }
     let device =
         context.devices.number_for(context.stem.as_bytes(), || context.stem.to_owned()).ok_or(DeviceTable::TOO_MANY)?;
-    let arrival = *context.clock_ns;
-    let completion = arrival.checked_add(response).ok_or("column 5: the time is out of range")?;
-    *context.clock_ns = completion.checked_add(pause).ok_or("column 6: the time is out of range")?;
-    let request = Request::new(arrival, device, operation, offset, length);
-    Ok(Some(Request { issued_ns: arrival, completion_ns: completion, ..request }))
+    let arrival_ns = *context.clock_ns;
+    let completion_ns = arrival_ns.checked_add(response_ns).ok_or("column 5: the time is out of range")?;
+    *context.clock_ns = completion_ns.checked_add(pause_ns).ok_or("column 6: the time is out of range")?;
+    let request = Request::new(arrival_ns, device, operation, offset, length);
+    Ok(Some(Request { issued_ns: arrival_ns, completion_ns, ..request }))
 }

@@ -19,7 +19,7 @@ pub(super) struct DeviceGatherer {
     read_response_ns: Histogram,
     write_response_ns: Histogram,
     flow: request_flow::FlowGatherer,
-    touched: BlockFollower,
+    accessed_blocks: BlockFollower,
 }
 
 impl DeviceGatherer {
@@ -35,7 +35,7 @@ impl DeviceGatherer {
             read_response_ns: Histogram::new(),
             write_response_ns: Histogram::new(),
             flow: request_flow::FlowGatherer::new(1 << 16),
-            touched: BlockFollower::new(),
+            accessed_blocks: BlockFollower::new(),
         }
     }
 
@@ -47,7 +47,7 @@ impl DeviceGatherer {
         if request.operation.moves_data() {
             self.sizes.push(request.length_bytes, request.operation);
             self.streams.push(request.offset_bytes, request.end_bytes());
-            self.touched.push(request.device, request.offset_bytes, request.length_bytes);
+            self.accessed_blocks.push(request.device, request.offset_bytes, request.length_bytes);
         }
         self.queue_ns.record_many(request.queue_ns().unwrap_or(0), request.queue_ns().is_some().into());
         self.service_ns.record_many(request.service_ns().unwrap_or(0), request.service_ns().is_some().into());
@@ -68,7 +68,7 @@ impl DeviceGatherer {
         self
     }
 
-    /// Discards the streams, which make no sense for requests of several devices.
+    /// Discards the streams, which mean nothing for requests of several devices.
     pub(super) fn discard_streams(mut self) -> DeviceGatherer {
         self.streams = TraceStreams::new();
         self
@@ -77,9 +77,9 @@ impl DeviceGatherer {
     /// Adds the counts of another device, except those that depend on time.
     pub(super) fn merge_gatherer(&mut self, other: &DeviceGatherer) {
         self.requests += other.requests;
-        for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
-            mine.requests += theirs.requests;
-            mine.bytes = mine.bytes.saturating_add(theirs.bytes);
+        for (sum, amount) in self.operations.iter_mut().zip(&other.operations) {
+            sum.requests += amount.requests;
+            sum.bytes = sum.bytes.saturating_add(amount.bytes);
         }
         self.sizes.merge_counts(&other.sizes);
         self.streams.merge_streams(&other.streams);
@@ -88,7 +88,7 @@ impl DeviceGatherer {
         self.response_ns.merge(&other.response_ns);
         self.read_response_ns.merge(&other.read_response_ns);
         self.write_response_ns.merge(&other.write_response_ns);
-        self.touched.merge_follower(&other.touched);
+        self.accessed_blocks.merge_follower(&other.accessed_blocks);
     }
 
     pub(super) fn into_statistics(self, name: String) -> RequestStatistics {
@@ -110,7 +110,7 @@ impl DeviceGatherer {
             read_response_ns: self.read_response_ns,
             write_response_ns: self.write_response_ns,
             flow: self.flow.finish(),
-            footprint: self.touched.footprint(),
+            footprint: self.accessed_blocks.footprint(),
         }
     }
 }

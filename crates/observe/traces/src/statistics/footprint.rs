@@ -1,23 +1,21 @@
 //! Number of accessed blocks, and how uneven the accesses are, from a bounded sample.
 //!
-//! The disk is divided into blocks of 4 KiB. A block is followed if the hash
-//! of its number is below a threshold; when too many are followed, the
-//! threshold is halved and the blocks above it are dropped. So the followed
-//! blocks are an unbiased sample of all accessed blocks, and their number
-//! divided by the threshold's share estimates the total. As long as no block was
-//! dropped, the counts are exact.
+//! The disk is divided into blocks of 4 KiB. A block is followed if the hash of its number is below a threshold. When
+//! too many blocks are followed, the threshold is halved and the blocks above it are dropped. So the followed blocks
+//! are an unbiased sample of all accessed blocks, and their number, divided by the share of hashes below the threshold,
+//! estimates the total. As long as no block was dropped, the counts are exact.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Size of a block, bytes.
 const BLOCK_BYTES: u64 = 4096;
-/// Largest number of followed blocks; the error of an estimate is about 1 %.
+/// Largest number of followed blocks, with which the error of an estimate is about 1 %.
 const MAX_BLOCKS: usize = 1 << 14;
 /// Largest number of blocks of one request that are counted (16 MiB): no disk accepts more at once.
 const MAX_BLOCKS_PER_REQUEST: u64 = 4096;
 
-/// Shares of the hottest blocks in [`Footprint::hot_access_shares`].
+/// Shares of the accessed blocks for which [`Footprint::hot_access_shares`] is given.
 pub const HOT_SHARES: [f64; 4] = [0.01, 0.05, 0.1, 0.2];
 
 /// Accessed part of a disk.
@@ -55,29 +53,31 @@ impl Hasher for IdentityHasher {
 
 /// Sample of accessed blocks with their access counts.
 pub(super) struct BlockFollower {
+    /// Number of accesses by the hash of the block.
     blocks: HashMap<u64, u64, BuildHasherDefault<IdentityHasher>>,
-    /// A block is followed if the upper bits of its hash, this many, are 0.
+    /// A block is followed if this many upper bits of its hash are 0.
     dropped_bits: u32,
-    is_cut: bool,
+    /// Blocks of a very large request were not counted.
+    is_truncated: bool,
 }
 
-/// Hashes a block of a device, so that each input bit changes half of
-/// the output (multiply and shift twice, after Steele and Vigna).
+/// Hashes a block of a device, so that each input bit changes half of the output (two rounds of shift and
+/// multiplication, after Steele and Vigna).
 fn hash_block(device: u16, block: u64) -> u64 {
-    // the first multiplication separates neighbours: mixing alone would sample rows of them unevenly
+    // the first multiplication separates neighbors: mixing alone would sample rows of them unevenly
     let mut z = (block ^ u64::from(device) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-fn is_hash_followed(hash: u64, dropped: u32) -> bool {
-    dropped == 0 || hash >> (64 - dropped) == 0
+fn is_hash_followed(hash: u64, dropped_bits: u32) -> bool {
+    dropped_bits == 0 || hash >> (64 - dropped_bits) == 0
 }
 
 impl BlockFollower {
     pub(super) fn new() -> BlockFollower {
-        BlockFollower { blocks: HashMap::default(), dropped_bits: 0, is_cut: false }
+        BlockFollower { blocks: HashMap::default(), dropped_bits: 0, is_truncated: false }
     }
 
     pub(super) fn push(&mut self, device: u16, offset: u64, length: u32) {
@@ -86,7 +86,7 @@ impl BlockFollower {
         }
         let first = offset / BLOCK_BYTES;
         let last = offset.saturating_add(u64::from(length) - 1) / BLOCK_BYTES;
-        self.is_cut |= last - first >= MAX_BLOCKS_PER_REQUEST;
+        self.is_truncated |= last - first >= MAX_BLOCKS_PER_REQUEST;
         for block in first..=last.min(first + MAX_BLOCKS_PER_REQUEST - 1) {
             let hash = hash_block(device, block);
             if is_hash_followed(hash, self.dropped_bits) {
@@ -99,35 +99,36 @@ impl BlockFollower {
     fn drop_excess_blocks(&mut self) {
         while self.blocks.len() > MAX_BLOCKS {
             self.dropped_bits += 1;
-            let dropped = self.dropped_bits;
-            self.blocks.retain(|hash, _| is_hash_followed(*hash, dropped));
+            let dropped_bits = self.dropped_bits;
+            self.blocks.retain(|hash, _| is_hash_followed(*hash, dropped_bits));
         }
     }
 
     pub(super) fn merge_follower(&mut self, other: &BlockFollower) {
         self.dropped_bits = self.dropped_bits.max(other.dropped_bits);
-        self.is_cut |= other.is_cut;
-        let dropped = self.dropped_bits;
-        self.blocks.retain(|hash, _| is_hash_followed(*hash, dropped));
-        for (hash, times) in &other.blocks {
-            if is_hash_followed(*hash, dropped) {
-                *self.blocks.entry(*hash).or_default() += times;
+        self.is_truncated |= other.is_truncated;
+        let dropped_bits = self.dropped_bits;
+        self.blocks.retain(|hash, _| is_hash_followed(*hash, dropped_bits));
+        for (hash, accesses) in &other.blocks {
+            if is_hash_followed(*hash, dropped_bits) {
+                *self.blocks.entry(*hash).or_default() += accesses;
             }
         }
         self.drop_excess_blocks();
     }
 
     pub(super) fn footprint(&self) -> Footprint {
-        let mut times: Vec<u64> = self.blocks.values().copied().collect();
-        times.sort_unstable_by(|a, b| b.cmp(a));
-        let all: u64 = times.iter().sum();
-        let hottest = |share: f64| {
-            let count = ((times.len() as f64 * share).round() as usize).max(1);
-            times[..count.min(times.len())].iter().sum::<u64>() as f64 / all as f64
+        let mut accesses: Vec<u64> = self.blocks.values().copied().collect();
+        accesses.sort_unstable_by(|a, b| b.cmp(a));
+        let total: u64 = accesses.iter().sum();
+        let hottest_share = |share: f64| {
+            let count = ((accesses.len() as f64 * share).round() as usize).max(1);
+            accesses[..count.min(accesses.len())].iter().sum::<u64>() as f64 / total as f64
         };
-        let bytes = (times.len() as u64).checked_shl(self.dropped_bits).unwrap_or(u64::MAX).saturating_mul(BLOCK_BYTES);
-        let hot = (!times.is_empty()).then(|| HOT_SHARES.map(hottest));
-        Footprint { bytes, is_exact: self.dropped_bits == 0 && !self.is_cut, hot_access_shares: hot }
+        let block_count = (accesses.len() as u64).checked_shl(self.dropped_bits).unwrap_or(u64::MAX);
+        let bytes = block_count.saturating_mul(BLOCK_BYTES);
+        let hot_access_shares = (!accesses.is_empty()).then(|| HOT_SHARES.map(hottest_share));
+        Footprint { bytes, is_exact: self.dropped_bits == 0 && !self.is_truncated, hot_access_shares }
     }
 }
 

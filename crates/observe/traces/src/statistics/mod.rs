@@ -1,8 +1,7 @@
 //! Statistics of requests, in one pass and bounded memory.
 //!
-//! Statistics are collected per device; those of all devices are the sum,
-//! except what depends on the common clock (arrivals, peak, requests in
-//! flight), which is collected twice.
+//! Statistics are collected for each device and summed up for all devices. Only what depends on the common clock
+//! (arrivals, peak, requests in flight) is collected separately for all devices.
 
 mod device_gatherer;
 mod footprint;
@@ -18,15 +17,16 @@ pub use request_flow::RequestFlow;
 pub use sizes::SizeCounts;
 pub use streams::MAX_STREAMS;
 
-/// Largest number of devices with separate statistics; further ones count only in the sum.
+/// Largest number of devices with separate statistics; further devices count only in the sum.
 pub const MAX_DEVICES: usize = 128;
 
 /// Collector of the statistics of requests.
 pub struct Statistics {
     devices: Vec<Option<Box<DeviceGatherer>>>,
-    /// Devices beyond [`MAX_DEVICES`], together.
+    /// All devices beyond [`MAX_DEVICES`] together.
     further_devices: Option<Box<DeviceGatherer>>,
     device_count: usize,
+    /// Requests of all devices over time.
     common_flow: request_flow::FlowGatherer,
 }
 
@@ -44,15 +44,15 @@ pub struct RequestStatistics {
     /// Share of reads and writes that begin where the previous one on the same
     /// device ended.
     pub sequential: Option<f64>,
-    /// Share that begin where one of the last [`MAX_STREAMS`] streams ended.
+    /// Share of reads and writes that begin where one of the last [`MAX_STREAMS`] streams ended.
     pub sequential_in_streams: Option<f64>,
     /// Number of consecutive requests in a stream before it ends; 1 is a single
     /// request.
     pub run_requests: Histogram,
     /// Bytes of the consecutive requests of a stream.
     pub run_bytes: Histogram,
-    /// Distance from the end of a request to the beginning of the next on the
-    /// device, in either direction, bytes; without adjacent requests.
+    /// Distance from the end of a request to the beginning of the next request to the device, in either direction,
+    /// bytes; adjacent requests are left out.
     pub seek_bytes: Histogram,
     /// Share of these distances that are forward.
     pub seeks_forward: Option<f64>,
@@ -77,7 +77,7 @@ pub struct RequestStatistics {
 pub struct RequestAmount {
     /// Number of requests.
     pub requests: u64,
-    /// Their lengths added up, bytes.
+    /// Sum of their lengths, bytes.
     pub bytes: u64,
 }
 
@@ -129,8 +129,8 @@ impl Statistics {
         }
     }
 
-    /// Adds a request. Requests come in order of arrival; one that is out of order
-    /// counts, but not its interval to the previous one.
+    /// Adds a request. Requests should come in order of arrival; a request that is out of order counts, but not its
+    /// interval to the previous request.
     pub fn push(&mut self, request: &Request) {
         let device = usize::from(request.device);
         if self.devices.len() <= device {
@@ -140,11 +140,11 @@ impl Statistics {
             self.device_count += 1;
             self.devices[device] = Some(Box::new(DeviceGatherer::new()));
         }
-        let gather = match &mut self.devices[device] {
-            Some(gather) => gather,
+        let gatherer = match &mut self.devices[device] {
+            Some(gatherer) => gatherer,
             None => self.further_devices.get_or_insert_with(|| Box::new(DeviceGatherer::new())),
         };
-        gather.push(request);
+        gatherer.push(request);
         self.common_flow.push(request);
     }
 
@@ -153,21 +153,21 @@ impl Statistics {
         let name = |device: usize| names.get(device).cloned().unwrap_or_else(|| device.to_string());
         let mut all = DeviceGatherer::new();
         let mut devices = Vec::new();
-        for (device, gather) in self.devices.into_iter().enumerate() {
-            if let Some(gather) = gather {
-                let gather = gather.end_streams();
-                all.merge_gatherer(&gather);
-                devices.push(gather.into_statistics(name(device)));
+        for (device, gatherer) in self.devices.into_iter().enumerate() {
+            if let Some(gatherer) = gatherer {
+                let gatherer = gatherer.end_streams();
+                all.merge_gatherer(&gatherer);
+                devices.push(gatherer.into_statistics(name(device)));
             }
         }
-        let rest = self.further_devices.map(|gather| gather.discard_streams());
-        let of_further_devices = rest.as_ref().map_or(0, |gather| gather.requests);
-        if let Some(rest) = rest {
-            all.merge_gatherer(&rest);
+        let further_devices = self.further_devices.map(|gatherer| gatherer.discard_streams());
+        let further_device_requests = further_devices.as_ref().map_or(0, |gatherer| gatherer.requests);
+        if let Some(further_devices) = further_devices {
+            all.merge_gatherer(&further_devices);
         }
         let mut all = all.into_statistics(String::new());
         all.flow = self.common_flow.finish();
-        TraceReport { all, devices, further_device_requests: of_further_devices }
+        TraceReport { all, devices, further_device_requests }
     }
 
     /// Computes the statistics of these requests.

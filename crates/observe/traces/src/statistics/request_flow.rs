@@ -17,23 +17,19 @@ pub struct RequestFlow {
     pub to_ns: Option<i64>,
     /// Intervals between arrivals, nanoseconds.
     pub interarrival_ns: Histogram,
-    /// Coefficient of variation of the intervals (standard deviation over mean): 0 for
-    /// regular arrivals, 1 for random ones, more for bursts.
+    /// Coefficient of variation of the intervals (standard deviation over mean): 0 for regular arrivals, 1 for random
+    /// arrivals, more for bursts.
     pub variation: Option<f64>,
-    /// Requests per second from the first arrival to the end; unknown if all
-    /// have the same time.
+    /// Requests per second from the first arrival to the end; `None` if all have the same time.
     pub requests_per_s: Option<f64>,
-    /// Largest number of arrivals in one second, counted from the first
-    /// arrival. Requests that come after arrivals of a later second are in
-    /// none.
+    /// Largest number of arrivals in one second; seconds are counted from the first arrival. A request that stands in
+    /// the trace behind arrivals of a later second counts in no second.
     pub peak_per_s: u64,
-    /// Second of the peak, from the first arrival.
+    /// Number of the second with the peak; 0 is the first.
     pub peak_second: u64,
-    /// Mean number of requests in flight, over the time from the first arrival to the
-    /// end (of requests whose completion is known).
+    /// Mean number of requests in flight from the first arrival to the end, of those whose completion is known.
     pub mean_in_flight: Option<f64>,
-    /// Largest number of requests in flight; `None` if no completion is known, or if
-    /// there were more than can be followed.
+    /// Largest number of requests in flight; `None` if no completion is known, or if there were more than are followed.
     pub max_in_flight: Option<u64>,
     /// Share of the time with at least one request in flight.
     pub busy_share: Option<f64>,
@@ -52,7 +48,7 @@ impl RequestFlow {
 /// Collector of a [`RequestFlow`].
 pub(super) struct FlowGatherer {
     requests: u64,
-    /// Arrival of the first request, from which seconds are counted.
+    /// Arrival of the first request of the trace, from which seconds are counted.
     first_ns: Option<i64>,
     from_ns: i64,
     to_ns: i64,
@@ -60,22 +56,27 @@ pub(super) struct FlowGatherer {
     interarrival_ns: Histogram,
     /// Sum of the squares of the intervals between arrivals, seconds squared.
     squares: f64,
+    /// Number of the current second, and the arrivals in it.
     second: u64,
     second_arrivals: u64,
+    /// Largest number of arrivals in a second, and the number of that second.
     peak: (u64, u64),
     completed: u64,
+    /// Sum of the response times.
     in_flight_ns: u128,
     /// Completions of the requests in flight, earliest first.
     completions: BinaryHeap<Reverse<i64>>,
     max_in_flight: usize,
     max_followed: usize,
+    /// Time with at least one request in flight.
     busy_ns: u64,
-    busy_until: i64,
+    /// Latest completion so far.
+    busy_until_ns: i64,
 }
 
 impl FlowGatherer {
-    /// Creates a collector that follows at most `followed` requests in flight.
-    pub(super) fn new(followed: usize) -> FlowGatherer {
+    /// Creates a collector that follows at most `max_followed` requests in flight.
+    pub(super) fn new(max_followed: usize) -> FlowGatherer {
         FlowGatherer {
             requests: 0,
             first_ns: None,
@@ -91,34 +92,34 @@ impl FlowGatherer {
             in_flight_ns: 0,
             completions: BinaryHeap::new(),
             max_in_flight: 0,
-            max_followed: followed,
+            max_followed,
             busy_ns: 0,
-            busy_until: i64::MIN,
+            busy_until_ns: i64::MIN,
         }
     }
 
     pub(super) fn push(&mut self, request: &Request) {
-        let arrival = request.arrival_ns;
+        let arrival_ns = request.arrival_ns;
         self.requests += 1;
-        let first = *self.first_ns.get_or_insert(arrival);
+        let first_ns = *self.first_ns.get_or_insert(arrival_ns);
         if self.requests > 1
-            && let Ok(between) = u64::try_from(arrival.saturating_sub(self.last_ns))
+            && let Ok(interval_ns) = u64::try_from(arrival_ns.saturating_sub(self.last_ns))
         {
-            self.interarrival_ns.record(between);
-            self.squares += (between as f64 / SECOND_NS as f64).powi(2);
+            self.interarrival_ns.record(interval_ns);
+            self.squares += (interval_ns as f64 / SECOND_NS as f64).powi(2);
         }
-        self.last_ns = self.last_ns.max(arrival);
-        self.from_ns = self.from_ns.min(arrival);
-        self.to_ns = self.to_ns.max(arrival);
-        let second = u64::try_from(arrival.saturating_sub(first)).ok().map(|ns| ns / SECOND_NS);
+        self.last_ns = self.last_ns.max(arrival_ns);
+        self.from_ns = self.from_ns.min(arrival_ns);
+        self.to_ns = self.to_ns.max(arrival_ns);
+        let second = u64::try_from(arrival_ns.saturating_sub(first_ns)).ok().map(|ns| ns / SECOND_NS);
         if second > Some(self.second) {
             self.end_second();
             self.second = second.unwrap_or_default();
         }
         // an arrival after those of a later second must not count in that second
         self.second_arrivals += u64::from(second == Some(self.second));
-        if let Some((completion, response)) = request.completion_time_ns().zip(request.response_ns()) {
-            self.add_completion(arrival, completion, response);
+        if let Some((completion_ns, response_ns)) = request.completion_time_ns().zip(request.response_ns()) {
+            self.add_completion(arrival_ns, completion_ns, response_ns);
         }
     }
 
@@ -129,18 +130,18 @@ impl FlowGatherer {
         self.second_arrivals = 0;
     }
 
-    fn add_completion(&mut self, arrival: i64, completion: i64, response: u64) {
+    fn add_completion(&mut self, arrival_ns: i64, completion_ns: i64, response_ns: u64) {
         self.completed += 1;
-        self.to_ns = self.to_ns.max(completion);
-        self.in_flight_ns += u128::from(response);
-        let newly_busy_ns = completion.saturating_sub(arrival.max(self.busy_until));
+        self.to_ns = self.to_ns.max(completion_ns);
+        self.in_flight_ns += u128::from(response_ns);
+        let newly_busy_ns = completion_ns.saturating_sub(arrival_ns.max(self.busy_until_ns));
         self.busy_ns += u64::try_from(newly_busy_ns).unwrap_or(0);
-        self.busy_until = self.busy_until.max(completion);
-        while self.completions.peek().is_some_and(|Reverse(done)| *done <= arrival) {
+        self.busy_until_ns = self.busy_until_ns.max(completion_ns);
+        while self.completions.peek().is_some_and(|Reverse(done_ns)| *done_ns <= arrival_ns) {
             self.completions.pop();
         }
         if self.completions.len() < self.max_followed {
-            self.completions.push(Reverse(completion));
+            self.completions.push(Reverse(completion_ns));
         }
         self.max_in_flight = self.max_in_flight.max(self.completions.len());
     }
@@ -148,22 +149,22 @@ impl FlowGatherer {
     pub(super) fn finish(mut self) -> RequestFlow {
         self.end_second();
         let from_ns = self.first_ns.map(|_| self.from_ns);
-        let span = from_ns.map_or(0, |from| self.to_ns.saturating_sub(from));
-        let seconds = span as f64 / SECOND_NS as f64;
-        let over = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
-        let of_known = |value: Option<f64>| value.filter(|_| self.completed > 0);
+        let span_ns = from_ns.map_or(0, |from| self.to_ns.saturating_sub(from));
+        let seconds = span_ns as f64 / SECOND_NS as f64;
+        let per_second = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
+        let if_completed = |value: Option<f64>| value.filter(|_| self.completed > 0);
         RequestFlow {
             from_ns,
             to_ns: from_ns.map(|_| self.to_ns),
             variation: self.interarrival_variation(),
             interarrival_ns: self.interarrival_ns,
-            requests_per_s: over(self.requests as f64),
+            requests_per_s: per_second(self.requests as f64),
             peak_per_s: self.peak.0,
             peak_second: self.peak.1,
-            mean_in_flight: of_known(over(self.in_flight_ns as f64 / SECOND_NS as f64)),
+            mean_in_flight: if_completed(per_second(self.in_flight_ns as f64 / SECOND_NS as f64)),
             max_in_flight: (self.completed > 0 && self.max_in_flight < self.max_followed)
                 .then_some(self.max_in_flight as u64),
-            busy_share: of_known(over(self.busy_ns as f64 / SECOND_NS as f64)),
+            busy_share: if_completed(per_second(self.busy_ns as f64 / SECOND_NS as f64)),
             completed: self.completed,
         }
     }

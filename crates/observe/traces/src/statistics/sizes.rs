@@ -17,15 +17,16 @@ pub struct SizeCounts {
     pub by_power: [(u64, u64); 33],
     /// Number of requests by their number of sectors.
     by_sectors: Box<[u64]>,
-    others: BTreeMap<u32, u64>,
+    /// Number of requests of other sizes, by bytes.
+    other_sizes: BTreeMap<u32, u64>,
     /// Number of requests with sizes that are not counted separately.
     pub further_size_requests: u64,
 }
 
 impl Default for SizeCounts {
     fn default() -> SizeCounts {
-        let direct = vec![0; MAX_COUNTED_SECTORS + 1].into_boxed_slice();
-        SizeCounts { by_power: [(0, 0); 33], by_sectors: direct, others: BTreeMap::new(), further_size_requests: 0 }
+        let by_sectors = vec![0; MAX_COUNTED_SECTORS + 1].into_boxed_slice();
+        SizeCounts { by_power: [(0, 0); 33], by_sectors, other_sizes: BTreeMap::new(), further_size_requests: 0 }
     }
 }
 
@@ -42,40 +43,42 @@ impl SizeCounts {
         self.add_count(bytes, 1);
     }
 
-    fn add_count(&mut self, bytes: u32, times: u64) {
+    fn add_count(&mut self, bytes: u32, requests: u64) {
         let sectors = (bytes / 512) as usize;
         if bytes.is_multiple_of(512) && sectors <= MAX_COUNTED_SECTORS {
-            self.by_sectors[sectors] += times;
-        } else if self.others.len() < MAX_OTHER_SIZES || self.others.contains_key(&bytes) {
-            *self.others.entry(bytes).or_default() += times;
+            self.by_sectors[sectors] += requests;
+        } else if self.other_sizes.len() < MAX_OTHER_SIZES || self.other_sizes.contains_key(&bytes) {
+            *self.other_sizes.entry(bytes).or_default() += requests;
         } else {
-            self.further_size_requests += times;
+            self.further_size_requests += requests;
         }
     }
 
     pub(super) fn merge_counts(&mut self, other: &SizeCounts) {
-        for (mine, theirs) in self.by_power.iter_mut().zip(&other.by_power) {
-            *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
+        for ((reads, writes), (more_reads, more_writes)) in self.by_power.iter_mut().zip(&other.by_power) {
+            *reads += more_reads;
+            *writes += more_writes;
         }
-        for (bytes, times) in other.exact_counts() {
-            self.add_count(bytes, times);
+        for (bytes, requests) in other.exact_counts() {
+            self.add_count(bytes, requests);
         }
         self.further_size_requests += other.further_size_requests;
     }
 
     /// Returns every exact size with its number of requests.
     fn exact_counts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let direct = self.by_sectors.iter().enumerate().filter(|(_, times)| **times > 0);
-        direct.map(|(sectors, times)| (sectors as u32 * 512, *times)).chain(self.others.iter().map(|(b, t)| (*b, *t)))
+        let counted = self.by_sectors.iter().enumerate().filter(|(_, requests)| **requests > 0);
+        let in_sectors = counted.map(|(sectors, requests)| (sectors as u32 * 512, *requests));
+        in_sectors.chain(self.other_sizes.iter().map(|(bytes, requests)| (*bytes, *requests)))
     }
 
     /// Returns the most common exact sizes in bytes with their number of requests, the most
     /// common first, at most `count`.
     pub fn most_common(&self, count: usize) -> Vec<(u32, u64)> {
-        let mut all: Vec<(u32, u64)> = self.exact_counts().collect();
-        all.sort_by_key(|(bytes, times)| (std::cmp::Reverse(*times), *bytes));
-        all.truncate(count);
-        all
+        let mut counts: Vec<(u32, u64)> = self.exact_counts().collect();
+        counts.sort_by_key(|(bytes, requests)| (std::cmp::Reverse(*requests), *bytes));
+        counts.truncate(count);
+        counts
     }
 }
 
@@ -104,7 +107,7 @@ mod tests {
         for bytes in 0..20_000 {
             sizes.push(bytes * 3 + 1, Operation::Write);
         }
-        assert!(sizes.others.len() <= MAX_OTHER_SIZES);
+        assert!(sizes.other_sizes.len() <= MAX_OTHER_SIZES);
         let counted: u64 = sizes.exact_counts().map(|(_, times)| times).sum();
         assert_eq!(counted + sizes.further_size_requests, 20_000);
         let mut twice = sizes.clone();

@@ -2,18 +2,19 @@
 
 use diskwright_base::Histogram;
 
-/// Largest number of streams that are followed at once on a device. A request that begins where
-/// one of them ended continues it; any other begins a new stream, which replaces
-/// the least recently used one.
+/// Largest number of streams that are followed at once on a device. A request that begins where a stream ended
+/// continues it; any other request begins a new stream, which replaces the least recently used one.
 pub const MAX_STREAMS: usize = 32;
 /// End of a stream that does not exist: no request begins there.
 const NO_STREAM: u64 = u64::MAX;
 
+/// A row of consecutive requests.
 #[derive(Clone, Copy, Default)]
 struct TraceStream {
     requests: u64,
     bytes: u64,
-    used: u64,
+    /// Number of the request that last continued it.
+    last_used: u64,
 }
 
 /// The streams of a device.
@@ -21,14 +22,17 @@ pub(super) struct TraceStreams {
     /// End of each stream, or [`NO_STREAM`]; stored separately, because all are searched for each request.
     ends: [u64; MAX_STREAMS],
     streams: [TraceStream; MAX_STREAMS],
+    /// End of the previous request, bytes.
     last_end: Option<u64>,
+    /// Number of requests so far.
     clock: u64,
-    /// Number of requests that had a previous one.
+    /// Number of requests that had a previous request.
     followers: u64,
     /// Number of requests that begin where the previous one ended.
     pub(super) follows_previous: u64,
     /// Number of requests that begin where any stream ended.
     pub(super) follows_stream: u64,
+    /// Number of seeks that were forward.
     forward: u64,
     pub(super) run_requests: Histogram,
     pub(super) run_bytes: Histogram,
@@ -52,6 +56,7 @@ impl TraceStreams {
         }
     }
 
+    /// Adds a request from one offset to another, bytes.
     pub(super) fn push(&mut self, from: u64, to: u64) {
         if let Some(last) = self.last_end {
             self.followers += 1;
@@ -65,22 +70,22 @@ impl TraceStreams {
         self.last_end = Some(to);
         self.clock += 1;
         let stream = match self.ends.iter().position(|end| *end == from) {
-            Some(found) => {
+            Some(stream) => {
                 self.follows_stream += 1;
-                found
+                stream
             }
             None => self.begin_stream(),
         };
         self.ends[stream] = to;
-        let TraceStream { requests, bytes, used } = &mut self.streams[stream];
+        let TraceStream { requests, bytes, last_used } = &mut self.streams[stream];
         *requests += 1;
         *bytes = bytes.saturating_add(to - from);
-        *used = self.clock;
+        *last_used = self.clock;
     }
 
     /// Ends the least recently used stream and returns its index.
     fn begin_stream(&mut self) -> usize {
-        let oldest = (0..MAX_STREAMS).min_by_key(|&s| self.streams[s].used).unwrap_or(0);
+        let oldest = (0..MAX_STREAMS).min_by_key(|&s| self.streams[s].last_used).unwrap_or(0);
         self.end_stream(oldest);
         oldest
     }
@@ -108,7 +113,7 @@ impl TraceStreams {
         self.seek_bytes.merge(&other.seek_bytes);
     }
 
-    /// Returns `count` as a share of the requests that had a previous one.
+    /// Returns `count` as a share of the requests that had a previous request.
     pub(super) fn share_of_followers(&self, count: u64) -> Option<f64> {
         (self.followers > 0).then(|| count as f64 / self.followers as f64)
     }
