@@ -45,7 +45,7 @@ def test_program(message):
 
 
 def restore_priority(pid):
-    """Takes back the `nice` of a program's threads: beside compilers of others it would crawl for as long as it runs."""
+    """Takes back the `nice` of a program's threads: beside compilers of others it would crawl to its end."""
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             os.setpriority(os.PRIO_PROCESS, int(thread), 0)

@@ -1,5 +1,5 @@
-"""Conditions that the host sets: a frozen recorder, no more processes, a quota of the filesystem, a disk that fails, and
-a clock that jumps."""
+"""Conditions that the host sets: a frozen recorder, no more processes, a quota of the filesystem, a disk that fails, a
+clock that jumps and a machine that sleeps."""
 
 import contextlib
 import json

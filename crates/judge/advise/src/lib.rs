@@ -1,7 +1,7 @@
 //! Advice on one host's settings: their current values, better ones, and the reasons.
 //!
 //! - `host_tree`: the host's facts, which are files of `/proc` and `/sys`, and a few texts in the same form. A folder,
-//! a live host and a note of a log all become one [`HostTree`].
+//!   a live host and a note of a log all become one [`HostTree`].
 //! - `host_facts`: the facts prepared for checks: devices, mounts, the role, the load.
 //! - `check`: the table of checks (`data/*.toml`); `judges/`: functions for checks that a limit cannot express.
 //! - `advice`: the findings of the checks, in order.

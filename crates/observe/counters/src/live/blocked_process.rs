@@ -1,17 +1,8 @@
-//! Facts about a process whose files block, from those of its files that still answer.
+//! A process whose files block.
 
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 
 use diskwright_base::{FileRow, ProcessRow};
-
-use super::Roots;
-use super::open_file::read_text;
-use super::sources::processes::open_file_rows;
-
-/// Time for these reads, which may block as well.
-const MAX_SURVEY_TIME: Duration = Duration::from_millis(100);
 
 /// A process that waits in the kernel.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,28 +15,6 @@ pub(crate) struct BlockedProcess {
 }
 
 impl BlockedProcess {
-    /// Reads the name and the open files in a thread of their own, which is left behind if they block.
-    pub fn survey(roots: &Roots, pid: u32) -> BlockedProcess {
-        let (sender, receiver) = sync_channel(2);
-        let own_roots = roots.clone();
-        let read = move || {
-            let folder = own_roots.proc.join(pid.to_string());
-            // the kernel answers this one without the locks that the others need
-            let name = read_text(&folder.join("comm")).unwrap_or_default().trim_end().to_owned();
-            let named = BlockedProcess { pid, name, ..BlockedProcess::default() };
-            // nobody receives it once the time is over
-            let _ = sender.send(named.clone());
-            let (files, more_files) = open_file_rows(&own_roots, &folder);
-            let _ = sender.send(BlockedProcess { files, more_files, ..named });
-        };
-        let unknown = BlockedProcess { pid, ..BlockedProcess::default() };
-        if std::thread::Builder::new().name("survey".into()).spawn(read).is_err() {
-            return unknown;
-        }
-        let Ok(named) = receiver.recv_timeout(MAX_SURVEY_TIME) else { return unknown };
-        receiver.recv_timeout(MAX_SURVEY_TIME).unwrap_or(named)
-    }
-
     /// Returns its row in a process table: it waits all the time.
     pub fn to_row(&self) -> ProcessRow {
         ProcessRow {
@@ -68,17 +37,15 @@ pub(crate) fn process_number(folder: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::fake::FakeMachine;
 
     #[test]
-    fn what_does_not_answer_leaves_the_rest() {
-        let machine = FakeMachine::new();
-        let unknown = BlockedProcess { pid: 7, ..BlockedProcess::default() };
-        assert_eq!(BlockedProcess::survey(&machine.roots(), 7), unknown);
-        machine.put_file("proc/7/comm", "reader\n");
-        let named = BlockedProcess::survey(&machine.roots(), 7);
-        assert_eq!(named, BlockedProcess { name: "reader".into(), ..unknown });
-        assert_eq!((named.to_row().pid, named.to_row().blocked_share), (7, 1.0));
+    fn its_row_waits_all_the_time() {
+        let row = BlockedProcess { pid: 7, name: "reader".into(), ..BlockedProcess::default() }.to_row();
+        assert_eq!((row.pid, row.name.as_str(), row.blocked_share), (7, "reader", 1.0));
+    }
+
+    #[test]
+    fn only_folders_of_processes_have_a_number() {
         assert_eq!(process_number(Path::new("/proc/7")), Some(7));
         assert_eq!(process_number(Path::new("/proc/self")), None);
     }

@@ -18,6 +18,7 @@ use super::blocked_process::{BlockedProcess, process_number};
 use super::counter_table::CounterTable;
 use super::device_events::DeviceEvents;
 use super::note_collector::NoteCollector;
+use super::sources::processes::survey_blocked_process;
 use super::sources::{CounterSource, SOURCES};
 use super::thread_priority::{self, PriorityGuard, ThreadRole};
 use super::tick_context::{TickContext, TickTimes};
@@ -293,7 +294,7 @@ impl SourceReader {
             Some((number, path)) => {
                 let refused = refused_path(&self.shared.roots, &path);
                 let pid = process_number(&refused).filter(|_| refused != path);
-                let process = pid.map(|pid| BlockedProcess::survey(&self.shared.roots, pid));
+                let process = pid.map(|pid| survey_blocked_process(&self.shared.roots, pid));
                 let text = describe_blocked_file(&path, process.as_ref());
                 thread.watch.refuse_until_return(number, refused, process);
                 text

@@ -6,6 +6,7 @@
 //! unknown, not zero. Older kernels have no setting: there a nonzero wait of any process shows that waits are counted.
 //! A process that starts and ends between two scans is not seen.
 
+mod blocked_survey;
 mod open_files;
 pub mod parse;
 mod process_rows;
@@ -34,7 +35,7 @@ use super::{CounterSource, SourceInfo};
 use run_accounts::RunAccount;
 use sleeping_threads::SleepPlace;
 
-pub(crate) use open_files::open_file_rows;
+pub(crate) use blocked_survey::survey_blocked_process;
 pub use parse::{ProcessIo, ProcessStat, parse_cgroup, parse_io, parse_stat, parse_swapped_bytes};
 
 /// This source.

@@ -20,7 +20,7 @@ const MAX_DISKS: usize = 32;
 pub(super) const MAX_NAMED_FILES: usize = 4;
 
 /// Returns the files and block devices that a process has open, and the number of further ones.
-pub(crate) fn open_file_rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
+pub(super) fn open_file_rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
     let Ok(descriptors) = watch_read(folder, || std::fs::read_dir(folder.join("fd"))) else { return (Vec::new(), 0) };
     // as the process sees them: it may live in a container
     let mounts = mountinfo::parse_mounts(&read_bytes(&folder.join("mountinfo")).unwrap_or_default());
