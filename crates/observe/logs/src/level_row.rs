@@ -68,6 +68,30 @@ impl LevelRow {
         self.clear();
     }
 
+    /// Series of the row's values.
+    pub(crate) fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// Values of the row; `NaN` if there is none.
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.row
+    }
+
+    /// Takes the row's values, to be put back later with [`LevelRow::replace_values`].
+    pub(crate) fn take_values(&mut self) -> Vec<f64> {
+        let values = self.row.clone();
+        self.clear();
+        values
+    }
+
+    /// Replaces the row's values by values that were taken; series that came later are gaps. Returns the values before.
+    pub(crate) fn replace_values(&mut self, values: &[f64]) -> Vec<f64> {
+        let before = self.take_values();
+        self.row[..values.len()].copy_from_slice(values);
+        before
+    }
+
     /// Forgets the row's values.
     pub(crate) fn clear(&mut self) {
         self.row.fill(f64::NAN);

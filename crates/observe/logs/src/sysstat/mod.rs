@@ -9,6 +9,7 @@ mod head_line;
 pub(crate) mod heading_table;
 pub(crate) mod idle_devices;
 mod iostat_text;
+mod iostat_totals;
 mod json_log;
 mod json_sample;
 mod json_scanner;
