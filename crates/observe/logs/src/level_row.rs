@@ -26,6 +26,14 @@ impl LevelRow {
         self.put_object_value("", counter, instance, value);
     }
 
+    /// Sets a value in place of one that is set.
+    pub(crate) fn replace_value(&mut self, counter: &str, instance: &str, value: f64) {
+        if let Some(column) = self.by_name.get(&format!("{counter}\0{instance}")) {
+            self.row[*column] = f64::NAN;
+        }
+        self.put_value(counter, instance, value);
+    }
+
     /// As [`LevelRow::put_value`], for a counter whose name comes in two parts (`physical_disk.` and `busy`).
     pub(crate) fn put_object_value(&mut self, object: &str, counter: &str, instance: &str, value: f64) {
         self.key.clear();

@@ -14,16 +14,21 @@ mod first_report;
 mod host_split;
 mod input;
 mod input_limits;
+mod iotop;
+mod level_reports;
 mod level_row;
+mod nfsiostat;
 mod nmon;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
 mod perfmon_blg;
+mod pieces;
 mod plain_text;
 mod procfs;
 pub mod prometheus;
 mod range_guess;
+mod report_times;
 mod skips;
 mod stamp_line;
 #[cfg(test)]
@@ -40,6 +45,7 @@ mod unsupported_formats;
 mod value_limits;
 mod watcher_file;
 mod xz;
+mod zpool_iostat;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -116,6 +122,11 @@ pub const FORMATS: &[&LogFormat] = &[
     &atop::TEXT,
     &atop::RAW,
     &top::FORMAT,
+    &nfsiostat::FORMAT,
+    &zpool_iostat::FORMAT,
+    &iotop::FORMAT,
+    // lines of /proc/pressure or mdstat may stand beside those of files that the next reads, which it does not know
+    &pieces::FORMAT,
     // collectors' files contain lines of /proc too, so this comes after them
     &procfs::FORMAT,
     &table_csv::FORMAT,

@@ -1,5 +1,6 @@
 //! The sysstat family: output of sadf, sar, iostat and mpstat.
 
+mod averages;
 mod binary;
 pub(crate) mod calendar;
 pub(crate) mod clock;

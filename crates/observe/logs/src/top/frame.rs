@@ -4,12 +4,12 @@ use crate::sysstat::time::parse_time_of_day;
 use diskwright_base::counter_ids::{memory, processor};
 
 /// First line: `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
-pub(super) struct TopFirstLine {
-    pub(super) clock_s: i64,
-    pub(super) loads: [f64; 3],
+pub(crate) struct TopFirstLine {
+    pub(crate) clock_s: i64,
+    pub(crate) loads: [f64; 3],
 }
 
-pub(super) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
+pub(crate) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
     let rest = text.trim_start();
     // without the program's name it is the line of uptime
     let rest = rest.strip_prefix("top - ").unwrap_or(rest);
@@ -148,7 +148,7 @@ pub(super) fn parse_memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
 
 /// Parses `16266528`, `24105.6`, `8166428k` or `6.4g` into bytes; a number without a letter counts units of `unit`
 /// bytes.
-pub(super) fn parse_size_bytes(text: &str, unit: f64) -> Option<f64> {
+pub(crate) fn parse_size_bytes(text: &str, unit: f64) -> Option<f64> {
     let (text, factor) = match text.strip_suffix('+') {
         Some(kept) if kept.contains(['.', ',']) => (kept.trim_end_matches(['.', ',']), 1.0),
         // one digit is cut

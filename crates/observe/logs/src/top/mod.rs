@@ -13,6 +13,8 @@
 mod frame;
 mod process_table;
 
+pub(crate) use frame::{parse_first_line, parse_size_bytes};
+
 use std::collections::{HashMap, HashSet};
 
 use diskwright_base::counter_ids::{memory, processor, system};
