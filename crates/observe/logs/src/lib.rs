@@ -211,10 +211,7 @@ pub fn recognize_format(input: &LogInput) -> Result<&'static LogFormat, LogError
     if let Some((format_name, instead)) = unsupported_formats::identify_unsupported(&head) {
         return Err(LogError::UnsupportedFormat { file: input.name().to_owned(), format_name, instead });
     }
-    Err(LogError::UnknownFormat {
-        file: input.name().to_owned(),
-        known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
-    })
+    Err(LogError::UnknownFormat { file: input.name().to_owned() })
 }
 
 /// Recognises the format of a file by its beginning; `None` if it is of none, or an archive of files.

@@ -250,3 +250,60 @@ fn iotop_or_a_row_of_it_shows_who_waits() {
     }
     assert_eq!(read_text("iotop-text", &whole.repeat(3)).ticks.len(), 3);
 }
+
+#[test]
+fn kernel_messages_are_counted_by_device() {
+    let text = "[ 8812.114] ata7.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen\n\
+                [ 8812.115] ata7: hard resetting link\n[ 8813.900] usb 1-1: new device\n\
+                Nov 20 08:11:02 host9 kernel: blk_update_request: I/O error, dev sdm, sector 81234\n\
+                Nov 20 08:11:09 host9 kernel: INFO: task flushd:881 blocked for more than 120 seconds.\n\
+                Nov 20 08:12:01 host9 kernel: Out of memory: Killed process 4411 (java) total-vm:1kB\n\
+                Nov 20 08:12:05 host9 kernel: CPU3: Core temperature above threshold, cpu clock throttled (total events = 8)\n";
+    let read = read_text("snapshot-text", text);
+    assert_values(
+        &read,
+        &[
+            ("physical_disk.kernel_messages", "ata7", 2.0),
+            ("physical_disk.kernel_messages", "sdm", 1.0),
+            ("system.blocked", "", 1.0),
+            ("paging.oom_kills", "", 1.0),
+            ("hardware.thermal_throttles", "", 1.0),
+        ],
+    );
+}
+
+#[test]
+fn controllers_tell_whether_they_cache_writes() {
+    for (text, is_off, is_failed) in [
+        ("Default Cache Policy: WriteBack, ReadAhead\nCurrent Cache Policy: WriteThrough, ReadAhead\n", 1.0, None),
+        ("Cache Status: OK\nBattery/Capacitor Status: OK\n", 0.0, Some(0.0)),
+        ("   Cache Status: Temporarily Disabled\n   Battery/Capacitor Status: Recharging\n", 1.0, Some(1.0)),
+    ] {
+        let read = read_text("snapshot-text", text);
+        assert_eq!(read.column_values("foreign.controller.write_cache_off", ""), [is_off], "{text}");
+        if let Some(is_failed) = is_failed {
+            assert_eq!(read.column_values("foreign.controller.battery_failed", ""), [is_failed], "{text}");
+        }
+        let is_warned = read.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("cache"));
+        assert_eq!(is_warned, is_off > 0.0, "{text}");
+    }
+}
+
+#[test]
+fn counters_of_windows_in_a_list_or_table() {
+    let list = "| PhysicalDisk |\n2 E: |\n| Avg. Disk sec/Read |\n0.240 |\n| Disk Reads/sec |\n1,250.5 |\n\
+                | SQLServer:Locks |\n| Waits |\n77 |\n";
+    let table = "PhysicalDisk                0 C:        2 E:\n   Avg. Disk sec/Read     0.004       0.240\n   \
+                 Disk Reads/sec           10.0        1250.5\n";
+    let paths = "\\\\web4\\physicaldisk(2 e:)\\avg. disk sec/read :\n0.240\n\n\
+                 \\\\web4\\physicaldisk(2 e:)\\disk reads/sec :\n1250.5\n";
+    for text in [list, table, paths] {
+        let read = read_text("snapshot-text", text);
+        let disk = if text == paths { "2 e:" } else { "2 E:" };
+        assert_values(
+            &read,
+            &[("physical_disk.avg_s_per_read", disk, 0.24), ("physical_disk.reads_per_s", disk, 1250.5)],
+        );
+        assert_eq!(read.ticks.len(), 1, "{text}");
+    }
+}

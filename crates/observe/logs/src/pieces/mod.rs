@@ -4,10 +4,13 @@
 mod cgroup;
 mod frequency;
 mod interrupts;
+mod kernel_log;
 mod mdstat;
 mod memory;
 mod nfs_client;
 mod pressure;
+mod raid_controller;
+mod windows_counters;
 
 use std::collections::HashSet;
 
@@ -25,7 +28,8 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 /// The format.
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
-    title: "free, uptime, /proc/pressure, mdstat, interrupts, cpu.stat of a cgroup, nfsstat -c, cpupower: text",
+    title: "free, uptime, /proc/pressure, mdstat, interrupts, cpu.stat of a cgroup, nfsstat -c, cpupower, dmesg, MegaCli, \
+            ssacli, counters of Windows as a list: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE <==`, as \
               head and tail print it, names a file whose lines do not. Totals since boot show shares only: repeats of an \
               NFS client, throttled periods, the processor that takes the interrupts.",
@@ -42,7 +46,7 @@ struct Piece {
 }
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [Piece; 8] = [
+const PIECES: [Piece; 11] = [
     Piece { read_line: memory::read_line },
     Piece { read_line: read_uptime },
     Piece { read_line: pressure::read_line },
@@ -51,6 +55,9 @@ const PIECES: [Piece; 8] = [
     Piece { read_line: nfs_client::read_line },
     Piece { read_line: frequency::read_line },
     Piece { read_line: interrupts::read_line },
+    Piece { read_line: raid_controller::read_line },
+    Piece { read_line: windows_counters::read_line },
+    Piece { read_line: kernel_log::read_line },
 ];
 
 /// What was read of the tick that is open, and what the pieces remember from line to line.
@@ -69,6 +76,10 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) mdstat: mdstat::MdstatState,
     pub(super) cgroup: cgroup::CgroupState,
     pub(super) interrupts: interrupts::InterruptState,
+    pub(super) windows: windows_counters::WindowsState,
+    pub(super) kernel_log: kernel_log::KernelLogState,
+    /// Facts that the answer must tell.
+    warnings: Vec<&'static str>,
     has_values: bool,
     is_announced: bool,
 }
@@ -141,6 +152,9 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             mdstat: mdstat::MdstatState::default(),
             cgroup: cgroup::CgroupState::default(),
             interrupts: interrupts::InterruptState::default(),
+            windows: windows_counters::WindowsState::default(),
+            kernel_log: kernel_log::KernelLogState::default(),
+            warnings: Vec::new(),
             has_values: false,
             is_announced: false,
         }
@@ -157,6 +171,22 @@ impl<'b, 'c> Snapshot<'b, 'c> {
     pub(super) fn put_value(&mut self, counter: &str, instance: &str, value: f64) {
         self.has_values = true;
         self.row.put_value(counter, instance, value);
+    }
+
+    /// Sets a value in place of one that is set.
+    pub(super) fn replace_value(&mut self, counter: &str, instance: &str, value: f64) {
+        self.has_values = true;
+        self.row.replace_value(counter, instance, value);
+    }
+
+    /// Returns a value of the tick.
+    pub(super) fn value(&self, counter: &str, instance: &str) -> Option<f64> {
+        self.row.counter_value(counter, instance)
+    }
+
+    /// Adds a fact that the answer must tell.
+    pub(super) fn warn(&mut self, text: &'static str) {
+        self.warnings.push(text);
     }
 
     /// Puts each processor's share of the interrupts of devices since boot, in place of those before.
@@ -190,6 +220,9 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             batch.push_note(Note::topology(time_ns, self.topology.clone()));
         }
         self.topology.devices.clear();
+        for text in self.warnings.drain(..) {
+            batch.push_note(Note::new(time_ns, Note::WARNING, text));
+        }
         self.row.emit_tick(batch, time_ns, elapsed_ns);
     }
 }

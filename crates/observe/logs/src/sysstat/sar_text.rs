@@ -189,7 +189,7 @@ impl SarTextLog<'_, '_> {
                 self.collector.add_note(Note::new(time_ns, Note::BOOKMARK, words.join(" ")));
             }
             ref rest if are_known_headings(rest) => self.read_heading(Some(clock), rest),
-            // an unknown table must stand below a blank line, as all tables do
+            // an unknown table must stand below a blank line, as all tables do, or below averages
             ref rest if is_behind_blank && HeadingTable::from_headings(rest).is_some() => {
                 self.read_heading(Some(clock), rest)
             }
@@ -224,6 +224,8 @@ impl SarTextLog<'_, '_> {
                 self.averages.add_row(report, &instance, &values);
             }
         }
+        // blank lines may have been removed
+        self.is_behind_blank |= is_average;
         // a collector's time line is not needed, for rows have their own times
         if !is_average && words[0] != "zzz" {
             self.add_skip("neither a heading nor a row that begins with a time");
@@ -445,6 +447,7 @@ mod tests {
     use super::super::testing::{ReadOutcome, read_bytes, read_text};
     use crate::LogOptions;
 
+    mod blank_lines;
     mod clocks;
     mod epochs;
 
@@ -581,22 +584,6 @@ mod tests {
         let count = |because: &str| summary.skipped.iter().find(|s| s.reason.contains(because)).map_or(0, |s| s.count);
         assert_eq!((count("neither a heading"), count("another machine")), (3, 0), "{:?}", summary.skipped);
         assert_eq!(count("cells than the table") + count("words than the table"), 2, "{:?}", summary.skipped);
-    }
-
-    #[test]
-    fn skips_averages_in_all_languages() {
-        let full_text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
-        for word in ["Durchschn.:", "Moyenne :", "平均時間：", "Среднее:", "Trung bình:", "Average:"] {
-            let both = format!(
-                "Average: CPU %user %idle\nAverage: all 15.00 85.00\n{full_text}Average: CPU %user %idle\n\
-                                Average: all 15.00 85.00\n"
-            );
-            let read = read_text(&full_text.replace("Average:", word));
-            assert!(read.summary.unwrap().skipped.is_empty(), "{word}");
-            let read =
-                read_text(&both.split_once('\n').unwrap().1.split_once('\n').unwrap().1.replace("Average:", word));
-            assert!(read.summary.unwrap().skipped.is_empty(), "{word}");
-        }
     }
 
     #[test]
