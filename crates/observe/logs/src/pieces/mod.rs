@@ -41,23 +41,21 @@ pub static FORMAT: LogFormat = LogFormat {
 const INTERRUPT_SHARE: &str = "foreign.interrupts.share_since_boot";
 
 /// Reader of a piece: it returns true for a line that it took.
-struct Piece {
-    read_line: fn(&mut Snapshot<'_, '_>, &str) -> bool,
-}
+type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [Piece; 11] = [
-    Piece { read_line: memory::read_line },
-    Piece { read_line: read_uptime },
-    Piece { read_line: pressure::read_line },
-    Piece { read_line: mdstat::read_line },
-    Piece { read_line: cgroup::read_line },
-    Piece { read_line: nfs_client::read_line },
-    Piece { read_line: frequency::read_line },
-    Piece { read_line: interrupts::read_line },
-    Piece { read_line: raid_controller::read_line },
-    Piece { read_line: windows_counters::read_line },
-    Piece { read_line: kernel_log::read_line },
+const PIECES: [PieceReader; 11] = [
+    memory::read_line,
+    read_uptime,
+    pressure::read_line,
+    mdstat::read_line,
+    cgroup::read_line,
+    nfs_client::read_line,
+    frequency::read_line,
+    interrupts::read_line,
+    raid_controller::read_line,
+    windows_counters::read_line,
+    kernel_log::read_line,
 ];
 
 /// What was read of the tick that is open, and what the pieces remember from line to line.
@@ -91,7 +89,7 @@ fn is_snapshot(head: &InputHead<'_>) -> bool {
         if line.trim().is_empty() || snapshot.read_file_name(&line) {
             continue;
         }
-        let is_taken = PIECES.iter().any(|piece| (piece.read_line)(&mut snapshot, &line));
+        let is_taken = PIECES.iter().any(|piece| piece(&mut snapshot, &line));
         taken += usize::from(is_taken);
         others += usize::from(!is_taken && parse_stamp(&line, time::NumericDateOrder::MonthFirst).is_none());
         if taken + others >= 200 {
@@ -107,12 +105,11 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let mut stream = StreamWindow::new(input);
     let mut line_number = 0;
     let mut snapshot = Snapshot::new(Some(batch), options);
-    loop {
-        let Some(batch) = snapshot.batch.as_mut() else { break };
+    while let Some(batch) = snapshot.batch.as_mut() {
         let Some(text) = stream.next_text_line(batch, &mut line_number)? else { break };
         let is_taken = text.trim().is_empty()
             || snapshot.read_file_name(&text)
-            || PIECES.iter().any(|piece| (piece.read_line)(&mut snapshot, &text));
+            || PIECES.iter().any(|piece| piece(&mut snapshot, &text));
         if is_taken {
             continue;
         }

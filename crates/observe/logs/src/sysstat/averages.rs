@@ -25,7 +25,7 @@ pub(super) fn cells_of_row<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
     // lines such as `md3 : active raid6` are no averages
     let is_name =
         words.first().is_some_and(|word| !word.starts_with(|c: char| c.is_ascii() && !c.is_ascii_uppercase()));
-    let end = words.iter().take(2).position(|word| is_name && is_label(&word));
+    let end = words.iter().take(2).position(|word| is_name && is_label(word));
     end.map_or(&[][..], |end| &words[end + 1..])
 }
 
