@@ -230,7 +230,7 @@ fn refusals_name_the_file_type_and_what_to_record() {
         ("a", &b"ElfFile\0 and more"[..], ["EVTX", "logman"]),
         ("b", b"PK\x03\x04 and more", ["the archive is truncated or damaged", "invalid Zip archive"]),
         ("c", b"\x96\xd5\x70\x21\x09\x00\x04\x00 and more", ["sysstat", "sar -A"]),
-        ("d", b"Linux 6.1.0 (db1) 11/21/26\n\nDevice tps\nsda 5\n\n", ["one report", "iostat -t -x 10"]),
+        ("d", b"*** Sampled system activity (noon) ***\n", ["powermetrics", "iostat -w 1"]),
         ("e", b"", ["is empty", "give a log file"]),
     ] {
         let path = folder.join(name);

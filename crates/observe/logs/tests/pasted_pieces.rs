@@ -183,10 +183,10 @@ fn nfsiostat_shows_the_queue_of_the_client() {
         format!(
             "nas7:/vol mounted on /data:\n\n           ops/s       rpc bklog\n{operations:>16.3}           2.000\n\n\
              read:              ops/s            kB/s           kB/op         retrans    avg RTT (ms)    avg exe (ms)  \
-             avg queue (ms)          errors\n                   0.000           0.000           0.000        0 (0.0%)           \
+             avg queue (ms)          errors\n                   0.000           0.000           0.000        0 (0.0%) \
              0.000           0.000           0.000        0 (0.0%)\n\
              write:             ops/s            kB/s           kB/op         retrans    avg RTT (ms)    avg exe (ms)  \
-             avg queue (ms)          errors\n{operations:>26.3}         640.000          32.000        1 (5.0%)           \
+             avg queue (ms)          errors\n{operations:>26.3}         640.000          32.000        1 (5.0%) \
              2.000        1502.000        1500.000        0 (0.0%)\n"
         )
     };
@@ -258,7 +258,7 @@ fn kernel_messages_are_counted_by_device() {
                 Nov 20 08:11:02 host9 kernel: blk_update_request: I/O error, dev sdm, sector 81234\n\
                 Nov 20 08:11:09 host9 kernel: INFO: task flushd:881 blocked for more than 120 seconds.\n\
                 Nov 20 08:12:01 host9 kernel: Out of memory: Killed process 4411 (java) total-vm:1kB\n\
-                Nov 20 08:12:05 host9 kernel: CPU3: Core temperature above threshold, cpu clock throttled (total events = 8)\n";
+                Nov 20 08:12:05 host9 kernel: CPU3: Core temperature above threshold, cpu clock throttled (8)\n";
     let read = read_text("snapshot-text", text);
     assert_values(
         &read,

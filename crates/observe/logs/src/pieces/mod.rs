@@ -28,11 +28,11 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 /// The format.
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
-    title: "free, uptime, /proc/pressure, mdstat, interrupts, cpu.stat of a cgroup, nfsstat -c, cpupower, dmesg, MegaCli, \
-            ssacli, counters of Windows as a list: text",
-    explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE <==`, as \
-              head and tail print it, names a file whose lines do not. Totals since boot show shares only: repeats of an \
-              NFS client, throttled periods, the processor that takes the interrupts.",
+    title: "free, uptime, /proc/pressure, mdstat, interrupts, cpu.stat of a cgroup, nfsstat -c, cpupower, dmesg, \
+            MegaCli, ssacli, counters of Windows as a list: text",
+    explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
+              <==`, as head and tail print it, names a file whose lines do not. Totals since boot show shares only: \
+              repeats of an NFS client, throttled periods, the processor that takes the interrupts.",
     recognize: is_snapshot,
     read,
 };

@@ -37,9 +37,9 @@ pub static FORMAT: LogFormat = LogFormat {
     id: "proc-loop",
     title: "loops of /proc/diskstats, stat, vmstat, meminfo and loadavg, vmstat -s and vmstat -d",
     explain: "Dumps one after the other, with times between them as `date` prints them in any form or as seconds \
-              since 1970; without times, --interval is required. Totals become what was added from dump to dump. \
-              Record with `while sleep 10; do date +%s; cat /proc/diskstats /proc/stat /proc/vmstat /proc/meminfo; \
-              done > FILE`.",
+              since 1970; without times and --interval, only levels are read. Totals become what was added from dump \
+              to dump. Record with `while sleep 10; do date +%s; cat /proc/diskstats /proc/stat /proc/vmstat \
+              /proc/meminfo; done > FILE`.",
     recognize: is_proc_dump,
     read,
 };

@@ -1,6 +1,6 @@
 //! Text of vmstat, in any language of procps, and of AIX, Solaris, HP-UX and the BSDs. The first row after each start
-//! covers the time since boot, unless it is like the second; `-t` puts the time at the end of each row, and collectors put one in front of it or on a
-//! line of its own.
+//! covers the time since boot, unless it is like the second; `-t` puts the time at the end of each row, and collectors
+//! put one in front of it or on a line of its own.
 
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};

@@ -204,6 +204,13 @@ mod tests {
             assert_eq!((found.as_str(), found_shares), (instance, wanted), "{line}");
         }
         assert_eq!(parse_processor("%Cpu12  :  0.0 us,  0.0 sy,  0.0 ni,100.0 id").expect("one").0, "cpu12");
+        let first =
+            parse_first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
+        assert_eq!((first.clock_s, first.loads), (64_121, [7.93, 5.37, 3.95]));
+    }
+
+    #[test]
+    fn parses_sizes_of_every_generation() {
         let sizes_kib =
             |line: &str| parse_memory(line).expect(line).into_iter().map(|(c, v)| (c, v / 1024.0)).collect::<Vec<_>>();
         let (total, free) = ("memory.total_bytes", "memory.free_bytes");
@@ -245,9 +252,6 @@ mod tests {
             sizes_kib("MiB Mem : 1031857.+total, 131072.5+free,   2329.0 used"),
             [(total, 1_056_621_568.0), (free, 134_218_240.0)]
         );
-        let first =
-            parse_first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
-        assert_eq!((first.clock_s, first.loads), (64_121, [7.93, 5.37, 3.95]));
     }
 
     #[test]
