@@ -133,7 +133,10 @@ fn refuses_files_that_are_no_log_and_logs_without_a_zone() {
     let done = diskwright(&["why", text.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(stderr.contains("letter.txt") && stderr.contains("perfmon-text"), "{stderr}");
+    assert!(
+        stderr.contains("letter.txt") && stderr.contains("iostat, vmstat, top") && !stderr.contains("perfmon-text"),
+        "{stderr}"
+    );
     // a log without a time zone needs --utc-offset
     let log = folder.join("no-zone.csv");
     let text = "\"(PDH-CSV 4.0)\",\"\\\\A\\Memory\\Pages/sec\"\n\"11/21/2026 10:00:00.000\",\"1\"\n";
