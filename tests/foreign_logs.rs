@@ -133,7 +133,10 @@ fn refuses_files_that_are_no_log_and_logs_without_a_zone() {
     let done = diskwright(&["why", text.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(stderr.contains("letter.txt") && stderr.contains("perfmon-text"), "{stderr}");
+    assert!(
+        stderr.contains("letter.txt") && stderr.contains("iostat, vmstat, top") && !stderr.contains("perfmon-text"),
+        "{stderr}"
+    );
     // a log without a time zone needs --utc-offset
     let log = folder.join("no-zone.csv");
     let text = "\"(PDH-CSV 4.0)\",\"\\\\A\\Memory\\Pages/sec\"\n\"11/21/2026 10:00:00.000\",\"1\"\n";
@@ -230,7 +233,7 @@ fn refusals_name_the_file_type_and_what_to_record() {
         ("a", &b"ElfFile\0 and more"[..], ["EVTX", "logman"]),
         ("b", b"PK\x03\x04 and more", ["the archive is truncated or damaged", "invalid Zip archive"]),
         ("c", b"\x96\xd5\x70\x21\x09\x00\x04\x00 and more", ["sysstat", "sar -A"]),
-        ("d", b"Linux 6.1.0 (db1) 11/21/26\n\nDevice tps\nsda 5\n\n", ["one report", "iostat -t -x 10"]),
+        ("d", b"*** Sampled system activity (noon) ***\n", ["powermetrics", "iostat -w 1"]),
         ("e", b"", ["is empty", "give a log file"]),
     ] {
         let path = folder.join(name);

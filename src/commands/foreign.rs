@@ -43,6 +43,7 @@ impl ForeignOptions {
             host: self.host.clone(),
             interval: self.interval,
             columns: self.table_columns.clone(),
+            ..LogOptions::default()
         }
     }
 

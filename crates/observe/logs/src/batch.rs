@@ -18,6 +18,8 @@ use crate::{LogPiece, PieceSink};
 const MAX_FRAME_CELLS: usize = 1 << 18;
 /// Largest frame, in ticks.
 const MAX_FRAME_TICKS: usize = 1024;
+/// Length of a log's only tick, if the log does not show it.
+const SINGLE_TICK_NS: u64 = 1_000_000_000;
 /// A tick that comes later than this many usual intervals has a gap before it.
 const GAP_INTERVALS: u64 = 5;
 
@@ -260,6 +262,7 @@ impl<'a> FrameBatch<'a> {
     /// # Errors
     /// When there was no tick at all, though the sink did not stop the reading.
     pub fn finish(mut self, file: &str) -> Result<ReadSummary, LogError> {
+        self.lengthen_single_tick();
         self.flush_frame();
         self.summary.skipped = self.skips.into_list();
         if let Some((_, end_ns)) = self.summary.range {
@@ -275,6 +278,14 @@ impl<'a> FrameBatch<'a> {
             return Err(LogError::NoSamples { file: file.to_owned(), because });
         }
         Ok(self.summary)
+    }
+
+    /// Gives a log's only tick a length, so that it can be judged.
+    fn lengthen_single_tick(&mut self) {
+        let &[tick] = self.frame.ticks() else { return };
+        if self.summary.ticks == 0 && tick.elapsed_ns == 0 {
+            self.frame.set_ticks(&[Tick { elapsed_ns: SINGLE_TICK_NS, ..tick }]);
+        }
     }
 
     fn send_source_note(&mut self, time_ns: i64) {

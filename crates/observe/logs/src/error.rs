@@ -14,12 +14,13 @@ pub enum LogError {
         source: io::Error,
     },
     /// The file resembles no known format.
-    #[error("{file}: not a log of a known format (known: diskwright, {known})")]
+    #[error(
+        "{file}: not a log of a known format; give what a tool printed (iostat, vmstat, top, sar, mpstat, …) or \
+         recorded, with its headings (`diskwright list formats` shows what is read and how to record it)"
+    )]
     UnknownFormat {
         /// The file.
         file: String,
-        /// Ids of the formats.
-        known: String,
     },
     /// The file has no bytes.
     #[error("{file} is empty; give a log file")]

@@ -26,6 +26,14 @@ impl LevelRow {
         self.put_object_value("", counter, instance, value);
     }
 
+    /// Sets a value in place of one that is set.
+    pub(crate) fn replace_value(&mut self, counter: &str, instance: &str, value: f64) {
+        if let Some(column) = self.by_name.get(&format!("{counter}\0{instance}")) {
+            self.row[*column] = f64::NAN;
+        }
+        self.put_value(counter, instance, value);
+    }
+
     /// As [`LevelRow::put_value`], for a counter whose name comes in two parts (`physical_disk.` and `busy`).
     pub(crate) fn put_object_value(&mut self, object: &str, counter: &str, instance: &str, value: f64) {
         self.key.clear();
@@ -66,6 +74,30 @@ impl LevelRow {
             batch.push_tick(&self.schema, time_ns, elapsed_ns, &self.row);
         }
         self.clear();
+    }
+
+    /// Series of the row's values.
+    pub(crate) fn series(&self) -> &[Series] {
+        &self.series
+    }
+
+    /// Values of the row; `NaN` if there is none.
+    pub(crate) fn values(&self) -> &[f64] {
+        &self.row
+    }
+
+    /// Takes the row's values, to be put back later with [`LevelRow::replace_values`].
+    pub(crate) fn take_values(&mut self) -> Vec<f64> {
+        let values = self.row.clone();
+        self.clear();
+        values
+    }
+
+    /// Replaces the row's values by values that were taken; series that came later are gaps. Returns the values before.
+    pub(crate) fn replace_values(&mut self, values: &[f64]) -> Vec<f64> {
+        let before = self.take_values();
+        self.row[..values.len()].copy_from_slice(values);
+        before
     }
 
     /// Forgets the row's values.

@@ -10,19 +10,25 @@ mod collectl;
 mod daylight_clock;
 mod dstat;
 mod error;
+mod first_report;
 mod host_split;
 mod input;
 mod input_limits;
+mod iotop;
+mod level_reports;
 mod level_row;
+mod nfsiostat;
 mod nmon;
 pub mod nt;
 pub mod pcp;
 mod perfmon;
 mod perfmon_blg;
+mod pieces;
 mod plain_text;
 mod procfs;
 pub mod prometheus;
 mod range_guess;
+mod report_times;
 mod skips;
 mod stamp_line;
 #[cfg(test)]
@@ -39,6 +45,7 @@ mod unsupported_formats;
 mod value_limits;
 mod watcher_file;
 mod xz;
+mod zpool_iostat;
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -69,6 +76,8 @@ pub struct LogOptions {
     pub host: Option<String>,
     /// Time between two reports that carry no time of their own.
     pub interval: Option<Duration>,
+    /// Set if the first report covers an interval like the others (`iostat -y`), and not the time since boot.
+    pub is_first_report_kept: bool,
     /// Meanings of a table's columns.
     pub columns: Vec<CsvColumn>,
 }
@@ -113,6 +122,11 @@ pub const FORMATS: &[&LogFormat] = &[
     &atop::TEXT,
     &atop::RAW,
     &top::FORMAT,
+    &nfsiostat::FORMAT,
+    &zpool_iostat::FORMAT,
+    &iotop::FORMAT,
+    // lines of /proc/pressure or mdstat may stand beside those of files that the next reads, which it does not know
+    &pieces::FORMAT,
     // collectors' files contain lines of /proc too, so this comes after them
     &procfs::FORMAT,
     &table_csv::FORMAT,
@@ -197,10 +211,7 @@ pub fn recognize_format(input: &LogInput) -> Result<&'static LogFormat, LogError
     if let Some((format_name, instead)) = unsupported_formats::identify_unsupported(&head) {
         return Err(LogError::UnsupportedFormat { file: input.name().to_owned(), format_name, instead });
     }
-    Err(LogError::UnknownFormat {
-        file: input.name().to_owned(),
-        known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
-    })
+    Err(LogError::UnknownFormat { file: input.name().to_owned() })
 }
 
 /// Recognises the format of a file by its beginning; `None` if it is of none, or an archive of files.

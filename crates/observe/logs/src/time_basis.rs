@@ -12,6 +12,8 @@ pub enum TimeBasis {
     NoDate,
     /// No times: the interval was counted from some beginning.
     Counted,
+    /// No times and no interval: reports, counted.
+    Reports,
 }
 
 impl TimeBasis {

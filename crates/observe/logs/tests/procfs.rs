@@ -146,9 +146,19 @@ fn ignores_whole_seconds_over_a_short_time() {
 }
 
 #[test]
-fn dumps_without_times_need_an_interval() {
+fn dumps_without_times_show_levels_and_need_an_interval_for_more() {
     let text: String = (1..5).map(|n| make_diskstats(14, n)).collect();
-    assert!(read_loop(&text).summary.expect_err("refused").to_string().contains("--interval"));
+    let counted = read_loop(&text);
+    assert_eq!(counted.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 1.0, 1.0, 1.0]);
+    assert!(counted.growth_values("physical_disk.reads", "sda").iter().all(|reads| reads.is_nan()));
+    // processors count time
+    let with_stat = |n: u64| {
+        let stat = format!("cpu {} 0 0 {} 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0\ncpu1 1 0 0 1 0 0 0 0\n", 400 * n, 1600 * n);
+        stat + &make_diskstats(14, n)
+    };
+    let timed = read_loop(&(1..5).map(with_stat).collect::<String>());
+    assert_eq!(timed.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0]);
+    assert_eq!(timed.growth_values("physical_disk.reads", "sda"), [1000.0; 3]);
     let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
     let read = read_with_options(&text, &options);
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 5.0, 5.0, 5.0]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::text_log::{ReadLog, read_as_format};
 use diskwright_base::Note;
-use diskwright_logs::LogOptions;
+use diskwright_logs::{LogOptions, TimeBasis};
 
 fn read_iostat(text: &str) -> ReadLog {
     read_as_format("unix-iostat", text, &LogOptions::default())
@@ -48,14 +48,14 @@ fn reads_solaris_wait_and_service_times() {
     // terminal and processors beside the first row
     let wide = "device r/s w/s kr/s kw/s wait actv svc_t %w %b tin tout us sy wt id\n\
                 sd0 1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1 0 9 1 2 0 97\nsd1 5.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1\n";
-    let read = read_iostat_every(&(BANNER.to_owned() + wide).repeat(3), 5);
+    let read = read_iostat_every(&(BANNER.to_owned() + wide).repeat(2), 5);
     assert_eq!(
         (disk_column(&read, "reads_per_s", "sd0"), disk_column(&read, "reads_per_s", "sd1")),
         (vec![1.0; 2], vec![5.0; 2])
     );
     // parts of a disk are no disks
     let slices = named.replace("c1t0d0\n", "c1t0d0s3\n");
-    let read = read_iostat_every(&(BANNER.to_owned() + &slices).repeat(3), 5);
+    let read = read_iostat_every(&(BANNER.to_owned() + &slices).repeat(2), 5);
     assert_eq!(read.column_values("logical_disk.busy", "c1t0d0s3"), [0.6; 2]);
     assert!(disk_column(&read, "busy", "c1t0d0s3")[0].is_nan());
 }
@@ -85,7 +85,7 @@ fn reads_separate_freebsd_times_of_reads_and_writes() {
     let old =
         "device     r/s   w/s    kr/s    kw/s qlen svc_t  %b  \nada0      12.0   4.0   512.0   128.0    3   5.0  20 \n";
     for (report, apart) in [(new, true), (old, false)] {
-        let read = read_iostat_every(&(BANNER.to_owned() + report).repeat(3), 10);
+        let read = read_iostat_every(&(BANNER.to_owned() + report).repeat(2), 10);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 2]);
         for (counter, value) in [
             ("reads_per_s", 12.0),
@@ -151,7 +151,7 @@ fn aix_counts_kilobytes_per_interval() {
         0.0          0.0                10.0  5.0   82.0      3.0   0.1   10.0\n\n\
         Disks:         % tm_act     Kbps      tps    Kb_read   Kb_wrtn\n\
         hdisk0           36.0     324.0      64.0        320      2920\n";
-    let read = read_iostat_every(&report.repeat(3), 10);
+    let read = read_iostat_every(&report.repeat(2), 10);
     for (counter, value) in [
         ("busy", 0.36),
         ("bytes_per_s", 324.0 * 1024.0),
@@ -197,7 +197,7 @@ fn reads_disks_side_by_side() {
     let read = read_iostat_every(freebsd, 1);
     assert_eq!(
         (disk_column(&read, "transfers_per_s", "ada0"), read.column_values("processor.idle", "_total")),
-        (vec![8.0], vec![0.97])
+        (vec![8.0; 2], vec![0.97; 2])
     );
 }
 
@@ -207,7 +207,7 @@ fn leaves_out_disks_whose_names_are_lost() {
     let row = "   16.00    8  0.50    64.00    2  0.13   5  3 92  2.79 2.33 2.18\n";
     let names = "              disk0               disk4       cpu    load average\n";
     for (names, has_disks) in [(names, true), ("", false), ("          disk0       cpu    load average\n", false)] {
-        let read = read_iostat_every(&(names.to_owned() + columns + &row.repeat(3)), 5);
+        let read = read_iostat_every(&(names.to_owned() + columns + &row.repeat(2)), 5);
         assert_eq!(read.column_values("system.load_1", ""), [2.79; 2], "{names}");
         let has_any = read.cells.iter().any(|cells| cells.keys().any(|(counter, _)| counter.contains("disk")));
         assert_eq!(has_any, has_disks, "{names}");
@@ -216,7 +216,7 @@ fn leaves_out_disks_whose_names_are_lost() {
     }
     // with -d nothing stands beside the names
     let alone = "              disk0               disk4 \n    KB/t  tps  MB/s     KB/t  tps  MB/s \n";
-    let read = read_iostat_every(&(alone.to_owned() + &"   16.00    8  0.50    64.00    2  0.13 \n".repeat(3)), 5);
+    let read = read_iostat_every(&(alone.to_owned() + &"   16.00    8  0.50    64.00    2  0.13 \n".repeat(2)), 5);
     assert_eq!(disk_column(&read, "transfers_per_s", "disk4"), [2.0; 2], "{:?}", read.summary);
 }
 
@@ -225,6 +225,24 @@ fn reads_only_bytes_of_hpux_iostat() {
     let report = "  device    bps     sps    msps\n\n  c2t1d0    324    64.0     1.0\n\n";
     let read = read_iostat_every(&report.repeat(3), 5);
     assert_eq!(disk_column(&read, "bytes_per_s", "c2t1d0"), [324.0 * 1024.0; 2]);
+}
+
+#[test]
+fn a_first_report_counts_unless_it_differs_and_a_single_one_always() {
+    const HEADINGS: &str = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n";
+    let row =
+        |reads: f64| format!("sd4  {reads:.1} {:.1} {:.1} {:.1} 0.0 2.0 9.0 0 70\n", reads * 2.0, reads * 8.0, reads);
+    for (text, reads) in [
+        ([&[HEADINGS.to_owned()], &[70.0, 80.0, 75.0].map(row)[..]].concat().concat(), &[70.0, 80.0, 75.0][..]),
+        ([3.0, 80.0, 75.0].map(|reads| HEADINGS.to_owned() + &row(reads)).concat(), &[80.0, 75.0]),
+        (HEADINGS.to_owned() + &row(80.0), &[80.0]),
+    ] {
+        let read = read_iostat(&text);
+        assert_eq!(disk_column(&read, "reads_per_s", "sd4"), reads, "{text}");
+        let is_remarked = read.skip_counts().iter().any(|(because, _)| because.contains("a single report"));
+        assert_eq!(is_remarked, reads.len() == 1, "{:?}", read.skip_counts());
+        assert!(read.ticks.iter().all(|tick| tick.1 == 1.0), "{:?}", read.ticks);
+    }
 }
 
 #[test]
@@ -242,7 +260,7 @@ fn reports_broken_reports() {
     ] {
         let text = report(ROW) + &report(&(ROW.to_owned() + row)) + &report(ROW);
         let read = read_iostat_every(&text, 1);
-        assert_eq!(disk_column(&read, "reads_per_s", "sd1"), [1.0; 2], "{row}");
+        assert_eq!(disk_column(&read, "reads_per_s", "sd1"), [1.0; 3], "{row}");
         assert!(
             read.skip_counts().iter().any(|(reason, _)| reason.contains(because)),
             "{row}: {:?}",
@@ -250,7 +268,9 @@ fn reports_broken_reports() {
         );
     }
     let text = report(ROW).repeat(3);
-    assert!(read_iostat(&text).summary.expect_err("refused").to_string().contains("--interval"));
+    let counted = read_iostat(&text);
+    assert_eq!(counted.ticks, [(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]);
+    assert_eq!(counted.summary.map(|summary| summary.time_basis).ok(), Some(TimeBasis::Reports));
     for cut in 0..text.len() {
         let input = diskwright_logs::LogInput::from_bytes("cut", text.as_bytes()[..cut].to_vec());
         let options = LogOptions { interval: Some(Duration::from_secs(1)), ..LogOptions::default() };

@@ -67,6 +67,16 @@ pub fn is_known_counter(object: &str, counter: &str) -> bool {
     nt_names().counters.contains_key(&counter_key(object, counter))
 }
 
+/// Returns true if the catalogue has counters of an object of this English name.
+pub fn is_known_object(object: &str) -> bool {
+    static OBJECTS: OnceLock<HashSet<String>> = OnceLock::new();
+    let objects = OBJECTS.get_or_init(|| {
+        let names = Catalogue::builtin().counters().iter().flat_map(|counter| &counter.names.nt);
+        names.filter_map(|name| Some(normalize_name(name.split_once('\\')?.0))).collect()
+    });
+    objects.contains(&normalize_name(object))
+}
+
 /// Returns a column under its own name.
 pub fn foreign_column(object: &str, instance: &str, counter: &str) -> NtColumn {
     let counter = format!("foreign.{}\\{}", object.trim(), counter.trim());

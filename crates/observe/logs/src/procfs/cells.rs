@@ -100,6 +100,15 @@ impl DumpCells {
         (cell.current != ABSENT).then_some(cell.current as f64 * cell.column.scale)
     }
 
+    /// Returns the growth of a counter since the dump before, in its unit.
+    pub(super) fn counter_growth(&self, counter: &'static str, instance: &str) -> Option<f64> {
+        let group = *self.by_name.get(&(counter, instance.to_owned()))?;
+        let mut cells = self.cells[self.groups[group].cells.clone()].iter();
+        let cell = cells.find(|cell| cell.column.counter == counter)?;
+        let growth = cell.current.checked_sub(cell.previous)?;
+        (cell.current != ABSENT).then_some(growth as f64 * cell.column.scale)
+    }
+
     /// Builds the row of the dump that ends here; `since_ns` is the time since the one before.
     pub(super) fn build_row(&mut self, since_ns: u64) -> (Arc<Schema>, &[f64], DumpTrouble) {
         if self.schema.series.len() != self.series.len() {

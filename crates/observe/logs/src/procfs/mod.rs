@@ -22,13 +22,14 @@ use crate::batch::FrameBatch;
 use crate::collectl;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
+use crate::first_report::REPORT_STEP_NS;
 use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use cells::{DumpCells, DumpFamily};
-use columns::{DISK, LOAD, PARTITION_DISK, PROCESSOR, VMSTAT_DISK};
+use columns::{DISK, DumpColumn, LOAD, PARTITION_DISK, PROCESSOR, VMSTAT_DISK};
 use line::{DumpLine, parse_line};
 
 /// Format of such loops.
@@ -36,9 +37,9 @@ pub static FORMAT: LogFormat = LogFormat {
     id: "proc-loop",
     title: "loops of /proc/diskstats, stat, vmstat, meminfo and loadavg, vmstat -s and vmstat -d",
     explain: "Dumps one after the other, with times between them as `date` prints them in any form or as seconds \
-              since 1970; without times, --interval is required. Totals become what was added from dump to dump. \
-              Record with `while sleep 10; do date +%s; cat /proc/diskstats /proc/stat /proc/vmstat /proc/meminfo; \
-              done > FILE`.",
+              since 1970; without times and --interval, only levels are read. Totals become what was added from dump \
+              to dump. Record with `while sleep 10; do date +%s; cat /proc/diskstats /proc/stat /proc/vmstat \
+              /proc/meminfo; done > FILE`.",
     recognize: is_proc_dump,
     read,
 };
@@ -50,6 +51,8 @@ const MIN_EVIDENCE: usize = 5;
 /// Text of the note about dumps without times.
 const COUNTED_TIMES_NOTE: &str = "the dumps have no times: they are counted from 1970 with the given interval; \
                                   durations are right, times of day are not";
+const DUMPS_NOTE: &str = "the dumps have no times, and their interval is not known: unless /proc/stat shows it, only \
+                          levels are read, a second apart (--interval sets it)";
 const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Returns how strongly a line indicates a dump: names that only these files have count.
@@ -93,7 +96,7 @@ fn is_proc_dump(head: &InputHead<'_>) -> bool {
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let mut stream = StreamWindow::new(input);
-    let mut log = DumpLog::new(stream.name().to_owned(), &head, options, batch);
+    let mut log = DumpLog::new(&head, options, batch);
     while let Some((bare, line_bytes)) = stream.next_line()? {
         if stream.is_unfinished() && !stream.remaining_bytes()[..bare].trim_ascii().is_empty() {
             log.line_number += 1;
@@ -101,15 +104,16 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             break;
         }
         match std::str::from_utf8(&stream.remaining_bytes()[..bare]) {
-            Ok(text) => log.read_line(text)?,
-            Err(_) => log.read_line(&String::from_utf8_lossy(&stream.remaining_bytes()[..bare]))?,
+            Ok(text) => log.read_line(text),
+            Err(_) => log.read_line(&String::from_utf8_lossy(&stream.remaining_bytes()[..bare])),
         }
         stream.skip_bytes(line_bytes);
         if log.batch.is_stopped() {
             return Ok(());
         }
     }
-    log.finish_log()
+    log.finish_log();
+    Ok(())
 }
 
 /// Files that a dump may contain.
@@ -134,7 +138,6 @@ struct DumpName {
 }
 
 struct DumpLog<'b, 'c> {
-    name: String,
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
@@ -165,15 +168,16 @@ struct DumpLog<'b, 'c> {
     processors: u32,
     is_announced: bool,
     has_warned: bool,
+    /// Set if neither times nor an interval are known.
+    is_counted: bool,
     line_number: u64,
     line_key: String,
 }
 
 impl<'b, 'c> DumpLog<'b, 'c> {
-    fn new(name: String, head: &str, options: &'c LogOptions, batch: &'c mut FrameBatch<'b>) -> DumpLog<'b, 'c> {
+    fn new(head: &str, options: &'c LogOptions, batch: &'c mut FrameBatch<'b>) -> DumpLog<'b, 'c> {
         let order = time::guess_date_order(head, "");
         DumpLog {
-            name,
             batch,
             options,
             clock: SysstatClock::new(options),
@@ -196,6 +200,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             processors: 0,
             is_announced: false,
             has_warned: false,
+            is_counted: false,
             line_number: 0,
             line_key: String::new(),
         }
@@ -205,42 +210,38 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         self.batch.add_skip(format!("line {}", self.line_number), because);
     }
 
-    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+    fn read_line(&mut self, text: &str) {
         self.line_number += 1;
         if text.trim().is_empty() {
-            return Ok(());
+            return;
         }
         match parse_line(text) {
-            Some(DumpLine::Ignored) => Ok(()),
+            Some(DumpLine::Ignored) => {}
             Some(dump_line) => self.read_known_line(dump_line),
             None => match parse_stamp(text, self.order) {
                 Some(found) => self.read_time(found),
-                None => {
-                    self.add_skip("neither a line of a file that is read nor a time");
-                    Ok(())
-                }
+                None => self.add_skip("neither a line of a file that is read nor a time"),
             },
         }
     }
 
-    fn read_time(&mut self, found: StampLine) -> Result<(), LogError> {
+    fn read_time(&mut self, found: StampLine) {
         self.has_times = true;
         if self.are_times_behind {
             if !self.files.is_empty() {
                 self.dump_time = Some(found);
-                self.finish_dump()?;
+                self.finish_dump();
             }
-            return Ok(());
+            return;
         }
         // of two times before a dump, the one with a date counts
         if !self.is_time_unused || self.latest_time.as_ref().is_none_or(|latest| latest.has_no_date) {
             self.latest_time = Some(found);
         }
         self.is_time_unused = true;
-        Ok(())
     }
 
-    fn read_known_line(&mut self, dump_line: DumpLine<'_>) -> Result<(), LogError> {
+    fn read_known_line(&mut self, dump_line: DumpLine<'_>) {
         self.line_key.clear();
         let (prefix, name) = match dump_line {
             DumpLine::Disk(name, _) => ("d ", name),
@@ -249,7 +250,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             DumpLine::Load(_) => ("l", ""),
             DumpLine::Named(name, _) => ("n ", name),
             DumpLine::Summary(_, words) => ("s ", words),
-            DumpLine::Ignored => return Ok(()),
+            DumpLine::Ignored => return,
         };
         self.line_key.push_str(prefix);
         self.line_key.push_str(name);
@@ -260,10 +261,10 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         // a new time begins another dump, unless it belongs to another file of the same dump
         let begins_dump = !self.are_times_behind && self.is_time_unused && self.files.contains(&file);
         if begins_dump || (is_repeated && !self.has_times) {
-            self.finish_dump()?;
+            self.finish_dump();
         } else if is_repeated {
             self.add_skip("a repeated line without a time in between");
-            return Ok(());
+            return;
         }
         if self.files.is_empty() {
             self.dump_time = self.latest_time.take();
@@ -281,7 +282,6 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         for group in &self.names[index].groups {
             put_numbers(&mut self.cells, *group, dump_line);
         }
-        Ok(())
     }
 
     /// Returns the index of the line's name, which is learned if it is new.
@@ -328,22 +328,23 @@ impl<'b, 'c> DumpLog<'b, 'c> {
     }
 
     /// Emits a tick for the dump.
-    fn finish_dump(&mut self) -> Result<(), LogError> {
+    fn finish_dump(&mut self) {
         if self.files.is_empty() {
-            return Ok(());
+            return;
         }
         self.files.clear();
         self.dump_number += 1;
-        let Some(time_ns) = self.dump_time()? else {
+        let length_ns = self.length_by_processors();
+        let Some(time_ns) = self.dump_time(length_ns) else {
             self.cells.drop_dump();
-            return Ok(());
+            return;
         };
         let since = self.last_ns.map_or(1, |last| time_ns.saturating_sub(last));
         if since <= 0 {
             // the growth counts with the next dump
             self.cells.drop_dump();
             self.add_skip(if since == 0 { "a second dump at the same time" } else { "time goes backwards" });
-            return Ok(());
+            return;
         }
         let elapsed_ns = self.last_ns.map_or(0, |_| since.unsigned_abs());
         if !self.is_announced {
@@ -352,7 +353,9 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             let (processors, memory_bytes) = (self.processors, memory as u64);
             self.batch.push_topology(time_ns, &Topology { processors, memory_bytes, ..Topology::default() });
         }
-        let (schema, row, trouble) = self.cells.build_row(elapsed_ns);
+        // without the length only levels are known
+        let is_length_known = !self.is_counted || length_ns.is_some();
+        let (schema, row, trouble) = self.cells.build_row(if is_length_known { elapsed_ns } else { 0 });
         self.batch.push_tick(&schema, time_ns, Some(elapsed_ns), row);
         if trouble.restarted * 2 > trouble.compared {
             self.batch.push_note(Note::new(time_ns, Note::GAP, "all counters restarted, as after a reboot"));
@@ -361,33 +364,36 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         }
         self.cells.advance_dump();
         self.last_ns = Some(time_ns);
-        Ok(())
+    }
+
+    /// Returns the time since the dump before by the time that processors counted in between, if the dumps hold it.
+    fn length_by_processors(&self) -> Option<i64> {
+        let growth = |column: &DumpColumn| self.cells.counter_growth(column.counter, "_total");
+        // the time of guests is also that of users
+        let seconds: f64 = PROCESSOR[..PROCESSOR.len() - 1].iter().filter_map(growth).sum();
+        let length_ns = (seconds / f64::from(self.processors) * 1e9).round();
+        (self.processors > 0 && length_ns >= 1e6).then_some(length_ns as i64)
     }
 
     /// Returns the time of the dump; `None` if it cannot be known.
-    fn dump_time(&mut self) -> Result<Option<i64>, LogError> {
+    fn dump_time(&mut self, length_ns: Option<i64>) -> Option<i64> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
         let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date }) = self.dump_time.take() else {
-            return match (self.last_ns, step) {
-                (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
-                (None, Some(_)) if !self.has_times => {
-                    self.batch.push_note(Note::new(0, Note::WARNING, COUNTED_TIMES_NOTE));
-                    self.batch.note_time_basis(TimeBasis::Counted);
-                    Ok(Some(0))
-                }
-                _ if self.has_times => {
-                    self.add_skip("a dump without a time");
-                    Ok(None)
-                }
-                _ => Err(LogError::MissingOption {
-                    file: self.name.clone(),
-                    because: format!(
-                        "line {}: the dumps have no times, and their interval is unknown",
-                        self.line_number
-                    ),
-                    option: "--interval 10s (next time, write a `date` before each dump)",
-                }),
-            };
+            if self.has_times {
+                self.add_skip("a dump without a time");
+                return None;
+            }
+            if self.last_ns.is_none() {
+                self.is_counted = step.is_none();
+                let (text, basis) = match step {
+                    Some(_) => (COUNTED_TIMES_NOTE, TimeBasis::Counted),
+                    None => (DUMPS_NOTE, TimeBasis::Reports),
+                };
+                self.batch.push_note(Note::new(0, Note::WARNING, text));
+                self.batch.note_time_basis(basis);
+            }
+            let step = step.or(length_ns).unwrap_or(REPORT_STEP_NS);
+            return Some(self.last_ns.map_or(0, |last_ns| last_ns.saturating_add(step)));
         };
         let mut local = local_s;
         if has_no_date {
@@ -401,22 +407,21 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         }
         let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
         if !self.clock.is_one_zone(&zone) {
-            return Ok(Some(time_ns));
+            return Some(time_ns);
         }
         let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);
-        Ok(Some(self.daylight.resolve_time(time_ns, local_ns, self.batch)))
+        Some(self.daylight.resolve_time(time_ns, local_ns, self.batch))
     }
 
-    fn finish_log(mut self) -> Result<(), LogError> {
+    fn finish_log(mut self) {
         if self.are_times_behind && self.has_times && !self.files.is_empty() {
             self.add_skip("the last dump has no time after it");
-            return Ok(());
+            return;
         }
-        self.finish_dump()?;
+        self.finish_dump();
         if self.dump_number == 2 {
             self.add_skip("a single dump holds totals since boot; rates need two dumps");
         }
-        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ use super::exposition_line::{self, ExpositionLine, ExpositionSample};
 use super::machine_facts::MachineFacts;
 use super::metric_names::{MetricConversion, MetricVocabulary};
 use super::series_targets::SeriesTargets;
+use crate::first_report::REPORT_STEP_NS;
 use crate::plain_text;
 use crate::sysstat::StreamWindow;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, TimeBasis};
@@ -59,6 +60,8 @@ fn modified_ns(input: &LogInput) -> Option<i64> {
 const MAX_SERIES: usize = 50_000;
 const ASSUMED_TIMES_NOTE: &str = "the pages do not show when they were scraped: their times are assumed from \
                                   --interval, so only durations are reliable";
+const UNSPACED_PAGES_NOTE: &str = "the pages do not show when they were scraped, and their interval is not known: only \
+                                   levels are read, a second apart (--interval 15s sets the interval)";
 const LACKS_TIME: &str = "a page without a timestamp, unlike other pages";
 /// Increase of the page number after a page without a time: the gap in the numbers prevents a rate between the pages
 /// before and after it.
@@ -159,6 +162,8 @@ enum PageTimes {
     FileTime,
     /// Times are assumed from the option's interval; this was reported.
     Assumed,
+    /// Neither times nor an interval are known; this was reported.
+    Unspaced,
     /// Pages have times. One without is skipped.
     Stamped,
 }
@@ -434,11 +439,14 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             (Some(last), None) if self.is_first_page_of_file && self.modified_ns.is_some_and(|time| time > last) => {
                 Ok(self.modified_ns)
             }
-            (Some(_), None) => Err(LogError::MissingOption {
-                file: self.file.clone(),
-                because: "its pages do not show when they were scraped".into(),
-                option: "--interval, such as --interval 15s",
-            }),
+            (Some(last), None) => {
+                if self.page_times != PageTimes::Unspaced {
+                    self.page_times = PageTimes::Unspaced;
+                    self.batch.push_note(Note::new(last, Note::WARNING, UNSPACED_PAGES_NOTE));
+                    self.batch.note_time_basis(TimeBasis::Reports);
+                }
+                Ok(Some(last.saturating_add(REPORT_STEP_NS)))
+            }
         }
     }
 
@@ -467,7 +475,8 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             if series.last_page != self.page_number || series.value.is_nan() {
                 continue;
             }
-            let added = if series.previous_page + 1 == self.page_number && self.page_number > 1 {
+            let is_compared = series.previous_page + 1 == self.page_number && self.page_number > 1;
+            let added = if is_compared && self.page_times != PageTimes::Unspaced {
                 series.value - series.previous
             } else {
                 f64::NAN

@@ -1,6 +1,6 @@
 //! Text of iostat: reports in succession, each with an optional time, a processor block and a table of disks (with `-x
 //! -h` one each for reads, writes, discards and the rest). The first report after each head covers the time since boot
-//! and is left out.
+//! and is left out, unless it is like the second or the only one.
 
 use diskwright_base::Note;
 use diskwright_base::text::is_same_host;
@@ -10,6 +10,7 @@ use super::clock::SysstatClock;
 use super::head_line::HeadLine;
 use super::heading_table::{HeadingTable, Misfit, parse_cell};
 use super::idle_devices::{self, IdleDevices, TABLE_COUNT};
+use super::iostat_totals::ReportLength;
 use super::machine::{AssumedTimes, HeadDays, ReportClock, SysstatMachine};
 use super::report_row::ReportRow;
 use super::stream_window::StreamWindow;
@@ -17,10 +18,17 @@ use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
-use crate::{InputHead, LogInput, LogOptions, TimeBasis};
+use crate::first_report::{self, HeldReport};
+use crate::{InputHead, LogInput, LogOptions};
+
+/// A first report with what its ending needs.
+struct HeldIostat {
+    report: HeldReport,
+    is_complete: bool,
+    length: ReportLength,
+}
 
 struct IostatTextLog<'b, 'c> {
-    file: String,
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
@@ -43,6 +51,8 @@ struct IostatTextLog<'b, 'c> {
     pending_name: Option<String>,
     /// Set if a blank line stands behind the last row: the table is at its end, unless every other line is blank.
     is_behind_blank: bool,
+    /// First disk of the table that is being read.
+    first_disk: String,
     /// Headings of this report so far; repeated headings begin another report.
     headings: Vec<String>,
     /// Time printed above this report, UTC.
@@ -53,8 +63,10 @@ struct IostatTextLog<'b, 'c> {
     reports: ReportClock,
     /// Reports since the head.
     report_count: u64,
-    /// Heads so far.
-    start_count: u64,
+    /// First report of this start, until the second shows whether it is since boot.
+    held: Option<HeldIostat>,
+    /// Length of this report by its own totals.
+    length: ReportLength,
     /// Values in the row.
     value_count: u64,
     /// Set if iostat -y left out the report since boot, and a blank line behind it.
@@ -93,7 +105,6 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let blanks = if has_blank_after_headings(&head) { None } else { Some(0) };
     let mut stream = StreamWindow::new(input);
     let mut log = IostatTextLog {
-        file: stream.name().to_owned(),
         batch,
         options,
         clock: SysstatClock::new(options),
@@ -109,13 +120,15 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         has_names_last: false,
         pending_name: None,
         is_behind_blank: false,
+        first_disk: String::new(),
         headings: Vec::new(),
         printed_ns: None,
         days: HeadDays::default(),
         daylight: DaylightClock::default(),
         reports: ReportClock::default(),
         report_count: 0,
-        start_count: 0,
+        held: None,
+        length: ReportLength::default(),
         value_count: 0,
         is_without_first: false,
         blank_run: blanks,
@@ -123,15 +136,16 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         line_number: 0,
     };
     while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
-        log.read_line(&text)?;
+        log.read_line(&text);
     }
     if log.batch.is_stopped() {
         return Ok(());
     }
     // the last report may be incomplete
     log.is_damaged = true;
-    log.finish_report()?;
-    log.finish_log()
+    log.finish_report();
+    log.finish_log();
+    Ok(())
 }
 
 /// Returns true if a blank line stands behind headings, which iostat never prints: the file was copied badly.
@@ -148,12 +162,12 @@ fn indent_width(text: &str) -> usize {
 }
 
 impl IostatTextLog<'_, '_> {
-    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+    fn read_line(&mut self, text: &str) {
         if let Some(head) = HeadLine::parse(text) {
-            self.finish_report()?;
+            self.finish_report();
             (self.head, self.days) = (head, HeadDays::default());
             self.begin_start();
-            return Ok(());
+            return;
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
@@ -162,34 +176,34 @@ impl IostatTextLog<'_, '_> {
                 *blanks += 1;
                 self.is_without_first |= *blanks == 2 && self.headings.is_empty() && self.report_count == 0;
             }
-            return Ok(());
+            return;
         }
         self.blank_run = self.blank_run.map(|_| 0);
         let is_blank_before = std::mem::take(&mut self.is_behind_blank);
         let are_of_processors = are_processor_headings(&words);
         if are_of_processors || are_disk_headings(&words) {
             if !self.is_chosen_host() {
-                return Ok(());
+                return;
             }
             self.indent = indent_width(text);
             self.has_names_last = text.trim_end().strip_suffix(" Device").is_some_and(|rest| !rest.ends_with(' '));
-            return if are_of_processors {
-                self.read_heading(&[&["CPU"], &words[1..]].concat())
+            if are_of_processors {
+                self.read_heading(&[&["CPU"], &words[1..]].concat());
             } else {
-                self.read_heading(&words)?;
+                self.read_heading(&words);
                 self.has_disks = true;
-                Ok(())
-            };
+            }
+            return;
         }
         if let Some(table) = self.table.take() {
             let is_row = self.read_row_or_name(&table, text, &words, is_blank_before);
             // a blank line ends the rows, unless there is one between all lines
             self.table = (is_row || !is_blank_before).then_some(table);
             if is_row {
-                return Ok(());
+                return;
             }
         }
-        self.read_time(text)
+        self.read_time(text);
     }
 
     /// Returns true if the current machine is the one that is read; otherwise reports it.
@@ -212,7 +226,6 @@ impl IostatTextLog<'_, '_> {
         self.blank_run = self.blank_run.map(|_| 0);
         self.reports.begin_start();
         self.idle_devices.begin_start();
-        self.start_count += 1;
         if let Some(printed) = self.printed_ns.take() {
             self.reports.set_printed_time(printed);
         }
@@ -222,15 +235,14 @@ impl IostatTextLog<'_, '_> {
         self.batch.add_skip(format!("line {}", self.line_number), because);
     }
 
-    fn read_time(&mut self, text: &str) -> Result<(), LogError> {
+    fn read_time(&mut self, text: &str) {
         // `Time: 07:05:46 PM` of old releases has no date of its own
         let clock = text.trim().strip_prefix("Time:").filter(|clock| clock.split_whitespace().count() < 3);
         let text = clock.map_or_else(|| text.to_owned(), |clock| format!("{} {clock}", self.head.date));
         let Some(printed) = calendar::parse_moment(&text, self.order) else {
-            self.add_skip("neither headings nor a time nor a row under headings");
-            return Ok(());
+            return self.add_skip("neither headings nor a time nor a row under headings");
         };
-        self.finish_report()?;
+        self.finish_report();
         let local = if clock.is_some() { self.days.resolve_time(printed.local_s) } else { printed.local_s };
         let mut time_ns = self.clock.utc_ns(local, &printed.zone, self.batch);
         if self.clock.is_one_zone(&printed.zone) {
@@ -241,18 +253,17 @@ impl IostatTextLog<'_, '_> {
         if text.trim_start().starts_with("zzz") {
             self.begin_start();
         }
-        Ok(())
     }
 
-    fn read_heading(&mut self, words: &[&str]) -> Result<(), LogError> {
+    fn read_heading(&mut self, words: &[&str]) {
         self.drop_name();
         let headings = words.join(" ");
         if self.headings.contains(&headings) {
-            self.finish_report()?;
+            self.finish_report();
         }
         self.headings.push(headings);
+        self.first_disk.clear();
         self.table = HeadingTable::from_headings(words);
-        Ok(())
     }
 
     /// Reads a row, which `iostat -h` of older releases breaks behind the disk's name.
@@ -300,11 +311,11 @@ impl IostatTextLog<'_, '_> {
             return false;
         }
         match table.parse_row(words) {
-            // its values are left out with the report
-            Ok(_) if self.is_first_report() => self.value_count += 1,
             Ok((instance, values)) => {
+                self.begin_repeated_report(table, &instance);
                 let is_group = table.report != "cpu" && self.is_group(text, words, &instance);
                 let instance = if is_group { format!(" {instance}") } else { instance };
+                self.length.learn_row(&values);
                 for (name, value) in values {
                     self.value_count += 1;
                     if let Some(slot) = self.row.value_slot(&table.report, name, &instance) {
@@ -323,11 +334,24 @@ impl IostatTextLog<'_, '_> {
         true
     }
 
-    fn is_first_report(&self) -> bool {
-        self.report_count == 0 && !self.is_without_first
+    /// Begins another report at a second row of the first disk: the headings were not copied each time.
+    fn begin_repeated_report(&mut self, table: &HeadingTable, instance: &str) {
+        if table.report != "disk" {
+            return;
+        }
+        if self.first_disk.is_empty() {
+            self.first_disk.push_str(instance);
+        } else if self.first_disk == instance {
+            let heading = self.headings.pop();
+            self.finish_report();
+            self.headings.extend(heading);
+            self.has_disks = true;
+            self.first_disk.push_str(instance);
+        }
     }
 
-    fn finish_report(&mut self) -> Result<(), LogError> {
+    fn finish_report(&mut self) {
+        self.first_disk.clear();
         self.table = None;
         self.drop_name();
         // headings without rows are a report too: `-z` leaves out idle disks
@@ -336,35 +360,64 @@ impl IostatTextLog<'_, '_> {
         (self.has_disks, self.is_damaged) = (false, false);
         self.headings.clear();
         if is_empty {
-            return Ok(());
+            return;
         }
-        let printed = self.printed_ns.take();
-        let is_first = self.is_first_report();
+        let printed_ns = self.printed_ns.take();
+        let length = std::mem::take(&mut self.length);
+        let is_first = self.report_count == 0 && !self.is_without_first && !self.options.is_first_report_kept;
         self.report_count += 1;
         self.value_count = 0;
         if is_first {
-            self.reports.skip_report(printed, self.options.interval);
-            self.add_skip("the first report of iostat covers the time since boot");
-            return Ok(());
-        }
-        let midnight_ns = self.head.to_machine().midnight_ns(self.order);
-        let context = format!("line {}", self.line_number);
-        let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, midnight_ns) else {
-            return Err(SysstatMachine::missing_interval_error(&self.file, &context));
-        };
-        if let Some(warning) = self.reports.take_warning() {
-            if warning == AssumedTimes::Counted {
-                self.batch.note_time_basis(TimeBasis::Counted);
-                if self.head.date.is_empty() {
-                    self.add_skip(SysstatMachine::NO_DATE_NOTE);
-                }
+            let values = self.row.take_values();
+            if let Some(held) = self.held.take() {
+                self.drop_report(&held);
             }
-            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning.to_note()));
+            let printed_ns = printed_ns.or_else(|| self.reports.take_printed_time());
+            let report = HeldReport { values, printed_ns, context: format!("line {}", self.line_number) };
+            self.held = Some(HeldIostat { report, is_complete, length });
+            return;
+        }
+        self.settle_held_report(printed_ns, &length);
+        self.emit_report(printed_ns, is_complete, &length);
+    }
+
+    /// Keeps or drops the first report of this start, now that the second is in the row.
+    fn settle_held_report(&mut self, printed_ns: Option<i64>, length: &ReportLength) {
+        let Some(held) = self.held.take() else { return };
+        let has_times = held.report.printed_ns.or(printed_ns).is_some() || self.reports.has_printed_time();
+        let is_kept = held
+            .length
+            .is_like(length)
+            .unwrap_or_else(|| first_report::is_like_next(self.row.series(), &held.report.values, &self.row.cells));
+        if has_times || !is_kept {
+            return self.drop_report(&held);
+        }
+        let second = self.row.replace_values(&held.report.values);
+        self.emit_report(None, held.is_complete, &held.length);
+        self.row.replace_values(&second);
+    }
+
+    fn drop_report(&mut self, held: &HeldIostat) {
+        self.reports.skip_report(held.report.printed_ns, self.options.interval);
+        let because = "the first report of iostat covers the time since boot";
+        self.batch.add_skip(held.report.context.as_str(), because);
+    }
+
+    fn emit_report(&mut self, printed_ns: Option<i64>, is_complete: bool, length: &ReportLength) {
+        let midnight_ns = self.head.to_machine().midnight_ns(self.order);
+        let interval = self.options.interval.or(length.interval());
+        let (time_ns, since) = self.reports.next(printed_ns, interval, midnight_ns);
+        if let Some(assumed) = self.reports.take_warning() {
+            if assumed == AssumedTimes::Counted && self.head.date.is_empty() {
+                self.add_skip(SysstatMachine::NO_DATE_NOTE);
+            }
+            assumed.note_assumption(self.batch, time_ns);
         }
         if !self.is_announced {
             self.is_announced = true;
             // times above reports have a date of their own
-            let guess_note = SysstatMachine::date_guess_note(&self.head.date, self.order).filter(|_| printed.is_none());
+            let guess_note =
+                SysstatMachine::date_guess_note(&self.head.date, self.order).filter(|_| printed_ns.is_none());
             if let Some(text) = guess_note {
                 self.batch.push_note(Note::new(time_ns, Note::WARNING, text));
             }
@@ -375,27 +428,28 @@ impl IostatTextLog<'_, '_> {
         }
         self.row.emit_tick(self.batch, time_ns, since);
         self.row.forget_if_sparse();
-        Ok(())
     }
 
-    /// Returns an error with advice if each start printed only one report.
-    fn finish_log(&mut self) -> Result<(), LogError> {
-        if self.batch.has_ticks() || self.batch.is_stopped() || self.report_count != 1 || self.is_without_first {
-            return Ok(());
+    /// Settles the first report of the last start; it is kept if it is the only one.
+    fn finish_log(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        if self.batch.has_ticks() {
+            return self.drop_report(&held);
         }
-        let command = "S_TIME_FORMAT=ISO iostat -t -x 10 > FILE";
-        let because = SysstatMachine::since_boot_reason(self.start_count.max(1), "report", command);
-        Err(LogError::NoSamples { file: self.file.clone(), because })
+        self.row.replace_values(&held.report.values);
+        if !held.length.is_short() {
+            let remark_ns = held.report.printed_ns.unwrap_or(0);
+            first_report::remark_single_report(self.batch, &held.report.context, remark_ns);
+        }
+        self.emit_report(held.report.printed_ns, held.is_complete, &held.length);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use super::super::testing::{ReadOutcome, read_text};
 
-    use super::super::testing::{ReadOutcome, read_bytes, read_text};
-    use crate::LogOptions;
-
+    mod first_reports;
     mod layouts;
 
     const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
@@ -458,28 +512,6 @@ mod tests {
             let skipped = read.summary.unwrap().skipped;
             assert!(skipped.len() == 1 && skipped[0].reason.contains("since boot"), "{skipped:?}");
         }
-    }
-
-    #[test]
-    fn detects_the_option_that_leaves_out_the_first_report() {
-        let text = format!("{HEAD}\n{}", report(1, "Device tps", "sda 5"));
-        assert_eq!(read_text(&text).series_values("physical_disk.transfers_per_s", "sda"), [5.0]);
-    }
-
-    #[test]
-    fn counts_times_of_reports_without_times() {
-        let report = "avg-cpu:  %user %idle\n 50.00 50.00\n\nDevice tps\nsda 5.0\n ALL 9.0\n\n\n";
-        let text = HEAD.to_owned() + &report.repeat(4);
-        let error = read_text(&text).summary.unwrap_err().to_string();
-        assert!(error.contains("--interval"), "{error}");
-        let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
-        let read = read_bytes(text.as_bytes(), &options);
-        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [5_000_000_000; 3]);
-        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("counted from midnight")));
-        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0; 3]);
-        let summary = read.summary.unwrap();
-        assert_eq!(summary.series, 3);
-        assert!(summary.skipped.iter().any(|s| s.context == "group ALL"), "{:?}", summary.skipped);
     }
 
     #[test]
@@ -551,41 +583,6 @@ mod tests {
         assert_eq!(summary.host, "db1");
         let other = summary.skipped.iter().find(|s| s.reason.contains("neither headings")).unwrap();
         assert_eq!((other.context.as_str(), other.count), ("line 1", 5));
-    }
-
-    #[test]
-    fn each_start_below_a_time_loses_its_report_since_boot() {
-        let text = format!(
-            "zzz ***Sat Nov 21 19:05:00 UTC 2026\n{}zzz ***Sat Nov 21 19:05:30 UTC 2026\n{}",
-            start(5),
-            start(7)
-        );
-        let read = read_text(&text);
-        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
-        let times_ns = [1, 2, 31, 32].map(|second| 1_795_287_900_000_000_000 + second * 1_000_000_000);
-        assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), times_ns);
-        assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 4]);
-        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("one second apart")));
-        // without the head of each start only this line shows that iostat was restarted
-        let read = read_text(&text.replace(HEAD, "\n"));
-        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
-    }
-
-    #[test]
-    fn one_report_is_refused_without_asking_for_an_interval() {
-        for text in [format!("{HEAD}Device tps %util\nsda 5 1\n"), HEAD.to_owned() + &report(1, "Device tps", "sda 5")]
-        {
-            let error = read_text(&text).summary.unwrap_err().to_string();
-            assert!(error.contains("one report") && error.contains("iostat -t -x 10"), "{error}");
-            assert!(!error.contains("--interval"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_blank_line_behind_every_line_does_not_mean_that_the_first_report_was_left_out() {
-        let text = HEAD.to_owned() + &(1..4).map(|s| report(s, "Device tps", "sda 5.25")).collect::<String>();
-        let read = read_text(&text.replace('\n', "\n\n"));
-        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.25; 2]);
     }
 
     #[test]

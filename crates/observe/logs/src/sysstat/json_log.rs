@@ -57,7 +57,7 @@ pub fn read_stream(
     batch: &mut FrameBatch<'_>,
     writer: DocumentWriter,
 ) -> Result<(), LogError> {
-    let session = SysstatSession::new(stream.name(), batch, options, order, writer);
+    let session = SysstatSession::new(batch, options, order, writer);
     let templates = Vec::new();
     let mut log = SysstatJsonLog { stream, session, templates, generation: 0, is_outside_reported: false };
     log.read_documents()
@@ -81,7 +81,8 @@ impl SysstatJsonLog<'_, '_, '_> {
         let mut key = String::new();
         while !self.session.batch.is_stopped() {
             if depth == 0 && !self.find_document()? {
-                return self.session.check_since_boot();
+                self.session.finish_log();
+                return Ok(());
             }
             let token = match self.read_token() {
                 Ok(Some(token)) => token,
@@ -89,7 +90,8 @@ impl SysstatJsonLog<'_, '_, '_> {
                     if depth > 0 {
                         self.report_unfinished();
                     }
-                    return self.session.check_since_boot();
+                    self.session.finish_log();
+                    return Ok(());
                 }
                 // a foreign line between those of the document
                 Err(LogError::Broken { context, because, .. }) => {
@@ -288,7 +290,7 @@ impl SysstatJsonLog<'_, '_, '_> {
                         DOCUMENT_KEYS.map(|key| memchr::memmem::find(sample, key.as_bytes()).is_some());
                     let offset = self.stream.byte_offset();
                     self.stream.skip_bytes(length);
-                    self.session.emit_tick(&texts, offset)?;
+                    self.session.emit_tick(&texts, offset);
                     return Ok(true);
                 }
                 Err(TokenStop::Incomplete) => {

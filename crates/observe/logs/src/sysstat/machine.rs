@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use diskwright_base::Topology;
+use diskwright_base::{Note, Topology};
 
 use super::time::{self, DAY_S, NumericDateOrder};
-use crate::error::LogError;
+use crate::first_report::{REPORT_STEP, REPORTS_NOTE};
+use crate::{FrameBatch, TimeBasis};
 
 /// Facts about the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,16 +34,6 @@ impl SysstatMachine<'_> {
     pub const SPACED_TIMES_NOTE: &'static str = "only the first report of each start has a timestamp: those behind \
                                                    it are counted one second apart (--interval sets the true \
                                                    interval)";
-
-    /// Returns the reason to refuse a log in which each start printed only once.
-    pub fn since_boot_reason(starts: u64, noun: &str, record: &str) -> String {
-        let subject = if starts == 1 {
-            format!("one {noun}, and it")
-        } else {
-            format!("{starts} starts of one {noun}, and each")
-        };
-        format!("it has {subject} covers the time since boot; record with an interval: {record}")
-    }
 
     /// Text of the note at a restart.
     pub const RESTART_NOTE: &'static str = "the machine was restarted";
@@ -73,15 +64,6 @@ impl SysstatMachine<'_> {
         let is_guess = time::parse_date(date, order).is_some_and(|read| read.is_guess);
         is_guess.then(|| format!("the date {date} was read {order_name}; S_TIME_FORMAT=ISO leaves no doubt"))
     }
-
-    /// Returns the error if nothing gives the times of reports.
-    pub fn missing_interval_error(file: &str, context: &str) -> LogError {
-        LogError::MissingOption {
-            file: file.to_owned(),
-            because: format!("{context}: the reports have no timestamps, and their interval is unknown"),
-            option: "--interval 5s (iostat -t prints times next time)",
-        }
-    }
 }
 
 /// Assumption about the times of reports, if the log does not give them.
@@ -91,6 +73,8 @@ pub enum AssumedTimes {
     Spaced,
     /// No report has a time; they are counted with the given interval.
     Counted,
+    /// No report has a time, and the interval is not known; reports are counted.
+    Reports,
 }
 
 impl AssumedTimes {
@@ -99,7 +83,18 @@ impl AssumedTimes {
         match self {
             AssumedTimes::Spaced => SysstatMachine::SPACED_TIMES_NOTE,
             AssumedTimes::Counted => SysstatMachine::COUNTED_TIMES_NOTE,
+            AssumedTimes::Reports => REPORTS_NOTE,
         }
+    }
+
+    /// Hands the assumption on to the log.
+    pub fn note_assumption(self, batch: &mut FrameBatch<'_>, time_ns: i64) {
+        match self {
+            AssumedTimes::Spaced => {}
+            AssumedTimes::Counted => batch.note_time_basis(TimeBasis::Counted),
+            AssumedTimes::Reports => batch.note_time_basis(TimeBasis::Reports),
+        }
+        batch.push_note(Note::new(time_ns, Note::WARNING, self.to_note()));
     }
 }
 
@@ -135,23 +130,29 @@ impl ReportClock {
     }
 
     /// Skips a report because it covers the time since boot.
+    /// `printed` is its own time, or the one on a line above it.
     pub fn skip_report(&mut self, printed: Option<i64>, interval: Option<Duration>) {
-        self.previous_ns = printed.or_else(|| self.start_ns.take());
+        self.previous_ns = printed;
         self.is_counted = self.previous_ns.is_none();
         if self.is_counted {
             // later starts continue where the earlier ended
-            self.previous_ns = interval.and_then(|step| Some(add_step(self.latest_ns?, step)));
+            self.previous_ns = self.latest_ns.map(|latest_ns| add_step(latest_ns, interval.unwrap_or(REPORT_STEP)));
         }
     }
 
-    /// Returns the time of the next report and the time that it covers; `None` if neither the log nor the user gives
-    /// it. Reports without any time are counted from `midnight_ns`.
-    pub fn next(
-        &mut self,
-        printed: Option<i64>,
-        interval: Option<Duration>,
-        midnight_ns: i64,
-    ) -> Option<(i64, Option<u64>)> {
+    /// Returns true if a time stands above the report that comes next.
+    pub fn has_printed_time(&self) -> bool {
+        self.start_ns.is_some()
+    }
+
+    /// Takes the time on a line of its own above the report that comes next.
+    pub fn take_printed_time(&mut self) -> Option<i64> {
+        self.start_ns.take()
+    }
+
+    /// Returns the time of the next report and the time that it covers. Reports without any time are counted from
+    /// `midnight_ns`, or if their interval is not known, one second each from 1970.
+    pub fn next(&mut self, printed: Option<i64>, interval: Option<Duration>, midnight_ns: i64) -> (i64, Option<u64>) {
         let report_ns = printed.or_else(|| self.start_ns.take());
         let time_ns = match (report_ns, self.previous_ns) {
             (Some(report_ns), _) => report_ns,
@@ -162,16 +163,17 @@ impl ReportClock {
                 add_step(previous_ns, interval.unwrap_or(Self::DEFAULT_SPACING))
             }
             (None, previous_ns) => {
-                let step = interval?;
-                self.warn_once(AssumedTimes::Counted);
+                self.warn_once(if interval.is_some() { AssumedTimes::Counted } else { AssumedTimes::Reports });
                 self.is_counted = true;
-                add_step(previous_ns.unwrap_or(midnight_ns), step)
+                let start_ns = if interval.is_some() { midnight_ns } else { 0 };
+                add_step(previous_ns.unwrap_or(start_ns), interval.unwrap_or(REPORT_STEP))
             }
         };
         let since = self.previous_ns.map(|previous_ns| time_ns.saturating_sub(previous_ns)).filter(|since| *since > 0);
         self.previous_ns = Some(time_ns);
         self.latest_ns = self.latest_ns.max(self.previous_ns);
-        Some((time_ns, since.map(i64::unsigned_abs).or(interval.map(|i| i.as_nanos() as u64))))
+        let step = interval.or(self.is_counted.then_some(REPORT_STEP));
+        (time_ns, since.map(i64::unsigned_abs).or(step.map(|step| step.as_nanos() as u64)))
     }
 
     fn warn_once(&mut self, assumed: AssumedTimes) {

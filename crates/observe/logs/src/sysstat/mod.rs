@@ -1,5 +1,6 @@
 //! The sysstat family: output of sadf, sar, iostat and mpstat.
 
+mod averages;
 mod binary;
 pub(crate) mod calendar;
 pub(crate) mod clock;
@@ -9,6 +10,7 @@ mod head_line;
 pub(crate) mod heading_table;
 pub(crate) mod idle_devices;
 mod iostat_text;
+mod iostat_totals;
 mod json_log;
 mod json_sample;
 mod json_scanner;
@@ -59,8 +61,8 @@ pub static IOSTAT_JSON: LogFormat = LogFormat {
     id: "iostat-json",
     title: "sysstat: iostat -o JSON",
     explain: "Disks and processors. Unfinished documents and several documents in a row are read too. The first \
-              report covers the time since boot and is omitted. Record with `iostat -t -x -o JSON 1 > FILE`; without \
-              -t the reports have no times, and --interval is required.",
+              report covers the time since boot and is omitted, unless it is the only one. Record with \
+              `iostat -t -x -o JSON 1 > FILE`; without -t and --interval, reports are counted.",
     recognize: |head| is_document(head, DocumentWriter::Iostat),
     read: |input, options, batch| json_log::read(input, options, batch, DocumentWriter::Iostat),
 };
@@ -78,9 +80,9 @@ pub static MPSTAT_JSON: LogFormat = LogFormat {
 pub static SAR_TEXT: LogFormat = LogFormat {
     id: "sar-text",
     title: "sysstat: text of sar, mpstat and pidstat",
-    explain: "All tables, in any locale; headings may repeat, and midnight and restarts may come between. Averages are \
-              omitted. pidstat's processes become process tables. The text has no time zone; use --utc-offset. Print \
-              it with `S_TIME_FORMAT=ISO sar -A -f FILE`.",
+    explain: "All tables, in any locale; headings may repeat, and midnight and restarts may come between. Averages \
+              are omitted, unless there is nothing else. pidstat's processes become process tables. The text has no \
+              time zone; use --utc-offset. Print it with `S_TIME_FORMAT=ISO sar -A -f FILE`.",
     recognize: sar_text::is_sar_text,
     read: sar_text::read,
 };
@@ -90,8 +92,9 @@ pub static IOSTAT_TEXT: LogFormat = LogFormat {
     id: "iostat-text",
     title: "sysstat: text of iostat",
     explain: "Columns of every version, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
-              first report covers the time since boot and is omitted. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; \
-              without -t the reports have no times, and --interval is required.",
+              first report covers the time since boot and is omitted, unless it is the only one, or one like the \
+              second in a text without times. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; without -t and \
+              --interval, reports are counted.",
     recognize: iostat_text::is_iostat_text,
     read: iostat_text::read,
 };
@@ -110,9 +113,10 @@ pub static SADF_ROWS: LogFormat = LogFormat {
 pub static VMSTAT: LogFormat = LogFormat {
     id: "vmstat-text",
     title: "vmstat: text",
-    explain: "Memory, swap and processors; no disks. The first row covers the time since boot and is omitted. Record \
-              with `vmstat -t 1`; without -t, --interval is required. Sizes are read as KiB; do not use -S, because \
-              the text does not name its unit.",
+    explain: "Memory, swap and processors; no disks. The first row covers the time since boot and is omitted, unless \
+              it is the only one, or one like the second in a text without times. Headings may be missing. Record \
+              with `vmstat -t 1`; without -t and --interval, rows are counted. Sizes are read as KiB; do not use -S, \
+              because the text does not name its unit.",
     recognize: vmstat::is_vmstat_text,
     read: vmstat::read,
 };

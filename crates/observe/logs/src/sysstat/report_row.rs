@@ -201,6 +201,20 @@ impl ReportRow {
         }
     }
 
+    /// Takes the row's values, to be put back later with [`ReportRow::replace_values`].
+    pub fn take_values(&mut self) -> Vec<f64> {
+        let values = self.cells.clone();
+        self.clear();
+        values
+    }
+
+    /// Replaces the row's values by values that were taken; series that came later are gaps. Returns the values before.
+    pub fn replace_values(&mut self, values: &[f64]) -> Vec<f64> {
+        let before = self.take_values();
+        self.cells[..values.len()].copy_from_slice(values);
+        before
+    }
+
     /// Forgets the row's values.
     pub fn clear(&mut self) {
         self.cells.fill(f64::NAN);

@@ -1,11 +1,12 @@
 //! Text of sar, mpstat and pidstat: tables with a time in front of each row. The date stands once, in the first line;
-//! times that go back show midnights. Rows of averages have no time and are skipped.
+//! times that go back show midnights. Rows of averages have no time and are skipped, unless there are no others.
 
 use std::collections::{HashMap, HashSet};
 
 use diskwright_base::Note;
 use diskwright_base::text::is_same_host;
 
+use super::averages::{self, Averages};
 use super::clock::{SysstatClock, ZoneHint};
 use super::head_line::HeadLine;
 use super::heading_table::{HeadingTable, Misfit, SysstatRow};
@@ -35,6 +36,8 @@ struct SarTextLog<'b, 'c> {
     kind: HeadingKind,
     /// Headings of the averages that are skipped.
     average_table: Option<HeadingTable>,
+    /// Averages that stand before any row with a time.
+    averages: Averages,
     /// Headings of the table that is being read.
     headings: String,
     /// Local time of the last tick of each table of this stretch, and the state of its clock.
@@ -64,7 +67,7 @@ pub fn is_sar_text(head: &InputHead<'_>) -> bool {
         let headings = match (parse_row_time(&words), words.as_slice()) {
             (Some((_, taken)), _) => &words[taken..],
             (None, ["#", "Time", headings @ ..] | ["#Time", headings @ ..]) => headings,
-            _ => return false,
+            (None, _) => averages::cells_of_row(&words),
         };
         // rows of `sadf -r` begin with a time as well
         !headings.iter().any(|word| word.ends_with(';')) && are_known_headings(headings)
@@ -121,6 +124,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         processes: SysstatProcesses::default(),
         kind: HeadingKind::Missing,
         average_table: None,
+        averages: Averages::default(),
         headings: String::new(),
         tables: HashMap::new(),
         daylight: DaylightClock::default(),
@@ -140,6 +144,9 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         return Ok(());
     }
     log.finish_stretch();
+    if !log.batch.has_ticks() {
+        log.averages.emit_tick(log.batch, &log.head);
+    }
     Ok(())
 }
 
@@ -182,7 +189,7 @@ impl SarTextLog<'_, '_> {
                 self.collector.add_note(Note::new(time_ns, Note::BOOKMARK, words.join(" ")));
             }
             ref rest if are_known_headings(rest) => self.read_heading(Some(clock), rest),
-            // an unknown table must stand below a blank line, as all tables do
+            // an unknown table must stand below a blank line, as all tables do, or below averages
             ref rest if is_behind_blank && HeadingTable::from_headings(rest).is_some() => {
                 self.read_heading(Some(clock), rest)
             }
@@ -193,9 +200,7 @@ impl SarTextLog<'_, '_> {
 
     /// Reads averages, rows of `pidstat -h`, and lines of other programs.
     fn read_untimed_line(&mut self, words: &[&str]) -> Result<(), LogError> {
-        // `Moyenne :` is two words
-        let end = words.iter().take(2).position(|word| word.ends_with([':', '：']));
-        let rest = end.map_or(&[][..], |end| &words[end + 1..]);
+        let rest = averages::cells_of_row(words);
         // averages of several tables follow each other, each with its headings
         if are_known_headings(rest) {
             self.average_table = HeadingTable::from_headings(rest);
@@ -209,6 +214,18 @@ impl SarTextLog<'_, '_> {
                 HeadingKind::Processes => true,
                 HeadingKind::Missing => false,
             };
+        if is_average && self.tables.is_empty() && self.tick_s.is_none() {
+            let table = match (&self.average_table, &self.kind) {
+                (Some(table), _) | (None, HeadingKind::Table(table)) => Some(table),
+                _ => None,
+            };
+            if let Some((instance, values)) = table.and_then(|table| table.parse_row(rest).ok()) {
+                let report = table.map_or("", |table| table.report.as_str());
+                self.averages.add_row(report, &instance, &values);
+            }
+        }
+        // blank lines may have been removed
+        self.is_behind_blank |= is_average;
         // a collector's time line is not needed, for rows have their own times
         if !is_average && words[0] != "zzz" {
             self.add_skip("neither a heading nor a row that begins with a time");
@@ -430,6 +447,7 @@ mod tests {
     use super::super::testing::{ReadOutcome, read_bytes, read_text};
     use crate::LogOptions;
 
+    mod blank_lines;
     mod clocks;
     mod epochs;
 
@@ -566,22 +584,6 @@ mod tests {
         let count = |because: &str| summary.skipped.iter().find(|s| s.reason.contains(because)).map_or(0, |s| s.count);
         assert_eq!((count("neither a heading"), count("another machine")), (3, 0), "{:?}", summary.skipped);
         assert_eq!(count("cells than the table") + count("words than the table"), 2, "{:?}", summary.skipped);
-    }
-
-    #[test]
-    fn skips_averages_in_all_languages() {
-        let full_text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
-        for word in ["Durchschn.:", "Moyenne :", "平均時間：", "Среднее:", "Trung bình:", "Average:"] {
-            let both = format!(
-                "Average: CPU %user %idle\nAverage: all 15.00 85.00\n{full_text}Average: CPU %user %idle\n\
-                                Average: all 15.00 85.00\n"
-            );
-            let read = read_text(&full_text.replace("Average:", word));
-            assert!(read.summary.unwrap().skipped.is_empty(), "{word}");
-            let read =
-                read_text(&both.split_once('\n').unwrap().1.split_once('\n').unwrap().1.replace("Average:", word));
-            assert!(read.summary.unwrap().skipped.is_empty(), "{word}");
-        }
     }
 
     #[test]

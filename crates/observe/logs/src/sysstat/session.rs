@@ -7,14 +7,14 @@ use diskwright_base::text::is_same_host;
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
 use super::idle_devices::{self, IdleDevices, TABLE_COUNT};
-use super::machine::SysstatMachine;
+use super::machine::{AssumedTimes, SysstatMachine};
 use super::report_row::ReportRow;
 use super::template::StampPart;
 use super::time::{self, DAY_S, NumericDateOrder};
+use crate::LogOptions;
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
-use crate::error::LogError;
-use crate::{LogOptions, TimeBasis};
+use crate::first_report::{self, HeldReport, REPORT_STEP};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -73,7 +73,6 @@ pub struct HostHead {
 
 /// Tracks time and machine, and emits rows.
 pub struct SysstatSession<'b, 'c> {
-    file: String,
     /// Receives the ticks.
     pub batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
@@ -92,9 +91,11 @@ pub struct SysstatSession<'b, 'c> {
     pub sample_tables: [bool; TABLE_COUNT],
     /// Time of the previous sample of this document.
     previous_ns: Option<i64>,
+    /// First report of an iostat, until the second shows whether it is since boot.
+    held: Option<HeldReport>,
+    /// Set if neither times nor an interval are known, so that reports are counted.
+    is_counted: bool,
     is_announced: bool,
-    /// Number of hosts' heads read so far.
-    document_count: u64,
     /// Number of samples emitted.
     pub tick_count: u64,
 }
@@ -102,14 +103,12 @@ pub struct SysstatSession<'b, 'c> {
 impl<'b, 'c> SysstatSession<'b, 'c> {
     /// Creates a session before the first head of a host.
     pub fn new(
-        file: &str,
         batch: &'c mut FrameBatch<'b>,
         options: &'c LogOptions,
         order: NumericDateOrder,
         writer: DocumentWriter,
     ) -> SysstatSession<'b, 'c> {
         SysstatSession {
-            file: file.to_owned(),
             batch,
             options,
             writer,
@@ -123,7 +122,8 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
             sample_tables: [false; TABLE_COUNT],
             previous_ns: None,
             is_announced: false,
-            document_count: 0,
+            held: None,
+            is_counted: false,
             tick_count: 0,
         }
     }
@@ -134,7 +134,6 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
             "nodename" => {
                 self.host = HostHead { name: text.to_owned(), ..HostHead::default() };
                 self.previous_ns = None;
-                self.document_count += 1;
                 self.idle_devices.begin_start();
                 if self.writer == DocumentWriter::Sadf {
                     // another document may cover the same hours
@@ -153,52 +152,82 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
 impl SysstatSession<'_, '_> {
     const SINCE_BOOT: &'static str = "the first report of iostat covers the time since boot";
 
-    /// Returns an error with advice if the document holds only iostat's report since boot.
-    pub fn check_since_boot(&self) -> Result<(), LogError> {
-        if self.writer == DocumentWriter::Iostat && self.tick_count == 0 && self.host.sample_count == 1 {
-            let because =
-                SysstatMachine::since_boot_reason(self.document_count, "report", "iostat -t -x -o JSON 10 > FILE");
-            return Err(LogError::NoSamples { file: self.file.clone(), because });
+    /// Settles the first report of the last document; it is kept if it is the only one.
+    pub fn finish_log(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        if self.batch.has_ticks() {
+            return self.batch.add_skip(held.context, Self::SINCE_BOOT);
         }
-        Ok(())
+        self.row.replace_values(&held.values);
+        let time_ns = held.printed_ns.unwrap_or_else(|| self.counted_time());
+        first_report::remark_single_report(self.batch, &held.context, time_ns);
+        self.emit_row(time_ns, None);
+    }
+
+    /// Holds the first report of a document of iostat until the second shows whether it is since boot.
+    fn hold_first_report(&mut self, printed_ns: Option<i64>, context: String) {
+        if let Some(held) = self.held.take() {
+            self.batch.add_skip(held.context, Self::SINCE_BOOT);
+        }
+        self.held = Some(HeldReport { values: self.row.take_values(), printed_ns, context });
+    }
+
+    /// Keeps or drops the first report, now that the second is in the row.
+    fn settle_held_report(&mut self, has_times: bool) {
+        let Some(held) = self.held.take() else { return };
+        if has_times || !first_report::is_like_next(self.row.series(), &held.values, &self.row.cells) {
+            return self.batch.add_skip(held.context, Self::SINCE_BOOT);
+        }
+        let second = self.row.replace_values(&held.values);
+        let time_ns = self.counted_time();
+        self.previous_ns = Some(time_ns);
+        self.emit_row(time_ns, self.options.interval.map(|step| step.as_nanos() as u64));
+        self.row.replace_values(&second);
+    }
+
+    fn emit_row(&mut self, time_ns: i64, elapsed_ns: Option<u64>) {
+        self.announce_host(time_ns);
+        self.row.emit_tick(self.batch, time_ns, elapsed_ns.or(self.counted_length()));
+        self.tick_count += 1;
+    }
+
+    /// Returns the length of reports that are only counted; `None` if the user gave their interval.
+    fn counted_length(&self) -> Option<u64> {
+        (self.writer == DocumentWriter::Iostat && self.is_counted).then_some(SECOND_NS.unsigned_abs())
     }
 
     /// Emits the row with the time of its sample.
-    pub fn emit_tick(&mut self, stamp: &[(StampPart, String)], byte_offset: u64) -> Result<(), LogError> {
+    pub fn emit_tick(&mut self, stamp: &[(StampPart, String)], byte_offset: u64) {
         self.host.sample_count += 1;
         let tables = std::mem::take(&mut self.sample_tables);
         if !self.is_chosen_host() {
-            return Ok(());
+            return;
         }
         let context = || format!("byte {byte_offset}");
         let is_first = self.writer == DocumentWriter::Iostat && self.host.sample_count == 1;
         let is_dated = stamp.iter().any(|(part, _)| *part == StampPart::Whole);
-        if is_first && !is_dated {
-            // the sample is left out, so its time is not needed
-            self.row.clear();
-            self.batch.add_skip(context(), Self::SINCE_BOOT);
-            return Ok(());
+        let is_held = is_first && !self.options.is_first_report_kept;
+        if is_held && !is_dated {
+            return self.hold_first_report(None, context());
         }
-        let Some((time_ns, elapsed)) = self.sample_time(stamp, byte_offset)? else {
+        self.settle_held_report(is_dated);
+        let Some((time_ns, elapsed)) = self.sample_time(stamp) else {
             self.row.clear();
             self.batch.add_skip(context(), "a sample without a readable time");
-            return Ok(());
+            return;
         };
         let since = self.previous_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
         self.previous_ns = Some(time_ns);
-        if is_first {
-            self.row.clear();
-            self.batch.add_skip(context(), Self::SINCE_BOOT);
-            return Ok(());
+        if is_held {
+            return self.hold_first_report(Some(time_ns), context());
         }
         self.announce_host(time_ns);
         if self.idle_devices.fill_omitted(&mut self.row, tables) {
             self.batch.push_note(Note::new(time_ns, Note::WARNING, idle_devices::OMITTED_DEVICES_NOTE));
         }
-        self.row.emit_tick(self.batch, time_ns, elapsed.or(since.map(i64::unsigned_abs)));
+        self.row.emit_tick(self.batch, time_ns, elapsed.or(since.map(i64::unsigned_abs)).or(self.counted_length()));
         self.row.forget_if_sparse();
         self.tick_count += 1;
-        Ok(())
     }
 
     /// Returns true if the current sample belongs to the chosen machine; the first machine is chosen by default.
@@ -212,26 +241,22 @@ impl SysstatSession<'_, '_> {
         false
     }
 
-    fn sample_time(
-        &mut self,
-        stamp: &[(StampPart, String)],
-        byte_offset: u64,
-    ) -> Result<Option<(i64, Option<u64>)>, LogError> {
+    fn sample_time(&mut self, stamp: &[(StampPart, String)]) -> Option<(i64, Option<u64>)> {
         let part = |kind: StampPart| stamp.iter().find(|(part, _)| *part == kind).map(|(_, text)| text.clone());
         if self.writer == DocumentWriter::Sadf {
             let has_own_zone = part(StampPart::Zone).is_some();
-            let Some((local, zone, elapsed)) = sadf_time(part, &self.host.zone, self.order) else { return Ok(None) };
+            let (local, zone, elapsed) = sadf_time(part, &self.host.zone, self.order)?;
             let time_ns = self.clock.utc_ns(local, &zone, self.batch);
             // the zone in the head is that of one date; it changes with summer time
             let is_certain = matches!(zone, ZoneHint::Offset(_)) || has_own_zone && !self.clock.is_one_zone(&zone);
             if is_certain {
-                return Ok(Some((time_ns, elapsed)));
+                return Some((time_ns, elapsed));
             }
             let local_ns = local.saturating_mul(SECOND_NS);
-            return Ok(Some((self.daylight.resolve_covering_time(time_ns, local_ns, elapsed, self.batch), elapsed)));
+            return Some((self.daylight.resolve_covering_time(time_ns, local_ns, elapsed, self.batch), elapsed));
         }
         let Some(full_text) = part(StampPart::Whole) else {
-            return self.counted_time(byte_offset).map(|time| Some((time, None)));
+            return Some((self.counted_time(), None));
         };
         let quick = time::parse_moment(&full_text, self.order).map(|(local, zone, _)| {
             let zone = zone.map_or(ZoneHint::Missing, ZoneHint::Offset);
@@ -240,12 +265,12 @@ impl SysstatSession<'_, '_> {
         let in_locale = || calendar::parse_moment(&full_text, self.order).map(|found| (found.local_s, found.zone));
         let time_of_day =
             |session: &mut Self| session.resolve_time_of_day(&full_text).map(|local| (local, ZoneHint::Missing));
-        let Some((local, zone)) = quick.or_else(in_locale).or_else(|| time_of_day(self)) else { return Ok(None) };
+        let (local, zone) = quick.or_else(in_locale).or_else(|| time_of_day(self))?;
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
         if !self.clock.is_one_zone(&zone) {
-            return Ok(Some((time_ns, None)));
+            return Some((time_ns, None));
         }
-        Ok(Some((self.daylight.resolve_time(time_ns, local.saturating_mul(SECOND_NS), self.batch), None)))
+        Some((self.daylight.resolve_time(time_ns, local.saturating_mul(SECOND_NS), self.batch), None))
     }
 
     /// Resolves a time without a date: it is on the document's date, or a day later for each midnight since.
@@ -264,21 +289,18 @@ impl SysstatSession<'_, '_> {
     }
 
     /// Returns the time of a sample without one: the user's interval after the previous sample, starting at midnight of
-    /// the document's date.
-    fn counted_time(&mut self, byte_offset: u64) -> Result<i64, LogError> {
+    /// the document's date, or without an interval, a second after it, starting in 1970.
+    fn counted_time(&mut self) -> i64 {
         let machine = SysstatMachine { date: &self.host.date, ..SysstatMachine::default() };
-        let first = self.previous_ns.is_none();
-        if self.options.interval.is_none() {
-            return Err(SysstatMachine::missing_interval_error(&self.file, &format!("byte {byte_offset}")));
+        let start_ns = self.options.interval.map_or(0, |_| machine.midnight_ns(self.order));
+        let step = self.options.interval.unwrap_or(REPORT_STEP).as_nanos().min(i64::MAX as u128) as i64;
+        let time_ns = self.previous_ns.map_or(start_ns, |before| before.saturating_add(step));
+        if self.previous_ns.is_none() {
+            self.is_counted = self.options.interval.is_none();
+            let assumed = if self.is_counted { AssumedTimes::Reports } else { AssumedTimes::Counted };
+            assumed.note_assumption(self.batch, time_ns);
         }
-        let start = machine.midnight_ns(self.order);
-        let step = self.options.interval.map_or(0, |i| i.as_nanos().min(i64::MAX as u128) as i64);
-        let time = self.previous_ns.map_or(start, |before| before.saturating_add(step));
-        if first {
-            self.batch.push_note(Note::new(time, Note::WARNING, SysstatMachine::COUNTED_TIMES_NOTE));
-            self.batch.note_time_basis(TimeBasis::Counted);
-        }
-        Ok(time)
+        time_ns
     }
 
     /// Emits the machine's topology before the first tick.

@@ -1,13 +1,11 @@
 //! Text of vmstat, in any language of procps, and of AIX, Solaris, HP-UX and the BSDs. The first row after each start
-//! covers the time since boot; `-t` puts the time at the end of each row, and collectors put one in front of it or on a
-//! line of its own.
-
-use diskwright_base::Note;
+//! covers the time since boot, unless it is like the second; `-t` puts the time at the end of each row, and collectors
+//! put one in front of it or on a line of its own.
 
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
 use super::heading_table::parse_cell;
-use super::machine::{AssumedTimes, ReportClock, SysstatMachine};
+use super::machine::ReportClock;
 use super::report_row::ReportRow;
 use super::stream_window::StreamWindow;
 use super::time::NumericDateOrder;
@@ -15,20 +13,28 @@ use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
-use crate::{InputHead, LogInput, LogOptions, TimeBasis};
+use crate::first_report::{self, HeldReport};
+use crate::{InputHead, LogInput, LogOptions};
 
-/// Returns true if a head has headings of vmstat.
+/// Smallest lack of the shares, percent, that is no rounding.
+const MIN_UNSHOWN_STEAL: f64 = 4.0;
+
+/// Returns true if a head has headings of vmstat, or consists of its rows.
 pub fn is_vmstat_text(head: &InputHead<'_>) -> bool {
-    let mut is_titled = false;
-    head.text_lines().any(|line| {
+    let (mut is_titled, mut row_count, mut other_count) = (false, 0, 0);
+    let has_headings = head.text_lines().any(|line| {
         let is_heading = VmstatHeadings::parse(&line, is_titled).is_some();
         is_titled = vmstat_headings::is_title(&line);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_row = VmstatHeadings::guess(&words).is_some();
+        row_count += usize::from(is_row);
+        other_count += usize::from(!is_row && !words.is_empty());
         is_heading
-    })
+    });
+    has_headings || row_count > other_count
 }
 
 struct VmstatLog<'b, 'c> {
-    file: String,
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
@@ -43,8 +49,8 @@ struct VmstatLog<'b, 'c> {
     has_times: bool,
     /// Rows since vmstat was started.
     row_count: u64,
-    /// Starts so far.
-    start_count: u64,
+    /// First row of this start, until the second shows whether it is since boot.
+    held: Option<HeldReport>,
     line_number: u64,
 }
 
@@ -52,7 +58,6 @@ struct VmstatLog<'b, 'c> {
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let mut stream = StreamWindow::new(input);
     let mut log = VmstatLog {
-        file: stream.name().to_owned(),
         batch,
         options,
         clock: SysstatClock::new(options),
@@ -64,34 +69,39 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         reports: ReportClock::default(),
         has_times: false,
         row_count: 0,
-        start_count: 0,
+        held: None,
         line_number: 0,
     };
     while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
-        log.read_line(&text)?;
+        log.read_line(&text);
     }
     if log.batch.is_stopped() {
         return Ok(());
     }
-    log.finish_log()
+    log.finish_log();
+    Ok(())
 }
 
 impl VmstatLog<'_, '_> {
-    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+    fn read_line(&mut self, text: &str) {
         if text.trim().is_empty() {
-            return Ok(());
+            return;
         }
         if vmstat_headings::is_title(text) {
             self.is_titled = true;
             self.begin_start();
-            return Ok(());
+            return;
         }
         if let Some(headings) = VmstatHeadings::parse(text, std::mem::take(&mut self.is_titled)) {
             self.begin_start();
             self.headings = Some(headings);
-            return Ok(());
+            return;
         }
         let words: Vec<&str> = text.split_whitespace().collect();
+        if self.headings.is_none() {
+            // the part of the text with the headings was not copied
+            self.headings = VmstatHeadings::guess(&words);
+        }
         if let Some((first, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(&words)) {
             return self.read_row(&words, first, zone);
         }
@@ -107,35 +117,31 @@ impl VmstatLog<'_, '_> {
             None => self.batch.add_skip(format!("line {}", self.line_number), "not a row of vmstat under its headings"),
         }
         self.is_interrupted = true;
-        Ok(())
     }
 
     /// Begins another start at headings, unless they are only repeated after a screen of rows.
     fn begin_start(&mut self) {
         if std::mem::take(&mut self.is_interrupted) {
             self.row_count = 0;
-            self.start_count += 1;
             self.reports.begin_start();
         }
     }
 
     /// Reads a row whose numbers begin at the word with index `first`.
-    fn read_row(&mut self, words: &[&str], first: usize, zone: ZoneHint) -> Result<(), LogError> {
-        let Some(headings) = &self.headings else { return Ok(()) };
+    fn read_row(&mut self, words: &[&str], first: usize, zone: ZoneHint) {
+        let Some(headings) = &self.headings else { return };
         let numbers = &words[first..first + headings.column_count().min(words.len() - first)];
         let time_text = [&words[..first], &words[first + numbers.len()..]].concat().join(" ");
         let printed = calendar::parse_moment(&time_text, NumericDateOrder::MonthFirst);
         let has_time = printed.is_some();
+        let context = format!("line {}", self.line_number);
         if self.has_times && !has_time {
-            self.batch.add_skip(format!("line {}", self.line_number), "a row without a time, unlike the others");
-            return Ok(());
+            return self.batch.add_skip(context, "a row without a time, unlike the others");
         }
         self.has_times |= has_time;
         self.row_count += 1;
         self.is_interrupted = false;
-        let is_first = self.row_count == 1;
-        let context = format!("line {}", self.line_number);
-        let printed = printed.map(|found| {
+        let printed_ns = printed.map(|found| {
             if found.zone != ZoneHint::Missing {
                 return self.clock.utc_ns(found.local_s, &found.zone, self.batch);
             }
@@ -146,41 +152,79 @@ impl VmstatLog<'_, '_> {
             }
             self.daylight.resolve_time(time_ns, found.local_s.saturating_mul(1_000_000_000), self.batch)
         });
-        if is_first {
-            self.reports.skip_report(printed, self.options.interval);
-            self.batch.add_skip(context, "the first row of vmstat covers the time since boot");
-            return Ok(());
-        }
-        let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, 0) else {
-            return Err(LogError::MissingOption {
-                file: self.file.clone(),
-                because: format!("{context}: the rows have no timestamps, and their interval is unknown"),
-                option: "--interval 5s (vmstat -t prints times next time)",
-            });
-        };
-        if let Some(warning) = self.reports.take_warning() {
-            if warning == AssumedTimes::Counted {
-                self.batch.note_time_basis(TimeBasis::Counted);
-            }
-            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning.to_note()));
-        }
         for (name, word) in headings.names().iter().zip(numbers) {
             let value = parse_cell(word, headings.unit_bytes(name));
             if let (Some(value), Some(slot)) = (value, self.row.value_slot(headings.report(), name, "")) {
                 self.row.put_value(slot, value);
             }
         }
-        self.row.emit_tick(self.batch, time_ns, since);
-        Ok(())
+        self.put_unshown_steal();
+        if self.row_count > 1 || self.options.is_first_report_kept {
+            self.settle_held_row(printed_ns);
+            return self.emit_row(printed_ns);
+        }
+        let values = self.row.take_values();
+        if let Some(held) = self.held.take() {
+            self.drop_row(&held);
+        }
+        let printed_ns = printed_ns.or_else(|| self.reports.take_printed_time());
+        self.held = Some(HeldReport { values, printed_ns, context });
     }
 
-    fn finish_log(&mut self) -> Result<(), LogError> {
-        let has_single_row = !self.batch.has_ticks() && self.start_count > 0 && self.row_count == 1;
-        if has_single_row && !self.batch.is_stopped() {
-            let because = SysstatMachine::since_boot_reason(self.start_count, "row", "vmstat -t 10 > FILE");
-            return Err(LogError::NoSamples { file: self.file.clone(), because });
+    /// Puts the time that a hypervisor took, which vmstat did not show before 3.2.7: the shares lack it.
+    fn put_unshown_steal(&mut self) {
+        const SHARES: [&str; 4] = ["us", "sy", "id", "wa"];
+        let Some(headings) = &self.headings else { return };
+        let has = |name: &str| headings.names().iter().any(|known| known == name);
+        if headings.report() != "vmstat" || has("st") || !SHARES.into_iter().all(has) {
+            return;
         }
-        Ok(())
+        let mut shown = 0.0;
+        for name in SHARES {
+            let slot = self.row.value_slot("vmstat", name, "");
+            shown += slot.map_or(f64::NAN, |slot| self.row.cells[slot.column as usize] / slot.factor);
+        }
+        if (0.0..=100.0 - MIN_UNSHOWN_STEAL).contains(&shown)
+            && let Some(slot) = self.row.value_slot("vmstat", "st", "")
+        {
+            self.row.put_value(slot, 100.0 - shown);
+        }
+    }
+
+    /// Keeps or drops the first row of this start, now that the second is in the row.
+    fn settle_held_row(&mut self, printed_ns: Option<i64>) {
+        let Some(held) = self.held.take() else { return };
+        let has_times = held.printed_ns.or(printed_ns).is_some() || self.reports.has_printed_time();
+        if has_times || !first_report::is_like_next(self.row.series(), &held.values, &self.row.cells) {
+            return self.drop_row(&held);
+        }
+        let second = self.row.replace_values(&held.values);
+        self.emit_row(None);
+        self.row.replace_values(&second);
+    }
+
+    fn drop_row(&mut self, held: &HeldReport) {
+        self.reports.skip_report(held.printed_ns, self.options.interval);
+        self.batch.add_skip(held.context.as_str(), "the first row of vmstat covers the time since boot");
+    }
+
+    fn emit_row(&mut self, printed_ns: Option<i64>) {
+        let (time_ns, since) = self.reports.next(printed_ns, self.options.interval, 0);
+        if let Some(assumed) = self.reports.take_warning() {
+            assumed.note_assumption(self.batch, time_ns);
+        }
+        self.row.emit_tick(self.batch, time_ns, since);
+    }
+
+    fn finish_log(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        if self.batch.has_ticks() {
+            return self.drop_row(&held);
+        }
+        self.row.replace_values(&held.values);
+        let remark_ns = held.printed_ns.unwrap_or(0);
+        first_report::remark_single_report(self.batch, &held.context, remark_ns);
+        self.emit_row(held.printed_ns);
     }
 }
 
@@ -234,13 +278,59 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_times_need_an_interval() {
+    fn rows_without_times_are_counted() {
         let text = "procs memory\n r b swpd free\n 1 0 0 5\n 1 0 0 6\nrubbish\n 1 0\n 1 0 0 7\n";
-        assert!(read_text(text).summary.unwrap_err().to_string().contains("--interval"));
+        let read = read_text(text);
+        assert_eq!(read.ticks, [(1_000_000_000, 1_000_000_000), (2_000_000_000, 1_000_000_000)]);
+        assert_eq!(read.summary.unwrap().time_basis, crate::TimeBasis::Reports);
         let options = LogOptions { interval: Some(Duration::from_secs(2)), ..LogOptions::default() };
         let read = read_bytes(text.as_bytes(), &options);
         assert_eq!(read.series_values("memory.free_bytes", ""), [6144.0, 7168.0]);
         assert!(read.summary.unwrap().skipped.iter().any(|s| s.context == "line 5" && s.count == 2));
+    }
+
+    #[test]
+    fn a_first_row_counts_if_it_is_like_the_second_or_alone_or_known_to_be_one() {
+        let names = "procs memory\n r b swpd free buff cache si so bi bo in cs us sy id wa\n";
+        let boot = " 0 0 0 1 2 3 0 0 11 19 27 40 1 0 98 1\n";
+        let row = " 1 4 0 5 2 3 0 0 900 3100 1400 2600 6 4 20 70\n";
+        let next = " 0 5 0 6 2 3 0 0 700 2600 1300 2400 5 5 18 72\n";
+        for (rows, wanted) in [
+            ([boot, row, next].concat(), &[5.0, 6.0][..]),
+            ([row, next].concat(), &[5.0, 6.0]),
+            (boot.to_owned(), &[1.0]),
+            // pasted from the middle
+            (row.to_owned(), &[5.0]),
+        ] {
+            assert_eq!(free(&read_text(&(names.to_owned() + &rows))), wanted, "{rows}");
+        }
+        let options = LogOptions { is_first_report_kept: true, ..LogOptions::default() };
+        let text = [names, boot, row].concat();
+        assert_eq!(free(&read_bytes(text.as_bytes(), &options)), [1.0, 5.0]);
+        // with times it is a recording, and its first row is since boot
+        let timed = |row: &str, second: u32| format!("{} 2026-11-22 02:03:{second}\n", row.trim_end());
+        assert_eq!(free(&read_text(&(names.to_owned() + &timed(row, 10) + &timed(next, 11)))), [6.0]);
+    }
+
+    #[test]
+    fn rows_without_headings_are_recognized_by_their_sum() {
+        let row = |free: u32| format!(" 0 6 1200 {free} 431 20714 0 4 2600 5100 1340 640 0 5 0 95\n");
+        assert_eq!(free(&read_text(&[row(1), row(2)].concat())), [1.0, 2.0]);
+        let text =
+            [row(1), row(2), "procs memory\n r b swpd free buff cache si so bi bo in cs us sy id wa\n".into(), row(3)];
+        assert_eq!(free(&read_text(&text.concat())), [1.0, 2.0, 3.0]);
+        assert!(read_text(" 0 6 1200 77 431 20714 0 4 2600 5100 1340 640 0 5 0 9\n").summary.is_err());
+    }
+
+    /// procps before 3.2.7 has no column for it.
+    #[test]
+    fn what_shares_lack_without_a_column_of_steal_is_steal() {
+        let names = "procs memory\n r b swpd free buff cache si so bi bo in cs us sy id wa";
+        let row = " 3 0 0 5 2 3 0 0 9 31 140 260 5 4 0 1";
+        let read = read_text(&format!("{names}\n{row}\n{row}\n"));
+        assert_eq!(read.series_values("processor.steal", "_total"), [0.9; 2]);
+        let read = read_text(&format!("{names} st\n{row} 90\n{row} 90\n"));
+        assert_eq!(read.series_values("processor.steal", "_total"), [0.9; 2]);
     }
 
     /// Each system's page, unit and queue are its own.
@@ -347,11 +437,5 @@ mod tests {
         assert_eq!(read.ticks[1].1, 2_000_000_000);
         let skipped = read.summary.unwrap().skipped;
         assert_eq!((skipped[0].context.as_str(), skipped[0].count), ("line 1", 2), "{skipped:?}");
-    }
-
-    #[test]
-    fn one_row_is_refused_without_asking_for_an_interval() {
-        let error = read_text("procs memory\n r b swpd free\n 1 0 0 5\n").summary.unwrap_err().to_string();
-        assert!(error.contains("one row") && !error.contains("--interval"), "{error}");
     }
 }

@@ -99,6 +99,22 @@ impl VmstatHeadings {
         (is_complete || is_short).then_some(VmstatHeadings { report: "vmstat", names, words_before })
     }
 
+    /// Guesses the headings of a row of Linux whose headings were not copied: counts, and shares that add up to 100.
+    pub fn guess(words: &[&str]) -> Option<VmstatHeadings> {
+        let counts: Vec<u64> = words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let adds_up =
+            |shares: &[u64]| (98..=102).contains(&shares.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
+        let names = match counts.len() {
+            16 if adds_up(&counts[12..]) => "r b swpd free buff cache si so bi bo in cs us sy id wa",
+            16 if adds_up(&counts[13..]) => "r b w swpd free buff cache si so bi bo in cs us sy id",
+            17 if adds_up(&counts[12..]) => "r b swpd free buff cache si so bi bo in cs us sy id wa st",
+            18 if adds_up(&counts[12..]) => "r b swpd free buff cache si so bi bo in cs us sy id wa st gu",
+            _ => return None,
+        };
+        let names = names.split(' ').map(str::to_owned).collect();
+        Some(VmstatHeadings { report: "vmstat", names, words_before: 0 })
+    }
+
     /// Names of the columns; the last may be that of the time zone.
     pub fn names(&self) -> &[String] {
         &self.names

@@ -46,7 +46,7 @@ struct Tag {
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let stream = StreamWindow::new(input);
     let order = NumericDateOrder::MonthFirst;
-    let session = SysstatSession::new(stream.name(), batch, options, order, DocumentWriter::Sadf);
+    let session = SysstatSession::new(batch, options, order, DocumentWriter::Sadf);
     let mut log = SysstatXmlLog { stream, session, open_elements: Vec::new(), stamp: None, sample_offset: 0 };
     while !log.session.batch.is_stopped() {
         match log.read_tag() {
@@ -140,7 +140,7 @@ impl SysstatXmlLog<'_, '_, '_> {
     fn handle_tag(&mut self, tag: Tag, offset: u64) -> Result<(), LogError> {
         if tag.is_end {
             if tag.name == "timestamp" {
-                self.emit_sample()?;
+                self.emit_sample();
             }
             // an end tag without a start tag closes nothing
             if let Some(index) = self.open_elements.iter().rposition(|open| *open == tag.name) {
@@ -162,12 +162,12 @@ impl SysstatXmlLog<'_, '_, '_> {
         match tag.name.as_str() {
             // open elements belong to a previous document, whose writer was stopped
             "sysstat" => {
-                self.emit_sample()?;
+                self.emit_sample();
                 self.open_elements.clear();
             }
             "host" => self.session.read_head("nodename", &attribute("nodename").unwrap_or_default()),
             "timestamp" => {
-                self.emit_sample()?;
+                self.emit_sample();
                 self.stamp = Some(parts());
                 self.sample_offset = offset;
             }
@@ -187,7 +187,7 @@ impl SysstatXmlLog<'_, '_, '_> {
         }
         if tag.is_empty {
             if tag.name == "timestamp" {
-                self.emit_sample()?;
+                self.emit_sample();
             }
         } else if self.open_elements.len() >= MAX_DEPTH {
             return Err(LogError::broken(self.stream.name(), format!("byte {offset}"), "nested too deeply"));
@@ -198,10 +198,9 @@ impl SysstatXmlLog<'_, '_, '_> {
     }
 
     /// Emits the open sample.
-    fn emit_sample(&mut self) -> Result<(), LogError> {
-        match self.stamp.take() {
-            Some(stamp) => self.session.emit_tick(&stamp, self.sample_offset),
-            None => Ok(()),
+    fn emit_sample(&mut self) {
+        if let Some(stamp) = self.stamp.take() {
+            self.session.emit_tick(&stamp, self.sample_offset);
         }
     }
 

@@ -4,13 +4,15 @@ use crate::sysstat::time::parse_time_of_day;
 use diskwright_base::counter_ids::{memory, processor};
 
 /// First line: `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
-pub(super) struct TopFirstLine {
-    pub(super) clock_s: i64,
-    pub(super) loads: [f64; 3],
+pub(crate) struct TopFirstLine {
+    pub(crate) clock_s: i64,
+    pub(crate) loads: [f64; 3],
 }
 
-pub(super) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
-    let rest = text.trim_start().strip_prefix("top - ")?;
+pub(crate) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
+    let rest = text.trim_start();
+    // without the program's name it is the line of uptime
+    let rest = rest.strip_prefix("top - ").unwrap_or(rest);
     let words: Vec<&str> = rest.split_whitespace().collect();
     let (clock, word_count) = parse_time_of_day(&words)?;
     let is_up = words.get(word_count) == Some(&"up");
@@ -22,6 +24,14 @@ pub(super) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
         *load = parts.next()?.trim().replace(',', ".").parse().ok().filter(|load| (0.0..1e6).contains(load))?;
     }
     is_up.then_some(TopFirstLine { clock_s: clock, loads })
+}
+
+/// Parses busybox' line of the load, `Load average: 1.89 1.94 1.98 1/151 21947`.
+pub(super) fn parse_busybox_load(text: &str) -> Option<[f64; 3]> {
+    let rest = text.trim_start().strip_prefix("Load average:")?;
+    let mut words = rest.split_whitespace();
+    let mut load = || words.next()?.trim_end_matches(',').parse().ok().filter(|load| (0.0..1e6).contains(load));
+    Some([load()?, load()?, load()?])
 }
 
 /// Line of tasks: `Tasks:  95 total,   1 running, …`, or `Threads:`.
@@ -37,42 +47,63 @@ pub(super) fn parse_tasks(text: &str) -> Option<TopTasks> {
 }
 
 /// Shares of a processor's time by their letters (top(1)); `sy` is without interrupts.
-const SHARE_LETTERS: &[(&str, &str)] = &[
-    ("us", processor::USER),
-    ("sy", processor::SYSTEM),
-    ("ni", processor::NICE),
-    ("id", processor::IDLE),
-    ("wa", processor::IOWAIT),
-    ("hi", processor::IRQ),
-    ("si", processor::SOFTIRQ),
-    ("st", processor::STEAL),
+const SHARE_LETTERS: &[(&[&str], &str)] = &[
+    (&["us", "usr", "user"], processor::USER),
+    (&["sy", "sys", "system", "kernel"], processor::SYSTEM),
+    (&["ni", "nic", "nice"], processor::NICE),
+    (&["id", "idle"], processor::IDLE),
+    (&["wa", "io", "iowait"], processor::IOWAIT),
+    (&["hi", "irq", "interrupt"], processor::IRQ),
+    (&["si", "sirq", "softirq"], processor::SOFTIRQ),
+    (&["st", "steal"], processor::STEAL),
 ];
 
-/// Parses a processor and its shares, percent.
+/// Parses a processor and its shares, percent. A line that was cut at its end lacks the last share.
 pub(super) fn parse_processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)> {
     let (name, rest) = text.trim_start().split_once(':')?;
-    let name = name.trim().trim_start_matches('%').strip_prefix("Cpu")?;
-    let instance = match name {
-        "(s)" => "_total".to_owned(),
-        number if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => format!("cpu{number}"),
+    let name = name.trim().trim_start_matches('%');
+    let name = name.strip_prefix("Cpu").or_else(|| name.strip_prefix("CPU"))?;
+    let instance = match name.trim() {
+        "(s)" | "" | "states" | "usage" => "_total".to_owned(),
+        number if number.bytes().all(|b| b.is_ascii_digit()) => format!("cpu{number}"),
         _ => return None,
     };
     let mut shares = Vec::new();
     let mut rest = rest;
     while let Some(position) = rest.find(|c: char| c.is_ascii_digit()) {
         let tail = &rest[position..];
-        let end = tail.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
+        let Some(end) = tail.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',') else { break };
         let number = tail[..end].trim_end_matches(',').replace(',', ".");
         let letters = tail[end..].trim_start_matches([' ', '%']);
-        let (_, counter) = SHARE_LETTERS.iter().find(|(short, _)| letters.starts_with(short))?;
-        shares.push((*counter, number.parse().ok()?));
-        rest = &letters[2..];
+        let length = letters.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(letters.len());
+        let word = &letters[..length];
+        let known = SHARE_LETTERS.iter().find(|(names, _)| names.contains(&word));
+        match known {
+            Some((_, counter)) => shares.push((*counter, number.parse().ok()?)),
+            None if length == letters.len() => break,
+            None => return None,
+        }
+        rest = &letters[length..];
     }
-    (shares.len() >= 4).then_some((instance, shares))
+    (shares.len() >= 3).then_some((instance, shares))
+}
+
+/// Parses the memory line of busybox, `Mem: 239452K used, 157136K free, …, 26558K cached`, bytes; it has no total.
+fn parse_busybox_memory(rest: &str, unit: f64) -> Vec<(&'static str, f64)> {
+    let size = |wanted: &str| {
+        let part = rest.split(',').map(str::trim).find_map(|part| part.strip_suffix(wanted))?;
+        parse_size_bytes(part.trim(), unit)
+    };
+    let Some(used) = size("used") else { return Vec::new() };
+    let free = size("free");
+    let others = [(memory::BUFFERS_BYTES, size("buff")), (memory::CACHED_BYTES, size("cached"))];
+    let total = free.map(|free| used + free);
+    let sizes = [(memory::TOTAL_BYTES, total), (memory::FREE_BYTES, free)].into_iter().chain(others);
+    sizes.filter_map(|(counter, size)| Some((counter, size?))).collect()
 }
 
 /// Parses the sizes of a line of memory or swap space, bytes. A number that is too wide ends with a `+` in place of its
-/// last digits and of the blank: `13186480+total` is unknown, `1031857.+total` lacks only its decimals.
+/// last digit and of the blank: `13186480+total` is ten times as much, `1031857.+total` lacks only its decimals.
 pub(super) fn parse_memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
     let (name, rest) = text.trim_start().split_once(':')?;
     let (unit, kind) = name.trim().split_once(' ').unwrap_or(("", name.trim()));
@@ -88,7 +119,11 @@ pub(super) fn parse_memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
         "Swap" => true,
         _ => return None,
     };
-    let (mut sizes, mut has_cut_size) = (Vec::new(), false);
+    if !is_swap && !rest.contains("total") {
+        let sizes = parse_busybox_memory(rest, unit);
+        return (!sizes.is_empty()).then_some(sizes);
+    }
+    let mut sizes = Vec::new();
     let rest = rest.replace('+', "+ ");
     let words: Vec<&str> = rest.split_whitespace().collect();
     for pair in words.windows(2) {
@@ -104,20 +139,21 @@ pub(super) fn parse_memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
             (true, "cached") => memory::CACHED_BYTES,
             _ => continue,
         };
-        has_cut_size |= pair[0].ends_with('+');
         if let Some(size) = parse_size_bytes(pair[0], unit) {
             sizes.push((counter, size));
         }
     }
-    (has_cut_size || !sizes.is_empty()).then_some(sizes)
+    (!sizes.is_empty()).then_some(sizes)
 }
 
 /// Parses `16266528`, `24105.6`, `8166428k` or `6.4g` into bytes; a number without a letter counts units of `unit`
 /// bytes.
-pub(super) fn parse_size_bytes(text: &str, unit: f64) -> Option<f64> {
-    let text = match text.strip_suffix('+') {
-        Some(kept) => kept.strip_suffix(['.', ',']).or_else(|| kept.contains(['.', ',']).then_some(kept))?,
-        None => text,
+pub(crate) fn parse_size_bytes(text: &str, unit: f64) -> Option<f64> {
+    let (text, factor) = match text.strip_suffix('+') {
+        Some(kept) if kept.contains(['.', ',']) => (kept.trim_end_matches(['.', ',']), 1.0),
+        // one digit is cut
+        Some(kept) => (kept, 10.0),
+        None => (text, 1.0),
     };
     let (number, unit) = match text.char_indices().next_back()? {
         (position, 'k' | 'K') => (&text[..position], 1024.0),
@@ -130,7 +166,8 @@ pub(super) fn parse_size_bytes(text: &str, unit: f64) -> Option<f64> {
         return None;
     }
     let value: f64 = number.replace(',', ".").parse().ok()?;
-    (value * unit < 1e18).then_some(value * unit)
+    let bytes = value * factor * unit;
+    (bytes < 1e18).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -153,7 +190,27 @@ mod tests {
                 "{line}"
             );
         }
+        for (line, instance) in [
+            ("CPU:   3% usr   1% sys   0% nic  96% idle   0% io   0% irq   0% sirq", "_total"),
+            ("CPU7:  3.0% usr  1.0% sys  0.0% nic 96.0% idle  0.0% io  0.0% irq  0.0% sirq", "cpu7"),
+            ("CPU states:  3.0% user, 0.0% nice, 1.0% system, 0.0% interrupt, 96.0% idle", "_total"),
+            ("CPU usage: 3.0% user, 1.0% sys, 96.0% idle", "_total"),
+            ("Cpu2 :  3.0%us,  1.0%sy,  0.0%ni, 96.0%id,  0.0%s", "cpu2"),
+        ] {
+            let (found, shares) = parse_processor(line).expect(line);
+            let share = |counter: &str| shares.iter().find(|(name, _)| *name == counter).map(|(_, share)| *share);
+            let wanted = [Some(3.0), Some(1.0), Some(96.0)];
+            let found_shares = [processor::USER, processor::SYSTEM, processor::IDLE].map(share);
+            assert_eq!((found.as_str(), found_shares), (instance, wanted), "{line}");
+        }
         assert_eq!(parse_processor("%Cpu12  :  0.0 us,  0.0 sy,  0.0 ni,100.0 id").expect("one").0, "cpu12");
+        let first =
+            parse_first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
+        assert_eq!((first.clock_s, first.loads), (64_121, [7.93, 5.37, 3.95]));
+    }
+
+    #[test]
+    fn parses_sizes_of_every_generation() {
         let sizes_kib =
             |line: &str| parse_memory(line).expect(line).into_iter().map(|(c, v)| (c, v / 1024.0)).collect::<Vec<_>>();
         let (total, free) = ("memory.total_bytes", "memory.free_bytes");
@@ -174,24 +231,34 @@ mod tests {
             sizes_kib("Swap: 100k total, 0k used, 100k free, 54k cached").last(),
             Some(&("memory.cached_bytes", 54.0))
         );
-        // eight digits of nine or ten
-        assert!(sizes_kib("KiB Mem : 13186480+total, 11628044+free,  8467496 used,  7106856 buff/cache").is_empty());
+        // eight digits of nine
+        assert_eq!(
+            sizes_kib("KiB Mem : 13186480+total, 11628044+free,  8467496 used,  7106856 buff/cache"),
+            [(total, 131_864_800.0), (free, 116_280_440.0)]
+        );
         assert_eq!(
             sizes_kib("KiB Swap:  4194300 total,  4194300 free,        0 used. 12296545+avail Mem "),
-            [("memory.swap_total_bytes", 4_194_300.0), ("memory.swap_free_bytes", 4_194_300.0)]
+            [
+                ("memory.swap_total_bytes", 4_194_300.0),
+                ("memory.swap_free_bytes", 4_194_300.0),
+                ("memory.available_bytes", 122_965_450.0)
+            ]
+        );
+        assert_eq!(
+            sizes_kib("Mem: 3000K used, 1000K free, 20K shrd, 30K buff, 400K cached"),
+            [(total, 4000.0), (free, 1000.0), ("memory.buffers_bytes", 30.0), ("memory.cached_bytes", 400.0)]
         );
         assert_eq!(
             sizes_kib("MiB Mem : 1031857.+total, 131072.5+free,   2329.0 used"),
             [(total, 1_056_621_568.0), (free, 134_218_240.0)]
         );
-        let first =
-            parse_first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
-        assert_eq!((first.clock_s, first.loads), (64_121, [7.93, 5.37, 3.95]));
     }
 
     #[test]
     fn rejects_other_lines() {
-        for line in ["", "top", "top - noon up 3 days", "Mem: lots", "Cpu: 3", "Cpu(s): 3 xx", "%Cpu(s): us"] {
+        for line in
+            ["", "top", "top - noon up 3 days", "Mem: lots", "Cpu: 3", "Cpu(s): 3 xx", "%Cpu(s): us", "CPUs: 3 us"]
+        {
             assert!(
                 parse_first_line(line).is_none() && parse_memory(line).is_none() && parse_processor(line).is_none(),
                 "{line}"

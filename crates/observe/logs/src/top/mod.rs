@@ -7,23 +7,30 @@
 //! MiB Mem :  24105.6 total,  17140.1 free,   2329.0 used,   5037.1 buff/cache
 //! ```
 //!
-//! The first frame of each run gives shares since boot, or over a moment: only its levels are read.
+//! The first frame of each run gives shares since boot, or over a moment: only its levels are read, unless it is the
+//! only frame. Of a frame that was copied in part, any line begins it: frames without times are counted.
 
 mod frame;
 mod process_table;
 
-use diskwright_base::counter_ids::{memory, system};
+pub(crate) use frame::{parse_first_line, parse_size_bytes};
+
+use std::collections::{HashMap, HashSet};
+
+use diskwright_base::counter_ids::{memory, processor, system};
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
+use crate::first_report::{self, REPORT_STEP_NS};
 use crate::level_row::LevelRow;
 use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
-use crate::{InputHead, LogFormat, LogInput, LogOptions};
+use crate::value_limits::ShareFault;
+use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use process_table::TopTable;
 
 /// The format.
@@ -31,19 +38,27 @@ pub static FORMAT: LogFormat = LogFormat {
     id: "top-text",
     title: "top -b of procps: text",
     explain: "Processor, memory, load, and processes as process tables; no disks. Shares of the first frame of each \
-              run cover the time since boot and are omitted, so `top -b -n 1` in a loop shows only levels. Record \
+              run cover the time since boot and are omitted, so `top -b -n 1` in a loop shows only levels; a single \
+              frame is read whole, also one of busybox, or a part of one. Record \
               with `date > FILE; top -b -d 10 >> FILE`: frames have a time of day and no date. `-H` shows threads, \
               which do not become process tables.",
-    recognize: |head: &InputHead<'_>| {
-        let mut is_begun = false;
-        head.text_lines().any(|line| {
-            std::mem::replace(&mut is_begun, frame::parse_first_line(&line).is_some())
-                && frame::parse_tasks(&line).is_some()
-        })
-    },
+    recognize: is_top_text,
     read,
 };
 
+/// Returns true for a head with a frame, or a part of one: processors, or processes below their headings.
+fn is_top_text(head: &InputHead<'_>) -> bool {
+    let (mut is_begun, mut has_heading, mut row_count) = (false, false, 0);
+    head.text_lines().any(|line| {
+        let is_behind_first = std::mem::replace(&mut is_begun, frame::parse_first_line(&line).is_some());
+        has_heading |= process_table::is_heading(&line, false);
+        row_count += usize::from(process_table::is_row(&line));
+        let is_table = row_count > 1 || row_count > 0 && has_heading;
+        is_behind_first && frame::parse_tasks(&line).is_some() || frame::parse_processor(&line).is_some() || is_table
+    })
+}
+
+const SINCE_BOOT: &str = "shares of the first frame of a run of top cover the time since boot";
 const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a \
                             `date` before it shows the day)";
 
@@ -66,6 +81,14 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         clock_s: None,
         day: None,
         utc_s: None,
+        has_frame: false,
+        has_processors: false,
+        has_clocks: false,
+        held: None,
+        frame_count: 0,
+        shares: Vec::new(),
+        clock_note_is_due: false,
+        options,
         is_first_frame: true,
         is_behind_blank: true,
         is_behind_time: false,
@@ -81,8 +104,18 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         return Ok(());
     }
     log.finish_frame();
+    log.emit_held_frame(true);
     log.table.emit_table(log.batch, log.last_ns);
     Ok(())
+}
+
+/// A frame with everything that may be of the time since boot.
+struct HeldFrame {
+    time_ns: i64,
+    values: Vec<f64>,
+    /// Shares of processors, percent.
+    shares: Vec<(&'static str, String, f64)>,
+    line: u64,
 }
 
 struct TopLog<'b, 'c> {
@@ -92,8 +125,23 @@ struct TopLog<'b, 'c> {
     order: NumericDateOrder,
     row: LevelRow,
     table: TopTable,
-    /// Time of day of this frame; `None` before the first.
+    /// Time of day of this frame; `None` if it has none.
     clock_s: Option<i64>,
+    /// Set once a line of the frame was read.
+    has_frame: bool,
+    /// Set once a line of processors was read in this frame.
+    has_processors: bool,
+    /// Set once a frame had its time.
+    has_clocks: bool,
+    /// The first frame, held until it is known whether there is a second.
+    held: Option<HeldFrame>,
+    /// Frames so far.
+    frame_count: u64,
+    /// Shares of processors in this frame, percent.
+    shares: Vec<(&'static str, String, f64)>,
+    /// Set if the first frame has a time without a date, which is still to be reported.
+    clock_note_is_due: bool,
+    options: &'c LogOptions,
     /// Days since 1970 of the frame, and the zone, if a date gave them.
     day: Option<(i64, ZoneHint)>,
     /// UTC time above the next frame, seconds since 1970.
@@ -119,21 +167,22 @@ impl TopLog<'_, '_> {
             return;
         }
         if let Some(first) = frame::parse_first_line(text) {
-            self.finish_frame();
-            // within a run only a blank line separates frames
-            self.is_first_frame = self.last_ns.is_none() || !self.is_behind_blank || self.is_behind_time;
-            (self.is_behind_time, self.is_behind_blank) = (false, false);
-            if self.is_first_frame {
-                self.add_skip("shares of the first frame of a run of top cover the time since boot");
+            let is_of_uptime = !text.trim_start().starts_with("top");
+            // the line of uptime below the rest of a frame tells its load
+            if !(is_of_uptime && self.has_frame && self.clock_s.is_none()) {
+                self.finish_frame();
+                self.begin_frame();
+                self.clock_s = Some(first.clock_s);
+                self.has_clocks = true;
             }
+            (self.is_behind_time, self.is_behind_blank) = (false, false);
             for (counter, load) in [system::LOAD_1, system::LOAD_5, system::LOAD_15].iter().zip(first.loads) {
                 self.row.put_value(counter, "", load);
             }
-            self.clock_s = Some(first.clock_s);
             return;
         }
         self.is_behind_blank = false;
-        if self.clock_s.is_some() && self.read_frame_line(text) {
+        if self.read_frame_line(text) {
             return;
         }
         match parse_stamp(text, self.order) {
@@ -166,26 +215,61 @@ impl TopLog<'_, '_> {
         self.last_clock_s = local_s.rem_euclid(DAY_S);
     }
 
+    /// Begins a frame.
+    fn begin_frame(&mut self) {
+        self.has_frame = true;
+        self.has_processors = false;
+        // within a run only a blank line separates frames
+        self.is_first_frame =
+            self.frame_count == 0 || self.has_clocks && (!self.is_behind_blank || self.is_behind_time);
+    }
+
+    /// Begins a frame at a line that stands once in each, unless it belongs to the frame that is open.
+    fn begin_frame_at(&mut self, is_repeated: bool) {
+        if self.has_frame && is_repeated && self.clock_s.is_none() {
+            self.finish_frame();
+        }
+        if !self.has_frame {
+            self.begin_frame();
+        }
+    }
+
     /// Reads a line of a frame; returns false for other lines.
     fn read_frame_line(&mut self, text: &str) -> bool {
         if let Some(tasks) = frame::parse_tasks(text) {
+            self.begin_frame_at(self.has_processors || !self.table.headings.is_empty());
             self.table.is_threads = tasks.is_threads;
             return true;
         }
         if let Some((processor, shares)) = frame::parse_processor(text) {
+            let is_first = matches!(processor.as_str(), "_total" | "cpu0");
+            self.begin_frame_at(is_first && self.has_processors);
+            self.has_processors = true;
             self.read_processor(&processor, &shares);
             return true;
         }
         if let Some(sizes) = frame::parse_memory(text) {
+            self.begin_frame_at(!self.table.headings.is_empty());
             for (counter, bytes) in sizes {
                 self.row.put_value(counter, "", bytes);
             }
             return true;
         }
-        if self.table.read_heading(text) {
+        if let Some(loads) = frame::parse_busybox_load(text) {
+            for (counter, load) in [system::LOAD_1, system::LOAD_5, system::LOAD_15].iter().zip(loads) {
+                self.row.put_value(counter, "", load);
+            }
             return true;
         }
-        match self.table.read_row(text, self.is_first_frame) {
+        if process_table::is_heading(text, self.has_frame) {
+            self.begin_frame_at(!self.table.headings.is_empty());
+            self.table.read_heading(text);
+            return true;
+        }
+        if process_table::is_row(text) {
+            self.begin_frame_at(false);
+        }
+        match self.table.read_row(text) {
             Some(Ok(())) => true,
             Some(Err(because)) => {
                 self.add_skip(because);
@@ -196,22 +280,104 @@ impl TopLog<'_, '_> {
     }
 
     fn read_processor(&mut self, name: &str, shares: &[(&'static str, f64)]) {
-        if self.is_first_frame {
-            return;
-        }
         let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
-        if let Some(fault) = crate::value_limits::find_percent_fault(&values) {
+        let has_steal = shares.iter().any(|(counter, _)| *counter == processor::STEAL);
+        // a line that was cut lacks its last shares
+        let fault = crate::value_limits::find_percent_fault(&values);
+        if let Some(fault) = fault.filter(|fault| has_steal || *fault != ShareFault::Sum) {
             return self.add_skip(fault.to_reason());
         }
-        for (counter, share) in shares {
+        self.shares.extend(shares.iter().map(|(counter, share)| (*counter, name.to_owned(), *share)));
+    }
+
+    /// Puts the frame's shares of time into the row. Without a line for all processors they are the mean of each.
+    fn put_shares(&mut self, shares: &[(&'static str, String, f64)]) {
+        let has_total = shares.iter().any(|(_, name, _)| name == "_total");
+        let processors = shares.iter().map(|(_, name, _)| name).collect::<HashSet<_>>().len();
+        let mut sums: HashMap<&'static str, f64> = HashMap::new();
+        for (counter, name, share) in shares {
             self.row.put_value(counter, name, share / 100.0);
+            *sums.entry(counter).or_default() += share / 100.0;
+        }
+        if !has_total {
+            sums.into_iter().for_each(|(counter, sum)| self.row.put_value(counter, "_total", sum / processors as f64));
         }
     }
 
-    /// Emits a tick for the frame.
+    /// Ends the frame: the first is held, each later one is emitted as a tick.
     fn finish_frame(&mut self) {
-        let Some(clock) = self.clock_s.take() else { return };
+        if !std::mem::take(&mut self.has_frame) {
+            return;
+        }
         self.table.headings.clear();
+        let shares = std::mem::take(&mut self.shares);
+        let Some(time_ns) = self.frame_time() else {
+            self.row.clear();
+            self.table.drop_frame();
+            return;
+        };
+        let since = self.last_ns.map_or(0, |last| time_ns.saturating_sub(last));
+        self.last_ns = Some(time_ns);
+        self.frame_count += 1;
+        if self.frame_count == 1 {
+            self.held = Some(HeldFrame { time_ns, values: self.row.take_values(), shares, line: self.line_number });
+            self.table.hold_frame();
+            return;
+        }
+        self.emit_held_frame(false);
+        let elapsed_ns = since.unsigned_abs();
+        if self.is_first_frame {
+            self.add_skip(SINCE_BOOT);
+        } else {
+            self.put_shares(&shares);
+        }
+        self.row.emit_tick(self.batch, time_ns, Some(elapsed_ns));
+        self.table.finish_frame(self.batch, time_ns, elapsed_ns as f64 * 1e-9, self.is_first_frame);
+    }
+
+    /// Emits the first frame: whole if it is the only one, else without what may be of the time since boot.
+    fn emit_held_frame(&mut self, is_only: bool) {
+        let Some(held) = self.held.take() else { return };
+        let current = self.row.replace_values(&held.values);
+        if !self.is_announced {
+            self.is_announced = true;
+            let memory_bytes = self.row.counter_value(memory::TOTAL_BYTES, "").unwrap_or(0.0) as u64;
+            let names: HashSet<&String> = held.shares.iter().map(|(_, name, _)| name).collect();
+            let processors = names.iter().filter(|name| name.as_str() != "_total").count() as u32;
+            let topology = Topology { memory_bytes, processors, ..Topology::default() };
+            self.batch.push_topology(held.time_ns, &topology);
+            if self.clock_note_is_due {
+                self.batch.push_note(Note::new(held.time_ns, Note::WARNING, NO_DATE_NOTE));
+            }
+        }
+        if is_only {
+            first_report::remark_single_report(self.batch, &format!("line {}", held.line), held.time_ns);
+            self.put_shares(&held.shares);
+            let blocked = self.table.held_blocked_count();
+            // a list of the busiest processes does not show all that are blocked
+            if blocked > 0 {
+                self.row.put_value(system::BLOCKED, "", blocked as f64);
+            }
+        } else {
+            self.batch.add_skip(format!("line {}", held.line), SINCE_BOOT);
+        }
+        let elapsed_ns = if is_only { REPORT_STEP_NS.unsigned_abs() } else { 0 };
+        self.row.emit_tick(self.batch, held.time_ns, Some(elapsed_ns));
+        self.table.finish_held_frame(is_only);
+        self.row.replace_values(&current);
+    }
+
+    /// Returns the time of the frame; `None` if it is not later than the one before.
+    fn frame_time(&mut self) -> Option<i64> {
+        let Some(clock) = self.clock_s.take() else {
+            let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
+            if self.last_ns.is_none() {
+                let basis = if step.is_some() { TimeBasis::Counted } else { TimeBasis::Reports };
+                self.batch.note_time_basis(basis);
+                self.batch.push_note(Note::new(0, Note::WARNING, first_report::REPORTS_NOTE));
+            }
+            return Some(self.last_ns.map_or(0, |last| last.saturating_add(step.unwrap_or(REPORT_STEP_NS))));
+        };
         if let Some(utc_s) = self.utc_s.take() {
             self.derive_zone(utc_s, clock);
         }
@@ -223,23 +389,11 @@ impl TopLog<'_, '_> {
         let (is_dated, zone, local) = (*day > 365, zone.clone(), *day * DAY_S + clock);
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
         let time_ns = self.daylight.resolve_time(time_ns, local.saturating_mul(1_000_000_000), self.batch);
-        let since = self.last_ns.map_or(0, |last| time_ns.saturating_sub(last));
-        if self.last_ns.is_some() && since <= 0 {
-            self.row.clear();
-            self.table.drop_frame();
-            return self.add_skip("a frame that is not later than the previous one");
+        self.clock_note_is_due = !is_dated;
+        if self.last_ns.is_some_and(|last| time_ns <= last) {
+            self.add_skip("a frame that is not later than the previous one");
+            return None;
         }
-        if !self.is_announced {
-            self.is_announced = true;
-            let memory_bytes = self.row.counter_value(memory::TOTAL_BYTES, "").unwrap_or(0.0) as u64;
-            self.batch.push_topology(time_ns, &Topology { memory_bytes, ..Topology::default() });
-            if !is_dated {
-                self.batch.push_note(Note::new(time_ns, Note::WARNING, NO_DATE_NOTE));
-            }
-        }
-        let elapsed_ns = since.unsigned_abs();
-        self.row.emit_tick(self.batch, time_ns, Some(elapsed_ns));
-        self.last_ns = Some(time_ns);
-        self.table.finish_frame(self.batch, time_ns, elapsed_ns as f64 * 1e-9, self.is_first_frame);
+        Some(time_ns)
     }
 }

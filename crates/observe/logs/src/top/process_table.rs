@@ -9,8 +9,34 @@ use crate::batch::FrameBatch;
 
 /// Shortest time that a table covers, seconds.
 const TABLE_INTERVAL_S: f64 = 10.0;
+/// Time that a single frame is taken to cover, seconds.
+const SINGLE_FRAME_S: f64 = 1.0;
 /// Largest number of processes of one table.
 const MAX_ROWS: usize = 20_000;
+
+/// Headings of a row whose headings were not copied.
+const USUAL_HEADINGS: [&str; 12] =
+    ["PID", "USER", "PR", "NI", "VIRT", "RES", "SHR", "S", "%CPU", "%MEM", "TIME+", "COMMAND"];
+
+/// Returns true for the line of headings above processes; outside of a frame it must be unlike that of ps.
+pub(super) fn is_heading(text: &str, is_in_frame: bool) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let has = |wanted: &str| words.contains(&wanted);
+    let is_of_top = has("COMMAND") && (has("TIME+") || has("%VSZ") || has("S") && !has("TTY"));
+    has("PID") && has("%CPU") && (is_in_frame || is_of_top)
+}
+
+/// Returns true for the row of a process as top prints it by default.
+pub(super) fn is_row(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let is_number = |index: usize| words[index].replace(',', ".").parse::<f64>().is_ok_and(|share| share >= 0.0);
+    words.len() >= USUAL_HEADINGS.len()
+        && words[0].parse::<u32>().is_ok()
+        && matches!(words[7], "R" | "S" | "D" | "I" | "T" | "Z" | "t")
+        && is_number(8)
+        && is_number(9)
+        && words[10].contains([':', '.'])
+}
 
 /// Sums of one process over frames.
 #[derive(Default)]
@@ -42,25 +68,25 @@ pub(super) struct TopTable {
     pub(super) is_threads: bool,
     /// Processes of this frame.
     frame_rows: Vec<TopRow>,
+    /// Processes of the first frame.
+    held_rows: Vec<TopRow>,
     sums: HashMap<u32, TopSum>,
     seconds: f64,
     frame_count: u32,
 }
 
 impl TopTable {
-    /// Reads the line of headings; returns false for other lines.
-    pub(super) fn read_heading(&mut self, text: &str) -> bool {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let is_heading = words.contains(&"PID") && words.contains(&"%CPU");
-        if is_heading {
-            self.headings = words.iter().map(|word| (*word).to_owned()).collect();
-        }
-        is_heading
+    /// Reads the line of headings.
+    pub(super) fn read_heading(&mut self, text: &str) {
+        self.headings = text.split_whitespace().map(str::to_owned).collect();
     }
 
     /// Reads the line of a process; `None` for other lines, such as those before the headings.
-    pub(super) fn read_row(&mut self, text: &str, is_first: bool) -> Option<Result<(), &'static str>> {
+    pub(super) fn read_row(&mut self, text: &str) -> Option<Result<(), &'static str>> {
         const NOT_A_PROCESS: &str = "a line below the headings that is not a process";
+        if self.headings.is_empty() && is_row(text) {
+            self.headings = USUAL_HEADINGS.map(str::to_owned).to_vec();
+        }
         if self.headings.is_empty() {
             return None;
         }
@@ -69,11 +95,12 @@ impl TopTable {
         let cell = |name: &str| column(name).and_then(|index| words.get(index)).copied();
         let pid = cell("PID").and_then(|pid| pid.parse::<u32>().ok())?;
         // a lost cell shifts the following ones, so the state is then not a letter
-        let is_state = |state: &str| state.len() == 1 && state.bytes().all(|b| b.is_ascii_alphabetic());
-        if words.len() < self.headings.len() || cell("S").is_some_and(|state| !is_state(state)) {
+        let is_state = |state: &str| state.len() <= 3 && state.starts_with(|c: char| c.is_ascii_uppercase());
+        if words.len() < self.headings.len() || cell("S").is_some_and(|state| !is_state(state) || state.len() > 1) {
             return Some(Err(NOT_A_PROCESS));
         }
-        let share_percent = cell("%CPU").and_then(|share| share.replace(',', ".").parse::<f64>().ok());
+        let share_percent =
+            cell("%CPU").and_then(|share| share.trim_end_matches('%').replace(',', ".").parse::<f64>().ok());
         let Some(share_percent) = share_percent.filter(|share| (0.0..1e6).contains(share)) else {
             return Some(Err(NOT_A_PROCESS));
         };
@@ -84,11 +111,29 @@ impl TopTable {
             Some(index) => words[index].to_owned(),
             None => pid.to_string(),
         };
-        if !is_first && !self.is_threads && self.frame_rows.len() < MAX_ROWS {
-            let is_blocked = cell("S") == Some("D");
+        if !self.is_threads && self.frame_rows.len() < MAX_ROWS {
+            let is_blocked = cell("S").or_else(|| cell("STAT")).is_some_and(|state| state.starts_with('D'));
             self.frame_rows.push(TopRow { pid, name, share_percent, resident_bytes, is_blocked });
         }
         Some(Ok(()))
+    }
+
+    /// Holds the processes of the first frame.
+    pub(super) fn hold_frame(&mut self) {
+        self.held_rows = std::mem::take(&mut self.frame_rows);
+    }
+
+    /// Returns how many processes of the first frame are blocked.
+    pub(super) fn held_blocked_count(&self) -> usize {
+        self.held_rows.iter().filter(|row| row.is_blocked).count()
+    }
+
+    /// Keeps the processes of the first frame, which covers no known time, if it is the only one.
+    pub(super) fn finish_held_frame(&mut self, is_only: bool) {
+        let rows = std::mem::take(&mut self.held_rows);
+        if is_only && !rows.is_empty() {
+            self.add_rows(rows, SINGLE_FRAME_S);
+        }
     }
 
     /// Discards the processes of this frame.
@@ -102,7 +147,15 @@ impl TopTable {
             self.frame_rows.clear();
             return;
         }
-        for row in self.frame_rows.drain(..) {
+        let rows = std::mem::take(&mut self.frame_rows);
+        self.add_rows(rows, seconds);
+        if self.seconds >= TABLE_INTERVAL_S {
+            self.emit_table(batch, Some(time_ns));
+        }
+    }
+
+    fn add_rows(&mut self, rows: Vec<TopRow>, seconds: f64) {
+        for row in rows {
             let sum = self.sums.entry(row.pid).or_default();
             sum.name = row.name;
             sum.processor_s += row.share_percent / 100.0 * seconds;
@@ -111,9 +164,6 @@ impl TopTable {
         }
         self.seconds += seconds;
         self.frame_count += 1;
-        if self.seconds >= TABLE_INTERVAL_S {
-            self.emit_table(batch, Some(time_ns));
-        }
     }
 
     /// Emits the table of the collected processes.

@@ -106,7 +106,10 @@ pub(super) fn put_disk(
         UnixSystem::FreeBsd => put("avg_s_per_transfer", ms(value("ms/t").or(value("svc_t")))),
         // kilobytes of the interval, not per second
         UnixSystem::Aix => {
-            if let Some(elapsed) = elapsed_s.filter(|elapsed| *elapsed > 0.0) {
+            let moved = value("Kb_read").zip(value("Kb_wrtn")).map(|(read, written)| read + written);
+            // the rate of both gives the length, if nothing else does
+            let length = moved.zip(value("Kbps")).map(|(moved, rate)| moved / rate);
+            if let Some(elapsed) = elapsed_s.or(length).filter(|elapsed| *elapsed > 0.0 && elapsed.is_finite()) {
                 put("read_bytes_per_s", value("Kb_read").map(|kib| kib * KIB / elapsed));
                 put("write_bytes_per_s", value("Kb_wrtn").map(|kib| kib * KIB / elapsed));
             }

@@ -13,6 +13,7 @@ use super::idle_disks::{self, IdleDisks};
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
+use crate::first_report::{self, HeldReport, REPORT_STEP, REPORT_STEP_NS};
 use crate::level_row::LevelRow;
 use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
@@ -28,7 +29,6 @@ const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; 
 /// Text of the note about several reports below one time.
 const SPACED_TIMES_NOTE: &str = "several reports follow each time: they are counted from it, a second apart \
                                  (--interval sets the true interval)";
-const DEFAULT_SPACING_NS: i64 = 1_000_000_000;
 
 pub(super) fn is_unix_iostat(head: &InputHead<'_>) -> bool {
     head.text_lines().any(|line| {
@@ -78,7 +78,6 @@ pub(super) struct UnixDiskRow {
 }
 
 struct UnixIostatLog<'b, 'c> {
-    file: String,
     batch: &'c mut FrameBatch<'b>,
     options: &'c LogOptions,
     clock: SysstatClock,
@@ -106,6 +105,8 @@ struct UnixIostatLog<'b, 'c> {
     midnights: i64,
     line_number: u64,
     is_announced: bool,
+    /// First report of a start, until the second shows whether it is since boot.
+    held: Option<HeldReport>,
 }
 
 /// Reads all of an input.
@@ -113,7 +114,6 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let mut stream = StreamWindow::new(input);
     let mut log = UnixIostatLog {
-        file: stream.name().to_owned(),
         batch,
         options,
         clock: SysstatClock::new(options),
@@ -135,14 +135,15 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         midnights: 0,
         line_number: 0,
         is_announced: false,
+        held: None,
     };
     while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
-        log.read_line(&text)?;
+        log.read_line(&text);
     }
-    if log.batch.is_stopped() {
-        return Ok(());
+    if !log.batch.is_stopped() {
+        log.finish_log();
     }
-    log.finish_report()
+    Ok(())
 }
 
 impl UnixIostatLog<'_, '_> {
@@ -156,18 +157,17 @@ impl UnixIostatLog<'_, '_> {
         self.add_skip(because);
     }
 
-    fn read_line(&mut self, text: &str) -> Result<(), LogError> {
+    fn read_line(&mut self, text: &str) {
         let line = join_signs(text);
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.is_empty() || is_banner(&words) {
-            return Ok(());
+            return;
         }
         if let Some(stamp) = parse_stamp(text, self.order) {
-            self.finish_report()?;
-            self.headings.clear();
+            self.finish_report();
             self.stamp = Some(stamp);
             self.has_times = true;
-            return Ok(());
+            return;
         }
         if let Some(table) = self.parse_heading(&words) {
             let headings = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -176,16 +176,16 @@ impl UnixIostatLog<'_, '_> {
                 self.add_skip("disks without a line of their names above: they are left out");
             }
             if self.headings.contains(&headings) && !is_bsd {
-                self.finish_report()?;
+                self.finish_report();
             }
             self.headings.push(headings);
             if let UnixTable::Disks { system, names, disk_index } = &table {
                 self.idle_disks.begin_table(*system, names, *disk_index);
             }
             self.table = Some(table);
-            return Ok(());
+            return;
         }
-        self.read_table_row(&words)
+        self.read_table_row(&words);
     }
 
     fn parse_heading(&self, words: &[&str]) -> Option<UnixTable> {
@@ -216,20 +216,19 @@ impl UnixIostatLog<'_, '_> {
         }
     }
 
-    fn read_table_row(&mut self, words: &[&str]) -> Result<(), LogError> {
+    fn read_table_row(&mut self, words: &[&str]) {
         match self.table.take() {
             Some(UnixTable::Disks { system, disk_index, names }) => {
+                self.begin_repeated_report(system, disk_index, &names, words);
                 let disk_count = self.disks.len();
                 self.read_disk(system, disk_index, &names, words);
                 if let Some(row) = self.disks.get(disk_count) {
                     self.idle_disks.learn_row(row, disk_index);
                 }
                 self.table = Some(UnixTable::Disks { system, disk_index, names });
-                Ok(())
             }
             Some(UnixTable::Processors { names, words_before }) => {
                 self.read_processors(&names, words_before, words);
-                Ok(())
             }
             Some(UnixTable::Bsd(headings)) => {
                 let read = headings.parse_row(words);
@@ -239,18 +238,25 @@ impl UnixIostatLog<'_, '_> {
                         // each row is a report
                         self.row_count += 1;
                         values.into_iter().for_each(|(counter, disk, value)| self.row.put_value(counter, &disk, value));
-                        self.finish_report()
+                        self.finish_report();
                     }
-                    Err(because) => {
-                        self.add_skip(because);
-                        Ok(())
-                    }
+                    Err(because) => self.add_skip(because),
                 }
             }
             Some(UnixTable::BsdDiskNames(_)) | None => {
                 self.add_skip("neither headings nor a time nor a row under headings");
-                Ok(())
             }
+        }
+    }
+
+    /// Begins another report at a second row of the first disk: the headings were not copied each time.
+    fn begin_repeated_report(&mut self, system: UnixSystem, disk_index: usize, names: &Arc<[String]>, words: &[&str]) {
+        let first = self.disks.iter().find(|row| Arc::ptr_eq(&row.names, names));
+        if first.is_some_and(|row| words.get(disk_index) == Some(&row.disk.as_str())) {
+            let headings = std::mem::take(&mut self.headings);
+            self.finish_report();
+            self.headings = headings;
+            self.idle_disks.begin_table(system, names, disk_index);
         }
     }
 
@@ -321,79 +327,115 @@ impl UnixIostatLog<'_, '_> {
         shares.iter().for_each(|(counter, share)| self.row.put_value(counter, "_total", share / 100.0));
     }
 
-    fn finish_report(&mut self) -> Result<(), LogError> {
+    fn finish_report(&mut self) {
         self.headings.clear();
         let mut disks = std::mem::take(&mut self.disks);
         let has_omitted = self.idle_disks.fill_omitted(&mut disks);
         if self.row_count == 0 && disks.is_empty() {
-            return Ok(());
+            return;
         }
         self.row_count = 0;
         let is_stamped = self.stamp.is_some();
         self.is_loop |= self.report_count == 1 && self.has_times && !is_stamped;
-        let Some(time_ns) = self.report_time()? else {
-            self.row.clear();
-            return Ok(());
+        let Some(time_ns) = self.report_time() else {
+            return self.row.clear();
         };
         let since = self.last_ns.map(|last| time_ns.saturating_sub(last));
         self.report_count += 1;
-        if self.report_count == 1 || self.is_loop && is_stamped {
-            self.last_ns = Some(time_ns);
+        let is_first = self.report_count == 1 || self.is_loop && is_stamped;
+        if !is_first && since.is_some_and(|since| since <= 0) {
             self.row.clear();
-            self.add_skip("the first report of iostat covers the time since boot");
-            return Ok(());
-        }
-        if since.is_some_and(|since| since <= 0) {
-            self.row.clear();
-            self.add_skip("a report that is not later than the previous one");
-            return Ok(());
+            return self.add_skip("a report that is not later than the previous one");
         }
         // an assumed spacing does not turn amounts into rates
-        let elapsed_s = since.filter(|_| !self.has_assumed_spacing).map(|since| since as f64 * 1e-9);
+        let elapsed_s = since.filter(|_| !self.has_assumed_spacing && !is_first).map(|since| since as f64 * 1e-9);
         for UnixDiskRow { system, disk, names, cells } in &disks {
             columns::put_disk(&mut self.row, *system, disk, names, cells, elapsed_s);
         }
+        self.last_ns = Some(time_ns);
+        if is_first && !self.options.is_first_report_kept {
+            self.drop_held_report();
+            let context = format!("line {}", self.line_number);
+            self.held = Some(HeldReport { values: self.row.take_values(), printed_ns: Some(time_ns), context });
+            return;
+        }
+        self.settle_held_report(is_stamped);
+        self.emit_report(time_ns, since.map(i64::unsigned_abs));
+        if has_omitted && self.idle_disks.report_once() {
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, idle_disks::OMITTED_DEVICES_NOTE));
+        }
+    }
+
+    fn emit_report(&mut self, time_ns: i64, elapsed_ns: Option<u64>) {
         if !self.is_announced {
             self.is_announced = true;
             self.batch.push_topology(time_ns, &Topology::default());
         }
-        self.row.emit_tick(self.batch, time_ns, since.map(i64::unsigned_abs));
-        if has_omitted && self.idle_disks.report_once() {
-            self.batch.push_note(Note::new(time_ns, Note::WARNING, idle_disks::OMITTED_DEVICES_NOTE));
+        self.row.emit_tick(self.batch, time_ns, elapsed_ns);
+    }
+
+    /// Keeps or drops the first report, now that the second is in the row.
+    fn settle_held_report(&mut self, is_stamped: bool) {
+        let Some(held) = &self.held else { return };
+        let has_times = self.has_times || is_stamped;
+        if has_times || !first_report::is_like_next(self.row.series(), &held.values, self.row.values()) {
+            return self.drop_held_report();
         }
-        self.last_ns = Some(time_ns);
-        Ok(())
+        let Some(held) = self.held.take() else { return };
+        let second = self.row.replace_values(&held.values);
+        let step = self.options.interval.unwrap_or(REPORT_STEP).as_nanos() as u64;
+        self.emit_report(held.printed_ns.unwrap_or(0), Some(step));
+        self.row.replace_values(&second);
+    }
+
+    fn drop_held_report(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.batch.add_skip(held.context, "the first report of iostat covers the time since boot");
+        }
+    }
+
+    /// Settles the first report of the last start; it is kept if it is the only one.
+    fn finish_log(&mut self) {
+        self.finish_report();
+        if self.batch.has_ticks() {
+            return self.drop_held_report();
+        }
+        if let Some(held) = self.held.take() {
+            let time_ns = held.printed_ns.unwrap_or(0);
+            self.row.replace_values(&held.values);
+            first_report::remark_single_report(self.batch, &held.context, time_ns);
+            self.emit_report(time_ns, None);
+        }
     }
 
     /// Returns the time of the report; `None` if it cannot be known.
-    fn report_time(&mut self) -> Result<Option<i64>, LogError> {
+    fn report_time(&mut self) -> Option<i64> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
         let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date }) = self.stamp.take() else {
             return match (self.last_ns, step) {
-                (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
+                (Some(last), Some(step)) => Some(last.saturating_add(step)),
                 (None, Some(_)) => {
                     self.batch.push_note(Note::new(0, Note::WARNING, COUNTED_TIMES_NOTE));
                     self.batch.note_time_basis(TimeBasis::Counted);
-                    Ok(Some(0))
+                    Some(0)
                 }
                 (Some(last), None) if self.is_loop => {
                     if !std::mem::replace(&mut self.has_assumed_spacing, true) {
                         self.batch.push_note(Note::new(last, Note::WARNING, SPACED_TIMES_NOTE));
                     }
-                    Ok(Some(last.saturating_add(DEFAULT_SPACING_NS)))
+                    Some(last.saturating_add(REPORT_STEP_NS))
                 }
                 _ if self.has_times => {
                     self.add_skip("a report without a time");
-                    Ok(None)
+                    None
                 }
-                _ => Err(LogError::MissingOption {
-                    file: self.file.clone(),
-                    because: format!(
-                        "line {}: the reports have no times, and their interval is unknown",
-                        self.line_number
-                    ),
-                    option: "--interval 10s (`iostat -T d` of Solaris prints times next time)",
-                }),
+                (Some(last), None) => Some(last.saturating_add(REPORT_STEP_NS)),
+                (None, None) => {
+                    self.has_assumed_spacing = true;
+                    self.batch.push_note(Note::new(0, Note::WARNING, first_report::REPORTS_NOTE));
+                    self.batch.note_time_basis(TimeBasis::Reports);
+                    Some(0)
+                }
             };
         };
         let mut local = local_s;
@@ -407,10 +449,10 @@ impl UnixIostatLog<'_, '_> {
         }
         let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
         if !self.clock.is_one_zone(&zone) {
-            return Ok(Some(time_ns));
+            return Some(time_ns);
         }
         let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);
-        Ok(Some(self.daylight.resolve_time(time_ns, local_ns, self.batch)))
+        Some(self.daylight.resolve_time(time_ns, local_ns, self.batch))
     }
 }
 

@@ -14,8 +14,8 @@ pub static IOSTAT: LogFormat = LogFormat {
     title: "iostat of Solaris, illumos, FreeBSD, AIX, HP-UX and macOS: text",
     explain: "Solaris `iostat -x` and `-xn` (also -M, -r, -c), FreeBSD `iostat -x` and the plain form, AIX and HP-UX \
               `iostat`, macOS `iostat`. The first report covers the time since boot and is omitted. Times come from \
-              lines that `date` prints, Solaris' -T and AIX' -T; without times, --interval is required. Record with \
-              `iostat -xn -T d 10` (Solaris), `iostat -T 10` (AIX).",
+              lines that `date` prints, Solaris' -T and AIX' -T; without times and --interval, reports are counted. \
+              Record with `iostat -xn -T d 10` (Solaris), `iostat -T 10` (AIX).",
     recognize: iostat::is_unix_iostat,
     read: iostat::read,
 };

@@ -139,14 +139,16 @@ fn iostat_leaves_out_the_time_since_boot_and_multiplies_its_queues() {
 }
 
 #[test]
-fn reports_without_times_need_an_interval() {
+fn reports_without_times_are_counted_and_one_alone_is_kept() {
     let head = HEAD.replace("file-date", "date");
     let sample = "{\"disk\": [{\"disk_device\": \"sda\", \"tps\": 1.0}]}";
-    let error = read_text(&format!("{head}{sample}, {sample}]}}]}}}}")).summary.unwrap_err().to_string();
-    assert!(error.contains("--interval"), "{error}");
-    // one alone is of no use with an interval either
-    let error = read_text(&format!("{head}{sample}]}}]}}}}")).summary.unwrap_err().to_string();
-    assert!(error.contains("since boot") && !error.contains("--interval"), "{error}");
+    let read = read_text(&format!("{head}{sample}, {sample}, {sample}]}}]}}}}"));
+    // too little to tell the first from the time since boot
+    assert_eq!(read.ticks, [(0, 1_000_000_000), (1_000_000_000, 1_000_000_000)]);
+    assert_eq!(read.summary.unwrap().time_basis, crate::TimeBasis::Reports);
+    let alone = read_text(&format!("{head}{sample}]}}]}}}}"));
+    assert_eq!((tps(&alone), alone.ticks), (vec![1.0], vec![(0, 1_000_000_000)]));
+    assert!(alone.summary.unwrap().skipped[0].reason.contains("a single report"));
 }
 
 #[test]
