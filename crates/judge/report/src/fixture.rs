@@ -93,6 +93,8 @@ fn sample_remedies() -> Vec<Advice> {
         modern: String::new(),
         source: source.into(),
         cost,
+        windows: None,
+        unix: None,
         when: Default::default(),
     };
     vec![
@@ -298,6 +300,7 @@ pub(crate) fn sample_verdict() -> Verdict {
                 times: 3,
             },
         ],
+        send_next: Vec::new(),
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
         trends: sample_trends(),
         trend_questions: 840,
@@ -307,6 +310,8 @@ pub(crate) fn sample_verdict() -> Verdict {
             seconds: SECONDS as f64,
             ticks: 288,
             gaps: 1,
+            reports: None,
+            is_dated: true,
         },
     }
 }

@@ -5,6 +5,7 @@
 mod build_verdict;
 mod ceiling_remarks;
 mod confidence;
+mod evidence_seen;
 mod phases;
 mod ranking;
 mod rule_outcome;

@@ -6,7 +6,7 @@ use diskwright_base::units::{format_amount, format_count, format_duration, forma
 
 use crate::answer::rule_outcome::{ConditionValue, RuleOutcome, window_value};
 use crate::answer::verdict::{Culprit, Finding, seen_s};
-use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
+use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, Pseudo, RuleQuantity};
 use crate::run::Observation;
 
 /// A limit with its unit; a count of requests or processes without one.
@@ -136,6 +136,13 @@ pub(crate) struct NearMiss {
     /// Quantity and instance, so that each is reported once.
     pub subject: String,
     pub text: String,
+    /// True where the window was too short to know.
+    pub is_unknown: bool,
+}
+
+/// True for a condition on what a log can show at all: it tells which logs a rule is for.
+fn is_about_the_log(condition: &Condition) -> bool {
+    matches!(condition.quantity.counter.pseudo, Some(Pseudo::WaitingUnseen | Pseudo::PagingUnseen))
 }
 
 /// Describes the condition that kept a rule from holding at an instance. `None` where nothing was judged.
@@ -155,7 +162,18 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
     if rule.all.iter().enumerate().any(is_beyond_range) {
         return None;
     }
+    // a rule for logs that show less
+    let is_for_other_logs = |(index, c): (usize, &Condition)| {
+        let measured = || window_value(observed, c, &outcome.progress.conditions[index]);
+        is_about_the_log(c) && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
+    };
+    if rule.all.iter().enumerate().any(is_for_other_logs) {
+        return None;
+    }
     let measure = |index: usize, condition: &Condition| {
+        if is_about_the_log(condition) {
+            return None;
+        }
         let measured = window_value(observed, condition, &outcome.progress.conditions[index])?;
         // a counter of another object has no value at the rule's instance
         let is_rules_object = condition.quantity.counter.object == rule.object;
@@ -164,6 +182,7 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
             closeness: limit_closeness(condition, measured),
             subject: format!("{} {instance}", condition.quantity.formula_text()),
             text: measured_text(condition, measured, instance),
+            is_unknown: false,
         })
     };
     let all = rule.all.iter().enumerate().filter_map(|(index, c)| measure(index, c));
@@ -196,7 +215,8 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
         let (held, needed) = (format_value(held, "s"), format_value(needed, "s"));
         format!("{}{instance_text} held for only {held}{stretch} ({needed} needed)", rule.title)
     };
-    Some(NearMiss { closeness: (share / needed.max(1e-9)).min(0.999), subject: text.clone(), text })
+    let is_unknown = unknown.is_some();
+    Some(NearMiss { closeness: (share / needed.max(1e-9)).min(0.999), subject: text.clone(), text, is_unknown })
 }
 
 fn at_instance(instance: &str) -> String {
@@ -240,7 +260,7 @@ fn to_instance(instance: &str) -> String {
 }
 
 /// The verdict in one sentence, from its strongest finding.
-pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, window_s: f64) -> String {
+pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, window: WindowLength) -> String {
     let subject = match finding.bottleneck {
         // an undecided finding names its disk
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
@@ -250,12 +270,12 @@ pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, w
         "{subject}: {} ({}; {}).",
         finding.title,
         measurement_text(finding, label),
-        held_text(finding.share, finding.judged_s, window_s)
+        held_text(finding.share, finding.judged_s, window)
     )
 }
 
 /// The verdict on a thread that one processor limits: the machine has spare capacity, the program does not.
-pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, window_s: f64) -> String {
+pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, window: WindowLength) -> String {
     let culprit_text = match culprit.and_then(|c| Some((c, c.pid?, c.thread.as_ref()?))) {
         Some((process, pid, thread)) if thread.name == process.name => {
             format!("thread {} of {} (process {pid})", thread.tid, process.name)
@@ -273,7 +293,7 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
         }
         None => "while other processors are idle".into(),
     };
-    let held = held_text(finding.share, finding.judged_s, window_s);
+    let held = held_text(finding.share, finding.judged_s, window);
     format!(
         "One thread is the bottleneck, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). \
          More processors will not make this program faster."
@@ -316,9 +336,45 @@ fn stall_text(finding: &Finding) -> String {
     format!("{stalls} at {time} UTC{held_up}")
 }
 
+/// Length of a window; reports, where a log has no times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WindowLength {
+    Seconds(f64),
+    Reports(u64),
+}
+
+impl WindowLength {
+    /// Length of an observed window.
+    pub fn of(observed: &Observation) -> WindowLength {
+        observed.report_count().map_or(WindowLength::Seconds(observed.window.seconds()), WindowLength::Reports)
+    }
+
+    /// The length in words: `5 min`, `10 reports`.
+    pub fn words(self) -> String {
+        match self {
+            WindowLength::Seconds(seconds) => format_duration(seconds),
+            WindowLength::Reports(count) => format_count(count, "report", "reports"),
+        }
+    }
+}
+
+/// Number of reports in which a rule held, of those that were judged: a report without time counts as a second.
+fn reports_held_text(share: f64, judged_s: f64) -> String {
+    let judged = judged_s.round();
+    match (share * judged).round() {
+        _ if judged <= 1.0 => "in the one report".into(),
+        held if held >= judged => format!("in all {judged} reports"),
+        held => format!("in {held} of {judged} reports"),
+    }
+}
+
 /// Share of the judged time for which a rule held. The judged time may be less than the window; nothing is known about
 /// the rest.
-fn held_text(share: f64, judged_s: f64, window_s: f64) -> String {
+fn held_text(share: f64, judged_s: f64, window: WindowLength) -> String {
+    let window_s = match window {
+        WindowLength::Seconds(seconds) => seconds,
+        WindowLength::Reports(_) => return reports_held_text(share, judged_s),
+    };
     let (share, judged) = (format_value(share, "fraction"), format_duration(judged_s));
     match seen_s(judged_s, window_s) {
         Some(_) => format!("{share} of the {judged} it was seen"),
@@ -332,15 +388,25 @@ mod tests {
 
     #[test]
     fn a_long_window_is_told_in_hours() {
-        assert_eq!(held_text(0.544, 1195.0, 1195.0), "54.4 % of 19 min 55 s");
-        assert_eq!(held_text(1.0, 86_400.0, 86_400.0), "100 % of 1 d");
-        assert_eq!(held_text(1.0, 60.0, 60.0), "100 % of 60 s");
+        assert_eq!(held_text(0.544, 1195.0, WindowLength::Seconds(1195.0)), "54.4 % of 19 min 55 s");
+        assert_eq!(held_text(1.0, 86_400.0, WindowLength::Seconds(86_400.0)), "100 % of 1 d");
+        assert_eq!(held_text(1.0, 60.0, WindowLength::Seconds(60.0)), "100 % of 60 s");
     }
 
     #[test]
     fn a_share_is_told_of_the_time_that_was_judged() {
-        assert_eq!(held_text(1.0, 26.0, 60.0), "100 % of the 26 s it was seen");
-        assert_eq!(held_text(0.875, 60.0, 61.0), "87.5 % of 60 s");
+        assert_eq!(held_text(1.0, 26.0, WindowLength::Seconds(60.0)), "100 % of the 26 s it was seen");
+        assert_eq!(held_text(0.875, 60.0, WindowLength::Seconds(61.0)), "87.5 % of 60 s");
+    }
+
+    #[test]
+    fn a_log_without_times_is_told_in_reports() {
+        let of = |share: f64, judged: f64| held_text(share, judged, WindowLength::Reports(10));
+        assert_eq!(
+            [of(1.0, 10.0), of(0.7, 10.0), of(1.0, 1.0)],
+            ["in all 10 reports", "in 7 of 10 reports", "in the one report"]
+        );
+        assert_eq!(WindowLength::Reports(1).words(), "1 report");
     }
 
     #[test]
