@@ -158,3 +158,34 @@ fn durations_of_a_log_without_times_are_told_in_reports() {
     assert_eq!(verdict.window.reports, None);
     assert!(verdict.sentence.contains("of 9 s"), "{}", verdict.sentence);
 }
+
+#[test]
+fn a_log_laid_beside_others_is_judged_by_the_time_that_it_covers() {
+    // two reports of a disk beside ten rows of processors
+    let while_seen = |value: f64| move |tick: usize| if tick < 2 { value } else { f64::NAN };
+    let beside = Recording::new(12)
+        .with("physical_disk.avg_write_queue_length", "sdc", while_seen(0.93))
+        .with("physical_disk.avg_queue_length", "sdc", while_seen(0.95))
+        .with("physical_disk.avg_s_per_write", "sdc", while_seen(0.0093))
+        .with("physical_disk.busy", "sdc", while_seen(0.98))
+        .with("system.blocked", "", |_| 7.0)
+        .with("processor.iowait", "_total", |_| 0.77)
+        .with("processor.busy", "_total", |_| 0.21);
+    let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
+    let judged = |sources: &[&str]| {
+        let mut judge = Judge::new(vec![pack.clone()], beside.options());
+        sources.iter().for_each(|source| judge.add_note(&Note::new(START, Note::SOURCE, *source)));
+        judge.add_frame(&beside.frame(0..beside.ticks));
+        judge.finish().remove(0)
+    };
+    says(&judged(&["vmstat-text", "iostat-text"]), Bottleneck::Disk);
+    // of one log, two seconds of twelve prove little
+    assert_ne!(judged(&["iostat-text"]).bottleneck, Bottleneck::Disk);
+}
+
+#[test]
+fn a_machine_that_hardly_waits_is_healthy_by_rows_of_vmstat() {
+    let verdict = pasted(&vmstat(12, [0.0, 0.0, 0.0, 0.11, 0.81, 2e9, 8e5]), "vmstat-text", "");
+    says(&verdict, Bottleneck::None);
+    assert!(excluded(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
+}

@@ -286,20 +286,7 @@ pub(crate) fn sample_verdict() -> Verdict {
         requesters: Vec::new(),
         programs: Vec::new(),
         advice: sample_remedies(),
-        notes: vec![
-            LogRemark {
-                time: "2026-11-21T22:23:07Z".into(),
-                kind: "gap".into(),
-                text: "the recorder was stopped for 24 s".into(),
-                times: 1,
-            },
-            LogRemark {
-                time: "2026-11-21T22:20:11Z".into(),
-                kind: "unseen".into(),
-                text: "/proc/mdstat: no such file".into(),
-                times: 3,
-            },
-        ],
+        notes: sample_remarks(),
         send_next: Vec::new(),
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
         trends: sample_trends(),
@@ -314,6 +301,23 @@ pub(crate) fn sample_verdict() -> Verdict {
             is_dated: true,
         },
     }
+}
+
+fn sample_remarks() -> Vec<LogRemark> {
+    vec![
+        LogRemark {
+            time: "2026-11-21T22:23:07Z".into(),
+            kind: "gap".into(),
+            text: "the recorder was stopped for 24 s".into(),
+            times: 1,
+        },
+        LogRemark {
+            time: "2026-11-21T22:20:11Z".into(),
+            kind: "unseen".into(),
+            text: "/proc/mdstat: no such file".into(),
+            times: 3,
+        },
+    ]
 }
 
 fn missing_counters() -> MissingCounters {

@@ -164,11 +164,11 @@ pub(crate) fn window_time_text(verdict: &Verdict, zone: &DisplayZone) -> Option<
     }
     let when = zone.format_range_between(&window.from, &window.to);
     // the day of a time that was only counted is no day
-    Some(if window.is_dated { when } else { when.replace(COUNTED_DAY, "").trim_start().to_owned() })
+    Some(if window.is_dated { when } else { COUNTED_DAYS.iter().fold(when, |when, day| when.replace(day, "")) })
 }
 
-/// Day from which times without a date are counted, as it is shown.
-const COUNTED_DAY: &str = "1970-01-01";
+/// Days on which times without a date begin, as they are shown east and west of Greenwich.
+const COUNTED_DAYS: [&str; 2] = ["1970-01-01 ", "1969-12-31 "];
 
 /// Describes the observed time: `5 min, 288 ticks, 1 gap`.
 pub(crate) fn observation_text(verdict: &Verdict) -> String {
@@ -180,7 +180,7 @@ pub(crate) fn observation_text(verdict: &Verdict) -> String {
     format!("{}, {}{gaps}", format_duration(window.seconds), format_count(window.ticks, "tick", "ticks"))
 }
 
-/// Says what to run to learn what a log does not show: ``Not in this log: which disk it is. `iostat -xz 1 30` shows it``.
+/// Says what to run to learn what a log does not show.
 pub(crate) fn next_command_text(next: &NextCommand) -> String {
     format!("Not in this log: {}. `{}` shows it.", next.shows, next.command)
 }
@@ -300,6 +300,23 @@ mod tests {
         // ticks of a second that end at nine tenths: the first ends at 01.9, the last at 10.9
         let words = text_of("2026-11-21T02:00:00.900Z", "2026-11-21T02:02:10.900Z");
         assert!(words.ends_with("--from 2026-11-21T02:00:01Z --to 2026-11-21T02:02:11Z"), "{words}");
+    }
+
+    #[test]
+    fn a_log_of_others_is_not_called_this_machine() {
+        let zone = DisplayZone::utc();
+        let mut verdict = crate::fixture::sample_verdict();
+        assert!(headline_text(&verdict, &zone).starts_with("db1, "), "{}", headline_text(&verdict, &zone));
+        verdict.host = String::new();
+        assert!(headline_text(&verdict, &zone).starts_with("a log without host, "));
+        verdict.window.is_dated = false;
+        verdict.window.from = "1970-01-01T00:00:00Z".into();
+        verdict.window.to = "1970-01-01T00:00:30Z".into();
+        assert!(!headline_text(&verdict, &zone).contains("1970"), "{}", headline_text(&verdict, &zone));
+        verdict.window.reports = Some(9);
+        assert_eq!(headline_text(&verdict, &zone), "a log without host and date (9 reports)");
+        verdict.missing.source = LogOrigin::Live;
+        assert!(headline_text(&verdict, &zone).starts_with("this machine ("));
     }
 
     #[test]

@@ -202,7 +202,9 @@ pub(crate) fn is_inconclusive(
     unjudged: &[UnjudgedRule],
 ) -> bool {
     observed.window.elapsed_ns == 0
-        || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE && !shows_idle_machine(observed, pack))
+        || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
+            && !shows_idle_machine(observed, pack)
+            && !clears_first_suspects(observed, pack))
         // pressure counts every wait, whatever it is for
         || (!observed.states.has_pressure && has_no_judged_suspect(observed, pack))
         || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
@@ -221,6 +223,19 @@ fn shows_idle_machine(observed: &Observation, pack: usize) -> bool {
     mean(processor::IOWAIT).is_some_and(|share| share <= MAX_IDLE_IOWAIT)
         && mean(system::BLOCKED).is_none_or(|tasks| tasks <= MAX_IDLE_BLOCKED)
         && rule_states.any(is_judged)
+}
+
+/// Largest grade of waiting at which a log of few counters may be called healthy.
+const MAX_HEALTHY_WAITING: f64 = 0.5;
+
+/// True where rules on each of the first suspects could be judged, and tasks are not seen to wait for long.
+fn clears_first_suspects(observed: &Observation, pack: usize) -> bool {
+    let rule_states = || observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+    let is_judged = |suspect: &Bottleneck| {
+        rule_states().any(|(rule, state)| rule.weight > 0.0 && rule.bottleneck == *suspect && state.judged)
+    };
+    FIRST_SUSPECTS.iter().all(is_judged)
+        && strongest_waiting(observed).is_none_or(|(grade, _)| grade < MAX_HEALTHY_WAITING)
 }
 
 /// True where the pack has rules on the first suspects and none of them could be judged.

@@ -26,8 +26,8 @@ pub(crate) fn seen_counters<'a>(observed: &Observation, outcomes: &[RuleOutcome<
 /// Bottlenecks whose evidence is asked for where nothing is blamed.
 const ASKED_FOR: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, Bottleneck::Cpu];
 
-/// Commands that would tell what a log leaves open: where nothing is blamed, the evidence that it lacks; where something
-/// is, the disk and the program. Our own logs have what there is.
+/// Commands that would tell what a log leaves open: where nothing is blamed, the evidence that it lacks; else the disk
+/// and the program. Our own logs have what there is.
 pub(crate) fn next_commands(
     source: LogOrigin,
     bottleneck: Bottleneck,

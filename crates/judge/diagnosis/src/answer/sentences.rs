@@ -145,6 +145,12 @@ fn is_about_the_log(condition: &Condition) -> bool {
     matches!(condition.quantity.counter.pseudo, Some(Pseudo::WaitingUnseen | Pseudo::PagingUnseen))
 }
 
+/// True where a condition says that a rule is for logs that show less.
+fn is_for_other_logs(observed: &Observation, outcome: &RuleOutcome<'_>, index: usize, condition: &Condition) -> bool {
+    let measured = || window_value(observed, condition, &outcome.progress.conditions[index]);
+    is_about_the_log(condition) && measured().is_some_and(|m| !condition.compare.holds(m.value, m.limit))
+}
+
 /// Describes the condition that kept a rule from holding at an instance. `None` where nothing was judged.
 pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'_>) -> Option<NearMiss> {
     let share = outcome.share?;
@@ -162,12 +168,7 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
     if rule.all.iter().enumerate().any(is_beyond_range) {
         return None;
     }
-    // a rule for logs that show less
-    let is_for_other_logs = |(index, c): (usize, &Condition)| {
-        let measured = || window_value(observed, c, &outcome.progress.conditions[index]);
-        is_about_the_log(c) && measured().is_some_and(|m| !c.compare.holds(m.value, m.limit))
-    };
-    if rule.all.iter().enumerate().any(is_for_other_logs) {
+    if rule.all.iter().enumerate().any(|(index, c)| is_for_other_logs(observed, outcome, index, c)) {
         return None;
     }
     let measure = |index: usize, condition: &Condition| {
@@ -193,30 +194,35 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
     if farthest.closeness < 1.0 {
         return Some(farthest);
     }
-    let instance_text = at_instance(&outcome.progress.instance);
+    let is_unknown = |(index, c): (usize, &Condition)| c.is_window_value() && measure(index, c).is_none();
+    let unknown = rule.all.iter().enumerate().find(|(index, c)| is_unknown((*index, c))).map(|(_, c)| c);
+    let text = too_short_text(outcome, share, unknown);
+    let closeness = (share / rule.sustained.share.max(1e-9)).min(0.999);
+    Some(NearMiss { closeness, subject: text.clone(), text, is_unknown: unknown.is_some() })
+}
+
+/// Says why a rule whose conditions hold did not: for how long it held, or which quantity of the window is unknown.
+fn too_short_text(outcome: &RuleOutcome<'_>, share: f64, unknown: Option<&Condition>) -> String {
+    let rule = outcome.rule;
+    let subject = format!("{}{}", rule.title, at_instance(&outcome.progress.instance));
     let needed = rule.sustained.share;
-    let unknown = rule.all.iter().enumerate().find(|(index, c)| c.is_window_value() && measure(*index, c).is_none());
-    let text = if let Some((_, condition)) = unknown {
-        format!(
-            "{}{instance_text}: unknown, because {} was recorded for too little of this window",
-            rule.title,
-            quantity_label(condition)
-        )
-    } else if share < needed {
+    if let Some(condition) = unknown {
+        let label = quantity_label(condition);
+        return format!("{subject}: unknown, because {label} was recorded for too little of this window");
+    }
+    if share < needed {
         let (share, needed) = (format_value(share, "fraction"), format_value(needed, "fraction"));
-        format!("{}{instance_text} held for only {share} of the time ({needed} needed)", rule.title)
-    } else if outcome.progress.runs < rule.sustained.times {
+        return format!("{subject} held for only {share} of the time ({needed} needed)");
+    }
+    if outcome.progress.runs < rule.sustained.times {
         let (runs, times) = (format_count(outcome.progress.runs, "stretch", "stretches"), rule.sustained.times);
-        format!("{}{instance_text} held in only {runs} ({times} needed)", rule.title)
-    } else {
-        let (in_a_row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
-        let held = if in_a_row { outcome.progress.longest_ns } else { outcome.progress.held_ns } as f64 * 1e-9;
-        let stretch = if in_a_row { " without a break" } else { "" };
-        let (held, needed) = (format_value(held, "s"), format_value(needed, "s"));
-        format!("{}{instance_text} held for only {held}{stretch} ({needed} needed)", rule.title)
-    };
-    let is_unknown = unknown.is_some();
-    Some(NearMiss { closeness: (share / needed.max(1e-9)).min(0.999), subject: text.clone(), text, is_unknown })
+        return format!("{subject} held in only {runs} ({times} needed)");
+    }
+    let (in_a_row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
+    let held = if in_a_row { outcome.progress.longest_ns } else { outcome.progress.held_ns } as f64 * 1e-9;
+    let stretch = if in_a_row { " without a break" } else { "" };
+    let (held, needed) = (format_value(held, "s"), format_value(needed, "s"));
+    format!("{subject} held for only {held}{stretch} ({needed} needed)")
 }
 
 fn at_instance(instance: &str) -> String {

@@ -457,7 +457,7 @@ impl<'a> NodeBuilder<'a> {
         Ok(self.push(format!("ratio {counter}@{device}"), ratio))
     }
 
-    /// Latency of a disk over that of disks with the same load; not for members of arrays, which have a rule of their own.
+    /// Latency of a disk over that of disks with the same load; members of arrays have a rule of their own.
     fn twin_latency_ratio(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
         let device = scope.instance();
         let others: Vec<&'a str> = self.schema_index.disks().iter().copied().filter(|disk| *disk != device).collect();

@@ -278,7 +278,8 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         "Swap traffic as a share of the traffic of the disks that hold the swap space. It is counted by bytes (pages \
          of 4 KiB) or by requests (major faults or 1/8 of the pages in, and 1/32 of the pages out), whichever is \
          more. If the log does not show which disk holds the swap space, it is a share of each disk, and of all disks \
-         for the machine; in a log without disks, of the blocks read and written. Pages that go to zram are subtracted. Disks without swap space are not judged by it.",
+         for the machine; in a log without disks, of the blocks read and written. Pages that go to zram are \
+         subtracted. Disks without swap space are not judged by it.",
     ),
     pseudo_counter(
         Pseudo::PageShare,

@@ -23,6 +23,8 @@ pub(crate) struct LogNotes {
     pub left_out: u64,
     /// The program that made the log; of several, the first that was not ours.
     pub source: LogOrigin,
+    /// Number of logs whose source is known.
+    pub source_count: u64,
     /// The log has neither times nor an interval: its reports were counted, a second each.
     pub counts_reports: bool,
 }
@@ -45,6 +47,7 @@ impl LogNotes {
     pub fn add_note(&mut self, note: &Note) {
         self.counts_reports |= note.text().contains(COUNTED_REPORTS);
         if note.kind == Note::SOURCE {
+            self.source_count += 1;
             if self.source == LogOrigin::Live {
                 self.source = LogOrigin::from_format(note.text());
             }

@@ -293,14 +293,7 @@ impl NodeColumns<'_> {
                 }
             }
             ProgramNode::CeilingUse(measured) => self.compare_with_ceiling(measured, chunk, out),
-            ProgramNode::SwapShare(swapping) => {
-                let columns = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
-                for tick in 0..chunk.len() {
-                    out.values[tick] = swapping.swap_share(columns.map(|slot| slot.map(|slot| slot.values[tick])));
-                    let gaps: f64 = columns.iter().flatten().map(|slot| pass_gap(slot.weights[tick])).sum();
-                    out.weights[tick] = chunk.seconds[tick] + gaps;
-                }
-            }
+            ProgramNode::SwapShare(swapping) => self.compute_swap_share(swapping, chunk, out),
             ProgramNode::Share { part, total } => {
                 let (part, total) = (self.node_column(*part), self.node_column(*total));
                 for tick in 0..chunk.len() {
@@ -310,6 +303,15 @@ impl NodeColumns<'_> {
                     out.weights[tick] = chunk.seconds[tick] + pass_gap(part.weights[tick] + total.weights[tick]);
                 }
             }
+        }
+    }
+
+    fn compute_swap_share(&self, swapping: &SwapNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+        let columns = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
+        for tick in 0..chunk.len() {
+            out.values[tick] = swapping.swap_share(columns.map(|slot| slot.map(|slot| slot.values[tick])));
+            let gaps: f64 = columns.iter().flatten().map(|slot| pass_gap(slot.weights[tick])).sum();
+            out.weights[tick] = chunk.seconds[tick] + gaps;
         }
     }
 
