@@ -11,6 +11,7 @@ mod memory_first;
 mod mutants;
 mod packs;
 mod pairs;
+mod pastes;
 mod ranking;
 mod rooms;
 mod stand_ins;

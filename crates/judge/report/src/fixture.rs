@@ -93,6 +93,8 @@ fn sample_remedies() -> Vec<Advice> {
         modern: String::new(),
         source: source.into(),
         cost,
+        windows: None,
+        unix: None,
         when: Default::default(),
     };
     vec![
@@ -284,20 +286,8 @@ pub(crate) fn sample_verdict() -> Verdict {
         requesters: Vec::new(),
         programs: Vec::new(),
         advice: sample_remedies(),
-        notes: vec![
-            LogRemark {
-                time: "2026-11-21T22:23:07Z".into(),
-                kind: "gap".into(),
-                text: "the recorder was stopped for 24 s".into(),
-                times: 1,
-            },
-            LogRemark {
-                time: "2026-11-21T22:20:11Z".into(),
-                kind: "unseen".into(),
-                text: "/proc/mdstat: no such file".into(),
-                times: 3,
-            },
-        ],
+        notes: sample_remarks(),
+        send_next: Vec::new(),
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
         trends: sample_trends(),
         trend_questions: 840,
@@ -308,8 +298,27 @@ pub(crate) fn sample_verdict() -> Verdict {
             ticks: 288,
             gaps: 1,
             ticks_missed: 0,
+            reports: None,
+            is_dated: true,
         },
     }
+}
+
+fn sample_remarks() -> Vec<LogRemark> {
+    vec![
+        LogRemark {
+            time: "2026-11-21T22:23:07Z".into(),
+            kind: "gap".into(),
+            text: "the recorder was stopped for 24 s".into(),
+            times: 1,
+        },
+        LogRemark {
+            time: "2026-11-21T22:20:11Z".into(),
+            kind: "unseen".into(),
+            text: "/proc/mdstat: no such file".into(),
+            times: 3,
+        },
+    ]
 }
 
 fn missing_counters() -> MissingCounters {

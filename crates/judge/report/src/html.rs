@@ -173,8 +173,7 @@ fn cited_list(report: &HtmlReport) -> Markup {
 }
 
 fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
-    let window = &verdict.window;
-    let host = if verdict.host.is_empty() { "an unnamed machine" } else { &verdict.host };
+    let host = verdict_words::host_text(verdict, "an unnamed machine");
     let blames = verdict.bottleneck.blames();
     let subject = match verdict.instance.as_str() {
         "" => verdict_words::bottleneck_name(verdict.bottleneck).to_owned(),
@@ -185,7 +184,8 @@ fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
     html! {
         header {
             p.made {
-                b { (host) } ", " (report.zone.format_range_between(&window.from, &window.to)) ", "
+                b { (host) } ", "
+                @if let Some(when) = verdict_words::window_time_text(verdict, &report.zone) { (when) ", " }
                 (verdict_words::observation_text(verdict))
             }
             div.card.verdict.none[!blames] {

@@ -188,6 +188,18 @@ impl<'a> Screen<'a> {
         self.add_trends(verdict, zone, detail);
         self.add_ruled_out(verdict, detail);
         self.add_limit_remarks(verdict, detail);
+        self.add_next_commands(verdict);
+    }
+
+    /// Adds what to run and send to learn what this log does not show; the last lines of the answer.
+    fn add_next_commands(&mut self, verdict: &Verdict) {
+        if verdict.send_next.is_empty() {
+            return;
+        }
+        self.lines.push(String::new());
+        for next in &verdict.send_next {
+            self.add_words("", 2, &verdict_words::next_command_text(next), None, 3);
+        }
     }
 
     /// Adds the bottlenecks over time; nothing if the bottleneck never changed.
@@ -280,10 +292,7 @@ impl<'a> Screen<'a> {
 
     fn add_headline(&mut self, verdict: &Verdict, zone: &DisplayZone) {
         let style = self.style;
-        let window = &verdict.window;
-        let host = if verdict.host.is_empty() { "this machine" } else { &verdict.host };
-        let when = zone.format_range_between(&window.from, &window.to);
-        let observed = format!("{}, {when} ({})", style.clean_text(host), verdict_words::observation_text(verdict));
+        let observed = style.clean_text(&verdict_words::headline_text(verdict, zone));
         let lines = wrap(&observed, style.width, 0);
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());

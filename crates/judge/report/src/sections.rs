@@ -200,6 +200,7 @@ pub(crate) fn phases_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
 /// Renders the limits of the answer: gaps, missing data, rules that could not be judged.
 pub(crate) fn trust_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let mut items: Vec<Markup> = verdict.certainty_limits.iter().map(|w| mark_code(&sentence_case(w))).collect();
+    items.extend(verdict.send_next.iter().map(|next| mark_code(&verdict_words::next_command_text(next))));
     items.extend(unjudged_items(verdict));
     let missing = &verdict.missing;
     if !missing.instructions.is_empty() {

@@ -4,9 +4,10 @@ use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
+use diskwright_diagnosis::recording_hints::LogOrigin;
 use diskwright_diagnosis::verdict::{
-    AttributionCertainty, Culprit, Episode, Evidence, Finding, OperationRequesters, ProgramActivity, RequestingProgram,
-    Verdict, VerdictPhase, seen_s,
+    AttributionCertainty, Culprit, Episode, Evidence, Finding, NextCommand, OperationRequesters, ProgramActivity,
+    RequestingProgram, Verdict, VerdictPhase, seen_s,
 };
 
 use crate::axis;
@@ -138,12 +139,51 @@ pub(crate) fn program_name(program: &ProgramActivity) -> String {
     format!("{} ({})", program.name, program.pid)
 }
 
+/// Names the host and the observed time: `db1, 22:10 to 22:15 (5 min, 300 ticks)`.
+pub(crate) fn headline_text(verdict: &Verdict, zone: &DisplayZone) -> String {
+    let when = window_time_text(verdict, zone).map_or(String::new(), |when| format!(", {when}"));
+    format!("{}{when} ({})", host_text(verdict, "this machine"), observation_text(verdict))
+}
+
+/// Returns the host's name, or `unnamed` for a machine of ours that has none; a log of another program may have neither
+/// a host nor a date.
+pub(crate) fn host_text<'a>(verdict: &'a Verdict, unnamed: &'a str) -> &'a str {
+    match verdict.host.as_str() {
+        "" if verdict.missing.source == LogOrigin::Live => unnamed,
+        "" if !verdict.window.is_dated => "a log without host and date",
+        "" => "a log without host",
+        host => host,
+    }
+}
+
+/// Returns beginning and end of the window; `None` where the log has no times.
+pub(crate) fn window_time_text(verdict: &Verdict, zone: &DisplayZone) -> Option<String> {
+    let window = &verdict.window;
+    if window.reports.is_some() {
+        return None;
+    }
+    let when = zone.format_range_between(&window.from, &window.to);
+    // the day of a time that was only counted is no day
+    Some(if window.is_dated { when } else { COUNTED_DAYS.iter().fold(when, |when, day| when.replace(day, "")) })
+}
+
+/// Days on which times without a date begin, as they are shown east and west of Greenwich.
+const COUNTED_DAYS: [&str; 2] = ["1970-01-01 ", "1969-12-31 "];
+
 /// Describes the observed time: `5 min, 288 ticks, 12 missed, 1 gap`.
 pub(crate) fn observation_text(verdict: &Verdict) -> String {
     let window = &verdict.window;
+    if let Some(reports) = window.reports {
+        return format_count(reports, "report", "reports");
+    }
     let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", format_count(window.gaps, "gap", "gaps")) };
     let missed = if window.ticks_missed == 0 { String::new() } else { format!(", {} missed", window.ticks_missed) };
     format!("{}, {}{missed}{gaps}", format_duration(window.seconds), format_count(window.ticks, "tick", "ticks"))
+}
+
+/// Says what to run to learn what a log does not show.
+pub(crate) fn next_command_text(next: &NextCommand) -> String {
+    format!("Not in this log: {}. `{}` shows it.", next.shows, next.command)
 }
 
 /// Lists in a line what could not be judged or read; if there was not enough data for a verdict, also what would help.
@@ -262,6 +302,23 @@ mod tests {
         // ticks of a second that end at nine tenths: the first ends at 01.9, the last at 10.9
         let words = text_of("2026-11-21T02:00:00.900Z", "2026-11-21T02:02:10.900Z");
         assert!(words.ends_with("--from 2026-11-21T02:00:01Z --to 2026-11-21T02:02:11Z"), "{words}");
+    }
+
+    #[test]
+    fn a_log_of_others_is_not_called_this_machine() {
+        let zone = DisplayZone::utc();
+        let mut verdict = crate::fixture::sample_verdict();
+        assert!(headline_text(&verdict, &zone).starts_with("db1, "), "{}", headline_text(&verdict, &zone));
+        verdict.host = String::new();
+        assert!(headline_text(&verdict, &zone).starts_with("a log without host, "));
+        verdict.window.is_dated = false;
+        verdict.window.from = "1970-01-01T00:00:00Z".into();
+        verdict.window.to = "1970-01-01T00:00:30Z".into();
+        assert!(!headline_text(&verdict, &zone).contains("1970"), "{}", headline_text(&verdict, &zone));
+        verdict.window.reports = Some(9);
+        assert_eq!(headline_text(&verdict, &zone), "a log without host and date (9 reports)");
+        verdict.missing.source = LogOrigin::Live;
+        assert!(headline_text(&verdict, &zone).starts_with("this machine ("));
     }
 
     #[test]

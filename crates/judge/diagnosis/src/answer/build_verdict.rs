@@ -2,12 +2,12 @@
 
 use diskwright_base::DeviceKind;
 use diskwright_base::timestamp::format_rfc3339;
-use diskwright_base::units::format_duration;
 
 use std::collections::BTreeMap;
 
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
+use crate::answer::evidence_seen::{next_commands, put_fullest_disk_first, seen_counters};
 use crate::answer::explanations::separate_explained;
 use crate::answer::phases::find_phases;
 use crate::answer::ranking::{
@@ -17,11 +17,13 @@ use crate::answer::rule_outcome::{
     CPU_QUOTA_PREFIX, RuleOutcome, build_finding, find_episodes, is_memory_unrelated_to_disk, is_unrelated_to_disk,
     leading_condition, rule_outcomes,
 };
-use crate::answer::sentences::{NearMiss, describe_near_miss, one_thread_sentence, quantity_label, verdict_sentence};
+use crate::answer::sentences::{
+    NearMiss, WindowLength, describe_near_miss, one_thread_sentence, quantity_label, verdict_sentence,
+};
 use crate::answer::verdict::*;
 use crate::compile::split_cgroup_device;
 use crate::culprits::BlamedDisk;
-use crate::rules::{Advice, Bottleneck, Comparator, LoadFacts, MissingCounters, Pack, Rule};
+use crate::rules::{Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, MissingCounters, Pack, Rule};
 use crate::run::{Judge, NoteCount, Observation};
 use crate::trends::{Trend, find_trends};
 
@@ -31,6 +33,8 @@ const MAX_REASONS: usize = 3;
 const PHYSICAL_DISK: &str = "physical_disk";
 const CGROUP: &str = "cgroup";
 const MACHINE: &str = "machine";
+/// Id of the pack that the evidence in `rules/record.toml` is for.
+const DEFAULT_PACK: &str = "default";
 /// Levels of a score between 0 and 1 within which findings count as equally strong.
 const SCORE_LEVELS: f64 = 50.0;
 /// Counter of the processor share of the busiest thread.
@@ -75,6 +79,9 @@ impl<'a> PackAnswer<'a> {
         let (held, explained) = separate_explained(observed, &outcomes);
         let mut findings: Vec<Finding> = held.iter().filter_map(|o| build_finding(observed, o)).collect();
         sort_findings(&mut findings);
+        if !observed.states.has_pressure {
+            put_fullest_disk_first(&mut findings);
+        }
         let explained = explained.iter().map(|(outcome, by)| set_aside_finding(outcome, by)).collect();
         let is_elsewhere =
             |memory: &RuleOutcome<'_>, disk: &RuleOutcome<'_>| is_unrelated_to_disk(observed, memory, disk);
@@ -124,6 +131,7 @@ impl<'a> PackAnswer<'a> {
             instance,
             episodes: find_episodes(observed, &self.outcomes),
             ruled_out: self.exclusions(),
+            send_next: self.next_commands(),
             missing: MissingCounters::from_counters(
                 self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
                 observed.notes.source,
@@ -171,11 +179,11 @@ impl<'a> PackAnswer<'a> {
 
     fn sentence(&self, instance: &str, culprits: &[Culprit]) -> String {
         let Some(first) = self.leading_finding() else { return self.no_bottleneck_sentence() };
-        let window_s = self.observed.window.seconds();
+        let window = WindowLength::of(self.observed);
         if first.counter == BUSIEST_THREAD_COUNTER {
-            return one_thread_sentence(first, culprits.first(), window_s);
+            return one_thread_sentence(first, culprits.first(), window);
         }
-        verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window_s)
+        verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window)
     }
 
     /// Label of the leading quantity of a finding.
@@ -194,7 +202,7 @@ impl<'a> PackAnswer<'a> {
                 _ => "Not enough data: the window has only a tick that covers no known time.".into(),
             };
         }
-        let window = format_duration(self.observed.window.seconds());
+        let window = WindowLength::of(self.observed).words();
         let judged = judged_rule_count(self.observed, self.pack_index);
         let rules = judged + self.unjudged.len();
         if judged == 0 {
@@ -266,32 +274,36 @@ impl<'a> PackAnswer<'a> {
         })
     }
 
-    /// Reasons against each other bottleneck that the pack could judge.
+    /// Commands that would tell what this log leaves open.
+    fn next_commands(&self) -> Vec<NextCommand> {
+        let seen = seen_counters(self.observed, &self.outcomes);
+        let is_of_machine = self.leading_finding().is_some_and(|finding| finding.object == MACHINE);
+        let has_program = !self.observed.culprits.for_bottleneck(self.bottleneck, None, None).is_empty();
+        next_commands(self.observed.notes.source, self.bottleneck, is_of_machine, has_program, &seen)
+    }
+
+    /// Reasons against each other bottleneck that the pack could judge and the log would have shown. Where the log does
+    /// not allow an answer, nothing is ruled out.
     fn exclusions(&self) -> Vec<Exclusion> {
+        if self.bottleneck == Bottleneck::Unknown {
+            return Vec::new();
+        }
         let mut list = Vec::new();
+        let seen = seen_counters(self.observed, &self.outcomes);
+        // other packs judge by counters of their own
+        let has_proof = |bottleneck: Bottleneck| {
+            let proof = BottleneckProof::find(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
+            proof.is_none_or(|proof| proof.is_given_by(&seen))
+                || self.explained.iter().any(|e| e.bottleneck == bottleneck)
+        };
         for bottleneck in Bottleneck::ALL.into_iter().filter(|b| *b != self.bottleneck && b.blames()) {
-            if !self.cannot_exclude(bottleneck)
+            if has_proof(bottleneck)
                 && let Some(because) = self.exclusion_reason(bottleneck)
             {
                 list.push(Exclusion { bottleneck, because });
             }
         }
         list
-    }
-
-    /// True for the bottlenecks that may cause a queue on a disk, while no rule explains such a queue.
-    fn cannot_exclude(&self, bottleneck: Bottleneck) -> bool {
-        let is_unexplained =
-            |o: &RuleOutcome<'_>| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != MACHINE;
-        let may_cause_queue = matches!(
-            bottleneck,
-            Bottleneck::Disk
-                | Bottleneck::Channel
-                | Bottleneck::Controller
-                | Bottleneck::Application
-                | Bottleneck::Throttle
-        );
-        may_cause_queue && self.bottleneck == Bottleneck::Unknown && self.outcomes.iter().any(is_unexplained)
     }
 
     /// Reason against a bottleneck; `None` where the pack could not judge it.
@@ -308,7 +320,7 @@ impl<'a> PackAnswer<'a> {
         }
         Some(match self.ranking.iter().find(|r| r.bottleneck == bottleneck) {
             Some(rank) => weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_unrelated),
-            None => nearest_rules_text(self.observed, &judged),
+            None => return nearest_rules_text(self.observed, &judged),
         })
     }
 
@@ -322,9 +334,10 @@ impl<'a> PackAnswer<'a> {
             for id in &finding.advice {
                 if let Some(advice) = self.pack.advice.iter().find(|a| a.id == *id)
                     && advice.when.matches_facts(&facts)
-                    && !list.contains(advice)
+                    && let Some(advice) = advice.for_system(self.observed.notes.source)
+                    && !list.contains(&advice)
                 {
-                    list.push(advice.clone());
+                    list.push(advice);
                 }
             }
         }
@@ -364,6 +377,8 @@ fn watch_window(observed: &Observation) -> WatchWindow {
         ticks: observed.window.ticks,
         gaps: observed.notes.gaps,
         ticks_missed: observed.notes.missed_ticks,
+        reports: observed.report_count(),
+        is_dated: observed.is_dated(),
     }
 }
 
@@ -472,8 +487,9 @@ fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, is_memory_un
     }
 }
 
-/// Text that names the rules that came nearest to holding, each with the condition that failed.
-fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> String {
+/// Text that names the rules that came nearest to holding, each with the condition that failed; `None` where the window
+/// was too short for any of them.
+fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> Option<String> {
     let mut by_rule: BTreeMap<usize, NearMiss> = BTreeMap::new();
     for outcome in judged {
         let Some(near_miss) = describe_near_miss(observed, outcome) else { continue };
@@ -485,6 +501,8 @@ fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> St
         }
     }
     let mut near_misses: Vec<NearMiss> = by_rule.into_values().collect();
+    let had_only_unknowns = !near_misses.is_empty() && near_misses.iter().all(|miss| miss.is_unknown);
+    near_misses.retain(|miss| !miss.is_unknown);
     near_misses.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
     let mut chosen: Vec<NearMiss> = Vec::new();
     for near_miss in near_misses {
@@ -493,7 +511,11 @@ fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> St
         }
     }
     let texts: Vec<String> = chosen.into_iter().map(|t| t.text).collect();
-    if texts.is_empty() { "no rule came near it".into() } else { texts.join("; ") }
+    match texts.is_empty() {
+        true if had_only_unknowns => None,
+        true => Some("no rule came near it".into()),
+        false => Some(texts.join("; ")),
+    }
 }
 
 fn log_remarks(observed: &Observation) -> Vec<LogRemark> {

@@ -7,6 +7,7 @@ use diskwright_base::units::{format_count, format_value};
 use crate::answer::verdict::{Finding, Rank, UnjudgedRule};
 use crate::rules::{Bottleneck, LogOrigin, Rule};
 use crate::run::Observation;
+use crate::sums::RuleState;
 
 /// Share of steal time above which latencies and processor figures are uncertain.
 const MAX_STEAL_SHARE: f64 = 0.05;
@@ -23,12 +24,8 @@ pub(crate) fn certainty_limits(
     bottleneck: Bottleneck,
 ) -> Vec<String> {
     let mut list = Vec::new();
-    let seconds = observed.window.seconds();
     let rules: Vec<&Rule> = active_rules(observed, pack).collect();
-    list.extend(short_window(&rules, seconds));
-    if observed.window.ticks < MIN_TICKS {
-        list.push(format!("the window has only {}", format_count(observed.window.ticks, "tick", "ticks")));
-    }
+    list.extend(window_limits(observed, &rules));
     if let Some(steal) = mean_steal_share(observed).filter(|s| *s > MAX_STEAL_SHARE) {
         let steal = format_value(steal, "fraction");
         list.push(format!(
@@ -38,9 +35,12 @@ pub(crate) fn certainty_limits(
     if observed.window.ticks > 0 && !observed.states.has_pressure {
         list.push("the log has no pressure data; waiting is inferred".into());
     }
-    if observed.notes.source == LogOrigin::Perfmon {
-        list.push("the commands in the advice are for Linux; use the equivalent Windows tools".into());
-    }
+    let system = match observed.notes.source {
+        LogOrigin::Perfmon => Some("the equivalent Windows tools"),
+        LogOrigin::Unix => Some("the equivalent tools of your system"),
+        _ => None,
+    };
+    list.extend(system.map(|tools| format!("the commands in the advice are for Linux; use {tools}")));
     list.extend(stand_ins_text(observed, pack));
     if observed.notes.gaps > 0 {
         list.push(format!("the log has {}", format_count(observed.notes.gaps, "gap", "gaps")));
@@ -67,6 +67,19 @@ pub(crate) fn certainty_limits(
         );
     }
     list
+}
+
+/// Sentences on a window that is short, or whose length is unknown.
+fn window_limits(observed: &Observation, rules: &[&Rule]) -> Vec<String> {
+    let ticks = observed.window.ticks;
+    if observed.report_count().is_some() {
+        let few = if ticks < MIN_TICKS { "; a longer run says more" } else { "" };
+        let reports = format_count(ticks, "report", "reports");
+        return vec![format!("the log has no times: how long its {reports} took is unknown{few}")];
+    }
+    let few = || format!("the window has only {}", format_count(ticks, "tick", "ticks"));
+    let few = (ticks < MIN_TICKS).then(few);
+    short_window(rules, observed.window.seconds()).into_iter().chain(few).collect()
 }
 
 /// Sentence on a window that is shorter than rules normally need.
@@ -193,10 +206,40 @@ pub(crate) fn is_inconclusive(
     unjudged: &[UnjudgedRule],
 ) -> bool {
     observed.window.elapsed_ns == 0
-        || share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
+        || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
+            && !shows_idle_machine(observed, pack)
+            && !clears_first_suspects(observed, pack))
         // pressure counts every wait, whatever it is for
         || (!observed.states.has_pressure && has_no_judged_suspect(observed, pack))
         || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
+}
+
+/// Largest mean share of iowait, and largest mean number of blocked tasks, at which nothing is seen to wait for I/O.
+const MAX_IDLE_IOWAIT: f64 = 0.05;
+const MAX_IDLE_BLOCKED: f64 = 0.5;
+
+/// True where a log of few counters still shows that tasks neither compute all of the time nor wait for I/O.
+fn shows_idle_machine(observed: &Observation, pack: usize) -> bool {
+    let signs = &observed.states.confidence_tracks;
+    let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
+    let is_judged = |(rule, state): (&Rule, &RuleState)| rule.bottleneck == Bottleneck::Cpu && state.judged;
+    let mut rule_states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+    mean(processor::IOWAIT).is_some_and(|share| share <= MAX_IDLE_IOWAIT)
+        && mean(system::BLOCKED).is_none_or(|tasks| tasks <= MAX_IDLE_BLOCKED)
+        && rule_states.any(is_judged)
+}
+
+/// Largest grade of waiting at which a log of few counters may be called healthy.
+const MAX_HEALTHY_WAITING: f64 = 0.5;
+
+/// True where rules on each of the first suspects could be judged, and tasks are not seen to wait for long.
+fn clears_first_suspects(observed: &Observation, pack: usize) -> bool {
+    let rule_states = || observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+    let is_judged = |suspect: &Bottleneck| {
+        rule_states().any(|(rule, state)| rule.weight > 0.0 && rule.bottleneck == *suspect && state.judged)
+    };
+    FIRST_SUSPECTS.iter().all(is_judged)
+        && strongest_waiting(observed).is_none_or(|(grade, _)| grade < MAX_HEALTHY_WAITING)
 }
 
 /// True where the pack has rules on the first suspects and none of them could be judged.

@@ -5,6 +5,7 @@
 mod build_verdict;
 mod ceiling_remarks;
 mod confidence;
+mod evidence_seen;
 mod explanations;
 mod phases;
 mod ranking;

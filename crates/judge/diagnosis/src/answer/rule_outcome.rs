@@ -40,7 +40,10 @@ pub(crate) fn rule_outcomes(observed: &Observation, pack: usize) -> Vec<RuleOutc
 }
 
 fn rule_outcome<'a>(observed: &'a Observation, rule: &'a Rule, progress: &'a RuleProgress) -> RuleOutcome<'a> {
-    let half_s = observed.window.seconds() / 2.0;
+    // of logs laid side by side, each covers only a part of the window
+    let covers_part = observed.notes.source_count > 1 && !observed.states.has_pressure;
+    let covered_s = if covers_part { progress.judged_ns as f64 * 1e-9 } else { observed.window.seconds() };
+    let half_s = covered_s / 2.0;
     let needed_s = rule.sustained.longest_s().min(half_s);
     let share = (progress.judged_ns > 0).then(|| progress.held_ns as f64 / progress.judged_ns as f64);
     let is_often_enough = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);

@@ -6,7 +6,7 @@ use diskwright_base::units::{format_amount, format_count, format_duration, forma
 
 use crate::answer::rule_outcome::{ConditionValue, RuleOutcome, window_value};
 use crate::answer::verdict::{Culprit, Finding, seen_s};
-use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, RuleQuantity};
+use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, Pseudo, RuleQuantity};
 use crate::run::Observation;
 
 /// A limit with its unit; a count of requests or processes without one.
@@ -136,6 +136,19 @@ pub(crate) struct NearMiss {
     /// Quantity and instance, so that each is reported once.
     pub subject: String,
     pub text: String,
+    /// True where the window was too short to know.
+    pub is_unknown: bool,
+}
+
+/// True for a condition on what a log can show at all: it tells which logs a rule is for.
+fn is_about_the_log(condition: &Condition) -> bool {
+    matches!(condition.quantity.counter.pseudo, Some(Pseudo::WaitingUnseen | Pseudo::PagingUnseen))
+}
+
+/// True where a condition says that a rule is for logs that show less.
+fn is_for_other_logs(observed: &Observation, outcome: &RuleOutcome<'_>, index: usize, condition: &Condition) -> bool {
+    let measured = || window_value(observed, condition, &outcome.progress.conditions[index]);
+    is_about_the_log(condition) && measured().is_some_and(|m| !condition.compare.holds(m.value, m.limit))
 }
 
 /// Describes the condition that kept a rule from holding at an instance. `None` where nothing was judged.
@@ -155,7 +168,13 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
     if rule.all.iter().enumerate().any(is_beyond_range) {
         return None;
     }
+    if rule.all.iter().enumerate().any(|(index, c)| is_for_other_logs(observed, outcome, index, c)) {
+        return None;
+    }
     let measure = |index: usize, condition: &Condition| {
+        if is_about_the_log(condition) {
+            return None;
+        }
         let measured = window_value(observed, condition, &outcome.progress.conditions[index])?;
         // a counter of another object has no value at the rule's instance
         let is_rules_object = condition.quantity.counter.object == rule.object;
@@ -164,6 +183,7 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
             closeness: limit_closeness(condition, measured),
             subject: format!("{} {instance}", condition.quantity.formula_text()),
             text: measured_text(condition, measured, instance),
+            is_unknown: false,
         })
     };
     let all = rule.all.iter().enumerate().filter_map(|(index, c)| measure(index, c));
@@ -174,29 +194,35 @@ pub(crate) fn describe_near_miss(observed: &Observation, outcome: &RuleOutcome<'
     if farthest.closeness < 1.0 {
         return Some(farthest);
     }
-    let instance_text = at_instance(&outcome.progress.instance);
+    let is_unknown = |(index, c): (usize, &Condition)| c.is_window_value() && measure(index, c).is_none();
+    let unknown = rule.all.iter().enumerate().find(|(index, c)| is_unknown((*index, c))).map(|(_, c)| c);
+    let text = too_short_text(outcome, share, unknown);
+    let closeness = (share / rule.sustained.share.max(1e-9)).min(0.999);
+    Some(NearMiss { closeness, subject: text.clone(), text, is_unknown: unknown.is_some() })
+}
+
+/// Says why a rule whose conditions hold did not: for how long it held, or which quantity of the window is unknown.
+fn too_short_text(outcome: &RuleOutcome<'_>, share: f64, unknown: Option<&Condition>) -> String {
+    let rule = outcome.rule;
+    let subject = format!("{}{}", rule.title, at_instance(&outcome.progress.instance));
     let needed = rule.sustained.share;
-    let unknown = rule.all.iter().enumerate().find(|(index, c)| c.is_window_value() && measure(*index, c).is_none());
-    let text = if let Some((_, condition)) = unknown {
-        format!(
-            "{}{instance_text}: unknown, because {} was recorded for too little of this window",
-            rule.title,
-            quantity_label(condition)
-        )
-    } else if share < needed {
+    if let Some(condition) = unknown {
+        let label = quantity_label(condition);
+        return format!("{subject}: unknown, because {label} was recorded for too little of this window");
+    }
+    if share < needed {
         let (share, needed) = (format_value(share, "fraction"), format_value(needed, "fraction"));
-        format!("{}{instance_text} held for only {share} of the time ({needed} needed)", rule.title)
-    } else if outcome.progress.runs < rule.sustained.times {
+        return format!("{subject} held for only {share} of the time ({needed} needed)");
+    }
+    if outcome.progress.runs < rule.sustained.times {
         let (runs, times) = (format_count(outcome.progress.runs, "stretch", "stretches"), rule.sustained.times);
-        format!("{}{instance_text} held in only {runs} ({times} needed)", rule.title)
-    } else {
-        let (in_a_row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
-        let held = if in_a_row { outcome.progress.longest_ns } else { outcome.progress.held_ns } as f64 * 1e-9;
-        let stretch = if in_a_row { " without a break" } else { "" };
-        let (held, needed) = (format_value(held, "s"), format_value(needed, "s"));
-        format!("{}{instance_text} held for only {held}{stretch} ({needed} needed)", rule.title)
-    };
-    Some(NearMiss { closeness: (share / needed.max(1e-9)).min(0.999), subject: text.clone(), text })
+        return format!("{subject} held in only {runs} ({times} needed)");
+    }
+    let (in_a_row, needed) = (rule.sustained.in_a_row_s > rule.sustained.at_least_s, outcome.needed_s);
+    let held = if in_a_row { outcome.progress.longest_ns } else { outcome.progress.held_ns } as f64 * 1e-9;
+    let stretch = if in_a_row { " without a break" } else { "" };
+    let (held, needed) = (format_value(held, "s"), format_value(needed, "s"));
+    format!("{subject} held for only {held}{stretch} ({needed} needed)")
 }
 
 fn at_instance(instance: &str) -> String {
@@ -240,7 +266,7 @@ fn to_instance(instance: &str) -> String {
 }
 
 /// The verdict in one sentence, from its strongest finding.
-pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, window_s: f64) -> String {
+pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, window: WindowLength) -> String {
     let subject = match finding.bottleneck {
         // an undecided finding names its disk
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
@@ -250,12 +276,12 @@ pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, w
         "{subject}: {} ({}; {}).",
         finding.title,
         measurement_text(finding, label),
-        held_text(finding.share, finding.judged_s, window_s)
+        held_text(finding.share, finding.judged_s, window)
     )
 }
 
 /// The verdict on a thread that one processor limits: the machine has spare capacity, the program does not.
-pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, window_s: f64) -> String {
+pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, window: WindowLength) -> String {
     let culprit_text = match culprit.and_then(|c| Some((c, c.pid?, c.thread.as_ref()?))) {
         Some((process, pid, thread)) if thread.name == process.name => {
             format!("thread {} of {} (process {pid})", thread.tid, process.name)
@@ -273,7 +299,7 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
         }
         None => "while other processors are idle".into(),
     };
-    let held = held_text(finding.share, finding.judged_s, window_s);
+    let held = held_text(finding.share, finding.judged_s, window);
     format!(
         "One thread is the bottleneck, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). \
          More processors will not make this program faster."
@@ -316,9 +342,45 @@ fn stall_text(finding: &Finding) -> String {
     format!("{stalls} at {time} UTC{held_up}")
 }
 
+/// Length of a window; reports, where a log has no times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WindowLength {
+    Seconds(f64),
+    Reports(u64),
+}
+
+impl WindowLength {
+    /// Length of an observed window.
+    pub fn of(observed: &Observation) -> WindowLength {
+        observed.report_count().map_or(WindowLength::Seconds(observed.window.seconds()), WindowLength::Reports)
+    }
+
+    /// The length in words: `5 min`, `10 reports`.
+    pub fn words(self) -> String {
+        match self {
+            WindowLength::Seconds(seconds) => format_duration(seconds),
+            WindowLength::Reports(count) => format_count(count, "report", "reports"),
+        }
+    }
+}
+
+/// Number of reports in which a rule held, of those that were judged: a report without time counts as a second.
+fn reports_held_text(share: f64, judged_s: f64) -> String {
+    let judged = judged_s.round();
+    match (share * judged).round() {
+        _ if judged <= 1.0 => "in the one report".into(),
+        held if held >= judged => format!("in all {judged} reports"),
+        held => format!("in {held} of {judged} reports"),
+    }
+}
+
 /// Share of the judged time for which a rule held. The judged time may be less than the window; nothing is known about
 /// the rest.
-fn held_text(share: f64, judged_s: f64, window_s: f64) -> String {
+fn held_text(share: f64, judged_s: f64, window: WindowLength) -> String {
+    let window_s = match window {
+        WindowLength::Seconds(seconds) => seconds,
+        WindowLength::Reports(_) => return reports_held_text(share, judged_s),
+    };
     let (share, judged) = (format_value(share, "fraction"), format_duration(judged_s));
     match seen_s(judged_s, window_s) {
         Some(_) => format!("{share} of the {judged} it was seen"),
@@ -332,15 +394,25 @@ mod tests {
 
     #[test]
     fn a_long_window_is_told_in_hours() {
-        assert_eq!(held_text(0.544, 1195.0, 1195.0), "54.4 % of 19 min 55 s");
-        assert_eq!(held_text(1.0, 86_400.0, 86_400.0), "100 % of 1 d");
-        assert_eq!(held_text(1.0, 60.0, 60.0), "100 % of 60 s");
+        assert_eq!(held_text(0.544, 1195.0, WindowLength::Seconds(1195.0)), "54.4 % of 19 min 55 s");
+        assert_eq!(held_text(1.0, 86_400.0, WindowLength::Seconds(86_400.0)), "100 % of 1 d");
+        assert_eq!(held_text(1.0, 60.0, WindowLength::Seconds(60.0)), "100 % of 60 s");
     }
 
     #[test]
     fn a_share_is_told_of_the_time_that_was_judged() {
-        assert_eq!(held_text(1.0, 26.0, 60.0), "100 % of the 26 s it was seen");
-        assert_eq!(held_text(0.875, 60.0, 61.0), "87.5 % of 60 s");
+        assert_eq!(held_text(1.0, 26.0, WindowLength::Seconds(60.0)), "100 % of the 26 s it was seen");
+        assert_eq!(held_text(0.875, 60.0, WindowLength::Seconds(61.0)), "87.5 % of 60 s");
+    }
+
+    #[test]
+    fn a_log_without_times_is_told_in_reports() {
+        let of = |share: f64, judged: f64| held_text(share, judged, WindowLength::Reports(10));
+        assert_eq!(
+            [of(1.0, 10.0), of(0.7, 10.0), of(1.0, 1.0)],
+            ["in all 10 reports", "in 7 of 10 reports", "in the one report"]
+        );
+        assert_eq!(WindowLength::Reports(1).words(), "1 report");
     }
 
     #[test]

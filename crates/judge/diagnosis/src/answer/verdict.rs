@@ -9,6 +9,7 @@ use diskwright_base::Ceiling;
 pub use crate::culprits::{
     AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
 };
+pub use crate::rules::bottleneck_proof::NextCommand;
 use crate::rules::{Advice, Bottleneck, MissingCounters, Severity};
 use crate::trends::Trend;
 
@@ -45,6 +46,9 @@ pub struct Verdict {
     pub unjudged: Vec<UnjudgedRule>,
     /// The counters that the unjudged rules lack, and how to record them next time.
     pub missing: MissingCounters,
+    /// Commands whose output would tell what this log does not; empty for our own logs, and where nothing is open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub send_next: Vec<NextCommand>,
     /// The bottlenecks that findings point at, best score first.
     pub ranking: Vec<Rank>,
     /// Ceilings that probes measured of the devices in the window.
@@ -311,9 +315,11 @@ pub struct LogRemark {
 /// The judged window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WatchWindow {
-    /// Start, RFC 3339.
+    /// Start, RFC 3339; `null` in JSON where the log has no date.
+    #[serde(serialize_with = "serialize_date")]
     pub from: String,
-    /// End, RFC 3339.
+    /// End, RFC 3339; `null` in JSON where the log has no date.
+    #[serde(serialize_with = "serialize_date")]
     pub to: String,
     /// Running time covered, without suspension, seconds.
     pub seconds: f64,
@@ -323,4 +329,18 @@ pub struct WatchWindow {
     pub gaps: u64,
     /// Ticks that were due while the machine ran and that the recorder missed.
     pub ticks_missed: u64,
+    /// Number of reports of a log without times and interval: seconds then mean reports. `None` where time is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reports: Option<u64>,
+    /// False where the log has no date, so that its times are counted from 1970.
+    #[serde(skip)]
+    pub is_dated: bool,
+}
+
+/// Year from which logs without dates are counted.
+const COUNTED_YEAR: &str = "1970-";
+
+/// Writes a time, or `null` for one that was only counted.
+fn serialize_date<S: serde::Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    if text.starts_with(COUNTED_YEAR) { serializer.serialize_none() } else { serializer.serialize_str(text) }
 }

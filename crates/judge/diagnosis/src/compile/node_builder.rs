@@ -65,6 +65,8 @@ pub(crate) enum Absence {
 const MIN_OPERATIONS: f64 = 5.0;
 /// Floor of the other members' median latency, seconds: a smaller median does not enlarge the ratio.
 const MIN_MEDIAN_LATENCY_S: f64 = 20e-6;
+/// Largest number of other disks with which one is compared.
+const MAX_TWINS: usize = 63;
 /// Floor of the other members' median queue, requests.
 const MIN_MEDIAN_QUEUE: f64 = 0.05;
 
@@ -304,6 +306,7 @@ impl<'a> NodeBuilder<'a> {
             Pseudo::LinkUsed => self.link_used(scope).ok_or_else(missing),
             Pseudo::MemberLatencyRatio => self.member_ratio(scope, true),
             Pseudo::MemberQueueRatio => self.member_ratio(scope, false),
+            Pseudo::TwinLatencyRatio => self.twin_latency_ratio(scope),
             Pseudo::Background => self.background_node(scope).ok_or_else(missing),
             Pseudo::BackgroundShare => self.background_share(scope),
             Pseudo::Waiting => self.waiting_node().ok_or_else(missing),
@@ -461,6 +464,22 @@ impl<'a> NodeBuilder<'a> {
         let median = self.push(format!("median {counter}@{set}"), ProgramNode::MemberMedian { members, min_weight });
         let ratio = ProgramNode::MemberRatio { own, median, floor, min_weight };
         Ok(self.push(format!("ratio {counter}@{device}"), ratio))
+    }
+
+    /// Latency of a disk over that of disks with the same load; members of arrays have a rule of their own.
+    fn twin_latency_ratio(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
+        let device = scope.instance();
+        let others: Vec<&'a str> = self.schema_index.disks().iter().copied().filter(|disk| *disk != device).collect();
+        if self.schema_index.array_over(device).is_some() || !(1..=MAX_TWINS).contains(&others.len()) {
+            return Err(Absence::Nowhere);
+        }
+        let (latency, rate) = (physical_disk::AVG_S_PER_TRANSFER, physical_disk::TRANSFERS_PER_S);
+        let missing = |counter: &str| Absence::Missing(counter.to_owned());
+        let own_latency = self.counter_node(latency, device).ok_or_else(|| missing(latency))?;
+        let own_rate = self.counter_node(rate, device).ok_or_else(|| missing(rate))?;
+        let twin = |other: &&str| Some((self.counter_node(latency, other)?, self.counter_node(rate, other)?));
+        let twins = others.iter().filter_map(twin).collect();
+        Ok(self.push(format!("twin ratio@{device}"), ProgramNode::TwinRatio { own_latency, own_rate, twins }))
     }
 
     /// Arrays whose background work affects a scope.

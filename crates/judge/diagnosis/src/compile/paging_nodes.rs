@@ -23,8 +23,11 @@ impl<'a> NodeBuilder<'a> {
         if pages_in.is_none() && pages_out.is_none() {
             return Err(missing(SWAP_IN_COUNTER));
         }
-        let bytes = self.combined_node(&format!("{object}.bytes_per_s"), &disks);
+        let mut bytes = self.combined_node(&format!("{object}.bytes_per_s"), &disks);
         let transfers = self.transfers_node(object, &disks);
+        if matches!(scope, RuleScope::Machine) && disks.is_empty() && bytes.is_none() {
+            bytes = self.block_bytes_node();
+        }
         if bytes.is_none() && transfers.is_none() {
             return Err(missing(&format!("{object}.bytes_per_s")));
         }
@@ -34,6 +37,13 @@ impl<'a> NodeBuilder<'a> {
         let page_bytes = self.page_size();
         let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };
         Ok(self.push(format!("swap share@{object}:{}", disks.join("+")), ProgramNode::SwapShare(Box::new(swapping))))
+    }
+
+    /// Bytes of all disks as the kernel counts them beside swapping (`bi` and `bo` of vmstat), for logs without disks.
+    fn block_bytes_node(&mut self) -> Option<NodeId> {
+        let read = self.total_node(paging::BLOCK_IN_BYTES_PER_S)?;
+        let written = self.total_node(paging::BLOCK_OUT_BYTES_PER_S)?;
+        Some(self.push("bytes of all disks".into(), ProgramNode::Sum(vec![read, written])))
     }
 
     /// The disks that may hold the swap space, and their object.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use diskwright_base::DeviceClass;
 use serde::Serialize;
 
+use crate::rules::log_origin::LogOrigin;
 use crate::rules::pack_reader::DEVICE_CLASSES;
 use diskwright_base::Problems;
 use diskwright_base::toml_reader::{TomlFields, TomlSource};
@@ -23,9 +24,31 @@ pub struct Advice {
     pub source: String,
     /// Cost from 1 (a setting) to 9 (another machine).
     pub cost: u8,
+    /// Text for a log of Windows; `none` where the remedy does not exist there, absent where `text` is right.
+    #[serde(skip_serializing)]
+    pub windows: Option<String>,
+    /// Text for a log of another Unix, in the same way.
+    #[serde(skip_serializing)]
+    pub unix: Option<String>,
     /// Condition on load and device.
     #[serde(skip_serializing)]
     pub when: AdviceCondition,
+}
+
+impl Advice {
+    /// The remedy in the words of the system that a log is of; `None` where it does not exist there.
+    pub(crate) fn for_system(&self, source: LogOrigin) -> Option<Advice> {
+        let own_text = match source {
+            LogOrigin::Perfmon => &self.windows,
+            LogOrigin::Unix => &self.unix,
+            _ => &None,
+        };
+        match own_text.as_deref() {
+            None => Some(self.clone()),
+            Some("none") => None,
+            Some(text) => Some(Advice { text: text.to_owned(), ..self.clone() }),
+        }
+    }
 }
 
 /// Condition of a remedy. The remedy is withheld only where a known fact contradicts the condition.
@@ -193,10 +216,12 @@ fn read_advice(fields: &mut TomlFields<'_, '_>) -> Option<Advice> {
         fields.report_missing("cost", "5");
     }
     let cost = fields.read_integer("cost", 1, 9);
+    let own_text = |key: &'static str| fields.read_text(key).map(str::to_owned);
+    let (windows, unix) = (own_text("windows"), own_text("unix"));
     let when = fields.read_table_same_item("when").map(|when| read_advice_condition(&when)).unwrap_or_default();
     fields.reject_unknown_keys();
     let (id, text, source) = (id?.to_owned(), text?.to_owned(), source?.to_owned());
-    Some(Advice { id, text, modern, source, cost: cost? as u8, when })
+    Some(Advice { id, text, modern, source, cost: cost? as u8, windows, unix, when })
 }
 
 #[cfg(test)]
@@ -206,6 +231,16 @@ mod tests {
     #[test]
     fn the_built_in_texts_are_read() {
         assert!(builtin_advice().iter().any(|a| a.id == "memory.add"));
+    }
+
+    #[test]
+    fn a_remedy_is_told_in_the_words_of_the_system() {
+        let text = "[[advice]]\nid = \"a\"\ntext = \"t\"\nwindows = \"w\"\nunix = \"none\"\nsource = \"s\"\ncost = 1\n";
+        let list = load_advice("rules/advice.toml", text).expect("valid");
+        let text_of = |source| list[0].for_system(source).map(|advice| advice.text);
+        assert_eq!(text_of(LogOrigin::Sysstat).as_deref(), Some("t"));
+        assert_eq!(text_of(LogOrigin::Perfmon).as_deref(), Some("w"));
+        assert_eq!(text_of(LogOrigin::Unix), None);
     }
 
     #[test]

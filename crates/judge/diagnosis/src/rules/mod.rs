@@ -4,6 +4,7 @@
 //! Uses no other module.
 
 pub mod advice;
+pub(crate) mod bottleneck_proof;
 pub mod counter_names;
 mod device_ceiling;
 mod log_origin;
@@ -14,6 +15,7 @@ pub mod recording_hints;
 pub mod rule;
 
 pub(crate) use advice::{Advice, LoadFacts};
+pub(crate) use bottleneck_proof::{BottleneckProof, NextCommand};
 pub(crate) use counter_names::{RuleCounter, rule_objects};
 pub(crate) use device_ceiling::DeviceCeiling;
 pub use device_ceiling::DeviceLoad;

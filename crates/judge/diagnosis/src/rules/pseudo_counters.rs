@@ -35,6 +35,8 @@ pub enum Pseudo {
     MemberLatencyRatio,
     /// Queue of a member over the other members' median.
     MemberQueueRatio,
+    /// Latency of a disk over that of disks with the same load.
+    TwinLatencyRatio,
     /// 1 while a check, rebuild or scrub runs on an array above the device.
     Background,
     /// Share of a device's traffic that a check, rebuild or scrub causes.
@@ -220,6 +222,15 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
          counts as 0.05.",
     ),
     pseudo_counter(
+        Pseudo::TwinLatencyRatio,
+        "twin_latency_ratio",
+        &["physical_disk"],
+        "",
+        "Seconds per transfer divided by those of the slowest other disk that had the same load: as many transfers, \
+         give or take a tenth, and at least five. No value at ticks without such a disk. Members of a known array are \
+         not judged by it.",
+    ),
+    pseudo_counter(
         Pseudo::Background,
         "background",
         &["physical_disk", "machine"],
@@ -267,7 +278,8 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         "Swap traffic as a share of the traffic of the disks that hold the swap space. It is counted by bytes (pages \
          of 4 KiB) or by requests (major faults or 1/8 of the pages in, and 1/32 of the pages out), whichever is \
          more. If the log does not show which disk holds the swap space, it is a share of each disk, and of all disks \
-         for the machine. Pages that go to zram are subtracted. Disks without swap space are not judged by it.",
+         for the machine; in a log without disks, of the blocks read and written. Pages that go to zram are \
+         subtracted. Disks without swap space are not judged by it.",
     ),
     pseudo_counter(
         Pseudo::PageShare,

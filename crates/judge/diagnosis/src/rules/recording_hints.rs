@@ -8,6 +8,7 @@ use diskwright_base::catalogue::{CounterNames, FormulaDivisor};
 use diskwright_base::{Catalogue, Counter};
 use serde::Deserialize;
 
+use crate::rules::bottleneck_proof::BottleneckProof;
 pub use crate::rules::log_origin::{LogOrigin, MissingCounters};
 use crate::rules::pseudo_counters::SPINDLES_COUNTER;
 
@@ -85,10 +86,11 @@ pub fn recording_instructions(counters: &[&str], source: LogOrigin) -> Vec<Strin
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RecordingData {
+pub(crate) struct RecordingData {
     source: Vec<OriginHints>,
     made_of: Vec<CounterParts>,
     never: Vec<UnavailableCounter>,
+    pub(crate) proof: Vec<BottleneckProof>,
 }
 
 /// Texts for one origin of logs.
@@ -187,7 +189,7 @@ struct UnavailableCounter {
 ///
 /// # Panics
 /// Where `rules/record.toml` is wrong, which a test excludes.
-fn recording_data() -> &'static RecordingData {
+pub(crate) fn recording_data() -> &'static RecordingData {
     static DATA: OnceLock<RecordingData> = OnceLock::new();
     DATA.get_or_init(|| {
         diskwright_base::toml_reader::read_built_in(

@@ -25,7 +25,14 @@ pub(crate) struct LogNotes {
     pub left_out: u64,
     /// The program that made the log; of several, the first that was not ours.
     pub source: LogOrigin,
+    /// Number of logs whose source is known.
+    pub source_count: u64,
+    /// The log has neither times nor an interval: its reports were counted, a second each.
+    pub counts_reports: bool,
 }
+
+/// Part of the note of a log whose reports were counted, a second each.
+const COUNTED_REPORTS: &str = "interval is not known: ";
 
 /// A note's text and the number of its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +47,9 @@ pub(crate) struct NoteCount {
 impl LogNotes {
     /// Adds a note; notes that do not limit certainty are ignored.
     pub fn add_note(&mut self, note: &Note) {
+        self.counts_reports |= note.text().contains(COUNTED_REPORTS);
         if note.kind == Note::SOURCE {
+            self.source_count += 1;
             if self.source == LogOrigin::Live {
                 self.source = LogOrigin::from_format(note.text());
             }

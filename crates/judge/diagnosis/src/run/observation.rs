@@ -8,7 +8,7 @@ use diskwright_base::{Ceiling, Schema, Topology};
 
 use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
 use crate::culprits::{Culprits, Requesters};
-use crate::rules::{Pack, Rule};
+use crate::rules::{LogOrigin, Pack, Rule};
 use crate::run::log_notes::LogNotes;
 use crate::sums::{RuleProgress, States, WindowGrid, WindowState};
 
@@ -32,7 +32,20 @@ pub(crate) struct Observation {
     pub schema: Option<Arc<Schema>>,
 }
 
+/// End of 1970: a window that ends before it is counted from there, and has no date.
+const FIRST_YEAR_NS: i64 = 365 * 86_400 * 1_000_000_000;
+
 impl Observation {
+    /// False for a log without dates, whose times are counted from 1970.
+    pub fn is_dated(&self) -> bool {
+        self.window.elapsed_ns == 0 || self.notes.source == LogOrigin::Live || self.window.to_ns >= FIRST_YEAR_NS
+    }
+
+    /// Number of reports, where a log has neither times nor an interval, so that a report counts as a second.
+    pub fn report_count(&self) -> Option<u64> {
+        (self.notes.counts_reports && !self.is_dated()).then_some(self.window.ticks)
+    }
+
     /// The rule of a progress state, rewritten to logical disks where they stand in.
     pub fn rule_for_progress(&self, progress: &RuleProgress) -> &Rule {
         let rewritten = self.states.stand_ins.get(&(progress.pack, progress.rule)).filter(|_| progress.stands_in);

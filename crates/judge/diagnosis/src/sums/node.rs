@@ -42,6 +42,8 @@ pub(crate) enum ProgramNode {
     MemberMedian { members: Vec<NodeId>, min_weight: f64 },
     /// A member's value divided by the median of the other members, or by `floor` if that is larger.
     MemberRatio { own: NodeId, median: NodeId, floor: f64, min_weight: f64 },
+    /// A disk's latency divided by that of the slowest other disk with the same rate; twins are latency and rate.
+    TwinRatio { own_latency: NodeId, own_rate: NodeId, twins: Vec<(NodeId, NodeId)> },
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
     /// A device's load compared with its measured ceiling.
@@ -51,6 +53,11 @@ pub(crate) enum ProgramNode {
     /// A part over its total, from 0 to 1; 0 where the total is 0.
     Share { part: NodeId, total: NodeId },
 }
+
+/// Smallest rate of a disk that is compared with others, transfers per second.
+const MIN_TWIN_RATE: f64 = 5.0;
+/// Difference up to which two rates count as the same load.
+const MAX_TWIN_DIFFERENCE: f64 = 0.1;
 
 /// A device's load, and its measured ceiling.
 #[derive(Clone, Debug)]
@@ -143,6 +150,9 @@ impl ProgramNode {
             ProgramNode::MemberLoad { reads, writes, .. } => vec![*reads, *writes],
             ProgramNode::MemberMedian { members, .. } => members.clone(),
             ProgramNode::MemberRatio { own, median, .. } => vec![*own, *median],
+            ProgramNode::TwinRatio { own_latency, own_rate, twins } => {
+                twins.iter().flat_map(|(latency, rate)| [*latency, *rate]).chain([*own_latency, *own_rate]).collect()
+            }
             ProgramNode::Positive(id) => vec![*id],
             ProgramNode::CeilingUse(m) => {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
@@ -272,6 +282,9 @@ impl NodeColumns<'_> {
             ProgramNode::MemberRatio { own, median, floor, min_weight } => {
                 self.ratio_to_member_median((*own, *median), *floor, *min_weight, chunk, out)
             }
+            ProgramNode::TwinRatio { own_latency, own_rate, twins } => {
+                self.ratio_to_twins((*own_latency, *own_rate), twins, chunk, out)
+            }
             ProgramNode::Positive(id) => {
                 let column = self.node_column(*id);
                 for tick in 0..chunk.len() {
@@ -280,14 +293,7 @@ impl NodeColumns<'_> {
                 }
             }
             ProgramNode::CeilingUse(measured) => self.compare_with_ceiling(measured, chunk, out),
-            ProgramNode::SwapShare(swapping) => {
-                let columns = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
-                for tick in 0..chunk.len() {
-                    out.values[tick] = swapping.swap_share(columns.map(|slot| slot.map(|slot| slot.values[tick])));
-                    let gaps: f64 = columns.iter().flatten().map(|slot| pass_gap(slot.weights[tick])).sum();
-                    out.weights[tick] = chunk.seconds[tick] + gaps;
-                }
-            }
+            ProgramNode::SwapShare(swapping) => self.compute_swap_share(swapping, chunk, out),
             ProgramNode::Share { part, total } => {
                 let (part, total) = (self.node_column(*part), self.node_column(*total));
                 for tick in 0..chunk.len() {
@@ -298,6 +304,36 @@ impl NodeColumns<'_> {
                 }
             }
         }
+    }
+
+    fn compute_swap_share(&self, swapping: &SwapNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+        let columns = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
+        for tick in 0..chunk.len() {
+            out.values[tick] = swapping.swap_share(columns.map(|slot| slot.map(|slot| slot.values[tick])));
+            let gaps: f64 = columns.iter().flatten().map(|slot| pass_gap(slot.weights[tick])).sum();
+            out.weights[tick] = chunk.seconds[tick] + gaps;
+        }
+    }
+
+    fn ratio_to_twins(
+        &self,
+        own: (NodeId, NodeId),
+        twins: &[(NodeId, NodeId)],
+        chunk: &Chunk<'_>,
+        out: &mut NodeColumn,
+    ) {
+        let (latency, rate) = (self.node_column(own.0), self.node_column(own.1));
+        for tick in 0..chunk.len() {
+            let own_rate = rate.values[tick];
+            let is_twin =
+                |other: f64| own_rate >= MIN_TWIN_RATE && (other / own_rate - 1.0).abs() <= MAX_TWIN_DIFFERENCE;
+            let latencies = twins.iter().filter(|(_, rate)| is_twin(self.node_column(*rate).values[tick]));
+            let slowest = latencies.map(|(twin, _)| self.node_column(*twin).values[tick]).fold(0.0, f64::max);
+            out.values[tick] = latency.values[tick] / slowest;
+            out.weights[tick] =
+                if slowest > 0.0 { chunk.seconds[tick] + pass_gap(latency.weights[tick]) } else { f64::NAN };
+        }
+        clear_weights_of_nan(out);
     }
 
     fn compare_with_ceiling(&self, measured: &CeilingNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {

@@ -23,11 +23,12 @@ pub struct Recording {
     tick_ns: u64,
     series: Vec<(Series, Values)>,
     topology: Option<Topology>,
+    start_ns: i64,
 }
 
 impl Recording {
     pub fn new(ticks: usize) -> Recording {
-        Recording { ticks, tick_ns: SECOND, series: Vec::new(), topology: None }
+        Recording { ticks, tick_ns: SECOND, series: Vec::new(), topology: None, start_ns: START }
     }
 
     /// The same with ticks of so many seconds.
@@ -65,6 +66,11 @@ impl Recording {
             .with("physical_disk.busy_time_s", name, move |_| busy)
     }
 
+    /// Sets the time at which it begins.
+    pub fn start(&mut self, start_ns: i64) {
+        self.start_ns = start_ns;
+    }
+
     pub fn topology(mut self, topology: Topology) -> Recording {
         self.topology = Some(topology);
         self
@@ -80,7 +86,7 @@ impl Recording {
         let mut frame = Frame::new(Arc::new(schema), ticks.len());
         for i in ticks {
             let row: Vec<f64> = self.series.iter().map(|(_, values)| values(i)).collect();
-            let time_ns = START + (i as i64 + 1) * self.tick_ns as i64;
+            let time_ns = self.start_ns + (i as i64 + 1) * self.tick_ns as i64;
             frame.push(Tick { time_ns, elapsed_ns: self.tick_ns }, &row);
         }
         frame
@@ -88,7 +94,7 @@ impl Recording {
 
     pub fn options(&self) -> JudgeOptions {
         JudgeOptions {
-            expected: Some((START, START + (self.ticks as u64 * self.tick_ns) as i64)),
+            expected: Some((self.start_ns, self.start_ns + (self.ticks as u64 * self.tick_ns) as i64)),
             ..JudgeOptions::default()
         }
     }

@@ -1,0 +1,90 @@
+//! What a log shows: the counters behind its judgement, the disk that is fuller than the others, and the commands that
+//! would show the rest.
+
+use std::collections::BTreeSet;
+
+use diskwright_base::counter_ids::physical_disk;
+
+use crate::answer::rule_outcome::{RuleOutcome, window_value};
+use crate::answer::verdict::Finding;
+use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand};
+use crate::run::Observation;
+
+/// Ids of the counters that the judged rules had values of.
+pub(crate) fn seen_counters<'a>(observed: &Observation, outcomes: &[RuleOutcome<'a>]) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    for outcome in outcomes.iter().filter(|outcome| outcome.share.is_some()) {
+        for (condition, state) in outcome.rule.conditions().zip(&outcome.progress.conditions) {
+            if window_value(observed, condition, state).is_some() {
+                seen.insert(condition.quantity.counter.id.as_str());
+            }
+        }
+    }
+    seen
+}
+
+/// Bottlenecks whose evidence is asked for where nothing is blamed.
+const ASKED_FOR: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, Bottleneck::Cpu];
+
+/// Commands that would tell what a log leaves open: where nothing is blamed, the evidence that it lacks; else the disk
+/// and the program. Our own logs have what there is.
+pub(crate) fn next_commands(
+    source: LogOrigin,
+    bottleneck: Bottleneck,
+    is_of_machine: bool,
+    has_program: bool,
+    seen: &BTreeSet<&str>,
+) -> Vec<NextCommand> {
+    let mut list: Vec<NextCommand> = Vec::new();
+    if source == LogOrigin::Live {
+        return list;
+    }
+    if !bottleneck.blames() {
+        let lacking = ASKED_FOR.into_iter().filter_map(BottleneckProof::find).filter(|proof| !proof.is_given_by(seen));
+        for next in lacking.map(|proof| proof.evidence_command(source)) {
+            match list.iter_mut().find(|known| known.command == next.command) {
+                Some(known) => known.shows = format!("{} and {}", known.shows, next.shows),
+                None => list.push(next),
+            }
+        }
+        return list;
+    }
+    let Some(proof) = BottleneckProof::find(bottleneck) else { return list };
+    if bottleneck == Bottleneck::Disk && is_of_machine {
+        list.push(proof.evidence_command(source));
+    }
+    if !has_program {
+        list.push(proof.program_command(source));
+    }
+    list
+}
+
+/// Busy share by which a disk must exceed the first one to be named before it.
+const MIN_BUSIER: f64 = 0.3;
+/// Ratio of queues from which on a disk is named before the first one.
+const MIN_LONGER_QUEUE: f64 = 2.0;
+
+/// Puts the finding on a full disk before one on a disk that is idle much of the time. Without pressure, nothing shows
+/// that tasks wait for the idle one.
+pub(crate) fn put_fullest_disk_first(findings: &mut [Finding]) {
+    let is_on_disk = |f: &Finding| f.bottleneck == Bottleneck::Disk && f.object == "physical_disk";
+    let Some(first) = findings.iter().position(is_on_disk) else { return };
+    let load = |f: &Finding| {
+        Some((evidence_value(f, physical_disk::BUSY)?, evidence_value(f, physical_disk::AVG_QUEUE_LENGTH)?))
+    };
+    let Some((busy, queue)) = load(&findings[first]) else { return };
+    let is_fuller = |index: &usize| {
+        let fuller = |(b, q): (f64, f64)| b >= busy + MIN_BUSIER && q >= queue * MIN_LONGER_QUEUE;
+        is_on_disk(&findings[*index]) && load(&findings[*index]).is_some_and(fuller)
+    };
+    if let Some(fuller) = (first + 1..findings.len()).find(is_fuller) {
+        findings[first..=fuller].rotate_right(1);
+    }
+}
+
+fn evidence_value(finding: &Finding, counter: &str) -> Option<f64> {
+    if finding.counter == counter {
+        return Some(finding.value);
+    }
+    finding.evidence.iter().find(|e| e.counter == counter).and_then(|e| e.value)
+}
