@@ -79,7 +79,8 @@ fn lock_memory() {
     }
 }
 
-/// Releases what only the start needed, keeps this process's memory out of swap, raises its priority, and makes it a late choice when memory runs out.
+/// Releases what only the start needed, keeps this process's memory out of swap, raises its priority, and makes it a
+/// late choice when memory runs out.
 /// Refused requests are ignored: the administrator may have set limits.
 pub fn protect_process() {
     release_program_pages();

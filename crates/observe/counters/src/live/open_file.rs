@@ -235,8 +235,8 @@ pub(crate) fn read_text(path: &Path) -> Option<String> {
     Some(std::str::from_utf8(&bytes).ok()?.trim().to_owned())
 }
 
-/// Reads a file once, unchanged. Files of the kernel have no length, for which `std::fs::read` asks first and then feels
-/// its way with small reads; most of them fit into one page.
+/// Reads a file once, unchanged. Files of the kernel have no length, for which `std::fs::read` asks first and then uses
+/// small reads; most of them fit into one page.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     watch_read(path, || {
         let mut file = File::open(path)?;
