@@ -82,7 +82,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 files: &fingerprints,
             };
             let name = PathBuf::from(&log.name);
-            let summary = foreign::import_log(&name, log.open()?, &arguments.reading, &target)?;
+            let summary =
+                foreign::import_log(&name, log.open()?, &log.reading_options(&arguments.reading), &target)?;
             report_import(arguments, &name, &summary)?;
             summaries.push((name, summary));
         }

@@ -34,6 +34,7 @@ mod text_encoding;
 mod time_basis;
 mod tool;
 mod top;
+pub mod transcript;
 mod unix;
 mod unsupported_formats;
 mod value_limits;
@@ -69,6 +70,8 @@ pub struct LogOptions {
     pub host: Option<String>,
     /// Time between two reports that carry no time of their own.
     pub interval: Option<Duration>,
+    /// Set if the first report covers an interval like the others (`iostat -y`), and not the time since boot.
+    pub is_first_report_kept: bool,
     /// Meanings of a table's columns.
     pub columns: Vec<CsvColumn>,
 }
