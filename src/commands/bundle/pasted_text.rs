@@ -20,9 +20,7 @@ const MAX_NAMED_PARTS: usize = 5;
 /// Opens a log whose content is held.
 pub(super) fn open_held(log: &GivenLog) -> Result<LogInput, Failure> {
     match &log.held {
-        Some(HeldContent::Section { text, .. }) => {
-            Ok(LogInput::from_bytes(&log.name, text.as_bytes().to_vec())?)
-        }
+        Some(HeldContent::Section { text, .. }) => Ok(LogInput::from_bytes(&log.name, text.as_bytes().to_vec())?),
         Some(HeldContent::Whole(bytes)) => Ok(LogInput::from_bytes(&log.name, bytes.to_vec())?),
         Some(HeldContent::Opened(input)) => {
             let again = || Failure::Failed(format!("{}: can be read only once; give a file", log.name));

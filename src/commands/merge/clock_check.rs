@@ -17,20 +17,33 @@ fn common_utc_offset<'a>(summaries: impl Iterator<Item = &'a ReadSummary>) -> Op
     if named.len() == 1 { named.first().copied() } else { None }
 }
 
+/// What is done about a log that the user named, and that cannot be read.
+#[derive(Clone, Copy, PartialEq)]
+pub enum UnreadableLogs {
+    /// The command fails.
+    Refused,
+    /// It is left out, and the others are read.
+    LeftOut,
+}
+
 /// Reads each log. A file of a bundle that cannot be read is left out with a warning, unless the command was stopped.
 /// If the others name one offset of local time, logs without a zone are read again with it; logs without dates are
 /// placed beside the others.
 pub fn read_each_log<'l, T>(
     logs: &'l [GivenLog],
-    options: &ForeignOptions,
+    (options, unreadable): (&ForeignOptions, UnreadableLogs),
     is_stopped: impl Fn() -> bool,
     mut read: impl FnMut(&GivenLog, &ForeignOptions) -> Result<(T, ReadSummary), Failure>,
 ) -> Result<Vec<(&'l GivenLog, T, ReadSummary)>, Failure> {
+    let may_be_left_out = |log: &GivenLog| {
+        let is_one_of_several = logs.len() > 1 && !log.is_ours() && log.path.is_file();
+        log.is_bundled || unreadable == UnreadableLogs::LeftOut && is_one_of_several
+    };
     let mut read_logs = Vec::new();
     let mut last_reason = None;
     for log in logs {
         match read(log, &log.reading_options(options)) {
-            Err(Failure::Failed(reason)) if log.is_bundled && !is_stopped() => {
+            Err(Failure::Failed(reason)) if logs.len() > 1 && may_be_left_out(log) && !is_stopped() => {
                 bundle::report_left_out(&reason);
                 last_reason = Some(reason);
             }
@@ -40,7 +53,7 @@ pub fn read_each_log<'l, T>(
             }
         }
     }
-    if let Some(_reported) = last_reason.filter(|_| read_logs.is_empty()) {
+    if last_reason.is_some() && read_logs.is_empty() {
         return Err(Failure::Failed("none of the logs could be read".into()));
     }
     if read_logs.len() < 2 {
@@ -193,11 +206,7 @@ mod tests {
     fn two_tools_may_count_the_same_at_once() {
         for times in [TimeBasis::Counted, TimeBasis::NoDate] {
             let vmstat = MergeMember { format: "vmstat-text", ..member(times, 0, 1) };
-            assert_eq!(
-                describe_conflict(&vmstat, &member(times, 0, 1), Some("processor.busy")),
-                None,
-                "{times:?}"
-            );
+            assert_eq!(describe_conflict(&vmstat, &member(times, 0, 1), Some("processor.busy")), None, "{times:?}");
         }
     }
 

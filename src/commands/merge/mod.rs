@@ -25,7 +25,7 @@ use super::bundle;
 use super::damage::Losses;
 use super::temporary::TemporaryFolder;
 use super::{Failure, output};
-pub use clock_check::read_each_log;
+pub use clock_check::{UnreadableLogs, read_each_log};
 use timeline::{TickGrid, TickSpan};
 
 /// A log that is joined with others.

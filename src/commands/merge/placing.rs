@@ -107,7 +107,10 @@ mod tests {
             ),
             // the day of the dated log
             (
-                vec![summary("sar-text", Utc, 86_400 * 20_000 + 100, 86_400 * 20_000 + 200), summary("top-text", NoDate, 86_390, 86_390)],
+                vec![
+                    summary("sar-text", Utc, 86_400 * 20_000 + 100, 86_400 * 20_000 + 200),
+                    summary("top-text", NoDate, 86_390, 86_390),
+                ],
                 vec![86_400 * 20_000 + 100, 86_400 * 20_000 - 10],
             ),
             (vec![summary(vmstat, Utc, 7, 9), summary(iostat, NoZone, 3, 4)], vec![7, 3]),

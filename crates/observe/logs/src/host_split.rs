@@ -82,9 +82,9 @@ pub(crate) fn is_of_several_hosts(head: &InputHead<'_>) -> bool {
     match detect_host_place(head) {
         Some(HostPlace::EachLine(separator)) => {
             // `avg-cpu:` and `Device:` are no machines
-            head.text_lines().filter_map(|line| Some(split_host_prefix(&line, separator)?.0.to_owned())).any(|host| {
-                !matches!(host.as_str(), "avg-cpu" | "Device" | "Mem" | "Swap" | "Cpu" | "Average")
-            })
+            head.text_lines()
+                .filter_map(|line| Some(split_host_prefix(&line, separator)?.0.to_owned()))
+                .any(|host| !matches!(host.as_str(), "avg-cpu" | "Device" | "Mem" | "Swap" | "Cpu" | "Average"))
         }
         // a salt heading is a word with a colon, as `before:` above somebody's output; its parts are indented
         Some(place @ HostPlace::Above(_)) => {

@@ -146,8 +146,7 @@ impl LogInput {
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<LogInput, LogError> {
         let length = bytes.len() as u64;
         let consumed = Arc::default();
-        let raw =
-            CountingReader { inner: Cursor::new(bytes), consumed_bytes: Arc::clone(&consumed), is_ended: false };
+        let raw = CountingReader { inner: Cursor::new(bytes), consumed_bytes: Arc::clone(&consumed), is_ended: false };
         LogInput::from_stream(name.to_owned(), None, Box::new(raw), Some(length), consumed)
     }
 

@@ -205,7 +205,10 @@ pub(super) fn parse_command(text: &str, has_prompt: bool) -> Option<CommandLine>
     }
     let mut command = found?;
     let is_argument = |word: &String| {
-        word.starts_with(['-', '/', '>']) || is_number(word) || is_device(word) || word.bytes().all(|b| b.is_ascii_uppercase() || b == b',')
+        word.starts_with(['-', '/', '>'])
+            || is_number(word)
+            || is_device(word)
+            || word.bytes().all(|b| b.is_ascii_uppercase() || b == b',')
     };
     let is_bare_program = matches!(
         command.program.as_str(),
@@ -239,7 +242,9 @@ fn loop_interval(text: &str) -> Option<Duration> {
 fn parse_simple_command(text: &str) -> Option<CommandLine> {
     let mut words = text.split_whitespace().skip_while(|word| {
         let is_setting = word.contains('=') && !word.starts_with('-');
-        is_setting || PREFIXES.contains(word) || matches!(*word, "do" | "while" | "true" | "watch" | "-n" | "-d" | "{")
+        is_setting
+            || PREFIXES.contains(word)
+            || matches!(*word, "do" | "while" | "true" | "watch" | "-n" | "-d" | "{")
             || is_number(word)
     });
     let name = words.next()?.trim_end_matches([':', ',']);
@@ -294,7 +299,8 @@ fn is_number(word: &str) -> bool {
 
 /// Names of disks and network devices, which may stand behind a program's options.
 fn is_device(word: &str) -> bool {
-    let stems = ["sd", "hd", "vd", "xvd", "nvme", "dm-", "md", "mmcblk", "eth", "en", "ALL", "rpool", "tank", "ada", "da"];
+    let stems =
+        ["sd", "hd", "vd", "xvd", "nvme", "dm-", "md", "mmcblk", "eth", "en", "ALL", "rpool", "tank", "ada", "da"];
     word.len() <= 16 && word.contains(|c: char| c.is_ascii_digit()) && stems.iter().any(|stem| word.starts_with(stem))
         || word.len() == 3 && word.starts_with("sd")
 }
@@ -312,8 +318,10 @@ pub(super) fn find_mention(line: &str) -> Option<CommandLine> {
         let word = word.trim_start_matches(['(', '"', '\'']);
         PROGRAMS.iter().any(|(program, place)| *program == word && matches!(place, IntervalPlace::First { .. }))
     })?;
-    let is_argument = |word: &&&str| word.starts_with('-') || is_number(word.trim_end_matches(['.', ',', ':', ')', '"']));
-    let arguments = words[start + 1..].iter().take_while(is_argument).map(|word| word.trim_end_matches([',', ':', ')', '"']));
+    let is_argument =
+        |word: &&&str| word.starts_with('-') || is_number(word.trim_end_matches(['.', ',', ':', ')', '"']));
+    let arguments =
+        words[start + 1..].iter().take_while(is_argument).map(|word| word.trim_end_matches([',', ':', ')', '"']));
     let program = words[start].trim_start_matches(['(', '"', '\'']);
     let text = std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ");
     parse_simple_command(&text).filter(|command| command.interval.is_some())

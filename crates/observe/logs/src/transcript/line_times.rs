@@ -108,7 +108,7 @@ fn split_time(line: &str) -> Option<(StampLine, &str)> {
     let mut ends: Vec<usize> = ends.take(MAX_STAMP_WORDS + 2).collect();
     ends.push(trimmed.len());
     // the longest beginning that is a time: `10:00:00` would leave the half of the day behind
-    ends.iter().rev().find_map(|end| {
+    ends.iter().rev().filter(|end| !trimmed[..**end].ends_with([' ', '\t'])).find_map(|end| {
         let stamp = parse_time(trimmed[..*end].trim_end_matches([':', '|']))?;
         let rest = &trimmed[*end..];
         let rest = rest.strip_prefix([' ', '\t']).unwrap_or(rest);

@@ -43,9 +43,10 @@ fn clean_controls(line: &str) -> String {
 
 /// Decodes quoted-printable, as mail carries it: `=3D`, `=20` and `=` at the ends of lines.
 fn decode_quoted_printable(lines: &mut Vec<(usize, String)>) -> bool {
-    let is_code = |code: &str| matches!(code, "=20" | "=3D" | "=09" | "=C2" | "=A0" | "=E2");
-    let has_code = |line: &str| line.match_indices('=').any(|(at, _)| line.get(at..at + 3).is_some_and(is_code));
-    let coded = lines.iter().filter(|(_, line)| has_code(line)).count();
+    let is_code = |code: &str| matches!(code, "=20" | "=3D" | "=2D" | "=3E" | "=09" | "=C2" | "=A0" | "=E2");
+    let count_codes =
+        |line: &str| line.match_indices('=').filter(|(at, _)| line.get(*at..at + 3).is_some_and(is_code)).count();
+    let coded: usize = lines.iter().map(|(_, line)| count_codes(line)).sum();
     let broken = lines.iter().filter(|(_, line)| line.len() > 60 && line.ends_with('=')).count();
     if coded + broken < 2 || coded == 0 && broken < 2 {
         return false;
@@ -79,18 +80,26 @@ fn decode_codes(line: &str) -> String {
 
 /// Tags of web pages and forums that stand around output.
 const TAGS: [&str; 16] = [
-    "pre", "code", "b", "i", "u", "tt", "br", "br/", "p", "span", "div", "font", "quote", "strong", "em", "blockquote",
+    "pre",
+    "code",
+    "b",
+    "i",
+    "u",
+    "tt",
+    "br",
+    "br/",
+    "p",
+    "span",
+    "div",
+    "font",
+    "quote",
+    "strong",
+    "em",
+    "blockquote",
 ];
 /// Names of letters in web pages.
-const ENTITIES: [(&str, &str); 7] = [
-    ("&gt;", ">"),
-    ("&lt;", "<"),
-    ("&nbsp;", " "),
-    ("&#37;", "%"),
-    ("&quot;", "\""),
-    ("&#39;", "'"),
-    ("&amp;", "&"),
-];
+const ENTITIES: [(&str, &str); 7] =
+    [("&gt;", ">"), ("&lt;", "<"), ("&nbsp;", " "), ("&#37;", "%"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
 
 /// Removes marks within a line, and replaces blanks and hyphens that only look like them.
 fn clean_letters(line: &str) -> Cow<'_, str> {
@@ -198,7 +207,8 @@ fn remove_quotes(lines: &mut [(usize, String)]) -> bool {
 
 /// Removes the numbers of `cat -n`, `nl` and `grep -n` before lines.
 fn remove_line_numbers(lines: &mut [(usize, String)]) -> bool {
-    let filled: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).filter(|line| !line.trim().is_empty()).collect();
+    let filled: Vec<&str> =
+        lines.iter().map(|(_, line)| line.as_str()).filter(|line| !line.trim().is_empty()).collect();
     let mut expected = None;
     let mut hits = 0;
     for line in &filled {
@@ -223,9 +233,11 @@ fn split_line_number(line: &str) -> Option<(u64, &str)> {
     let digits = trimmed.len() - trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let number = trimmed.get(..digits)?.parse().ok()?;
     let rest = &trimmed[digits..];
-    let rest = rest.strip_prefix('\t').or_else(|| rest.strip_prefix(": ")).or_else(|| rest.strip_prefix(':')).or_else(
-        || if rest.is_empty() { Some(rest) } else { rest.strip_prefix("  ") },
-    )?;
+    let rest = rest
+        .strip_prefix('\t')
+        .or_else(|| rest.strip_prefix(": "))
+        .or_else(|| rest.strip_prefix(':'))
+        .or_else(|| if rest.is_empty() { Some(rest) } else { rest.strip_prefix("  ") })?;
     Some((number, rest))
 }
 
@@ -248,11 +260,10 @@ mod tests {
             ("a\u{a0}b\u{200b}c \u{2013}x", &["a bc -x"]),
             ("<pre>sda 1<br>\n[code]sdb 2[/code]", &["sda 1", "sdb 2"]),
             ("a &gt; b &amp;&nbsp;c", &["a > b & c"]),
-            ("r =20b\nsda =3D 4\nlong line that was broken by a mailer near its end, and goes on below=\n here", &[
-                "r  b",
-                "sda = 4",
-                "long line that was broken by a mailer near its end, and goes on below here",
-            ]),
+            (
+                "r =20b\nsda =3D 4\nlong line that was broken by a mailer near its end, and goes on below=\n here",
+                &["r  b", "sda = 4", "long line that was broken by a mailer near its end, and goes on below here"],
+            ),
             ("     1\tprocs\n     2\t r b\n     3\t 1 0", &["procs", " r b", " 1 0"]),
             ("7:procs\n8: r b\n9: 1 0", &["procs", "r b", "1 0"]),
         ] {

@@ -59,8 +59,22 @@ pub struct UnreadPart {
 
 /// Formats of a file as a whole, in which nothing is pasted.
 const WHOLE_FORMATS: &[&str] = &[
-    "perfmon-text", "perfmon-blg", "prometheus-text", "sadf-json", "sadf-xml", "sadf-rows", "iostat-json",
-    "mpstat-json", "sa-binary", "pcp", "dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text", "atop-raw",
+    "perfmon-text",
+    "perfmon-blg",
+    "prometheus-text",
+    "sadf-json",
+    "sadf-xml",
+    "sadf-rows",
+    "iostat-json",
+    "mpstat-json",
+    "sa-binary",
+    "pcp",
+    "dstat-csv",
+    "nmon",
+    "collectl-table",
+    "collectl-raw",
+    "atop-text",
+    "atop-raw",
     "csv",
 ];
 
@@ -121,7 +135,7 @@ fn format_of_text(text: &str) -> Option<&'static LogFormat> {
 fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<&[Option<LineTime>]>) -> Transcript {
     let mut transcript = Transcript::default();
     let mut rows_above: Option<TextPart> = None;
-    for mut part in join_file_dumps(parts) {
+    for mut part in parts {
         // rows that the beginning of the paste lost their headings of
         let headless = rows_above.take().filter(|rows| section_text::fits_headings(rows, &part, lines));
         let heading = headless.as_ref().and_then(|_| section_text::find_heading(&part, lines));
@@ -144,7 +158,7 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
         match to_section(&part, lines, times) {
             Ok(section) => {
                 transcript.unread.retain(|unread| unread.lines.0 < section.lines.0 || unread.lines.1 > section.lines.1);
-                transcript.sections.push(section);
+                add_section(&mut transcript, section);
             }
             Err(unread) => transcript.unread.extend(unread),
         }
@@ -152,19 +166,23 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
     transcript
 }
 
-/// Joins dumps of files (`cat /proc/meminfo`) to one part: they are of one moment, and of one reader.
-fn join_file_dumps(parts: Vec<TextPart>) -> Vec<TextPart> {
-    let mut joined: Vec<TextPart> = Vec::new();
-    for part in parts {
-        let is_dump = |part: &TextPart| {
-            part.kind == ToolKind::Proc && part.command.as_ref().is_some_and(|command| command.printed_file().is_some())
-        };
-        match joined.last_mut().filter(|last| is_dump(last) && is_dump(&part) && last.command == part.command) {
-            Some(last) => last.lines.extend(part.lines),
-            None => joined.push(part),
+/// Adds a section. Dumps of files (`cat /proc/meminfo`) that one reader reads become one: they are of one moment.
+fn add_section(transcript: &mut Transcript, section: Section) {
+    let format_id = |section: &Section| format_of_text(&section.text).map(|format| format.id);
+    let joins = |last: &&mut Section| {
+        let are_dumps = last.program.starts_with('/') && section.program.starts_with('/');
+        are_dumps && last.interval == section.interval && format_id(last) == format_id(&section)
+    };
+    match transcript.sections.last_mut().filter(joins) {
+        Some(last) => {
+            last.text.push_str(&section.text);
+            last.lines.1 = section.lines.1;
+            if !last.program.split(", ").any(|file| file == section.program) {
+                last.program = format!("{}, {}", last.program, section.program);
+            }
         }
+        None => transcript.sections.push(section),
     }
-    joined
 }
 
 /// Makes a section of a part; `Err` if no reader understands it, with what to report if it looks like output.
@@ -177,7 +195,7 @@ fn to_section(
     let numbers: Vec<usize> = part.lines.iter().map(|index| lines[*index].0).collect();
     let range = (numbers.iter().copied().min().unwrap_or(1), numbers.iter().copied().max().unwrap_or(1));
     let program = match &part.command {
-        Some(command) => command.program.clone(),
+        Some(command) => command.printed_file().unwrap_or(&command.program).to_owned(),
         None => part.kind.name().to_owned(),
     };
     let is_announced = part.command.is_some();

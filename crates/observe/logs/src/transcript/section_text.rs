@@ -61,7 +61,10 @@ fn timed_line_start(kind: ToolKind, line: &str, time: LineTime, last: &mut Optio
 /// True for the line with which each report of iostat begins.
 fn begins_report(line: &str) -> bool {
     let line = line.trim_start();
-    line.starts_with("avg-cpu") || line.starts_with("Device") || line.contains("extended device") || line.starts_with("tty")
+    line.starts_with("avg-cpu")
+        || line.starts_with("Device")
+        || line.contains("extended device")
+        || line.starts_with("tty")
 }
 
 /// True if the times before lines advance: those of a paste into a chat are all the same.
@@ -74,7 +77,8 @@ fn are_report_times(indices: &[usize], times: &[Option<LineTime>]) -> bool {
 fn drop_spacing(part: &TextPart, lines: &[(usize, String)]) -> Vec<usize> {
     let is_blank = |index: &usize| lines[*index].1.trim().is_empty();
     let filled = part.lines.iter().filter(|index| !is_blank(index)).count();
-    let spaced = part.lines.windows(3).filter(|three| !is_blank(&three[0]) && is_blank(&three[1]) && !is_blank(&three[2]));
+    let spaced =
+        part.lines.windows(3).filter(|three| !is_blank(&three[0]) && is_blank(&three[1]) && !is_blank(&three[2]));
     if filled < MIN_SPACED_LINES || spaced.count() * 100 < filled * 60 {
         return part.lines.clone();
     }

@@ -160,6 +160,6 @@ pub(super) fn is_sentence(line: &str) -> bool {
 /// Part of a line's words that are numbers, percent.
 pub(super) fn number_percent(line: &str) -> usize {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let is_number = |word: &&&str| word.starts_with(|c: char| c.is_ascii_digit() || c == '-' && word.len() > 1);
+    let is_number = |word: &&&str| word.strip_prefix('-').unwrap_or(word).starts_with(|c: char| c.is_ascii_digit());
     if words.is_empty() { 0 } else { words.iter().filter(is_number).count() * 100 / words.len() }
 }

@@ -5,13 +5,88 @@ use crate::sysstat::heading_table::parse_cell;
 
 /// Names of columns of iostat, vmstat, mpstat and sar that stand on a broken heading's second line.
 const COLUMN_NAMES: &[&str] = &[
-    "rrqm/s", "wrqm/s", "drqm/s", "r/s", "w/s", "d/s", "f/s", "rsec/s", "wsec/s", "rkB/s", "wkB/s", "dkB/s", "rMB/s",
-    "wMB/s", "dMB/s", "avgrq-sz", "avgqu-sz", "aqu-sz", "await", "r_await", "w_await", "d_await", "f_await", "svctm",
-    "%util", "%rrqm", "%wrqm", "%drqm", "rareq-sz", "wareq-sz", "dareq-sz", "areq-sz", "tps", "kB_read/s", "kB_wrtn/s",
-    "kB_dscd/s", "kB_read", "kB_wrtn", "kB_dscd", "MB_read/s", "MB_wrtn/s", "MB_dscd/s", "MB_read", "MB_wrtn",
-    "MB_dscd", "Blk_read/s", "Blk_wrtn/s", "Blk_read", "Blk_wrtn", "rqm/s", "%rqm", "swpd", "free", "inact", "active", "buff", "cache",
-    "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu", "%usr", "%user", "%nice", "%sys",
-    "%system", "%iowait", "%irq", "%soft", "%steal", "%guest", "%gnice", "%idle", "intr/s",
+    "rrqm/s",
+    "wrqm/s",
+    "drqm/s",
+    "r/s",
+    "w/s",
+    "d/s",
+    "f/s",
+    "rsec/s",
+    "wsec/s",
+    "rkB/s",
+    "wkB/s",
+    "dkB/s",
+    "rMB/s",
+    "wMB/s",
+    "dMB/s",
+    "avgrq-sz",
+    "avgqu-sz",
+    "aqu-sz",
+    "await",
+    "r_await",
+    "w_await",
+    "d_await",
+    "f_await",
+    "svctm",
+    "%util",
+    "%rrqm",
+    "%wrqm",
+    "%drqm",
+    "rareq-sz",
+    "wareq-sz",
+    "dareq-sz",
+    "areq-sz",
+    "tps",
+    "kB_read/s",
+    "kB_wrtn/s",
+    "kB_dscd/s",
+    "kB_read",
+    "kB_wrtn",
+    "kB_dscd",
+    "MB_read/s",
+    "MB_wrtn/s",
+    "MB_dscd/s",
+    "MB_read",
+    "MB_wrtn",
+    "MB_dscd",
+    "Blk_read/s",
+    "Blk_wrtn/s",
+    "Blk_read",
+    "Blk_wrtn",
+    "rqm/s",
+    "%rqm",
+    "swpd",
+    "free",
+    "inact",
+    "active",
+    "buff",
+    "cache",
+    "si",
+    "so",
+    "bi",
+    "bo",
+    "in",
+    "cs",
+    "us",
+    "sy",
+    "id",
+    "wa",
+    "st",
+    "gu",
+    "%usr",
+    "%user",
+    "%nice",
+    "%sys",
+    "%system",
+    "%iowait",
+    "%irq",
+    "%soft",
+    "%steal",
+    "%guest",
+    "%gnice",
+    "%idle",
+    "intr/s",
 ];
 
 /// Joins what was broken. Returns whether anything was.
@@ -92,7 +167,8 @@ fn join_blocks(lines: &mut Vec<(usize, String)>) -> bool {
         let rows = lines[index + 1..].iter().take_while(|(_, line)| is_disk_row(line)).count();
         let rest = index + 1 + rows;
         let has_rest = is_start && rows > 0 && lines.get(rest).is_some_and(|(_, line)| is_heading_rest(line));
-        let rest_rows = if has_rest { lines[rest + 1..].iter().take_while(|(_, line)| is_numbers(line)).count() } else { 0 };
+        let rest_rows =
+            if has_rest { lines[rest + 1..].iter().take_while(|(_, line)| is_numbers(line)).count() } else { 0 };
         if has_rest && rest_rows >= rows {
             let parts: Vec<String> = lines.drain(rest..=rest + rows).map(|(_, line)| line).collect();
             for (offset, part) in parts.iter().enumerate() {
@@ -111,7 +187,9 @@ fn join_blocks(lines: &mut Vec<(usize, String)>) -> bool {
 
 fn is_disk_row(line: &str) -> bool {
     let words = words(line);
-    words.len() > 1 && parse_cell(words[0], 1.0).is_none() && words[1..].iter().all(|word| parse_cell(word, 1.0).is_some())
+    words.len() > 1
+        && parse_cell(words[0], 1.0).is_none()
+        && words[1..].iter().all(|word| parse_cell(word, 1.0).is_some())
 }
 
 #[cfg(test)]
