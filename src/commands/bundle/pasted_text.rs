@@ -1,5 +1,5 @@
-//! Text as people paste it, given as a file or on standard input: it is cut into sections, each a log of its own that is
-//! held in memory.
+//! Text as people paste it, given as a file or on standard input: it is cut into sections, each a log of its own that
+//! is held in memory.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal};

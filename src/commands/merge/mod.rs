@@ -80,12 +80,11 @@ pub fn find_left_out(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
     Ok(is_left_out)
 }
 
-/// Groups members that overlap in time; ranges must be in order.
+/// Groups members that overlap in time, or of which one is a moment at which another begins; ranges must be in order.
 pub fn group_overlapping(members: Vec<MergeMember>) -> Vec<Vec<MergeMember>> {
     let mut groups: Vec<Vec<MergeMember>> = Vec::new();
     let (mut begin, mut end) = (i64::MIN, i64::MIN);
     for member in members {
-        // a log of one moment is joined with those that begin then
         let overlaps = member.range_ns.0 < end || begin == end && member.range_ns.0 == end;
         begin = if overlaps { begin } else { member.range_ns.0 };
         end = if overlaps { end.max(member.range_ns.1) } else { member.range_ns.1 };

@@ -19,9 +19,9 @@ pub struct Placement {
 
 /// Returns the place of each log, in the order given.
 ///
-/// A log with times of day only is read as of the day of a dated one. A log without times begins at the end of the first
-/// report of a dated one, or with the first of its kind; a second one of the same tool begins when all before it have
-/// ended.
+/// A log with times of day only is read as of the day of a dated one. A log without times begins at the end of the
+/// first report of a dated one, or with the first of its kind; a second one of the same tool begins when all before it
+/// have ended.
 pub fn place_logs(summaries: &[&ReadSummary]) -> Vec<Placement> {
     let unmoved = |summary: &&ReadSummary| Placement { time_basis: summary.time_basis, ..Placement::default() };
     let mut places: Vec<Placement> = summaries.iter().map(unmoved).collect();

@@ -166,11 +166,11 @@ fn split_prompt(line: &str) -> Option<(&str, &str)> {
         return Some((&line[..1], rest));
     }
     // the sign is followed by a blank, or ends the line; in the prompt stand a user, a machine or a folder
-    let (at, sign) = line.char_indices().find(|(at, c)| {
-        let behind = line[at + c.len_utf8()..].chars().next();
+    let (place, sign) = line.char_indices().find(|(place, c)| {
+        let behind = line[place + c.len_utf8()..].chars().next();
         matches!(c, '$' | '#' | '%' | '>') && behind.is_none_or(|next| next == ' ' || next.is_ascii_alphabetic())
     })?;
-    let prompt = &line[..at];
+    let prompt = &line[..place];
     let is_named = prompt.contains('@')
         || prompt.contains('~')
         || prompt.starts_with("PS ")
@@ -180,10 +180,10 @@ fn split_prompt(line: &str) -> Option<(&str, &str)> {
         || prompt.contains(":/");
     let is_word = !prompt.trim_end().contains(' ') && prompt.starts_with(char::is_alphabetic);
     let is_short = prompt.len() <= 100 && prompt.split_whitespace().count() <= 4;
-    let rest = &line[at + sign.len_utf8()..];
+    let rest = &line[place + sign.len_utf8()..];
     let is_command = parse_command(rest.trim_start_matches(['#', '$']).trim(), true).is_some();
     // `db1% vmstat 2` and `root@db1 # top`
-    (is_short && (is_named || is_word && is_command)).then(|| (&line[..at + sign.len_utf8()], rest))
+    (is_short && (is_named || is_word && is_command)).then(|| (&line[..place + sign.len_utf8()], rest))
 }
 
 /// Parses the command of a known program. Without a prompt, every word must look like an argument, else the line is a
@@ -229,7 +229,7 @@ pub(super) fn parse_command(text: &str, has_prompt: bool) -> Option<CommandLine>
 /// The time that a loop around a command waits: `sleep 5`, `watch -n 2`.
 fn loop_interval(text: &str) -> Option<Duration> {
     let words: Vec<&str> = text.split([' ', ';']).filter(|word| !word.is_empty()).collect();
-    let after = |name: &str| words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
+    let after = |name: &str| words.iter().position(|word| *word == name).and_then(|place| words.get(place + 1));
     if words.contains(&"sleep") {
         return parse_seconds(after("sleep")?);
     }

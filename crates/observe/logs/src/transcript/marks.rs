@@ -44,8 +44,9 @@ fn clean_controls(line: &str) -> String {
 /// Decodes quoted-printable, as mail carries it: `=3D`, `=20` and `=` at the ends of lines.
 fn decode_quoted_printable(lines: &mut Vec<(usize, String)>) -> bool {
     let is_code = |code: &str| matches!(code, "=20" | "=3D" | "=2D" | "=3E" | "=09" | "=C2" | "=A0" | "=E2");
-    let count_codes =
-        |line: &str| line.match_indices('=').filter(|(at, _)| line.get(*at..at + 3).is_some_and(is_code)).count();
+    let count_codes = |line: &str| {
+        line.match_indices('=').filter(|(place, _)| line.get(*place..place + 3).is_some_and(is_code)).count()
+    };
     let coded: usize = lines.iter().map(|(_, line)| count_codes(line)).sum();
     let broken = lines.iter().filter(|(_, line)| line.len() > 60 && line.ends_with('=')).count();
     if coded + broken < 2 || coded == 0 && broken < 2 {
@@ -106,7 +107,8 @@ fn clean_letters(line: &str) -> Cow<'_, str> {
     let is_special = |c: char| {
         matches!(
             c,
-            '\u{a0}' | '\u{2000}'..='\u{200d}' | '\u{2010}'..='\u{2015}' | '\u{202f}' | '\u{2212}' | '\u{3000}' | '\u{feff}' | '\u{ad}'
+            '\u{a0}' | '\u{ad}' | '\u{2000}'..='\u{200d}' | '\u{2010}'..='\u{2015}' | '\u{202f}'
+                | '\u{2212}' | '\u{3000}' | '\u{feff}'
         )
     };
     let mut line = Cow::Borrowed(line);

@@ -137,8 +137,8 @@ fn several_tools_in_one_text() {
 #[test]
 fn broken_rows_are_joined() {
     let wrapped = |text: &str, width: usize| {
-        each_line(text, |line| match line.char_indices().filter(|(at, c)| *c == ' ' && *at < width).next_back() {
-            Some((at, _)) if line.len() > width => format!("{}\n{}", &line[..at], &line[at + 1..]),
+        each_line(text, |line| match line.char_indices().filter(|(place, c)| *c == ' ' && *place < width).next_back() {
+            Some((place, _)) if line.len() > width => format!("{}\n{}", &line[..place], &line[place + 1..]),
             _ => line.to_owned(),
         })
     };

@@ -110,11 +110,11 @@ fn is_heading_rest(line: &str) -> bool {
 fn is_heading(line: &str) -> bool {
     let words = words(line);
     let is_first = |word: &str| matches!(word, "Device" | "Device:" | "avg-cpu:" | "r" | "CPU" | "b");
-    let Some(at) = words.iter().position(|word| is_first(word)) else { return false };
+    let Some(place) = words.iter().position(|word| is_first(word)) else { return false };
     // before `CPU` stands a time, before vmstat's `r` nothing
-    let names = &words[at + 1..];
+    let names = &words[place + 1..];
     let is_name = |word: &&str| COLUMN_NAMES.contains(word) || matches!(*word, "b" | "w");
-    at <= 2 && !names.is_empty() && names.iter().all(is_name)
+    place <= 2 && !names.is_empty() && names.iter().all(is_name)
 }
 
 fn is_numbers(line: &str) -> bool {
