@@ -94,10 +94,7 @@ impl Cutter<'_> {
 
     /// A title, heading or first line of a tool.
     fn read_tool_line(&mut self, kind: ToolKind, index: usize) {
-        let continues = |part: &TextPart| {
-            let is_kind = part.kind == kind || part.kind == ToolKind::Other && part.command.is_some();
-            is_kind
-        };
+        let continues = |part: &TextPart| part.kind == kind || part.kind == ToolKind::Other && part.command.is_some();
         let is_same = self.awaited.is_none() && self.part.as_ref().is_some_and(continues);
         if !is_same || self.is_behind_sentence && self.part.as_ref().is_some_and(|part| part.kind.has_rows()) {
             self.close_part();

@@ -175,7 +175,7 @@ fn remove_tags(line: Cow<'_, str>) -> Cow<'_, str> {
 /// Removes `**` around bold words, and `*` around a number; `zzz ***` and a command line's `*` stay.
 fn remove_asterisks(line: Cow<'_, str>) -> Cow<'_, str> {
     let pairs = line.matches("**").count();
-    if pairs > 0 && pairs % 2 == 0 && !line.contains("***") {
+    if pairs > 0 && pairs.is_multiple_of(2) && !line.contains("***") {
         return Cow::Owned(line.replace("**", ""));
     }
     let is_bold = |word: &str| {
