@@ -14,6 +14,8 @@ use super::{Failure, GivenLog, HeldContent, output};
 
 /// Interval by which reports are counted if nothing tells theirs.
 const COUNTED_INTERVAL: Duration = Duration::from_secs(1);
+/// Largest file all of which is looked at, bytes.
+const MAX_WHOLE_CHECK_BYTES: u64 = 1 << 20;
 /// Maximum number of parts that are named one by one.
 const MAX_NAMED_PARTS: usize = 5;
 
@@ -42,7 +44,10 @@ pub(super) fn split_log(mut log: GivenLog) -> Vec<GivenLog> {
     // a log that cannot be opened says so when it is read
     let Ok(mut input) = LogInput::open_named(&log.path, &log.name) else { return vec![log] };
     let is_small = input.size_bytes().is_none_or(|bytes| bytes <= MAX_TRANSCRIPT_BYTES as u64);
-    let may_be_text = is_small && transcript::may_be_transcript(&input.head());
+    // of a large log the beginning shows whether it is the clean output of one tool
+    let is_large_log = input.size_bytes().is_some_and(|bytes| bytes > MAX_WHOLE_CHECK_BYTES)
+        && transcript::split_transcript(input.head().bytes).is_none();
+    let may_be_text = is_small && transcript::may_be_transcript(&input.head()) && !is_large_log;
     let bytes = if may_be_text { input.peek_all(MAX_TRANSCRIPT_BYTES) } else { None };
     if let Some(transcript) = bytes.as_deref().and_then(transcript::split_transcript) {
         report_unread(&log.name, &transcript);
