@@ -5,15 +5,12 @@ use std::cell::RefCell;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
 
 use diskwright_logs::LogInput;
 use diskwright_logs::transcript::{self, MAX_TRANSCRIPT_BYTES, Section, Transcript};
 
 use super::{Failure, GivenLog, HeldContent, output};
 
-/// Interval by which reports are counted if nothing tells theirs.
-const COUNTED_INTERVAL: Duration = Duration::from_secs(1);
 /// Largest file all of which is looked at, bytes.
 const MAX_WHOLE_CHECK_BYTES: u64 = 1 << 20;
 /// Maximum number of parts that are named one by one.
@@ -73,7 +70,7 @@ fn section_log(log: &GivenLog, section: Section) -> GivenLog {
         unpacked: log.unpacked.clone(),
         held: Some(HeldContent::Section {
             text: Rc::from(section.text),
-            interval: section.interval.or(Some(COUNTED_INTERVAL)),
+            interval: section.interval,
             is_first_report_kept: section.is_first_report_kept,
         }),
     }
