@@ -209,42 +209,41 @@ fn strip_times(text: &str) -> String {
     text.lines().filter(|line| !line.ends_with(" AM")).map(|line| format!("{line}\n")).collect()
 }
 
-/// The starts of recordings without times are unknown: merged, they would give a load that never existed.
+/// Recordings without times that are given together are of the same minutes; two of one tool follow each other, because
+/// merged they would give a load that never existed.
 #[test]
-fn does_not_merge_logs_without_times() {
+fn logs_without_times_are_laid_beside_the_others() {
     let folder = folder("several-untimed");
     let one = write_file(&folder, "one.txt", &strip_times(&iostat_text("db1", 0)));
     let other = write_file(&folder, "other.txt", &strip_times(&second_half_iostat_text()));
     let dated = write_file(&folder, "dated.txt", &vmstat_text());
-    let interval = ["--interval", "5s"];
-    for (logs, part) in [([&one, &other], "two recordings"), ([&one, &dated], "one.txt has no timestamps")] {
-        for words in [&["why"][..], &["import", "--to", folder.join("to").to_str().unwrap()]] {
-            let done = diskwright(&[words, &interval, &logs.map(String::as_str)].concat());
-            assert_eq!(done.status.code(), Some(1), "{words:?}: {}", stderr(&done));
-            assert!(stderr(&done).contains(part), "{words:?}: {}", stderr(&done));
-        }
-    }
-    // of a folder the longest such log is read, and the other is named as left out
-    let bundle = folder.join("bundle");
-    fs::create_dir(&bundle).unwrap();
-    write_file(&bundle, "one.txt", &strip_times(&iostat_text("db1", 0)));
-    write_file(&bundle, "other.txt", &strip_times(&second_half_iostat_text()));
-    let done = diskwright(&["why", bundle.to_str().unwrap(), "--interval", "5s", "--json"]);
-    assert!(stderr(&done).contains("(left out)"), "{}", stderr(&done));
-    let alone = success(&diskwright(&["why", &one, "--interval", "5s", "--json"]));
-    assert_eq!(success(&done)["window"]["ticks"], alone["window"]["ticks"]);
+    let ticks = |logs: &[&String]| {
+        let logs: Vec<&str> = logs.iter().map(|log| log.as_str()).collect();
+        let done = diskwright(&[&["why", "--interval", "5s", "--json"], &logs[..]].concat());
+        let answer = success(&done);
+        (answer["window"].clone(), stderr(&done))
+    };
+    let count = |window: &Value| window["ticks"].as_u64().expect("ticks");
+    let ((first, _), (second, _)) = (ticks(&[&one]), ticks(&[&other]));
+    let (both, message) = ticks(&[&one, &other]);
+    assert_eq!(count(&both), count(&first) + count(&second));
+    assert!(message.contains("other.txt: without dates, so laid beside"), "{message}");
+    let ((beside, message), (alone, _)) = (ticks(&[&one, &dated]), ticks(&[&dated]));
+    assert!(message.contains("one.txt: without dates, so laid beside"), "{message}");
+    assert!(beside["from"].as_str() <= alone["to"].as_str() && beside["from"].as_str() > Some("2026"), "{beside}");
+    assert!(count(&beside) >= count(&alone) && count(&beside) <= count(&alone) + 2, "{beside} {alone}");
 }
 
-/// Times without a date count from 1970; merged with dated logs they would make a window of half a century.
+/// Times without a date count from 1970; beside dated logs they are of their day, not half a century before.
 #[test]
-fn does_not_merge_undated_and_dated_logs() {
+fn undated_logs_are_of_the_day_of_dated_ones() {
     let folder = folder("several-undated");
     let clock_only = ["10:00:00\n", "10:00:05\n", "10:00:10\n"].map(|clock| clock.to_owned() + LOADAVG_LINE).concat();
     let undated = write_file(&folder, "loop.txt", &clock_only);
     let dated = write_file(&folder, "iostat.txt", &iostat_text("db1", 0));
-    let done = diskwright(&["why", &undated, &dated]);
-    assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
-    assert!(stderr(&done).contains("loop.txt has times without a date"), "{}", stderr(&done));
+    let done = diskwright(&["why", &undated, &dated, "--json"]);
+    assert!(success(&done)["window"]["from"].as_str() > Some("2026-11-21T09"), "{}", stderr(&done));
+    assert!(stderr(&done).contains("loop.txt: without dates"), "{}", stderr(&done));
     let to = folder.join("to").display().to_string();
     assert!(diskwright(&["import", &dated, "--to", &to]).status.success());
     let done = diskwright(&["import", &undated, "--to", &to]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::units::{format_count, parse_duration};
-use diskwright_base::{LogPiece, Note, text};
+use diskwright_base::{Frame, LogPiece, Note, Tick, text};
 use diskwright_datastore::{LogWriter, StoreError, WriterOptions};
 use diskwright_logs::{CsvColumn, LogError, LogInput, LogOptions, PieceSink, ReadSummary};
 use diskwright_traces::{from_inputs, open, ticks};
@@ -33,6 +33,12 @@ pub struct ForeignOptions {
     /// What a column of a CSV is: NAME=counter[:instance[:unit]]; * in NAME stands for the instance (repeatable)
     #[arg(long = "column", value_parser = CsvColumn::parse, value_name = "NAME=COUNTER")]
     table_columns: Vec<CsvColumn>,
+    /// Set if the command line of the log says that its first report does not cover the time since boot.
+    #[arg(skip)]
+    is_first_report_kept: bool,
+    /// Time by which a log without dates is moved, to lie beside others.
+    #[arg(skip)]
+    shift_ns: i64,
 }
 
 impl ForeignOptions {
@@ -42,6 +48,7 @@ impl ForeignOptions {
             utc_offset_s: self.utc_offset,
             host: self.host.clone(),
             interval: self.interval,
+            is_first_report_kept: self.is_first_report_kept,
             columns: self.table_columns.clone(),
             ..LogOptions::default()
         }
@@ -60,6 +67,16 @@ impl ForeignOptions {
     /// Returns the options with a zone that another log of the machine names.
     pub fn with_offset(&self, offset_s: i32) -> ForeignOptions {
         ForeignOptions { utc_offset: self.utc_offset.or(Some(offset_s)), ..self.clone() }
+    }
+
+    /// Returns the options with what the command line of a log says; the user knows better.
+    pub fn with_command(&self, interval: Option<Duration>, is_first_report_kept: bool) -> ForeignOptions {
+        ForeignOptions { interval: self.interval.or(interval), is_first_report_kept, ..self.clone() }
+    }
+
+    /// Returns the options with a time by which the log is moved.
+    pub fn with_shift(&self, shift_ns: i64) -> ForeignOptions {
+        ForeignOptions { shift_ns, ..self.clone() }
     }
 }
 
@@ -140,6 +157,36 @@ pub fn import_log(
 
 /// Reads a foreign log, or a request trace as one, and passes on its pieces, with the errors of [`import_log`].
 pub fn read_pieces(
+    file: &Path,
+    input: LogInput,
+    reading: &ForeignOptions,
+    sink: &mut PieceSink<'_>,
+) -> Result<ReadSummary, Failure> {
+    let shift_ns = reading.shift_ns;
+    if shift_ns == 0 {
+        return read_unmoved(file, input, reading, sink);
+    }
+    let mut shifted_sink = |piece: LogPiece<'_>| match piece {
+        LogPiece::Frame(frame) => sink(LogPiece::Frame(&shift_frame(frame, shift_ns))),
+        LogPiece::Note(mut note) => {
+            note.time_ns = note.time_ns.saturating_add(shift_ns);
+            sink(LogPiece::Note(note))
+        }
+    };
+    let mut summary = read_unmoved(file, input, reading, &mut shifted_sink)?;
+    summary.range = summary.range.map(|(from, to)| (from.saturating_add(shift_ns), to.saturating_add(shift_ns)));
+    Ok(summary)
+}
+
+/// Moves all ticks of a frame.
+fn shift_frame(frame: &Frame, shift_ns: i64) -> Frame {
+    let ticks = frame.ticks().iter().map(|tick| Tick { time_ns: tick.time_ns.saturating_add(shift_ns), ..*tick });
+    let mut shifted = frame.clone();
+    shifted.set_ticks(&ticks.collect::<Vec<_>>());
+    shifted
+}
+
+fn read_unmoved(
     file: &Path,
     mut input: LogInput,
     reading: &ForeignOptions,

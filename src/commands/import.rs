@@ -17,7 +17,7 @@ use super::damage::Losses;
 use super::file_fingerprint::{self, FileFingerprint};
 use super::foreign::{self, ForeignOptions};
 use super::log::{LogWindow, Logs};
-use super::merge::{self, MergeMember};
+use super::merge::{self, MergeMember, UnreadableLogs};
 use super::metric_store::{self, StoreArguments};
 use super::topology_options::TopologyOptions;
 use super::{Failure, output, temporary, time_argument};
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 files: &fingerprints,
             };
             let name = PathBuf::from(&log.name);
-            let summary = foreign::import_log(&name, log.open()?, &arguments.reading, &target)?;
+            let summary = foreign::import_log(&name, log.open()?, &log.reading_options(&arguments.reading), &target)?;
             report_import(arguments, &name, &summary)?;
             summaries.push((name, summary));
         }
@@ -111,7 +111,8 @@ fn import_several(
     // a file that the log already has ends the import, also one of a bundle
     logs.iter().try_for_each(|log| fingerprint_new_files(arguments, log).map(drop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
-    let read = merge::read_each_log(logs, &arguments.reading, is_stopped, |log, options| {
+    let reading = (&arguments.reading, UnreadableLogs::Refused);
+    let read = merge::read_each_log(logs, reading, is_stopped, |log, options| {
         read_into_temporary(arguments, log, stop, options)
     })?;
     let (mut members, mut folders) = (Vec::new(), Vec::new());

@@ -2,17 +2,21 @@
 //! and those that are read as one log.
 
 mod archive;
+mod pasted_text;
 mod walk;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use diskwright_base::text::is_same_host;
 use diskwright_base::units::format_count;
 use diskwright_datastore::is_log;
 use diskwright_logs::{LogInput, ReadSummary, prometheus};
 
+use super::foreign::ForeignOptions;
 use super::merge::{self, MergeMember};
 use super::temporary::TemporaryFolder;
 use super::{Failure, foreign, output};
@@ -33,12 +37,36 @@ pub struct GivenLog {
     /// Temporary folders of the unpacked bundles that its files are from. They are removed with the last log that
     /// needs them.
     unpacked: Vec<Rc<TemporaryFolder>>,
+    /// Its content, if it is not that of a file.
+    held: Option<HeldContent>,
 }
 
 impl GivenLog {
+    /// A log that the user named.
+    fn given_directly(path: &Path) -> GivenLog {
+        GivenLog {
+            path: path.to_owned(),
+            name: path.display().to_string(),
+            is_bundled: false,
+            pages: Vec::new(),
+            unpacked: Vec::new(),
+            held: None,
+        }
+    }
+
+    /// Returns the options for reading it: what its command line says is added.
+    pub fn reading_options(&self, reading: &ForeignOptions) -> ForeignOptions {
+        match &self.held {
+            Some(HeldContent::Section { interval, is_first_report_kept, .. }) => {
+                reading.with_command(*interval, *is_first_report_kept)
+            }
+            _ => reading.clone(),
+        }
+    }
+
     /// True for a Diskwright log, and for a folder that must be one.
     pub fn is_ours(&self) -> bool {
-        self.path.is_dir() || is_log(&self.path)
+        self.held.is_none() && (self.path.is_dir() || is_log(&self.path))
     }
 
     /// True for several files that are read as one log.
@@ -49,6 +77,7 @@ impl GivenLog {
     /// Opens a log of another tool.
     pub fn open(&self) -> Result<LogInput, Failure> {
         match self.pages.is_empty() {
+            _ if self.held.is_some() => pasted_text::open_held(self),
             true => Ok(LogInput::open_named(&self.path, &self.name)?),
             false => Ok(prometheus::open_joined(self.pages.clone())?),
         }
@@ -58,6 +87,16 @@ impl GivenLog {
     pub fn input_files(&self) -> Vec<(PathBuf, String)> {
         if self.pages.is_empty() { vec![(self.path.clone(), self.name.clone())] } else { self.pages.clone() }
     }
+}
+
+/// Content of a log that is not that of a file.
+enum HeldContent {
+    /// Output of one tool, cut from a text.
+    Section { text: Rc<str>, interval: Option<Duration>, is_first_report_kept: bool },
+    /// Standard input or a pipe, which is read only once: all of it.
+    Whole(Rc<[u8]>),
+    /// The same, if it is too long to be held: opened, until it is read.
+    Opened(RefCell<Option<LogInput>>),
 }
 
 /// A log that was found in a bundle.
@@ -91,14 +130,7 @@ pub fn expand_paths(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
     for path in paths {
         match read_bundle(path)? {
             None => {
-                let name = path.display().to_string();
-                logs.push(GivenLog {
-                    path: path.clone(),
-                    name,
-                    is_bundled: false,
-                    pages: Vec::new(),
-                    unpacked: Vec::new(),
-                });
+                logs.push(GivenLog::given_directly(path));
             }
             Some(content) => logs.extend(bundle_logs(path, content)?),
         }
@@ -111,7 +143,7 @@ pub fn expand_paths(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
         logs[0].unpacked.extend(folders);
         logs[0].pages = files;
     }
-    Ok(logs)
+    Ok(logs.into_iter().flat_map(pasted_text::split_log).collect())
 }
 
 /// Reads the contents of a bundle; `None` for a log, and for a path that opening it as a log will refuse.
@@ -167,6 +199,7 @@ fn bundle_logs(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Fai
         is_bundled: true,
         pages: Vec::new(),
         unpacked: unpacked.iter().cloned().collect(),
+        held: None,
     };
     report_contents(path, &logs, other_files);
     let (pages, logs): (Vec<_>, Vec<_>) = logs.into_iter().partition(|log| log.format == prometheus::TEXT.id);

@@ -15,7 +15,7 @@ use diskwright_logs::{ReadSummary, TimeBasis};
 use super::bundle::{self, BundleSkips, GivenLog};
 use super::damage::Losses;
 use super::foreign::{self, ForeignOptions};
-use super::merge::{self, MergeMember};
+use super::merge::{self, MergeMember, UnreadableLogs};
 use super::process_series::ProcessSeries;
 use super::topology_options::{self, MachineDescription};
 use super::{Failure, temporary, time_argument};
@@ -98,7 +98,8 @@ impl Logs {
             true => open_ours(log).map(|source| (source, ReadSummary::default())),
             false => open_foreign(log, options),
         };
-        for (log, source, summary) in merge::read_each_log(&logs, &window.foreign, || false, open)? {
+        let reading = (&window.foreign, UnreadableLogs::LeftOut);
+        for (log, source, summary) in merge::read_each_log(&logs, reading, || false, open)? {
             skips.add_summary(log, &summary);
             sources.push(source);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use diskwright_logs::{ReadSummary, TimeBasis};
 
+use super::placing::{self, Placement};
 use super::{MergeMember, outline_member};
 use crate::commands::bundle::{self, GivenLog};
 use crate::commands::foreign::ForeignOptions;
@@ -16,37 +17,83 @@ fn common_utc_offset<'a>(summaries: impl Iterator<Item = &'a ReadSummary>) -> Op
     if named.len() == 1 { named.first().copied() } else { None }
 }
 
+/// What is done about a log that the user named, and that cannot be read.
+#[derive(Clone, Copy, PartialEq)]
+pub enum UnreadableLogs {
+    /// The command fails.
+    Refused,
+    /// It is left out, and the others are read.
+    LeftOut,
+}
+
 /// Reads each log. A file of a bundle that cannot be read is left out with a warning, unless the command was stopped.
-/// If the others name one offset of local time, logs without a zone are read again with it.
+/// If the others name one offset of local time, logs without a zone are read again with it; logs without dates are
+/// placed beside the others.
 pub fn read_each_log<'l, T>(
     logs: &'l [GivenLog],
-    options: &ForeignOptions,
+    (options, unreadable): (&ForeignOptions, UnreadableLogs),
     is_stopped: impl Fn() -> bool,
     mut read: impl FnMut(&GivenLog, &ForeignOptions) -> Result<(T, ReadSummary), Failure>,
 ) -> Result<Vec<(&'l GivenLog, T, ReadSummary)>, Failure> {
+    let may_be_left_out = |log: &GivenLog| {
+        let is_one_of_several = logs.len() > 1 && !log.is_ours() && log.path.is_file();
+        log.is_bundled || unreadable == UnreadableLogs::LeftOut && is_one_of_several
+    };
     let mut read_logs = Vec::new();
+    let mut last_reason = None;
     for log in logs {
-        match read(log, options) {
-            Err(Failure::Failed(reason)) if log.is_bundled && !is_stopped() => bundle::report_left_out(&reason),
+        match read(log, &log.reading_options(options)) {
+            Err(Failure::Failed(reason)) if logs.len() > 1 && may_be_left_out(log) && !is_stopped() => {
+                bundle::report_left_out(&reason);
+                last_reason = Some(reason);
+            }
             result => {
                 let (content, summary) = result?;
                 read_logs.push((log, content, summary));
             }
         }
     }
+    if last_reason.is_some() && read_logs.is_empty() {
+        return Err(Failure::Failed("none of the logs could be read".into()));
+    }
     if read_logs.len() < 2 {
         return Ok(read_logs);
     }
     let offset_s = common_utc_offset(read_logs.iter().map(|(_, _, summary)| summary));
-    if let Some(options) = offset_s.map(|offset_s| options.with_offset(offset_s)) {
+    let options = offset_s.map_or_else(|| options.clone(), |offset_s| options.with_offset(offset_s));
+    if offset_s.is_some() {
         for (log, content, summary) in
             read_logs.iter_mut().filter(|(_, _, summary)| summary.time_basis == TimeBasis::NoZone)
         {
-            (*content, *summary) = read(log, &options)?;
+            (*content, *summary) = read(log, &log.reading_options(&options))?;
         }
+    }
+    let places = placing::place_logs(&read_logs.iter().map(|(_, _, summary)| summary).collect::<Vec<_>>());
+    report_places(&read_logs.iter().map(|(log, ..)| log.name.as_str()).collect::<Vec<_>>(), &places);
+    for ((log, content, summary), place) in read_logs.iter_mut().zip(&places) {
+        if place.shift_ns != 0 {
+            (*content, *summary) = read(log, &log.reading_options(&options).with_shift(place.shift_ns))?;
+        }
+        summary.time_basis = place.time_basis;
     }
     Ok(read_logs)
 }
+
+/// Reports which logs were placed beside which.
+fn report_places(names: &[&str], places: &[Placement]) {
+    let placed: Vec<&str> =
+        names.iter().zip(places).filter(|(_, place)| place.beside.is_some()).map(|(name, _)| *name).collect();
+    let Some(beside) = places.iter().find_map(|place| place.beside) else { return };
+    let shown = placed.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
+    let more = if placed.len() > MAX_NAMES { format!(" and {} more", placed.len() - MAX_NAMES) } else { String::new() };
+    output::print_warning(format_args!(
+        "{shown}{more}: without dates, so laid beside {}, as if recorded in the same minutes",
+        names[beside]
+    ));
+}
+
+/// Maximum number of logs that a message names.
+const MAX_NAMES: usize = 4;
 
 /// Maximum difference between local time and UTC.
 const MAX_OFFSET_NS: i64 = 14 * 3600 * 1_000_000_000;
@@ -56,7 +103,6 @@ const MAX_OFFSET_NS: i64 = 14 * 3600 * 1_000_000_000;
 pub fn mark_unplaced(members: &[MergeMember], is_left_out: &mut [bool]) -> Result<(), Failure> {
     assert_eq!(members.len(), is_left_out.len(), "each log is left out or is not");
     let mut order: Vec<usize> = (0..members.len()).filter(|index| !is_left_out[*index]).collect();
-    let best_basis = order.iter().map(|index| members[*index].time_basis).min().unwrap_or_default();
     if order.len() < 2 || order.iter().all(|index| members[*index].time_basis == TimeBasis::Utc) {
         return Ok(());
     }
@@ -66,13 +112,12 @@ pub fn mark_unplaced(members: &[MergeMember], is_left_out: &mut [bool]) -> Resul
         (member.time_basis, member.is_bundled, std::cmp::Reverse(member.range_ns.1 - member.range_ns.0))
     });
     let mut placed: Vec<(usize, BTreeSet<String>)> = Vec::new();
-    let mut is_assumed = false;
     for index in order {
         let member = &members[index];
         let counters = counter_names(member)?;
         let conflict = placed.iter().find_map(|(other_index, other_counters)| {
             let shared = counters.intersection(other_counters).next().map(String::as_str);
-            describe_conflict(member, &members[*other_index], best_basis, shared)
+            describe_conflict(member, &members[*other_index], shared)
         });
         match conflict {
             Some(reason) if member.is_bundled => {
@@ -80,50 +125,20 @@ pub fn mark_unplaced(members: &[MergeMember], is_left_out: &mut [bool]) -> Resul
                 is_left_out[index] = true;
             }
             Some(reason) => return Err(Failure::Failed(reason)),
-            None => {
-                is_assumed |= member.time_basis > TimeBasis::NoZone && !placed.is_empty();
-                placed.push((index, counters));
-            }
+            None => placed.push((index, counters)),
         }
-    }
-    if is_assumed {
-        let names = placed.iter().map(|(index, _)| members[*index].name.as_str()).collect::<Vec<_>>().join(", ");
-        let assumption = match best_basis {
-            TimeBasis::Counted => "have no timestamps; they are read as if they began at the same moment",
-            _ => "have times without a date; they are read as if they were from one day",
-        };
-        output::print_warning(format_args!("{names} {assumption}"));
     }
     Ok(())
 }
 
-/// Returns why a log cannot be placed relative to another log. `shared` is a counter that both have, `best_basis` the
-/// most exact time basis of all logs.
-fn describe_conflict(
-    member: &MergeMember,
-    other: &MergeMember,
-    best_basis: TimeBasis,
-    shared: Option<&str>,
-) -> Option<String> {
+/// Returns why a log cannot be placed relative to another log. `shared` is a counter that both have.
+fn describe_conflict(member: &MergeMember, other: &MergeMember, shared: Option<&str>) -> Option<String> {
     let (name, other_name) = (&member.name, &other.name);
     let hint = format!("judge it on its own: diskwright why {name}");
     let (from, until) = (member.range_ns.0.max(other.range_ns.0), member.range_ns.1.min(other.range_ns.1));
     // two tools may record the same counter at the same time; two recordings of one tool are from different times
     let shared_of_one_tool = shared.filter(|_| member.format == other.format);
     match (member.time_basis, shared, shared_of_one_tool) {
-        (TimeBasis::Counted, ..) if best_basis < TimeBasis::Counted => {
-            Some(format!("{name} has no timestamps, so its position relative to {other_name} is unknown; {hint}"))
-        }
-        (TimeBasis::NoDate, ..) if best_basis < TimeBasis::NoDate => Some(format!(
-            "{name} has times without a date, so its position relative to {other_name} is unknown; {hint}"
-        )),
-        (TimeBasis::Counted, _, Some(shared)) => Some(format!(
-            "{name} and {other_name} have no timestamps, and both have {shared}: they are two recordings whose order \
-             is unknown; {hint}"
-        )),
-        (TimeBasis::Counted, ..) if from >= until => Some(format!(
-            "{name} and {other_name} have no timestamps and start on different days, so their order is unknown; {hint}"
-        )),
         (TimeBasis::NoDate, _, Some(shared)) if from < until => Some(format!(
             "{name} and {other_name} have times without a date, and both have {shared} at the same time of day: they \
              may be from two days; {hint}"
@@ -170,30 +185,20 @@ mod tests {
 
     #[test]
     fn finds_conflicting_time_bases() {
-        use TimeBasis::{Counted, NoDate, NoZone, Utc};
+        use TimeBasis::{NoDate, NoZone, Utc};
         let same = Some("system.run_queue");
-        for (one, other, surest, same, is_wrong) in [
-            (member(Counted, 0, 1), member(Utc, 0, 1), Utc, None, true),
-            (member(NoDate, 0, 1), member(NoZone, 0, 1), NoZone, None, true),
-            (member(Counted, 0, 1), member(NoDate, 0, 1), NoDate, None, true),
-            (member(Counted, 0, 1), member(Counted, 0, 1), Counted, same, true),
-            (member(Counted, 0, 1), member(Counted, 0, 1), Counted, None, false),
-            (member(Counted, 0, 1), member(Counted, 24, 25), Counted, None, true),
-            (member(NoDate, 0, 2), member(NoDate, 1, 3), NoDate, same, true),
-            (member(NoDate, 0, 2), member(NoDate, 1, 3), NoDate, None, false),
-            (member(NoDate, 0, 2), member(NoDate, 2, 3), NoDate, same, false),
-            (member(NoZone, 0, 2), member(Utc, 5, 6), Utc, same, true),
-            (member(NoZone, 0, 2), member(Utc, 5, 6), Utc, None, false),
-            (member(NoZone, 0, 2), member(Utc, 16, 18), Utc, same, false),
-            (member(NoZone, 0, 2), member(NoZone, 0, 2), NoZone, same, false),
-            (member(Utc, 0, 2), member(Utc, 0, 2), Utc, same, false),
+        for (one, other, same, is_wrong) in [
+            (member(NoDate, 0, 2), member(NoDate, 1, 3), same, true),
+            (member(NoDate, 0, 2), member(NoDate, 1, 3), None, false),
+            (member(NoDate, 0, 2), member(NoDate, 2, 3), same, false),
+            (member(NoZone, 0, 2), member(Utc, 5, 6), same, true),
+            (member(NoZone, 0, 2), member(Utc, 5, 6), None, false),
+            (member(NoZone, 0, 2), member(Utc, 16, 18), same, false),
+            (member(NoZone, 0, 2), member(NoZone, 0, 2), same, false),
+            (member(Utc, 0, 2), member(Utc, 0, 2), same, false),
         ] {
             let (times, beside) = (one.time_basis, other.time_basis);
-            assert_eq!(
-                describe_conflict(&one, &other, surest, same).is_some(),
-                is_wrong,
-                "{times:?} beside {beside:?}"
-            );
+            assert_eq!(describe_conflict(&one, &other, same).is_some(), is_wrong, "{times:?} beside {beside:?}");
         }
     }
 
@@ -201,11 +206,7 @@ mod tests {
     fn two_tools_may_count_the_same_at_once() {
         for times in [TimeBasis::Counted, TimeBasis::NoDate] {
             let vmstat = MergeMember { format: "vmstat-text", ..member(times, 0, 1) };
-            assert_eq!(
-                describe_conflict(&vmstat, &member(times, 0, 1), times, Some("processor.busy")),
-                None,
-                "{times:?}"
-            );
+            assert_eq!(describe_conflict(&vmstat, &member(times, 0, 1), Some("processor.busy")), None, "{times:?}");
         }
     }
 

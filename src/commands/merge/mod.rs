@@ -6,6 +6,7 @@
 //! counter that several logs have at the same time is taken from one of them.
 
 mod clock_check;
+mod placing;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -24,7 +25,7 @@ use super::bundle;
 use super::damage::Losses;
 use super::temporary::TemporaryFolder;
 use super::{Failure, output};
-pub use clock_check::read_each_log;
+pub use clock_check::{UnreadableLogs, read_each_log};
 use timeline::{TickGrid, TickSpan};
 
 /// A log that is joined with others.
@@ -79,12 +80,13 @@ pub fn find_left_out(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
     Ok(is_left_out)
 }
 
-/// Groups members that overlap in time; ranges must be in order.
+/// Groups members that overlap in time, or of which one is a moment at which another begins; ranges must be in order.
 pub fn group_overlapping(members: Vec<MergeMember>) -> Vec<Vec<MergeMember>> {
     let mut groups: Vec<Vec<MergeMember>> = Vec::new();
-    let mut end = i64::MIN;
+    let (mut begin, mut end) = (i64::MIN, i64::MIN);
     for member in members {
-        let overlaps = member.range_ns.0 < end;
+        let overlaps = member.range_ns.0 < end || begin == end && member.range_ns.0 == end;
+        begin = if overlaps { begin } else { member.range_ns.0 };
         end = if overlaps { end.max(member.range_ns.1) } else { member.range_ns.1 };
         match groups.last_mut() {
             Some(group) if overlaps => group.push(member),

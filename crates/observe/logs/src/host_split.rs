@@ -1,6 +1,7 @@
 //! Output of several machines in one file: `pdsh`, `clush`, `docker compose` and others put the machine before each
 //! line; `ansible`, `salt`, `pssh` and `dshbak` put it above each part. A reader gets the lines of one machine only.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
@@ -74,6 +75,26 @@ pub(crate) fn split_host(input: &mut LogInput, options: &LogOptions) -> Result<O
     input.insert_filter(filter).map_err(|e| LogError::io(input.name(), e))?;
     let host = if has_several_hosts { None } else { options.host.clone() };
     Ok(Some(HostSplit { format, options: LogOptions { host, ..options.clone() }, skips }))
+}
+
+/// True if lines or parts of a head name the machine that they are of.
+pub(crate) fn is_of_several_hosts(head: &InputHead<'_>) -> bool {
+    match detect_host_place(head) {
+        Some(HostPlace::EachLine(separator)) => {
+            // `avg-cpu:` and `Device:` are no machines
+            head.text_lines()
+                .filter_map(|line| Some(split_host_prefix(&line, separator)?.0.to_owned()))
+                .any(|host| !matches!(host.as_str(), "avg-cpu" | "Device" | "Mem" | "Swap" | "Cpu" | "Average"))
+        }
+        // a salt heading is a word with a colon, as `before:` above somebody's output; its parts are indented
+        Some(place @ HostPlace::Above(_)) => {
+            let lines: Vec<_> = head.text_lines().collect();
+            let is_label = |line: &str| parse_salt_heading(line, "").is_some();
+            let is_indented = |pair: &[Cow<'_, str>]| !is_label(&pair[0]) || pair[1].starts_with("    ");
+            list_hosts(head, place).len() > 1 && lines.windows(2).all(is_indented)
+        }
+        None => false,
+    }
 }
 
 /// Detects where machines stand in a head, if they do.

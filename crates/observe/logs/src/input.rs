@@ -82,11 +82,17 @@ impl<R: Read> Read for CutReader<R> {
 struct CountingReader<R> {
     inner: R,
     consumed_bytes: Arc<AtomicU64>,
+    /// Set at the end: a terminal would wait for another one.
+    is_ended: bool,
 }
 
 impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.is_ended {
+            return Ok(0);
+        }
         let read = self.inner.read(buffer)?;
+        self.is_ended = read == 0 && !buffer.is_empty();
         self.consumed_bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
@@ -112,7 +118,7 @@ impl LogInput {
         let error = |e| LogError::io(&name, e);
         let consumed = Arc::new(AtomicU64::new(0));
         if path == Path::new("-") {
-            let raw = CountingReader { inner: io::stdin(), consumed_bytes: Arc::clone(&consumed) };
+            let raw = CountingReader { inner: io::stdin(), consumed_bytes: Arc::clone(&consumed), is_ended: false };
             return LogInput::from_stream(name, None, Box::new(raw), None, consumed);
         }
         let base_meta = if path.exists() { None } else { files::meta_of_base(path) };
@@ -122,7 +128,11 @@ impl LogInput {
         if metadata.is_dir() {
             return Err(error(io::Error::new(io::ErrorKind::IsADirectory, "a folder, but not a Diskwright log")));
         }
-        let raw = CountingReader { inner: input_limits::without_holes(file), consumed_bytes: Arc::clone(&consumed) };
+        let raw = CountingReader {
+            inner: input_limits::without_holes(file),
+            consumed_bytes: Arc::clone(&consumed),
+            is_ended: false,
+        };
         LogInput::from_stream(
             name,
             Some(path.to_owned()),
@@ -136,7 +146,7 @@ impl LogInput {
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<LogInput, LogError> {
         let length = bytes.len() as u64;
         let consumed = Arc::default();
-        let raw = CountingReader { inner: Cursor::new(bytes), consumed_bytes: Arc::clone(&consumed) };
+        let raw = CountingReader { inner: Cursor::new(bytes), consumed_bytes: Arc::clone(&consumed), is_ended: false };
         LogInput::from_stream(name.to_owned(), None, Box::new(raw), Some(length), consumed)
     }
 
@@ -172,6 +182,14 @@ impl LogInput {
         };
         self.stream = Box::new(Cursor::new(self.head.clone()).chain(filtered));
         Ok(())
+    }
+
+    /// Returns all bytes, unpacked, if they are at most so many; the input is still read from its beginning afterwards.
+    pub fn peek_all(&mut self, max_bytes: usize) -> Option<Vec<u8>> {
+        let (bytes, error) = read_beginning(&mut self.stream, max_bytes.saturating_add(1));
+        let rest = std::mem::replace(&mut self.stream, Box::new(io::empty()));
+        self.stream = Box::new(Cursor::new(bytes.clone()).chain(rest));
+        (error.is_none() && bytes.len() <= max_bytes).then_some(bytes)
     }
 
     /// Opens several files (path and name) as one input, each opened only when the one before has ended, each behind

@@ -40,6 +40,7 @@ mod text_encoding;
 mod time_basis;
 mod tool;
 mod top;
+pub mod transcript;
 mod unix;
 mod unsupported_formats;
 mod value_limits;

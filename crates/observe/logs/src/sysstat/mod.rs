@@ -6,7 +6,7 @@ pub(crate) mod calendar;
 pub(crate) mod clock;
 mod columns;
 pub(crate) mod computed_series;
-mod head_line;
+pub(crate) mod head_line;
 pub(crate) mod heading_table;
 pub(crate) mod idle_devices;
 mod iostat_text;
@@ -27,7 +27,7 @@ pub(crate) mod testing;
 mod tick_collector;
 pub(crate) mod time;
 mod vmstat;
-mod vmstat_headings;
+pub(crate) mod vmstat_headings;
 mod xml_log;
 
 use session::DocumentWriter;

@@ -1,0 +1,176 @@
+//! Times before each line, as `ts`, loggers of terminals and chats put them there. They are the times of the reports
+//! behind them.
+
+use crate::stamp_line::{StampLine, parse_stamp};
+use crate::sysstat::clock::ZoneHint;
+use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
+
+/// Most words that a time before a line takes.
+const MAX_STAMP_WORDS: usize = 4;
+/// Smallest number of lines with a time that show that each has one.
+const MIN_TIMED_LINES: usize = 3;
+/// Part of the lines, percent, that must have one.
+const MIN_TIMED_PERCENT: usize = 80;
+
+/// Time before a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct LineTime {
+    /// Seconds since 1970 as the clock showed them; in 1970 if there was no date.
+    pub local_s: i64,
+    /// Offset from UTC, seconds, if the time has one.
+    pub offset_s: Option<i64>,
+}
+
+impl LineTime {
+    /// Text of a date and time that every reader parses.
+    pub fn to_text(self) -> String {
+        let days = self.local_s.div_euclid(DAY_S);
+        let clock = self.local_s.rem_euclid(DAY_S);
+        let (year, month, day) = civil_date(days);
+        let [hour, minute, second] = [clock / 3600, clock / 60 % 60, clock % 60];
+        let zone = self.offset_s.map_or_else(String::new, |offset_s| {
+            let sign = if offset_s < 0 { '-' } else { '+' };
+            format!(" {sign}{:02}{:02}", offset_s.abs() / 3600, offset_s.abs() / 60 % 60)
+        });
+        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{zone}")
+    }
+}
+
+/// Converts days since 1970 to year, month and day.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// Takes the times before lines away, if almost all lines have one and something else behind it, and returns them;
+/// `None` if the lines have none. `is_own` is true for lines that begin with a time of their tool.
+pub(super) fn split_line_times(
+    lines: &mut [(usize, String)],
+    is_own: impl Fn(&str) -> bool,
+) -> Option<Vec<Option<LineTime>>> {
+    let filled = lines.iter().filter(|(_, line)| !line.trim().is_empty()).count();
+    // quick test: most texts have no time before their first lines
+    let is_timed = |line: &str| split_time(line).is_some() && !is_own(line);
+    let timed = lines.iter().filter(|(_, line)| is_timed(line)).count();
+    let has_content = lines.iter().any(|(_, line)| split_time(line).is_some_and(|(_, rest)| !rest.trim().is_empty()));
+    if timed < MIN_TIMED_LINES || timed * 100 < filled * MIN_TIMED_PERCENT || !has_content {
+        return None;
+    }
+    let (mut days, mut last_s) = (0, None::<i64>);
+    let mut times = Vec::new();
+    for (_, line) in lines.iter_mut() {
+        let Some((stamp, rest)) = split_time(line) else {
+            times.push(None);
+            continue;
+        };
+        let mut local_s = stamp.local_s + days * DAY_S;
+        if stamp.has_no_date && last_s.is_some_and(|last| local_s + DAY_S / 2 < last) {
+            days += 1;
+            local_s += DAY_S;
+        }
+        last_s = Some(local_s);
+        let offset_s = match &stamp.zone {
+            ZoneHint::Offset(offset_s) => Some(*offset_s),
+            ZoneHint::Name(name) => time::zone_offset_s(name),
+            ZoneHint::Missing => None,
+        };
+        times.push(Some(LineTime { local_s, offset_s }));
+        *line = rest.to_owned();
+    }
+    Some(times)
+}
+
+/// Splits the time off a line's beginning.
+fn split_time(line: &str) -> Option<(StampLine, &str)> {
+    let trimmed = line.trim_start();
+    if !trimmed.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '[' | '(' | '<')) {
+        return None;
+    }
+    let close = match trimmed.as_bytes().first()? {
+        b'[' => Some(']'),
+        b'(' => Some(')'),
+        b'<' => Some('>'),
+        _ => None,
+    };
+    if let Some(close) = close {
+        let (inner, rest) = trimmed[1..].split_once(close)?;
+        let stamp = parse_time(inner)?;
+        return Some((stamp, rest.strip_prefix(' ').unwrap_or(rest)));
+    }
+    let ends = trimmed.char_indices().filter(|(_, c)| *c == ' ' || *c == '\t').map(|(index, _)| index);
+    let mut ends: Vec<usize> = ends.take(MAX_STAMP_WORDS + 2).collect();
+    ends.push(trimmed.len());
+    // the longest beginning that is a time: `10:00:00` would leave the half of the day behind
+    ends.iter().rev().filter(|end| !trimmed[..**end].ends_with([' ', '\t'])).find_map(|end| {
+        let stamp = parse_time(trimmed[..*end].trim_end_matches([':', '|']))?;
+        let rest = &trimmed[*end..];
+        let rest = rest.strip_prefix([' ', '\t']).unwrap_or(rest);
+        Some((stamp, rest.strip_prefix("| ").unwrap_or(rest)))
+    })
+}
+
+/// Parses a time, also without a year (`Nov 21 10:00:00`) and with a date in one word (`20261121 10:00:00.5`).
+fn parse_time(text: &str) -> Option<StampLine> {
+    let text = text.trim();
+    if !text.contains(':') && text.split(['.', ',']).next().is_none_or(|number| number.len() < 10) {
+        return None;
+    }
+    if let Some(stamp) = parse_stamp(text, NumericDateOrder::MonthFirst) {
+        return Some(stamp);
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        [month, day, clock] if month.starts_with(char::is_alphabetic) => {
+            parse_stamp(&format!("{month} {day} {clock} 1970"), NumericDateOrder::MonthFirst)
+        }
+        [date, clock] if date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit()) => {
+            let text = format!("{}-{}-{} {clock}", &date[..4], &date[4..6], &date[6..]);
+            parse_stamp(&text, NumericDateOrder::MonthFirst)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_times_before_lines() {
+        for (line, text, rest) in [
+            ("[18:01:12]  0 1", "1970-01-01 18:01:12", " 0 1"),
+            ("2026-11-23 17:32:32  0 1", "2026-11-23 17:32:32", " 0 1"),
+            ("2026-11-23T17:32:32+0000 0 1", "2026-11-23 17:32:32", "0 1"),
+            ("Nov 23 17:32:32 sda 1", "1970-11-23 17:32:32", "sda 1"),
+            ("[20261123 17:32:32.538] sda 1", "2026-11-23 17:32:32", "sda 1"),
+            ("17:32:32\tsda 1", "1970-01-01 17:32:32", "sda 1"),
+            ("05:32:32 PM sda 1", "1970-01-01 17:32:32", "sda 1"),
+            ("1795455152.25 sda 1", "2026-11-23 17:32:32", "sda 1"),
+            ("17:32:32 | sda 1", "1970-01-01 17:32:32", "sda 1"),
+        ] {
+            let (stamp, found) = split_time(line).unwrap_or_else(|| panic!("{line}"));
+            let time = LineTime { local_s: stamp.local_s, offset_s: None };
+            assert_eq!((time.to_text().as_str(), found), (text, rest), "{line}");
+        }
+        for line in ["sda 1 2 3", " 0 1 2", "top - 17:32:32 up", "", "[12345.678] sd 0:0:0:0", "17:32"] {
+            assert!(split_time(line).is_none(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_clock_passes_midnight() {
+        let mut lines: Vec<(usize, String)> =
+            ["23:59:58 a", "23:59:59 b", "00:00:01 c"].map(|line| (1, line.to_owned())).into();
+        let times = split_line_times(&mut lines, |_| false).unwrap();
+        let times: Vec<i64> = times.into_iter().flatten().map(|time| time.local_s).collect();
+        assert_eq!(times, [86_398, 86_399, 86_401]);
+        assert_eq!(lines[2].1, "c");
+    }
+}

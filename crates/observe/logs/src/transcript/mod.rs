@@ -1,0 +1,230 @@
+//! Text as people paste it: what several tools printed, with prompts, sentences and marks of posting around it. It is
+//! cut into sections that one reader reads each; what stands around them tells how they were made.
+
+mod command_line;
+mod cutter;
+mod line_times;
+mod marks;
+mod section_text;
+#[cfg(test)]
+mod tests;
+mod tool_lines;
+mod wrapped_rows;
+
+use std::time::Duration;
+
+use crate::input::{InputHead, MAX_HEAD_BYTES};
+use crate::{LogFormat, host_split, plain_text, unsupported_formats, watcher_file};
+use cutter::TextPart;
+use line_times::LineTime;
+use tool_lines::ToolKind;
+
+/// Largest text that is cut; a larger file is a log of one tool, bytes.
+pub const MAX_TRANSCRIPT_BYTES: usize = 8 << 20;
+
+/// A text, cut into sections.
+#[derive(Clone, Debug, Default)]
+pub struct Transcript {
+    /// Sections that a reader understands, in order of appearance.
+    pub sections: Vec<Section>,
+    /// Parts that look like output, and that no reader understands.
+    pub unread: Vec<UnreadPart>,
+}
+
+/// Output of one tool in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Name of the program, as far as it is known.
+    pub program: String,
+    /// The output, without what stood around it.
+    pub text: String,
+    /// First and last line in the whole text, counted from 1.
+    pub lines: (usize, usize),
+    /// Command line that made it.
+    pub command: Option<String>,
+    /// Time between its reports, according to the command line.
+    pub interval: Option<Duration>,
+    /// Set if the first report covers an interval like the others (`iostat -y`).
+    pub is_first_report_kept: bool,
+}
+
+/// Lines that nothing reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadPart {
+    /// First and last line in the whole text, counted from 1.
+    pub lines: (usize, usize),
+    /// What it is, and what to do instead.
+    pub reason: String,
+}
+
+/// Formats of a file as a whole, in which nothing is pasted.
+const WHOLE_FORMATS: &[&str] = &[
+    "perfmon-text",
+    "perfmon-blg",
+    "prometheus-text",
+    "sadf-json",
+    "sadf-xml",
+    "sadf-rows",
+    "iostat-json",
+    "mpstat-json",
+    "sa-binary",
+    "pcp",
+    "dstat-csv",
+    "nmon",
+    "collectl-table",
+    "collectl-raw",
+    "atop-text",
+    "atop-raw",
+    "csv",
+];
+
+/// True if the beginning of a file may be that of a pasted text.
+#[must_use]
+pub fn may_be_transcript(head: &InputHead<'_>) -> bool {
+    let is_text = !head.bytes.is_empty() && !head.bytes.contains(&0);
+    is_text
+        && !crate::is_tar(head.bytes)
+        && crate::format_of_head(head).is_none_or(|format| !WHOLE_FORMATS.contains(&format.id))
+        && watcher_file::WatcherFile::from_head(head).is_none()
+        && !host_split::is_of_several_hosts(head)
+}
+
+/// Cuts a text into sections; `None` if it is one clean section, which is read as it is.
+#[must_use]
+pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
+    let mut clean = marks::remove_marks(&plain_text::decode_text(text));
+    let format = format_of_lines(&clean.lines);
+    if format.is_some_and(|format| WHOLE_FORMATS.contains(&format.id)) {
+        return None;
+    }
+    // these have times of their own before their lines
+    let has_own_times = format.is_some_and(|format| matches!(format.id, "vmstat-text" | "sar-text" | "unix-sar"));
+    let times = if has_own_times { None } else { line_times::split_line_times(&mut clean.lines, |_| false) };
+    let mut lines = clean.lines;
+    // each line has its time, so lines are joined only where there are none
+    let is_joined = times.is_none() && wrapped_rows::join_wrapped(&mut lines);
+    let cut = cutter::cut_lines(&lines);
+    let is_changed = clean.had_marks || times.is_some() || is_joined || cut.prompts > 0;
+    let output_parts = cut.parts.iter().filter(|part| part.kind != ToolKind::Other).count();
+    // output of /proc and of collectors holds lines of many tools
+    let is_one = output_parts < 2 && cut.parts.iter().all(|part| part.command.is_none());
+    if !is_changed && format.is_some() && (is_one || format.is_some_and(|format| format.id == "proc-loop")) {
+        return None;
+    }
+    let transcript = to_transcript(cut.parts, &lines, times.as_deref());
+    (!transcript.sections.is_empty()).then_some(transcript)
+}
+
+fn format_of_lines(lines: &[(usize, String)]) -> Option<&'static LogFormat> {
+    let mut head = String::new();
+    for (_, line) in lines {
+        if head.len() + line.len() >= MAX_HEAD_BYTES {
+            break;
+        }
+        head.push_str(line);
+        head.push('\n');
+    }
+    format_of_text(&head)
+}
+
+fn format_of_text(text: &str) -> Option<&'static LogFormat> {
+    let bytes = &text.as_bytes()[..text.len().min(MAX_HEAD_BYTES)];
+    crate::format_of_head(&InputHead { name: "", bytes })
+}
+
+fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<&[Option<LineTime>]>) -> Transcript {
+    let mut transcript = Transcript::default();
+    let mut rows_above: Option<TextPart> = None;
+    for mut part in parts {
+        // rows that the beginning of the paste lost their headings of
+        let headless = rows_above.take().filter(|rows| section_text::fits_headings(rows, &part, lines));
+        let heading = headless.as_ref().and_then(|_| section_text::find_heading(&part, lines));
+        if let (Some(rows), Some(heading)) = (headless, heading) {
+            let all = std::iter::once(heading).chain(rows.lines).chain(part.lines);
+            part = TextPart { lines: all.collect(), ..part };
+        }
+        if part.kind == ToolKind::Other && part.command.is_none() {
+            rows_above = Some(part);
+            let part = rows_above.as_ref().map(|part| to_section(part, lines, times));
+            // kept for the next part, which may have the headings; pushed now if it is readable by itself
+            if let Some(Ok(section)) = part {
+                transcript.sections.push(section);
+                rows_above = None;
+            } else if let Some(Err(Some(unread))) = part {
+                transcript.unread.push(unread);
+            }
+            continue;
+        }
+        match to_section(&part, lines, times) {
+            Ok(section) => {
+                transcript.unread.retain(|unread| unread.lines.0 < section.lines.0 || unread.lines.1 > section.lines.1);
+                add_section(&mut transcript, section);
+            }
+            Err(unread) => transcript.unread.extend(unread),
+        }
+    }
+    transcript
+}
+
+/// Adds a section. Dumps of files (`cat /proc/meminfo`) that one reader reads become one: they are of one moment.
+fn add_section(transcript: &mut Transcript, section: Section) {
+    let format_id = |section: &Section| format_of_text(&section.text).map(|format| format.id);
+    let joins = |last: &&mut Section| {
+        let are_dumps = last.program.starts_with('/') && section.program.starts_with('/');
+        are_dumps && last.interval == section.interval && format_id(last) == format_id(&section)
+    };
+    match transcript.sections.last_mut().filter(joins) {
+        Some(last) => {
+            last.text.push_str(&section.text);
+            last.lines.1 = section.lines.1;
+            if !last.program.split(", ").any(|file| file == section.program) {
+                last.program = format!("{}, {}", last.program, section.program);
+            }
+        }
+        None => transcript.sections.push(section),
+    }
+}
+
+/// Makes a section of a part; `Err` if no reader understands it, with what to report if it looks like output.
+fn to_section(
+    part: &TextPart,
+    lines: &[(usize, String)],
+    times: Option<&[Option<LineTime>]>,
+) -> Result<Section, Option<UnreadPart>> {
+    let text = section_text::build_text(part, lines, times);
+    let numbers: Vec<usize> = part.lines.iter().map(|index| lines[*index].0).collect();
+    let range = (numbers.iter().copied().min().unwrap_or(1), numbers.iter().copied().max().unwrap_or(1));
+    let program = match &part.command {
+        Some(command) => command.printed_file().unwrap_or(&command.program).to_owned(),
+        None => part.kind.name().to_owned(),
+    };
+    let is_announced = part.command.is_some();
+    let format = format_of_text(&text).filter(|format| is_announced || !WHOLE_FORMATS.contains(&format.id));
+    if format.is_some() {
+        return Ok(Section {
+            program,
+            text,
+            lines: range,
+            command: part.command.as_ref().map(command_line::CommandLine::to_text),
+            interval: part.command.as_ref().and_then(|command| command.interval),
+            is_first_report_kept: part.command.as_ref().is_some_and(command_line::CommandLine::omits_first_report),
+        });
+    }
+    let head = InputHead { name: "", bytes: &text.as_bytes()[..text.len().min(MAX_HEAD_BYTES)] };
+    let reason = match unsupported_formats::identify_unsupported(&head) {
+        Some((name, instead)) => format!("{name}, which is not read here; {instead}"),
+        None if is_announced || part.kind != ToolKind::Other => {
+            let typed = part.command.as_ref().map_or(program, command_line::CommandLine::to_text);
+            format!("output of `{typed}`, which is not read here")
+        }
+        None if looks_like_output(&text) => "rows of numbers that belong to no known tool".to_owned(),
+        None => return Err(None),
+    };
+    Err(Some(UnreadPart { lines: range, reason }))
+}
+
+/// True for lines of mostly numbers.
+fn looks_like_output(text: &str) -> bool {
+    let rows = text.lines().filter(|line| tool_lines::number_percent(line) >= 50).count();
+    rows >= 2 && rows * 2 >= text.lines().count()
+}

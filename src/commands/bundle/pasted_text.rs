@@ -1,0 +1,89 @@
+//! Text as people paste it, given as a file or on standard input: it is cut into sections, each a log of its own that
+//! is held in memory.
+
+use std::cell::RefCell;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::rc::Rc;
+
+use diskwright_logs::LogInput;
+use diskwright_logs::transcript::{self, MAX_TRANSCRIPT_BYTES, Section, Transcript};
+
+use super::{Failure, GivenLog, HeldContent, output};
+
+/// Largest file all of which is looked at, bytes.
+const MAX_WHOLE_CHECK_BYTES: u64 = 1 << 20;
+/// Maximum number of parts that are named one by one.
+const MAX_NAMED_PARTS: usize = 5;
+
+/// Opens a log whose content is held.
+pub(super) fn open_held(log: &GivenLog) -> Result<LogInput, Failure> {
+    match &log.held {
+        Some(HeldContent::Section { text, .. }) => Ok(LogInput::from_bytes(&log.name, text.as_bytes().to_vec())?),
+        Some(HeldContent::Whole(bytes)) => Ok(LogInput::from_bytes(&log.name, bytes.to_vec())?),
+        Some(HeldContent::Opened(input)) => {
+            let again = || Failure::Failed(format!("{}: can be read only once; give a file", log.name));
+            input.borrow_mut().take().ok_or_else(again)
+        }
+        None => Ok(LogInput::open_named(&log.path, &log.name)?),
+    }
+}
+
+/// Returns the sections of a log that is a text, else the log.
+pub(super) fn split_log(mut log: GivenLog) -> Vec<GivenLog> {
+    let is_stream = log.path == Path::new("-") || log.path.exists() && !log.path.is_file() && !log.path.is_dir();
+    if log.is_ours() || log.has_several_files() {
+        return vec![log];
+    }
+    if log.path == Path::new("-") && io::stdin().is_terminal() {
+        output::print_note(format_args!("paste the text, then press Ctrl-D on a line of its own"));
+    }
+    // a log that cannot be opened says so when it is read
+    let Ok(mut input) = LogInput::open_named(&log.path, &log.name) else { return vec![log] };
+    let is_small = input.size_bytes().is_none_or(|bytes| bytes <= MAX_TRANSCRIPT_BYTES as u64);
+    // of a large log the beginning shows whether it is the clean output of one tool
+    let is_large_log = input.size_bytes().is_some_and(|bytes| bytes > MAX_WHOLE_CHECK_BYTES)
+        && transcript::split_transcript(input.head().bytes).is_none();
+    let may_be_text = is_small && transcript::may_be_transcript(&input.head()) && !is_large_log;
+    let bytes = if may_be_text { input.peek_all(MAX_TRANSCRIPT_BYTES) } else { None };
+    if let Some(transcript) = bytes.as_deref().and_then(transcript::split_transcript) {
+        report_unread(&log.name, &transcript);
+        return transcript.sections.into_iter().map(|section| section_log(&log, section)).collect();
+    }
+    if is_stream {
+        log.held = Some(match bytes {
+            Some(bytes) => HeldContent::Whole(bytes.into()),
+            None => HeldContent::Opened(RefCell::new(Some(input))),
+        });
+    }
+    vec![log]
+}
+
+fn section_log(log: &GivenLog, section: Section) -> GivenLog {
+    let ((first, last), program) = (section.lines, &section.program);
+    let lines = if first == last { format!("line {first}") } else { format!("lines {first}-{last}") };
+    GivenLog {
+        path: log.path.clone(),
+        name: format!("{}, {lines} ({program})", log.name),
+        is_bundled: true,
+        pages: Vec::new(),
+        unpacked: log.unpacked.clone(),
+        held: Some(HeldContent::Section {
+            text: Rc::from(section.text),
+            interval: section.interval,
+            is_first_report_kept: section.is_first_report_kept,
+        }),
+    }
+}
+
+/// Names the parts of a text that nothing reads.
+fn report_unread(name: &str, transcript: &Transcript) {
+    for part in transcript.unread.iter().take(MAX_NAMED_PARTS) {
+        let ((first, last), reason) = (part.lines, &part.reason);
+        output::print_warning(format_args!("{name}, lines {first}-{last}: {reason} (left out)"));
+    }
+    if transcript.unread.len() > MAX_NAMED_PARTS {
+        let more = transcript.unread.len() - MAX_NAMED_PARTS;
+        output::print_warning(format_args!("{name}: {more} more parts are left out"));
+    }
+}

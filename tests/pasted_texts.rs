@@ -1,0 +1,99 @@
+//! What people paste: several tools in one text, with prompts and marks of posting, from a file or standard input.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::common::{command, diskwright, folder, stderr, success};
+
+const PROMPT: &str = "[root@host3 ~]# ";
+
+/// Rows of `vmstat 5`: tasks that are blocked, and much waiting.
+fn vmstat_text() -> String {
+    let mut text = format!(
+        "{PROMPT}vmstat 5\n\
+         procs -----------memory---------- ---swap-- -----io---- -system-- ----cpu----\n \
+         r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa\n"
+    );
+    for row in 0..20 {
+        writeln!(
+            text,
+            " 1  9      0 {} 20000 300000    0    0   100  {}  800  900  3  4 13 80",
+            60_000 + row,
+            600 + row
+        )
+        .expect("written");
+    }
+    text
+}
+
+/// Reports of `iostat -x 5`: a disk that is always busy, with 30 ms a request.
+fn iostat_text() -> String {
+    let mut text = format!("{PROMPT}iostat -x 5\nLinux 5.9.1 (host3) \t09/08/2024 \t_x86_64_\t(4 CPU)\n\n");
+    for report in 0..20 {
+        let writes = 80 + report % 5;
+        writeln!(
+            text,
+            "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           \
+             3.00    0.00    4.00   80.00    0.00   13.00\n\n\
+             Device   r/s   w/s   rkB/s   wkB/s   rrqm/s   wrqm/s r_await w_await aqu-sz  svctm  %util\n\
+             sdq     2.00  {writes}.00  16.00  660.00   0.00   12.00   31.00   95.00   8.50  11.00 100.00\n"
+        )
+        .expect("written");
+    }
+    text
+}
+
+#[test]
+fn tools_in_one_text_are_judged_together() {
+    let folder = folder("pasted-text");
+    let text = format!(
+        "Since this morning it is slow:\n\n{}\n{}{PROMPT}lsblk -d\nNAME MAJ:MIN\nsdq 8:0\n",
+        vmstat_text(),
+        iostat_text()
+    );
+    let quoted: String = text.lines().map(|line| format!("> {line}\n")).collect();
+    for (name, text) in [("plain.txt", &text), ("quoted.txt", &quoted)] {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("written");
+        let done = diskwright(&["why", path.to_str().expect("plain"), "--json"]);
+        let answer = success(&done);
+        assert_eq!(answer["bottleneck"], "disk", "{name}: {answer:#}");
+        assert_eq!(answer["instance"], "sdq", "{name}");
+        // 19 reports of 5 s, those since boot left out
+        assert_eq!(answer["window"]["ticks"], 19, "{name}: {}", stderr(&done));
+        for part in ["(vmstat)", "(iostat)", "not read here"] {
+            assert!(stderr(&done).contains(part), "{name}: {part}: {}", stderr(&done));
+        }
+    }
+}
+
+#[test]
+fn standard_input_is_read_as_a_file() {
+    let text = format!("{}{}", vmstat_text(), iostat_text());
+    let mut child = command(&["why", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    child.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
+    let done = child.wait_with_output().expect("ended");
+    assert_eq!(success(&done)["bottleneck"], "disk", "{}", stderr(&done));
+}
+
+#[test]
+fn one_unreadable_file_does_not_end_the_reading_of_others() {
+    let folder = folder("pasted-unreadable");
+    let (log, other) = (folder.join("iostat.txt"), folder.join("words.txt"));
+    fs::write(&log, iostat_text()).expect("written");
+    fs::write(&other, "nothing but words\n").expect("written");
+    let [log, other] = [log, other].map(|path| path.to_str().expect("plain").to_owned());
+    let done = diskwright(&["why", &log, &other, "--json"]);
+    assert_eq!(success(&done)["bottleneck"], "disk");
+    assert!(stderr(&done).contains("words.txt") && stderr(&done).contains("(left out)"), "{}", stderr(&done));
+    // a name that is wrong is a mistake, and so is a log that cannot be read alone
+    assert_eq!(diskwright(&["why", &log, "/nonexistent"]).status.code(), Some(1));
+    assert_eq!(diskwright(&["why", &other]).status.code(), Some(1));
+}
