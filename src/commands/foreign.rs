@@ -50,7 +50,6 @@ impl ForeignOptions {
             interval: self.interval,
             is_first_report_kept: self.is_first_report_kept,
             columns: self.table_columns.clone(),
-            ..LogOptions::default()
         }
     }
 

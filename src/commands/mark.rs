@@ -57,11 +57,11 @@ pub fn write_note(dir: &Path, note: &Note) -> Result<(), Failure> {
     match answer.recv_timeout(WRITE_TIMEOUT) {
         Ok(written) => Ok(written?),
         Err(RecvTimeoutError::Disconnected) => {
-            Err(Failure::Failed("the process that writes the bookmark ended early".into()))
+            Err(Failure::Failed("the thread that writes the bookmark ended early".into()))
         }
         Err(RecvTimeoutError::Timeout) => Err(Failure::Failed(format!(
-            "{}: its disk does not respond; the bookmark is not written (the kernel may keep this process until the \
-             disk responds)",
+            "{}: its disk does not respond; the bookmark may not have been written (the kernel may keep this \
+             process until the disk responds)",
             dir.display()
         ))),
     }

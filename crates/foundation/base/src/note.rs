@@ -65,6 +65,9 @@ impl Note {
     pub const END: &'static str = "end";
     /// A remark that limits certainty (log on a measured disk); plain text.
     pub const WARNING: &'static str = "warning";
+    /// Part of the warning on a log that has neither times nor an interval, so that its reports were counted, a second
+    /// each.
+    pub const UNKNOWN_INTERVAL: &'static str = "interval is not known: ";
     /// Ticks that were due while the machine ran and were missed; plain text that begins with their number.
     pub const MISSED: &'static str = "missed";
     /// A [`crate::Topology`] as JSON, at the start and after each change.

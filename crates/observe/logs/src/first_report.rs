@@ -71,6 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_judge_finds_the_note_of_counted_reports() {
+        assert!(REPORTS_NOTE.contains(Note::UNKNOWN_INTERVAL));
+    }
+
+    #[test]
     fn a_first_report_that_differs_in_most_rates_is_since_boot() {
         let names = ["processor.user", "processor.idle", "system.interrupts_per_s", "system.context_switches_per_s"];
         let series: Vec<Series> =

@@ -442,7 +442,8 @@ impl AlertEngine {
         });
         if let Some(open) = shared {
             let tracker = self.trackers[index].get(&key).copied().unwrap_or_default();
-            let change = alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&key, &tracker), now_ns);
+            let change =
+                alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&instance, &tracker), now_ns);
             // the most severe rule comes first: its worst value is the alert's peak
             let position = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
             open.members.insert(position, (index, key));

@@ -31,9 +31,6 @@ pub(crate) struct LogNotes {
     pub counts_reports: bool,
 }
 
-/// Part of the note of a log whose reports were counted, a second each.
-const COUNTED_REPORTS: &str = "interval is not known: ";
-
 /// A note's text and the number of its occurrences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoteCount {
@@ -47,7 +44,7 @@ pub(crate) struct NoteCount {
 impl LogNotes {
     /// Adds a note; notes that do not limit certainty are ignored.
     pub fn add_note(&mut self, note: &Note) {
-        self.counts_reports |= note.text().contains(COUNTED_REPORTS);
+        self.counts_reports |= note.kind == Note::WARNING && note.text().contains(Note::UNKNOWN_INTERVAL);
         if note.kind == Note::SOURCE {
             self.source_count += 1;
             if self.source == LogOrigin::Live {

@@ -229,22 +229,32 @@ pub(super) fn parse_command(text: &str, has_prompt: bool) -> Option<CommandLine>
 /// The time that a loop around a command waits: `sleep 5`, `watch -n 2`.
 fn loop_interval(text: &str) -> Option<Duration> {
     let words: Vec<&str> = text.split([' ', ';']).filter(|word| !word.is_empty()).collect();
-    let after = |name: &str| words.iter().position(|word| *word == name).and_then(|place| words.get(place + 1));
-    if words.contains(&"sleep") {
-        return parse_seconds(after("sleep")?);
+    if let Some(place) = words.iter().position(|word| *word == "sleep") {
+        return parse_seconds(words.get(place + 1)?);
     }
-    if words.first() == Some(&"watch") {
-        return after("-n").map_or(Some(Duration::from_secs(2)), |seconds| parse_seconds(seconds));
+    if words.first() != Some(&"watch") {
+        return None;
     }
-    None
+    let own_words = words[1..].iter().enumerate().take_while(|(_, word)| word.starts_with('-') || is_number(word));
+    for (index, word) in own_words {
+        let value = ["-n", "--interval="].iter().find_map(|option| word.strip_prefix(option));
+        match value {
+            Some("") => return parse_seconds(words.get(index + 2)?),
+            Some(value) => return parse_seconds(value),
+            None => {}
+        }
+    }
+    Some(Duration::from_secs(2))
 }
 
 fn parse_simple_command(text: &str) -> Option<CommandLine> {
     let mut words = text.split_whitespace().skip_while(|word| {
-        let is_setting = word.contains('=') && !word.starts_with('-');
+        let is_setting = word.contains('=');
+        // options before the program are those of `watch` or of a prefix
         is_setting
             || PREFIXES.contains(word)
-            || matches!(*word, "do" | "while" | "true" | "watch" | "-n" | "-d" | "{")
+            || matches!(*word, "do" | "while" | "true" | "watch" | "{")
+            || word.starts_with('-')
             || is_number(word)
     });
     let name = words.next()?.trim_end_matches([':', ',']);
@@ -263,7 +273,13 @@ fn find_interval(program: &str, place: IntervalPlace, arguments: &[String]) -> O
         IntervalPlace::Missing => None,
         IntervalPlace::Option { option, default_s } => {
             for (index, word) in arguments.iter().enumerate() {
-                if let Some(value) = word.strip_prefix(option) {
+                // `-bd 5` is `-b -d 5`
+                let is_combined = option.len() == 2
+                    && word.len() > 2
+                    && word.starts_with('-')
+                    && word[1..].bytes().all(|b| b.is_ascii_alphabetic())
+                    && word.ends_with(&option[1..]);
+                if let Some(value) = if is_combined { Some("") } else { word.strip_prefix(option) } {
                     let value = if value.is_empty() { arguments.get(index + 1)?.as_str() } else { value };
                     return parse_seconds(value);
                 }
@@ -299,8 +315,7 @@ fn is_number(word: &str) -> bool {
 
 /// Names of disks and network devices, which may stand behind a program's options.
 fn is_device(word: &str) -> bool {
-    let stems =
-        ["sd", "hd", "vd", "xvd", "nvme", "dm-", "md", "mmcblk", "eth", "en", "ALL", "rpool", "tank", "ada", "da"];
+    let stems = ["sd", "hd", "vd", "xvd", "nvme", "dm-", "md", "mmcblk", "eth", "en", "ada", "da"];
     word.len() <= 16 && word.contains(|c: char| c.is_ascii_digit()) && stems.iter().any(|stem| word.starts_with(stem))
         || word.len() == 3 && word.starts_with("sd")
 }
@@ -357,6 +372,12 @@ mod tests {
             ("# sar -s 09:00:00 -e 10:00:00 -n DEV", "sar -s 09:00:00 -e 10:00:00 -n DEV", None),
             ("$ while true; do free -m; sleep 4; done", "free -m", Some(4.0)),
             ("$ watch -n 3 'cat /proc/mdstat'", "cat /proc/mdstat", Some(3.0)),
+            ("$ watch -n4 'cat /proc/mdstat'", "cat /proc/mdstat", Some(4.0)),
+            ("$ watch -n1 cat /proc/meminfo", "cat /proc/meminfo", Some(1.0)),
+            ("$ watch -d --interval=6 cat /proc/meminfo", "cat /proc/meminfo", Some(6.0)),
+            ("$ watch cat /proc/mdstat", "cat /proc/mdstat", Some(2.0)),
+            ("$ top -bd 7 -n 2", "top -bd 7 -n 2", Some(7.0)),
+            ("# iotop -bod 5", "iotop -bod 5", Some(5.0)),
             ("^C[root@host7 ~]# top", "top", Some(3.0)),
             ("$ zpool iostat -v tank 9", "zpool iostat -v tank 9", Some(9.0)),
             ("cat /proc/meminfo", "cat /proc/meminfo", None),
