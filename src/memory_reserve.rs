@@ -38,7 +38,7 @@ struct ReservingAllocator;
 
 impl ReservingAllocator {
     /// Gives the reserve up and tries again; ends the process if that does not help.
-    fn retry(&self, bytes: usize, again: impl Fn() -> *mut u8) -> *mut u8 {
+    fn retry_with_reserve(&self, bytes: usize, again: impl Fn() -> *mut u8) -> *mut u8 {
         if !ENDS_PROCESS.load(Ordering::Relaxed) {
             return ptr::null_mut();
         }
@@ -91,7 +91,7 @@ unsafe impl GlobalAlloc for ReservingAllocator {
         // SAFETY: as above.
         let allocate = || unsafe { System.alloc(layout) };
         let memory = allocate();
-        if memory.is_null() { self.retry(layout.size(), allocate) } else { memory }
+        if memory.is_null() { self.retry_with_reserve(layout.size(), allocate) } else { memory }
     }
 
     // SAFETY: the caller keeps the contract.
@@ -99,7 +99,7 @@ unsafe impl GlobalAlloc for ReservingAllocator {
         // SAFETY: as above.
         let allocate = || unsafe { System.alloc_zeroed(layout) };
         let memory = allocate();
-        if memory.is_null() { self.retry(layout.size(), allocate) } else { memory }
+        if memory.is_null() { self.retry_with_reserve(layout.size(), allocate) } else { memory }
     }
 
     // SAFETY: the caller keeps the contract.
@@ -113,6 +113,6 @@ unsafe impl GlobalAlloc for ReservingAllocator {
         // SAFETY: as above.
         let allocate = || unsafe { System.realloc(memory, layout, new_size) };
         let grown = allocate();
-        if grown.is_null() { self.retry(new_size, allocate) } else { grown }
+        if grown.is_null() { self.retry_with_reserve(new_size, allocate) } else { grown }
     }
 }

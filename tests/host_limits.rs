@@ -12,7 +12,7 @@ use diskwright_base::Frame;
 use diskwright_datastore::{LogItem, LogReader};
 
 /// Runs the program under limits, given as a shell's `ulimit` command.
-fn limited(limits: &str, arguments: &[&str]) -> Output {
+fn run_with_limits(limits: &str, arguments: &[&str]) -> Output {
     let mut limited = Command::new("sh");
     limited.args(["-c", &format!("{limits} || exit 77; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_diskwright")]);
     limited.args(arguments).env("TZ", "UTC").stdin(Stdio::null()).output().expect("a shell")
@@ -50,7 +50,7 @@ fn the_log_gets_its_descriptors_before_the_sources() {
     let folder = folder("limits-descriptors");
     for limit in [12, 16, 24, 32] {
         let log = folder.join(format!("log-{limit}"));
-        let done = limited(&format!("ulimit -n {limit}"), &record_arguments(&log));
+        let done = run_with_limits(&format!("ulimit -n {limit}"), &record_arguments(&log));
         let answer = success(&done);
         let ticks = answer["ticks"].as_u64().expect("a number");
         assert!(ticks > 0 && answer["ticks_lost"] == 0, "{limit}: {answer}");
@@ -68,7 +68,7 @@ fn the_log_gets_its_descriptors_before_the_sources() {
 fn too_few_descriptors_for_the_log_are_told() {
     let folder = folder("limits-few-descriptors");
     for limit in [5, 6, 7, 8] {
-        let done = limited(&format!("ulimit -n {limit}"), &record_arguments(&folder.join("log")));
+        let done = run_with_limits(&format!("ulimit -n {limit}"), &record_arguments(&folder.join("log")));
         assert_told(&done, &limit.to_string());
         let errors = stderr(&done);
         assert!(
@@ -78,18 +78,18 @@ fn too_few_descriptors_for_the_log_are_told() {
     }
     for limit in [8, 12] {
         for arguments in [&["why", "--for", "600ms", "--every", "200ms", "--json"][..], &["watch", "--once"]] {
-            let done = limited(&format!("ulimit -n {limit}"), arguments);
+            let done = run_with_limits(&format!("ulimit -n {limit}"), arguments);
             assert_told(&done, &format!("{limit} {arguments:?}"));
         }
     }
-    let done = limited("ulimit -n 6", &["serve", "--listen", "0"]);
+    let done = run_with_limits("ulimit -n 6", &["serve", "--listen", "0"]);
     assert!(done.status.code() == Some(1) && stderr(&done).contains("(ulimit -n)"), "{}", stderr(&done));
     let _ = fs::remove_dir_all(&folder);
 }
 
 /// A limit of the address space in KiB at which the program starts at all: the program and the libraries need it.
 fn smallest_address_space() -> Option<u64> {
-    let starts = |limit: &u64| limited(&format!("ulimit -v {limit}"), &["--version"]).status.success();
+    let starts = |limit: &u64| run_with_limits(&format!("ulimit -v {limit}"), &["--version"]).status.success();
     (20_000..400_000).step_by(4000).find(starts)
 }
 
@@ -107,7 +107,7 @@ fn little_memory_ends_no_command_by_a_signal() {
             vec!["trace", "status"],
         ];
         for arguments in commands {
-            let done = limited(&limit, &arguments);
+            let done = run_with_limits(&limit, &arguments);
             assert_told(&done, &format!("{more} KiB more: {arguments:?}"));
             if more == 96_000 {
                 assert!(done.status.success(), "{arguments:?}: {}", stderr(&done));
@@ -163,7 +163,7 @@ fn the_log_continues_in_another_file_at_the_limit_of_a_file() {
     let folder = folder("limits-file-size");
     let log = folder.join("log");
     let arguments = ["record", text(&log), "--every", "10ms", "--for", "4s", "--json"];
-    let done = limited(&file_limit(64 << 10), &arguments);
+    let done = run_with_limits(&file_limit(64 << 10), &arguments);
     let answer = success(&done);
     let ticks = answer["ticks"].as_u64().expect("a number");
     assert!(ticks > 20 && answer["ticks_lost"] == 0, "{answer}: {}", stderr(&done));
@@ -178,7 +178,7 @@ fn the_log_continues_in_another_file_at_the_limit_of_a_file() {
 fn a_file_limit_below_a_block_is_a_full_disk() {
     let folder = folder("limits-small-files");
     let log = folder.join("log");
-    let done = limited(&file_limit(2 << 10), &record_arguments(&log));
+    let done = run_with_limits(&file_limit(2 << 10), &record_arguments(&log));
     assert_told(&done, "record");
     assert!(stderr(&done).contains("limit"), "{}", stderr(&done));
     let _ = fs::remove_dir_all(&folder);

@@ -9,7 +9,8 @@ import sys
 import tempfile
 import time
 
-CGROUPS = "/sys/fs/cgroup"
+from recorder.host_limits import cgroup, write
+
 HOG_PRIORITY, WATCHDOG_PRIORITY = 98, 99
 
 # Computes on every processor at a real-time priority. Arguments: seconds, priority, priority of the watchdog.
@@ -86,26 +87,17 @@ def pending_exec(trial, seconds=20):
     device = trial.loop("stalled.image", 16 << 20)
     with open(f"/sys/block/{os.path.basename(device)}/dev", encoding="ascii") as file:
         number = file.read().strip()
-    group = f"{CGROUPS}/blkio/diskwright-recorder-{os.getpid()}"
-    os.mkdir(group)
-    trial.undo.push("rmdir", group)
+    group, enter = cgroup(trial, "blkio")
     limit = f"{group}/blkio.throttle.read_bps_device"
-
-    def enter():
-        with open(f"{group}/cgroup.procs", "w", encoding="ascii") as file:
-            file.write(str(os.getpid()))
-
     release = trial.load([sys.executable, "-c", RELEASE, str(seconds + 20), limit, f"{number} 0"])
-    with open(limit, "w", encoding="ascii") as file:
-        file.write(f"{number} 100")
+    write(limit, f"{number} 100")
     trial.record()
     trial.wait(5)
     waiting = subprocess.Popen([sys.executable, "-c", READ_AND_EXECUTE, device], preexec_fn=enter)
     trial.wait(seconds)
     # the recorder ends while the files still block
     trial.stop()
-    with open(limit, "w", encoding="ascii") as file:
-        file.write(f"{number} 0")
+    write(limit, f"{number} 0")
     release.kill()
     time.sleep(1)
     waiting.kill()

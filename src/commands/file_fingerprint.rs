@@ -5,6 +5,7 @@ use std::fs::{File, Metadata};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use diskwright_base::checksum::hash_fnv1a;
 use diskwright_base::{Frame, Note};
 use diskwright_datastore::{LogItem, LogReader, is_log};
 use serde::{Deserialize, Serialize};
@@ -92,12 +93,8 @@ fn hash_ends(file: &File, bytes: u64) -> Option<(u64, u64)> {
     let hash_range = |from: u64, to: u64| {
         let mut piece = vec![0; usize::try_from(to - from).ok()?];
         file.read_exact_at(&mut piece, from).ok()?;
-        Some(fnv1a_hash(&piece))
+        Some(hash_fnv1a(&piece))
     };
     let head = hash_range(0, bytes.min(FINGERPRINT_BYTES))?;
     Some((head, hash_range(bytes.saturating_sub(FINGERPRINT_BYTES), bytes)?))
-}
-
-fn fnv1a_hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -194,7 +194,7 @@ pub fn exit_code_of(result: Result<(), Failure>) -> u8 {
         Err(Failure::AlreadyReported(code)) => code,
         Err(failure) => {
             let text = failure.to_string();
-            match process_limits::name_limit(&text) {
+            match process_limits::describe_reached_limit(&text) {
                 Some(limit) => output::print_failure(format_args!("{text}; {limit}")),
                 None => output::print_failure(text),
             }

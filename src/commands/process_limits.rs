@@ -37,7 +37,7 @@ fn share_heap() {
 fn share_heap() {}
 
 /// Names the limit of this process that may be the reason of a failure with this text.
-pub fn name_limit(failure: &str) -> Option<String> {
+pub fn describe_reached_limit(failure: &str) -> Option<String> {
     let is_error = |number: i32| failure.contains(&format!("(os error {number})"));
     let limit = |resource| getrlimit(resource).current;
     if is_error(libc::EMFILE) {
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_failure_names_the_limit_that_it_met() {
-        let named = name_limit("log/tail: Too many open files (os error 24)");
+        let named = describe_reached_limit("log/tail: Too many open files (os error 24)");
         assert_eq!(named.is_some(), getrlimit(Resource::Nofile).current.is_some());
-        assert_eq!(name_limit("log: No such file or directory (os error 2)"), None);
+        assert_eq!(describe_reached_limit("log: No such file or directory (os error 2)"), None);
     }
 }

@@ -6,6 +6,7 @@ pub mod arithmetic;
 pub mod byte_size;
 pub mod catalogue;
 pub mod ceiling;
+pub mod checksum;
 pub mod counter_ids;
 pub mod counter_plan;
 pub mod diskstats;

@@ -1,6 +1,8 @@
 //! The longest name of a counter or an instance. The kernel's paths have at most 4,096 bytes; a damaged or hostile log
 //! may have names of megabytes, which every table, key and chart would copy.
 
+use crate::checksum::hash_fnv1a;
+
 /// Longest name, bytes.
 pub const MAX_NAME_BYTES: usize = 4352;
 /// Bytes of the mark at a cut name's end: an ellipsis, `#`, and the hash of the whole name.
@@ -11,9 +13,7 @@ pub fn limit_name(name: &mut String) {
     if name.len() <= MAX_NAME_BYTES {
         return;
     }
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let hash = hash_fnv1a(name.as_bytes());
     let mut end = MAX_NAME_BYTES - MARK_BYTES;
     while !name.is_char_boundary(end) {
         end -= 1;
@@ -34,7 +34,7 @@ pub fn is_cut_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn cut(name: &str) -> String {
+    fn limited_copy(name: &str) -> String {
         let mut name = name.to_owned();
         limit_name(&mut name);
         name
@@ -44,17 +44,21 @@ mod tests {
     fn names_within_the_limit_stay() {
         let longest = "x".repeat(MAX_NAME_BYTES);
         for name in ["", "sda", longest.as_str()] {
-            assert_eq!(cut(name), name);
+            assert_eq!(limited_copy(name), name);
             assert!(!is_cut_name(name));
         }
     }
 
     #[test]
     fn cut_names_still_differ() {
-        let (one, other) = (cut(&"x".repeat(1 << 20)), cut(&format!("{}y", "x".repeat(1 << 20))));
+        let (one, other) = (limited_copy(&"x".repeat(1 << 20)), limited_copy(&format!("{}y", "x".repeat(1 << 20))));
         assert_ne!(one, other);
-        for name in [&one, &other, &cut(&"磁".repeat(5000))] {
-            assert!(is_cut_name(name) && name.len() <= MAX_NAME_BYTES && cut(name) == **name, "{} bytes", name.len());
+        for name in [&one, &other, &limited_copy(&"磁".repeat(5000))] {
+            assert!(
+                is_cut_name(name) && name.len() <= MAX_NAME_BYTES && limited_copy(name) == **name,
+                "{} bytes",
+                name.len()
+            );
         }
     }
 }

@@ -5,7 +5,7 @@ use diskwright_base::Note;
 use diskwright_diagnosis::{Bottleneck, Judge, Verdict};
 
 /// Judged by the default pack as a log of a format, with a warning of its reader.
-fn pasted(recording: &Recording, format: &str, warning: &str) -> Verdict {
+fn judge_paste(recording: &Recording, format: &str, warning: &str) -> Verdict {
     let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
     let mut judge = Judge::new(vec![pack], recording.options());
     judge.add_note(&Note::new(START, Note::SOURCE, format));
@@ -17,7 +17,7 @@ fn pasted(recording: &Recording, format: &str, warning: &str) -> Verdict {
 }
 
 /// Rows of vmstat: pages in and out a second, blocked tasks, iowait, idle, bytes of cache, bytes read a second.
-fn vmstat(ticks: usize, [pages_in, pages_out, blocked, iowait, idle, cached, read]: [f64; 7]) -> Recording {
+fn vmstat_recording(ticks: usize, [pages_in, pages_out, blocked, iowait, idle, cached, read]: [f64; 7]) -> Recording {
     Recording::new(ticks)
         .with("system.running", "", |_| 1.0)
         .with("system.blocked", "", move |_| blocked)
@@ -32,42 +32,45 @@ fn vmstat(ticks: usize, [pages_in, pages_out, blocked, iowait, idle, cached, rea
         .with("processor.busy", "_total", move |_| 1.0 - idle - iowait)
 }
 
-fn says(verdict: &Verdict, bottleneck: Bottleneck) {
+fn assert_bottleneck(verdict: &Verdict, bottleneck: Bottleneck) {
     let found: Vec<&str> = verdict.findings.iter().map(|f| f.rule.as_str()).collect();
     assert_eq!(verdict.bottleneck, bottleneck, "{found:?} {}", verdict.sentence);
 }
 
-fn excluded(verdict: &Verdict) -> Vec<Bottleneck> {
+fn ruled_out_bottlenecks(verdict: &Verdict) -> Vec<Bottleneck> {
     verdict.ruled_out.iter().map(|exclusion| exclusion.bottleneck).collect()
 }
 
 #[test]
 fn slow_paging_of_a_slow_disk_is_a_shortage_of_memory() {
-    let verdict = pasted(&vmstat(12, [90.0, 380.0, 17.0, 0.97, 0.0, 38e6, 2.9e6]), "vmstat-text", "");
-    says(&verdict, Bottleneck::Memory);
+    let verdict = judge_paste(&vmstat_recording(12, [90.0, 380.0, 17.0, 0.97, 0.0, 38e6, 2.9e6]), "vmstat-text", "");
+    assert_bottleneck(&verdict, Bottleneck::Memory);
     assert_eq!(verdict.findings[0].rule, "memory.swapping");
     // the same pages beside a copy of a hundred times as much are none
-    let copy = pasted(&vmstat(12, [9.0, 38.0, 3.0, 0.5, 0.4, 2e9, 190e6]), "vmstat-text", "");
-    says(&copy, Bottleneck::Disk);
+    let copy = judge_paste(&vmstat_recording(12, [9.0, 38.0, 3.0, 0.5, 0.4, 2e9, 190e6]), "vmstat-text", "");
+    assert_bottleneck(&copy, Bottleneck::Disk);
 }
 
 #[test]
 fn a_cache_that_is_read_anew_all_the_time_is_a_shortage_of_memory() {
-    let verdict = pasted(&vmstat(12, [0.0, 0.0, 14.0, 0.8, 0.02, 52e6, 33e6]), "vmstat-text", "");
-    says(&verdict, Bottleneck::Memory);
+    let verdict = judge_paste(&vmstat_recording(12, [0.0, 0.0, 14.0, 0.8, 0.02, 52e6, 33e6]), "vmstat-text", "");
+    assert_bottleneck(&verdict, Bottleneck::Memory);
     assert!(verdict.ruled_out.iter().all(|r| r.bottleneck != Bottleneck::Memory));
     // with a cache of two gigabytes it is the disk
-    says(&pasted(&vmstat(12, [0.0, 0.0, 14.0, 0.8, 0.02, 2e9, 33e6]), "vmstat-text", ""), Bottleneck::Disk);
+    assert_bottleneck(
+        &judge_paste(&vmstat_recording(12, [0.0, 0.0, 14.0, 0.8, 0.02, 2e9, 33e6]), "vmstat-text", ""),
+        Bottleneck::Disk,
+    );
 }
 
 #[test]
 fn tasks_that_wait_for_an_unknown_disk_name_the_commands_that_show_it() {
-    let verdict = pasted(&vmstat(12, [0.0, 0.0, 6.0, 0.7, 0.2, 2e9, 5e6]), "vmstat-text", "");
-    says(&verdict, Bottleneck::Disk);
+    let verdict = judge_paste(&vmstat_recording(12, [0.0, 0.0, 6.0, 0.7, 0.2, 2e9, 5e6]), "vmstat-text", "");
+    assert_bottleneck(&verdict, Bottleneck::Disk);
     assert_eq!(verdict.findings[0].rule, "disk.tasks-blocked");
     let next: Vec<&str> = verdict.send_next.iter().map(|next| next.command.as_str()).collect();
     assert_eq!(next, ["iostat -xz 1 30", "pidstat -d 1 30"]);
-    assert!(excluded(&verdict).contains(&Bottleneck::Memory), "no page moves, and the cache is large");
+    assert!(ruled_out_bottlenecks(&verdict).contains(&Bottleneck::Memory), "no page moves, and the cache is large");
 }
 
 #[test]
@@ -77,18 +80,18 @@ fn nothing_is_ruled_out_without_the_evidence_that_would_have_shown_it() {
         .with("processor.iowait", "_total", |_| 0.6)
         .with("processor.idle", "_total", |_| 0.35)
         .with("processor.busy", "_total", |_| 0.05);
-    let verdict = pasted(&processors, "top-text", "");
-    says(&verdict, Bottleneck::Disk);
-    assert!(!excluded(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
-    assert!(!excluded(&verdict).contains(&Bottleneck::Interrupts), "{:?}", verdict.ruled_out);
+    let verdict = judge_paste(&processors, "top-text", "");
+    assert_bottleneck(&verdict, Bottleneck::Disk);
+    assert!(!ruled_out_bottlenecks(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
+    assert!(!ruled_out_bottlenecks(&verdict).contains(&Bottleneck::Interrupts), "{:?}", verdict.ruled_out);
     // an idle one rules out the disk, and asks for the rest
     let idle = Recording::new(12)
         .with("processor.iowait", "_total", |_| 0.0)
         .with("processor.idle", "_total", |_| 0.97)
         .with("processor.busy", "_total", |_| 0.03);
-    let verdict = pasted(&idle, "top-text", "");
-    says(&verdict, Bottleneck::None);
-    assert!(!excluded(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
+    let verdict = judge_paste(&idle, "top-text", "");
+    assert_bottleneck(&verdict, Bottleneck::None);
+    assert!(!ruled_out_bottlenecks(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
     assert_eq!(verdict.send_next[0].command, "vmstat 1 30");
 }
 
@@ -98,8 +101,8 @@ fn nothing_is_ruled_out_where_there_is_not_enough_data() {
         .with("physical_disk.avg_queue_length", "sda", |_| 3.0)
         .with("physical_disk.avg_s_per_transfer", "sda", |_| 0.004)
         .with("physical_disk.busy", "sda", |_| 0.93);
-    let verdict = pasted(&disk, "iostat-text", "");
-    says(&verdict, Bottleneck::Unknown);
+    let verdict = judge_paste(&disk, "iostat-text", "");
+    assert_bottleneck(&verdict, Bottleneck::Unknown);
     assert!(verdict.ruled_out.is_empty(), "{:?}", verdict.ruled_out);
     assert!(!verdict.send_next.is_empty());
 }
@@ -115,7 +118,7 @@ fn conditions_on_the_log_itself_are_no_reasons() {
             .with("processor.iowait", "_total", |_| 0.01)
             .with("processor.busy", "_total", |_| 0.1)
     };
-    let verdict = pasted(&disk("sda"), "iostat-text", "");
+    let verdict = judge_paste(&disk("sda"), "iostat-text", "");
     for reason in verdict.ruled_out.iter().map(|exclusion| exclusion.because.as_str()) {
         assert!(!reason.contains("unseen") && !reason.contains("unknown"), "{reason}");
     }
@@ -136,17 +139,17 @@ fn a_full_disk_comes_before_one_that_is_idle_much_of_the_time() {
     };
     let lazy = disk(Recording::new(12), "sdb", [95.0, 0.008, 0.76, 0.36]);
     let both = disk(lazy, "sdd", [1700.0, 0.0041, 7.2, 0.96]);
-    let verdict = pasted(&both, "iostat-text", "");
-    says(&verdict, Bottleneck::Disk);
+    let verdict = judge_paste(&both, "iostat-text", "");
+    assert_bottleneck(&verdict, Bottleneck::Disk);
     assert_eq!(verdict.instance, "sdd", "{:?}", verdict.findings);
 }
 
 #[test]
 fn durations_of_a_log_without_times_are_told_in_reports() {
     const WARNING: &str = "the reports have no times, and their interval is not known: they are counted";
-    let mut recording = vmstat(9, [0.0, 0.0, 6.0, 0.7, 0.2, 2e9, 5e6]);
+    let mut recording = vmstat_recording(9, [0.0, 0.0, 6.0, 0.7, 0.2, 2e9, 5e6]);
     recording.start(0);
-    let verdict = pasted(&recording, "vmstat-text", WARNING);
+    let verdict = judge_paste(&recording, "vmstat-text", WARNING);
     assert_eq!(verdict.window.reports, Some(9));
     assert!(verdict.sentence.contains("in all 9 reports"), "{}", verdict.sentence);
     assert!(!verdict.window.is_dated);
@@ -154,7 +157,7 @@ fn durations_of_a_log_without_times_are_told_in_reports() {
     assert!(json["from"].is_null() && json["to"].is_null(), "{json}");
     assert!(verdict.certainty_limits.iter().all(|limit| !limit.contains("9 s")), "{:?}", verdict.certainty_limits);
     // with an interval, seconds are seconds
-    let verdict = pasted(&recording, "vmstat-text", "counted from midnight UTC");
+    let verdict = judge_paste(&recording, "vmstat-text", "counted from midnight UTC");
     assert_eq!(verdict.window.reports, None);
     assert!(verdict.sentence.contains("of 9 s"), "{}", verdict.sentence);
 }
@@ -178,14 +181,14 @@ fn a_log_laid_beside_others_is_judged_by_the_time_that_it_covers() {
         judge.add_frame(&beside.frame(0..beside.ticks));
         judge.finish().remove(0)
     };
-    says(&judged(&["vmstat-text", "iostat-text"]), Bottleneck::Disk);
+    assert_bottleneck(&judged(&["vmstat-text", "iostat-text"]), Bottleneck::Disk);
     // of one log, two seconds of twelve prove little
     assert_ne!(judged(&["iostat-text"]).bottleneck, Bottleneck::Disk);
 }
 
 #[test]
 fn a_machine_that_hardly_waits_is_healthy_by_rows_of_vmstat() {
-    let verdict = pasted(&vmstat(12, [0.0, 0.0, 0.0, 0.11, 0.81, 2e9, 8e5]), "vmstat-text", "");
-    says(&verdict, Bottleneck::None);
-    assert!(excluded(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
+    let verdict = judge_paste(&vmstat_recording(12, [0.0, 0.0, 0.0, 0.11, 0.81, 2e9, 8e5]), "vmstat-text", "");
+    assert_bottleneck(&verdict, Bottleneck::None);
+    assert!(ruled_out_bottlenecks(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
 }

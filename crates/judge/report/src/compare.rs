@@ -385,7 +385,7 @@ fn charts_section(page: &ComparePage) -> Markup {
         zone: page.zone.clone(),
         version: String::new(),
     };
-    let palette = empty_report.palette();
+    let palette = empty_report.choose_palette();
     let draw = |(number, chart)| chart_figure(chart, &empty_report, &palette, &format!("c{number}"), "");
     let figures = page.charts.iter().enumerate();
     html! {

@@ -49,7 +49,7 @@ pub struct HtmlReport {
 
 impl HtmlReport {
     /// Chooses a style for each device's line, the same in all charts.
-    pub(crate) fn palette(&self) -> Palette {
+    pub(crate) fn choose_palette(&self) -> Palette {
         let verdicts = || self.verdicts.iter().take(1);
         let finding_instances = verdicts().flat_map(|v| v.findings.iter().map(|f| f.instance.as_str()));
         let trend_instances = verdicts().flat_map(|v| v.trends.iter().map(|t| t.instance.as_str()));
@@ -222,7 +222,7 @@ fn evidence_section(report: &HtmlReport, verdict: &Verdict, shown_charts: &mut H
     if verdict.findings.is_empty() {
         return html! { p { "No rule of this pack held long enough to be a finding." } };
     }
-    let palette = report.palette();
+    let palette = report.choose_palette();
     let mut charts_of: HashMap<&str, usize> = HashMap::new();
     for (index, chart) in report.charts.iter().enumerate() {
         if let Some(id) = chart.finding.as_deref() {

@@ -350,7 +350,7 @@ pub(crate) fn charts_section(report: &HtmlReport, charts: &[&Chart]) -> Markup {
     let (zero_charts, other_charts): (Vec<&Chart>, Vec<&Chart>) =
         measured.into_iter().partition(|c| c.full_span() == Some((0.0, 0.0)));
     let titles: Vec<&str> = zero_charts.iter().map(|c| c.title.as_str()).collect();
-    let palette = report.palette();
+    let palette = report.choose_palette();
     html! {
         p { "A line is the mean; the band behind a single line shows minimum to maximum." }
         div.small {

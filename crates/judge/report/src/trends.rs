@@ -176,7 +176,7 @@ pub(crate) fn trends_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
         return Markup::default();
     }
     let zone = &report.zone;
-    let palette = report.palette();
+    let palette = report.choose_palette();
     let lines = trend_lines(verdict, zone);
     let drawn: Vec<Chart> = verdict.trends.iter().filter_map(|t| trend_chart(verdict, t)).take(MAX_CHARTS).collect();
     let rows: Vec<Vec<Markup>> = verdict.trends.iter().take(MAX_TABLE_ROWS).map(|t| table_row(t, zone)).collect();

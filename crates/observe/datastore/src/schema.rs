@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use diskwright_base::checksum::hash_fnv1a;
 use diskwright_base::{Schema, Series};
 
 use crate::compression::{Packer, Unpacker};
@@ -159,8 +160,7 @@ fn parse(unpacker: &mut Unpacker, packed: &[u8], length: usize, dictionary: &[u8
 
 /// FNV-1a, 64 bits; never 0, which stands for no schema.
 fn hash_bytes(bytes: &[u8]) -> u64 {
-    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    if hash == 0 { 1 } else { hash }
+    hash_fnv1a(bytes).max(1)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::batch::FrameBatch;
 /// Length that is assumed for reports whose interval is not known.
 pub(crate) const REPORT_STEP: Duration = Duration::from_secs(1);
 /// [`REPORT_STEP`] in nanoseconds.
-pub(crate) const REPORT_STEP_NS: i64 = 1_000_000_000;
+pub(crate) const REPORT_STEP_NS: i64 = REPORT_STEP.as_nanos() as i64;
 /// Text of the note about reports that have neither times nor an interval.
 pub(crate) const REPORTS_NOTE: &str = "the reports have no times, and their interval is not known: they are counted, \
                                        one second each, from 1970; rates and shares are right, durations are not \

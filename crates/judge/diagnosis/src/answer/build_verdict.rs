@@ -179,7 +179,7 @@ impl<'a> PackAnswer<'a> {
 
     fn sentence(&self, instance: &str, culprits: &[Culprit]) -> String {
         let Some(first) = self.leading_finding() else { return self.no_bottleneck_sentence() };
-        let window = WindowLength::of(self.observed);
+        let window = WindowLength::from_observation(self.observed);
         if first.counter == BUSIEST_THREAD_COUNTER {
             return one_thread_sentence(first, culprits.first(), window);
         }
@@ -202,7 +202,7 @@ impl<'a> PackAnswer<'a> {
                 _ => "Not enough data: the window has only a tick that covers no known time.".into(),
             };
         }
-        let window = WindowLength::of(self.observed).words();
+        let window = WindowLength::from_observation(self.observed).to_text();
         let judged = judged_rule_count(self.observed, self.pack_index);
         let rules = judged + self.unjudged.len();
         if judged == 0 {
@@ -292,7 +292,7 @@ impl<'a> PackAnswer<'a> {
         let seen = seen_counters(self.observed, &self.outcomes);
         // other packs judge by counters of their own
         let has_proof = |bottleneck: Bottleneck| {
-            let proof = BottleneckProof::find(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
+            let proof = BottleneckProof::for_bottleneck(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
             proof.is_none_or(|proof| proof.is_given_by(&seen))
                 || self.explained.iter().any(|e| e.bottleneck == bottleneck)
         };

@@ -40,7 +40,8 @@ pub(crate) fn next_commands(
         return list;
     }
     if !bottleneck.blames() {
-        let lacking = ASKED_FOR.into_iter().filter_map(BottleneckProof::find).filter(|proof| !proof.is_given_by(seen));
+        let lacking =
+            ASKED_FOR.into_iter().filter_map(BottleneckProof::for_bottleneck).filter(|proof| !proof.is_given_by(seen));
         for next in lacking.map(|proof| proof.evidence_command(source)) {
             match list.iter_mut().find(|known| known.command == next.command) {
                 Some(known) => known.shows = format!("{} and {}", known.shows, next.shows),
@@ -49,7 +50,7 @@ pub(crate) fn next_commands(
         }
         return list;
     }
-    let Some(proof) = BottleneckProof::find(bottleneck) else { return list };
+    let Some(proof) = BottleneckProof::for_bottleneck(bottleneck) else { return list };
     if bottleneck == Bottleneck::Disk && is_of_machine {
         list.push(proof.evidence_command(source));
     }

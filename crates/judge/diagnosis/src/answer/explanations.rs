@@ -38,7 +38,7 @@ impl<'o, 'a> OutcomesByRule<'o, 'a> {
     }
 
     /// The outcomes of a rule that may explain this one: of a rule that is judged alike, only those at its instance.
-    pub fn candidates(&self, rule: &str, of: &RuleOutcome<'_>) -> impl Iterator<Item = &'o RuleOutcome<'a>> {
+    pub fn possible_explanations(&self, rule: &str, of: &RuleOutcome<'_>) -> impl Iterator<Item = &'o RuleOutcome<'a>> {
         let groups = self.groups.get(rule).map_or(&[][..], Vec::as_slice);
         let instance = of.progress.instance.as_str();
         groups.iter().flat_map(move |group| match are_judged_alike(group.rule, of.rule) {
@@ -101,7 +101,8 @@ impl<'o, 'a> ExplanationSearch<'o, 'a, '_> {
     /// The first rule of `none` that is a finding itself and can explain this one.
     fn explaining_rule(&self, outcome: &RuleOutcome<'_>) -> Option<String> {
         let explains = |id: &&String| {
-            let mut findings = self.findings.get(*id).into_iter().flat_map(|of_id| of_id.candidates(id, outcome));
+            let mut findings =
+                self.findings.get(*id).into_iter().flat_map(|of_id| of_id.possible_explanations(id, outcome));
             findings.any(|other| can_explain(self.observed, other, outcome))
         };
         outcome.rule.none.iter().find(explains).cloned()

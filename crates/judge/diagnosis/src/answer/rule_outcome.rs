@@ -200,7 +200,8 @@ pub(crate) fn find_episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]
         let is_judged_by_tick = o.rule.all.iter().all(|c| !c.is_window_value());
         let is_long = stretch_s(o) >= o.rule.sustained.longest_s().max(MIN_EPISODE_S);
         let explains = |other: &&RuleOutcome<'_>| longest_spans_overlap(o, other) && can_explain(observed, other, o);
-        let is_explained = || o.rule.none.iter().any(|id| by_rule.candidates(id, o).any(|other| explains(&other)));
+        let is_explained =
+            || o.rule.none.iter().any(|id| by_rule.possible_explanations(id, o).any(|other| explains(&other)));
         !o.holds && o.rule.weight > 0.0 && is_judged_by_tick && is_long && !is_explained()
     };
     let mut reported: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(is_episode).collect();

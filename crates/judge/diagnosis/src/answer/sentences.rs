@@ -351,12 +351,12 @@ pub(crate) enum WindowLength {
 
 impl WindowLength {
     /// Length of an observed window.
-    pub fn of(observed: &Observation) -> WindowLength {
+    pub fn from_observation(observed: &Observation) -> WindowLength {
         observed.report_count().map_or(WindowLength::Seconds(observed.window.seconds()), WindowLength::Reports)
     }
 
     /// The length in words: `5 min`, `10 reports`.
-    pub fn words(self) -> String {
+    pub fn to_text(self) -> String {
         match self {
             WindowLength::Seconds(seconds) => format_duration(seconds),
             WindowLength::Reports(count) => format_count(count, "report", "reports"),
@@ -412,7 +412,7 @@ mod tests {
             [of(1.0, 10.0), of(0.7, 10.0), of(1.0, 1.0)],
             ["in all 10 reports", "in 7 of 10 reports", "in the one report"]
         );
-        assert_eq!(WindowLength::Reports(1).words(), "1 report");
+        assert_eq!(WindowLength::Reports(1).to_text(), "1 report");
     }
 
     #[test]

@@ -49,7 +49,7 @@ const WHICH_PROGRAM: &str = "which program it is";
 
 impl BottleneckProof {
     /// The entry of a bottleneck; `None` where its rules need no further evidence.
-    pub fn find(bottleneck: Bottleneck) -> Option<&'static BottleneckProof> {
+    pub fn for_bottleneck(bottleneck: Bottleneck) -> Option<&'static BottleneckProof> {
         recording_data().proof.iter().find(|proof| proof.bottleneck == bottleneck.name())
     }
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_proof_needs_a_counter_of_each_group() {
-        let memory = BottleneckProof::find(Bottleneck::Memory).expect("there");
+        let memory = BottleneckProof::for_bottleneck(Bottleneck::Memory).expect("there");
         assert!(!memory.is_given_by(&BTreeSet::from(["paging.swap_in_pages_per_s"])));
         assert!(memory.is_given_by(&BTreeSet::from(["paging.swap_in_pages_per_s", "memory.cached_bytes"])));
         assert!(memory.is_given_by(&BTreeSet::from(["pressure.memory_some"])));

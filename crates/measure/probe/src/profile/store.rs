@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use diskwright_base::checksum::hash_fnv1a;
 use diskwright_hostfiles::bounded_file;
 use rustix::fs::{FlockOperation, flock};
 
@@ -164,6 +165,6 @@ fn write_profile(path: &Path, profile: &Profile) -> io::Result<()> {
 fn file_name(key: &str) -> String {
     let readable: String =
         key.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(80).collect();
-    let sum = key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let sum = hash_fnv1a(key.as_bytes());
     format!("{readable}-{:08x}.json", sum as u32)
 }

@@ -2,7 +2,7 @@
 //! more than reading.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -239,24 +239,9 @@ pub(crate) fn read_text(path: &Path) -> Option<String> {
 /// small reads; most of them fit into one page.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     watch_read(path, || {
-        let mut file = File::open(path)?;
-        let mut bytes = vec![0; PAGE_BYTES];
-        let mut filled = 0;
-        loop {
-            match file.read(&mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-            if filled == bytes.len() {
-                if filled >= MAX_FILE_BYTES {
-                    return Err(io::Error::other("it has no end"));
-                }
-                bytes.resize(filled * 2, 0);
-            }
-        }
-        bytes.truncate(filled);
+        let mut bytes = Vec::new();
+        let length = fill_buffer(&File::open(path)?, ReadMode::Pieces, &mut bytes)?;
+        bytes.truncate(length);
         Ok(bytes)
     })
 }

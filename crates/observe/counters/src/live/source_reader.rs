@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use super::sources::processes::survey_blocked_process;
 use super::sources::{CounterSource, SOURCES};
 use super::thread_priority::{self, PriorityGuard, ThreadRole};
 use super::tick_context::{TickContext, TickTimes};
-use super::watched_read::{BlockedFiles, ReadWatch};
+use super::watched_read::{BlockedFiles, ReadWatch, lock_unpoisoned};
 use super::{Roots, SamplerOptions};
 
 /// A thread that waits in the kernel for this long reads a file that blocks.
@@ -48,10 +48,6 @@ struct SourceState {
 /// The sources in the order of a tick; `None` for one that is left out while a thread hangs in it.
 type Slots = Vec<Option<Arc<Mutex<SourceState>>>>;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Position of a thread that has completed its tick.
 const NO_SLOT: u32 = u32::MAX;
 
@@ -60,7 +56,7 @@ const NO_SLOT: u32 = u32::MAX;
 struct ReadPosition(AtomicU64);
 
 impl ReadPosition {
-    fn pack(generation: u32, slot: u32) -> u64 {
+    fn pack_position(generation: u32, slot: u32) -> u64 {
         u64::from(generation) << 32 | u64::from(slot)
     }
 
@@ -70,17 +66,17 @@ impl ReadPosition {
         (before >> 32) as u32 == generation
             && self
                 .0
-                .compare_exchange(before, Self::pack(generation, slot), Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(before, Self::pack_position(generation, slot), Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
     }
 
-    fn slot(&self) -> u32 {
+    fn current_slot(&self) -> u32 {
         self.0.load(Ordering::Acquire) as u32
     }
 
     /// Replaces the thread of this generation, if it is still at the slot.
     fn replace_thread(&self, generation: u32, slot: u32) -> bool {
-        let (before, after) = (Self::pack(generation, slot), Self::pack(generation + 1, slot));
+        let (before, after) = (Self::pack_position(generation, slot), Self::pack_position(generation + 1, slot));
         self.0.compare_exchange(before, after, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
@@ -233,7 +229,7 @@ impl SourceReader {
                 self.pass_panic_on();
                 continue;
             }
-            let now = (self.shared.position.slot(), thread.watch.current_read().map(|(number, _)| number));
+            let now = (self.shared.position.current_slot(), thread.watch.current_read().map(|(number, _)| number));
             if now != progress {
                 (progress, since) = (now, Instant::now());
             } else if since.elapsed() >= MAX_READ_TIME && waits_in_kernel(thread.tid.load(Ordering::Relaxed)) {
@@ -256,7 +252,7 @@ impl SourceReader {
             return true;
         }
         for slot in request.slots[first_slot..].iter().flatten() {
-            self.shared.read_source(&mut lock(slot), times);
+            self.shared.read_source(&mut lock_unpoisoned(slot), times);
         }
         false
     }
@@ -332,7 +328,7 @@ impl SourceReader {
 
     /// Lets the thread end when it returns; the tick is lost.
     fn give_up(&mut self) {
-        while !self.shared.position.replace_thread(self.generation, self.shared.position.slot()) {}
+        while !self.shared.position.replace_thread(self.generation, self.shared.position.current_slot()) {}
         self.generation += 1;
         self.thread = None;
     }
@@ -347,7 +343,7 @@ impl SourceReader {
     /// Calls this with the tables of each source that is not left out, in order.
     pub fn for_each_table(&self, mut handle: impl FnMut(&mut CounterTable)) {
         for slot in self.slots.iter().flatten() {
-            if let Some(source) = &mut lock(slot).source {
+            if let Some(source) = &mut lock_unpoisoned(slot).source {
                 source.tables().iter_mut().for_each(&mut handle);
             }
         }
@@ -357,7 +353,7 @@ impl SourceReader {
     pub fn move_notes(&mut self, notes: &mut NoteCollector) {
         self.notes.drain(..).for_each(|note| notes.push_note(note));
         for slot in self.slots.iter().flatten() {
-            lock(slot).notes.drain_notes().for_each(|note| notes.push_note(note));
+            lock_unpoisoned(slot).notes.drain_notes().for_each(|note| notes.push_note(note));
         }
     }
 }
@@ -377,7 +373,7 @@ fn serve_requests(
         let is_complete = (request.first_slot..request.slots.len()).all(|index| {
             let goes_on = shared.position.advance(generation, index as u32);
             if let (true, Some(slot)) = (goes_on, &request.slots[index]) {
-                shared.read_source(&mut lock(slot), request.times);
+                shared.read_source(&mut lock_unpoisoned(slot), request.times);
             }
             goes_on
         }) && shared.position.advance(generation, NO_SLOT);

@@ -14,7 +14,8 @@ thread_local! {
     static WATCH: RefCell<Option<Arc<ReadWatch>>> = const { RefCell::new(None) };
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex also after a thread panicked with it: its content is whole between two statements.
+pub(crate) fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -35,7 +36,7 @@ struct BlockedPath {
 impl BlockedFiles {
     /// Refuses a file, or all files of a folder.
     pub fn add_path(&self, path: PathBuf, process: Option<BlockedProcess>) {
-        let mut paths = lock(&self.paths);
+        let mut paths = lock_unpoisoned(&self.paths);
         if !paths.iter().any(|known| known.path == path) {
             paths.push(BlockedPath { path, process });
         }
@@ -44,14 +45,15 @@ impl BlockedFiles {
 
     /// Allows a path again.
     fn remove_path(&self, path: &Path) {
-        let mut paths = lock(&self.paths);
+        let mut paths = lock_unpoisoned(&self.paths);
         paths.retain(|known| known.path != path);
         self.count.store(paths.len(), Ordering::Relaxed);
     }
 
     /// Returns true for a blocked file, and for files in a blocked folder.
     pub fn contains(&self, path: &Path) -> bool {
-        self.count.load(Ordering::Relaxed) > 0 && lock(&self.paths).iter().any(|known| path.starts_with(&known.path))
+        self.count.load(Ordering::Relaxed) > 0
+            && lock_unpoisoned(&self.paths).iter().any(|known| path.starts_with(&known.path))
     }
 }
 
@@ -85,14 +87,14 @@ impl ReadWatch {
 
     /// Returns the number of the read that has begun and not returned, and its file.
     pub fn current_read(&self) -> Option<(u64, PathBuf)> {
-        let current = lock(&self.current);
+        let current = lock_unpoisoned(&self.current);
         current.is_reading.then(|| (current.number, current.path.clone()))
     }
 
     /// Refuses a path to other threads, unless this read has returned meanwhile. The path is allowed again when it
     /// returns.
     pub fn refuse_until_return(&self, read_number: u64, path: PathBuf, process: Option<BlockedProcess>) {
-        let mut current = lock(&self.current);
+        let mut current = lock_unpoisoned(&self.current);
         if current.is_reading && current.number == read_number {
             self.blocked.add_path(path.clone(), process);
             current.refused = Some(path);
@@ -100,7 +102,7 @@ impl ReadWatch {
     }
 
     fn begin_read(&self, path: &Path) {
-        let mut current = lock(&self.current);
+        let mut current = lock_unpoisoned(&self.current);
         current.path.clear();
         current.path.push(path);
         current.number += 1;
@@ -108,7 +110,7 @@ impl ReadWatch {
     }
 
     fn end_read(&self) {
-        let mut current = lock(&self.current);
+        let mut current = lock_unpoisoned(&self.current);
         current.is_reading = false;
         if let Some(path) = current.refused.take() {
             self.blocked.remove_path(&path);
@@ -135,7 +137,7 @@ pub(crate) fn watch_read<T>(path: &Path, read: impl FnOnce() -> io::Result<T>) -
 pub(crate) fn blocked_processes() -> Vec<BlockedProcess> {
     WATCH.with_borrow(|watch| {
         let Some(watch) = watch else { return Vec::new() };
-        lock(&watch.blocked.paths).iter().filter_map(|known| known.process.clone()).collect()
+        lock_unpoisoned(&watch.blocked.paths).iter().filter_map(|known| known.process.clone()).collect()
     })
 }
 

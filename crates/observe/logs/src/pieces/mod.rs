@@ -182,7 +182,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
     }
 
     /// Adds a fact that the answer must tell.
-    pub(super) fn warn(&mut self, text: &'static str) {
+    pub(super) fn push_warning(&mut self, text: &'static str) {
         self.warnings.push(text);
     }
 

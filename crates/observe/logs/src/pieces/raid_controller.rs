@@ -61,6 +61,6 @@ fn put_fact(snapshot: &mut Snapshot<'_, '_>, counter: &str, is_bad: bool, warnin
     let was_bad = snapshot.value(counter, "") == Some(1.0);
     snapshot.replace_value(counter, "", f64::from(u8::from(is_bad || was_bad)));
     if is_bad && !was_bad {
-        snapshot.warn(warning);
+        snapshot.push_warning(warning);
     }
 }

@@ -65,7 +65,7 @@ impl ReportLength {
 mod tests {
     use super::*;
 
-    fn length(rows: &[[f64; 4]]) -> ReportLength {
+    fn report_length(rows: &[[f64; 4]]) -> ReportLength {
         let mut length = ReportLength::default();
         for [read_rate, written_rate, read, written] in rows {
             let names = ["kB_read/s", "kB_wrtn/s", "kB_read", "kB_wrtn"];
@@ -78,12 +78,12 @@ mod tests {
 
     #[test]
     fn totals_beside_rates_give_the_interval() {
-        let two = length(&[[0.1, 88.2, 0.0, 176.0], [310.5, 4.0, 621.0, 8.0]]);
+        let two = report_length(&[[0.1, 88.2, 0.0, 176.0], [310.5, 4.0, 621.0, 8.0]]);
         assert_eq!((two.interval(), two.is_short()), (Some(Duration::from_secs(2)), true));
-        let since_boot = length(&[[11.5, 52.0, 1_150_000.0, 5_200_000.0]]);
+        let since_boot = report_length(&[[11.5, 52.0, 1_150_000.0, 5_200_000.0]]);
         assert_eq!((since_boot.interval(), since_boot.is_short()), (None, false));
         assert_eq!((since_boot.is_like(&two), two.is_like(&two)), (Some(false), Some(true)));
-        let idle = length(&[[0.0, 0.2, 0.0, 1.0]]);
+        let idle = report_length(&[[0.0, 0.2, 0.0, 1.0]]);
         assert_eq!((idle.interval(), idle.is_like(&two)), (None, None));
     }
 }

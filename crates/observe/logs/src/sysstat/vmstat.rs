@@ -26,7 +26,7 @@ pub fn is_vmstat_text(head: &InputHead<'_>) -> bool {
         let is_heading = VmstatHeadings::parse(&line, is_titled).is_some();
         is_titled = vmstat_headings::is_title(&line);
         let words: Vec<&str> = line.split_whitespace().collect();
-        let is_row = VmstatHeadings::guess(&words).is_some();
+        let is_row = VmstatHeadings::guess_from_row(&words).is_some();
         row_count += usize::from(is_row);
         other_count += usize::from(!is_row && !words.is_empty());
         is_heading
@@ -100,7 +100,7 @@ impl VmstatLog<'_, '_> {
         let words: Vec<&str> = text.split_whitespace().collect();
         if self.headings.is_none() {
             // the part of the text with the headings was not copied
-            self.headings = VmstatHeadings::guess(&words);
+            self.headings = VmstatHeadings::guess_from_row(&words);
         }
         if let Some((first, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(&words)) {
             return self.read_row(&words, first, zone);

@@ -100,7 +100,7 @@ impl VmstatHeadings {
     }
 
     /// Guesses the headings of a row of Linux whose headings were not copied: counts, and shares that add up to 100.
-    pub fn guess(words: &[&str]) -> Option<VmstatHeadings> {
+    pub fn guess_from_row(words: &[&str]) -> Option<VmstatHeadings> {
         let counts: Vec<u64> = words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
         let adds_up =
             |shares: &[u64]| (98..=102).contains(&shares.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));

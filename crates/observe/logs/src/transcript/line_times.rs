@@ -1,6 +1,8 @@
 //! Times before each line, as `ts`, loggers of terminals and chats put them there. They are the times of the reports
 //! behind them.
 
+use diskwright_base::timestamp;
+
 use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::ZoneHint;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
@@ -24,49 +26,32 @@ pub(super) struct LineTime {
 impl LineTime {
     /// Text of a date and time that every reader parses.
     pub fn to_text(self) -> String {
-        let days = self.local_s.div_euclid(DAY_S);
+        let day = timestamp::format_day(self.local_s.div_euclid(DAY_S));
         let clock = self.local_s.rem_euclid(DAY_S);
-        let (year, month, day) = civil_date(days);
         let [hour, minute, second] = [clock / 3600, clock / 60 % 60, clock % 60];
         let zone = self.offset_s.map_or_else(String::new, |offset_s| {
             let sign = if offset_s < 0 { '-' } else { '+' };
             format!(" {sign}{:02}{:02}", offset_s.abs() / 3600, offset_s.abs() / 60 % 60)
         });
-        format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}{zone}")
+        format!("{day} {hour:02}:{minute:02}:{second:02}{zone}")
     }
 }
 
-/// Converts days since 1970 to year, month and day.
-fn civil_date(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
 /// Takes the times before lines away, if almost all lines have one and something else behind it, and returns them;
-/// `None` if the lines have none. `is_own` is true for lines that begin with a time of their tool.
-pub(super) fn split_line_times(
-    lines: &mut [(usize, String)],
-    is_own: impl Fn(&str) -> bool,
-) -> Option<Vec<Option<LineTime>>> {
+/// `None` if the lines have none.
+pub(super) fn split_line_times(lines: &mut [(usize, String)]) -> Option<Vec<Option<LineTime>>> {
+    let split: Vec<Option<(StampLine, String)>> =
+        lines.iter().map(|(_, line)| split_time(line).map(|(stamp, rest)| (stamp, rest.to_owned()))).collect();
     let filled = lines.iter().filter(|(_, line)| !line.trim().is_empty()).count();
-    // quick test: most texts have no time before their first lines
-    let is_timed = |line: &str| split_time(line).is_some() && !is_own(line);
-    let timed = lines.iter().filter(|(_, line)| is_timed(line)).count();
-    let has_content = lines.iter().any(|(_, line)| split_time(line).is_some_and(|(_, rest)| !rest.trim().is_empty()));
+    let timed = split.iter().flatten().count();
+    let has_content = split.iter().flatten().any(|(_, rest)| !rest.trim().is_empty());
     if timed < MIN_TIMED_LINES || timed * 100 < filled * MIN_TIMED_PERCENT || !has_content {
         return None;
     }
     let (mut days, mut last_s) = (0, None::<i64>);
     let mut times = Vec::new();
-    for (_, line) in lines.iter_mut() {
-        let Some((stamp, rest)) = split_time(line) else {
+    for ((_, line), split) in lines.iter_mut().zip(split) {
+        let Some((stamp, rest)) = split else {
             times.push(None);
             continue;
         };
@@ -82,7 +67,7 @@ pub(super) fn split_line_times(
             ZoneHint::Missing => None,
         };
         times.push(Some(LineTime { local_s, offset_s }));
-        *line = rest.to_owned();
+        *line = rest;
     }
     Some(times)
 }
@@ -168,7 +153,7 @@ mod tests {
     fn a_clock_passes_midnight() {
         let mut lines: Vec<(usize, String)> =
             ["23:59:58 a", "23:59:59 b", "00:00:01 c"].map(|line| (1, line.to_owned())).into();
-        let times = split_line_times(&mut lines, |_| false).unwrap();
+        let times = split_line_times(&mut lines).unwrap();
         let times: Vec<i64> = times.into_iter().flatten().map(|time| time.local_s).collect();
         assert_eq!(times, [86_398, 86_399, 86_401]);
         assert_eq!(lines[2].1, "c");

@@ -247,7 +247,7 @@ fn split_line_number(line: &str) -> Option<(u64, &str)> {
 mod tests {
     use super::*;
 
-    fn clean(text: &str) -> (Vec<String>, bool) {
+    fn cleaned_lines(text: &str) -> (Vec<String>, bool) {
         let found = remove_marks(text);
         (found.lines.into_iter().map(|(_, line)| line).collect(), found.had_marks)
     }
@@ -269,7 +269,7 @@ mod tests {
             ("     1\tprocs\n     2\t r b\n     3\t 1 0", &["procs", " r b", " 1 0"]),
             ("7:procs\n8: r b\n9: 1 0", &["procs", "r b", "1 0"]),
         ] {
-            assert_eq!(clean(text), (lines.iter().map(|line| (*line).to_owned()).collect(), true), "{text}");
+            assert_eq!(cleaned_lines(text), (lines.iter().map(|line| (*line).to_owned()).collect(), true), "{text}");
         }
     }
 
@@ -283,7 +283,7 @@ mod tests {
             "a=1 b=2",
             "\u{1b}[1msda\u{1b}[0m",
         ] {
-            assert!(!clean(text).1, "{text}");
+            assert!(!cleaned_lines(text).1, "{text}");
         }
     }
 }

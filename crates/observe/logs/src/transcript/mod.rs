@@ -99,7 +99,7 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     }
     // these have times of their own before their lines
     let has_own_times = format.is_some_and(|format| matches!(format.id, "vmstat-text" | "sar-text" | "unix-sar"));
-    let times = if has_own_times { None } else { line_times::split_line_times(&mut clean.lines, |_| false) };
+    let times = if has_own_times { None } else { line_times::split_line_times(&mut clean.lines) };
     let mut lines = clean.lines;
     // each line has its time, so lines are joined only where there are none
     let is_joined = times.is_none() && wrapped_rows::join_wrapped(&mut lines);

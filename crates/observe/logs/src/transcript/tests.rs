@@ -24,7 +24,7 @@ const MP: &str = "11:22:33 AM  CPU    %usr   %nice    %sys %iowait    %irq   %so
 const BANNER: &str = "Linux 5.9.1 (host7) \t09/08/2024 \t_x86_64_\t(4 CPU)\n";
 
 /// Sections as `program interval lines`.
-fn cut(text: &str) -> Vec<String> {
+fn section_texts(text: &str) -> Vec<String> {
     let Some(transcript) = split_transcript(text.as_bytes()) else { return vec!["clean".into()] };
     let describe = |section: &Section| {
         let interval = section.interval.map_or("-".to_owned(), |interval| interval.as_secs_f64().to_string());
@@ -38,7 +38,7 @@ fn each_line(text: &str, change: impl Fn(&str) -> String) -> String {
     text.lines().map(|line| change(line) + "\n").collect()
 }
 
-fn vm() -> String {
+fn vmstat_rows() -> String {
     format!("{VM}{VM_ROWS}")
 }
 
@@ -48,52 +48,56 @@ fn prompts_and_marks_of_one_tool() {
     let nbsp = |text: &str| text.replace(' ', "\u{a0}");
     let colored = |text: &str| each_line(text, |line| format!("\u{1b}[1m{line}\u{1b}[0m"));
     for (name, text, wanted) in [
-        ("clean", vm(), &["clean"][..]),
+        ("clean", vmstat_rows(), &["clean"][..]),
         ("clean iostat", format!("{BANNER}\n{IO}{IO}"), &["clean"]),
-        ("colors alone", colored(&vm()), &["clean"]),
-        ("dollar prompt", format!("$ vmstat 7\n{}", vm()), &["vmstat 7 2"]),
-        ("prompt of root", format!("[root@host7 ~]# vmstat 2 5\n{}[root@host7 ~]# \n", vm()), &["vmstat 2 2"]),
+        ("colors alone", colored(&vmstat_rows()), &["clean"]),
+        ("dollar prompt", format!("$ vmstat 7\n{}", vmstat_rows()), &["vmstat 7 2"]),
+        ("prompt of root", format!("[root@host7 ~]# vmstat 2 5\n{}[root@host7 ~]# \n", vmstat_rows()), &["vmstat 2 2"]),
         ("ubuntu", format!("me@host7:~$ iostat -x 3\n{BANNER}\n{IO}^C\nme@host7:~$ "), &["iostat 3 2"]),
         ("sudo", format!("sudo iostat -xz 4\n{BANNER}\n{IO}"), &["iostat 4 2"]),
-        ("arrow", format!("-> vmstat 6\n{}", vm()), &["vmstat 6 2"]),
-        ("zsh", format!("host7% vmstat 6\n{}host7% ls\nfile1\n", vm()), &["vmstat 6 2"]),
-        ("folder prompt", format!("~ # vmstat 5\n\n{}", spaced(&vm())), &["vmstat 5 2"]),
+        ("arrow", format!("-> vmstat 6\n{}", vmstat_rows()), &["vmstat 6 2"]),
+        ("zsh", format!("host7% vmstat 6\n{}host7% ls\nfile1\n", vmstat_rows()), &["vmstat 6 2"]),
+        ("folder prompt", format!("~ # vmstat 5\n\n{}", spaced(&vmstat_rows())), &["vmstat 5 2"]),
         ("fish", format!("me@host7 ~> mpstat 1\n{BANNER}\n{MP}"), &["mpstat 1 2"]),
-        ("power line", format!("➜  ~ vmstat 9\n{}", vm()), &["vmstat 9 2"]),
-        ("quotes", each_line(&vm(), |line| format!("> {line}")), &["vmstat - 2"]),
-        ("double quotes", each_line(&vm(), |line| format!(">> {line}")), &["vmstat - 2"]),
-        ("code marks", format!("```\n$ vmstat 3\n{}```\n", vm()), &["vmstat 3 2"]),
+        ("power line", format!("➜  ~ vmstat 9\n{}", vmstat_rows()), &["vmstat 9 2"]),
+        ("quotes", each_line(&vmstat_rows(), |line| format!("> {line}")), &["vmstat - 2"]),
+        ("double quotes", each_line(&vmstat_rows(), |line| format!(">> {line}")), &["vmstat - 2"]),
+        ("code marks", format!("```\n$ vmstat 3\n{}```\n", vmstat_rows()), &["vmstat 3 2"]),
         ("heading of markdown", format!("## `iostat -mx 10`\n{IO}"), &["iostat 10 2"]),
-        ("bold heading", vm().replace(" wa", " **wa**"), &["vmstat - 2"]),
-        ("bold number", vm().replace(" 73", " **73**"), &["vmstat - 2"]),
-        ("tags", format!("<pre>\n{}</pre>", vm()), &["vmstat - 2"]),
-        ("forum code", format!("[code]$ vmstat 8\n{}[/code]", vm()), &["vmstat 8 2"]),
-        ("no-break blanks", nbsp(&vm()), &["vmstat - 2"]),
-        ("tabs and prompt", format!("# vmstat 4\n{}", vm().replace("  ", "\t")), &["vmstat 4 2"]),
-        ("entities", format!("&gt; $ vmstat 4\n{}", each_line(&vm(), |line| format!("&gt; {line}"))), &["vmstat 4 2"]),
+        ("bold heading", vmstat_rows().replace(" wa", " **wa**"), &["vmstat - 2"]),
+        ("bold number", vmstat_rows().replace(" 73", " **73**"), &["vmstat - 2"]),
+        ("tags", format!("<pre>\n{}</pre>", vmstat_rows()), &["vmstat - 2"]),
+        ("forum code", format!("[code]$ vmstat 8\n{}[/code]", vmstat_rows()), &["vmstat 8 2"]),
+        ("no-break blanks", nbsp(&vmstat_rows()), &["vmstat - 2"]),
+        ("tabs and prompt", format!("# vmstat 4\n{}", vmstat_rows().replace("  ", "\t")), &["vmstat 4 2"]),
+        (
+            "entities",
+            format!("&gt; $ vmstat 4\n{}", each_line(&vmstat_rows(), |line| format!("&gt; {line}"))),
+            &["vmstat 4 2"],
+        ),
         (
             "quoted-printable",
-            vm().replace("---swap--", "---swap=2D=2D").replace(" wa\n", "=20wa=20\n"),
+            vmstat_rows().replace("---swap--", "---swap=2D=2D").replace(" wa\n", "=20wa=20\n"),
             &["vmstat - 2"],
         ),
         (
             "numbers before lines",
-            vm().lines().enumerate().map(|(i, l)| format!("{:6}\t{l}\n", i + 1)).collect(),
+            vmstat_rows().lines().enumerate().map(|(i, l)| format!("{:6}\t{l}\n", i + 1)).collect(),
             &["vmstat - 2"],
         ),
         ("dash of a word processor", format!("# iostat \u{2013}x 2\n[…]\n{IO}[…]\n"), &["iostat 2 2"]),
-        ("blank lines", format!("$ vmstat 1\n{}", spaced(&vm())), &["vmstat 1 2"]),
+        ("blank lines", format!("$ vmstat 1\n{}", spaced(&vmstat_rows())), &["vmstat 1 2"]),
         ("decimal commas", format!("$ iostat -x 5\n{}", IO.replace('.', ",")), &["iostat 5 2"]),
-        ("sentence above", format!("Here is vmstat 20 while it hangs:\n\n{}", vm()), &["vmstat 20 2"]),
-        ("remark between rows", format!("$ vmstat 1\n{}it got slow here\n{VM_ROWS}", vm()), &["vmstat 1 4"]),
-        ("heading after a screen", format!("$ vmstat 1\n{}{}", vm(), vm()), &["vmstat 1 4"]),
+        ("sentence above", format!("Here is vmstat 20 while it hangs:\n\n{}", vmstat_rows()), &["vmstat 20 2"]),
+        ("remark between rows", format!("$ vmstat 1\n{}it got slow here\n{VM_ROWS}", vmstat_rows()), &["vmstat 1 4"]),
+        ("heading after a screen", format!("$ vmstat 1\n{}{}", vmstat_rows(), vmstat_rows()), &["vmstat 1 4"]),
         ("loop", format!("$ while true; do iostat -x; sleep 30; done\n{IO}{IO}"), &["iostat 30 4"]),
-        ("windows line ends", format!("$ vmstat 1\n{}", vm()).replace('\n', "\r\n"), &["vmstat 1 2"]),
+        ("windows line ends", format!("$ vmstat 1\n{}", vmstat_rows()).replace('\n', "\r\n"), &["vmstat 1 2"]),
         ("rows above their heading", format!("{VM_ROWS}{VM}{VM_ROWS}"), &["clean"]),
-        ("setting before the program", format!("$ LANG=C vmstat 1 | tee x\n{}", vm()), &["vmstat 1 2"]),
+        ("setting before the program", format!("$ LANG=C vmstat 1 | tee x\n{}", vmstat_rows()), &["vmstat 1 2"]),
         ("top", format!("root@host7 # top\n{TOP}(...)\n"), &["top 3 2"]),
     ] {
-        assert_eq!(cut(&text), wanted, "{name}:\n{text}");
+        assert_eq!(section_texts(&text), wanted, "{name}:\n{text}");
     }
 }
 
@@ -102,34 +106,38 @@ fn several_tools_in_one_text() {
     for (name, text, wanted) in [
         (
             "two by prompts",
-            format!("$ vmstat 1\n{}$ iostat -x 5\n{BANNER}\n{IO}", vm()),
+            format!("$ vmstat 1\n{}$ iostat -x 5\n{BANNER}\n{IO}", vmstat_rows()),
             &["vmstat 1 2", "iostat 5 2"][..],
         ),
-        ("two by headings", format!("{}\n{IO}", vm()), &["vmstat - 2", "iostat - 2"]),
-        ("top and vmstat", format!("{TOP}\n\n{}", vm()), &["top - 2", "vmstat - 2"]),
+        ("two by headings", format!("{}\n{IO}", vmstat_rows()), &["vmstat - 2", "iostat - 2"]),
+        ("top and vmstat", format!("{TOP}\n\n{}", vmstat_rows()), &["top - 2", "vmstat - 2"]),
         (
             "three with sentences",
-            format!("First vmstat 2:\n{}and now the disks, iostat -x 3:\n{IO}and mpstat:\n{MP}", vm()),
+            format!("First vmstat 2:\n{}and now the disks, iostat -x 3:\n{IO}and mpstat:\n{MP}", vmstat_rows()),
             &["vmstat 2 2", "iostat 3 2", "sar - 2"],
         ),
         (
             "before and after",
-            format!("{}\nAfter the change of the scheduler:\n{}", vm(), vm()),
+            format!("{}\nAfter the change of the scheduler:\n{}", vmstat_rows(), vmstat_rows()),
             &["vmstat - 2", "vmstat - 2"],
         ),
-        ("one tool twice", format!("$ vmstat 1\n{}$ vmstat 5\n{}", vm(), vm()), &["vmstat 1 2", "vmstat 5 2"]),
+        (
+            "one tool twice",
+            format!("$ vmstat 1\n{}$ vmstat 5\n{}", vmstat_rows(), vmstat_rows()),
+            &["vmstat 1 2", "vmstat 5 2"],
+        ),
         (
             "quoted mail",
-            each_line(&format!("$ vmstat 1\n{}\n$ iostat -x 2\n{IO}", vm()), |l| format!("> {l}")),
+            each_line(&format!("$ vmstat 1\n{}\n$ iostat -x 2\n{IO}", vmstat_rows()), |l| format!("> {l}")),
             &["vmstat 1 2", "iostat 2 2"],
         ),
         (
             "unknown program between",
-            format!("me@host7:~$ vmstat 1\n{}me@host7:~$ ls\nsome files\nme@host7:~$ mpstat 2\n{MP}", vm()),
+            format!("me@host7:~$ vmstat 1\n{}me@host7:~$ ls\nsome files\nme@host7:~$ mpstat 2\n{MP}", vmstat_rows()),
             &["vmstat 1 2", "mpstat 2 2"],
         ),
     ] {
-        let found: Vec<String> = cut(&text);
+        let found: Vec<String> = section_texts(&text);
         assert_eq!(found, wanted, "{name}:\n{text}");
     }
 }
@@ -142,9 +150,10 @@ fn broken_rows_are_joined() {
             _ => line.to_owned(),
         })
     };
-    for (name, text, program) in
-        [("vmstat", wrapped(&vm(), 60), "vmstat"), ("iostat", format!("$ iostat -x 5\n{}", wrapped(IO, 70)), "iostat")]
-    {
+    for (name, text, program) in [
+        ("vmstat", wrapped(&vmstat_rows(), 60), "vmstat"),
+        ("iostat", format!("$ iostat -x 5\n{}", wrapped(IO, 70)), "iostat"),
+    ] {
         let transcript = split_transcript(text.as_bytes()).unwrap_or_else(|| panic!("{name}:\n{text}"));
         let section = &transcript.sections[0];
         let width = |line: &str| line.split_whitespace().count();
@@ -217,7 +226,7 @@ fn iostat_without_its_first_report_keeps_all() {
 
 #[test]
 fn what_is_not_read_is_named() {
-    let text = format!("$ vmstat 1\n{}$ lsblk -d\nNAME MAJ:MIN\nsdq 8:0\n", vm());
+    let text = format!("$ vmstat 1\n{}$ lsblk -d\nNAME MAJ:MIN\nsdq 8:0\n", vmstat_rows());
     let transcript = split_transcript(text.as_bytes()).expect("a paste");
     assert_eq!(transcript.sections.len(), 1);
     assert!(transcript.unread[0].reason.contains("not read here"), "{:?}", transcript.unread);

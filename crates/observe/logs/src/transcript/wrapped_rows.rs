@@ -95,20 +95,20 @@ pub(super) fn join_wrapped(lines: &mut Vec<(usize, String)>) -> bool {
     join_lines(lines) || joined
 }
 
-fn words(line: &str) -> Vec<&str> {
+fn split_words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
 /// True for a line of nothing but column names: the rest of a heading, since it does not begin one.
 fn is_heading_rest(line: &str) -> bool {
-    let words = words(line);
+    let words = split_words(line);
     !words.is_empty() && words.iter().all(|word| COLUMN_NAMES.contains(word)) && !matches!(words[0], "swpd" | "free")
         || words.len() > 1 && words.iter().all(|word| COLUMN_NAMES.contains(word))
 }
 
 /// True for the first part of a heading: the place of its rows' names, then column names.
 fn is_heading(line: &str) -> bool {
-    let words = words(line);
+    let words = split_words(line);
     let is_first = |word: &str| matches!(word, "Device" | "Device:" | "avg-cpu:" | "r" | "CPU" | "b");
     let Some(place) = words.iter().position(|word| is_first(word)) else { return false };
     // before `CPU` stands a time, before vmstat's `r` nothing
@@ -118,7 +118,7 @@ fn is_heading(line: &str) -> bool {
 }
 
 fn is_numbers(line: &str) -> bool {
-    let words = words(line);
+    let words = split_words(line);
     !words.is_empty() && words.iter().all(|word| parse_cell(word, 1.0).is_some())
 }
 
@@ -128,8 +128,8 @@ fn join_lines(lines: &mut Vec<(usize, String)>) -> bool {
     // columns of the headings that hold, and true if the last line is one of them
     let (mut columns, mut is_behind_heading, mut is_changed) = (0, false, false);
     for (number, line) in lines.drain(..) {
-        let count = words(&line).len();
-        let last_count = joined.last().map_or(0, |(_, last)| words(last).len());
+        let count = split_words(&line).len();
+        let last_count = joined.last().map_or(0, |(_, last)| split_words(last).len());
         let is_rest = is_behind_heading && is_heading_rest(&line) && !is_heading(&line);
         let is_row_rest = columns > 0
             && !is_behind_heading
@@ -163,7 +163,7 @@ fn join_blocks(lines: &mut Vec<(usize, String)>) -> bool {
     let mut is_changed = false;
     let mut index = 0;
     while index < lines.len() {
-        let is_start = is_heading(&lines[index].1) && words(&lines[index].1)[0].starts_with("Device");
+        let is_start = is_heading(&lines[index].1) && split_words(&lines[index].1)[0].starts_with("Device");
         let rows = lines[index + 1..].iter().take_while(|(_, line)| is_disk_row(line)).count();
         let rest = index + 1 + rows;
         let has_rest = is_start && rows > 0 && lines.get(rest).is_some_and(|(_, line)| is_heading_rest(line));
@@ -186,7 +186,7 @@ fn join_blocks(lines: &mut Vec<(usize, String)>) -> bool {
 }
 
 fn is_disk_row(line: &str) -> bool {
-    let words = words(line);
+    let words = split_words(line);
     words.len() > 1
         && parse_cell(words[0], 1.0).is_none()
         && words[1..].iter().all(|word| parse_cell(word, 1.0).is_some())
@@ -196,7 +196,7 @@ fn is_disk_row(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn join(text: &str) -> (String, bool) {
+    fn joined_text(text: &str) -> (String, bool) {
         let mut lines: Vec<(usize, String)> = text.lines().map(|line| (1, line.to_owned())).collect();
         let is_changed = join_wrapped(&mut lines);
         (lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n"), is_changed)
@@ -216,7 +216,7 @@ mod tests {
             ),
             ("avg-cpu: %user %nice\n%idle\n1 2\n3", "avg-cpu: %user %nice %idle\n1 2 3"),
         ] {
-            assert_eq!(join(text), (whole.to_owned(), true), "{text}");
+            assert_eq!(joined_text(text), (whole.to_owned(), true), "{text}");
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
             "Device r/s w/s\nvery-long-name\n 1 2\nsda 3 4",
             "10:00:00 CPU %usr %idle\n10:00:01 all 1 2\n10:00:01 0 1 2",
         ] {
-            assert!(!join(text).1, "{text}");
+            assert!(!joined_text(text).1, "{text}");
         }
     }
 }
