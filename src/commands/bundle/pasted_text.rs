@@ -32,7 +32,7 @@ pub(super) fn open_held(log: &GivenLog) -> Result<LogInput, Failure> {
 /// Returns the sections of a log that is a text, else the log.
 pub(super) fn split_log(mut log: GivenLog) -> Vec<GivenLog> {
     let is_stream = log.path == Path::new("-") || log.path.exists() && !log.path.is_file() && !log.path.is_dir();
-    if log.is_ours() || log.has_several_files() {
+    if !is_stream && log.is_ours() || log.has_several_files() {
         return vec![log];
     }
     if log.path == Path::new("-") && io::stdin().is_terminal() {

@@ -35,6 +35,15 @@ pub(crate) fn require_log(path: &Path) -> Result<(), StoreError> {
             found: "none".into(),
         });
     }
+    // To open a pipe takes it from its writer, who fails once it is closed again.
+    if !metadata.is_file() {
+        return Err(StoreError::NotALog {
+            path: path.to_owned(),
+            offset: 0,
+            expected: "a regular file",
+            found: "a pipe, a socket or a device".into(),
+        });
+    }
     let mut scanner = RecordScanner::open_named(path, HEADER_READ_BYTES)?;
     if scanner.read_head()?.is_some() {
         return Ok(());

@@ -278,6 +278,23 @@ fn anything_but_a_log_is_refused_and_not_changed() {
 }
 
 #[test]
+fn a_pipe_is_no_log_and_keeps_its_writer() {
+    let dir = TempDir::new();
+    let pipe = dir.0.join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("coreutils");
+    assert!(made.success());
+    let to = pipe.clone();
+    let writer = std::thread::spawn(move || std::fs::write(to, "text"));
+    let start = std::time::Instant::now();
+    while start.elapsed() < Duration::from_millis(100) {
+        assert!(!is_log(&pipe));
+    }
+    assert!(!writer.is_finished(), "the pipe was opened, and closed unread");
+    assert_eq!(std::fs::read_to_string(&pipe).expect("readable"), "text");
+    assert!(writer.join().expect("no panic").is_ok());
+}
+
+#[test]
 fn a_log_of_a_later_version_is_refused_by_name() {
     let dir = TempDir::new();
     let mut writer = LogWriter::create_or_append(&dir.0, options(5)).expect("new log");
