@@ -10,7 +10,7 @@ use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock, serve_sources};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::record::self_protection::{self, DeviceLossWatch};
+use super::record::self_protection::{self, TrimSchedule};
 use super::{Failure, output};
 
 /// Arguments of `read-sources`; what to read comes with its input.
@@ -54,9 +54,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         self_protection::protect_process();
     }
     let _priority = PriorityGuard::raise_priority(ThreadRole::Pacer);
-    let mut losses = DeviceLossWatch::default();
+    let mut trims = TrimSchedule::default();
     let after_tick = |series| {
-        if losses.is_trim_due(series) {
+        if trims.is_trim_due(series) {
             self_protection::trim_memory();
         }
     };

@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let dir = arguments.dir.as_deref();
     self_protection::protect_process();
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
-    let (mut ticks, mut slack) = (0, self_protection::DeviceLossWatch::default());
+    let (mut ticks, mut trims) = (0, self_protection::TrimSchedule::default());
     let mut manager = ServiceManager::from_environment();
     let has_begun = pacer.sample_first_tick(&mut sampler);
     manager.notify_ready();
@@ -164,7 +164,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             break;
         }
         report_shortage(log.as_mut());
-        if slack.is_trim_due(sampler.row().len()) {
+        if trims.is_trim_due(sampler.row().len()) {
             self_protection::trim_memory();
         }
     }

@@ -13,35 +13,40 @@ use super::program_pages::release_program_pages;
 /// Adjustment of the score by which the kernel chooses processes to kill when memory runs out; -1000 is never.
 const OOM_SCORE_ADJUSTMENT: &str = "-800";
 
-/// Makes the C library return large buffers to the kernel when they are freed. By default it keeps up to 64 MiB once a
-/// buffer of half that size was freed, and returns nothing while memory is locked. Must be called before any thread
-/// starts.
+/// Makes the C library return large buffers to the kernel when they are freed, and all threads share one arena. By
+/// default it keeps up to 64 MiB once a buffer of half that size was freed, returns nothing while memory is locked, and
+/// keeps free memory of its own for each thread. Must be called before any thread starts.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "no crate has mallopt as a safe call")]
 pub fn return_freed_memory() {
     const LARGE_BUFFER_BYTES: i32 = 128 << 10;
     // SAFETY: mallopt takes two integers and touches no memory of ours; no other thread exists yet.
-    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES) };
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES);
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
 }
 
 /// Other C libraries return freed memory.
 #[cfg(not(target_env = "gnu"))]
 pub fn return_freed_memory() {}
 
-/// Ticks between the last wide row and the trim: the log's thread has freed it by then.
+/// Ticks between the start, or the last wide row, and the trim: the log's thread has freed the row by then.
 const TRIM_DELAY_TICKS: u32 = 30;
 
-/// Detects that a machine has lost at least half of its devices.
+/// Decides when memory is returned: some ticks after the start, and after a machine has lost at least half of its
+/// devices.
 #[derive(Default)]
-pub struct DeviceLossWatch {
+pub struct TrimSchedule {
+    has_started: bool,
     max_series: usize,
     ticks: u32,
 }
 
-impl DeviceLossWatch {
-    /// Handles the width of a tick's row. True if memory for the lost devices should be returned.
+impl TrimSchedule {
+    /// Handles the width of a tick's row. True if memory should be returned now.
     pub fn is_trim_due(&mut self, series: usize) -> bool {
-        if series > self.max_series / 2 {
+        if self.has_started && series > self.max_series / 2 {
             (self.max_series, self.ticks) = (self.max_series.max(series), 0);
             return false;
         }
@@ -49,15 +54,17 @@ impl DeviceLossWatch {
         if self.ticks < TRIM_DELAY_TICKS {
             return false;
         }
-        (self.max_series, self.ticks) = (series, 0);
+        *self = TrimSchedule { has_started: true, max_series: series, ticks: 0 };
         true
     }
 }
 
-/// Returns free memory between used memory to the kernel, which takes none of it back while it is locked.
+/// Returns to the kernel, which takes nothing back while it is locked, free memory between used memory and the
+/// program's pages that only the start needed.
 pub fn trim_memory() {
     let _ = munlockall();
     trim_heaps();
+    release_program_pages();
     lock_memory();
 }
 
@@ -99,18 +106,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trims_once_some_ticks_after_many_devices_left() {
-        let mut slack = DeviceLossWatch::default();
-        assert!([150, 5000, 5000, 2600].iter().all(|series| !slack.is_trim_due(*series)), "half is kept");
-        let due = (0..100).filter(|_| slack.is_trim_due(150)).count();
+    fn trims_once_some_ticks_after_the_start_and_after_many_devices_left() {
+        let mut schedule = TrimSchedule::default();
+        let due = (0..200).filter(|_| schedule.is_trim_due(150)).count();
+        assert_eq!(due, 1, "after the start");
+        assert!([150, 5000, 5000, 2600].iter().all(|series| !schedule.is_trim_due(*series)), "half is kept");
+        let due = (0..100).filter(|_| schedule.is_trim_due(150)).count();
         assert_eq!(due, 1);
-        assert!(!(0..TRIM_DELAY_TICKS - 1).any(|_| slack.is_trim_due(40)) && slack.is_trim_due(40));
+        assert!(!(0..TRIM_DELAY_TICKS - 1).any(|_| schedule.is_trim_due(40)) && schedule.is_trim_due(40));
         // devices that come back before the trim cancel it
-        slack.is_trim_due(400);
+        schedule.is_trim_due(400);
         assert!(
-            !(0..TRIM_DELAY_TICKS - 1).any(|_| slack.is_trim_due(40))
-                && !slack.is_trim_due(400)
-                && !slack.is_trim_due(40)
+            !(0..TRIM_DELAY_TICKS - 1).any(|_| schedule.is_trim_due(40))
+                && !schedule.is_trim_due(400)
+                && !schedule.is_trim_due(40)
         );
     }
 }
