@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::common::{command, diskwright, folder, stderr, success};
 
@@ -96,4 +96,27 @@ fn one_unreadable_file_does_not_end_the_reading_of_others() {
     // a name that is wrong is a mistake, and so is a log that cannot be read alone
     assert_eq!(diskwright(&["why", &log, "/nonexistent"]).status.code(), Some(1));
     assert_eq!(diskwright(&["why", &other]).status.code(), Some(1));
+}
+
+#[test]
+fn what_to_run_elsewhere_is_printed_and_its_output_is_read() {
+    let block = diskwright(&["why", "--how", "linux"]);
+    assert!(block.status.success(), "{}", stderr(&block));
+    // a fifth of the time, and a machine without sysstat
+    let block = String::from_utf8(block.stdout).expect("text").replace("n=10", "n=2").replace("command -v iostat", "false");
+    let run = Command::new("sh").arg("-c").arg(&block).output().expect("a shell");
+    let folder = folder("pasted-how");
+    let path = folder.join("output.txt");
+    fs::write(&path, &run.stdout).expect("written");
+    let done = diskwright(&["why", path.to_str().expect("plain"), "--json"]);
+    let verdict = success(&done);
+    assert!(verdict["window"]["reports"].as_u64() >= Some(2), "{verdict}");
+    assert!(!stderr(&done).contains("left out"), "{}", stderr(&done));
+
+    let document = success(&diskwright(&["why", "--how", "SmartOS", "--json"]));
+    assert_eq!((&document["schema"], &document["id"]), (&"diskwright.how/1".into(), &"solaris".into()));
+    let unknown = diskwright(&["why", "--how", "windws"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("did you mean `windows`?"), "{}", stderr(&unknown));
+    assert_eq!(diskwright(&["why", "--how", "linux", "log"]).status.code(), Some(2));
 }

@@ -41,6 +41,7 @@ mod name_search;
 pub mod output;
 mod output_file;
 mod pacer;
+mod paste_block;
 mod plan;
 mod probe;
 pub mod process_limits;

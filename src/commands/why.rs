@@ -20,6 +20,7 @@ use super::live_sampler::live_sampler;
 use super::log::{LogWindow, Logs};
 use super::metric_store::{self, StoreArguments};
 use super::pacer::{self, Pacer};
+use super::paste_block;
 use super::plan::from_log::load_from_logs;
 use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output, streamed_log};
 
@@ -47,6 +48,11 @@ pub struct Arguments {
     fleet: bool,
     #[command(flatten)]
     judging: JudgingArguments,
+    /// Print what to run on a machine without diskwright, and to paste into `why -`: for Linux, Solaris, AIX, FreeBSD,
+    /// macOS or Windows; by default for this system
+    #[arg(long, value_name = "SYSTEM", num_args = 0..=1, default_missing_value = std::env::consts::OS,
+        conflicts_with_all = ["log", "prometheus", "duration", "every", "fleet"])]
+    how: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -145,6 +151,9 @@ fn load_pack_file(path: &Path) -> Result<Pack, Failure> {
 
 /// Runs `why`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(system) = &arguments.how {
+        return paste_block::print_block(system, arguments.json);
+    }
     if arguments.store.is_given()? || !arguments.log.is_empty() {
         pacer::refuse_live_options(&[("--for", arguments.duration.is_some()), ("--every", arguments.every.is_some())])?;
     }

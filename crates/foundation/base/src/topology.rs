@@ -85,7 +85,7 @@ pub enum DeviceKind {
 }
 
 /// Class of a device, which determines the performance to expect of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceClass {
     /// Hard disk.

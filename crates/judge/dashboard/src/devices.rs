@@ -1,5 +1,6 @@
 //! The table of devices: values averaged over a stretch of time, and one quantity over the timeline.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use diskwright_base::counter_ids::physical_disk;
@@ -156,11 +157,13 @@ pub(crate) fn device_rows(
     (ceilings, topology): (&[Ceiling], Option<&Topology>),
 ) -> Vec<DeviceRow> {
     let columns = panel.columns.len();
+    let devices = topology.map_or(&[][..], |topology| topology.devices.as_slice());
+    let classes: HashMap<&str, DeviceClass> = devices.iter().map(|d| (d.name.as_str(), d.class)).collect();
+    let ceilings: HashMap<&str, &Ceiling> = ceilings.iter().rev().map(|c| (c.device.as_str(), c)).collect();
     let row = |(name, values): (String, &[Option<f64>])| {
         let (shown, load) = values.split_at(columns);
-        let class =
-            topology.and_then(|topology| topology.find_device(&name)).map_or(DeviceClass::default(), |d| d.class);
-        let ceiling = ceilings.iter().find(|ceiling| ceiling.device == name);
+        let class = classes.get(name.as_str()).copied().unwrap_or_default();
+        let ceiling = ceilings.get(name.as_str());
         let ceiling_used =
             ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, device_load(load)?));
         DeviceRow { name, values: shown.to_vec(), ceiling_used, ceiling_known: ceiling.is_some(), history: Vec::new() }

@@ -8,6 +8,7 @@ mod node_builder;
 mod node_slots;
 mod paging_nodes;
 mod rule_program;
+mod rule_scopes;
 mod schema_index;
 
 pub(crate) use node_builder::NodeBuilder;

@@ -1,11 +1,12 @@
 //! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
 use diskwright_base::counter_ids::{cgroup, pressure, processor, system};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::compile::logical_stand_ins::{may_stand_in, on_logical_disks};
 use crate::compile::node_builder::{Absence, NodeBuilder, RuleScope};
 use crate::compile::node_slots::assign_slots;
+use crate::compile::rule_scopes::RuleScopes;
 use crate::compile::schema_index::{SchemaIndex, split_cgroup_device};
 use crate::rules::{
     Absent, Condition, ConditionSpan, InstanceFilter, Operand, Pack, Pseudo, Rule, RuleCounter, RuleLimit,
@@ -85,6 +86,7 @@ pub(crate) fn compile_rules(
         groups: Vec::new(),
         group_of: HashMap::new(),
         fed_tracks: BTreeSet::new(),
+        scopes: RuleScopes::default(),
     };
     for (pack, rules) in packs.iter().enumerate() {
         for (index, rule) in rules.rules.iter().enumerate() {
@@ -116,6 +118,7 @@ struct ProgramBuilder<'a, 's> {
     group_of: HashMap<String, usize>,
     /// Tracks that a group feeds already.
     fed_tracks: BTreeSet<usize>,
+    scopes: RuleScopes<'a>,
 }
 
 impl<'a> ProgramBuilder<'a, '_> {
@@ -124,8 +127,9 @@ impl<'a> ProgramBuilder<'a, '_> {
             return;
         }
         if !rule.without.is_empty() {
-            let scopes = rule_scopes(self.builder.schema_index, rule);
-            let never_applies = !scopes.is_empty() && scopes.iter().all(|scope| self.has_any(&rule.without, scope));
+            let scopes = self.scopes.of_rule(self.builder.schema_index, rule);
+            let never_applies =
+                !scopes.is_empty() && scopes.iter().all(|(scope, _)| self.has_any(&rule.without, scope));
             self.states.rules[pack][index].not_for_this_log = never_applies;
             if never_applies {
                 return;
@@ -159,10 +163,9 @@ impl<'a> ProgramBuilder<'a, '_> {
         let mut judged = false;
         let mut missing: BTreeSet<String> = BTreeSet::new();
         // what one instance lacks, all of its shape lack: a log may have a hundred thousand
-        let mut unjudged_shapes: HashSet<usize> = HashSet::new();
-        for scope in &rule_scopes(self.builder.schema_index, request.rule) {
-            let shape = self.scope_shape(scope);
-            if shape.is_some_and(|shape| unjudged_shapes.contains(&shape)) {
+        let mut is_unjudged = vec![false; self.builder.schema_index.shape_count()];
+        for (scope, shape) in self.scopes.of_rule(self.builder.schema_index, request.rule).iter() {
+            if shape.is_some_and(|shape| is_unjudged[shape]) {
                 continue;
             }
             if !self.has_any(&request.rule.without, scope) {
@@ -178,19 +181,11 @@ impl<'a> ProgramBuilder<'a, '_> {
                     Err(Absence::Nowhere) => {}
                 }
             }
-            unjudged_shapes.extend(shape);
+            if let Some(shape) = shape {
+                is_unjudged[*shape] = true;
+            }
         }
         (judged, missing)
-    }
-
-    /// Shape of a single instance; `None` for a group's, which is computed from another instance too.
-    fn scope_shape(&self, scope: &RuleScope<'a>) -> Option<usize> {
-        match scope {
-            RuleScope::Instance(object, instance) if *object != "cgroup" => {
-                self.builder.schema_index.instance_shape(instance)
-            }
-            _ => None,
-        }
     }
 
     /// True where the log has one of these counters.
@@ -489,51 +484,4 @@ impl<'a> ProgramBuilder<'a, '_> {
         group.statistics.push(StatisticPlan { state, queue, value });
         Ok(state)
     }
-}
-
-/// Scopes at which a rule is judged.
-fn rule_scopes<'a>(schema_index: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
-    if rule.object == "machine" {
-        return vec![RuleScope::Machine];
-    }
-    let has_class = |device: &&str| {
-        let class = schema_index.device_class(device);
-        (rule.classes.is_empty() || rule.classes.contains(&class)) && !rule.except_classes.contains(&class)
-    };
-    let are_devices = matches!(rule.object.as_str(), "physical_disk" | "array");
-    let keep = |names: Vec<&'a str>| -> Vec<&'a str> {
-        if are_devices { names.into_iter().filter(has_class).collect() } else { names }
-    };
-    // the object's text must live as long as the schema index
-    let Some(&object) = crate::rules::rule_objects().get(rule.object.as_str()) else { return Vec::new() };
-    let one_by_one = |names: Vec<&'a str>| names.into_iter().map(|name| RuleScope::Instance(object, name)).collect();
-    match rule.which {
-        InstanceFilter::Total => {
-            let instances = keep(schema_index.representative_instances(object));
-            if instances.is_empty() { Vec::new() } else { vec![RuleScope::Combined(object, instances)] }
-        }
-        InstanceFilter::Set => keep(schema_index.array_names().collect()).into_iter().map(RuleScope::Array).collect(),
-        InstanceFilter::Leaf if object == "physical_disk" => {
-            let is_judged = |d: &&str| schema_index.is_leaf(d) || is_judged_by_path(schema_index, rule, d);
-            one_by_one(keep(schema_index.single_instances(object).into_iter().filter(is_judged).collect()))
-        }
-        InstanceFilter::Stacked => {
-            let is_stacked = |d: &&str| !schema_index.is_leaf(d) && schema_index.multipath_node(d).is_none();
-            one_by_one(keep(schema_index.single_instances(object).into_iter().filter(is_stacked).collect()))
-        }
-        InstanceFilter::Leaf | InstanceFilter::All => one_by_one(keep(schema_index.single_instances(object))),
-    }
-}
-
-/// True for a path to a disk where the rule reads a counter that only paths have: health, errors, the speed of a link.
-/// Load is judged at the disk, because it may take any path.
-fn is_judged_by_path(schema_index: &SchemaIndex<'_>, rule: &Rule, path: &str) -> bool {
-    let Some(node) = schema_index.multipath_node(path) else { return false };
-    let has = |name: &RuleCounter, device: &str| match name.pseudo {
-        None => schema_index.plan_counter(&name.id, device).is_some(),
-        Some(Pseudo::LinkUsed) => schema_index.find_device(device).is_some_and(|d| d.link_bytes_per_s.is_some()),
-        Some(_) => false,
-    };
-    let mut names = rule.conditions().flat_map(|c| c.quantity.counters()).filter(|name| name.object == rule.object);
-    names.any(|name| has(name, path) && !has(name, node))
 }

@@ -25,6 +25,7 @@ pub(crate) struct SchemaIndex<'a> {
     devices_of_mounts: HashMap<&'a str, &'a str>,
     /// The shape of each instance of which nothing else is known; see [`SchemaIndex::instance_shape`].
     shapes: HashMap<&'a str, usize>,
+    shape_count: usize,
     /// See [`SchemaIndex::memory_disks`].
     memory_disks: Vec<&'a str>,
     /// NVMe disks of which the log has paths: whether any is unknown to the topology, and whether any is known.
@@ -65,6 +66,7 @@ impl<'a> SchemaIndex<'a> {
             paths: Vec::new(),
             devices_of_mounts: HashMap::new(),
             shapes: HashMap::new(),
+            shape_count: 0,
             memory_disks: Vec::new(),
             nvme_heads: HashMap::new(),
             series_by_instance: parts,
@@ -73,7 +75,7 @@ impl<'a> SchemaIndex<'a> {
         for filesystem in topology.iter().flat_map(|t| &t.filesystems) {
             schema_index.devices_of_mounts.entry(&filesystem.mount).or_insert(&filesystem.device);
         }
-        schema_index.shapes = schema_index.find_shapes(schema);
+        (schema_index.shapes, schema_index.shape_count) = schema_index.find_shapes(schema);
         schema_index.nvme_heads = schema_index.find_nvme_heads();
         let is_memory = |d: &&str| schema_index.device_class(d) == DeviceClass::Memory;
         schema_index.memory_disks = schema_index.instances("physical_disk").iter().copied().filter(is_memory).collect();
@@ -89,7 +91,13 @@ impl<'a> SchemaIndex<'a> {
         self.shapes.get(instance).copied()
     }
 
-    fn find_shapes(&self, schema: &'a Schema) -> HashMap<&'a str, usize> {
+    /// Number of shapes.
+    pub fn shape_count(&self) -> usize {
+        self.shape_count
+    }
+
+    /// The shapes of instances, and how many there are.
+    fn find_shapes(&self, schema: &'a Schema) -> (HashMap<&'a str, usize>, usize) {
         let mut special: HashSet<&str> = self.ceilings.iter().map(|c| c.device.as_str()).collect();
         if let Some(topology) = self.topology {
             let has_facts = |d: &&Device| **d != Device { name: d.name.clone(), ..Device::default() };
@@ -108,7 +116,7 @@ impl<'a> SchemaIndex<'a> {
                 shapes.insert(*instance, *numbers.entry(key).or_insert(next));
             }
         }
-        shapes
+        (shapes, numbers.len())
     }
 
     /// Sets whether the log is another tool's, which does not show the disks behind a controller.
@@ -168,6 +176,11 @@ impl<'a> SchemaIndex<'a> {
             }
             None => !self.looks_stacked(name),
         }
+    }
+
+    /// True where a node counts the requests of paths.
+    pub fn has_multipath_nodes(&self) -> bool {
+        !self.paths.is_empty()
     }
 
     /// The multipath node of this path, where the node counts the path's requests.

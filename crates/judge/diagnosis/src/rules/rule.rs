@@ -138,7 +138,7 @@ impl Severity {
 }
 
 /// Instances of its object for which a rule is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstanceFilter {
     /// Devices with nothing below them.
