@@ -114,7 +114,7 @@ fn import_several(
     logs.iter().try_for_each(|log| fingerprint_new_files(arguments, log).map(drop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
     let reading = (&arguments.reading.reading_options(), UnreadableLogs::Refused);
-    let budget = MemoryBudget::default();
+    let budget = MemoryBudget::from_environment()?;
     let read = diskwright_ingest::read_each_log(logs, reading, (reporter, is_stopped), |log, options| {
         keep_log(arguments, log, stop, (options, reporter, &budget))
     })?;

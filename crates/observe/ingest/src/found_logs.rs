@@ -12,8 +12,8 @@ use crate::pasted_text;
 use crate::report::Reporter;
 use crate::temporary::TemporaryFolder;
 
-/// Finds the logs that paths stand for, recognized, but not read yet: files, `-` for standard input, folders and archives
-/// of logs, and the parts of a pasted text. A file that cannot be read says so when it is.
+/// Finds the logs that paths stand for, recognized, but not read yet: files, `-` for standard input, folders and
+/// archives of logs, and the parts of a pasted text. A file that cannot be read says so when it is.
 pub fn find_logs(paths: &[PathBuf], reporter: &Reporter) -> Result<Vec<GivenLog>, IngestError> {
     let mut logs = Vec::new();
     for path in paths {

@@ -87,8 +87,8 @@ impl Input {
         }
     }
 
-    /// Returns the only log, to be handed on while it is read; `None` if there are several, it is one of ours, or it can
-    /// be read only once, as a pipe.
+    /// Returns the only log, to be handed on while it is read; `None` if there are several, it is one of ours, or it
+    /// can be read only once, as a pipe.
     ///
     /// # Errors
     /// When a folder or archive has no log.

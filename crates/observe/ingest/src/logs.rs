@@ -34,13 +34,14 @@ pub struct OpenedLogs {
 }
 
 impl OpenedLogs {
-    /// Opens every log once, to learn its times; logs of other tools are read, into memory if they are not too long. What is skipped or left out is reported.
+    /// Opens every log once, to learn its times; logs of other tools are read, into memory if they are not too long.
+    /// What is skipped or left out is reported.
     ///
     /// # Errors
     /// When a log that the user named cannot be read or placed, or none can.
     pub fn open(logs: &[GivenLog], reading: &ReadingOptions, reporter: &Reporter) -> Result<OpenedLogs, IngestError> {
         temporary::sweep_leftovers();
-        let budget = MemoryBudget::default();
+        let budget = MemoryBudget::from_environment()?;
         let mut sources = Vec::new();
         let mut skips = SkipReport::default();
         let open = |log: &_, options: &_| LogSource::open(log, (options, reporter), &budget);
@@ -63,7 +64,7 @@ impl OpenedLogs {
     /// When there is none.
     pub fn from_members(members: Vec<MergeMember>, reporter: &Reporter) -> Result<OpenedLogs, IngestError> {
         let sources = members.into_iter().map(LogSource::from_merge_member).collect();
-        OpenedLogs::from_sources(sources, reporter, MemoryBudget::default())
+        OpenedLogs::from_sources(sources, reporter, MemoryBudget::from_environment()?)
     }
 
     /// Keeps what `read` delivers as one log with this name.
@@ -75,7 +76,7 @@ impl OpenedLogs {
         reporter: &Reporter,
         read: impl FnOnce(&mut PieceSink<'_>) -> Result<(), E>,
     ) -> Result<OpenedLogs, IngestError> {
-        let budget = MemoryBudget::default();
+        let budget = MemoryBudget::from_environment()?;
         let (mut store, mut failure) = (PieceStore::new(&budget), None);
         let result = read(&mut |piece: LogPiece<'_>| match store.add_piece(piece) {
             Ok(()) => ControlFlow::Continue(()),

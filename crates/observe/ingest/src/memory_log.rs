@@ -6,11 +6,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use diskwright_base::byte_size::parse_memory_size;
 use diskwright_base::{Frame, Note, Schema, Tick};
 use diskwright_datastore::{LogItem, WriterOptions};
 
-/// Memory that logs of other tools may take, bytes; what is beyond it is written into a temporary folder.
-const MAX_MEMORY_BYTES: usize = 64 << 20;
+use crate::IngestError;
+
+/// Sets the memory that logs of other tools may take.
+const MEMORY_LIMIT_VARIABLE: &str = "DISKWRIGHT_MEMORY_LIMIT";
+/// Its default, bytes; what is beyond it is written into a temporary folder.
+const DEFAULT_MEMORY_LIMIT_BYTES: usize = 64 << 20;
 /// Ticks of a frame that is filled tick by tick.
 const FRAME_TICKS: usize = 256;
 /// Largest number of notes that wait for their frame, as in a Diskwright log.
@@ -20,13 +25,19 @@ const MAX_WAITING_NOTES: usize = 1024;
 #[derive(Clone)]
 pub struct MemoryBudget(Arc<AtomicUsize>);
 
-impl Default for MemoryBudget {
-    fn default() -> MemoryBudget {
-        MemoryBudget::of_bytes(MAX_MEMORY_BYTES)
-    }
-}
-
 impl MemoryBudget {
+    /// Returns a budget of `DISKWRIGHT_MEMORY_LIMIT`, or 64 MiB.
+    ///
+    /// # Errors
+    /// When the variable holds no size.
+    pub fn from_environment() -> Result<MemoryBudget, IngestError> {
+        let Ok(text) = std::env::var(MEMORY_LIMIT_VARIABLE) else {
+            return Ok(MemoryBudget::of_bytes(DEFAULT_MEMORY_LIMIT_BYTES));
+        };
+        let wrong = |error| IngestError::Usage(format!("{MEMORY_LIMIT_VARIABLE}: {error}"));
+        Ok(MemoryBudget::of_bytes(usize::try_from(parse_memory_size(&text).map_err(wrong)?).unwrap_or(usize::MAX)))
+    }
+
     /// Returns a budget of so many bytes.
     pub(crate) fn of_bytes(bytes: usize) -> MemoryBudget {
         MemoryBudget(Arc::new(AtomicUsize::new(bytes)))

@@ -183,7 +183,7 @@ mod tests {
             LogPiece::Note(note) => drop(writer.add_note(&note).unwrap()),
         });
         writer.close().unwrap();
-        let mut store = PieceStore::new(&MemoryBudget::default());
+        let mut store = PieceStore::new(&MemoryBudget::of_bytes(1 << 20));
         fill(&mut |piece| store.add_piece(piece).unwrap());
         let (stored, range) = store.finish().unwrap().unwrap();
         assert!(matches!(stored, StoredLog::InMemory(_)));
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn ticks_make_frames() {
-        let mut store = PieceStore::new(&MemoryBudget::default());
+        let mut store = PieceStore::new(&MemoryBudget::of_bytes(1 << 20));
         let (one, two) = (schema(&["sda"]), schema(&["sdb"]));
         for second in 0..600 {
             let schema = if second < 500 { &one } else { &two };

@@ -8,7 +8,8 @@ use diskwright_logs::ReadSummary;
 use crate::given_log::GivenLog;
 use crate::report::Reporter;
 
-/// Skipped parts of several logs, of which some are those of a bundle. Each reason is reported once, because many logs of a tool have the same.
+/// Skipped parts of several logs. Each reason in those of a bundle is reported once, because many logs of a tool have
+/// the same.
 #[derive(Default)]
 pub struct SkipReport {
     /// The first log with each reason, and how often it occurred.
