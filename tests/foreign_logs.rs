@@ -311,3 +311,40 @@ fn judges_a_large_log_whose_end_misleads() {
         assert!(streamed == copied && streamed.contains("2026-11-01T00:00:00Z"), "behind {end:?}:\n{streamed}");
     }
 }
+
+/// Answers on logs that fit in memory need no temporary folder, and are those on the imported log.
+#[test]
+fn logs_that_fit_in_memory_are_not_copied() {
+    let folder = folder("foreign-in-memory");
+    let nowhere = folder.join("no-temporary-folder");
+    let answer = |arguments: &[&str]| {
+        let output = command(arguments).env("TMPDIR", &nowhere).output().expect("the program runs");
+        assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let log = write_perfmon_log(&folder.join("before.csv"), 0, 6.0, 0.030);
+    let later = write_perfmon_log(&folder.join("after.csv"), 60, 0.4, 0.002);
+    let kept = folder.join("kept");
+    answer(&["import", &log, "--to", text(&kept)]);
+    for wanted in [
+        ["show", "--json"].as_slice(),
+        &["show", "--as", "csv", "--counter", "physical_disk.*"],
+        &["show", "--as", "table", "--from", "-10m", "--to", "-5m"],
+        &["why", "--json", "--from", "-10m"],
+        &["export", "--as", "jsonl"],
+    ] {
+        let of_foreign: Vec<&str> = [&wanted[..1], &[log.as_str()], &wanted[1..]].concat();
+        let of_kept: Vec<&str> = [&wanted[..1], &[text(&kept)], &wanted[1..]].concat();
+        assert_eq!(answer(&of_foreign), answer(&of_kept), "{wanted:?}");
+    }
+    let page = folder.join("page.html");
+    answer(&["report", &log, "-o", text(&page)]);
+    answer(&["compare", &log, &later, "--json"]);
+    // several logs, joined or one after the other, and one in a folder
+    let verdict = answer(&["why", &log, &later, "--json"]);
+    assert!(verdict.contains("2026-11-21T10:19:"), "both are judged: {verdict}");
+    let alone = folder.join("alone");
+    fs::create_dir(&alone).expect("a folder");
+    fs::copy(&log, alone.join("perfmon.csv")).expect("copied");
+    assert_eq!(answer(&["why", text(&alone), "--json"]), answer(&["why", &log, "--json"]));
+}

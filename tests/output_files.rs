@@ -82,8 +82,13 @@ fn refuses_links_and_devices_as_output_and_keeps_files_on_failure() {
 #[allow(clippy::zombie_processes, reason = "the caller waits for it")]
 fn start_endless_read(folder: &Path) -> (Child, PathBuf) {
     let mut command = diskwright_command(folder);
-    let mut child =
-        command.args(["why", "/dev/stdin"]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("runs");
+    let mut child = command
+        .args(["why", "/dev/stdin"])
+        .env("DISKWRIGHT_MEMORY_LIMIT", "0")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("runs");
     let mut head = fs::read(folder.join("a.csv")).expect("there");
     head.resize(head.len().max(70_000), b'\n');
     child.stdin.as_mut().expect("a pipe").write_all(&head).expect("taken");

@@ -121,8 +121,8 @@ def temporary_import(bench, sign):
     temporary = bench.path("temporary")
     os.mkdir(temporary, 0o1777)
     page = devices_page(bench, 20_000, ticks=6)
-    env = {"TMPDIR": temporary}
-    # a part of a log is read from a copy; a whole one is judged while it is read
+    env = {"TMPDIR": temporary, "DISKWRIGHT_MEMORY_LIMIT": "0"}
+    # a part of a log is kept, here in no memory; a whole one is judged while it is read
     process = bench.begin("why", page, "--from=-10m", env=env, umask=0)
     wait_for(lambda: os.listdir(temporary) or process.poll() is not None, "the temporary log", 30)
     time.sleep(0.05)

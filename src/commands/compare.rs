@@ -13,9 +13,9 @@ use diskwright_report::{Chart, DisplayZone, compare as drawn};
 use serde_json::Value;
 
 use super::latency::{self, LatencyWindow};
-use super::log::{LogWindow, Logs};
+use super::log::{self, LogWindow, Logs};
 use super::watch::range_comparison;
-use super::{Failure, baseline, compare_results, output, output_file, why};
+use super::{Failure, baseline, compare_results, damage, output, output_file, why};
 
 /// Arguments of `compare`.
 #[derive(Args)]
@@ -96,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let after = arguments.logs.last().map(std::slice::from_ref).unwrap_or_default();
     let packs = arguments.judging.load_packs(false)?;
     // both are opened before either is read, so that a wrong time is reported at once
-    let (mut before, mut after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
+    let (mut before, mut after) = (log::open(before, &first)?, log::open(after, &second)?);
     if arguments.logs.len() == 1 {
         (before.range_ns, after.range_ns) = range_comparison::separate_ranges(before.range_ns, after.range_ns);
     }
@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         let mut document = serde_json::to_value(&comparison)?;
         if let Value::Object(fields) = &mut document {
-            let damage = [before.losses().to_json_entries(), after.losses().to_json_entries()].concat();
+            let damage = [damage::damage_entries(&before.losses()), damage::damage_entries(&after.losses())].concat();
             fields.insert("damage".into(), damage.into());
             let latency = latency.map(|(before, after)| latency::compare_windows(&before, &after));
             fields.insert("latency".into(), latency.unwrap_or_default().into());
@@ -204,7 +204,7 @@ fn compare_probe_results(arguments: &Arguments) -> Result<(), Failure> {
 fn read_side(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<CompareSide, Failure> {
     let mut judge = judging.new_judge(packs.to_vec(), Some(logs.range_ns));
     let mut counters = CounterWindow::new(logs.range_ns);
-    logs.read(|piece| {
+    logs.read::<Failure>(|piece| {
         match piece {
             LogPiece::Frame(frame) => {
                 judge.add_frame(frame);

@@ -38,7 +38,7 @@ const KEPT_NOTE_KINDS: &[&str] =
 pub fn scan_schemas_and_notes(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
     let mut schemas: Vec<Arc<Schema>> = Vec::new();
     let mut notes = Vec::new();
-    logs.read(|piece| {
+    logs.read::<Failure>(|piece| {
         match piece {
             LogPiece::Frame(frame) if !schemas.iter().any(|s| Arc::ptr_eq(s, frame.schema())) => {
                 schemas.push(Arc::clone(frame.schema()));

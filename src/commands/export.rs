@@ -15,8 +15,8 @@ use serde_json::json;
 
 use super::csv_cells::CsvCells;
 use super::export_columns::{self, ColumnSource, ColumnSurvey};
-use super::log::{LogWindow, Logs};
-use super::{Failure, output, output_file, process_series, time_argument};
+use super::log::{self, LogWindow, Logs};
+use super::{Failure, damage, output, output_file, process_selection, time_argument};
 
 /// Arguments of `export`.
 #[derive(Args)]
@@ -98,10 +98,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage("--json reports what was written; give a file with -o".into()));
     }
     output_file::check_writable(path)?;
-    let logs = Logs::open(&arguments.log, &arguments.window)?
-        .with_processes(process_series::are_processes_wanted(&arguments.counter))?;
+    let logs = log::open(&arguments.log, &arguments.window)?
+        .with_processes(process_selection::are_processes_wanted(&arguments.counter))?;
     let logs = logs.with_steps(arguments.raw);
-    process_series::report_left_out(&logs);
+    process_selection::report_left_out(&logs);
     let survey = export_columns::survey_columns(&logs, &arguments.counter, &arguments.instance, arguments.raw)?;
     let ColumnSurvey { columns, ticks } = survey;
     let on_terminal = output_file::is_stdout(path) && io::stdout().is_terminal();
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         summary_document(arguments, &logs, name, columns.len(), &tally)?;
     }
-    if arguments.allow_damage { Ok(()) } else { logs.losses().require_none() }
+    if arguments.allow_damage { Ok(()) } else { damage::require_no_losses(&logs.losses()) }
 }
 
 fn summary_document(
@@ -138,7 +138,7 @@ fn summary_document(
         "bytes": tally.bytes,
         "from": time_argument::rfc3339(logs.range_ns.0),
         "to": time_argument::rfc3339(logs.range_ns.1),
-        "damage": logs.losses().to_json_entries(),
+        "damage": damage::damage_entries(&logs.losses()),
     }))
 }
 
@@ -176,13 +176,13 @@ fn write_columns(
 ) -> Result<ExportTally, Failure> {
     let mut sink = create_sink(format, named_columns.to_vec(), ticks, out).map_err(export_failure)?;
     let bar = tick_bar(ticks * sink.pass_count() as u64);
-    let only_processes = columns.iter().all(|column| process_series::is_process_counter(&column.counter));
+    let only_processes = columns.iter().all(|column| process_selection::is_process_counter(&column.counter));
     for pass in 0..sink.pass_count() {
         let selected: Vec<&ExportColumn> =
             sink.wanted_columns(pass).into_iter().filter_map(|index| columns.get(index)).collect();
         let mut current: Option<(Arc<Schema>, Vec<Option<ColumnSource>>)> = None;
         let mut buffers = vec![Vec::new(); selected.len()];
-        logs.read(|piece| {
+        logs.read::<Failure>(|piece| {
             if let LogPiece::Frame(frame) = piece {
                 if current.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
                     current =

@@ -81,7 +81,7 @@ pub fn survey_columns(
     let mut series = SeriesPairs::default();
     let mut ticks = 0;
     let mut last_schema: Option<Arc<Schema>> = None;
-    logs.read(|piece| {
+    logs.read::<Failure>(|piece| {
         if let LogPiece::Frame(frame) = piece {
             ticks += frame.ticks().len() as u64;
             if last_schema.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {

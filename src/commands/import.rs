@@ -7,20 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use diskwright_base::LogPiece;
 use diskwright_base::units::format_count;
-use diskwright_datastore::{LogReader, is_log};
+use diskwright_datastore::{LogReader, LogWriter, is_log};
+use diskwright_ingest::merge::{self, MergeMember, MergeOutput};
+use diskwright_ingest::{
+    FileFingerprint, GivenLog, ImportOptions, ImportTarget, IngestError, Input, KeptLog, Losses, MemoryBudget,
+    ReadingOptions, Reporter, SkipReport, UnreadableLogs,
+};
 use diskwright_logs::{ReadSummary, Skip, TimeBasis};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::bundle::{self, BundleSkips, GivenLog};
-use super::damage::Losses;
-use super::file_fingerprint::{self, FileFingerprint};
-use super::foreign::{self, ForeignOptions};
-use super::log::{LogWindow, Logs};
-use super::merge::{self, MergeMember, UnreadableLogs};
+use super::foreign::ForeignOptions;
+use super::log::{self, LogWindow};
 use super::metric_store::{self, StoreArguments};
 use super::topology_options::TopologyOptions;
-use super::{Failure, output, temporary, time_argument};
+use super::{Failure, output, time_argument};
 
 /// Arguments of `import`.
 #[derive(Args)]
@@ -59,37 +60,38 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         LogWindow::for_reading(None, None, arguments.reading.clone(), arguments.arrays.clone()).refuse_log_options()?;
         let window = LogWindow::for_store(arguments.from.clone(), arguments.until.clone())
             .with_option_names("--from", "--until");
-        let summary = metric_store::fetch_log(&arguments.store, &window, &arguments.to)?;
-        if !arguments.json {
-            output::print_text(&summary_line(&store_name, &summary))?;
+        let input = metric_store::new_input(&arguments.store, &window)?;
+        check_destination(&arguments.to)?;
+        if let Some(summary) = input.import_store(&arguments.to)? {
+            if !arguments.json {
+                output::print_text(&summary_line(&store_name, &summary))?;
+            }
+            summaries.push((store_name, summary));
         }
-        summaries.push((store_name, summary));
     }
     let stop = install_stop_flag()?;
-    let logs = bundle::expand_paths(&arguments.file)?;
+    let reporter = log::new_reporter();
+    let input = Input::from_paths(&arguments.file, &reporter);
+    let logs = input.logs()?;
     let existing_range = tick_range(&arguments.to);
     // true if only a part of the ticks is kept, or facts about the machine are added
     let is_changed =
         arguments.from.is_some() || arguments.until.is_some() || !arguments.arrays.describe_machine()?.is_empty();
-    match logs.as_slice() {
+    match logs {
         [] => {}
         [log] if !is_changed && (existing_range.is_none() || log.has_several_files()) => {
             let fingerprints = fingerprint_new_files(arguments, log)?;
-            let target = foreign::ImportTarget {
-                log_folder: &arguments.to,
-                stop: &stop,
-                temporary_folder: None,
-                files: &fingerprints,
-            };
-            let name = PathBuf::from(&log.name);
-            let summary = foreign::import_log(&name, log.open()?, &log.reading_options(&arguments.reading), &target)?;
-            report_import(arguments, &name, &summary)?;
-            summaries.push((name, summary));
+            let import = ImportOptions { stop: &stop, files: &fingerprints };
+            let target = ImportTarget { log_folder: &arguments.to, import };
+            check_destination(&arguments.to)?;
+            let summary = diskwright_ingest::import_log(log, &arguments.reading.reading_options(), &target, &reporter)?;
+            report_import(arguments, &log.name, &summary, &reporter)?;
+            summaries.push((PathBuf::from(&log.name), summary));
         }
         // the time basis of each log must be known before any is written
         several => {
-            joined_ticks =
-                Some(import_several(arguments, several, &stop, (existing_range, is_changed), &mut summaries)?)
+            let given = (several, &reporter);
+            joined_ticks = Some(import_several(arguments, given, &stop, (existing_range, is_changed), &mut summaries)?);
         }
     }
     diskwright_datastore::sync_log(&arguments.to)?;
@@ -103,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// true if only a part of the ticks is kept, or facts about the machine are added. Returns the number of ticks written.
 fn import_several(
     arguments: &Arguments,
-    logs: &[GivenLog],
+    (logs, reporter): (&[GivenLog], &Reporter),
     stop: &AtomicBool,
     (existing_range, is_changed): (Option<(i64, i64)>, bool),
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
@@ -111,28 +113,33 @@ fn import_several(
     // a file that the log already has ends the import, also one of a bundle
     logs.iter().try_for_each(|log| fingerprint_new_files(arguments, log).map(drop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
-    let reading = (&arguments.reading, UnreadableLogs::Refused);
-    let read = merge::read_each_log(logs, reading, is_stopped, |log, options| {
-        read_into_temporary(arguments, log, stop, options)
+    let reading = (&arguments.reading.reading_options(), UnreadableLogs::Refused);
+    let budget = MemoryBudget::from_environment()?;
+    let read = diskwright_ingest::read_each_log(logs, reading, (reporter, is_stopped), |log, options| {
+        keep_log(arguments, log, stop, (options, reporter, &budget))
     })?;
-    let (mut members, mut folders) = (Vec::new(), Vec::new());
-    let mut skips = BundleSkips::default();
-    for (log, folder, summary) in read {
+    let mut members = Vec::new();
+    let mut skips = SkipReport::default();
+    for (log, kept, summary) in read {
         let name = PathBuf::from(&log.name);
         if !arguments.json {
-            skips.add_summary(log, &summary);
+            skips.add_summary(log, &summary, reporter);
             output::print_text(&summary_line(&name, &summary))?;
         }
-        if let Some(range) = summary.range {
-            let (name, path) = (log.name.clone(), folder.log_path().to_owned());
-            let (times, format, bundled) = (summary.time_basis, summary.format, log.is_bundled);
-            members.push(MergeMember { name, path, range_ns: range, time_basis: times, format, is_bundled: bundled });
+        if let Some((stored, range_ns)) = kept {
+            members.push(MergeMember {
+                name: log.name.clone(),
+                stored,
+                range_ns,
+                time_basis: summary.time_basis,
+                format: summary.format,
+                is_bundled: log.is_bundled,
+            });
         }
-        folders.push(folder);
         summaries.push((name, summary));
     }
-    skips.report_skips();
-    let mut is_left_out = merge::find_left_out(&members)?.into_iter();
+    skips.report_skips(reporter);
+    let mut is_left_out = merge::find_left_out(&members, reporter)?.into_iter();
     members.retain(|_| !is_left_out.next().unwrap_or(false));
     members.sort_by_key(|member| member.range_ns);
     merge::check_same_host(&members)?;
@@ -141,53 +148,56 @@ fn import_several(
         members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, existing_range));
     }
     if is_changed {
-        return keep_window(arguments, &members);
+        return keep_window(arguments, members, reporter);
     }
-    let mut writer = foreign::open_writer(&arguments.to)?;
+    let mut writer = open_destination(&arguments.to)?;
     let ticks_before = writer.tick_count();
     for group in merge::group_overlapping(members) {
-        merge::join_group(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
+        let output = &mut MergeOutput::Log(&mut writer);
+        merge::join_group(group, (i64::MIN, i64::MAX), output, &mut Losses::default(), reporter)?;
     }
     let ticks = writer.tick_count() - ticks_before;
     writer.close()?;
     Ok(ticks)
 }
 
-/// Reads one log of another tool into a temporary folder.
-fn read_into_temporary(
+/// Reads one log of another tool, to be joined with others.
+fn keep_log(
     arguments: &Arguments,
     log: &GivenLog,
     stop: &AtomicBool,
-    reading: &ForeignOptions,
-) -> Result<(temporary::TemporaryFolder, ReadSummary), Failure> {
-    let fingerprints = fingerprint_new_files(arguments, log)?;
-    let folder = temporary::TemporaryFolder::new()?;
-    let target = foreign::ImportTarget {
-        log_folder: folder.log_path(),
-        stop,
-        temporary_folder: Some(&folder),
-        files: &fingerprints,
-    };
-    let summary = foreign::import_log(Path::new(&log.name), log.open()?, reading, &target)?;
-    Ok((folder, summary))
+    (reading, reporter, budget): (&ReadingOptions, &Reporter, &MemoryBudget),
+) -> Result<(Option<KeptLog>, ReadSummary), IngestError> {
+    let files = &fingerprint_new_files(arguments, log)?;
+    diskwright_ingest::keep_log(log, (reading, reporter), ImportOptions { stop, files }, budget)
 }
 
 /// Writes the ticks in the window, with the given facts about the machine.
-fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Failure> {
-    let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
+fn keep_window(arguments: &Arguments, members: Vec<MergeMember>, reporter: &Reporter) -> Result<u64, Failure> {
     let (from, until) = (arguments.from.clone(), arguments.until.clone());
     let window =
         LogWindow::for_described_machine(from, until, arguments.arrays.clone()).with_option_names("--from", "--until");
-    let logs = Logs::open(&paths, &window)?;
-    let mut writer = foreign::open_writer(&arguments.to)?;
+    let logs = window.open_members(members, reporter)?;
+    let mut writer = open_destination(&arguments.to)?;
     let ticks_before = writer.tick_count();
-    logs.read(|piece| match piece {
+    logs.read::<Failure>(|piece| match piece {
         LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
         LogPiece::Note(note) => Ok(writer.add_note(&note).map(drop)?),
     })?;
     let ticks = writer.tick_count() - ticks_before;
     writer.close()?;
     Ok(ticks)
+}
+
+/// Refuses a destination below /dev, /proc or /sys.
+fn check_destination(to: &Path) -> Result<(), Failure> {
+    Ok(diskwright_guard::check_new(&to.join("log"))?)
+}
+
+/// Opens the log that is written.
+fn open_destination(to: &Path) -> Result<LogWriter, Failure> {
+    check_destination(to)?;
+    Ok(diskwright_ingest::open_writer(to)?)
 }
 
 /// First and last tick of the log that is appended to.
@@ -227,21 +237,21 @@ fn warn_of_overlap(member: &MergeMember, to: &Path, existing_range: (i64, i64)) 
 }
 
 /// Reports what was read from a file, unless JSON was requested.
-fn report_import(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> Result<(), Failure> {
+fn report_import(arguments: &Arguments, name: &str, summary: &ReadSummary, reporter: &Reporter) -> Result<(), Failure> {
     if arguments.json {
         return Ok(());
     }
-    foreign::report_skipped(file, summary);
-    output::print_text(&summary_line(file, summary))
+    diskwright_ingest::report_skipped(name, summary, reporter);
+    output::print_text(&summary_line(Path::new(name), summary))
 }
 
 /// Returns the fingerprints of the files; refuses those that the log already has.
-fn fingerprint_new_files(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, Failure> {
+fn fingerprint_new_files(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, IngestError> {
     let mut fingerprints = Vec::new();
     for (path, name) in log.input_files() {
         let Some(fingerprint) = FileFingerprint::from_file(&path, name) else { continue };
         if !arguments.again {
-            file_fingerprint::refuse_repeated_import(&arguments.to, &path, &fingerprint)?;
+            diskwright_ingest::refuse_repeated_import(&arguments.to, &path, &fingerprint)?;
         }
         fingerprints.push(fingerprint);
     }

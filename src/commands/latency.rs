@@ -41,7 +41,7 @@ impl LatencyWindow {
     /// Reads all distributions; `logs` must deliver steps.
     pub fn read(logs: &Logs, instances: &[String]) -> Result<LatencyWindow, Failure> {
         let mut window = LatencyWindow { range: logs.range_ns, groups: BTreeMap::new(), devices: BTreeSet::new() };
-        logs.read(|piece| {
+        logs.read::<Failure>(|piece| {
             if let LogPiece::Frame(frame) = piece
                 && frame.schema().series.iter().any(|series| parse_step_series(series).is_some())
             {

@@ -1,19 +1,20 @@
 //! `--prometheus URL`: a metric store instead of a log.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::parse_duration;
 use diskwright_counters::live::{Clock, SystemClock};
-use diskwright_logs::ReadSummary;
-use diskwright_remote::host::{self, HostQuery};
+use diskwright_ingest::{Input, report_store_warnings};
+use diskwright_remote::host::HostQuery;
 use diskwright_remote::{MetricStore, Selector};
 
+use super::Failure;
 use super::credentials::{self, Credentials};
-use super::log::{LogWindow, Logs};
-use super::{Failure, foreign, output, temporary};
+use super::log::{self, LogWindow, Logs};
+
+/// Window of a store if none is given.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(3600);
 
 /// Access to a metric store.
 #[derive(Args, Clone, Default)]
@@ -93,30 +94,20 @@ impl StoreArguments {
     }
 }
 
-/// Reads one machine of a store into a Diskwright log.
-pub fn fetch_log(store_arguments: &StoreArguments, window: &LogWindow, to: &Path) -> Result<ReadSummary, Failure> {
-    let store = store_arguments.open_store()?;
-    let query = store_arguments.host_query(window, Duration::from_secs(3600))?;
-    let summary = foreign::write_log(to, |sink| host::read(&store, &query, sink))?;
-    foreign::report_skipped(Path::new(store.shown_address()), &summary);
-    report_warnings(&store);
-    let (queries, seconds, bytes) = store.request_statistics();
-    let size = ByteSize::capacity(bytes as f64);
-    output::print_warning(format_args!("{}: {queries} queries, {seconds:.2} s, {size}", store.shown_address()));
-    Ok(summary)
-}
-
 /// Reports the store's warnings: if a part of the store did not respond, its machines are missing.
 pub fn report_warnings(store: &MetricStore) {
-    for warning in store.warnings() {
-        output::print_warning(format_args!("{}: {}", store.shown_address(), output::escape_name(warning)));
-    }
+    report_store_warnings(store, &log::new_reporter());
 }
 
-/// Reads one machine of a store as a log, which is removed with the value.
+/// Returns one machine of a store.
+pub fn new_input(store_arguments: &StoreArguments, window: &LogWindow) -> Result<Input, Failure> {
+    let store = store_arguments.open_store()?;
+    let query = store_arguments.host_query(window, DEFAULT_WINDOW)?;
+    Ok(Input::from_store(store, query, &log::new_reporter()))
+}
+
+/// Reads one machine of a store as a log.
 pub fn fetch_as_logs(store_arguments: &StoreArguments, window: &LogWindow) -> Result<Logs, Failure> {
     window.refuse_reading_options()?;
-    let folder = temporary::TemporaryFolder::new()?;
-    fetch_log(store_arguments, window, folder.log_path())?;
-    Logs::open_fetched(folder, window)
+    log::open_input(&new_input(store_arguments, window)?, window)
 }

@@ -6,7 +6,6 @@
 mod advise;
 mod alerts;
 mod baseline;
-mod bundle;
 mod calibrate;
 mod ceilings;
 mod compare;
@@ -21,7 +20,6 @@ mod experiments;
 mod explain;
 mod export;
 mod export_columns;
-mod file_fingerprint;
 mod fleet;
 mod foreign;
 mod gains;
@@ -34,7 +32,6 @@ mod live_sampler;
 mod log;
 mod manual;
 mod mark;
-mod merge;
 mod metric_feeds;
 mod metric_store;
 mod name_search;
@@ -45,29 +42,28 @@ mod paste_block;
 mod plan;
 mod probe;
 pub mod process_limits;
-mod process_series;
+mod process_selection;
 mod record;
 mod report;
 mod serve;
 mod show;
 mod show_trace;
 mod simulate;
-mod streamed_log;
 mod stress;
-mod temporary;
 mod time_argument;
 mod topology_options;
 mod trace;
-mod trace_input;
 mod watch;
 mod why;
 mod workload;
 
+use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 use diskwright_hostfiles::bounded_file;
+use diskwright_ingest::IngestError;
 
 use crate::memory_reserve;
 
@@ -226,11 +222,12 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Converts every typed error of the libraries into a failure with exit code 1; wrong usage is reported where the
-/// command line is parsed.
-impl<E: std::error::Error> From<E> for Failure {
+/// Converts every typed error of the libraries into a failure with exit code 1. Wrong usage is reported where the
+/// command line is parsed, except for what only the logs can show to be wrong.
+impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure::Failed(error.to_string())
+        let is_usage = (&error as &dyn Any).downcast_ref::<IngestError>().is_some_and(IngestError::is_usage);
+        if is_usage { Failure::Usage(error.to_string()) } else { Failure::Failed(error.to_string()) }
     }
 }
 

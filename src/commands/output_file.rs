@@ -6,9 +6,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use diskwright_hostfiles::removed_on_signal::TemporaryPath;
 use tempfile::NamedTempFile;
 
-use super::temporary::TemporaryPath;
 use super::{Failure, output};
 
 /// True if the path stands for standard output.

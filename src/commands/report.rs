@@ -11,8 +11,8 @@ use diskwright_report::probe::{self, NamedResult};
 use diskwright_report::{Chart, ChartBook, DisplayZone, curves, html};
 
 use super::latency::LatencyWindow;
-use super::log::{LogWindow, Logs};
-use super::{Failure, baseline, compare_results, counter_selection, output, output_file, why};
+use super::log::{self, LogWindow, Logs};
+use super::{Failure, baseline, compare_results, counter_selection, damage, output, output_file, why};
 
 /// Arguments of `report`.
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.judging.refuse_without_logs()?;
         return write_page(arguments, &probe_results_page(arguments)?, None);
     }
-    let logs = Logs::open(&arguments.log, &arguments.window)?;
+    let logs = log::open(&arguments.log, &arguments.window)?;
     let packs = arguments.judging.load_packs(false)?;
     let mut verdicts = why::judge_logs(&logs, arguments.judging.new_judge(packs, Some(logs.range_ns)))?;
     if let Some(first) = verdicts.first_mut() {
@@ -96,7 +96,7 @@ fn write_page(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<
             "schema": "diskwright.report/1",
             "file": file.to_string(),
             "bytes": page.len(),
-            "damage": logs.map(|logs| logs.losses().to_json_entries()).unwrap_or_default(),
+            "damage": logs.map(|logs| damage::damage_entries(&logs.losses())).unwrap_or_default(),
         });
         return output::print_json(&answer);
     }
@@ -108,7 +108,7 @@ fn write_page(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<
 fn draw_charts(logs: &Logs, verdict: &Verdict, schemas: &[Arc<Schema>]) -> Result<Vec<Chart>, Failure> {
     let mut book =
         ChartBook::new(verdict, schemas, logs.range_ns.0, logs.range_ns.1).from_beginning(logs.is_from_beginning());
-    logs.read(|piece| {
+    logs.read::<Failure>(|piece| {
         if let LogPiece::Frame(frame) = piece {
             book.push(frame);
         }

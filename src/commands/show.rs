@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Note, Schema, text, units};
 use diskwright_export::write_csv_cells;
+use diskwright_ingest::Input;
 use diskwright_report::downsample::bucket_unit;
 use diskwright_report::{
     Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, sparkline, terminal_chart,
@@ -15,10 +16,9 @@ use serde_json::{Value, json};
 
 use super::csv_cells::CsvCells;
 use super::latency::LatencyWindow;
-use super::log::{LogWindow, Logs};
+use super::log::{self, LogWindow, Logs};
 use super::{
-    Failure, counter_selection, damage, instance_patterns, output, process_series, show_trace, time_argument,
-    trace_input,
+    Failure, counter_selection, damage, instance_patterns, output, process_selection, show_trace, time_argument,
 };
 
 /// Arguments of `show`.
@@ -74,15 +74,16 @@ const MIN_POINTS: usize = 12;
 
 /// Runs `show`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.trace_format.is_some() || trace_input::is_request_trace(&arguments.log) {
-        return show_request_trace(arguments);
+    let input = log::new_input(&arguments.log);
+    if arguments.trace_format.is_some() || input.is_request_trace() {
+        return show_request_trace(&input, arguments);
     }
-    let logs = Logs::open(&arguments.log, &arguments.window)?
-        .with_processes(process_series::are_processes_wanted(&arguments.counter))?;
+    let logs = log::open_input(&input, &arguments.window)?
+        .with_processes(process_selection::are_processes_wanted(&arguments.counter))?;
     if arguments.latency {
         return show_latencies(&logs.with_steps(true), arguments);
     }
-    process_series::report_left_out(&logs);
+    process_selection::report_left_out(&logs);
     let (schemas, mut bookmarks) = counter_selection::scan_schemas_and_notes(&logs)?;
     let missed = bookmarks.iter().fold(0, |sum: u64, note| sum.saturating_add(note.missed_ticks()));
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
@@ -93,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     if arguments.form == ShowForm::Csv && !arguments.json {
         print_csv(&logs, &wanted, arguments.cells)?;
-        return if arguments.allow_damage { Ok(()) } else { logs.losses().require_none() };
+        return if arguments.allow_damage { Ok(()) } else { damage::require_no_losses(&logs.losses()) };
     }
     let style = output::stdout_style();
     let count = if arguments.form == ShowForm::Chart && !arguments.json {
@@ -104,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (from, to) = logs.range_ns;
     let mut sampler = Downsampler::new(from, to, count.min((MAX_CELLS / wanted.len().max(1)).max(MIN_POINTS)), &wanted)
         .from_beginning(logs.is_from_beginning());
-    logs.read(|piece| {
+    logs.read::<Failure>(|piece| {
         if let LogPiece::Frame(frame) = piece {
             sampler.push(frame);
         }
@@ -165,7 +166,7 @@ fn show_latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
             "schema": "diskwright.show-latency/1",
             "window": window_json,
             "latency": window.to_json_groups(),
-            "damage": logs.losses().to_json_entries(),
+            "damage": damage::damage_entries(&logs.losses()),
         }));
     }
     output::print_text(&window.draw_text(&output::wide_table_style()))
@@ -189,7 +190,7 @@ fn choose_uncatalogued_series(schemas: &[Arc<Schema>], instances: &[String]) -> 
 }
 
 /// Shows a request trace, which has requests and no counters.
-fn show_request_trace(arguments: &Arguments) -> Result<(), Failure> {
+fn show_request_trace(input: &Input, arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.counter.is_empty() || !arguments.window.is_whole() {
         let reason = "a request trace has no counters and is read whole";
         return Err(Failure::Usage(format!("{reason}; omit --counter, --from and --to")));
@@ -203,7 +204,7 @@ fn show_request_trace(arguments: &Arguments) -> Result<(), Failure> {
     let cells = arguments.cells;
     let (devices, format) = (arguments.instance.as_slice(), arguments.trace_format.as_deref());
     let wanted = show_trace::TraceView { devices, charts, csv, cells, json: arguments.json, format };
-    show_trace::run(&arguments.log, &wanted)
+    show_trace::run(input, &wanted)
 }
 
 /// Removes disks and links that moved nothing from the overview: a machine can have hundreds. If a log lacks the bytes,
@@ -301,7 +302,7 @@ fn counters_document(lines: &[(String, ChartLine)], logs: &Logs, (bookmarks, mis
         "window": { "from": time_argument::rfc3339(range.0), "to": time_argument::rfc3339(range.1) },
         "series": series,
         "bookmarks": marks,
-        "damage": logs.losses().to_json_entries(),
+        "damage": damage::damage_entries(&logs.losses()),
         "ticks_missed": missed,
         "trimmed": damage::trimmed_json(logs.trim_summary()),
     })
@@ -316,9 +317,9 @@ fn print_csv(logs: &Logs, wanted: &[(String, String)], cells: CsvCells) -> Resul
         out.extend_from_slice(text::quote_csv_cell(&cells.terminal_cell(&name)).as_bytes());
     }
     out.push(b'\n');
-    let only_processes = wanted.iter().all(|(counter, _)| process_series::is_process_counter(counter));
+    let only_processes = wanted.iter().all(|(counter, _)| process_selection::is_process_counter(counter));
     let mut current: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
-    logs.read(|piece| {
+    logs.read::<Failure>(|piece| {
         let LogPiece::Frame(frame) = piece else { return Ok(()) };
         if current.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
             let plan = |(c, i): &(String, String)| {

@@ -9,20 +9,20 @@ use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Sampler, SamplerOptions as LiveOptions};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
-use diskwright_planner::series::LoadSeries;
+use diskwright_ingest::StreamedLog;
+use diskwright_planner::series::{LoadCollector, LoadSeries};
 use diskwright_report::text::wrap;
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
-use super::bundle;
 use super::gains::{self, PredictedGain};
 use super::live_sampler::live_sampler;
-use super::log::{LogWindow, Logs};
+use super::log::{self, LogWindow, Logs};
 use super::metric_store::{self, StoreArguments};
 use super::pacer::{self, Pacer};
 use super::paste_block;
-use super::plan::from_log::load_from_logs;
-use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output, streamed_log};
+use super::plan::from_log::{collect_piece, load_from_logs};
+use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output};
 
 /// Default time and sampling interval for watching this machine.
 const DEFAULT_DURATION_AND_INTERVAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
@@ -173,14 +173,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         arguments.window.refuse_log_options()?;
         return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments.json);
     } else {
-        let given_logs = bundle::expand_paths(&arguments.log)?;
-        if let ([log], Some(reading)) = (given_logs.as_slice(), arguments.window.options_for_whole_log()?) {
-            let judge = |window| arguments.judging.new_judge(packs.clone(), Some(window));
-            if let Some(verdicts) = streamed_log::judge_while_reading(log, reading, &judge)? {
-                return print_answer(&verdicts, None, Some(&|| streamed_log::read_load(log, reading)), arguments.json);
+        let input = log::new_input(&arguments.log);
+        input.logs()?;
+        let reading = arguments.window.options_for_whole_log()?;
+        if let Some(log) = reading.map_or(Ok(None), |reading| input.stream(&reading))? {
+            let new_judge = |window| arguments.judging.new_judge(packs.clone(), Some(window));
+            if let Some(judge) = log.read_whole(&new_judge, judge_piece)? {
+                return print_answer(&judge.finish(), None, Some(&|| read_load(&log)), arguments.json);
             }
         }
-        Logs::open_given(given_logs, &arguments.window)?
+        log::open_input(&input, &arguments.window)?
     };
     let verdicts = judge_logs(&logs, arguments.judging.new_judge(packs, Some(logs.range_ns)))?;
     print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments.json)
@@ -198,14 +200,26 @@ fn predict_first_gains(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<Pre
 
 /// Judges the content of logs.
 pub fn judge_logs(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
-    logs.read(|piece| {
-        match piece {
-            LogPiece::Frame(frame) => judge.add_frame(frame),
-            LogPiece::Note(note) => judge.add_note(&note),
-        }
+    logs.read::<Failure>(|piece| {
+        judge_piece(&mut judge, piece);
         Ok(())
     })?;
     Ok(judge.finish())
+}
+
+/// Passes a piece of a log to a judge.
+fn judge_piece(judge: &mut Judge, piece: LogPiece<'_>) {
+    match piece {
+        LogPiece::Frame(frame) => judge.add_frame(frame),
+        LogPiece::Note(note) => judge.add_note(&note),
+    }
+}
+
+/// Returns the load of a log of another tool, for predictions; the log is read once more.
+fn read_load(log: &StreamedLog<'_>) -> Result<LoadSeries, Failure> {
+    let mut collector = LoadCollector::default();
+    log.read_again(|piece| collect_piece(&mut collector, piece))?;
+    Ok(collector.finish())
 }
 
 /// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.
@@ -274,7 +288,7 @@ fn print_answer(
         if let Value::Object(fields) = &mut document {
             fields.insert("machine".into(), machine);
             fields.insert("packs".into(), verdicts.iter().map(verdict_summary).collect());
-            let damage_entries = logs.map(|logs| logs.losses().to_json_entries()).unwrap_or_default();
+            let damage_entries = logs.map(|logs| damage::damage_entries(&logs.losses())).unwrap_or_default();
             fields.insert("damage".into(), damage_entries.into());
             fields.insert("trimmed".into(), damage::trimmed_json(logs.and_then(Logs::trim_summary)));
         }

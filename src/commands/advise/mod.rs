@@ -17,7 +17,7 @@ use diskwright_advise::{
 use diskwright_base::{Ceiling, LogPiece, Note, Topology};
 use serde_json::{Value, json};
 
-use super::log::{LogWindow, Logs};
+use super::log::{self, LogWindow, Logs};
 use super::{Failure, ceilings, first_given_option, name_search, output};
 
 /// Arguments of `advise`.
@@ -239,7 +239,7 @@ fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedH
         ];
         return Ok(AdvisedHost { facts: HostFacts::read(root, role).with_load(None, known_ceilings), origin, remarks });
     }
-    let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
+    let recorded = RecordedHost::read(&log::open(&arguments.log, &arguments.window)?)?;
     let ceilings = if recorded.ceilings.is_empty() { known_ceilings } else { &recorded.ceilings };
     let (facts, origin, remarks) = match (&arguments.root, recorded.tree) {
         // settings are judged as they are now, with the load that the log shows
@@ -292,7 +292,7 @@ impl RecordedHost {
     fn read(logs: &Logs) -> Result<RecordedHost, Failure> {
         let mut host = RecordedHost::default();
         let mut load = HostLoadReader::default();
-        logs.read(|piece| {
+        logs.read::<Failure>(|piece| {
             match piece {
                 LogPiece::Frame(frame) => load.add_frame(frame),
                 LogPiece::Note(note) => host.handle_note(&note)?,

@@ -13,7 +13,7 @@ use diskwright_simulator::catalogue::measure::{DriveLoad, MAX_DEPTH};
 
 use super::UnusedRun;
 use crate::commands::Failure;
-use crate::commands::log::{LogWindow, Logs};
+use crate::commands::log::{self, LogWindow};
 use crate::commands::plan::from_log;
 
 /// Returns the cells of a result's runs with closed arrivals. The first `with_credits` runs had credits left. Unusable
@@ -117,7 +117,7 @@ pub(super) fn cells_from_log(
     device: &str,
     log_device: Option<&str>,
 ) -> Result<Vec<CalibrationCell>, Failure> {
-    let logs = Logs::open(paths, &LogWindow::default())?.without_distributions();
+    let logs = log::open(paths, &LogWindow::default())?.without_distributions();
     let series = from_log::load_from_logs(&logs, &[])?;
     let front = find_front(&series.fronts, log_device.unwrap_or(device), log_device.is_some())?;
     let mut cells = Vec::new();

@@ -15,7 +15,7 @@ use diskwright_report::{Align, TextTable};
 use serde_json::{Value, json};
 
 use super::{Arguments, from_log, screen};
-use crate::commands::log::Logs;
+use crate::commands::log;
 use crate::commands::{Failure, output};
 
 /// Default window of a store: a week includes a weekend.
@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
         load_store_machines(arguments, &mut loads)?;
     } else {
         for path in &arguments.from.logs {
-            let logs = Logs::open(std::slice::from_ref(path), &arguments.from.log_window());
+            let logs = log::open(std::slice::from_ref(path), &arguments.from.log_window());
             let load = logs.and_then(|logs| from_log::load_from_logs(&logs.without_distributions(), &[]));
             loads.push((path.display().to_string(), load));
         }

@@ -8,6 +8,7 @@ use diskwright_base::byte_size::{ByteSize, parse_capacity};
 use diskwright_base::units::{format_significant, format_value, parse_percentage};
 use diskwright_base::user_input::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
+use diskwright_ingest::Input;
 use diskwright_planner::bucket_replay::{self, BucketReplay};
 use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing_share};
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
@@ -25,11 +26,11 @@ use serde_json::{Value, json};
 
 use super::{Arguments, load_screen, screen};
 use crate::commands::foreign::ForeignOptions;
-use crate::commands::log::{LogWindow, Logs};
+use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
 use crate::commands::simulate::ChartArguments;
 use crate::commands::topology_options::TopologyOptions;
-use crate::commands::{Failure, output, simulate, trace_input};
+use crate::commands::{Failure, output, simulate};
 
 /// Sources of a demand.
 #[derive(Args)]
@@ -249,18 +250,19 @@ fn load_series(from: &FromOptions) -> Result<LoadSeries, Failure> {
         from.log_window().refuse_log_options()?;
     }
     if !from.trace.is_empty() {
-        return load_from_trace(&from.trace);
+        return load_from_trace(&log::new_input(&from.trace));
     }
     if let Some(path) = &from.workload {
         return load_from_workload(path);
     }
     let window = from.log_window();
-    if window.is_whole() && from.devices.is_empty() && trace_input::is_request_trace(&from.logs) {
-        return load_from_trace(&from.logs);
+    let input = log::new_input(&from.logs);
+    if window.is_whole() && from.devices.is_empty() && input.is_request_trace() {
+        return load_from_trace(&input);
     }
     let logs = match from.store.is_given()? {
         true => metric_store::fetch_as_logs(&from.store, &window)?,
-        false => Logs::open(&from.logs, &window)?,
+        false => log::open_input(&input, &window)?,
     };
     load_from_logs(&logs.without_distributions(), &from.devices)
 }
@@ -268,7 +270,7 @@ fn load_series(from: &FromOptions) -> Result<LoadSeries, Failure> {
 /// Reads the load of these devices in logs, or of all devices if none is named.
 pub fn load_from_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::for_devices(devices);
-    logs.read(|piece| collect_piece(&mut collector, piece))?;
+    logs.read::<Failure>(|piece| collect_piece(&mut collector, piece))?;
     let mut series = collector.finish();
     let is_known = |name: &&String| {
         series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name))
@@ -302,8 +304,8 @@ pub fn collect_piece(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Resu
     Ok(())
 }
 
-fn load_from_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
-    let mut trace = diskwright_traces::open(paths)?;
+fn load_from_trace(input: &Input) -> Result<LoadSeries, Failure> {
+    let mut trace = input.open_requests(None)?;
     let (mut load, mut statistics) = (RequestLoad::default(), Statistics::new());
     for request in trace.by_ref() {
         let request = request?;

@@ -14,7 +14,7 @@ use diskwright_diagnosis::{Pack, packs};
 use diskwright_webview::{HostNames, HostSource, WebAccess, WebSettings, WebView, check_address, random_text};
 
 use super::alerts::AlertArguments;
-use super::log::{LogWindow, Logs};
+use super::log::{self, LogWindow, Logs};
 use super::metric_store::StoreArguments;
 use super::pacer::Pacer;
 use super::{
@@ -136,12 +136,12 @@ fn sources_of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn Hos
     let Arguments { log: paths, window, alerts, .. } = arguments;
     let mut groups: Vec<(String, Vec<PathBuf>, Logs)> = Vec::new();
     for path in paths {
-        let logs = Logs::open(std::slice::from_ref(path), window)?;
+        let logs = log::open(std::slice::from_ref(path), window)?;
         let host = logs.host_name();
         match groups.iter_mut().find(|(name, ..)| !host.is_empty() && *name == host) {
             Some((_, known, opened)) => {
                 known.push(path.clone());
-                *opened = Logs::open(known, window)?;
+                *opened = log::open(known, window)?;
             }
             None => {
                 let file = || path.file_name().map_or_else(|| path.display().to_string(), |f| f.display().to_string());
@@ -205,7 +205,7 @@ pub fn serve_recording(
         is_live: true,
         interval_ns: i64::try_from(every.as_nanos()).unwrap_or(i64::MAX),
         paths,
-        fetch: Arc::new(move |_: &str| Logs::open(&log, &LogWindow::default())),
+        fetch: Arc::new(move |_: &str| log::open(&log, &LogWindow::default())),
         fetched: OnceLock::new(),
         fetch_lock: Mutex::default(),
     };

@@ -6,20 +6,18 @@ use std::time::Duration;
 
 use diskwright_base::LogPiece;
 use diskwright_dashboard::{Alert, History};
-use diskwright_datastore::StoreError;
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
-use diskwright_logs::ReadSummary;
+use diskwright_ingest::{IngestError, MachineDescription, OpenedLogs};
 use diskwright_report::heat_map::HeatChart;
 use diskwright_webview::{HostSource, Stretch};
 use serde_json::{Value, json};
 
 use super::super::alerts::{AlertArguments, AlertMonitor};
 use super::super::latency::LatencyWindow;
-use super::super::log::{LogWindow, Logs};
-use super::super::temporary::TemporaryFolder;
+use super::super::log::{self, Logs};
 use super::super::watch::range_comparison;
 use super::super::watch::sources::WatchSource;
-use super::super::{Failure, ceilings, foreign, local_host_name, report, why};
+use super::super::{Failure, ceilings, local_host_name, report, why};
 
 /// A host on the page.
 pub struct ServedSource {
@@ -91,17 +89,16 @@ impl ServedSource {
         if let WatchSource::Logged(logged) = &*lock_source(&self.watched) {
             return Ok(logged.logs_of_range(range));
         }
-        let folder = TemporaryFolder::new()?;
         let reader = SharedReader(&self.watched);
-        foreign::write_log::<StoreError>(folder.log_path(), |sink| {
+        let opened = OpenedLogs::from_pieces("this machine", &log::new_reporter(), |sink| {
             let handle = &mut |piece: LogPiece<'_>| {
                 let _ = sink(piece);
             };
             let result = reader.read(range.0, range.1, handle);
             debug_assert!(result.is_ok(), "memory can be read");
-            Ok(ReadSummary::default())
+            Ok::<(), IngestError>(())
         })?;
-        Logs::open_fetched(folder, &LogWindow::default())
+        log::take_whole(opened, MachineDescription::default())
     }
 
     fn judge_for_range(&self, range: Stretch) -> Judge {

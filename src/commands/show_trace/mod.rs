@@ -5,13 +5,11 @@ mod histogram_steps;
 mod tables;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use diskwright_base::Request;
+use diskwright_ingest::Input;
 use diskwright_traces::statistics::TraceReport;
-use diskwright_traces::{
-    CSV_HEADING, FORMATS, Statistics, Trace, TraceSummary, open, open_with_format, write_csv_line,
-};
+use diskwright_traces::{CSV_HEADING, FORMATS, Statistics, Trace, TraceSummary, write_csv_line};
 
 use super::csv_cells::CsvCells;
 use super::instance_patterns::matches_pattern;
@@ -34,19 +32,19 @@ pub struct TraceView<'a> {
     pub format: Option<&'a str>,
 }
 
-fn open_trace(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
-    let Some(id) = format else { return Ok(open(paths)?) };
+fn open_trace(input: &Input, format: Option<&str>) -> Result<Trace, Failure> {
+    let Some(id) = format else { return Ok(input.open_requests(None)?) };
     let Some(format) = FORMATS.iter().find(|format| format.id == id) else {
         let known = FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
         let suggestion = name_search::suggestion_hint(id, FORMATS.iter().map(|format| format.id));
         return Err(Failure::Usage(format!("--trace-format {id}: unknown format{suggestion}; formats: {known}")));
     };
-    Ok(open_with_format(paths, format)?)
+    Ok(input.open_requests(Some(*format))?)
 }
 
 /// Reads the trace and shows it.
-pub fn run(paths: &[PathBuf], view: &TraceView<'_>) -> Result<(), Failure> {
-    let trace = open_trace(paths, view.format)?;
+pub fn run(input: &Input, view: &TraceView<'_>) -> Result<(), Failure> {
+    let trace = open_trace(input, view.format)?;
     // named devices mean all requests to them, whether passed on or not
     let mut trace = if view.devices.is_empty() { trace } else { trace.with_every_layer() };
     if view.csv && !view.json {

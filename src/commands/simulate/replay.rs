@@ -19,7 +19,7 @@ use diskwright_simulator::{BLOCK_BYTES, Io};
 use serde_json::{Value, json};
 
 use super::{Arguments, read_text_file};
-use crate::commands::{Failure, output};
+use crate::commands::{Failure, log, output};
 
 /// Quantiles of a distribution that are reported.
 const QUANTILES: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
@@ -133,7 +133,7 @@ fn read_drive(path: &Path) -> Result<DiskspecsDrive, Failure> {
 
 /// Reads the measured requests of a trace, and the reasons for skipped ones.
 fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest>, Vec<Value>), Failure> {
-    let mut trace = diskwright_traces::open(&[path.to_owned()])?;
+    let mut trace = log::new_input(&[path.to_owned()]).open_requests(None)?;
     let mut requests: Vec<ReplayRequest> = Vec::new();
     let (mut last_completion_ns, mut overlapping, mut left_out) = (0, 0_u64, 0_u64);
     let mut devices: BTreeSet<u16> = BTreeSet::new();

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::outcome::{self, SimulationOutcome, UtilizationSample};
 use super::read_text_file;
-use crate::commands::Failure;
+use crate::commands::{Failure, log};
 
 /// Maximum number of intervals kept for charts; of longer runs every second, fourth, … one is kept.
 const MAX_SAMPLES: usize = 512;
@@ -46,7 +46,7 @@ pub fn read_system(path: &Path, settings: &[Setting]) -> Result<(System, Vec<Str
 
 /// Reads the requests of a trace, with the number of other operations and of unreadable records.
 fn read_recorded_load(path: &Path) -> Result<LoadedTrace, String> {
-    let mut trace = diskwright_traces::open(&[path.to_owned()]).map_err(|error| error.to_string())?;
+    let mut trace = log::new_input(&[path.to_owned()]).open_requests(None).map_err(|error| error.to_string())?;
     let mut failure = None;
     let requests = std::iter::from_fn(|| match trace.next()? {
         Ok(request) => Some(request),

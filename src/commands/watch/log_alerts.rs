@@ -227,7 +227,7 @@ mod tests {
     use diskwright_datastore::{LogWriter, WriterOptions};
     use diskwright_diagnosis::packs;
 
-    use super::super::super::log::LogWindow;
+    use super::super::super::log::{self, LogWindow};
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
@@ -252,7 +252,7 @@ mod tests {
     /// Alerts of a log that is being recorded, once they are known.
     fn alerts_of(log: &std::path::Path) -> LogAlerts {
         let judging = packs::builtin_pack("default").unwrap().unwrap();
-        let logs = Logs::open(&[log.to_owned()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
+        let logs = log::open(&[log.to_owned()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
         LogAlerts::start_scan(logs, true, AlertMonitor::from_packs(rules::builtin_alerts(), judging))
             .unwrap_or_else(|fault| panic!("{fault}"))
     }

@@ -24,7 +24,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::alerts::{AlertArguments, AlertMonitor};
-use super::log::{LogWindow, Logs};
+use super::log::{self, LogWindow};
 use super::{Failure, ceilings, output, pacer, why};
 use live_feed::LiveFeed;
 use sources::WatchSource;
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut viewer = Viewer::new(load_panels(arguments.panels.as_deref())?, pack, ceilings::known_ceilings().to_vec());
     let mut source = match started_feed {
         Some(feed) => WatchSource::Live(feed.with_alerts(monitor)),
-        None => WatchSource::from_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log)
+        None => WatchSource::from_logs(log::open(&arguments.log, &arguments.window)?, &arguments.log)
             .with_alerts(monitor)?,
     };
     if once {

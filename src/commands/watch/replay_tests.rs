@@ -14,7 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::super::alerts::AlertMonitor;
-use super::super::log::{LogWindow, Logs};
+use super::super::log::{self, LogWindow};
 use super::sources::{LoggedHistory, WatchSource};
 
 const TICKS: usize = 12;
@@ -111,7 +111,7 @@ fn replay_shows_the_same_cells_as_the_live_screen() {
         crate::commands::pacer::sleep_interruptibly(INTERVAL);
     }
     writer.close().expect("closed");
-    let logs = Logs::open(std::slice::from_ref(&place), &LogWindow::default()).expect("our log");
+    let logs = log::open(std::slice::from_ref(&place), &LogWindow::default()).expect("our log");
     let WatchSource::Logged(logged) = WatchSource::from_logs(logs, &[]) else { unreachable!("a log was given") };
     let shown = |buffers: &[Buffer]| buffers.iter().map(super::buffer_text).collect::<Vec<_>>().join("\n");
     for (number, (time_ns, buffers)) in seen.iter().enumerate() {

@@ -78,7 +78,7 @@ impl History for LoggedHistory {
     fn read(&self, from_ns: i64, to_ns: i64, handle: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
         let mut pass_on = |piece: LogPiece<'_>| {
             handle(piece);
-            Ok(())
+            Ok::<(), Failure>(())
         };
         // an ended log is read as stored
         let result = match self.set_back.filter(|(_, back_ns)| self.grows && *back_ns <= to_ns) {
@@ -269,7 +269,7 @@ const MAX_INTERVAL_SEARCH_NS: i64 = 3_600_000_000_000;
 fn median_interval_ns(logs: &Logs) -> i64 {
     let mut lengths: Vec<i64> = Vec::new();
     let from_ns = logs.range_ns.1.saturating_sub(MAX_INTERVAL_SEARCH_NS);
-    let read = logs.read_between((from_ns, logs.range_ns.1), |piece| {
+    let read = logs.read_between::<Failure>((from_ns, logs.range_ns.1), |piece| {
         if let LogPiece::Frame(frame) = piece {
             let known = frame.ticks().iter().filter(|tick| tick.elapsed_ns > 0);
             lengths.extend(known.map(|tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX)));
@@ -288,7 +288,7 @@ mod tests {
     use diskwright_base::{Schema, Series, Tick};
     use diskwright_datastore::{LogWriter, WriterOptions};
 
-    use super::super::super::log::LogWindow;
+    use super::super::super::log::{self, LogWindow};
     use super::*;
 
     const SECOND: i64 = 1_000_000_000;
@@ -309,7 +309,7 @@ mod tests {
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
         write_ticks(&mut writer, 1000..1101, 1.0);
         let paths = [log];
-        let logs = Logs::open(&paths, &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
+        let logs = log::open(&paths, &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
         let WatchSource::Logged(mut logged) = WatchSource::from_logs(logs, &paths) else { panic!("a log") };
         logged.grows = true;
         let mut grow = |writer: &mut LogWriter, seconds: std::ops::Range<i64>| {

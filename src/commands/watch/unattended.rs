@@ -12,7 +12,7 @@ use diskwright_datastore::{LogPosition, LogReader};
 use diskwright_diagnosis::Pack;
 
 use super::super::alerts::{AlertMonitor, event_document, event_line};
-use super::super::log::{LogWindow, Logs};
+use super::super::log::{self, LogWindow, Logs};
 use super::super::pacer::Pacer;
 use super::super::{Failure, output};
 use super::sources::WatchSource;
@@ -86,7 +86,7 @@ impl UnattendedRun {
         if !has_ticks(paths, may_continue)? {
             return Ok(());
         }
-        let mut logs = Logs::open(paths, window)?;
+        let mut logs = log::open(paths, window)?;
         let mut grows = WatchSource::is_recorded(&logs);
         let now_ns = SystemClock.read_clocks().wall_ns;
         let mut monitor = if grows { monitor.suppress_before(now_ns) } else { monitor }.for_logs(&logs);

@@ -10,6 +10,7 @@
 //! - [`cgroup`]: the control groups of this process and their limits.
 //! - [`mounts`]: the kernel's table of mounts.
 //! - [`disk_space`]: free space on a filesystem.
+//! - [`removed_on_signal`]: files that go when a signal ends the program.
 //!
 //! This crate knows no format and no device, and does not report who uses a device.
 
@@ -21,3 +22,4 @@ pub mod kernel_filesystems;
 pub mod mounts;
 pub mod private_files;
 pub mod programs;
+pub mod removed_on_signal;

@@ -4,8 +4,10 @@ use diskwright_base::{Frame, Schema, Series, Tick};
 use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use diskwright_logs::TimeBasis;
 
-use super::super::damage::Losses;
-use super::{MergeMember, join_group};
+use super::{MergeMember, MergeOutput, join_group};
+use crate::losses::Losses;
+use crate::report::Reporter;
+use crate::stored_log::StoredLog;
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -20,8 +22,8 @@ fn member(path: &std::path::Path, counter: &str, seconds: &[i64], length: i64) -
     }
     writer.close().unwrap();
     let range = LogReader::open(path).unwrap().time_range().unwrap().unwrap();
-    let (name, path, times) = (counter.to_owned(), path.to_owned(), TimeBasis::Utc);
-    MergeMember { name, path, range_ns: range, time_basis: times, format: "", is_bundled: false }
+    let (name, stored, times) = (counter.to_owned(), StoredLog::InPlace(path.to_owned()), TimeBasis::Utc);
+    MergeMember { name, stored, range_ns: range, time_basis: times, format: "", is_bundled: false }
 }
 
 /// The finest log, and another one, had their clocks set back.
@@ -36,7 +38,8 @@ fn repeated_times_of_a_member_are_used_once() {
     ];
     let made = folder.path().join("made");
     let mut writer = LogWriter::create_or_append(&made, WriterOptions::default()).unwrap();
-    let joined = join_group(members, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None);
+    let output = &mut MergeOutput::Log(&mut writer);
+    let joined = join_group(members, (i64::MIN, i64::MAX), output, &mut Losses::default(), &Reporter::silent());
     joined.unwrap_or_else(|fault| panic!("{fault}"));
     writer.close().unwrap();
     let (mut times, mut sums) = (Vec::new(), [0.0; 2]);

@@ -8,13 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use diskwright_base::counter_ids::process;
-use diskwright_base::units::format_count;
-use diskwright_base::{
-    Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, stable_task_name,
-};
-
-use super::log::Logs;
-use super::{Failure, output};
+use diskwright_base::{Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, stable_task_name};
 
 /// Maximum number of processes with series: those that were busiest over the window.
 const MAX_PROCESSES: usize = 100;
@@ -45,32 +39,6 @@ pub struct ProcessSeries {
     pub left_out: usize,
 }
 
-/// True if one of these patterns selects processes.
-pub fn are_processes_wanted(patterns: &[String]) -> bool {
-    let is_process = |pattern: &str| is_process_counter(pattern) || pattern == "process*";
-    // a name that disks and processes share keeps its meaning without processes
-    let names_process_counters = |pattern: &str| {
-        let counters = Catalogue::builtin().find_by_exact_name(pattern);
-        !counters.is_empty() && counters.iter().all(|counter| is_process(&counter.id))
-    };
-    patterns.iter().any(|pattern| is_process(&pattern.to_ascii_lowercase()) || names_process_counters(pattern))
-}
-
-/// True for a counter of a process. If only such counters are selected, ticks between two process tables would be rows
-/// without any value.
-pub fn is_process_counter(id: &str) -> bool {
-    id.starts_with("process.")
-}
-
-/// Reports how many processes did too little to be shown.
-pub fn report_left_out(logs: &Logs) {
-    let count = logs.processes_left_out();
-    if count > 0 {
-        let more = format_count(count as u64, "more process did less and is", "more processes did less and are");
-        output::print_warning(format_args!("{more} left out"));
-    }
-}
-
 fn process_table(note: &Note) -> Option<Arc<ProcessTable>> {
     (note.kind == Note::PROCESSES).then(|| note.read_processes().ok()).flatten()
 }
@@ -88,32 +56,40 @@ fn busyness(row: &ProcessRow) -> f64 {
     row.processor + row.blocked_share.max(row.block_delay.unwrap_or(0.0)) + transferred / 1e8
 }
 
-impl ProcessSeries {
-    /// Finds the processes of a window; `None` if the log has no tables, or already has processes as counters.
-    pub fn find_in_logs(logs: &Logs) -> Result<Option<ProcessSeries>, Failure> {
-        let mut weights: HashMap<(u32, String), f64> = HashMap::new();
-        let mut has_counters = false;
-        logs.read(|piece| {
-            match piece {
-                LogPiece::Frame(frame) => has_counters |= !frame.schema().instances("process").is_empty(),
-                LogPiece::Note(note) => {
-                    for row in process_table(&note).iter().flat_map(|table| &table.rows) {
-                        *weights.entry(process_key(row)).or_default() += busyness(row);
-                    }
+/// Collects the processes of a window, which is read once for it.
+#[derive(Default)]
+pub struct ProcessFinder {
+    busyness: HashMap<(u32, String), f64>,
+    has_counters: bool,
+}
+
+impl ProcessFinder {
+    /// Looks at the next piece of the window.
+    pub fn add_piece(&mut self, piece: &LogPiece<'_>) {
+        match piece {
+            LogPiece::Frame(frame) => self.has_counters |= !frame.schema().instances("process").is_empty(),
+            LogPiece::Note(note) => {
+                for row in process_table(note).iter().flat_map(|table| &table.rows) {
+                    *self.busyness.entry(process_key(row)).or_default() += busyness(row);
                 }
             }
-            Ok(())
-        })?;
-        if has_counters || weights.is_empty() {
-            return Ok(None);
         }
-        let mut processes: Vec<((u32, String), f64)> = weights.into_iter().collect();
+    }
+
+    /// Returns the busiest processes; `None` if the log has no tables, or already has processes as counters.
+    pub fn finish(self) -> Option<ProcessSeries> {
+        if self.has_counters || self.busyness.is_empty() {
+            return None;
+        }
+        let mut processes: Vec<((u32, String), f64)> = self.busyness.into_iter().collect();
         processes.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         let left_out = processes.len().saturating_sub(MAX_PROCESSES);
         processes.truncate(MAX_PROCESSES);
-        Ok(Some(ProcessSeries::from_processes(processes.into_iter().map(|(process, _)| process).collect(), left_out)))
+        Some(ProcessSeries::from_processes(processes.into_iter().map(|(process, _)| process).collect(), left_out))
     }
+}
 
+impl ProcessSeries {
     fn from_processes(processes: Vec<(u32, String)>, left_out: usize) -> ProcessSeries {
         let series = |(pid, name): &(u32, String)| {
             let instance = format!("{name} ({pid})");
@@ -179,14 +155,5 @@ mod tests {
             let column = frame.schema().column("process.processor", "kworker/1:2H (13)").unwrap();
             assert_eq!(frame.column(column)[0], 0.5, "{name}");
         }
-    }
-
-    #[test]
-    fn reads_processes_only_on_request() {
-        let wanted = |pattern: &str| are_processes_wanted(&[pattern.to_owned()]);
-        assert!(wanted("process.processor") && wanted("process.*") && wanted("process*"));
-        assert!(wanted("PROCESS.*") && wanted("Process.Resident_Bytes") && wanted("resident_bytes"));
-        assert!(!wanted("read_bytes_per_s"));
-        assert!(!wanted("processor.busy") && !wanted("*"));
     }
 }

@@ -1,20 +1,17 @@
-//! Temporary folders and files that are removed with the command, also if a signal ends it. The lock in a folder shows
-//! whether its command still runs: folders of killed commands are removed when the next one is created.
+//! Temporary folders that are removed with the command, also if a signal ends it. The lock in a folder shows whether
+//! its command still runs: folders of killed commands are removed when the next one is created.
 
 use std::fs::{self, DirEntry, File, Permissions};
-use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, Once, PoisonError};
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_hostfiles::disk_space::DiskSpace;
 use diskwright_hostfiles::private_files;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use diskwright_hostfiles::removed_on_signal::TemporaryPath;
 use tempfile::TempDir;
 
-use super::Failure;
+use crate::IngestError;
 
 /// Prefix of the folders' names.
 const FOLDER_PREFIX: &str = "diskwright-import-";
@@ -33,11 +30,13 @@ pub struct TemporaryFolder {
 
 impl TemporaryFolder {
     /// Creates a folder, and removes those that killed commands of this user left.
-    pub fn new() -> Result<TemporaryFolder, Failure> {
+    ///
+    /// # Errors
+    /// When the folder cannot be created.
+    pub fn new() -> Result<TemporaryFolder, IngestError> {
         let parent = std::env::temp_dir();
         sweep_leftovers();
-        TemporaryFolder::create_in(&parent)
-            .map_err(|e| Failure::Failed(format!("{}: no temporary folder: {e}", parent.display())))
+        TemporaryFolder::create_in(&parent).map_err(|reason| IngestError::NoTemporaryFolder { parent, reason })
     }
 
     fn create_in(parent: &Path) -> Result<TemporaryFolder, private_files::PrivateFileError> {
@@ -61,6 +60,9 @@ impl TemporaryFolder {
     }
 
     /// Fails if the filesystem is down to its reserve.
+    ///
+    /// # Errors
+    /// With the reason, and what to do about it.
     pub fn check_free_space(&self) -> Result<(), String> {
         let space = File::open(&self.path)
             .and_then(DiskSpace::for_file)
@@ -100,67 +102,6 @@ fn sweep_folder(parent: &Path) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-}
-
-/// Paths that are removed when a signal ends the command.
-static REMOVED_ON_SIGNAL: LazyLock<Mutex<Vec<PathBuf>>> = LazyLock::new(Mutex::default);
-
-/// A file or folder that a signal removes, as long as this value lives.
-pub struct TemporaryPath(PathBuf);
-
-impl TemporaryPath {
-    /// Registers a path for removal.
-    pub fn new(path: &Path) -> TemporaryPath {
-        static WATCH: Once = Once::new();
-        // without the signal handler, destructors still remove the path
-        WATCH.call_once(|| drop(install_signal_cleanup()));
-        REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
-        TemporaryPath(path.to_owned())
-    }
-}
-
-impl Drop for TemporaryPath {
-    fn drop(&mut self) {
-        REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
-    }
-}
-
-/// Starts a thread that waits for a signal that ends the command, cleans up and lets the signal end it.
-fn install_signal_cleanup() -> io::Result<()> {
-    let mut wanted = vec![SIGINT, SIGTERM];
-    if !is_signal_ignored(SIGHUP) {
-        wanted.push(SIGHUP);
-    }
-    let mut signals = Signals::new(wanted)?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .stack_size(crate::commands::process_limits::SMALL_STACK_BYTES)
-        .spawn(move || {
-        for signal in signals.forever() {
-            // held until the end, so that nothing new is created
-            let paths = REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner);
-            paths.iter().for_each(|path| remove_path(path));
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        }
-    })?;
-    Ok(())
-}
-
-fn remove_path(path: &Path) {
-    // another thread may add a file while the folder is removed
-    for _ in 0..20 {
-        let result = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        if result.is_ok() || !path.exists() {
-            return;
-        }
-    }
-}
-
-/// True if the command was started with a signal ignored, as by `nohup`.
-fn is_signal_ignored(signal: i32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(test)]

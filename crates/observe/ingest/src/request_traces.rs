@@ -1,4 +1,4 @@
-//! Recognition of request traces among the inputs of commands.
+//! Recognition of request traces among what a command line names.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};

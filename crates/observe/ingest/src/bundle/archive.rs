@@ -14,8 +14,10 @@ use diskwright_datastore::is_log;
 use diskwright_hostfiles::private_files;
 use diskwright_logs::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar, spool_limit};
 
-use super::super::pacer;
-use super::{BundleContent, Failure, FoundLog, TemporaryFolder};
+use super::content::{BundleContent, FoundLog};
+use crate::IngestError;
+use crate::report::Event;
+use crate::temporary::TemporaryFolder;
 
 /// Maximum nesting of archives.
 const MAX_DEPTH: usize = 3;
@@ -41,7 +43,7 @@ fn is_packed(head: &[u8]) -> bool {
 }
 
 /// Classifies one file of a bundle: a log, an archive, or neither.
-pub fn classify_file(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize) -> Result<(), Failure> {
+pub fn classify_file(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize) -> Result<(), IngestError> {
     if path.is_dir() {
         content.logs.push(FoundLog { path, name: name.to_owned(), format: OWN_FORMAT });
         return Ok(());
@@ -83,7 +85,7 @@ impl<'a> ArchiveUnpacker<'a> {
         name: &'a str,
         content: &'a mut BundleContent,
         depth: usize,
-    ) -> Result<ArchiveUnpacker<'a>, Failure> {
+    ) -> Result<ArchiveUnpacker<'a>, IngestError> {
         let folder = match &content.unpacked {
             Some(folder) => Rc::clone(folder),
             None => Rc::clone(content.unpacked.insert(Rc::new(TemporaryFolder::new()?))),
@@ -95,12 +97,13 @@ impl<'a> ArchiveUnpacker<'a> {
     }
 
     fn unpack_tar(&mut self, input: LogInput) -> io::Result<()> {
-        let bar = pacer::watch_progress_bar(None, format!("looking into {}", self.name));
+        let reporter = self.content.reporter.clone();
+        let looking = reporter.start(Event::UnpackingStarted { name: self.name.to_owned() });
         let mut ours = BTreeSet::new();
         let mut archive = tar::Archive::new(input);
         for entry in archive.entries()? {
             let mut entry = entry?;
-            bar.tick();
+            looking.tell_progress(Event::FileUnpacked);
             let kind = entry.header().entry_type();
             if !(kind.is_file() || kind.is_contiguous() || kind.is_gnu_sparse()) {
                 continue;

@@ -10,7 +10,7 @@ use diskwright_base::{Frame, Note};
 use diskwright_datastore::{LogItem, LogReader, is_log};
 use serde::{Deserialize, Serialize};
 
-use super::Failure;
+use crate::IngestError;
 
 /// Bytes of a file's beginning and end that are hashed.
 const FINGERPRINT_BYTES: u64 = 64 << 10;
@@ -40,7 +40,7 @@ impl FileFingerprint {
     }
 
     /// Returns the note that an import leaves.
-    pub fn to_import_note(&self, time_ns: i64) -> Result<Note, Failure> {
+    pub(crate) fn to_import_note(&self, time_ns: i64) -> Result<Note, IngestError> {
         Ok(Note::new(time_ns, Note::IMPORT, serde_json::to_string(self)?))
     }
 
@@ -51,7 +51,10 @@ impl FileFingerprint {
 }
 
 /// Fails if the log in `to` already has the file, or a shorter version of it.
-pub fn refuse_repeated_import(to: &Path, path: &Path, fingerprint: &FileFingerprint) -> Result<(), Failure> {
+///
+/// # Errors
+/// When it has, or cannot be read.
+pub fn refuse_repeated_import(to: &Path, path: &Path, fingerprint: &FileFingerprint) -> Result<(), IngestError> {
     let Some(earlier) = find_earlier_import(to, path, fingerprint)? else { return Ok(()) };
     let (file, to) = (&fingerprint.file, to.display());
     let finding = match earlier.bytes == fingerprint.bytes {
@@ -61,14 +64,14 @@ pub fn refuse_repeated_import(to: &Path, path: &Path, fingerprint: &FileFingerpr
             "{file} has grown since it was imported into {to}: importing it again would duplicate its earlier content"
         ),
     };
-    Err(Failure::Failed(format!("{finding}; import it into a new folder, or use --again")))
+    Err(IngestError::RepeatedImport { finding })
 }
 
 fn find_earlier_import(
     to: &Path,
     path: &Path,
     fingerprint: &FileFingerprint,
-) -> Result<Option<FileFingerprint>, Failure> {
+) -> Result<Option<FileFingerprint>, IngestError> {
     if !to.is_dir() || !is_log(to) {
         return Ok(None);
     }

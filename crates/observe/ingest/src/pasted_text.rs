@@ -9,34 +9,22 @@ use std::rc::Rc;
 use diskwright_logs::LogInput;
 use diskwright_logs::transcript::{self, MAX_TRANSCRIPT_BYTES, Section, Transcript};
 
-use super::{Failure, GivenLog, HeldContent, output};
+use crate::given_log::{GivenLog, HeldContent};
+use crate::report::Reporter;
 
 /// Largest file all of which is looked at, bytes.
 const MAX_WHOLE_CHECK_BYTES: u64 = 1 << 20;
 /// Maximum number of parts that are named one by one.
 const MAX_NAMED_PARTS: usize = 5;
 
-/// Opens a log whose content is held.
-pub(super) fn open_held(log: &GivenLog) -> Result<LogInput, Failure> {
-    match &log.held {
-        Some(HeldContent::Section { text, .. }) => Ok(LogInput::from_bytes(&log.name, text.as_bytes().to_vec())?),
-        Some(HeldContent::Whole(bytes)) => Ok(LogInput::from_bytes(&log.name, bytes.to_vec())?),
-        Some(HeldContent::Opened(input)) => {
-            let again = || Failure::Failed(format!("{}: can be read only once; give a file", log.name));
-            input.borrow_mut().take().ok_or_else(again)
-        }
-        None => Ok(LogInput::open_named(&log.path, &log.name)?),
-    }
-}
-
 /// Returns the sections of a log that is a text, else the log.
-pub(super) fn split_log(mut log: GivenLog) -> Vec<GivenLog> {
+pub fn split_log(mut log: GivenLog, reporter: &Reporter) -> Vec<GivenLog> {
     let is_stream = log.path == Path::new("-") || log.path.exists() && !log.path.is_file() && !log.path.is_dir();
     if !is_stream && log.is_ours() || log.has_several_files() {
         return vec![log];
     }
     if log.path == Path::new("-") && io::stdin().is_terminal() {
-        output::print_note(format_args!("paste the text, then press Ctrl-D on a line of its own"));
+        reporter.note(format_args!("paste the text, then press Ctrl-D on a line of its own"));
     }
     // a log that cannot be opened says so when it is read
     let Ok(mut input) = LogInput::open_named(&log.path, &log.name) else { return vec![log] };
@@ -47,7 +35,7 @@ pub(super) fn split_log(mut log: GivenLog) -> Vec<GivenLog> {
     let may_be_text = is_small && transcript::may_be_transcript(&input.head()) && !is_large_log;
     let bytes = if may_be_text { input.peek_all(MAX_TRANSCRIPT_BYTES) } else { None };
     if let Some(transcript) = bytes.as_deref().and_then(transcript::split_transcript) {
-        report_unread(&log.name, &transcript);
+        report_unread(&log.name, &transcript, reporter);
         return transcript.sections.into_iter().map(|section| section_log(&log, section)).collect();
     }
     if is_stream {
@@ -77,13 +65,13 @@ fn section_log(log: &GivenLog, section: Section) -> GivenLog {
 }
 
 /// Names the parts of a text that nothing reads.
-fn report_unread(name: &str, transcript: &Transcript) {
+fn report_unread(name: &str, transcript: &Transcript, reporter: &Reporter) {
     for part in transcript.unread.iter().take(MAX_NAMED_PARTS) {
         let ((first, last), reason) = (part.lines, &part.reason);
-        output::print_warning(format_args!("{name}, lines {first}-{last}: {reason} (left out)"));
+        reporter.warn(format_args!("{name}, lines {first}-{last}: {reason} (left out)"));
     }
     if transcript.unread.len() > MAX_NAMED_PARTS {
         let more = transcript.unread.len() - MAX_NAMED_PARTS;
-        output::print_warning(format_args!("{name}: {more} more parts are left out"));
+        reporter.warn(format_args!("{name}: {more} more parts are left out"));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use diskwright_datastore::is_log;
 
-use super::Failure;
+use crate::IngestError;
 
 /// Maximum nesting of folders.
 const MAX_DEPTH: usize = 24;
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 24;
 const MAX_ENTRIES: usize = 200_000;
 
 /// Calls `visit` with every file, and with every folder that is a Diskwright log.
-pub fn walk_folder(path: &Path, visit: &mut dyn FnMut(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+pub fn walk_folder(path: &Path, visit: &mut dyn FnMut(&Path) -> Result<(), IngestError>) -> Result<(), IngestError> {
     let mut entries_left = MAX_ENTRIES;
     walk_level(path, 0, &mut entries_left, visit)
 }
@@ -23,13 +23,13 @@ fn walk_level(
     path: &Path,
     depth: usize,
     entries_left: &mut usize,
-    visit: &mut dyn FnMut(&Path) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let error = |e: io::Error| Failure::Failed(format!("{}: {e}", path.display()));
+    visit: &mut dyn FnMut(&Path) -> Result<(), IngestError>,
+) -> Result<(), IngestError> {
+    let error = |e: io::Error| IngestError::Refused(format!("{}: {e}", path.display()));
     let mut entries: Vec<DirEntry> = fs::read_dir(path).and_then(Iterator::collect).map_err(error)?;
     entries.sort_by_key(DirEntry::file_name);
     *entries_left = entries_left.checked_sub(entries.len()).ok_or_else(|| {
-        Failure::Failed(format!("{}: contains more than {MAX_ENTRIES} files; give a part of it", path.display()))
+        IngestError::Refused(format!("{}: contains more than {MAX_ENTRIES} files; give a part of it", path.display()))
     })?;
     for entry in entries {
         let (kind, path) = (entry.file_type().map_err(error)?, entry.path());

@@ -1,0 +1,97 @@
+//! What is learned about a log before it is joined with others: its ticks, series and machine.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use diskwright_base::{Frame, Note, Schema, Tick, Topology};
+use diskwright_datastore::LogItem;
+
+use super::timeline::TickSpan;
+use crate::IngestError;
+use crate::stored_log::StoredLog;
+
+/// Facts about a member before its values are read.
+pub struct MemberOutline {
+    /// Spans of its ticks, in order of time.
+    pub spans: Vec<TickSpan>,
+    /// Number of ticks whose times occurred before, because the clock was set back. They are left out.
+    pub repeated_ticks: usize,
+    /// Time of the first repeated tick.
+    pub set_back_ns: Option<i64>,
+    pub series: BTreeSet<(String, String)>,
+    pub topology: Option<Topology>,
+}
+
+/// Reads the ticks, series and machine of a log.
+pub fn outline_member(log: &StoredLog, window: (i64, i64)) -> Result<MemberOutline, IngestError> {
+    let mut outline = MemberOutline {
+        spans: Vec::new(),
+        repeated_ticks: 0,
+        set_back_ns: None,
+        series: BTreeSet::new(),
+        topology: None,
+    };
+    let mut order = TickOrder::default();
+    let mut reader = log.open_reader()?;
+    reader.set_window(window.0, window.1);
+    let mut frame = Frame::default();
+    let mut last_schema: Option<Arc<Schema>> = None;
+    while let Some(item) = reader.next(&mut frame)? {
+        match item {
+            LogItem::Frame => {
+                for tick in frame.ticks() {
+                    if order.is_repeated_tick(tick) {
+                        outline.repeated_ticks += 1;
+                        outline.set_back_ns = outline.set_back_ns.or(Some(tick.time_ns));
+                        continue;
+                    }
+                    outline.spans.push(tick_span(tick));
+                }
+                if last_schema.as_ref() != Some(frame.schema()) {
+                    let series = frame.schema().series.iter();
+                    outline.series.extend(series.map(|s| (s.counter.clone(), s.instance.clone())));
+                    last_schema = Some(Arc::clone(frame.schema()));
+                }
+            }
+            LogItem::Note(note) if note.kind == Note::TOPOLOGY && outline.topology.is_none() => {
+                outline.topology = note.read_topology().ok().map(Arc::unwrap_or_clone);
+            }
+            _ => {}
+        }
+    }
+    Ok(outline)
+}
+
+/// Detects ticks whose times a log already had, because its clock was set back.
+#[derive(Default)]
+pub struct TickOrder {
+    latest_ns: Option<i64>,
+    is_back: bool,
+}
+
+impl TickOrder {
+    /// Handles the next tick; true until the clock has caught up.
+    pub fn is_repeated_tick(&mut self, tick: &Tick) -> bool {
+        let latest = self.latest_ns.unwrap_or(tick.time_ns);
+        self.is_back = tick.time_ns < latest || self.is_back && tick.time_ns == latest;
+        self.latest_ns = Some(latest.max(tick.time_ns));
+        self.is_back
+    }
+}
+
+/// Time that a tick covers.
+pub fn tick_span(tick: &Tick) -> TickSpan {
+    (tick.start_ns(), tick.time_ns)
+}
+
+impl MemberOutline {
+    /// From the beginning of the first tick to the end of the last.
+    pub fn total_span(&self) -> Option<TickSpan> {
+        Some((self.spans.first()?.0, self.spans.last()?.1))
+    }
+}
+
+/// True if two spans share some time, or one is a point in the other.
+pub fn spans_overlap(one: TickSpan, other: TickSpan) -> bool {
+    one.0.max(other.0) < one.1.min(other.1) || one.0 == one.1 && other.0 < one.0 && one.0 <= other.1
+}

@@ -1,0 +1,52 @@
+//! What is known about a log of another tool besides its content.
+
+use std::time::Duration;
+
+use diskwright_logs::LogOptions;
+
+/// Facts that a log of another tool may lack: those that the user gave, those of its command line, and those that other
+/// logs of the machine show.
+#[derive(Clone, Debug, Default)]
+pub struct ReadingOptions {
+    reader: LogOptions,
+    /// Time by which a log without dates is moved, to lie beside others.
+    shift_ns: i64,
+}
+
+impl From<LogOptions> for ReadingOptions {
+    fn from(reader: LogOptions) -> ReadingOptions {
+        ReadingOptions { reader, shift_ns: 0 }
+    }
+}
+
+impl ReadingOptions {
+    /// Returns the options for a reader.
+    pub(crate) fn log_options(&self) -> &LogOptions {
+        &self.reader
+    }
+
+    /// Time by which all ticks and notes are moved.
+    pub(crate) fn shift_ns(&self) -> i64 {
+        self.shift_ns
+    }
+
+    /// Returns the options with a zone that another log of the machine names.
+    pub(crate) fn with_offset(&self, offset_s: i32) -> ReadingOptions {
+        let mut options = self.clone();
+        options.reader.utc_offset_s.get_or_insert(offset_s);
+        options
+    }
+
+    /// Returns the options with what the command line of a log says; the user knows better.
+    pub(crate) fn with_command(&self, interval: Option<Duration>, is_first_report_kept: bool) -> ReadingOptions {
+        let mut options = self.clone();
+        options.reader.interval = options.reader.interval.or(interval);
+        options.reader.is_first_report_kept = is_first_report_kept;
+        options
+    }
+
+    /// Returns the options with a time by which the log is moved.
+    pub(crate) fn with_shift(&self, shift_ns: i64) -> ReadingOptions {
+        ReadingOptions { shift_ns, ..self.clone() }
+    }
+}
