@@ -126,7 +126,7 @@ fn reads_logs_in_any_order_and_from_standard_input() {
 }
 
 #[test]
-fn refuses_files_that_are_no_log_and_logs_without_a_zone() {
+fn refuses_files_that_are_no_log_and_tells_of_a_missing_zone() {
     let folder = folder("foreign-foreign-wrong");
     let text = folder.join("letter.txt");
     fs::write(&text, "Dear server,\nplease be faster.\n").unwrap();
@@ -137,12 +137,12 @@ fn refuses_files_that_are_no_log_and_logs_without_a_zone() {
         stderr.contains("letter.txt") && stderr.contains("iostat, vmstat, top") && !stderr.contains("perfmon-text"),
         "{stderr}"
     );
-    // a log without a time zone needs --utc-offset
+    // times without a zone are taken as UTC, and the answer says so
     let log = folder.join("no-zone.csv");
     let text = "\"(PDH-CSV 4.0)\",\"\\\\A\\Memory\\Pages/sec\"\n\"11/21/2026 10:00:00.000\",\"1\"\n";
     fs::write(&log, format!("{text}\"11/21/2026 10:00:15.000\",\"2\"\n")).unwrap();
     let done = diskwright(&["why", log.to_str().unwrap()]);
-    assert!(String::from_utf8_lossy(&done.stderr).contains("--utc-offset"));
+    assert!(done.status.success() && String::from_utf8_lossy(&done.stdout).contains("--utc-offset"), "{done:?}");
     let answer = success(&diskwright(&[
         "import",
         log.to_str().unwrap(),

@@ -16,6 +16,7 @@ use crate::report_times::ReportTimes;
 use crate::stamp_line::parse_stamp;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, NumericDateOrder};
+use crate::tool::process_tables::TOO_MANY_PROCESSES;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
@@ -148,6 +149,8 @@ impl IotopLog<'_, '_> {
             self.is_open = true;
             if self.rows.len() < MAX_ROWS {
                 self.rows.push(row);
+            } else {
+                self.batch.add_skip(format!("line {}", self.line_number), TOO_MANY_PROCESSES);
             }
         } else if let Some(stamp) = parse_stamp(text, self.order) {
             self.finish_report();

@@ -6,6 +6,7 @@
 
 mod atop;
 mod batch;
+mod cloudwatch;
 mod collectl;
 mod daylight_clock;
 mod dstat;
@@ -29,6 +30,8 @@ mod procfs;
 pub mod prometheus;
 mod range_guess;
 mod report_times;
+mod samples;
+mod shared_stamps;
 mod skips;
 mod stamp_line;
 #[cfg(test)]
@@ -113,6 +116,10 @@ pub const FORMATS: &[&LogFormat] = &[
     &sysstat::SAR_TEXT,
     &sysstat::IOSTAT_JSON,
     &sysstat::MPSTAT_JSON,
+    &samples::QUERY_ANSWER,
+    &samples::OTLP,
+    &samples::LINE_PROTOCOL,
+    &cloudwatch::FORMAT,
     &sysstat::SA_BINARY,
     &unix::IOSTAT,
     &pcp::FORMAT,
@@ -122,6 +129,7 @@ pub const FORMATS: &[&LogFormat] = &[
     &collectl::RAW,
     &atop::TEXT,
     &atop::RAW,
+    &atop::SCREEN,
     &top::FORMAT,
     &nfsiostat::FORMAT,
     &zpool_iostat::FORMAT,

@@ -49,6 +49,11 @@ impl ReportTimes {
         self.has_stamps
     }
 
+    /// Returns true if the time between reports is known.
+    pub(crate) fn is_length_known(&self) -> bool {
+        self.has_stamps || self.interval_ns.is_some()
+    }
+
     /// Returns the time of the next report, and its length if it is known.
     pub(crate) fn next(&mut self, batch: &mut FrameBatch<'_>) -> (i64, Option<u64>) {
         let Some(stamp) = self.stamp.take() else { return self.count_report(batch) };

@@ -72,8 +72,22 @@ impl UnsupportedFormat {
                 rest.is_empty() || !start.ends_with(char::is_alphanumeric) || !rest.starts_with(char::is_alphanumeric)
             })
         };
-        let has_line =
-            || head.text_lines().any(|line| self.lines.iter().any(|start| is_start(line.trim_start(), start)));
+        // columns are as wide as what stands in them
+        let collapse = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        let starts: Vec<String> = self
+            .lines
+            .iter()
+            .map(|start| {
+                let end = if start.ends_with(' ') { " " } else { "" };
+                collapse(start) + end
+            })
+            .collect();
+        let has_line = || {
+            head.text_lines().any(|line| {
+                let line = collapse(&line) + " ";
+                starts.iter().any(|start| is_start(&line, start))
+            })
+        };
         has_magic || !self.lines.is_empty() && !head.bytes.contains(&0) && has_line()
     }
 }

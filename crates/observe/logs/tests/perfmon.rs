@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use diskwright_base::Note;
-use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
+use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, TimeBasis, read};
 
 /// Output of a reading: counter, instance and scaled cells in order of columns; times in seconds; notes.
 #[derive(Default, Debug)]
@@ -114,17 +114,28 @@ fn reads_the_same_log_in_other_dialects() {
 }
 
 #[test]
-fn reads_zones_and_requires_missing_ones() {
+fn reads_zones_and_tells_where_one_is_missing() {
     let east = make_log(&["\"1\",\"1\""]).replace("(UTC)(0)", "(India Standard Time)(-330)");
     assert_eq!(read_log(&east).0.times, [START - 19_800.0]);
     for title in ["(PDH-CSV 4.0)", "(PDH-CSV 4.0) (RTZ 2 (", "(PDH-CSV 4.0) ("] {
         let text = make_log(&["\"1\",\"1\""]).replace("(PDH-CSV 4.0) (UTC)(0)", title);
-        let (_, summary) = read_with(text.as_bytes(), &LogOptions::default());
-        let Err(LogError::MissingOption { option, .. }) = summary else { panic!("{summary:?}") };
-        assert!(option.contains("--utc-offset"));
+        let (log, summary) = read_with(text.as_bytes(), &LogOptions::default());
+        assert_eq!((log.times.as_slice(), summary.unwrap().time_basis), (&[START][..], TimeBasis::NoZone), "{title}");
+        assert!(log.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("--utc-offset")));
         let options = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
         assert_eq!(read_with(text.as_bytes(), &options).0.times, [START - 3600.0]);
     }
+}
+
+#[test]
+fn rows_that_lost_their_seconds_are_spread_over_the_minute() {
+    let row = |minute: u32, reads: u32| format!("9/19/2022 22:{minute:02};{reads};100\n");
+    let rows: String = (0..4).flat_map(|minute| (0..3).map(move |n| row(44 + minute, minute * 3 + n))).collect();
+    let head = HEAD.replace("\",\"", "\";\"");
+    let (log, skipped) = read_log(format!("{head}\n{rows}"));
+    assert!(skipped.is_empty(), "{skipped:?}");
+    assert_eq!(log.times, (0..12).map(|n| START + 20.0 * f64::from(n)).collect::<Vec<_>>());
+    assert!(log.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("spread evenly")));
 }
 
 #[test]

@@ -300,3 +300,22 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
     }
 }
+
+#[test]
+fn a_single_dump_that_lists_its_processors_gives_averages_since_boot() {
+    // two processors, up for 1000 s
+    let stat = "cpu  40000 0 20000 100000 40000 0 0 0 0 0\ncpu0 20000 0 10000 50000 20000 0 0 0 0 0\n\
+                cpu1 20000 0 10000 50000 20000 0 0 0 0 0\nctxt 5000000\n";
+    let read = read_loop(&(make_date(1) + stat + &make_diskstats(14, 50)));
+    assert_eq!(read.ticks.iter().map(|tick| tick.1.round()).collect::<Vec<_>>(), [1000.0]);
+    assert_eq!(read.column_values("system.context_switches", ""), [5_000_000.0]);
+    assert_eq!(read.column_values("physical_disk.reads", "sda"), [50_000.0]);
+    assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("averages since boot")));
+    // without them its length is not known
+    let read = read_loop(&(make_date(1) + &make_diskstats(14, 50)));
+    assert!(
+        read.skip_counts().iter().any(|(because, _)| because.contains("rates need two dumps")),
+        "{:?}",
+        read.skip_counts()
+    );
+}

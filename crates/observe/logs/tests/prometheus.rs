@@ -129,6 +129,16 @@ fn reads_levels_from_one_page_and_reports_that_rates_need_two() {
 }
 
 #[test]
+fn one_page_that_shows_when_the_machine_started_gives_averages_since_then() {
+    let page = make_timed_page(0) + "node_boot_time_seconds 1699999000\n";
+    let got = read_pages(&page, &LogOptions::default());
+    // 1000 reads of 5 ms each in 1000 s
+    got.assert_near("physical_disk.reads_per_s", "sda", 1.0);
+    got.assert_near("physical_disk.avg_s_per_read", "sda", 0.005);
+    assert!(got.notes.iter().any(|n| n.kind == Note::WARNING && n.text().contains("since the machine started")));
+}
+
+#[test]
 fn pages_without_times_show_levels_and_need_an_interval_for_more() {
     let pages = [make_page(0), make_page(15)].concat();
     let counted = read_pages(&pages, &LogOptions::default());

@@ -4,10 +4,12 @@ mod binary;
 mod labels;
 mod processes;
 mod reader;
+mod screen;
 #[cfg(test)]
 mod tests;
 
 use crate::LogFormat;
+pub use screen::SCREEN;
 
 /// Parseable output.
 pub static TEXT: LogFormat = LogFormat {

@@ -153,3 +153,42 @@ fn an_output_cut_anywhere_yields_all_complete_samples() {
         }
     }
 }
+
+/// A report of the screen, after so many seconds.
+fn screen(second: u32, elapsed: &str, reads: u32) -> String {
+    format!(
+        "ATOP - web9        2026/11/23  09:15:{second:02}        --------------        {elapsed} elapsed\n\
+         PRC | sys    1.23s  | user   4.56s  | #proc    212  | #zombie    0  |\n\
+         CPU | sys      20%  | user     60%  | irq      20%  | idle     80%  | wait    220%  |\n\
+         cpu | sys       5%  | user     10%  | irq       0%  | idle      5%  | cpu001 w 80%  |\n\
+         CPL | avg1   12.10  | avg5   11.05  | avg15   9.90  | csw    50e3   | intr  40000   |\n\
+         MEM | tot     4.0G  | free  100.0M  | cache  20.0M  | buff   1.0M   | slab   80.0M  |\n\
+         PAG | scan    5000  | steal   2000  | stall     10  | swin    300   | swout    700  |\n\
+         DSK |          sdc  | busy     97%  | read  {reads:5}  | write   100  | avio 0.79 ms  |\n\
+         NET | ens7      1%  | pcki    1000  | pcko   2000  | si  800 Kbps  | so   16 Mbps  |\n\n\
+         \u{20} PID  SYSCPU  USRCPU   RDDSK   WRDSK  S  CPUNR   CPU CMD        1/12\n\
+         \u{20} 812   0.91s   3.12s  40960K    100K  D      1   41% worker\n"
+    )
+}
+
+#[test]
+fn the_screen_is_read_with_its_processes() {
+    let text = screen(10, "3d4h5m6s", 7) + &screen(20, "10s", 4000) + &screen(30, "10s", 5000);
+    let read = read_text(&text);
+    let last = |counter: &str, instance: &str| read.series_values(counter, instance).last().copied();
+    assert_eq!(read.series_values("physical_disk.reads_per_s", "sdc"), [400.0, 500.0]);
+    assert_eq!(last("processor.iowait", "_total"), Some(0.55));
+    assert_eq!(last("processor.iowait", "cpu1"), Some(0.8));
+    assert_eq!(last("system.context_switches_per_s", ""), Some(5000.0));
+    assert_eq!(last("memory.cached_bytes", ""), Some(20_971_520.0));
+    assert_eq!(last("paging.swap_out_pages_per_s", ""), Some(70.0));
+    assert_eq!(last("network.sent_bytes_per_s", "ens7"), Some(2_000_000.0));
+    let note = read.notes.iter().find(|note| note.kind == Note::PROCESSES).unwrap();
+    let row = &note.read_processes().unwrap().rows[0];
+    assert_eq!((row.name.as_str(), row.processor, row.blocked_share), ("worker", 0.41, 1.0));
+    assert_eq!(row.read_bytes_per_s, Some(4_194_304.0));
+    // alone it is kept, with a remark
+    let read = read_text(&screen(10, "10s", 4000));
+    assert_eq!(read.series_values("physical_disk.reads_per_s", "sdc"), [400.0]);
+    assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("single report")));
+}

@@ -247,6 +247,10 @@ impl NmonLog<'_, '_> {
             self.batch.add_skip(lines.context(), "a row of a section without headings");
             return Ok(());
         };
+        if let Some(heading) = section.undescribed.clone().filter(|_| has_cell_more(lines, self.delimiter, section)) {
+            self.read_heading(&heading, lines);
+        }
+        let Some((_, section)) = index.and_then(|index| self.sections.get(index)) else { return Ok(()) };
         self.last_section = index.unwrap_or(0);
         let is_current = self.current.is_some_and(|(current, _)| current == number);
         let mut held_row = if is_current { Vec::new() } else { vec![f64::NAN; self.row.cells.len()] };
@@ -368,6 +372,13 @@ impl NmonLog<'_, '_> {
             self.processes.emit_table(self.batch, last);
         }
     }
+}
+
+/// Returns true if a row has one cell more than the headings, and the last one is not empty.
+fn has_cell_more(lines: &LineCursor<'_>, delimiter: u8, section: &NmonSection) -> bool {
+    let line = lines.line_bytes();
+    let cells = line.iter().filter(|b| **b == delimiter).count() + 1;
+    cells == section.plan.len() + 1 && line.last() != Some(&delimiter)
 }
 
 /// Returns true for a section's name.

@@ -42,6 +42,8 @@ const NO_DISK: [&str; 4] = ["/dev", "/proc", "/sys", "/run"];
 pub struct NmonSection {
     /// Plan of all cells; the section's name and the tick number, which come first, are left out.
     pub plan: Vec<CellPlan>,
+    /// The heading with an empty description, if it may have come without one: rows then have a cell more.
+    pub undescribed: Option<Vec<String>>,
 }
 
 /// Returns a section's name without the number of its part (`DISKBUSY1`): a line of AIX and Linux holds at most 150
@@ -120,7 +122,13 @@ impl NmonSection {
         if matches!(section_family(tag), "DISKSERV" | "DISKWAIT") {
             columns.iter().for_each(|disk| add_response_time(disk, row));
         }
-        NmonSection { plan }
+        // descriptions are words: `Disk %Busy db1`
+        let may_lack_description = |second: &&String| !second.is_empty() && !second.trim().contains(' ');
+        let undescribed = cells.get(1).filter(may_lack_description).map(|_| {
+            let described = [cells[0].clone(), String::new()];
+            described.into_iter().chain(cells[1..].iter().cloned()).collect()
+        });
+        NmonSection { plan, undescribed }
     }
 }
 

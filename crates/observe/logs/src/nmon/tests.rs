@@ -231,3 +231,13 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
     }
 }
+
+#[test]
+fn headings_without_a_description_shift_no_column() {
+    let text = recording(3)
+        .replace("DISKBUSY,Disk %Busy db1,", "DISKBUSY,")
+        .replace("DISKREAD,Disk Read KB/s db1,", "DISKREAD,")
+        .replace("CPU001,CPU 1 db1,", "CPU001,");
+    assert_ne!(text, recording(3), "a description was removed");
+    expect_linux(&read_text(&text));
+}

@@ -7,7 +7,8 @@ use diskwright_base::{Frame, Note, Tick, Topology};
 
 use crate::daylight_clock::DaylightClock;
 use crate::nt::{self, processes::NtProcesses};
-use crate::{FrameBatch, LogError, LogOptions};
+use crate::shared_stamps::SharedStamps;
+use crate::{FrameBatch, LogError, LogOptions, TimeBasis};
 
 use super::clock::{self, PerfmonClock, PerfmonDateOrder};
 use super::columns::PerfmonColumns;
@@ -54,6 +55,8 @@ struct PerfmonLog {
     dialect: Option<Dialect>,
     separator: u8,
     clock: PerfmonClock,
+    /// Rows that share a time.
+    stamps: SharedStamps,
     offset_s: i32,
     frame: Frame,
     frame_capacity: usize,
@@ -152,10 +155,15 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             return Ok(end);
         };
         let offset_s = self.options.utc_offset_s.or(header.offset_s).or(self.offset_s);
-        let Some(offset_s) = offset_s else {
-            let because = format!("its header names no time zone (\"{}\")", shorten_text(&header.title));
-            return Err(LogError::MissingOption { file: self.file.clone(), because, option: "--utc-offset +02:00" });
-        };
+        let offset_s = offset_s.unwrap_or_else(|| {
+            let title = shorten_text(&header.title);
+            self.warnings.push(format!(
+                "its header names no time zone (\"{title}\"): its times are taken as UTC (--utc-offset sets another \
+                 offset); times of day may be shifted, but durations are right"
+            ));
+            self.batch.note_time_basis(TimeBasis::NoZone);
+            0
+        });
         self.offset_s = Some(offset_s);
         if let (Some(charset), 0) = (header.guessed_charset, header.known_names) {
             let text = format!("the file does not say its code page; its names were read as {}", charset.name());
@@ -202,6 +210,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
                 position = row_end;
                 continue;
             };
+            let time_ns = log.stamps.spread(time_ns);
             let Some(tick) = self.resolve_tick(log, time_ns) else {
                 self.line_number += 1;
                 position = end_of_line(bytes, position);
@@ -249,6 +258,12 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             self.warnings.push(text.into());
         }
         log.clock = PerfmonClock::new(evidence.order, log.offset_s);
+        let times: Vec<i64> =
+            lines().filter_map(|line| log.clock.read_time(first_field(line, 0, log.separator).0)).collect();
+        log.stamps = SharedStamps::detect(times.into_iter());
+        if log.stamps.is_shared() {
+            self.warnings.push("rows share times, which lost their seconds: they were spread evenly".into());
+        }
         let point = if lines().any(|line| has_comma_numbers(line, log.separator)) { b',' } else { b'.' };
         let dialect = Dialect { separator: log.separator, decimal_point: point };
         log.dialect = Some(dialect);
@@ -402,6 +417,7 @@ impl PerfmonLog {
             dialect: None,
             separator: header.separator,
             clock: PerfmonClock::new(PerfmonDateOrder::MonthDay, offset_s),
+            stamps: SharedStamps::default(),
             offset_s,
             frame: Frame::default(),
             frame_capacity: 1,

@@ -1,40 +1,78 @@
-//! /proc/interrupts: numbers since boot of each processor. A single dump shows how they are spread, two how fast they
-//! come.
+//! /proc/interrupts and /proc/softirqs: numbers since boot of each processor. A single dump shows how they are spread,
+//! two how fast they come.
+
+use diskwright_base::counter_ids::interrupts;
 
 use super::Snapshot;
 
+/// Each processor's share of the interrupts of devices; the catalogue has none that is counted since boot.
+const INTERRUPT_SHARE: &str = "foreign.interrupts.share_since_boot";
+/// Each processor's share of the packets that soft interrupts take.
+const RECEIVE_SHARE: &str = "foreign.interrupts.softirq_net_rx_share";
+/// Packets that a processor's soft interrupts took.
+const RECEIVE_TOTAL: &str = "foreign.interrupts.softirq_net_rx";
 /// Smallest number of interrupts that shows how they are spread.
 const MIN_COUNT: f64 = 1e5;
 /// Smallest number of columns that tells the table from others.
 const MIN_PROCESSORS: usize = 2;
+/// Share of one processor from which on the answer tells it.
+const MIN_TOLD_SHARE: f64 = 0.8;
 
-/// Sums of the rows of network adapters.
+/// Sums of the rows of devices.
 #[derive(Default)]
 pub struct InterruptState {
     by_processor: Vec<f64>,
+    /// Set until the first row shows which of the files it is.
+    is_begun: bool,
+    /// Number of rows of this dump and of the one before.
+    row_count: u32,
+    previous_row_count: u32,
 }
+
+/// Soft interrupts and their counters.
+const SOFT: [(&str, &str); 5] = [
+    ("NET_RX", interrupts::SOFTIRQ_NET_RX),
+    ("NET_TX", interrupts::SOFTIRQ_NET_TX),
+    ("BLOCK", interrupts::SOFTIRQ_BLOCK),
+    ("TIMER", interrupts::SOFTIRQ_TIMER),
+    ("SCHED", interrupts::SOFTIRQ_SCHED),
+];
+const OTHER_SOFT: [&str; 5] = ["HI", "IRQ_POLL", "TASKLET", "HRTIMER", "RCU"];
 
 /// Reads a line of the table, ` 56:  261934172   0   PCI-MSI 5767168-edge   ens192-rxtx-0`.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let is_heading = words.len() >= MIN_PROCESSORS
-        && words.iter().enumerate().all(|(index, word)| *word == format!("CPU{index}") || word.starts_with("CPU"));
-    if is_heading {
-        snapshot.begin_piece("interrupts");
-        snapshot.interrupts.by_processor.clear();
+    let is_processor = |word: &&str| {
+        word.strip_prefix("CPU").is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    if words.len() >= MIN_PROCESSORS && words.iter().all(is_processor) {
+        snapshot.interrupts.is_begun = true;
         return true;
     }
     let Some(number) = words.first().and_then(|word| word.strip_suffix(':')) else { return false };
     let counts: Vec<f64> = words[1..].iter().map_while(|word| word.parse().ok()).collect();
-    let has_name = words.len() > counts.len() + 1;
-    let is_row = counts.len() >= MIN_PROCESSORS
-        && (number.bytes().all(|b| b.is_ascii_digit()) && has_name || number.bytes().all(|b| b.is_ascii_uppercase()));
-    if !is_row {
+    if counts.len() < MIN_PROCESSORS {
         return false;
     }
-    let total: f64 = counts.iter().sum();
-    if number.bytes().all(|b| b.is_ascii_digit()) && total >= MIN_COUNT {
-        add_row(snapshot, &counts);
+    let is_soft = OTHER_SOFT.contains(&number) || SOFT.iter().any(|(name, _)| *name == number);
+    let is_number = number.bytes().all(|b| b.is_ascii_digit());
+    let has_name = words.len() > counts.len() + 1;
+    let is_hard = is_number && has_name || number.bytes().all(|b| b.is_ascii_uppercase());
+    if !is_soft && !is_hard {
+        return false;
+    }
+    if std::mem::take(&mut snapshot.interrupts.is_begun) {
+        snapshot.begin_piece(if is_soft { "softirqs" } else { "interrupts" });
+        snapshot.interrupts.by_processor.clear();
+    }
+    snapshot.interrupts.row_count += 1;
+    if is_soft {
+        read_soft(snapshot, number, &counts);
+    } else {
+        add_totals(snapshot, number, &counts, &words[counts.len() + 1..]);
+        if is_number && counts.iter().sum::<f64>() >= MIN_COUNT {
+            add_row(snapshot, &counts);
+        }
     }
     true
 }
@@ -47,5 +85,75 @@ fn add_row(snapshot: &mut Snapshot<'_, '_>, counts: &[f64]) {
     let total: f64 = sums.iter().sum();
     let shares: Vec<f64> = sums.iter().map(|sum| sum / total).collect();
     snapshot.topology.processors = shares.len() as u32;
-    snapshot.replace_shares(&shares);
+    for (index, share) in shares.iter().enumerate() {
+        snapshot.replace_value(INTERRUPT_SHARE, &format!("cpu{index}"), *share);
+    }
+}
+
+/// Adds a row to the totals of its class.
+fn add_totals(snapshot: &mut Snapshot<'_, '_>, number: &str, counts: &[f64], names: &[&str]) {
+    let names = names.join(" ").to_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| names.contains(part));
+    let class = match number {
+        "LOC" => interrupts::CLOCK,
+        "RES" | "CAL" | "TLB" | "IPI" => interrupts::INTER_PROCESSOR,
+        _ if has(&["timer", "hpet"]) => interrupts::CLOCK,
+        _ if has(&["nvme", "ahci", "ata", "scsi", "megasas", "mpt", "virtio-blk", "ide"]) => interrupts::DISK,
+        _ if has(&[
+            "eth", "ens", "eno", "enp", "em1", "wlan", "mlx", "ixgbe", "igb", "-rx", "rxtx", "input.", "vmxnet",
+        ]) =>
+        {
+            interrupts::NETWORK
+        }
+        _ => interrupts::OTHER,
+    };
+    let sum: f64 = counts.iter().sum();
+    snapshot.add_total(class, "", sum);
+    snapshot.add_total(interrupts::TOTAL, "", sum);
+}
+
+fn read_soft(snapshot: &mut Snapshot<'_, '_>, name: &str, counts: &[f64]) {
+    snapshot.topology.processors = counts.len() as u32;
+    let sum: f64 = counts.iter().sum();
+    snapshot.add_total(interrupts::SOFTIRQ_TOTAL, "", sum);
+    if let Some((_, counter)) = SOFT.iter().find(|(known, _)| *known == name) {
+        snapshot.put_total(counter, "", sum);
+    }
+    if name == "NET_RX" {
+        for (index, count) in counts.iter().enumerate() {
+            snapshot.put_total(RECEIVE_TOTAL, &format!("cpu{index}"), *count);
+        }
+    }
+}
+
+/// Reports rows that are missing, because their sums then are too small.
+pub fn compare_rows(snapshot: &mut Snapshot<'_, '_>) {
+    let state = &mut snapshot.interrupts;
+    let rows = std::mem::take(&mut state.row_count);
+    let before = std::mem::replace(&mut state.previous_row_count, rows);
+    if rows > 0 && before > 0 && rows != before {
+        snapshot.add_skip("interrupts", "a dump with more or fewer rows than the one before: its sums differ");
+    }
+}
+
+/// Puts each processor's share of the packets received.
+pub fn put_receive_shares(snapshot: &mut Snapshot<'_, '_>) {
+    let processors = snapshot.totals.instances(RECEIVE_TOTAL);
+    let counts: Vec<f64> =
+        processors.iter().map(|name| snapshot.totals.added(RECEIVE_TOTAL, name).unwrap_or(0.0)).collect();
+    let total: f64 = counts.iter().sum();
+    if total <= 0.0 {
+        return;
+    }
+    for (name, count) in processors.iter().zip(&counts) {
+        let share = count / total;
+        snapshot.replace_value(RECEIVE_SHARE, name, share);
+        if share >= MIN_TOLD_SHARE && total >= MIN_COUNT && counts.len() > 1 {
+            snapshot.push_warning(format!(
+                "{name} takes {:.0} % of the packets received (NET_RX) of {} processors",
+                share * 100.0,
+                counts.len()
+            ));
+        }
+    }
 }

@@ -2,20 +2,29 @@
 //! reads the lines that it knows, so that several may stand in one text; one that stands again begins another tick.
 
 mod cgroup;
+mod containers;
+mod file_systems;
 mod frequency;
 mod interrupts;
 mod kernel_log;
 mod mdstat;
 mod memory;
+mod network;
 mod nfs_client;
+mod nfs_mounts;
 mod pressure;
+mod processes;
+mod protocols;
 mod raid_controller;
+#[cfg(test)]
+mod tests;
+mod totals;
 mod windows_counters;
 
 use std::collections::HashSet;
 
 use diskwright_base::counter_ids::system;
-use diskwright_base::{Note, Topology};
+use diskwright_base::{Note, ProcessTable, Topology};
 
 use crate::level_row::LevelRow;
 use crate::report_times::ReportTimes;
@@ -28,35 +37,46 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 /// The format.
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
-    title: "free, uptime, /proc/pressure, mdstat, interrupts, cpu.stat of a cgroup, nfsstat -c, cpupower, dmesg, \
-            MegaCli, ssacli, counters of Windows as a list: text",
+    title: "free, uptime, df, ps, ifconfig, ip -s link, ethtool -S, netstat -s, nfsstat, docker stats, kubectl top, \
+            cpupower, dmesg, MegaCli, ssacli, counters of Windows as a list, files of /proc (pressure, mdstat, \
+            interrupts, softirqs, net/dev, net/snmp, mountstats) and of cgroups: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
-              <==`, as head and tail print it, names a file whose lines do not. Totals since boot show shares only: \
-              repeats of an NFS client, throttled periods, the processor that takes the interrupts.",
+              <==`, as head and tail print it, names a file whose lines do not. Totals since boot give rates where two \
+              dumps and their times are there, else shares only: packets dropped or sent again, throttled periods, the \
+              processor that takes the interrupts.",
     recognize: is_snapshot,
     read,
 };
-
-/// Each processor's share of the interrupts of devices; the catalogue has none that is counted since boot.
-const INTERRUPT_SHARE: &str = "foreign.interrupts.share_since_boot";
 
 /// Reader of a piece: it returns true for a line that it took.
 type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [PieceReader; 11] = [
+const PIECES: [PieceReader; 17] = [
     memory::read_line,
     read_uptime,
     pressure::read_line,
     mdstat::read_line,
     cgroup::read_line,
     nfs_client::read_line,
+    nfs_mounts::read_line,
     frequency::read_line,
     interrupts::read_line,
+    network::read_line,
+    protocols::read_line,
     raid_controller::read_line,
+    containers::read_line,
+    file_systems::read_line,
+    processes::read_line,
     windows_counters::read_line,
     kernel_log::read_line,
 ];
+
+/// Remark on a dump of totals that stands alone and shows no share.
+const SINGLE_DUMP: &str = "a single dump holds totals since the start; rates need two dumps";
+/// Remark on a dump that shows its own length.
+const SINCE_START_NOTE: &str = "a single dump: its rates are averages since the file system was mounted, which hide \
+                                what happens now; give a second dump, 10 seconds later";
 
 /// What was read of the tick that is open, and what the pieces remember from line to line.
 pub(super) struct Snapshot<'b, 'c> {
@@ -76,27 +96,55 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) interrupts: interrupts::InterruptState,
     pub(super) windows: windows_counters::WindowsState,
     pub(super) kernel_log: kernel_log::KernelLogState,
+    pub(super) network: network::NetworkState,
+    pub(super) protocols: protocols::ProtocolState,
+    pub(super) nfs_mounts: nfs_mounts::NfsMountState,
+    pub(super) containers: containers::ContainerState,
+    pub(super) file_systems: file_systems::FileSystemState,
+    pub(super) processes: processes::ProcessState,
+    pub(super) totals: totals::Totals,
+    /// Time that the totals cover, if the dump shows it.
+    pub(super) age_s: Option<f64>,
     /// Facts that the answer must tell.
-    warnings: Vec<&'static str>,
+    warnings: Vec<String>,
     has_values: bool,
     is_announced: bool,
+    /// The first tick, until it is known whether there is another.
+    held: Option<HeldTick>,
+    tick_count: u32,
 }
+
+/// A tick that is not handed over yet.
+struct HeldTick {
+    time_ns: i64,
+    elapsed_ns: Option<u64>,
+    values: Vec<f64>,
+    /// Totals since the start, by counter and instance.
+    totals: Vec<(String, String, f64)>,
+}
+
+/// Lines that are known, from which on it does not matter how much stands before them.
+const MIN_TAKEN_LINES: usize = 5;
 
 fn is_snapshot(head: &InputHead<'_>) -> bool {
     let mut snapshot = Snapshot::new(None, &LogOptions::default());
-    let (mut taken, mut others) = (0_usize, 0_usize);
+    let (mut taken, mut others, mut others_behind) = (0_usize, 0_usize, 0_usize);
     for line in head.text_lines() {
         if line.trim().is_empty() || snapshot.read_file_name(&line) {
             continue;
         }
-        let is_taken = PIECES.iter().any(|piece| piece(&mut snapshot, &line));
+        let line = snapshot.take_file_prefix(&line);
+        let is_taken = PIECES.iter().any(|piece| piece(&mut snapshot, line));
         taken += usize::from(is_taken);
-        others += usize::from(!is_taken && parse_stamp(&line, time::NumericDateOrder::MonthFirst).is_none());
+        let is_other = !is_taken && parse_stamp(line, time::NumericDateOrder::MonthFirst).is_none();
+        others += usize::from(is_other);
+        others_behind += usize::from(is_other && taken > 0);
         if taken + others >= 200 {
             break;
         }
     }
-    snapshot.has_values && taken >= others
+    // any text may stand before it
+    snapshot.has_values && (taken >= others || taken >= MIN_TAKEN_LINES && taken >= others_behind)
 }
 
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
@@ -107,9 +155,10 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let mut snapshot = Snapshot::new(Some(batch), options);
     while let Some(batch) = snapshot.batch.as_mut() {
         let Some(text) = stream.next_text_line(batch, &mut line_number)? else { break };
-        let is_taken = text.trim().is_empty()
-            || snapshot.read_file_name(&text)
-            || PIECES.iter().any(|piece| piece(&mut snapshot, &text));
+        let is_taken = text.trim().is_empty() || snapshot.read_file_name(&text) || {
+            let line = snapshot.take_file_prefix(&text);
+            PIECES.iter().any(|piece| piece(&mut snapshot, line))
+        };
         if is_taken {
             continue;
         }
@@ -120,7 +169,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             batch.add_skip(format!("line {line_number}"), "a line that is not read");
         }
     }
-    snapshot.finish_tick();
+    snapshot.finish_log();
     Ok(())
 }
 
@@ -151,9 +200,19 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             interrupts: interrupts::InterruptState::default(),
             windows: windows_counters::WindowsState::default(),
             kernel_log: kernel_log::KernelLogState::default(),
+            network: network::NetworkState::default(),
+            protocols: protocols::ProtocolState::default(),
+            nfs_mounts: nfs_mounts::NfsMountState::default(),
+            containers: containers::ContainerState::default(),
+            file_systems: file_systems::FileSystemState::default(),
+            processes: processes::ProcessState::default(),
+            totals: totals::Totals::default(),
+            age_s: None,
             warnings: Vec::new(),
             has_values: false,
             is_announced: false,
+            held: None,
+            tick_count: 0,
         }
     }
 
@@ -182,16 +241,27 @@ impl<'b, 'c> Snapshot<'b, 'c> {
     }
 
     /// Adds a fact that the answer must tell.
-    pub(super) fn push_warning(&mut self, text: &'static str) {
-        self.warnings.push(text);
+    pub(super) fn push_warning(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
     }
 
-    /// Puts each processor's share of the interrupts of devices since boot, in place of those before.
-    pub(super) fn replace_shares(&mut self, shares: &[f64]) {
-        self.has_values = true;
-        for (index, share) in shares.iter().enumerate() {
-            self.row.replace_value(INTERRUPT_SHARE, &format!("cpu{index}"), *share);
+    /// Counts a part of the text that is left out.
+    pub(super) fn add_skip(&mut self, context: &str, because: &str) {
+        if let Some(batch) = self.batch.as_mut() {
+            batch.add_skip(context, because);
         }
+    }
+
+    /// Sets a total since the start.
+    pub(super) fn put_total(&mut self, counter: &str, instance: &str, total: f64) {
+        self.has_values = true;
+        self.totals.put(counter, instance, total);
+    }
+
+    /// Adds to a total since the start.
+    pub(super) fn add_total(&mut self, counter: &str, instance: &str, part: f64) {
+        self.has_values = true;
+        self.totals.add(counter, instance, part);
     }
 
     /// Reads a line that names the file below: `==> FILE <==`, or a prompt with `cat FILE`.
@@ -201,14 +271,31 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         let printed = line.split_once("cat /").map(|(_, file)| file).filter(|file| !file.contains(' '));
         let Some(file) = named.or(printed) else { return false };
         file.clone_into(&mut self.file);
+        (self.network, self.protocols) = Default::default();
         true
     }
 
+    /// Takes the file's name off a line of `grep . FILES`, `/sys/fs/cgroup/web/memory.max:1048576`.
+    fn take_file_prefix<'l>(&mut self, line: &'l str) -> &'l str {
+        let parts = line.split_once(':').filter(|(file, rest)| {
+            file.starts_with('/') && file.contains("/cgroup") && !file.contains(' ') && !rest.is_empty()
+        });
+        let Some((file, rest)) = parts else { return line };
+        file.clone_into(&mut self.file);
+        rest
+    }
+
+    /// Ends the tick.
     fn finish_tick(&mut self) {
         self.begun.clear();
         if !std::mem::take(&mut self.has_values) {
             return;
         }
+        totals::put_shares(self);
+        cgroup::put_throttled(self);
+        interrupts::put_receive_shares(self);
+        interrupts::compare_rows(self);
+        let waiting = processes::take_waiting(self);
         let Some(batch) = self.batch.as_mut() else { return };
         let (time_ns, elapsed_ns) = self.times.next(batch);
         if !std::mem::replace(&mut self.is_announced, true) {
@@ -220,6 +307,63 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         for text in self.warnings.drain(..) {
             batch.push_note(Note::new(time_ns, Note::WARNING, text));
         }
-        self.row.emit_tick(batch, time_ns, elapsed_ns);
+        if !waiting.is_empty() {
+            let table = ProcessTable { elapsed_s: 1.0, rows: waiting, ..ProcessTable::default() };
+            batch.push_note(Note::processes(time_ns, table));
+        }
+        self.tick_count += 1;
+        if self.tick_count == 1 {
+            let totals =
+                self.totals.all().map(|((counter, instance), total)| (counter.clone(), instance.clone(), total));
+            // those that begin with the mount, whose age is known
+            let totals = totals.filter(|(counter, _, _)| counter.starts_with("network_filesystem.")).collect();
+            self.held = Some(HeldTick { time_ns, elapsed_ns, values: self.row.take_values(), totals });
+            self.totals.advance();
+            return;
+        }
+        let values = self.row.take_values();
+        self.emit_held();
+        self.row.replace_values(&values);
+        if self.times.is_length_known() {
+            let is_read = |counter: &str| !counter.starts_with("foreign.");
+            for ((counter, instance), added) in self.totals.growths().filter(|((counter, _), _)| is_read(counter)) {
+                self.row.put_value(counter, instance, added);
+            }
+        }
+        self.totals.advance();
+        if let Some(batch) = self.batch.as_mut() {
+            self.row.emit_tick(batch, time_ns, elapsed_ns);
+        }
+    }
+
+    /// Hands the first tick over.
+    fn emit_held(&mut self) {
+        let (Some(held), Some(batch)) = (self.held.take(), self.batch.as_mut()) else { return };
+        self.row.replace_values(&held.values);
+        self.row.emit_tick(batch, held.time_ns, held.elapsed_ns);
+    }
+
+    /// Ends the text. A single dump that shows its length gives averages over it.
+    fn finish_log(&mut self) {
+        self.finish_tick();
+        let has_totals = self.totals.has_before();
+        if self.tick_count == 1
+            && has_totals
+            && let (Some(held), Some(batch)) = (&mut self.held, self.batch.as_mut())
+        {
+            match self.age_s.filter(|age| *age > 0.0 && !held.totals.is_empty()) {
+                Some(age_s) => {
+                    batch.push_note(Note::new(held.time_ns, Note::WARNING, SINCE_START_NOTE));
+                    held.elapsed_ns = Some((age_s * 1e9) as u64);
+                    self.row.replace_values(&held.values);
+                    for (counter, instance, total) in &held.totals {
+                        self.row.put_value(counter, instance, *total);
+                    }
+                    held.values = self.row.take_values();
+                }
+                None => batch.add_skip("the dump", SINGLE_DUMP),
+            }
+        }
+        self.emit_held();
     }
 }

@@ -3,6 +3,8 @@
 
 use super::Snapshot;
 use crate::nt::{CounterPath, is_known_counter, is_known_object, resolve_counter};
+use crate::stamp_line::parse_stamp;
+use crate::sysstat::time::NumericDateOrder;
 
 /// Object, instances and counter that were read last.
 #[derive(Default)]
@@ -16,6 +18,12 @@ pub struct WindowsState {
 
 /// Reads a line of cells that blanks, tabs or bars part.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
+    let line = take_stamp(snapshot, line);
+    let is_heading = line.trim_start().starts_with("Timestamp") && line.contains("CounterSamples");
+    let is_rule = line.starts_with("-----") && line.bytes().all(|b| matches!(b, b'-' | b' '));
+    if is_heading || is_rule {
+        return true;
+    }
     let spaced = line.replace("  ", "\t");
     let cells: Vec<&str> = spaced.split(['|', '\t']).map(str::trim).filter(|cell| !cell.is_empty()).collect();
     let is_of_table = !snapshot.windows.object.is_empty();
@@ -25,6 +33,17 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     }
     // rows of objects that are not known stand between those that are
     taken || is_of_table && line.contains('|')
+}
+
+/// Takes the time off the first line of a report of Get-Counter, which stands before a counter's path.
+fn take_stamp<'l>(snapshot: &mut Snapshot<'_, '_>, line: &'l str) -> &'l str {
+    let Some(begin) = line.find("\\\\").filter(|begin| *begin > 0) else { return line };
+    let before = line[..begin].trim().trim_end_matches("Readings :").trim();
+    if let Some(stamp) = parse_stamp(before, NumericDateOrder::MonthFirst).filter(|_| snapshot.batch.is_some()) {
+        snapshot.finish_tick();
+        snapshot.times.set_stamp(stamp);
+    }
+    &line[begin..]
 }
 
 fn read_cell(snapshot: &mut Snapshot<'_, '_>, cell: &str) -> bool {

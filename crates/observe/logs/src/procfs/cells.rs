@@ -142,6 +142,11 @@ impl DumpCells {
         (Arc::clone(&self.schema), &self.row, trouble)
     }
 
+    /// Makes the totals of this dump count from 0, where they began.
+    pub(super) fn begin_at_zero(&mut self) {
+        self.cells.iter_mut().for_each(|cell| cell.previous = 0);
+    }
+
     /// Advances to the next dump.
     pub(super) fn advance_dump(&mut self) {
         for cell in &mut self.cells {

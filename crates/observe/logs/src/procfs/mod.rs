@@ -53,6 +53,8 @@ const COUNTED_TIMES_NOTE: &str = "the dumps have no times: they are counted from
                                   durations are right, times of day are not";
 const DUMPS_NOTE: &str = "the dumps have no times, and their interval is not known: unless /proc/stat shows it, only \
                           levels are read, a second apart (--interval sets it)";
+const SINCE_BOOT_NOTE: &str = "a single dump: its rates are averages since boot, which hide what happens now; give a \
+                               second dump, 10 seconds later";
 const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Returns how strongly a line indicates a dump: names that only these files have count.
@@ -327,8 +329,13 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         DumpName { key: self.line_key.clone(), groups, file, last_dump: 0 }
     }
 
-    /// Emits a tick for the dump.
+    /// Emits a tick for the dump, after which another follows.
     fn finish_dump(&mut self) {
+        self.finish_any_dump(false);
+    }
+
+    /// Emits a tick for the dump. The only one gives averages since boot if it shows how long that is.
+    fn finish_any_dump(&mut self, is_only: bool) {
         if self.files.is_empty() {
             return;
         }
@@ -346,7 +353,12 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             self.add_skip(if since == 0 { "a second dump at the same time" } else { "time goes backwards" });
             return;
         }
-        let elapsed_ns = self.last_ns.map_or(0, |_| since.unsigned_abs());
+        let uptime_ns = self.uptime_by_processors().filter(|_| is_only);
+        if uptime_ns.is_some() {
+            self.cells.begin_at_zero();
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, SINCE_BOOT_NOTE));
+        }
+        let elapsed_ns = uptime_ns.unwrap_or_else(|| self.last_ns.map_or(0, |_| since.unsigned_abs()));
         if !self.is_announced {
             self.is_announced = true;
             let memory = self.cells.counter_value(memory::TOTAL_BYTES, "").unwrap_or(0.0);
@@ -354,7 +366,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             self.batch.push_topology(time_ns, &Topology { processors, memory_bytes, ..Topology::default() });
         }
         // without the length only levels are known
-        let is_length_known = !self.is_counted || length_ns.is_some();
+        let is_length_known = !self.is_counted || length_ns.is_some() || uptime_ns.is_some();
         let (schema, row, trouble) = self.cells.build_row(if is_length_known { elapsed_ns } else { 0 });
         self.batch.push_tick(&schema, time_ns, Some(elapsed_ns), row);
         if trouble.restarted * 2 > trouble.compared {
@@ -364,6 +376,17 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         }
         self.cells.advance_dump();
         self.last_ns = Some(time_ns);
+    }
+
+    /// Returns the time since boot by the time that processors counted, if the dump lists each of them.
+    fn uptime_by_processors(&self) -> Option<u64> {
+        if self.processors == 0 {
+            return None;
+        }
+        // the time of guests is also that of users
+        let times = PROCESSOR[..8].iter().filter_map(|column| self.cells.counter_value(column.counter, "_total"));
+        let seconds = times.sum::<f64>() / f64::from(self.processors);
+        (seconds >= 1.0).then_some((seconds * 1e9) as u64)
     }
 
     /// Returns the time since the dump before by the time that processors counted in between, if the dumps hold it.
@@ -418,8 +441,10 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             self.add_skip("the last dump has no time after it");
             return;
         }
-        self.finish_dump();
-        if self.dump_number == 2 {
+        let is_only = self.dump_number == 1;
+        let has_uptime = self.uptime_by_processors().is_some();
+        self.finish_any_dump(is_only);
+        if self.dump_number == 2 && !has_uptime {
             self.add_skip("a single dump holds totals since boot; rates need two dumps");
         }
     }

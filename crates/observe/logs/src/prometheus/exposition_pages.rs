@@ -62,6 +62,10 @@ const ASSUMED_TIMES_NOTE: &str = "the pages do not show when they were scraped: 
                                   --interval, so only durations are reliable";
 const UNSPACED_PAGES_NOTE: &str = "the pages do not show when they were scraped, and their interval is not known: only \
                                    levels are read, a second apart (--interval 15s sets the interval)";
+const SINGLE_PAGE_LEVELS: &str = "a single page holds only totals, and rates need two pages, so only levels were \
+                                  judged. Give a second page, scraped some seconds later";
+const SINGLE_PAGE_AVERAGES: &str = "a single page: its rates are averages since the machine started, which hide what \
+                                    happens now. Give a second page, scraped some seconds later";
 const LACKS_TIME: &str = "a page without a timestamp, unlike other pages";
 /// Increase of the page number after a page without a time: the gap in the numbers prevents a rate between the pages
 /// before and after it.
@@ -132,6 +136,39 @@ fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
+/// Pages that a reader makes of samples with times, series by series.
+pub(crate) struct SampledPages<'b, 'a> {
+    pages: ExpositionPages<'b, 'a>,
+}
+
+impl<'b, 'a> SampledPages<'b, 'a> {
+    pub(crate) fn new(file: &str, options: &LogOptions, batch: &'b mut FrameBatch<'a>) -> SampledPages<'b, 'a> {
+        SampledPages { pages: ExpositionPages::new(file.to_owned(), options, None, batch) }
+    }
+
+    /// Adds a sample to the page; `key` distinguishes its series.
+    pub(crate) fn add_sample(
+        &mut self,
+        metric: &str,
+        labels: &str,
+        key: &str,
+        value: f64,
+        time_ns: i64,
+    ) -> Result<(), LogError> {
+        let sample = ExpositionSample { metric, labels, key, value, time_ns: Some(time_ns) };
+        self.pages.read_sample(self.pages.page_number, &sample)
+    }
+
+    pub(crate) fn end_page(&mut self) -> Result<(), LogError> {
+        self.pages.finish_page()
+    }
+
+    /// Ends the log, of which so many samples were read.
+    pub(crate) fn finish_log(self, samples: u64) -> Result<(), LogError> {
+        self.pages.finish_log(samples)
+    }
+}
+
 /// State of a series.
 struct SeriesState {
     cells: Vec<SeriesCell>,
@@ -190,6 +227,8 @@ struct ExpositionPages<'b, 'a> {
     first_series: Option<usize>,
     timestamp_ns: Option<i64>,
     clock_ns: Option<i64>,
+    /// Start of the machine, with which its totals begin.
+    boot_ns: Option<i64>,
     last_ns: Option<i64>,
     page_times: PageTimes,
     /// Tick of the first page, held until it is known whether there is a second.
@@ -220,6 +259,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             first_series: None,
             timestamp_ns: None,
             clock_ns: None,
+            boot_ns: None,
             last_ns: None,
             page_times: PageTimes::Unknown,
             first_tick: None,
@@ -307,6 +347,9 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         self.timestamp_ns = self.timestamp_ns.max(sample.time_ns);
         if sample.value < 9e9 && MetricVocabulary::builtin().facts.is_clock(sample.metric) {
             self.clock_ns = Some((sample.value * 1e6).round() as i64 * 1000);
+        }
+        if sample.value < 9e9 && MetricVocabulary::builtin().facts.boot.iter().any(|name| name == sample.metric) {
+            self.boot_ns = Some((sample.value * 1e6).round() as i64 * 1000);
         }
         Ok(())
     }
@@ -518,16 +561,34 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         self.finish_page()?;
         match self.page_number {
             1 => self.batch.add_skip(format_count(lines, "line", "lines"), "it contains no samples"),
-            _ if self.first_tick.is_some() => {
-                // a single level counts for one second, so that it can be judged
-                self.emit_first_page(Some(1_000_000_000));
-                let text = "a single page holds only totals, and rates need two pages, so only levels were judged. \
-                            Give a second page, scraped some seconds later";
-                self.batch.add_skip("page 1", text);
-                self.batch.push_note(Note::new(self.last_ns.unwrap_or(0), Note::WARNING, text));
-            }
+            _ if self.first_tick.is_some() => self.finish_single_page(),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Emits the only page: with averages since the start of the machine, if it shows when that was, else its levels.
+    fn finish_single_page(&mut self) {
+        let time_ns = self.last_ns.unwrap_or(0);
+        let since_boot = self.boot_ns.map(|boot_ns| time_ns.saturating_sub(boot_ns)).filter(|since| *since > 0);
+        let text = match since_boot {
+            Some(since_ns) if self.page_times == PageTimes::Stamped => {
+                for series in self.series_states.iter_mut().filter(|series| series.last_page + 1 == self.page_number) {
+                    (series.previous, series.previous_page, series.last_page) =
+                        (0.0, series.last_page, self.page_number);
+                }
+                let row = self.build_row(since_ns as f64 * 1e-9);
+                self.first_tick = Some((time_ns, row));
+                self.emit_first_page(Some(since_ns.unsigned_abs()));
+                SINGLE_PAGE_AVERAGES
+            }
+            _ => {
+                // a single level counts for one second, so that it can be judged
+                self.emit_first_page(Some(1_000_000_000));
+                SINGLE_PAGE_LEVELS
+            }
+        };
+        self.batch.add_skip("page 1", text);
+        self.batch.push_note(Note::new(time_ns, Note::WARNING, text));
     }
 }

@@ -112,6 +112,8 @@ pub struct MetricVocabulary {
 pub struct FactMetrics {
     /// Time of the scrape, seconds since 1970.
     pub clock: Vec<String>,
+    /// Time at which the machine started, seconds since 1970.
+    pub boot: Vec<String>,
     /// Metric and label of the host name.
     pub host: Vec<(String, String)>,
     /// Metric and label of the kernel release.

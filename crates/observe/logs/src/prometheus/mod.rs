@@ -7,6 +7,7 @@ mod machine_facts;
 mod metric_names;
 mod series_targets;
 
+pub(crate) use exposition_pages::SampledPages;
 pub use exposition_pages::{TEXT, are_pages, open_joined};
 pub use machine_facts::MachineFacts;
 pub use metric_names::{FactMetrics, MetricConversion, MetricSource, MetricVocabulary};

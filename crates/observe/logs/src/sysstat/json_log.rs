@@ -368,7 +368,15 @@ impl SysstatJsonLog<'_, '_, '_> {
         let mut parts: Vec<(StampPart, String)> = Vec::new();
         while depth > 0 {
             let parent_key = std::mem::take(&mut key);
-            match self.read_token()? {
+            let token = match self.read_token() {
+                // the list may have lost its end with the line
+                Err(LogError::Broken { context, because, .. }) => {
+                    self.session.batch.add_skip(context, format!("{because}; the line was left out"));
+                    return self.skip_line();
+                }
+                token => token?,
+            };
+            match token {
                 Some(BufferedToken::Open(_)) => depth += 1,
                 Some(BufferedToken::Close) => {
                     depth -= 1;

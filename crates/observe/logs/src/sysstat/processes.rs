@@ -7,12 +7,16 @@ use diskwright_base::{Note, ProcessRow, ProcessTable};
 use super::heading_table::parse_cell;
 use super::tick_collector::{Collector, ValueOrigin};
 use crate::error::LogError;
+use crate::first_report::SINGLE_REPORT_NOTE;
+use crate::tool::process_tables::TOO_MANY_PROCESSES;
 use crate::value_limits;
 
 /// Shortest time between two tables, seconds.
 const TABLE_INTERVAL_S: f64 = 10.0;
 /// Largest number of processes of one table.
 const MAX_ROWS: usize = 20_000;
+/// Time that a report of unknown length counts for, seconds.
+const SINGLE_REPORT_S: f64 = 1.0;
 /// Ticks of the kernel's clock per second, in which delays are counted.
 const HERTZ: f64 = 100.0;
 
@@ -22,6 +26,8 @@ pub struct SysstatProcesses {
     headings: Vec<String>,
     /// Sums over the ticks so far, by process id.
     sums: HashMap<u32, ProcessSums>,
+    /// Processes of a report that covers an unknown time, as long as no other came.
+    since_boot: HashMap<u32, ProcessSums>,
     seconds: f64,
     time_ns: Option<i64>,
 }
@@ -125,12 +131,20 @@ impl SysstatProcesses {
             collector.row.add_skip(&format!("line {}, process {pid}", origin.line), value_limits::IMPOSSIBLY_LARGE);
         }
         let [read, written, processor, system, faults, delay, resident] = values.map(|value| value.unwrap_or(None));
-        if self.sums.len() >= MAX_ROWS && !self.sums.contains_key(&pid) {
+        // the first report of `pidstat -h` does not show how long it is
+        let is_known = seconds > 0.0;
+        if is_known {
+            self.since_boot.clear();
+        }
+        let (table, seconds) =
+            if is_known { (&mut self.sums, seconds) } else { (&mut self.since_boot, SINGLE_REPORT_S) };
+        if table.len() >= MAX_ROWS && !table.contains_key(&pid) {
+            collector.row.add_skip(&format!("line {}", origin.line), TOO_MANY_PROCESSES);
             return Ok(());
         }
         // pidstat prints Command last; its words are the rest of the row
         let command_index = self.headings.len() - 1;
-        let sums = self.sums.entry(pid).or_default();
+        let sums = table.entry(pid).or_default();
         sums.name = words.get(command_index..).unwrap_or_default().join(" ");
         let add = |sum: &mut Option<f64>, value: Option<f64>, scale: f64| {
             if let Some(value) = value {
@@ -142,9 +156,8 @@ impl SysstatProcesses {
         sums.processor_s += processor.unwrap_or(0.0) * 0.01 * seconds;
         sums.processor_system_s += system.unwrap_or(0.0) * 0.01 * seconds;
         sums.major_faults += faults.unwrap_or(0.0) * seconds;
-        // the delay is a total, not a rate; the first report of `pidstat -h` covers an unknown time, so its delay
-        // cannot be used
-        if let Some(ticks) = delay.filter(|_| seconds > 0.0) {
+        // the delay is a total, not a rate, so that of an unknown time cannot be used
+        if let Some(ticks) = delay.filter(|_| is_known) {
             sums.block_delay_s = Some(sums.block_delay_s.unwrap_or(0.0) + ticks / HERTZ);
         }
         if let Some(kib) = resident {
@@ -155,7 +168,16 @@ impl SysstatProcesses {
 
     /// Emits the table of the collected processes.
     pub fn emit_table(&mut self, collector: &mut Collector) {
-        let (Some(time_ns), true) = (self.time_ns, self.seconds > 0.0) else { return };
+        let Some(time_ns) = self.time_ns else { return };
+        let since_boot = std::mem::take(&mut self.since_boot);
+        if self.seconds <= 0.0 && !since_boot.is_empty() {
+            // it is the only report
+            collector.add_note(Note::new(time_ns, Note::WARNING, SINGLE_REPORT_NOTE));
+            (self.sums, self.seconds) = (since_boot, SINGLE_REPORT_S);
+        }
+        if self.seconds <= 0.0 {
+            return;
+        }
         let seconds = std::mem::take(&mut self.seconds);
         let mut rows: Vec<ProcessRow> = self.sums.drain().map(|(pid, sums)| sums.into_row(pid, seconds)).collect();
         let weight = |row: &ProcessRow| row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0);
@@ -194,6 +216,17 @@ mod tests {
         let notes = read_text(text).notes;
         let note = notes.iter().find(|note| note.kind == Note::PROCESSES).unwrap();
         assert_eq!(note.read_processes().unwrap().rows[0].resident_bytes, 3_221_225_472.0 * 1024.0);
+    }
+
+    #[test]
+    fn the_only_report_of_unknown_length_names_its_processes() {
+        let text = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n\
+                    # Time UID PID %usr %system %guest %CPU CPU Command\n1795000000 0 9 1.0 2.0 0.0 3.0 0 worker\n";
+        let notes = read_text(text).notes;
+        let of_processes = notes.iter().find(|note| note.kind == Note::PROCESSES).unwrap();
+        let row = &of_processes.read_processes().unwrap().rows[0];
+        assert_eq!((row.name.as_str(), row.processor), ("worker", 0.03));
+        assert!(notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("since boot")));
     }
 
     /// The first report below `# Time` covers an unknown time, so its delays belong to no counted time.

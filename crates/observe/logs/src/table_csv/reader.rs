@@ -11,10 +11,11 @@ use super::units;
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
+use crate::shared_stamps::SharedStamps;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream_window::StreamWindow;
 use crate::tool::cells::{self, CellPlan};
-use crate::tool::line_cursor::LineCursor;
+use crate::tool::line_cursor::{self, LineCursor};
 use crate::tool::tick_row::TickRow;
 use crate::{LogInput, LogOptions};
 
@@ -35,6 +36,8 @@ struct CsvTable<'b, 'c> {
     head: TableHead,
     clock: SysstatClock,
     daylight: DaylightClock,
+    /// Rows that share a time.
+    stamps: SharedStamps,
     plan: Vec<CellPlan>,
     row: TickRow,
     /// Columns of series in long tables, by name.
@@ -44,6 +47,7 @@ struct CsvTable<'b, 'c> {
     has_known_column: bool,
     /// Set if commas may stand between groups of digits, until that is reported.
     may_have_groups: bool,
+    is_spread_noted: bool,
 }
 
 /// Text of the note about a table with tabs whose commas are ambiguous.
@@ -55,6 +59,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let Some(head) = TableHead::detect(input.head().bytes) else {
         return Err(input.error_at("line 1", "no table of times and numbers"));
     };
+    let stamps = detect_stamps(&head, input.head().bytes);
     let may_have_groups = head.delimiter == b'\t' && has_only_comma_triples(input.head().bytes);
     let mut lines = LineCursor::new(input).for_table(head.delimiter);
     let clock = SysstatClock::new(options);
@@ -64,6 +69,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         head,
         clock,
         daylight: DaylightClock::default(),
+        stamps,
         plan: Vec::new(),
         row: TickRow::new(),
         series_columns: HashMap::new(),
@@ -71,6 +77,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         held_cells: 0,
         has_known_column: false,
         may_have_groups,
+        is_spread_noted: false,
     };
     let is_long = !table.head.name_cells.is_empty();
     if !is_long {
@@ -106,6 +113,23 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         table.row.emit_tick(table.batch, time_ns, None, &|| "a row".into());
     }
     Ok(())
+}
+
+/// Text of the note about rows that were given times of their own.
+const SPREAD_NOTE: &str = "rows share times, which lost their seconds: they were spread evenly";
+
+/// Detects from a table's beginning how many rows share a time; series in succession share them anyway.
+fn detect_stamps(head: &TableHead, bytes: &[u8]) -> SharedStamps {
+    if !head.name_cells.is_empty() || head.is_backwards {
+        return SharedStamps::default();
+    }
+    let time_of_line = |line: &[u8]| {
+        let texts = cells::split_cells(line, head.delimiter);
+        let text = head::time_text(&texts, head.time_cell, head.clock_cell)?;
+        let moment = head::parse_moment(&text, head.order, true)?;
+        Some(moment.local_s.saturating_mul(1_000_000_000).saturating_add(moment.fraction_ns))
+    };
+    SharedStamps::detect(line_cursor::head_lines(bytes).skip(head.line_count).filter_map(time_of_line))
 }
 
 /// Returns true if cells between tabs are numbers with a comma, and exactly three digits follow every comma.
@@ -362,6 +386,12 @@ impl CsvTable<'_, '_> {
         if zone == ZoneHint::Missing && self.head.name_cells.is_empty() && !self.head.is_backwards {
             let local_ns = moment.local_s.saturating_mul(1_000_000_000).saturating_add(moment.fraction_ns);
             time_ns = self.daylight.resolve_time(time_ns, local_ns, self.batch);
+        }
+        if self.stamps.is_shared() {
+            time_ns = self.stamps.spread(time_ns);
+            if !std::mem::replace(&mut self.is_spread_noted, true) {
+                self.batch.push_note(Note::new(time_ns, Note::WARNING, SPREAD_NOTE));
+            }
         }
         if std::mem::take(&mut self.may_have_groups) {
             self.batch.push_note(Note::new(time_ns, Note::WARNING, AMBIGUOUS_COMMAS_NOTE));

@@ -18,12 +18,18 @@ pub(crate) struct ProcessTables {
     /// Sums over the ticks so far, each multiplied by the seconds of its tick.
     rows: HashMap<u32, ProcessRow>,
     seconds: f64,
+    /// Processes beyond the limit.
+    left_out: u64,
 }
+
+/// Reason why a process is not in its table.
+pub(crate) const TOO_MANY_PROCESSES: &str = "more processes in one report than the limit (20,000)";
 
 impl ProcessTables {
     /// Adds a process of a tick: rates and shares are those of the tick.
     pub fn add_process(&mut self, row: ProcessRow, seconds: f64) {
         if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&row.pid) {
+            self.left_out += 1;
             return;
         }
         let add = |sum: &mut Option<f64>, value: Option<f64>| {
@@ -59,6 +65,10 @@ impl ProcessTables {
     /// Emits a table of the collected processes.
     pub fn emit_table(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64) {
         let seconds = std::mem::take(&mut self.seconds);
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            batch.add_skip(format!("{left_out} processes"), TOO_MANY_PROCESSES);
+        }
         let mut rows: Vec<ProcessRow> = self.rows.drain().map(|(_, row)| row).collect();
         if seconds <= 0.0 || rows.is_empty() {
             return;

@@ -6,6 +6,7 @@ use diskwright_base::{Note, ProcessRow, ProcessTable};
 
 use super::frame::parse_size_bytes;
 use crate::batch::FrameBatch;
+use crate::tool::process_tables::TOO_MANY_PROCESSES;
 
 /// Shortest time that a table covers, seconds.
 const TABLE_INTERVAL_S: f64 = 10.0;
@@ -111,7 +112,10 @@ impl TopTable {
             Some(index) => words[index].to_owned(),
             None => pid.to_string(),
         };
-        if !self.is_threads && self.frame_rows.len() < MAX_ROWS {
+        if !self.is_threads && self.frame_rows.len() >= MAX_ROWS {
+            return Some(Err(TOO_MANY_PROCESSES));
+        }
+        if !self.is_threads {
             let is_blocked = cell("S").or_else(|| cell("STAT")).is_some_and(|state| state.starts_with('D'));
             self.frame_rows.push(TopRow { pid, name, share_percent, resident_bytes, is_blocked });
         }

@@ -29,10 +29,15 @@ impl CommandLine {
     /// The file that `cat` or `grep … FILE` printed.
     pub fn printed_file(&self) -> Option<&str> {
         let is_printer = matches!(self.program.as_str(), "cat" | "head" | "tail" | "grep" | "egrep" | "more" | "less");
-        let file = self.arguments.iter().rev().find(|word| word.starts_with('/'))?;
+        let is_file =
+            |word: &&String| word.starts_with('/') || CGROUP_FILES.iter().any(|start| word.starts_with(start));
+        let file = self.arguments.iter().rev().find(is_file)?;
         is_printer.then_some(file)
     }
 }
+
+/// Beginnings of names of a cgroup's files, which people print in its folder.
+const CGROUP_FILES: [&str; 5] = ["memory.", "cpu.", "io.", "blkio.", "cpuacct."];
 
 /// Programs whose output may be of use, and how their interval is given.
 const PROGRAMS: &[(&str, IntervalPlace)] = &[
@@ -82,6 +87,16 @@ const PROGRAMS: &[(&str, IntervalPlace)] = &[
     ("smartctl", IntervalPlace::Missing),
     ("cpupower", IntervalPlace::Missing),
     ("typeperf", IntervalPlace::Option { option: "-si", default_s: 1.0 }),
+    ("Get-Counter", IntervalPlace::Option { option: "-SampleInterval", default_s: 1.0 }),
+    ("docker", IntervalPlace::Missing),
+    ("podman", IntervalPlace::Missing),
+    ("kubectl", IntervalPlace::Missing),
+    ("nstat", IntervalPlace::Missing),
+    ("svmon", IntervalPlace::Missing),
+    ("mountstats", IntervalPlace::Missing),
+    ("curl", IntervalPlace::Missing),
+    ("aws", IntervalPlace::Missing),
+    ("telegraf", IntervalPlace::Missing),
 ];
 
 /// Place of the interval among a program's arguments.
@@ -212,7 +227,25 @@ pub(super) fn parse_command(text: &str, has_prompt: bool) -> Option<CommandLine>
     };
     let is_bare_program = matches!(
         command.program.as_str(),
-        "cat" | "grep" | "date" | "ip" | "ss" | "ps" | "w" | "df" | "perf" | "free" | "top" | "uptime"
+        "cat"
+            | "grep"
+            | "date"
+            | "ip"
+            | "ss"
+            | "ps"
+            | "w"
+            | "df"
+            | "perf"
+            | "free"
+            | "top"
+            | "uptime"
+            | "docker"
+            | "podman"
+            | "kubectl"
+            | "mountstats"
+            | "curl"
+            | "aws"
+            | "telegraf"
     );
     let is_file_printed = command.printed_file().is_some();
     if !has_prompt {

@@ -94,6 +94,15 @@ impl Cutter<'_> {
 
     /// A title, heading or first line of a tool.
     fn read_tool_line(&mut self, kind: ToolKind, index: usize) {
+        let is_unix = kind == ToolKind::UnixIostat;
+        if let Some(part) = &mut self.part
+            && part.kind == ToolKind::Iostat
+            && part.command.is_some()
+            && is_unix
+        {
+            // what stands above the headings of other systems' iostat
+            part.kind = kind;
+        }
         let continues = |part: &TextPart| part.kind == kind || part.kind == ToolKind::Other && part.command.is_some();
         let is_same = self.awaited.is_none() && self.part.as_ref().is_some_and(continues);
         if !is_same || self.is_behind_sentence && self.part.as_ref().is_some_and(|part| part.kind.has_rows()) {
@@ -120,7 +129,7 @@ impl Cutter<'_> {
         let line = &self.lines[index].1;
         if let Some(command) = self.awaited.take() {
             let is_file = command.printed_file().is_some();
-            let kind = if is_file { ToolKind::Proc } else { ToolKind::of_program(&command.program) };
+            let kind = if is_file { ToolKind::Proc } else { ToolKind::of_command(&command) };
             self.part = Some(TextPart { kind, command: Some(command), lines: Vec::new() });
             return self.add_line(index);
         }

@@ -76,6 +76,10 @@ const WHOLE_FORMATS: &[&str] = &[
     "atop-text",
     "atop-raw",
     "csv",
+    "prometheus-json",
+    "otlp-json",
+    "influx-lines",
+    "cloudwatch-json",
 ];
 
 /// True if the beginning of a file may be that of a pasted text.

@@ -14,6 +14,10 @@ pub(super) fn build_text(part: &TextPart, lines: &[(usize, String)], times: Opti
     if let Some(file) = part.command.as_ref().and_then(|command| command.printed_file()) {
         text += &format!("==> {file} <==\n");
     }
+    let adapter = part.command.as_ref().filter(|command| command.program == "ethtool");
+    if let Some(adapter) = adapter.and_then(|command| command.arguments.iter().find(|word| !word.starts_with('-'))) {
+        text += &format!("==> ethtool {adapter} <==\n");
+    }
     let indices = drop_spacing(part, lines);
     let times = times.filter(|times| are_report_times(&indices, times));
     let is_kept = part.command.as_ref().is_some_and(super::command_line::CommandLine::omits_first_report);

@@ -1,5 +1,6 @@
 //! Lines by which the output of a tool is known: titles, headings, first lines.
 
+use super::command_line::CommandLine;
 use crate::sysstat::head_line::HeadLine;
 use crate::sysstat::vmstat_headings::{self, VmstatHeadings};
 use crate::{InputHead, LogFormat, sysstat, unix};
@@ -17,6 +18,7 @@ pub(super) enum ToolKind {
     Uptime,
     Nfsiostat,
     Iotop,
+    Atop,
     /// Files of /proc and /sys.
     Proc,
     /// Anything else that a command printed, or that nothing announced.
@@ -35,7 +37,18 @@ impl ToolKind {
             "uptime" | "w" => ToolKind::Uptime,
             "nfsiostat" => ToolKind::Nfsiostat,
             "iotop" => ToolKind::Iotop,
+            "atop" | "atopsar" => ToolKind::Atop,
             _ => ToolKind::Other,
+        }
+    }
+
+    /// The kind that a command prints.
+    pub fn of_command(command: &CommandLine) -> ToolKind {
+        let is_list = |word: &String| matches!(word.as_str(), "-s" | "-d" | "-D" | "-m" | "-f" | "--stats" | "--disk");
+        match command.program.as_str() {
+            // lists, not rows below headings
+            "vmstat" if command.arguments.iter().any(is_list) => ToolKind::Other,
+            program => ToolKind::of_program(program),
         }
     }
 
@@ -50,6 +63,7 @@ impl ToolKind {
             ToolKind::Uptime => "uptime",
             ToolKind::Nfsiostat => "nfsiostat",
             ToolKind::Iotop => "iotop",
+            ToolKind::Atop => "atop",
             ToolKind::Proc => "/proc",
             ToolKind::Other => "text",
         }
@@ -109,7 +123,11 @@ pub(super) fn detect_tool(line: &str, next: &str) -> Option<ToolKind> {
     if text.starts_with("Total DISK READ") {
         return Some(ToolKind::Iotop);
     }
-    text.starts_with("Personalities :").then_some(ToolKind::Proc)
+    if text.starts_with("ATOP - ") && text.ends_with("elapsed") {
+        return Some(ToolKind::Atop);
+    }
+    let is_table = text.starts_with("Timestamp") && text.contains("CounterSamples");
+    (is_table || text.starts_with("Personalities :")).then_some(ToolKind::Proc)
 }
 
 /// True if a line alone suffices to recognize a format.

@@ -103,7 +103,12 @@ pub(super) fn put_disk(
             put("avg_s_per_transfer", ms(response.or(value("svc_t"))));
             put("avg_queue_length", value("wait").zip(value("actv")).map(|(wait, active)| wait + active));
         }
-        UnixSystem::FreeBsd => put("avg_s_per_transfer", ms(value("ms/t").or(value("svc_t")))),
+        UnixSystem::FreeBsd => {
+            let response = value("ms/t").or(value("svc_t"));
+            put("avg_s_per_transfer", ms(response));
+            // Little's law; `qlen` is of a moment
+            put("avg_queue_length", transfers.zip(response).map(|(transfers, ms)| transfers * ms * 1e-3));
+        }
         // kilobytes of the interval, not per second
         UnixSystem::Aix => {
             let moved = value("Kb_read").zip(value("Kb_wrtn")).map(|(read, written)| read + written);

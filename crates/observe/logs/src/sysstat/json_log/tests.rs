@@ -201,3 +201,13 @@ fn does_not_recognize_pidstat_documents() {
         {"timestamp": "19:05:47", "context-switch": [{"UID": "0", "PID": "7", "cswch/s": 6.0, "cmd": "db"}]}]}]}}"#;
     assert!(read_text(text).summary.is_err());
 }
+
+#[test]
+fn a_broken_list_of_restarts_loses_no_sample() {
+    let broken = document(&[sample(1, "5.00"), sample(2, "6.00")])
+        .replace("\"time\": \"19:05:03\", \"utc\"", "\"time\": @@ \"utc\"");
+    assert!(broken.contains("@@"));
+    let read = read_text(&(broken + &document(&[sample(7, "7.00")])));
+    assert_eq!(tps(&read), [5.0, 6.0, 7.0]);
+    assert!(!read.summary.unwrap().skipped.is_empty());
+}

@@ -1,0 +1,191 @@
+//! Totals since the start of a machine: what was added from dump to dump, and shares of one total in another, which
+//! need no time.
+
+use std::collections::BTreeMap;
+
+use super::Snapshot;
+
+type TotalKey = (String, String);
+
+/// Totals of this dump and of the one before, by counter and instance.
+#[derive(Default)]
+pub struct Totals {
+    now: BTreeMap<TotalKey, f64>,
+    before: BTreeMap<TotalKey, f64>,
+}
+
+/// A share of one total in another, or in the sum of both.
+struct TotalShare {
+    part: &'static str,
+    whole: &'static str,
+    /// Set if the whole does not hold the part.
+    is_beside: bool,
+    counter: &'static str,
+    /// Share from which on the answer tells it.
+    limit: f64,
+    text: &'static str,
+}
+
+/// Smallest part that means anything.
+const MIN_PART: f64 = 100.0;
+
+const fn share(
+    part: &'static str,
+    whole: &'static str,
+    is_beside: bool,
+    counter: &'static str,
+    limit: f64,
+    text: &'static str,
+) -> TotalShare {
+    TotalShare { part, whole, is_beside, counter, limit, text }
+}
+
+const SHARES: [TotalShare; 9] = [
+    share(
+        "network.received_dropped",
+        "network.received_packets",
+        false,
+        "foreign.network.received_dropped_share",
+        0.01,
+        "of the packets that were received were dropped, because no room or no taker was there",
+    ),
+    share(
+        "network.received_missed",
+        "network.received_packets",
+        true,
+        "foreign.network.received_missed_share",
+        0.001,
+        "of the packets that came were lost in the adapter: its ring was full, because no processor emptied it in time",
+    ),
+    share(
+        "network.received_errors",
+        "network.received_packets",
+        true,
+        "foreign.network.received_errors_share",
+        0.001,
+        "of the packets came damaged or were lost; suspect the cable, port, duplex mode or ring",
+    ),
+    share(
+        "network.sent_errors",
+        "network.sent_packets",
+        true,
+        "foreign.network.sent_errors_share",
+        0.001,
+        "of the packets could not be sent; suspect the cable, port or duplex mode",
+    ),
+    share(
+        "network.sent_dropped",
+        "network.sent_packets",
+        true,
+        "foreign.network.sent_dropped_share",
+        0.01,
+        "of the packets were dropped before they were sent: the link takes fewer than programs send",
+    ),
+    share(
+        "foreign.network.tcp_retransmitted",
+        "foreign.network.tcp_sent",
+        false,
+        "foreign.network.tcp_retransmitted_share",
+        0.01,
+        "of TCP's segments were sent again: the network loses packets",
+    ),
+    share(
+        "foreign.network.udp_receive_errors",
+        "foreign.network.udp_received",
+        true,
+        "foreign.network.udp_lost_share",
+        0.01,
+        "of UDP's datagrams were lost on arrival, because their program did not take them in time",
+    ),
+    share(
+        "cgroup.cpu_throttled_periods",
+        "cgroup.cpu_periods",
+        false,
+        "cgroup.cpu_throttled",
+        2.0,
+        "of its periods it was stopped",
+    ),
+    share(
+        "nfs_server.bad_calls",
+        "nfs_server.calls",
+        false,
+        "foreign.nfs_server.bad_calls_share",
+        0.01,
+        "of the calls of the NFS server were bad",
+    ),
+];
+
+impl Totals {
+    /// Sets a total.
+    pub fn put(&mut self, counter: &str, instance: &str, total: f64) {
+        self.now.insert((counter.to_owned(), instance.to_owned()), total);
+    }
+
+    /// Adds to a total of this dump.
+    pub fn add(&mut self, counter: &str, instance: &str, part: f64) {
+        *self.now.entry((counter.to_owned(), instance.to_owned())).or_default() += part;
+    }
+
+    /// Total of this dump.
+    pub fn total(&self, counter: &str, instance: &str) -> Option<f64> {
+        self.now.get(&(counter.to_owned(), instance.to_owned())).copied()
+    }
+
+    /// What was added since the dump before, or all if there was none.
+    pub fn added(&self, counter: &str, instance: &str) -> Option<f64> {
+        let now = self.total(counter, instance)?;
+        match self.before.get(&(counter.to_owned(), instance.to_owned())) {
+            Some(before) => Some(now - before).filter(|added| *added >= 0.0),
+            // the dump before lacked it
+            None if self.has_before() => None,
+            None => Some(now),
+        }
+    }
+
+    /// Totals of this dump with what was added since the dump before.
+    pub fn growths(&self) -> impl Iterator<Item = (&TotalKey, f64)> {
+        let growth = |(key, now): (&'_ TotalKey, &f64)| Some(now - self.before.get(key)?).filter(|added| *added >= 0.0);
+        self.now.iter().filter_map(move |(key, now)| Some((key, growth((key, now))?)))
+    }
+
+    /// All totals of this dump.
+    pub fn all(&self) -> impl Iterator<Item = (&TotalKey, f64)> {
+        self.now.iter().map(|(key, now)| (key, *now))
+    }
+
+    /// Instances of a counter.
+    pub fn instances(&self, counter: &str) -> Vec<String> {
+        self.now.keys().filter(|(name, _)| name == counter).map(|(_, instance)| instance.clone()).collect()
+    }
+
+    /// Makes this dump the one before.
+    pub fn advance(&mut self) {
+        self.before.append(&mut self.now);
+    }
+
+    /// True if a dump came before.
+    pub fn has_before(&self) -> bool {
+        !self.before.is_empty()
+    }
+}
+
+/// Puts the shares of this dump's totals.
+pub fn put_shares(snapshot: &mut Snapshot<'_, '_>) {
+    let when = if snapshot.totals.has_before() { "between two dumps" } else { "since the start" };
+    for TotalShare { part, whole, is_beside, counter, limit, text } in &SHARES {
+        for instance in snapshot.totals.instances(part) {
+            let added = |name: &str| snapshot.totals.added(name, &instance);
+            let (Some(part), Some(whole)) = (added(part), added(whole)) else { continue };
+            let all = if *is_beside { whole + part } else { whole };
+            if all <= 0.0 {
+                continue;
+            }
+            let share = (part / all).min(1.0);
+            snapshot.replace_value(counter, &instance, share);
+            if share >= *limit && part >= MIN_PART {
+                let of = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
+                snapshot.push_warning(format!("{of}{:.3} % {text} ({when})", share * 100.0));
+            }
+        }
+    }
+}
