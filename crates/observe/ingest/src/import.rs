@@ -71,7 +71,7 @@ pub fn keep_log(
     budget: &MemoryBudget,
 ) -> Result<(Option<KeptLog>, ReadSummary), IngestError> {
     let input = log.open()?;
-    let mut store = PieceStore::new(budget);
+    let mut store = PieceStore::new(budget)?;
     let copied = copy_pieces((log, input), (reading, reporter), import, &mut |piece| store.add_piece(piece));
     let summary = copied.map_err(|error| match error {
         IngestError::NoSpace(reason) => IngestError::Refused(format!("{}: {reason}", log.name)),

@@ -140,7 +140,7 @@ pub fn join_sources(
             joined.extend(group_sources);
             continue;
         }
-        let mut store = PieceStore::new(budget);
+        let mut store = PieceStore::new(budget)?;
         merge::join_group(group, window, &mut MergeOutput::Store(&mut store), losses, reporter)?;
         let Some((stored, range_ns)) = store.finish()? else { continue };
         let name = group_sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>().join(", ");

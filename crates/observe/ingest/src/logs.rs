@@ -77,7 +77,7 @@ impl OpenedLogs {
         read: impl FnOnce(&mut PieceSink<'_>) -> Result<(), E>,
     ) -> Result<OpenedLogs, IngestError> {
         let budget = MemoryBudget::from_environment()?;
-        let (mut store, mut failure) = (PieceStore::new(&budget), None);
+        let (mut store, mut failure) = (PieceStore::new(&budget)?, None);
         let result = read(&mut |piece: LogPiece<'_>| match store.add_piece(piece) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {

@@ -43,6 +43,11 @@ impl MemoryBudget {
         MemoryBudget(Arc::new(AtomicUsize::new(bytes)))
     }
 
+    /// True if nothing is left.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
     /// Takes some of it; false if less is left.
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()

@@ -29,9 +29,13 @@ enum Place {
 }
 
 impl PieceStore {
-    /// Returns an empty store, which takes memory from a budget.
-    pub fn new(budget: &MemoryBudget) -> PieceStore {
-        PieceStore { place: Place::Memory(MemoryLog::new(budget)), ticks_since_check: 0 }
+    /// Returns an empty store, which takes memory from a budget; without any, it begins in a folder.
+    pub fn new(budget: &MemoryBudget) -> Result<PieceStore, IngestError> {
+        let mut store = PieceStore { place: Place::Memory(MemoryLog::new(budget)), ticks_since_check: 0 };
+        if budget.is_spent() {
+            store.folder()?;
+        }
+        Ok(store)
     }
 
     /// Adds a frame or note.
@@ -183,7 +187,7 @@ mod tests {
             LogPiece::Note(note) => drop(writer.add_note(&note).unwrap()),
         });
         writer.close().unwrap();
-        let mut store = PieceStore::new(&MemoryBudget::of_bytes(1 << 20));
+        let mut store = PieceStore::new(&MemoryBudget::of_bytes(1 << 20)).unwrap();
         fill(&mut |piece| store.add_piece(piece).unwrap());
         let (stored, range) = store.finish().unwrap().unwrap();
         assert!(matches!(stored, StoredLog::InMemory(_)));
@@ -199,12 +203,12 @@ mod tests {
     #[test]
     fn too_long_a_log_moves_to_a_folder_and_gives_its_memory_back() {
         let budget = MemoryBudget::of_bytes(2_000);
-        let mut store = PieceStore::new(&budget);
+        let mut store = PieceStore::new(&budget).unwrap();
         fill(&mut |piece| store.add_piece(piece).unwrap());
         let (stored, range) = store.finish().unwrap().unwrap();
         assert!(matches!(stored, StoredLog::InFolder(_)));
         assert_eq!(range, (100 * SECOND, 159 * SECOND));
-        let mut next = PieceStore::new(&budget);
+        let mut next = PieceStore::new(&budget).unwrap();
         next.push_tick(&schema(&["sda"]), Tick::default(), &[1.0]).unwrap();
         drop(next);
         let ticks = read_all(stored.open_reader().unwrap(), (i64::MIN, i64::MAX));
@@ -213,7 +217,7 @@ mod tests {
 
     #[test]
     fn ticks_make_frames() {
-        let mut store = PieceStore::new(&MemoryBudget::of_bytes(1 << 20));
+        let mut store = PieceStore::new(&MemoryBudget::of_bytes(1 << 20)).unwrap();
         let (one, two) = (schema(&["sda"]), schema(&["sdb"]));
         for second in 0..600 {
             let schema = if second < 500 { &one } else { &two };
