@@ -103,7 +103,8 @@ fn what_to_run_elsewhere_is_printed_and_its_output_is_read() {
     let block = diskwright(&["why", "--how", "linux"]);
     assert!(block.status.success(), "{}", stderr(&block));
     // a fifth of the time, and a machine without sysstat
-    let block = String::from_utf8(block.stdout).expect("text").replace("n=10", "n=2").replace("command -v iostat", "false");
+    let block =
+        String::from_utf8(block.stdout).expect("text").replace("n=10", "n=2").replace("command -v iostat", "false");
     let run = Command::new("sh").arg("-c").arg(&block).output().expect("a shell");
     let folder = folder("pasted-how");
     let path = folder.join("output.txt");

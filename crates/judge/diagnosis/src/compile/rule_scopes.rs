@@ -30,7 +30,8 @@ pub(crate) struct RuleScopes<'a> {
 impl<'a> RuleScopes<'a> {
     /// Returns the scopes of a rule, in the schema's order.
     pub fn of_rule(&mut self, schema_index: &SchemaIndex<'a>, rule: &Rule) -> Rc<[ShapedScope<'a>]> {
-        let find = || find_scopes(schema_index, rule).into_iter().map(|scope| with_shape(schema_index, scope)).collect();
+        let find =
+            || find_scopes(schema_index, rule).into_iter().map(|scope| with_shape(schema_index, scope)).collect();
         // which paths are judged depends on the counters of the rule
         if schema_index.has_multipath_nodes() {
             return find();
