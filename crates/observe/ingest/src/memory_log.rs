@@ -137,7 +137,7 @@ impl MemoryLog {
         };
         if !self.unfinished.as_ref().is_some_and(fits) {
             self.finish_frame();
-            if !self.take_bytes(FRAME_TICKS * (size_of::<Tick>() + row.len() * size_of::<f64>())) {
+            if !self.take_bytes(FRAME_TICKS * (size_of::<Tick>() + size_of_val(row))) {
                 return false;
             }
             self.unfinished = Some(Frame::new(schema, FRAME_TICKS));
