@@ -7,6 +7,7 @@ mod interrupts;
 mod kernel_log;
 mod mdstat;
 mod memory;
+mod network_adapter;
 mod nfs_client;
 mod pressure;
 mod raid_controller;
@@ -29,22 +30,20 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
     title: "free, uptime, /proc/pressure, mdstat, interrupts, cpu.stat of a cgroup, nfsstat -c, cpupower, dmesg, \
-            MegaCli, ssacli, counters of Windows as a list: text",
+            ifconfig, ethtool -S, MegaCli, storcli, ssacli, counters of Windows as a list: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
               <==`, as head and tail print it, names a file whose lines do not. Totals since boot show shares only: \
-              repeats of an NFS client, throttled periods, the processor that takes the interrupts.",
+              repeats of an NFS client, throttled periods, drops of an adapter, the processor that takes its \
+              interrupts.",
     recognize: is_snapshot,
     read,
 };
-
-/// Each processor's share of the interrupts of devices; the catalogue has none that is counted since boot.
-const INTERRUPT_SHARE: &str = "foreign.interrupts.share_since_boot";
 
 /// Reader of a piece: it returns true for a line that it took.
 type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [PieceReader; 11] = [
+const PIECES: [PieceReader; 12] = [
     memory::read_line,
     read_uptime,
     pressure::read_line,
@@ -53,6 +52,7 @@ const PIECES: [PieceReader; 11] = [
     nfs_client::read_line,
     frequency::read_line,
     interrupts::read_line,
+    network_adapter::read_line,
     raid_controller::read_line,
     windows_counters::read_line,
     kernel_log::read_line,
@@ -76,6 +76,8 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) interrupts: interrupts::InterruptState,
     pub(super) windows: windows_counters::WindowsState,
     pub(super) kernel_log: kernel_log::KernelLogState,
+    pub(super) controller: raid_controller::ControllerState,
+    pub(super) adapter: network_adapter::AdapterState,
     /// Facts that the answer must tell.
     warnings: Vec<&'static str>,
     has_values: bool,
@@ -151,6 +153,8 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             interrupts: interrupts::InterruptState::default(),
             windows: windows_counters::WindowsState::default(),
             kernel_log: kernel_log::KernelLogState::default(),
+            controller: raid_controller::ControllerState::default(),
+            adapter: network_adapter::AdapterState::default(),
             warnings: Vec::new(),
             has_values: false,
             is_announced: false,
@@ -183,14 +187,8 @@ impl<'b, 'c> Snapshot<'b, 'c> {
 
     /// Adds a fact that the answer must tell.
     pub(super) fn push_warning(&mut self, text: &'static str) {
-        self.warnings.push(text);
-    }
-
-    /// Puts each processor's share of the interrupts of devices since boot, in place of those before.
-    pub(super) fn replace_shares(&mut self, shares: &[f64]) {
-        self.has_values = true;
-        for (index, share) in shares.iter().enumerate() {
-            self.row.replace_value(INTERRUPT_SHARE, &format!("cpu{index}"), *share);
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
         }
     }
 
