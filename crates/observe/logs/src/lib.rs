@@ -16,6 +16,7 @@ mod host_split;
 mod input;
 mod input_limits;
 mod iotop;
+mod kernel_threads;
 mod level_reports;
 mod level_row;
 mod nfsiostat;

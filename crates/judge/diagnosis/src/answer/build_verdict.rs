@@ -41,6 +41,8 @@ const SCORE_LEVELS: f64 = 50.0;
 const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
 /// Counter of the processors that real-time tasks use.
 const REALTIME_COUNTER: &str = "system.realtime_processors";
+/// Counter of the processors that the kernel's threads for memory use.
+const RECLAIM_COUNTER: &str = "system.reclaim_processors";
 
 impl Judge {
     /// Verdicts on the ticks so far, one for each pack, in the packs' order.
@@ -90,7 +92,7 @@ impl<'a> PackAnswer<'a> {
         let ranking = rank_bottlenecks(scores);
         let unjudged = unjudged_rules(observed, pack_index, &outcomes);
         let mut bottleneck = choose_bottleneck(&ranking, is_memory_unrelated);
-        if bottleneck == Bottleneck::None && is_inconclusive(observed, pack_index, &findings, &unjudged) {
+        if bottleneck == Bottleneck::None && is_inconclusive(observed, pack_index, &findings, &unjudged, &outcomes) {
             bottleneck = Bottleneck::Unknown;
         }
         findings.sort_by_key(|f| f.bottleneck != bottleneck);
@@ -247,6 +249,7 @@ impl<'a> PackAnswer<'a> {
         let first = self.leading_finding();
         match first.map(|finding| finding.counter.as_str()) {
             Some(BUSIEST_THREAD_COUNTER) => return self.observed.culprits.with_busiest_threads(),
+            Some(RECLAIM_COUNTER) => return self.observed.culprits.of_reclaim_threads(),
             Some(REALTIME_COUNTER) => return self.observed.culprits.of_realtime_class(),
             _ => {}
         }

@@ -4,6 +4,9 @@ use diskwright_base::Note;
 use diskwright_base::counter_ids::{pressure, processor, system};
 use diskwright_base::units::{format_count, format_value};
 
+use crate::answer::evidence_seen::seen_counters;
+use crate::answer::rule_outcome::RuleOutcome;
+use crate::answer::sentences::describe_near_miss;
 use crate::answer::verdict::{Finding, Rank, UnjudgedRule};
 use crate::rules::{Bottleneck, LogOrigin, Rule};
 use crate::run::Observation;
@@ -165,11 +168,38 @@ fn unjudged_suspects(
     suspected.filter(is_unjudged).collect()
 }
 
+/// Rules on facts that only some tools print: logs without them are neither more nor less certain.
+const FACT_RULES: [&str; 17] = [
+    "cpu.storage-thread",
+    "controller.cache-off-slow",
+    "controller.degraded",
+    "controller.write-cache-off",
+    "disk.deep-and-slow",
+    "disk.flushers-blocked",
+    "disk.writes-queue",
+    "interrupts.queues-on-one",
+    "interrupts.thread",
+    "memory.exhausted",
+    "memory.reclaim-threads",
+    "memory.swapped-since-boot",
+    "network.client-repeats",
+    "network.drops",
+    "throttle.clock-limit",
+    "throttle.clock-lowest",
+    "throttle.clock-slow",
+];
+
 /// Share, by weight, of a bottleneck's rules that could not be judged.
 fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
-    let blaming = || active_rules(observed, pack).filter(move |r| r.bottleneck == suspect);
+    let is_unjudged = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
+    let is_judged = |rule: &Rule| {
+        let states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+        states.into_iter().any(|(other, state)| other.id == rule.id && state.judged)
+    };
+    let is_of_this_log = |rule: &&Rule| !FACT_RULES.contains(&rule.id.as_str()) || is_unjudged(rule) || is_judged(rule);
+    let blaming = || active_rules(observed, pack).filter(|r| r.bottleneck == suspect).filter(is_of_this_log);
     let total_weight: f64 = blaming().map(|r| r.weight).sum();
-    let unjudged_weight: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
+    let unjudged_weight: f64 = blaming().filter(|r| is_unjudged(r)).map(|r| r.weight).sum();
     if total_weight > 0.0 { unjudged_weight / total_weight } else { 0.0 }
 }
 
@@ -204,14 +234,37 @@ pub(crate) fn is_inconclusive(
     pack: usize,
     findings: &[Finding],
     unjudged: &[UnjudgedRule],
+    outcomes: &[RuleOutcome<'_>],
 ) -> bool {
+    let is_of_one_part = clears_only_part(observed, outcomes);
     observed.window.elapsed_ns == 0
         || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
+            && !is_of_one_part
             && !shows_idle_machine(observed, pack)
             && !clears_first_suspects(observed, pack))
         // pressure counts every wait, whatever it is for
-        || (!observed.states.has_pressure && has_no_judged_suspect(observed, pack))
+        || (!observed.states.has_pressure && !is_of_one_part && has_no_judged_suspect(observed, pack))
         || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
+}
+
+/// Beginnings of counters that tell about one part of a machine: who shows nothing else asks about that part.
+const PARTS: [&str; 6] = ["array.", "cgroup.", "controller.", "network.", "network_filesystem.", "processor.frequency"];
+/// Closeness to its limit from which on a part is not called healthy.
+const MAX_CLEARED_CLOSENESS: f64 = 0.4;
+
+/// True where a log shows nothing but one part of the machine (the quota of a cgroup, a controller, an array), and all
+/// that it shows is far from its limits.
+fn clears_only_part(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> bool {
+    let seen = seen_counters(observed, outcomes);
+    let is_one_part = |part: &&str| !seen.is_empty() && seen.iter().all(|counter| counter.starts_with(*part));
+    let judged = || outcomes.iter().filter(|o| o.rule.weight > 0.0 && o.rule.bottleneck.blames() && o.share.is_some());
+    let is_far = |outcome: &RuleOutcome<'_>| {
+        describe_near_miss(observed, outcome).is_some_and(|near| near.closeness < MAX_CLEARED_CLOSENESS)
+    };
+    observed.notes.source != LogOrigin::Live
+        && PARTS.iter().any(|part| is_one_part(&part))
+        && judged().next().is_some()
+        && judged().all(is_far)
 }
 
 /// Largest mean share of iowait, and largest mean number of blocked tasks, at which nothing is seen to wait for I/O.

@@ -230,6 +230,12 @@ impl ProcessTotals {
         (self.resident_bytes - self.resident_first).max(0.0)
     }
 
+    /// Processor time of a thread of the kernel that frees or arranges memory; of others 0.
+    fn reclaim_processor_s(&self) -> f64 {
+        let is_reclaim = RECLAIM_THREADS.iter().any(|start| self.name.trim_start_matches('[').starts_with(start));
+        if is_reclaim { self.processor_s } else { 0.0 }
+    }
+
     /// True where it belongs to the cgroup of this path, or to one below it.
     fn is_in_cgroup(&self, path: &str) -> bool {
         self.cgroup.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || path == "/")
@@ -280,6 +286,9 @@ impl ProcessGroup {
     }
 }
 
+/// Beginnings of the names of threads that free and arrange memory.
+const RECLAIM_THREADS: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
+
 /// A quantity by which processes are blamed, and its weight.
 type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);
 
@@ -293,6 +302,7 @@ const MEMORY_QUANTITIES: &[BlameQuantity] = &[
 const PROCESSOR_QUANTITIES: &[BlameQuantity] = &[(|s| s.processor_s, 1.0)];
 const THREAD_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::busiest_thread_s, 1.0)];
 const REALTIME_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::realtime_processor_s, 1.0)];
+const RECLAIM_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::reclaim_processor_s, 1.0)];
 const CALL_QUANTITIES: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
 
 impl Culprits {
@@ -354,6 +364,11 @@ impl Culprits {
         let has_any = self.processes.values().any(|totals| totals.realtime_processor_s() > 0.0);
         let quantities = if has_any { REALTIME_QUANTITIES } else { PROCESSOR_QUANTITIES };
         self.rank_processes(quantities, Bottleneck::Cpu, None, None)
+    }
+
+    /// Threads of the kernel that free and arrange memory.
+    pub fn of_reclaim_threads(&self) -> Vec<Culprit> {
+        self.rank_processes(RECLAIM_QUANTITIES, Bottleneck::Cpu, None, None)
     }
 
     /// Activity and waits of the programs, for verdicts that blame nothing.

@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 pub use counter_path::CounterPath;
 pub use language::{Language, detect_language, languages, translate_paths};
+pub(crate) use products::QUEUE_PRODUCTS;
 pub use products::{Product, add_products, fill_products};
 
 /// A column of an NT log under the catalogue's names.

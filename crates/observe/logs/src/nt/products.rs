@@ -9,7 +9,7 @@ use diskwright_base::{Frame, Series};
 /// Objects with these counters.
 const OBJECTS: [&str; 2] = ["physical_disk", "logical_disk"];
 /// Names of queue length, rate, and seconds per request.
-const PRODUCTS: [[&str; 3]; 3] = [
+pub const QUEUE_PRODUCTS: [[&str; 3]; 3] = [
     ["avg_queue_length", "transfers_per_s", "avg_s_per_transfer"],
     ["avg_read_queue_length", "reads_per_s", "avg_s_per_read"],
     ["avg_write_queue_length", "writes_per_s", "avg_s_per_write"],
@@ -34,7 +34,7 @@ pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
     let mut products = Vec::new();
     for index in 0..series.len() {
         let Some((object, name)) = series[index].counter.split_once('.') else { continue };
-        let Some([length, _, seconds]) = PRODUCTS.iter().find(|[_, rate, _]| *rate == name) else { continue };
+        let Some([length, _, seconds]) = QUEUE_PRODUCTS.iter().find(|[_, rate, _]| *rate == name) else { continue };
         if !OBJECTS.contains(&object) {
             continue;
         }

@@ -30,12 +30,20 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
         snapshot.frequency.highest_hz = limits.split_once(" - ").and_then(|(_, highest)| parse_hz(highest));
         return true;
     }
+    let allowed = line.split_once("frequency should be within ").and_then(|(_, range)| range.split_once(" and "));
+    if let Some((_, limit)) = allowed {
+        let limit = parse_hz(limit.trim_end_matches('.')).zip(snapshot.frequency.highest_hz);
+        if let Some((limit, highest)) = limit.filter(|(_, highest)| *highest > 0.0) {
+            let name = snapshot.frequency.processor.clone();
+            snapshot.put_value(processor::FREQUENCY_LIMIT_FRACTION, &name, limit / highest);
+        }
+        return true;
+    }
     if let Some(current) = line.strip_prefix("current CPU frequency:") {
         let shares = parse_hz(current).zip(snapshot.frequency.highest_hz);
         if let Some((current, highest)) = shares.filter(|(_, highest)| *highest > 0.0) {
             let name = snapshot.frequency.processor.clone();
             snapshot.put_value(processor::FREQUENCY_FRACTION, &name, current / highest);
-            snapshot.put_value(processor::FREQUENCY_FRACTION, "_total", current / highest);
         }
         return true;
     }
@@ -44,14 +52,12 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
         "CPUs which",
         "maximum transition",
         "available",
-        "current policy:",
         "within this range",
         "The governor",
         "boost state",
         "Supported:",
         "Active:",
         "perf-",
-        "frequency should",
         "AMD",
         "Boost",
         "Total",

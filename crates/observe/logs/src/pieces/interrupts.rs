@@ -1,7 +1,7 @@
 //! /proc/interrupts and /proc/softirqs: numbers since boot of each processor. A single dump shows how they are spread,
-//! two how fast they come.
+//! two how fast they come, and a single one whether the queues of a network adapter are served by one processor.
 
-use diskwright_base::counter_ids::interrupts;
+use diskwright_base::counter_ids::{interrupts, network};
 
 use super::Snapshot;
 
@@ -13,6 +13,8 @@ const RECEIVE_SHARE: &str = "foreign.interrupts.softirq_net_rx_share";
 const RECEIVE_TOTAL: &str = "foreign.interrupts.softirq_net_rx";
 /// Smallest number of interrupts that shows how they are spread.
 const MIN_COUNT: f64 = 1e5;
+/// Smallest number of interrupts of an adapter that shows which processors serve it.
+const MIN_ADAPTER_COUNT: f64 = 1e6;
 /// Smallest number of columns that tells the table from others.
 const MIN_PROCESSORS: usize = 2;
 /// Share of one processor from which on the answer tells it.
@@ -22,11 +24,19 @@ const MIN_TOLD_SHARE: f64 = 0.8;
 #[derive(Default)]
 pub struct InterruptState {
     by_processor: Vec<f64>,
+    adapters: Vec<AdapterRows>,
     /// Set until the first row shows which of the files it is.
     is_begun: bool,
     /// Number of rows of this dump and of the one before.
     row_count: u32,
     previous_row_count: u32,
+}
+
+/// Rows of a network adapter.
+struct AdapterRows {
+    name: String,
+    queues: usize,
+    by_processor: Vec<f64>,
 }
 
 /// Soft interrupts and their counters.
@@ -64,12 +74,17 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     if std::mem::take(&mut snapshot.interrupts.is_begun) {
         snapshot.begin_piece(if is_soft { "softirqs" } else { "interrupts" });
         snapshot.interrupts.by_processor.clear();
+        snapshot.interrupts.adapters.clear();
     }
     snapshot.interrupts.row_count += 1;
     if is_soft {
         read_soft(snapshot, number, &counts);
     } else {
         add_totals(snapshot, number, &counts, &words[counts.len() + 1..]);
+        snapshot.topology.processors = snapshot.topology.processors.max(counts.len() as u32);
+        if is_number && let Some(adapter) = adapter_of_action(words.last().copied().unwrap_or("")) {
+            add_adapter_row(snapshot, adapter, &counts);
+        }
         if is_number && counts.iter().sum::<f64>() >= MIN_COUNT {
             add_row(snapshot, &counts);
         }
@@ -155,5 +170,45 @@ pub fn put_receive_shares(snapshot: &mut Snapshot<'_, '_>) {
                 counts.len()
             ));
         }
+    }
+}
+
+/// Returns the network adapter by the name of one of its interrupts: `ens192-rxtx-0`, `eth0-TxRx-3`,
+/// `mlx5_comp4@pci:…`, `virtio1-input.0`; `None` for other devices.
+fn adapter_of_action(action: &str) -> Option<&str> {
+    const INTERFACES: [&str; 8] = ["eth", "en", "em", "p1p", "p2p", "ib", "wl", "bond"];
+    if let Some((adapter, queue)) = action.split_once('-') {
+        let lower = queue.to_ascii_lowercase();
+        let is_queue = ["rx", "tx", "input", "output", "fp", "queue", "comp"].iter().any(|word| lower.contains(word));
+        let is_interface = INTERFACES.iter().any(|start| adapter.starts_with(start));
+        let is_numbered = is_interface && lower.bytes().all(|b| b.is_ascii_digit());
+        return (is_queue && (is_interface || adapter.starts_with("virtio")) || is_numbered).then_some(adapter);
+    }
+    let is_bare =
+        INTERFACES.iter().any(|start| action.starts_with(start)) && action.ends_with(|c: char| c.is_ascii_digit());
+    if is_bare {
+        return Some(action);
+    }
+    let mellanox = action.strip_prefix("mlx").and_then(|rest| rest.split_once("comp")).is_some();
+    mellanox.then(|| action.split_once('@').map_or("mlx", |(_, place)| place))
+}
+
+/// Adds a queue of an adapter, and puts the share of the processor that serves most of them.
+fn add_adapter_row(snapshot: &mut Snapshot<'_, '_>, adapter: &str, counts: &[f64]) {
+    let adapters = &mut snapshot.interrupts.adapters;
+    let index = adapters.iter().position(|known| known.name == adapter).unwrap_or_else(|| {
+        adapters.push(AdapterRows { name: adapter.to_owned(), queues: 0, by_processor: Vec::new() });
+        adapters.len() - 1
+    });
+    let rows = &mut adapters[index];
+    rows.queues += 1;
+    rows.by_processor.resize(counts.len().max(rows.by_processor.len()), 0.0);
+    rows.by_processor.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    let total: f64 = rows.by_processor.iter().sum();
+    let share = rows.by_processor.iter().copied().fold(0.0, f64::max) / total;
+    let queues = rows.queues as f64;
+    snapshot.replace_value(network::INTERRUPT_QUEUES, adapter, queues);
+    if total >= MIN_ADAPTER_COUNT {
+        snapshot.replace_value(network::INTERRUPT_BUSIEST_SHARE, adapter, share);
     }
 }

@@ -85,6 +85,7 @@ fn read_members(snapshot: &mut Snapshot<'_, '_>, line: &str, required: u32, work
     let missing = required.saturating_sub(working);
     snapshot.put_value(array::MEMBERS, &name, f64::from(working));
     snapshot.put_value(array::MISSING, &name, f64::from(missing));
+    snapshot.put_value(array::BACKGROUND, &name, 0.0);
     snapshot.put_value(array::DEGRADED, &name, f64::from(u8::from(missing > 0)));
     let chunk =
         line.split(", ").find_map(|part| part.trim().split_once("k chunk")?.0.rsplit(' ').next()?.parse::<u64>().ok());
@@ -103,7 +104,7 @@ fn read_work(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     };
     let name = snapshot.mdstat.array.clone();
     let speed = line.split_once("speed=").and_then(|(_, rest)| rest.split_once("K/sec")?.0.parse::<f64>().ok());
-    snapshot.put_value(array::BACKGROUND, &name, f64::from(u8::from(speed.is_some())));
+    snapshot.replace_value(array::BACKGROUND, &name, f64::from(u8::from(speed.is_some())));
     if let Some(speed) = speed {
         snapshot.put_value(array::SYNC_BYTES_PER_S, &name, speed * 1024.0);
     }

@@ -38,7 +38,7 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
     title: "free, uptime, df, ps, ifconfig, ip -s link, ethtool -S, netstat -s, nfsstat, docker stats, kubectl top, \
-            cpupower, dmesg, MegaCli, ssacli, counters of Windows as a list, files of /proc (pressure, mdstat, \
+            cpupower, dmesg, MegaCli, storcli, ssacli, counters of Windows as a list, files of /proc (pressure, mdstat, \
             interrupts, softirqs, net/dev, net/snmp, mountstats) and of cgroups: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
               <==`, as head and tail print it, names a file whose lines do not. Totals since boot give rates where two \
@@ -105,6 +105,7 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) totals: totals::Totals,
     /// Time that the totals cover, if the dump shows it.
     pub(super) age_s: Option<f64>,
+    pub(super) controller: raid_controller::ControllerState,
     /// Facts that the answer must tell.
     warnings: Vec<String>,
     has_values: bool,
@@ -208,6 +209,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             processes: processes::ProcessState::default(),
             totals: totals::Totals::default(),
             age_s: None,
+            controller: raid_controller::ControllerState::default(),
             warnings: Vec::new(),
             has_values: false,
             is_announced: false,
@@ -242,7 +244,10 @@ impl<'b, 'c> Snapshot<'b, 'c> {
 
     /// Adds a fact that the answer must tell.
     pub(super) fn push_warning(&mut self, text: impl Into<String>) {
-        self.warnings.push(text.into());
+        let text = text.into();
+        if !self.warnings.contains(&text) {
+            self.warnings.push(text);
+        }
     }
 
     /// Counts a part of the text that is left out.
@@ -294,6 +299,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         totals::put_shares(self);
         cgroup::put_throttled(self);
         interrupts::put_receive_shares(self);
+        network::put_drop_fractions(self);
         interrupts::compare_rows(self);
         let waiting = processes::take_waiting(self);
         let Some(batch) = self.batch.as_mut() else { return };

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use diskwright_base::counter_ids::network;
+
 use super::Snapshot;
 
 /// Adapter whose lines follow.
@@ -15,6 +17,9 @@ pub struct NetworkState {
     /// Sums of ethtool's numbers by name: several queues have the same.
     sums: HashMap<String, f64>,
 }
+
+/// Smallest number of packets whose share of drops means anything.
+const MIN_PACKETS: f64 = 100_000.0;
 
 /// Numbers of /proc/net/dev in their order; an empty name is not read.
 const NET_DEV: [&str; 16] = [
@@ -225,10 +230,28 @@ fn read_ethtool(snapshot: &mut Snapshot<'_, '_>, text: &str) -> bool {
         ("received_damaged", largest(&DAMAGED)),
     ];
     let device = state.device.clone();
+    // a virtual machine's adapter counts what the cloud's limit cost it
+    let exceeded: Vec<f64> =
+        state.sums.iter().filter(|(name, _)| name.ends_with("_allowance_exceeded")).map(|(_, sum)| *sum).collect();
+    if !exceeded.is_empty() {
+        snapshot.replace_value(network::ALLOWANCE_EXCEEDED, &device, exceeded.iter().sum());
+    }
     for (name, total) in found {
         if let Some(total) = total {
             snapshot.put_total(&format!("network.{name}"), &device, total);
         }
     }
     true
+}
+
+/// Puts the share of packets received that were dropped, where enough were received.
+pub fn put_drop_fractions(snapshot: &mut Snapshot<'_, '_>) {
+    for device in snapshot.totals.instances("network.received_packets") {
+        let added = |name: &str| snapshot.totals.added(&format!("network.received_{name}"), &device);
+        let lost = [added("dropped"), added("missed")].into_iter().flatten().reduce(f64::max);
+        if let (Some(lost), Some(packets)) = (lost, added("packets").filter(|packets| *packets >= MIN_PACKETS)) {
+            // drivers show the same packets under both names
+            snapshot.replace_value(network::RECEIVED_DROP_FRACTION, &device, lost / packets);
+        }
+    }
 }

@@ -64,6 +64,10 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
         let title = snapshot.nfs.title.clone();
         let share = (repeated / calls).min(1.0);
         snapshot.put_value(network_filesystem::RETRANSMISSION_FRACTION, &title, share);
+        if let Some(unmatched) = value("badxids").or_else(|| value("badxid")) {
+            let share = (unmatched / calls).min(1.0);
+            snapshot.put_value(network_filesystem::DUPLICATE_REPLY_FRACTION, &title, share);
+        }
     }
     true
 }

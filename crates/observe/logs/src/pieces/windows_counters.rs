@@ -2,7 +2,7 @@
 //! `Get-Counter`: an object, its instances, and a number for each counter.
 
 use super::Snapshot;
-use crate::nt::{CounterPath, is_known_counter, is_known_object, resolve_counter};
+use crate::nt::{CounterPath, QUEUE_PRODUCTS, is_known_counter, is_known_object, resolve_counter};
 use crate::stamp_line::parse_stamp;
 use crate::sysstat::time::NumericDateOrder;
 
@@ -76,6 +76,7 @@ fn read_cell(snapshot: &mut Snapshot<'_, '_>, cell: &str) -> bool {
         } else {
             snapshot.put_value(&column.counter, &column.instance, value * column.scale);
         }
+        put_queue_length(snapshot, &column.counter, &column.instance);
         return true;
     }
     let is_instance = state.counter.is_empty() && cell.len() <= 60;
@@ -87,6 +88,16 @@ fn read_cell(snapshot: &mut Snapshot<'_, '_>, cell: &str) -> bool {
         state.counter.clear();
     }
     is_instance
+}
+
+/// Puts the queue length that follows from a rate and the seconds per request (Little's law), once both are there.
+fn put_queue_length(snapshot: &mut Snapshot<'_, '_>, counter: &str, instance: &str) {
+    let Some((object, name)) = counter.split_once('.').filter(|(object, _)| object.ends_with("_disk")) else { return };
+    let Some([length, rate, seconds]) = QUEUE_PRODUCTS.iter().find(|product| product.contains(&name)) else { return };
+    let value = |name: &str| snapshot.value(&format!("{object}.{name}"), instance);
+    if let (None, Some(rate), Some(seconds)) = (value(length), value(rate), value(seconds)) {
+        snapshot.put_value(&format!("{object}.{length}"), instance, rate * seconds);
+    }
 }
 
 /// Reads `\\HOST\Object(instance)\Counter`; its number follows.

@@ -11,6 +11,7 @@
 mod cells;
 mod columns;
 mod line;
+mod since_boot;
 
 use std::collections::HashMap;
 
@@ -31,6 +32,7 @@ use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use cells::{DumpCells, DumpFamily};
 use columns::{DISK, DumpColumn, LOAD, PARTITION_DISK, PROCESSOR, VMSTAT_DISK};
 use line::{DumpLine, parse_line};
+use since_boot::SinceBoot;
 
 /// Format of such loops.
 pub static FORMAT: LogFormat = LogFormat {
@@ -48,6 +50,8 @@ pub static FORMAT: LogFormat = LogFormat {
 const MAX_OTHER_LINES: usize = 20;
 /// Evidence from which on a file is taken for a dump; a line of a name and a number counts as 1.
 const MIN_EVIDENCE: usize = 5;
+/// Cells hold whole numbers: shares are counted in millionths.
+const FACT_STEP: f64 = 1e-6;
 /// Text of the note about dumps without times.
 const COUNTED_TIMES_NOTE: &str = "the dumps have no times: they are counted from 1970 with the given interval; \
                                   durations are right, times of day are not";
@@ -172,6 +176,7 @@ struct DumpLog<'b, 'c> {
     has_warned: bool,
     /// Set if neither times nor an interval are known.
     is_counted: bool,
+    since_boot: SinceBoot,
     line_number: u64,
     line_key: String,
 }
@@ -203,6 +208,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             is_announced: false,
             has_warned: false,
             is_counted: false,
+            since_boot: SinceBoot::default(),
             line_number: 0,
             line_key: String::new(),
         }
@@ -280,6 +286,11 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             && let Some((columns, name, family)) = disk_columns(dump_line)
         {
             self.names[index].groups.extend(self.cells.find_group(columns, name, family));
+        }
+        if self.dump_number == 1
+            && let DumpLine::Named(name, value) | DumpLine::Summary(value, name) = dump_line
+        {
+            self.since_boot.add_number(name, value);
         }
         for group in &self.names[index].groups {
             put_numbers(&mut self.cells, *group, dump_line);
@@ -436,6 +447,16 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         Some(self.daylight.resolve_time(time_ns, local_ns, self.batch))
     }
 
+    /// Puts what the only dump tells of the time since boot.
+    fn put_facts_since_boot(&mut self) {
+        for (counter, value) in self.since_boot.facts() {
+            let column = DumpColumn { counter, scale: FACT_STEP, rule: columns::DumpRule::Level };
+            if let Some(group) = self.cells.find_group(&[column], "", DumpFamily::Kernel) {
+                self.cells.add_numbers(group, std::iter::once(Some((value / FACT_STEP).round() as u64)));
+            }
+        }
+    }
+
     fn finish_log(mut self) {
         if self.are_times_behind && self.has_times && !self.files.is_empty() {
             self.add_skip("the last dump has no time after it");
@@ -443,6 +464,9 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         }
         let is_only = self.dump_number == 1;
         let has_uptime = self.uptime_by_processors().is_some();
+        if is_only && !self.files.is_empty() {
+            self.put_facts_since_boot();
+        }
         self.finish_any_dump(is_only);
         if self.dump_number == 2 && !has_uptime {
             self.add_skip("a single dump holds totals since boot; rates need two dumps");

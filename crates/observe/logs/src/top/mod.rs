@@ -330,6 +330,7 @@ impl TopLog<'_, '_> {
             self.add_skip(SINCE_BOOT);
         } else {
             self.put_shares(&shares);
+            self.table.put_kernel_threads(&mut self.row);
         }
         self.row.emit_tick(self.batch, time_ns, Some(elapsed_ns));
         self.table.finish_frame(self.batch, time_ns, elapsed_ns as f64 * 1e-9, self.is_first_frame);
@@ -353,6 +354,7 @@ impl TopLog<'_, '_> {
         if is_only {
             first_report::remark_single_report(self.batch, &format!("line {}", held.line), held.time_ns);
             self.put_shares(&held.shares);
+            self.table.put_held_kernel_threads(&mut self.row);
             let blocked = self.table.held_blocked_count();
             // a list of the busiest processes does not show all that are blocked
             if blocked > 0 {

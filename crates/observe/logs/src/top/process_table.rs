@@ -6,6 +6,8 @@ use diskwright_base::{Note, ProcessRow, ProcessTable};
 
 use super::frame::parse_size_bytes;
 use crate::batch::FrameBatch;
+use crate::kernel_threads::KernelThreads;
+use crate::level_row::LevelRow;
 use crate::tool::process_tables::TOO_MANY_PROCESSES;
 
 /// Shortest time that a table covers, seconds.
@@ -56,7 +58,8 @@ struct TopRow {
     name: String,
     /// Share of a processor, percent.
     share_percent: f64,
-    resident_bytes: f64,
+    /// `None` where the table has no such column.
+    resident_bytes: Option<f64>,
     is_blocked: bool,
 }
 
@@ -71,6 +74,7 @@ pub(super) struct TopTable {
     frame_rows: Vec<TopRow>,
     /// Processes of the first frame.
     held_rows: Vec<TopRow>,
+    kernel_threads: KernelThreads,
     sums: HashMap<u32, TopSum>,
     seconds: f64,
     frame_count: u32,
@@ -105,7 +109,7 @@ impl TopTable {
         let Some(share_percent) = share_percent.filter(|share| (0.0..1e6).contains(share)) else {
             return Some(Err(NOT_A_PROCESS));
         };
-        let resident_bytes = cell("RES").and_then(|bytes| parse_size_bytes(bytes, 1024.0)).unwrap_or(0.0);
+        let resident_bytes = cell("RES").and_then(|bytes| parse_size_bytes(bytes, 1024.0));
         let name = match column("COMMAND") {
             // as the last column, the command may contain blanks
             Some(start) if start + 1 == self.headings.len() => words[start..].join(" "),
@@ -130,6 +134,16 @@ impl TopTable {
     /// Returns how many processes of the first frame are blocked.
     pub(super) fn held_blocked_count(&self) -> usize {
         self.held_rows.iter().filter(|row| row.is_blocked).count()
+    }
+
+    /// Puts what the kernel's own threads did in this frame into its row.
+    pub(super) fn put_kernel_threads(&mut self, row: &mut LevelRow) {
+        put_threads(&mut self.kernel_threads, &self.frame_rows, row);
+    }
+
+    /// As [`TopTable::put_kernel_threads`], for the first frame.
+    pub(super) fn put_held_kernel_threads(&mut self, row: &mut LevelRow) {
+        put_threads(&mut self.kernel_threads, &self.held_rows, row);
     }
 
     /// Keeps the processes of the first frame, which covers no known time, if it is the only one.
@@ -163,7 +177,7 @@ impl TopTable {
             let sum = self.sums.entry(row.pid).or_default();
             sum.name = row.name;
             sum.processor_s += row.share_percent / 100.0 * seconds;
-            sum.resident_bytes = row.resident_bytes;
+            sum.resident_bytes = row.resident_bytes.unwrap_or(0.0);
             sum.blocked_frames += u32::from(row.is_blocked);
         }
         self.seconds += seconds;
@@ -188,4 +202,15 @@ impl TopTable {
         let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
         batch.push_note(Note::processes(time_ns, table));
     }
+}
+
+/// Puts what threads of the kernel did into a row; they have no memory of their own.
+fn put_threads(threads: &mut KernelThreads, rows: &[TopRow], row: &mut LevelRow) {
+    if rows.is_empty() {
+        return;
+    }
+    for process in rows.iter().filter(|process| process.resident_bytes.unwrap_or(0.0) == 0.0) {
+        threads.add_process(&process.name, process.share_percent / 100.0, process.is_blocked);
+    }
+    threads.put_values(row);
 }
