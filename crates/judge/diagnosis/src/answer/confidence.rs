@@ -206,6 +206,7 @@ pub(crate) fn is_inconclusive(
     unjudged: &[UnjudgedRule],
 ) -> bool {
     observed.window.elapsed_ns == 0
+        || observed.notes.lacks_disk_rows
         || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
             && !shows_idle_machine(observed, pack)
             && !clears_first_suspects(observed, pack))
