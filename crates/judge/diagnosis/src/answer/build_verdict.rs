@@ -291,7 +291,8 @@ impl<'a> PackAnswer<'a> {
         let mut list = Vec::new();
         let seen = seen_counters(self.observed, &self.outcomes);
         // other packs judge by counters of their own
-        let is_unseen = |bottleneck: &Bottleneck| *bottleneck == Bottleneck::Disk && self.observed.notes.lacks_disk_rows;
+        let is_unseen =
+            |bottleneck: &Bottleneck| *bottleneck == Bottleneck::Disk && self.observed.notes.lacks_disk_rows;
         let has_proof = |bottleneck: Bottleneck| {
             let proof = BottleneckProof::for_bottleneck(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
             proof.is_none_or(|proof| proof.is_given_by(&seen))

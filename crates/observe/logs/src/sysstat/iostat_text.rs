@@ -147,6 +147,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     }
     // the last report may be incomplete
     log.is_damaged = true;
+    log.drop_cut_report();
     log.finish_report();
     log.finish_log();
     Ok(())
@@ -364,6 +365,17 @@ impl IostatTextLog<'_, '_> {
             self.headings.extend(heading);
             self.has_disks = true;
             self.first_disk.push_str(instance);
+        }
+    }
+
+    /// Drops a last report that was cut before its disks, if it would take the place of a first one with disks.
+    fn drop_cut_report(&mut self) {
+        let is_held_better = !self.has_disks && self.held.as_ref().is_some_and(|held| held.is_complete);
+        if is_held_better && self.value_count > 0 {
+            self.add_skip("the last report was cut before its disks");
+            self.row.clear();
+            self.headings.clear();
+            self.value_count = 0;
         }
     }
 

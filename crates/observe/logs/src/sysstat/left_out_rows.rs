@@ -48,13 +48,18 @@ impl LeftOutRows {
     /// Remarks for which disks much is left out.
     pub fn add_note(&self, batch: &mut FrameBatch<'_>) {
         let is_unknown = |(read, left_out): &(u32, u32)| *left_out * 100 >= (read + left_out) * MIN_LEFT_OUT_PERCENT;
-        let names: Vec<&str> =
-            self.rows.iter().filter(|(_, rows)| rows.1 > 0 && is_unknown(rows)).map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = self
+            .rows
+            .iter()
+            .filter(|(_, rows)| rows.1 > 0 && is_unknown(rows))
+            .map(|(name, _)| name.as_str())
+            .collect();
         if names.is_empty() {
             return;
         }
         let shown = names[..names.len().min(MAX_SHOWN)].join(", ");
-        let more = if names.len() > MAX_SHOWN { format!(" and {} more", names.len() - MAX_SHOWN) } else { String::new() };
+        let more =
+            if names.len() > MAX_SHOWN { format!(" and {} more", names.len() - MAX_SHOWN) } else { String::new() };
         batch.push_note(Note::new(0, Note::WARNING, format!("{shown}{more}: {}", Note::DISK_ROWS_LEFT_OUT)));
     }
 }

@@ -17,6 +17,11 @@ pub(super) fn is_column_name(word: &str) -> bool {
         && COLUMN_NAMES.iter().any(|names| names.split(' ').any(|name| name == word))
 }
 
+/// True for the beginning of a column's name, as a line that was broken within it has.
+pub(super) fn is_begun_name(word: &str) -> bool {
+    !word.is_empty() && COLUMN_NAMES.iter().any(|names| names.split(' ').any(|name| name.starts_with(word)))
+}
+
 /// A line of headings, by the place of its rows' names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct HeadingLine {

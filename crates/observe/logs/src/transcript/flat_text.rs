@@ -34,7 +34,8 @@ pub(super) fn cut_flat_lines(lines: &mut Vec<(usize, String)>) -> bool {
 /// The lines that one held; `None` if it holds no headings with rows behind them.
 fn cut_line(line: &str) -> Option<Vec<String>> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let is_begin = |word: &&str| matches!(*word, "r" | "Device" | "Device:" | "device" | "avg-cpu:" | "CPU" | "DEV" | "top");
+    let is_begin =
+        |word: &&str| matches!(*word, "r" | "Device" | "Device:" | "device" | "avg-cpu:" | "CPU" | "DEV" | "top");
     if words.len() < MIN_WORDS || !words.iter().any(|word| is_begin(&word)) {
         return None;
     }
@@ -111,7 +112,9 @@ impl FlatCutter<'_> {
 
     fn read_iostat(&mut self, index: usize) -> Option<usize> {
         let rest = &self.words[index..];
-        let is_name = |word: &&&str| is_column_name(word) || matches!(**word, "kr/s" | "kw/s" | "wait" | "actv" | "svc_t" | "%w" | "%b");
+        let is_name = |word: &&&str| {
+            is_column_name(word) || matches!(**word, "kr/s" | "kw/s" | "wait" | "actv" | "svc_t" | "%w" | "%b")
+        };
         let length = 1 + rest[1..].iter().take_while(is_name).count();
         let is_of_processors = rest[0] == "avg-cpu:";
         let columns = length - 1;
@@ -172,7 +175,8 @@ impl FlatCutter<'_> {
     /// Reads a frame of top: its lines begin with known words.
     fn read_top(&mut self, index: usize) -> Option<usize> {
         let rest = &self.words[index..];
-        let is_frame = rest.get(1) == Some(&"-") && rest.iter().take(80).any(|word| word.ends_with("pu(s):") || *word == "Tasks:");
+        let is_frame = rest.get(1) == Some(&"-")
+            && rest.iter().take(80).any(|word| word.ends_with("pu(s):") || word.starts_with("%Cpu"));
         if !is_frame {
             return None;
         }

@@ -29,14 +29,10 @@ struct SizeColumns {
 }
 
 const OLD: &[SizeColumns] = &[SizeColumns { requests: &[2, 3], bytes: &[4, 5], size: 6 }];
-const READS_AND_WRITES: &[SizeColumns] = &[
-    SizeColumns { requests: &[0], bytes: &[2], size: 11 },
-    SizeColumns { requests: &[1], bytes: &[3], size: 12 },
-];
-const NEW: &[SizeColumns] = &[
-    SizeColumns { requests: &[0], bytes: &[1], size: 5 },
-    SizeColumns { requests: &[6], bytes: &[7], size: 11 },
-];
+const READS_AND_WRITES: &[SizeColumns] =
+    &[SizeColumns { requests: &[0], bytes: &[2], size: 11 }, SizeColumns { requests: &[1], bytes: &[3], size: 12 }];
+const NEW: &[SizeColumns] =
+    &[SizeColumns { requests: &[0], bytes: &[1], size: 5 }, SizeColumns { requests: &[6], bytes: &[7], size: 11 }];
 const SOLARIS_QUEUE: &[SizeColumns] = &[SizeColumns { requests: &[0, 1], bytes: &[4, 5], size: 6 }];
 const SOLARIS_QUEUE_LAST: &[SizeColumns] = &[SizeColumns { requests: &[0, 1], bytes: &[5], size: 7 }];
 
@@ -161,9 +157,8 @@ struct BareRow {
 /// Puts headings above rows of disks and processors that have none. Returns whether any were missing.
 pub(super) fn add_missing_headings(lines: &mut Vec<(usize, String)>) -> bool {
     let rows: Vec<Option<BareRow>> = lines.iter().map(|(_, line)| parse_row(line)).collect();
-    let has_headings = |names: &[&str]| {
-        lines.iter().any(|(_, line)| line.split_whitespace().any(|word| names.contains(&word)))
-    };
+    let has_headings =
+        |names: &[&str]| lines.iter().any(|(_, line)| line.split_whitespace().any(|word| names.contains(&word)));
     let find = |shapes: &'static [DiskShape], is_timed: bool, names: &[&str]| {
         let rows: Vec<&BareRow> = rows.iter().flatten().filter(|row| row.is_timed == is_timed).collect();
         if rows.is_empty() || has_headings(names) { None } else { find_shape(shapes, &rows) }
@@ -209,7 +204,8 @@ fn parse_row(line: &str) -> Option<BareRow> {
     let taken = parse_time_of_day(&words).map_or(0, |(_, taken)| taken);
     let (is_timed, words) = (taken > 0, words.get(taken..)?);
     let is_number = |word: &&str| parse_cell(word, 1.0).is_some();
-    let is_named_first = is_timed || words.first().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let is_named_first =
+        is_timed || words.first().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
     let is_name_last = !is_named_first && words.last().is_some_and(|word| !is_number(word));
     let (name, cells) = match (is_named_first, is_name_last) {
         (true, _) => words.split_first().map(|(name, cells)| (*name, cells))?,
@@ -308,12 +304,16 @@ mod tests {
             ("10:10:01 dev8-16 30.0 200.0 400.0 20.0 1.5 4.0 2.0 50.0", "# Time DEV tps rd_sec/s"),
             ("10:10:01 AM sdq 30.0 100.0 200.0 0.0 10.0 1.5 4.0 50.0", "dkB/s areq-sz aqu-sz await %util"),
             ("10:10:01 all 10.0 0.0 5.0 25.0 0.0 60.0\n10:20:01 all 10.0 0.0 5.0 25.0 0.0 60.0", "%system"),
-            ("10:10:01 all 10.0 0.0 5.0 24.0 0.0 1.0 0.0 0.0 60.0\n10:10:01 0 9.0 0.0 6.0 24.0 0.0 1.0 0.0 0.0 60.0", "%soft"),
+            (
+                "10:10:01 all 10.0 0.0 5.0 24.0 0.0 1.0 0.0 0.0 60.0\n10:10:01 0 9.0 0.0 6.0 24.0 0.0 1.0 0.0 0.0 60.0",
+                "%soft",
+            ),
         ] {
             let found = headings_of(rows);
             assert!(found.len() == 1 && found[0].contains(heading), "{rows}: {found:?}");
         }
-        let reports = "4.0 0.0 2.0 61.0 0.0 33.0\nsdq 0.0 1.0 10.0 20.0 200.0 400.0 20.0 1.5 4.0 2.0 50.0\n\n".repeat(2);
+        let reports =
+            "4.0 0.0 2.0 61.0 0.0 33.0\nsdq 0.0 1.0 10.0 20.0 200.0 400.0 20.0 1.5 4.0 2.0 50.0\n\n".repeat(2);
         assert_eq!(headings_of(&reports).len(), 4);
     }
 

@@ -1,6 +1,8 @@
 //! Text as people paste it: what several tools printed, with prompts, sentences and marks of posting around it. It is
 //! cut into sections that one reader reads each; what stands around them tells how they were made.
 
+#[cfg(test)]
+mod broken_table_tests;
 mod column_names;
 mod command_line;
 mod cutter;
@@ -103,7 +105,12 @@ pub fn may_be_transcript(head: &InputHead<'_>) -> bool {
 #[must_use]
 pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     let mut clean = marks::remove_marks(&plain_text::decode_text(text));
-    let format = format_of_lines(&clean.lines);
+    let mut format = format_of_lines(&clean.lines);
+    // rows that begin with a time of their own: only with headings are they known
+    let had_no_headings = format.is_none() && missing_headings::add_missing_headings(&mut clean.lines);
+    if had_no_headings {
+        format = format_of_lines(&clean.lines);
+    }
     if format.is_some_and(|format| WHOLE_FORMATS.contains(&format.id)) {
         return None;
     }
@@ -115,7 +122,8 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     // each line has its time, so lines are joined only where there are none
     let is_mended = times.is_none() && mend_tables(&mut lines);
     let cut = cutter::cut_lines(&lines);
-    let is_changed = clean.had_marks || times.is_some() || is_mended || is_unfinished || cut.prompts > 0;
+    let is_changed =
+        clean.had_marks || times.is_some() || is_mended || is_unfinished || had_no_headings || cut.prompts > 0;
     let output_parts = cut.parts.iter().filter(|part| part.kind != ToolKind::Other).count();
     // output of /proc and of collectors holds lines of many tools
     let is_one = output_parts < 2 && cut.parts.iter().all(|part| part.command.is_none());

@@ -1,7 +1,7 @@
 //! Headings and rows that a narrow terminal or a mailer broke: the parts are joined again, by the number of columns
 //! that the headings have. A terminal breaks within words too, at its last column.
 
-use super::column_names::{HeadingLine, is_column_name, parse_heading, split_heading};
+use super::column_names::{HeadingLine, is_begun_name, is_column_name, parse_heading, split_heading};
 use crate::sysstat::heading_table::parse_cell;
 
 /// Most parts of a heading or row.
@@ -53,19 +53,25 @@ fn join_heading(first: &str, next: &str) -> Option<String> {
     let words = split_words(first);
     let (_, names) = split_heading(&words)?;
     let (last, others) = names.split_last()?;
-    let are_known = |names: &[&str]| names.iter().all(|word| is_column_name(word) || matches!(*word, "b" | "w"));
+    let is_queue = |word: &str| words[0] == "r" && matches!(word, "b" | "w");
+    let are_known = |names: &[&str]| names.iter().all(|word| is_column_name(word) || is_queue(word));
     if !are_known(others) || parse_heading(next).is_some() {
         return None;
     }
     let next_words = split_words(next);
-    if is_column_name(last) || matches!(*last, "b" | "w") {
-        let spaced = is_heading_rest(next).then(|| format!("{first} {next}"));
-        if spaced.is_some() {
-            return spaced;
-        }
+    // the last word of the rest may be broken again
+    let is_rest = |names: &[&str]| {
+        let begun = names.len() > 1 && names.last().is_some_and(|last| is_begun_name(last));
+        are_known(names) || begun && are_known(&names[..names.len() - 1])
+    };
+    if are_known(&[last]) && is_rest(&next_words) && !matches!(next, "swpd" | "free") {
+        return Some(format!("{first} {next}"));
     }
     // `r_` and `await`, `%ut` and `il`
-    let is_joined = is_column_name(&format!("{last}{}", next_words[0])) && are_known(&next_words[1..]);
+    let is_joined = is_column_name(&format!("{last}{}", next_words[0]))
+        && (next_words.len() == 1
+            || is_rest(&next_words[1..])
+            || next_words.len() == 2 && is_begun_name(next_words[1]));
     is_joined.then(|| format!("{}{next}", first.trim_end()))
 }
 
@@ -204,6 +210,10 @@ mod tests {
             (
                 "Device: r/s w/s r_\nawait w_await\n%util\nsda 1.00 2.00 3\n4.50 5.00\n60.00\nsdb 1.00 2.00 34.\n50 5.00 6\n1.00",
                 "Device: r/s w/s r_await w_await %util\nsda 1.00 2.00 34.50 5.00 60.00\nsdb 1.00 2.00 34.50 5.00 61.00",
+            ),
+            (
+                "Device: r/s rkB/s w/s wkB\n/s w_await da\nreq-sz %util\nsda 1.00 2.00 3.00 4.\n00 5.00 6.00\n  7.00",
+                "Device: r/s rkB/s w/s wkB/s w_await dareq-sz %util\nsda 1.00 2.00 3.00 4.00 5.00 6.00 7.00",
             ),
             (
                 "10:00:00 DEV tps await %ut\nil\n10:10:00 sda 1.00 2.0\n0 3.00",

@@ -122,11 +122,7 @@ fn skips_lines_of_other_programs_without_losing_values() {
         "nohup: ignoring input\n\n[root@db1 ~]# iostat -x 1\n{HEAD}{}{}[Sat Nov 21] message from root\n{}sdb \
          nohup: x\n",
         report(1, "Device tps %util", "sda 1 1"),
-        report(
-            2,
-            "Device tps %util",
-            "sda 5 1\nbroadcast message from root@db1 (Sat Nov 21 19:05:02 2026):\nsdb 6 1"
-        ),
+        report(2, "Device tps %util", "sda 5 1\nbroadcast message from root@db1 (Sat Nov 21 19:05:02 2026):\nsdb 6 1"),
         report(3, "Device tps %util", "sda 7 1"),
     );
     let read = read_text(&text);

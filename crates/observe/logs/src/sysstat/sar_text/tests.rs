@@ -126,11 +126,9 @@ fn pidstat_names_processes() {
 #[test]
 fn lines_of_other_programs_change_neither_machine_nor_time() {
     let full_text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
-    let text =
-        format!("nohup: ignoring input\n$ sar -u -d 10 2\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{full_text}");
+    let text = format!("nohup: ignoring input\n$ sar -u -d 10 2\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{full_text}");
     // what looks like a row or headings among the rows is neither
-    let text =
-        text.replacen("13:20:29 all", "13:20:25 root logged in\n13:20:26 42\nbroadcast: hello\n13:20:29 all", 1);
+    let text = text.replacen("13:20:29 all", "13:20:25 root logged in\n13:20:26 42\nbroadcast: hello\n13:20:29 all", 1);
     let read = read_text(&text);
     assert_eq!(seconds(&read), [(48_019, 10), (48_029, 10)]);
     assert_eq!(read.series_values("processor.user", "_total"), [0.1, 0.2]);
