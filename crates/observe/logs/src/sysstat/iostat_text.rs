@@ -319,6 +319,7 @@ impl IostatTextLog<'_, '_> {
             Ok((instance, values)) => {
                 let is_group = table.report != "cpu" && self.is_group(text, words, &instance);
                 let instance = if is_group { format!(" {instance}") } else { instance };
+                self.left_out.count_row(&instance);
                 self.put_row(table, &instance, &values);
             }
             Err(Misfit::Words) => {
@@ -330,9 +331,11 @@ impl IostatTextLog<'_, '_> {
                 let comparison = if misfit == Misfit::Short { "fewer" } else { "more" };
                 self.is_damaged = true;
                 self.add_skip(&format!("a row with {comparison} cells than its table has headings"));
-                match table.parse_cut_row(words).filter(|_| misfit == Misfit::Short) {
-                    Some((instance, values)) => self.put_row(table, &instance, &values),
-                    None => self.left_out.add_row(words[0]),
+                if table.report != "cpu" {
+                    self.left_out.add_row(words[0]);
+                }
+                if let Some((instance, values)) = table.parse_cut_row(words).filter(|_| misfit == Misfit::Short) {
+                    self.put_row(table, &instance, &values);
                 }
             }
         }
@@ -342,7 +345,6 @@ impl IostatTextLog<'_, '_> {
     /// Puts the values of a row into the report.
     fn put_row(&mut self, table: &HeadingTable, instance: &str, values: &[(&str, f64)]) {
         self.begin_repeated_report(table, instance);
-        self.left_out.count_row(instance);
         self.length.learn_row(values);
         for (name, value) in values {
             self.value_count += 1;

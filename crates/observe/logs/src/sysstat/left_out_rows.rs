@@ -1,4 +1,4 @@
-//! Rows of disks that could not be read. What these disks did is not known, so that nothing may be concluded from the
+//! Rows of disks that could not be read, or only in part. What these disks did is not known, so that nothing may be concluded from the
 //! others.
 
 use std::collections::BTreeMap;
@@ -9,6 +9,8 @@ use crate::batch::FrameBatch;
 
 /// Largest number of names that are counted.
 const MAX_NAMES: usize = 10_000;
+/// Longest name of a disk.
+const MAX_NAME_BYTES: usize = 64;
 /// Largest number of names in the note.
 const MAX_SHOWN: usize = 4;
 /// Smallest part of a disk's rows, percent, without which it is not known what it did.
@@ -21,7 +23,7 @@ pub(super) struct LeftOutRows {
 }
 
 impl LeftOutRows {
-    /// Counts a row that was read.
+    /// Counts a row that was read whole.
     pub fn count_row(&mut self, name: &str) {
         if let Some((read, _)) = self.rows.get_mut(name) {
             *read += 1;
@@ -30,9 +32,9 @@ impl LeftOutRows {
         }
     }
 
-    /// Counts a row that was left out.
+    /// Counts a row that was left out, or cut.
     pub fn add_row(&mut self, name: &str) {
-        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.len() <= MAX_NAME_BYTES;
         if is_name && (self.rows.len() < MAX_NAMES || self.rows.contains_key(name)) {
             self.rows.entry(name.to_owned()).or_default().1 += 1;
         }

@@ -346,14 +346,12 @@ impl SarTextLog<'_, '_> {
                 self.add_skip(&because);
                 self.collector.mark_damaged();
                 let table = if let HeadingKind::Table(table) = &kind { Some(table) } else { None };
+                if table.is_some_and(|table| table.report == "disk") {
+                    self.left_out.add_row(words[0]);
+                }
                 match table.and_then(|table| table.parse_cut_row(words)) {
                     Some(values) => self.add_row(&kind, values, local, words),
-                    None => {
-                        if table.is_some_and(|table| table.report == "disk") {
-                            self.left_out.add_words(words[0]);
-                        }
-                        Ok(())
-                    }
+                    None => Ok(()),
                 }
             }
         };
