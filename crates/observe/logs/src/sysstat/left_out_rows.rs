@@ -62,6 +62,7 @@ impl LeftOutRows {
         let shown = names[..names.len().min(MAX_SHOWN)].join(", ");
         let more =
             if names.len() > MAX_SHOWN { format!(" and {} more", names.len() - MAX_SHOWN) } else { String::new() };
-        batch.push_note(Note::new(0, Note::WARNING, format!("{shown}{more}: {}", Note::DISK_ROWS_LEFT_OUT)));
+        let time_ns = batch.last_tick_ns().unwrap_or(0);
+        batch.push_note(Note::new(time_ns, Note::WARNING, format!("{shown}{more}: {}", Note::DISK_ROWS_LEFT_OUT)));
     }
 }
