@@ -60,8 +60,8 @@ pub(crate) fn is_like_next(series: &[Series], first: &[f64], next: &[f64]) -> bo
     compared >= MIN_COMPARED && agreeing as f64 >= MIN_AGREEING_SHARE * compared as f64
 }
 
-/// Returns true if a first report covers an interval as the next one does: it is like it, or what both counted are whole
-/// requests of one interval, as an average since boot is not.
+/// Returns true if a first report covers an interval as the next one does: it is like it, or both counted whole
+/// requests in some interval, as an average since boot does not.
 pub(crate) fn is_of_interval(series: &[Series], first: &[f64], next: &[f64]) -> bool {
     is_like_next(series, first, next)
         || WHOLE_INTERVALS_S.iter().any(|seconds| {

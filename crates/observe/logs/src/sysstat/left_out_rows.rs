@@ -1,5 +1,5 @@
-//! Rows of disks that could not be read, or only in part. What these disks did is not known, so that nothing may be concluded from the
-//! others.
+//! Rows of disks that could not be read, or only in part. What these disks did is not known, so that nothing may be
+//! concluded from the others.
 
 use std::collections::BTreeMap;
 

@@ -5,12 +5,15 @@ use super::*;
 use crate::{LogInput, LogOptions, LogPiece};
 
 /// A report of iostat of 2020 and later.
-const WIDE: &str = "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm w_await \
-                    wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  %util\n\
-                    sdq             13.00    416.00     0.00   0.00   21.31    32.00   77.00    616.00     5.00   6.10   \
-                    31.20     8.00    0.00      0.00     0.00   0.00    0.00     0.00    9.00   41.70    3.05  97.10\n\
-                    sdr              0.00      0.00     0.00   0.00    0.00     0.00    1.00      4.00     0.00   0.00    \
-                    0.90     4.00    0.00      0.00     0.00   0.00    0.00     0.00    0.00    0.00    0.00   0.10\n";
+const WIDE: &str = "Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  %wrqm \
+                    w_await wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  aqu-sz  \
+                    %util\n\
+                    sdq             13.00    416.00     0.00   0.00   21.31    32.00   77.00    616.00     5.00   \
+                    6.10   31.20     8.00    0.00      0.00     0.00   0.00    0.00     0.00    9.00   41.70    \
+                    3.05  97.10\n\
+                    sdr              0.00      0.00     0.00   0.00    0.00     0.00    1.00      4.00     0.00   \
+                    0.00    0.90     4.00    0.00      0.00     0.00   0.00    0.00     0.00    0.00    0.00   \
+                    0.00   0.10\n";
 
 /// What the readers make of a text: values of a counter at an instance, over all sections.
 fn counter_values(text: &str, counter: &str, instance: &str) -> Vec<f64> {
@@ -102,8 +105,8 @@ fn a_cut_row_keeps_its_whole_cells() {
 fn rows_of_sar_and_mpstat_without_headings() {
     let rows = MP.lines().skip(1).collect::<Vec<_>>().join("\n") + "\n";
     assert_eq!(counter_values(&rows, "processor.iowait", "_total"), [0.7, 0.695], "{rows}");
-    let disks = "10:10:01      dev8-16     30.00    200.00    400.00     20.00      1.50      4.00      2.00     50.00\n\
-                 10:20:01      dev8-16     40.00    200.00    600.00     20.00      2.50      4.00      2.00     70.00\n";
+    let disks = "10:10:01  dev8-16  30.00  200.00  400.00  20.00  1.50  4.00  2.00  50.00\n\
+                 10:20:01  dev8-16  40.00  200.00  600.00  20.00  2.50  4.00  2.00  70.00\n";
     assert_eq!(counter_values(disks, "physical_disk.avg_queue_length", "dev8-16"), [1.5, 2.5]);
 }
 

@@ -248,8 +248,8 @@ mod tests {
     fn tables_in_one_line_are_cut() {
         for (text, wanted) in [
             (
-                "see: procs ---memory-- r b swpd free buff cache si so bi bo in cs us sy id wa 1 5 0 9 8 7 0 0 40 50 60 70 3 4 20 73 \
-                 2 6 0 9 8 7 0 0 41 51 61 71 3 4 21 72 0 3",
+                "see: procs ---memory-- r b swpd free buff cache si so bi bo in cs us sy id wa \
+                 1 5 0 9 8 7 0 0 40 50 60 70 3 4 20 73 2 6 0 9 8 7 0 0 41 51 61 71 3 4 21 72 0 3",
                 vec![
                     "see: procs ---memory--",
                     "r b swpd free buff cache si so bi bo in cs us sy id wa",
@@ -258,8 +258,9 @@ mod tests {
                 ],
             ),
             (
-                "Linux 5.9.1 (host7) 09/08/2024 _x86_64_ (4 CPU) avg-cpu: %user %nice %system %iowait %steal %idle 4.00 0.00 \
-                 2.00 61.00 0.00 33.00 Device r/s w/s await %util sdq 7.0 8.0 3.1 96.8 sdr 0.0 0.0 0.0 0.0 thanks all",
+                "Linux 5.9.1 (host7) 09/08/2024 _x86_64_ (4 CPU) avg-cpu: %user %nice %system %iowait %steal \
+                 %idle 4.00 0.00 2.00 61.00 0.00 33.00 Device r/s w/s await %util sdq 7.0 8.0 3.1 96.8 \
+                 sdr 0.0 0.0 0.0 0.0 thanks all",
                 vec![
                     "Linux 5.9.1 (host7) 09/08/2024 _x86_64_ (4 CPU)",
                     "avg-cpu: %user %nice %system %iowait %steal %idle",
@@ -279,9 +280,9 @@ mod tests {
                 ],
             ),
             (
-                "top - 11:22:33 up 5 days, load average: 6.50, 6.10, 5.90 Tasks: 141 total %Cpu(s): 2.0 us, 3.0 sy, 95.0 id \
-                 KiB Mem : 2048000 total, 40000 free PID USER PR NI VIRT RES SHR S %CPU %MEM TIME+ COMMAND 4711 web 20 0 200000 \
-                 30000 9000 D 2.0 1.5 1:02.03 worker",
+                "top - 11:22:33 up 5 days, load average: 6.50, 6.10, 5.90 Tasks: 141 total %Cpu(s): 2.0 us, 3.0 sy, \
+                 95.0 id KiB Mem : 2048000 total, 40000 free PID USER PR NI VIRT RES SHR S %CPU %MEM TIME+ \
+                 COMMAND 4711 web 20 0 200000 30000 9000 D 2.0 1.5 1:02.03 worker",
                 vec![
                     "top - 11:22:33 up 5 days, load average: 6.50, 6.10, 5.90",
                     "Tasks: 141 total",

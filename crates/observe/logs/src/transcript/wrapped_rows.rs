@@ -208,7 +208,8 @@ mod tests {
             ("avg-cpu: %user %nice\n%idle\n1 2\n3", "avg-cpu: %user %nice %idle\n1 2 3"),
             // within words and numbers, in three parts
             (
-                "Device: r/s w/s r_\nawait w_await\n%util\nsda 1.00 2.00 3\n4.50 5.00\n60.00\nsdb 1.00 2.00 34.\n50 5.00 6\n1.00",
+                "Device: r/s w/s r_\nawait w_await\n%util\nsda 1.00 2.00 3\n4.50 5.00\n60.00\n\
+                 sdb 1.00 2.00 34.\n50 5.00 6\n1.00",
                 "Device: r/s w/s r_await w_await %util\nsda 1.00 2.00 34.50 5.00 60.00\nsdb 1.00 2.00 34.50 5.00 61.00",
             ),
             (
