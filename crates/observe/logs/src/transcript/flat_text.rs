@@ -36,7 +36,7 @@ fn cut_line(line: &str) -> Option<Vec<String>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let is_begin =
         |word: &&str| matches!(*word, "r" | "Device" | "Device:" | "device" | "avg-cpu:" | "CPU" | "DEV" | "top");
-    if words.len() < MIN_WORDS || !words.iter().any(|word| is_begin(&word)) {
+    if words.len() < MIN_WORDS || !words.iter().any(is_begin) {
         return None;
     }
     let mut cutter = FlatCutter { words: &words, parts: Vec::new(), prose: Vec::new(), tables: 0 };
