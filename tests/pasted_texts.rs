@@ -121,3 +121,75 @@ fn what_to_run_elsewhere_is_printed_and_its_output_is_read() {
     assert!(stderr(&unknown).contains("did you mean `windows`?"), "{}", stderr(&unknown));
     assert_eq!(diskwright(&["why", "--how", "linux", "log"]).status.code(), Some(2));
 }
+
+/// A table of iostat with a busy disk and an idle one, whose row may be changed.
+fn disk_table(change: impl Fn(&str) -> String) -> String {
+    let busy = "sdq     2.00  81.00  16.00  660.00   0.00   12.00   31.00   95.00   8.50  11.00 100.00";
+    format!(
+        "Device   r/s   w/s   rkB/s   wkB/s   rrqm/s   wrqm/s r_await w_await aqu-sz  svctm  %util\n\
+         sdr     0.00   0.00   0.00    0.00   0.00    0.00    0.00    0.00   0.00   0.00   0.00\n{}\n",
+        change(busy)
+    )
+}
+
+#[test]
+fn a_quiet_run_does_not_hide_a_busy_one() {
+    let folder = folder("pasted-runs");
+    let quiet: String = vmstat_text()
+        .lines()
+        .map(|line| match line.strip_prefix(" 1  9") {
+            Some(rest) => format!(" 0  0{}\n", rest.replace("  3  4 13 80", "  1  1 98  0")),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    let run =
+        |text: &str, rows: usize| text.lines().skip(1).take(2 + rows).map(|l| format!("{l}\n")).collect::<String>();
+    let text = format!(
+        "This is how it was in the morning:\n\n{}\nand this is how it is since the change of the cable:\n\n{}",
+        run(&vmstat_text(), 2),
+        run(&quiet, 20).repeat(3)
+    );
+    let path = folder.join("runs.txt");
+    fs::write(&path, text).expect("written");
+    let done = diskwright(&["why", path.to_str().expect("plain"), "--json"]);
+    let answer = success(&done);
+    assert_eq!(answer["bottleneck"], "disk", "{answer:#}");
+    let limits = answer["certainty_limits"].to_string();
+    assert!(limits.contains("lines 3-6") && limits.contains("would hide it"), "{limits}");
+}
+
+#[test]
+fn a_disk_of_which_rows_are_left_out_is_not_ruled_out() {
+    let folder = folder("pasted-left-out");
+    for (name, change) in [
+        ("cut.txt", (|row: &str| row[..45].to_owned()) as fn(&str) -> String),
+        ("words.txt", |row| row.replace("660.00   0.00", "660.00   zero and something")),
+        ("more.txt", |row| row.replace("660.00", "660.00 660.00 660.00")),
+    ] {
+        let path = folder.join(name);
+        fs::write(&path, disk_table(change)).expect("written");
+        let done = diskwright(&["why", path.to_str().expect("plain"), "--json"]);
+        let answer = success(&done);
+        assert_ne!(answer["bottleneck"], "none", "{name}: {answer:#}");
+        assert!(!answer["ruled_out"].to_string().contains("\"disk\""), "{name}: {answer:#}");
+        assert!(answer["notes"].to_string().contains("no disk is ruled out"), "{name}: {answer:#}");
+    }
+    let path = folder.join("whole.txt");
+    fs::write(&path, disk_table(|row| format!("{row}   <-- this one is slow"))).expect("written");
+    let answer = success(&diskwright(&["why", path.to_str().expect("plain"), "--json"]));
+    assert_eq!((&answer["bottleneck"], &answer["instance"]), (&"disk".into(), &"sdq".into()), "{answer:#}");
+}
+
+#[test]
+fn an_empty_file_is_named_and_the_others_are_judged() {
+    let folder = folder("pasted-empty");
+    let (log, empty) = (folder.join("iostat.txt"), folder.join("empty.txt"));
+    fs::write(&log, iostat_text()).expect("written");
+    fs::write(&empty, "").expect("written");
+    let [log, empty] = [log, empty].map(|path| path.to_str().expect("plain").to_owned());
+    for paths in [[&log, &empty], [&empty, &log]] {
+        let done = diskwright(&["why", paths[0], paths[1], "--json"]);
+        assert_eq!(success(&done)["bottleneck"], "disk", "{}", stderr(&done));
+        assert!(stderr(&done).contains("empty.txt"), "{}", stderr(&done));
+    }
+}

@@ -49,6 +49,7 @@ mod serve;
 mod show;
 mod show_trace;
 mod simulate;
+mod situations;
 mod stress;
 mod time_argument;
 mod topology_options;

@@ -68,6 +68,9 @@ impl Note {
     /// Part of the warning on a log that has neither times nor an interval, so that its reports were counted, a second
     /// each.
     pub const UNKNOWN_INTERVAL: &'static str = "interval is not known: ";
+    /// Part of the warning on disks of which rows could not be read.
+    pub const DISK_ROWS_LEFT_OUT: &'static str =
+        "rows could not be read, so what these disks did is not known and no disk is ruled out";
     /// Ticks that were due while the machine ran and were missed; plain text that begins with their number.
     pub const MISSED: &'static str = "missed";
     /// A [`crate::Topology`] as JSON, at the start and after each change.

@@ -67,6 +67,11 @@ impl GivenLog {
         self.held.is_none() && (self.path.is_dir() || is_log(&self.path))
     }
 
+    /// True for the output of one tool, cut from a text.
+    pub(crate) fn is_section(&self) -> bool {
+        matches!(self.held, Some(HeldContent::Section { .. }))
+    }
+
     /// True for several files that are read as one log.
     pub fn has_several_files(&self) -> bool {
         !self.pages.is_empty()

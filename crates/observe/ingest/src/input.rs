@@ -76,6 +76,15 @@ impl Input {
         Ok(self.logs.get().map_or(&[], Vec::as_slice))
     }
 
+    /// True for what several tools or runs printed into one text.
+    ///
+    /// # Errors
+    /// When a folder or archive has no log.
+    pub fn is_one_text(&self) -> Result<bool, IngestError> {
+        let logs = self.logs()?;
+        Ok(logs.len() > 1 && logs.iter().all(|log| log.is_section() && log.path == logs[0].path))
+    }
+
     /// Opens everything as logs of one machine.
     ///
     /// # Errors

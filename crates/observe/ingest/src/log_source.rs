@@ -23,7 +23,7 @@ use crate::stored_log::StoredLog;
 pub struct LogSource {
     pub stored: StoredLog,
     /// Name that the user gave.
-    name: String,
+    pub name: String,
     pub range_ns: (i64, i64),
     time_basis: TimeBasis,
     /// Id of its format; empty for a Diskwright log.

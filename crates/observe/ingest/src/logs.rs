@@ -205,6 +205,11 @@ impl Logs {
         }
     }
 
+    /// Names and times of the logs, or groups of logs, that do not overlap.
+    pub fn name_ranges(&self) -> Vec<(String, (i64, i64))> {
+        self.sources.iter().map(|source| (source.name.clone(), source.range_ns)).collect()
+    }
+
     /// Reads process tables as counters too, if wanted.
     ///
     /// # Errors

@@ -109,6 +109,11 @@ impl<'a> FrameBatch<'a> {
         self.summary.range.is_some()
     }
 
+    /// Time of the last tick so far.
+    pub fn last_tick_ns(&self) -> Option<i64> {
+        self.summary.range.map(|(_, last_ns)| last_ns)
+    }
+
     /// Sets the machine's name for a log that does not give it itself.
     pub(crate) fn set_default_host(&mut self, host: String) {
         self.default_host = host;

@@ -60,6 +60,40 @@ pub(crate) fn is_like_next(series: &[Series], first: &[f64], next: &[f64]) -> bo
     compared >= MIN_COMPARED && agreeing as f64 >= MIN_AGREEING_SHARE * compared as f64
 }
 
+/// Returns true if a first report covers an interval as the next one does: it is like it, or both counted whole
+/// requests in some interval, as an average since boot does not.
+pub(crate) fn is_of_interval(series: &[Series], first: &[f64], next: &[f64]) -> bool {
+    is_like_next(series, first, next)
+        || WHOLE_INTERVALS_S.iter().any(|seconds| {
+            let are_whole = |values: &[f64]| count_whole_rates(series, values, *seconds);
+            are_whole(first).is_some_and(|count| count >= MIN_WHOLE_RATES)
+                && are_whole(next).is_some_and(|count| count >= 1)
+        })
+}
+
+/// Intervals for which whole counts show in rates with two decimals, seconds.
+const WHOLE_INTERVALS_S: [f64; 5] = [1.0, 2.0, 4.0, 5.0, 10.0];
+/// Fewest rates above zero that must be whole counts by an interval.
+const MIN_WHOLE_RATES: usize = 3;
+/// Largest distance from a whole count, of rates with two decimals.
+const MAX_RATE_ROUNDING: f64 = 0.001;
+
+/// Number of rates of requests above zero, if in so many seconds all of them are whole counts.
+fn count_whole_rates(series: &[Series], values: &[f64], seconds: f64) -> Option<usize> {
+    let is_count = |series: &&Series| {
+        matches!(series.counter.as_str(), "physical_disk.reads_per_s" | "physical_disk.writes_per_s")
+    };
+    let mut count = 0;
+    for (series, value) in series.iter().zip(values).filter(|(series, value)| is_count(series) && **value > 0.0) {
+        let requests = value * series.scale * seconds;
+        if (requests - requests.round()).abs() > MAX_RATE_ROUNDING * seconds {
+            return None;
+        }
+        count += 1;
+    }
+    Some(count)
+}
+
 /// Remarks that the only report of a log may be the average since boot.
 pub(crate) fn remark_single_report(batch: &mut FrameBatch<'_>, context: &str, time_ns: i64) {
     batch.add_skip(context, SINGLE_REPORT_NOTE);
@@ -73,6 +107,30 @@ mod tests {
     #[test]
     fn the_judge_finds_the_note_of_counted_reports() {
         assert!(REPORTS_NOTE.contains(Note::UNKNOWN_INTERVAL));
+    }
+
+    #[test]
+    fn a_first_report_of_whole_counts_covers_an_interval() {
+        let names = ["sdq", "sdr"].map(|disk| ["reads_per_s", "writes_per_s"].map(|counter| (disk, counter)));
+        let series: Vec<Series> = names
+            .concat()
+            .into_iter()
+            .map(|(disk, counter)| Series {
+                counter: format!("physical_disk.{counter}"),
+                instance: disk.into(),
+                scale: 1.0,
+            })
+            .collect();
+        let next = [3.0, 1.5, 0.0, 2.5];
+        for (first, is_kept) in [
+            ([400.5, 70.0, 12.5, 0.0], true),
+            ([400.37, 70.0, 12.5, 0.0], false),
+            // too few to tell
+            ([400.5, 0.0, 12.5, 0.0], false),
+        ] {
+            assert_eq!(is_of_interval(&series, &first, &next), is_kept, "{first:?}");
+        }
+        assert!(!is_of_interval(&series, &[400.5, 70.0, 12.5, 0.0], &[3.01, 1.5, 0.0, 2.5]));
     }
 
     #[test]

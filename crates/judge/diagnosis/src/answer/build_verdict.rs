@@ -294,12 +294,14 @@ impl<'a> PackAnswer<'a> {
         let mut list = Vec::new();
         let seen = seen_counters(self.observed, &self.outcomes);
         // other packs judge by counters of their own
+        let is_unseen =
+            |bottleneck: &Bottleneck| *bottleneck == Bottleneck::Disk && self.observed.notes.lacks_disk_rows;
         let has_proof = |bottleneck: Bottleneck| {
             let proof = BottleneckProof::for_bottleneck(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
             proof.is_none_or(|proof| proof.is_given_by(&seen))
                 || self.explained.iter().any(|e| e.bottleneck == bottleneck)
         };
-        for bottleneck in Bottleneck::ALL.into_iter().filter(|b| *b != self.bottleneck && b.blames()) {
+        for bottleneck in Bottleneck::ALL.into_iter().filter(|b| *b != self.bottleneck && b.blames() && !is_unseen(b)) {
             if has_proof(bottleneck)
                 && let Some(because) = self.exclusion_reason(bottleneck)
             {

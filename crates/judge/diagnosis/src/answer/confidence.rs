@@ -238,6 +238,7 @@ pub(crate) fn is_inconclusive(
 ) -> bool {
     let is_of_one_part = clears_only_part(observed, outcomes);
     observed.window.elapsed_ns == 0
+        || observed.notes.lacks_disk_rows
         || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
             && !is_of_one_part
             && !shows_idle_machine(observed, pack)

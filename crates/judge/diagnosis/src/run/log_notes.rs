@@ -29,6 +29,8 @@ pub(crate) struct LogNotes {
     pub source_count: u64,
     /// The log has neither times nor an interval: its reports were counted, a second each.
     pub counts_reports: bool,
+    /// Rows of disks could not be read, so that nothing clears the disks.
+    pub lacks_disk_rows: bool,
 }
 
 /// A note's text and the number of its occurrences.
@@ -45,6 +47,7 @@ impl LogNotes {
     /// Adds a note; notes that do not limit certainty are ignored.
     pub fn add_note(&mut self, note: &Note) {
         self.counts_reports |= note.kind == Note::WARNING && note.text().contains(Note::UNKNOWN_INTERVAL);
+        self.lacks_disk_rows |= note.kind == Note::WARNING && note.text().contains(Note::DISK_ROWS_LEFT_OUT);
         if note.kind == Note::SOURCE {
             self.source_count += 1;
             if self.source == LogOrigin::Live {

@@ -72,14 +72,20 @@ impl HeadingTable {
         if words.len() < columns {
             return Err(Misfit::Short);
         }
-        // a name with blanks consists of several words
+        // a name with blanks consists of several words, none of them a number with decimals
         let extra_words = words.len() - columns;
+        if extra_words > 0 && self.has_remark(words) {
+            return self.parse_row(&words[..columns]);
+        }
         if extra_words > 0 && self.instance_index.is_none() && !has_word_column {
             return Err(Misfit::Long);
         }
         let instance_start = self.instance_index.unwrap_or(0);
         let instance_words = self.instance_index.map_or(0, |_| extra_words + 1);
         let instance = words[instance_start..instance_start + instance_words].join(" ");
+        if instance.split(' ').skip(1).any(|word| word.contains(['.', ',']) && parse_cell(word, 1.0).is_some()) {
+            return Err(Misfit::Long);
+        }
         let cells = words[..instance_start].iter().chain(&words[instance_start + instance_words..]);
         let values: Vec<(&str, f64)> = self
             .names
@@ -93,6 +99,36 @@ impl HeadingTable {
             return Err(Misfit::Words);
         }
         Ok((instance, values))
+    }
+}
+
+impl HeadingTable {
+    /// Returns true if the row is whole before its last words, and a remark follows: a name of one word stands first,
+    /// and everything else are numbers.
+    fn has_remark(&self, words: &[&str]) -> bool {
+        let columns = self.column_count();
+        let is_number = |word: &&str| parse_cell(word, 1.0).is_some();
+        self.instance_index == Some(0)
+            && columns > 2
+            && words[1..columns].iter().all(is_number)
+            && !is_number(&words[columns])
+            && !is_number(&words[0])
+    }
+
+    /// The name and the whole cells of a row that was cut: its last cell may lack digits. `None` unless the name
+    /// stands first, and only numbers follow.
+    pub fn parse_cut_row(&self, words: &[&str]) -> Option<SysstatRow<'_>> {
+        let (name, cells) = words.split_first()?;
+        let (_, cells) = cells.split_last()?;
+        let is_name = self.instance_index == Some(0) && parse_cell(name, 1.0).is_none();
+        if !is_name || cells.is_empty() || words.len() > self.column_count() {
+            return None;
+        }
+        let mut values = Vec::with_capacity(cells.len());
+        for (heading, cell) in self.names.iter().zip(cells) {
+            values.push((heading.text.as_str(), parse_cell(cell, heading.unit_bytes)?));
+        }
+        Some(((*name).to_owned(), values))
     }
 }
 
@@ -157,6 +193,28 @@ mod tests {
         assert_eq!(row(&table("tps rtps wtps"), "1 2 3 4"), Err(Misfit::Long));
         assert_eq!(row(&first, "nohup: ignoring input"), Err(Misfit::Words));
         assert_eq!(row(&first, "[root@db1 ~]# iostat -x 1"), Err(Misfit::Words));
+    }
+
+    #[test]
+    fn a_remark_behind_a_row_is_no_cell_and_a_number_no_name() {
+        let first = table("DEV tps await");
+        for cells in ["sda 1.5 2.0 <-- this one", "sda 1.5 2.0 slow, 3 s", "sda 1.5 2.0 !!!"] {
+            assert_eq!(row(&first, cells), Ok(("sda".into(), vec![1.5, 2.0])), "{cells}");
+        }
+        assert_eq!(row(&first, "sda 1.5 2.0 3.0"), Err(Misfit::Long));
+        let last = table("tps await DEV");
+        assert_eq!(row(&last, "1.5 2.0 sda 7.5"), Err(Misfit::Long));
+    }
+
+    #[test]
+    fn a_row_that_was_cut_keeps_its_whole_cells() {
+        let first = table("DEV tps await %util");
+        let cut = |cells: &str| first.parse_cut_row(&cells.split(' ').collect::<Vec<_>>());
+        assert_eq!(cut("sda 1.5 2.0"), Some(("sda".into(), vec![("tps", 1.5)])));
+        for cells in ["sda", "sda 1.5", "1.5 2.0 3.0", "sda of disks"] {
+            assert_eq!(cut(cells), None, "{cells}");
+        }
+        assert_eq!(table("tps await DEV").parse_cut_row(&["1.5", "2.0"]), None);
     }
 
     #[test]

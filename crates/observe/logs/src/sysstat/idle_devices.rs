@@ -167,7 +167,9 @@ mod tests {
     fn fills_no_device_after_a_broken_row() {
         let read =
             sar("13:20:19 sda 5 20 0.5 2\n13:20:19 sdb 4 16 0.5 2\n13:20:29 sda 5 20\n13:20:39 sdb 7 28 0.7 3\n");
-        assert!(read.series_values("physical_disk.transfers_per_s", "sda")[1].is_nan());
+        // its whole cells are read
+        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda")[1], 5.0);
+        assert!(read.series_values("physical_disk.avg_queue_length", "sda")[1].is_nan());
     }
 
     #[test]

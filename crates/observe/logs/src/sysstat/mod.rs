@@ -14,6 +14,7 @@ mod iostat_totals;
 mod json_log;
 mod json_sample;
 mod json_scanner;
+mod left_out_rows;
 mod machine;
 mod processes;
 pub(crate) mod report_row;

@@ -97,6 +97,11 @@ impl TableHead {
     pub fn detect(bytes: &[u8]) -> Option<TableHead> {
         let text = String::from_utf8_lossy(bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        // the first line of top has commas too
+        let is_of_top = |line: &str| line.contains(" up ") && line.contains("load average:");
+        if text.lines().take(MAX_HEAD_LINES).any(is_of_top) {
+            return None;
+        }
         let order = time::guess_date_order(text, "");
         [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::detect_with_delimiter(text, delimiter, order))
     }

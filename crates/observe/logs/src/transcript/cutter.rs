@@ -105,7 +105,10 @@ impl Cutter<'_> {
         }
         let continues = |part: &TextPart| part.kind == kind || part.kind == ToolKind::Other && part.command.is_some();
         let is_same = self.awaited.is_none() && self.part.as_ref().is_some_and(continues);
-        if !is_same || self.is_behind_sentence && self.part.as_ref().is_some_and(|part| part.kind.has_rows()) {
+        // the first line of top begins a frame
+        let is_begin = kind != ToolKind::Top || self.lines[index].1.trim_start().starts_with("top - ");
+        let may_repeat = |part: &TextPart| part.kind.has_rows() || part.kind == ToolKind::Top && is_begin;
+        if !is_same || self.is_behind_sentence && self.part.as_ref().is_some_and(may_repeat) {
             self.close_part();
             let command = self.take_command(kind, index);
             self.part = Some(TextPart { kind, command, lines: Vec::new() });
@@ -145,7 +148,10 @@ impl Cutter<'_> {
                 self.begin_loose_part(index);
             }
             // one line, or lines up to a blank one
-            Some(part) if part.kind == ToolKind::Uptime || self.is_behind_blank && part.kind == ToolKind::Free => {
+            Some(part)
+                if part.kind == ToolKind::Uptime
+                    || part.kind == ToolKind::Free && (self.is_behind_blank || is_sentence) =>
+            {
                 self.close_part();
                 self.begin_loose_part(index);
             }

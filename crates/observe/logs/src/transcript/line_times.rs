@@ -93,7 +93,13 @@ fn split_time(line: &str) -> Option<(StampLine, &str)> {
     let mut ends: Vec<usize> = ends.take(MAX_STAMP_WORDS + 2).collect();
     ends.push(trimmed.len());
     // the longest beginning that is a time: `10:00:00` would leave the half of the day behind
-    ends.iter().rev().filter(|end| !trimmed[..**end].ends_with([' ', '\t'])).find_map(|end| {
+    // a short number behind a clock is the first cell of a row
+    let is_cell = |word: &str| word.len() < 4 && word.bytes().all(|b| b.is_ascii_digit());
+    let may_be_time = |end: &&usize| {
+        let text = &trimmed[..**end];
+        !text.ends_with([' ', '\t']) && !text.rsplit_once([' ', '\t']).is_some_and(|(_, last)| is_cell(last))
+    };
+    ends.iter().rev().filter(may_be_time).find_map(|end| {
         let stamp = parse_time(trimmed[..*end].trim_end_matches([':', '|']))?;
         let rest = &trimmed[*end..];
         let rest = rest.strip_prefix([' ', '\t']).unwrap_or(rest);
@@ -135,6 +141,7 @@ mod tests {
             ("2026-11-23T17:32:32+0000 0 1", "2026-11-23 17:32:32", "0 1"),
             ("Nov 23 17:32:32 sda 1", "1970-11-23 17:32:32", "sda 1"),
             ("[20261123 17:32:32.538] sda 1", "2026-11-23 17:32:32", "sda 1"),
+            ("Nov 23 17:32:32  1  7 0 5", "1970-11-23 17:32:32", " 1  7 0 5"),
             ("17:32:32\tsda 1", "1970-01-01 17:32:32", "sda 1"),
             ("05:32:32 PM sda 1", "1970-01-01 17:32:32", "sda 1"),
             ("1795455152.25 sda 1", "2026-11-23 17:32:32", "sda 1"),

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::{row_remarks, table_marks};
 use crate::plain_text;
 
 /// Part of the lines, percent, that must have a mark before it counts as one: a few lines are left out of each quote.
@@ -30,7 +31,9 @@ pub(super) fn remove_marks(text: &str) -> CleanLines {
         }
     }
     had_marks |= remove_quotes(&mut lines);
-    had_marks |= remove_line_numbers(&mut lines);
+    had_marks |= table_marks::remove_bars(&mut lines);
+    had_marks |= table_marks::remove_line_numbers(&mut lines);
+    had_marks |= row_remarks::remove_remarks(&mut lines);
     CleanLines { lines, had_marks }
 }
 
@@ -205,42 +208,6 @@ fn remove_quotes(lines: &mut [(usize, String)]) -> bool {
         }
         is_changed = true;
     }
-}
-
-/// Removes the numbers of `cat -n`, `nl` and `grep -n` before lines.
-fn remove_line_numbers(lines: &mut [(usize, String)]) -> bool {
-    let filled: Vec<&str> =
-        lines.iter().map(|(_, line)| line.as_str()).filter(|line| !line.trim().is_empty()).collect();
-    let mut expected = None;
-    let mut hits = 0;
-    for line in &filled {
-        let Some((number, _)) = split_line_number(line) else { continue };
-        let is_next = expected.is_none_or(|expected| (expected..expected + 3).contains(&number));
-        hits += usize::from(is_next);
-        expected = Some(number + 1);
-    }
-    if hits < MIN_MARKED_LINES || hits * 100 < filled.len() * 95 {
-        return false;
-    }
-    for (_, line) in lines.iter_mut() {
-        if let Some((_, rest)) = split_line_number(line) {
-            *line = rest.to_owned();
-        }
-    }
-    true
-}
-
-fn split_line_number(line: &str) -> Option<(u64, &str)> {
-    let trimmed = line.trim_start();
-    let digits = trimmed.len() - trimmed.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let number = trimmed.get(..digits)?.parse().ok()?;
-    let rest = &trimmed[digits..];
-    let rest = rest
-        .strip_prefix('\t')
-        .or_else(|| rest.strip_prefix(": "))
-        .or_else(|| rest.strip_prefix(':'))
-        .or_else(|| if rest.is_empty() { Some(rest) } else { rest.strip_prefix("  ") })?;
-    Some((number, rest))
 }
 
 #[cfg(test)]

@@ -1,14 +1,22 @@
 //! Text as people paste it: what several tools printed, with prompts, sentences and marks of posting around it. It is
 //! cut into sections that one reader reads each; what stands around them tells how they were made.
 
+#[cfg(test)]
+mod broken_table_tests;
+mod column_names;
 mod command_line;
 mod cutter;
+mod flat_text;
 mod line_times;
 mod marks;
+mod missing_headings;
+mod row_remarks;
 mod section_text;
+mod table_marks;
 #[cfg(test)]
 mod tests;
 mod tool_lines;
+mod unfinished_row;
 mod wrapped_rows;
 
 use std::time::Duration;
@@ -97,7 +105,12 @@ pub fn may_be_transcript(head: &InputHead<'_>) -> bool {
 #[must_use]
 pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     let mut clean = marks::remove_marks(&plain_text::decode_text(text));
-    let format = format_of_lines(&clean.lines);
+    let mut format = format_of_lines(&clean.lines);
+    // rows that begin with a time of their own: only with headings are they known
+    let had_no_headings = format.is_none() && missing_headings::add_missing_headings(&mut clean.lines);
+    if had_no_headings {
+        format = format_of_lines(&clean.lines);
+    }
     if format.is_some_and(|format| WHOLE_FORMATS.contains(&format.id)) {
         return None;
     }
@@ -105,10 +118,12 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     let has_own_times = format.is_some_and(|format| matches!(format.id, "vmstat-text" | "sar-text" | "unix-sar"));
     let times = if has_own_times { None } else { line_times::split_line_times(&mut clean.lines) };
     let mut lines = clean.lines;
+    let is_unfinished = !text.ends_with(b"\n") && unfinished_row::mend_last_row(&mut lines);
     // each line has its time, so lines are joined only where there are none
-    let is_joined = times.is_none() && wrapped_rows::join_wrapped(&mut lines);
+    let is_mended = times.is_none() && mend_tables(&mut lines);
     let cut = cutter::cut_lines(&lines);
-    let is_changed = clean.had_marks || times.is_some() || is_joined || cut.prompts > 0;
+    let is_changed =
+        clean.had_marks || times.is_some() || is_mended || is_unfinished || had_no_headings || cut.prompts > 0;
     let output_parts = cut.parts.iter().filter(|part| part.kind != ToolKind::Other).count();
     // output of /proc and of collectors holds lines of many tools
     let is_one = output_parts < 2 && cut.parts.iter().all(|part| part.command.is_none());
@@ -117,6 +132,13 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     }
     let transcript = to_transcript(cut.parts, &lines, times.as_deref());
     (!transcript.sections.is_empty()).then_some(transcript)
+}
+
+/// Mends tables that a terminal, a mailer or a web page broke. Returns whether any were.
+fn mend_tables(lines: &mut Vec<(usize, String)>) -> bool {
+    let was_flat = flat_text::cut_flat_lines(lines);
+    let was_wrapped = wrapped_rows::join_wrapped(lines);
+    missing_headings::add_missing_headings(lines) || was_flat || was_wrapped
 }
 
 fn format_of_lines(lines: &[(usize, String)]) -> Option<&'static LogFormat> {

@@ -23,6 +23,8 @@ pub(super) fn build_text(part: &TextPart, lines: &[(usize, String)], times: Opti
     let is_kept = part.command.as_ref().is_some_and(super::command_line::CommandLine::omits_first_report);
     let mut is_before_heading = is_kept && part.kind == ToolKind::Iostat;
     let mut last_time = None;
+    // the table of disks belongs to the processors above it
+    let mut is_behind_processors = false;
     for index in indices {
         let line = lines[index].1.as_str();
         if is_before_heading {
@@ -36,7 +38,11 @@ pub(super) fn build_text(part: &TextPart, lines: &[(usize, String)], times: Opti
                 is_before_heading = false;
             }
         }
-        if let Some(time) = times.and_then(|times| times[index]) {
+        let is_continued = is_behind_processors && line.trim_start().starts_with("Device");
+        if begins_report(line) {
+            is_behind_processors = line.trim_start().starts_with("avg-cpu");
+        }
+        if let Some(time) = times.and_then(|times| times[index]).filter(|_| !is_continued) {
             text += &timed_line_start(part.kind, line, time, &mut last_time);
         }
         text += line;

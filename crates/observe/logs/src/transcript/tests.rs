@@ -3,25 +3,25 @@
 use super::*;
 
 /// Headings and rows of vmstat.
-const VM: &str = "procs -----------memory---------- ---swap-- -----io---- -system-- ----cpu----\n \
+pub(super) const VM: &str = "procs -----------memory---------- ---swap-- -----io---- -system-- ----cpu----\n \
                   r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa\n";
-const VM_ROWS: &str = " 1  7      0  50210   1200  40311    0    0   410   512  700  900  3  4 20 73\n \
+pub(super) const VM_ROWS: &str = " 1  7      0  50210   1200  40311    0    0   410   512  700  900  3  4 20 73\n \
                        2  6      0  50190   1210  40320    0    0   420   498  710  905  4  4 21 71\n";
 /// A report of iostat.
-const IO: &str = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           \
+pub(super) const IO: &str = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           \
                   4.00    0.00    2.00   61.00    0.00   33.00\n\n\
                   Device:  rrqm/s  wrqm/s  r/s  w/s  rkB/s  wkB/s avgrq-sz avgqu-sz await svctm %util\n\
                   sdq       0.00   12.00 7.00 81.00 28.00 655.00   15.50     3.10 35.20 11.00 96.80\n\n";
-const TOP: &str = "top - 11:22:33 up 5 days,  2:01,  2 users,  load average: 6.50, 6.10, 5.90\n\
+pub(super) const TOP: &str = "top - 11:22:33 up 5 days,  2:01,  2 users,  load average: 6.50, 6.10, 5.90\n\
                    Tasks: 141 total,   1 running, 140 sleeping,   0 stopped,   0 zombie\n\
                    %Cpu(s):  2.0 us,  3.0 sy,  0.0 ni,  5.0 id, 90.0 wa,  0.0 hi,  0.0 si,  0.0 st\n\
                    KiB Mem :  2048000 total,    40000 free,   900000 used,  1108000 buff/cache\n\n  \
                    PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n \
                    4711 web       20   0  200000  30000   9000 D   2.0  1.5   1:02.03 worker\n";
-const MP: &str = "11:22:33 AM  CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest   %idle\n\
+pub(super) const MP: &str = "11:22:33 AM  CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest   %idle\n\
                   11:22:34 AM  all    3.00    0.00    4.00   70.00    0.00    1.00    0.00    0.00   22.00\n\
                   11:22:35 AM  all    3.50    0.00    4.00   69.50    0.00    1.00    0.00    0.00   22.00\n";
-const BANNER: &str = "Linux 5.9.1 (host7) \t09/08/2024 \t_x86_64_\t(4 CPU)\n";
+pub(super) const BANNER: &str = "Linux 5.9.1 (host7) \t09/08/2024 \t_x86_64_\t(4 CPU)\n";
 
 /// Sections as `program interval lines`.
 fn section_texts(text: &str) -> Vec<String> {
@@ -34,7 +34,7 @@ fn section_texts(text: &str) -> Vec<String> {
     transcript.sections.iter().map(describe).collect()
 }
 
-fn each_line(text: &str, change: impl Fn(&str) -> String) -> String {
+pub(super) fn each_line(text: &str, change: impl Fn(&str) -> String) -> String {
     text.lines().map(|line| change(line) + "\n").collect()
 }
 

@@ -40,7 +40,9 @@ pub(super) fn is_unix_iostat(head: &InputHead<'_>) -> bool {
 
 /// Joins signs that stand apart from their word, and replaces the commas of `iostat -r`.
 fn join_signs(line: &str) -> Cow<'_, str> {
-    let has_comma_cells = line.contains(',') && !line.contains(", ") && line.starts_with(|c: char| c.is_alphabetic());
+    // between blanks, commas are those of decimals
+    let is_apart = line.split_whitespace().nth(2).is_some();
+    let has_comma_cells = line.contains(',') && !is_apart && line.starts_with(|c: char| c.is_alphabetic());
     if has_comma_cells {
         Cow::Owned(line.replace(',', " "))
     } else if line.contains("% ") {
