@@ -12,6 +12,9 @@ use crate::IngestError;
 use crate::reading_options::ReadingOptions;
 use crate::temporary::TemporaryFolder;
 
+/// Name of standard input in messages.
+const STANDARD_INPUT: &str = "standard input";
+
 /// A log to read: a file, several files that form one log, or content that is held in memory.
 pub struct GivenLog {
     /// Its path. It may be a Diskwright log.
@@ -44,7 +47,7 @@ impl GivenLog {
     pub(crate) fn given_directly(path: &Path) -> GivenLog {
         GivenLog {
             path: path.to_owned(),
-            name: path.display().to_string(),
+            name: if path == Path::new("-") { STANDARD_INPUT.to_owned() } else { path.display().to_string() },
             is_bundled: false,
             pages: Vec::new(),
             unpacked: Vec::new(),
