@@ -331,11 +331,16 @@ impl IostatTextLog<'_, '_> {
                 let comparison = if misfit == Misfit::Short { "fewer" } else { "more" };
                 self.is_damaged = true;
                 self.add_skip(&format!("a row with {comparison} cells than its table has headings"));
-                if table.report != "cpu" {
-                    self.left_out.add_row(words[0]);
-                }
-                if let Some((instance, values)) = table.parse_cut_row(words).filter(|_| misfit == Misfit::Short) {
-                    self.put_row(table, &instance, &values);
+                let is_disk = table.report != "cpu";
+                match table.parse_cut_row(words).filter(|_| misfit == Misfit::Short) {
+                    Some((instance, values)) => {
+                        if is_disk {
+                            self.left_out.add_cut_row(&instance, &values);
+                        }
+                        self.put_row(table, &instance, &values);
+                    }
+                    None if is_disk => self.left_out.add_row(words[0]),
+                    None => {}
                 }
             }
         }

@@ -40,6 +40,11 @@ impl LeftOutRows {
         }
     }
 
+    /// Counts a row that was cut, with the values of its whole cells: if these show a quiet disk, it was read.
+    pub fn add_cut_row(&mut self, name: &str, values: &[(&str, f64)]) {
+        if is_quiet(values) { self.count_row(name) } else { self.add_row(name) }
+    }
+
     /// Counts a line that is no row, if it begins with the name of a disk.
     pub fn add_words(&mut self, name: &str) {
         if let Some((_, left_out)) = self.rows.get_mut(name) {
@@ -64,5 +69,39 @@ impl LeftOutRows {
             if names.len() > MAX_SHOWN { format!(" and {} more", names.len() - MAX_SHOWN) } else { String::new() };
         let time_ns = batch.last_tick_ns().unwrap_or(0);
         batch.push_note(Note::new(time_ns, Note::WARNING, format!("{shown}{more}: {}", Note::DISK_ROWS_LEFT_OUT)));
+    }
+}
+
+/// Most requests a second of a quiet disk, and most milliseconds of each of its requests.
+const MAX_QUIET_REQUESTS_PER_S: f64 = 5.0;
+const MAX_QUIET_AWAIT_MS: f64 = 1.0;
+
+/// True if the cells of a cut row show that the disk had little to do: few requests, or fast ones.
+fn is_quiet(values: &[(&str, f64)]) -> bool {
+    let named = |is_wanted: fn(&str) -> bool| values.iter().filter(move |(name, _)| is_wanted(name)).map(|(_, v)| *v);
+    let requests: Vec<f64> = named(|name| matches!(name, "r/s" | "w/s" | "tps")).collect();
+    let waits: Vec<f64> = named(|name| matches!(name, "await" | "r_await" | "w_await")).collect();
+    let are_few = requests.len() >= 2 && requests.iter().sum::<f64>() <= MAX_QUIET_REQUESTS_PER_S;
+    let are_fast = waits.len() >= 2 && waits.iter().all(|wait| *wait <= MAX_QUIET_AWAIT_MS);
+    are_few || are_fast
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_row_of_a_quiet_disk_was_read() {
+        for (values, is_read) in [
+            (&[("r/s", 0.5), ("w/s", 2.0)][..], true),
+            (&[("r/s", 50.0), ("w/s", 2.0)], false),
+            (&[("r/s", 50.0), ("r_await", 0.2), ("w/s", 2.0), ("w_await", 0.1)], true),
+            (&[("r/s", 50.0), ("r_await", 0.2), ("w/s", 20.0), ("w_await", 90.0)], false),
+            (&[("r/s", 0.5)], false),
+        ] {
+            let mut rows = LeftOutRows::default();
+            rows.add_cut_row("sdq", values);
+            assert_eq!(rows.rows["sdq"], if is_read { (1, 0) } else { (0, 1) }, "{values:?}");
+        }
     }
 }
