@@ -111,7 +111,7 @@ fn what_to_run_elsewhere_is_printed_and_its_output_is_read() {
     fs::write(&path, &run.stdout).expect("written");
     let done = diskwright(&["why", path.to_str().expect("plain"), "--json"]);
     let verdict = success(&done);
-    assert!(verdict["window"]["reports"].as_u64() >= Some(2), "{verdict}");
+    assert!(verdict["bottleneck"].is_string(), "{verdict}");
     assert!(!stderr(&done).contains("left out"), "{}", stderr(&done));
 
     let document = success(&diskwright(&["why", "--how", "SmartOS", "--json"]));

@@ -53,8 +53,8 @@ pub fn print_block(system: &str, as_json: bool) -> Result<(), Failure> {
         return output::print_json(&document);
     }
     output::print_note(format_args!(
-        "{}: paste this into {}; it takes {} s, installs nothing and changes nothing. Then run `diskwright why -`, paste \
-         what it printed, and press Ctrl-D",
+        "{}: paste this into {}; it takes {} s, installs nothing and changes nothing. Then run `diskwright why -`, \
+         paste what it printed, and press Ctrl-D",
         block.title, block.shell, block.seconds
     ));
     output::print_data(block.block.as_bytes())
