@@ -263,7 +263,7 @@ fn clears_only_part(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> boo
         describe_near_miss(observed, outcome).is_some_and(|near| near.closeness < MAX_CLEARED_CLOSENESS)
     };
     observed.notes.source != LogOrigin::Live
-        && PARTS.iter().any(|part| is_one_part(part))
+        && PARTS.iter().any(is_one_part)
         && judged().next().is_some()
         && judged().all(is_far)
 }
