@@ -67,6 +67,11 @@ fn thread_kind(name: &str) -> Option<ThreadKind> {
     NAMES.iter().find(|(start, _)| work.starts_with(start)).map(|(_, kind)| *kind)
 }
 
+/// True for a thread that writes back or commits: one that waits, waits for a disk.
+pub(crate) fn is_flusher(name: &str) -> bool {
+    thread_kind(name) == Some(ThreadKind::Flusher)
+}
+
 /// Sums over the threads of a tick.
 #[derive(Clone, Copy, Debug, Default)]
 struct ThreadSums {

@@ -146,7 +146,7 @@ fn prefix_host(bytes: &[u8]) -> Option<Vec<u8>> {
     prefix_lines("db1: ", bytes).filter(|_| lines >= 4)
 }
 
-const KERNEL_LINE: &str = "[ 4711.250000] sd 0:0:0:0: [sda] tag#7 FAILED Result: hostbyte=DID_OK\n";
+const KERNEL_LINE: &str = "[ 4711.250000] sd 0:0:0:0: [sda] Write cache: enabled, no DPO or FUA\n";
 const SCRIPT_HEAD: &str = "Script started on 2026-11-21 13:20:09+00:00 [TERM=\"xterm\"]\n\u{1b}]0;root@db1: ~\u{7}\
                       \u{1b}[?2004h[root@db1 ~]# cat log\r\n\u{1b}[?2004l\r";
 

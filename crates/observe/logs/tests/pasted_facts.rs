@@ -90,7 +90,7 @@ fn controllers_tell_whether_they_cache_writes() {
 fn adapters_tell_what_they_dropped() {
     let drops = "network.received_drop_fraction";
     let old = "eth5      Link encap:Ethernet  HWaddr 02:00:00:00:00:05\n\
-                   \x20         RX packets:2000000 errors:0 dropped:3000 overruns:1000 frame:0\n\
+                   \x20         RX packets:2000000 errors:0 dropped:4000 overruns:1000 frame:0\n\
                    \x20         TX packets:9 errors:0 dropped:0 overruns:0 carrier:0\n";
     let new = "enp7s0: flags=4163<UP,BROADCAST,RUNNING,MULTICAST>  mtu 1500\n\
                    \x20       inet 10.0.0.7  netmask 255.0.0.0\n\
@@ -99,7 +99,7 @@ fn adapters_tell_what_they_dropped() {
     let ip = "4: ens9: <BROADCAST,UP> mtu 1500 qdisc mq state UP\n\
                    \x20   link/ether 02:00:00:00:00:09 brd ff:ff:ff:ff:ff:ff\n\
                    \x20   RX: bytes  packets  errors  dropped overrun mcast\n\
-                   \x20   90012      2000000  0       3000    1000    0\n";
+                   \x20   90012      2000000  0       4000    1000    0\n";
     for (text, name) in [(old, "eth5"), (new, "enp7s0"), (ip, "ens9")] {
         assert_value(&read_text("snapshot-text", text), drops, name, Some(0.002));
     }
@@ -186,4 +186,121 @@ fn rates_and_seconds_of_windows_make_a_queue() {
     let read = read_text("snapshot-text", list);
     assert_value(&read, "physical_disk.avg_read_queue_length", "3 F:", Some(4.0));
     assert_value(&read, "physical_disk.avg_write_queue_length", "3 F:", Some(2.0));
+}
+
+#[test]
+fn the_kernel_s_log_is_known_with_any_time_before_it() {
+    let message = "mmcblk3: error -84 transferring data, sector 99, nr 8, cmd response 0x900, card status 0xb00";
+    for before in [
+        "",
+        "[   77.5] ",
+        "[   77.500123][   T88] ",
+        "[Mon Mar  4 09:12:55 2024] ",
+        "[  +0.000112] ",
+        "[Mar04 09:12] ",
+        "kern  :err   : [Mon Mar  4 09:12:55 2024] ",
+        "kern  :warn  : [  +0.000112] [Mon Mar  4 09:12:55 2024] [ T5512] ",
+        "<3>[   77.5] ",
+        "Mar  4 09:12:55 pump7 kernel: ",
+        "Mar  4 09:12:55 pump7 kernel: [   77.500123] ",
+        "2024-03-04T09:12:55+01:00 pump7 kernel: ",
+    ] {
+        let read = read_text("snapshot-text", &format!("{before}{message}\n").repeat(4));
+        assert_value(&read, "physical_disk.kernel_messages", "mmcblk3", Some(4.0));
+    }
+}
+
+#[test]
+fn a_program_that_was_killed_is_counted_once() {
+    let begin = "indexd invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n";
+    let trace = "CPU: 3 PID: 771 Comm: indexd Not tainted 5.4.0\nCall Trace:\n dump_stack+0x6d/0x9a\n\
+                 [<ffffffff811a>] ? dump_header+0x9/0x1b0\n";
+    let usage = "memory: usage 262144kB, limit 262144kB, failcnt 31\n";
+    let kill = "Memory cgroup out of memory: Kill process 771 (indexd) score 990 or sacrifice child\n\
+                Killed process 771 (indexd) total-vm:900kB, anon-rss:800kB\n";
+    for text in [begin.to_owned(), usage.to_owned(), kill.to_owned(), [begin, trace, usage, kill].concat()] {
+        let read = read_text("snapshot-text", &text);
+        assert_value(&read, "paging.oom_kills", "", Some(1.0));
+        let limit = text.contains("usage").then_some(262_144.0 * 1024.0);
+        assert_value(&read, "cgroup.memory_limit_bytes", "the cgroup at its limit", limit);
+    }
+    assert_value(&read_text("snapshot-text", &begin.repeat(3)), "paging.oom_kills", "", Some(3.0));
+}
+
+#[test]
+fn servers_that_do_not_respond_and_tasks_that_hang_are_counted() {
+    let silent = "[ 41.5] nfs: server vault3 not responding, still trying\n";
+    let read = read_text("snapshot-text", &(silent.repeat(3) + "[ 60.0] nfs: server vault3 OK\n"));
+    assert_value(&read, "network_filesystem.major_timeouts", "vault3", Some(3.0));
+    assert_value(&read, "network_filesystem.unanswered", "vault3", Some(2.0));
+    let hung = |task: &str| format!("[  +0.002] INFO: task {task} blocked for more than 241 seconds.\n");
+    let text = hung("xfsaild/dm-4:612") + &hung("postmaster:90") + &hung("xfsaild/dm-4:612");
+    let read = read_text("snapshot-text", &text);
+    assert_value(&read, "system.blocked", "", Some(2.0));
+    assert_value(&read, "system.blocked_flushers", "", Some(1.0));
+}
+
+#[test]
+fn low_voltage_and_heat_lower_the_clock() {
+    let log = "[ 900.5] hwmon hwmon1: Undervoltage detected!\n[ 905.5] hwmon hwmon1: Voltage normalised\n";
+    for (text, voltage, heat) in [
+        (log, Some(1.0), None),
+        ("[ 900.5] Under-voltage detected! (0x00050005)\n", Some(1.0), None),
+        ("throttled=0x50000\n", Some(1.0), Some(0.0)),
+        ("temp=82.0'C\nthrottled=0x80008\n", Some(0.0), Some(1.0)),
+        ("throttled=0x0\n", Some(0.0), Some(0.0)),
+    ] {
+        let read = read_text("snapshot-text", text);
+        assert_value(&read, "hardware.under_voltages", "processors", voltage);
+        assert_value(&read, "hardware.thermal_throttles", "processors", heat);
+    }
+}
+
+#[test]
+fn pools_of_zfs_show_lost_disks_and_what_they_rebuild() {
+    let text = "  pool: depot\n state: DEGRADED\nstatus: One or more devices is being resilvered.\n        The pool goes on.\n\
+                \x20 scan: resilver in progress since Tue Mar  5 10:00:00 2024\n    \
+                120G scanned out of 8,00T at 2,50M/s, 900h to go\nconfig:\n\n\
+                \tNAME        STATE     READ WRITE CKSUM\n\tdepot       DEGRADED     0     0     0\n\
+                \t  raidz1-0  DEGRADED     0     0     0\n\t    sdt     ONLINE       0     0     0\n\
+                \t    sdu     FAULTED     12     3     7  too many errors\n\
+                \t    sdv     ONLINE       0     0     0  (resilvering)\n\nerrors: No known data errors\n";
+    let read = read_text("snapshot-text", text);
+    for (counter, value) in [
+        ("array.degraded", 1.0),
+        ("array.background", 1.0),
+        ("array.members", 2.0),
+        ("array.missing", 1.0),
+        ("array.device_errors", 22.0),
+        ("array.sync_bytes_per_s", 2.5 * 1_048_576.0),
+    ] {
+        assert_value(&read, counter, "depot", Some(value));
+    }
+    assert_value(&read, "physical_disk.io_errors", "sdu", Some(15.0));
+    let healthy = "  pool: depot\n state: ONLINE\n  scan: scrub repaired 0B in 02:11:00\nconfig:\n\n\
+                   \tNAME    STATE   READ WRITE CKSUM\n\tdepot   ONLINE     0     0     0\n\
+                   \t  sdt   ONLINE     0     0     0\n\nerrors: No known data errors\n";
+    let read = read_text("snapshot-text", healthy);
+    assert_value(&read, "array.degraded", "depot", Some(0.0));
+    assert_value(&read, "array.background", "depot", None);
+    assert_value(&read, "physical_disk.io_errors", "sdt", None);
+}
+
+#[test]
+fn failed_paths_and_processors_with_full_queues_are_told() {
+    let paths = "mpathk (3600a098) dm-6 NETAPP,LUN C-Mode\nsize=2.0T features='0' hwhandler='1 alua' wp=rw\n\
+                 |-+- policy='service-time 0' prio=50 status=active\n| |- 3:0:1:7  sdax 67:16  active ready running\n\
+                 `-+- policy='service-time 0' prio=0 status=enabled\n  `- 4:0:1:7  sdbc 67:96  failed faulty running\n";
+    let read = read_text("snapshot-text", paths);
+    assert_value(&read, "physical_disk.kernel_messages", "sdbc", Some(1.0));
+    assert_value(&read, "physical_disk.kernel_messages", "sdax", Some(0.0));
+    let row = |packets: u32, dropped: u32, squeezed: u32| {
+        format!("{packets:08x} {dropped:08x} {squeezed:08x}{}\n", " 00000000".repeat(8))
+    };
+    let text = row(90_000, 0, 1) + &row(800_000, 1000, 5000) + &row(110_000, 0, 2);
+    let read = read_text("snapshot-text", &text);
+    assert_value(&read, "network.received_drop_fraction", "queues of the processors", Some(0.001));
+    assert_value(&read, "foreign.interrupts.softirq_net_rx_share", "cpu1", Some(0.8));
+    let told = |part: &str| read.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains(part));
+    assert!(told("cpu1 stopped 5000 times"), "{:?}", read.notes);
 }

@@ -269,7 +269,7 @@ fn kernel_messages_are_counted_by_device() {
             ("physical_disk.kernel_messages", "sdm", 1.0),
             ("system.blocked", "", 1.0),
             ("paging.oom_kills", "", 1.0),
-            ("hardware.thermal_throttles", "", 1.0),
+            ("hardware.thermal_throttles", "processors", 1.0),
         ],
     );
 }

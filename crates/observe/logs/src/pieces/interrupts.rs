@@ -10,7 +10,7 @@ const INTERRUPT_SHARE: &str = "foreign.interrupts.share_since_boot";
 /// Each processor's share of the packets that soft interrupts take.
 const RECEIVE_SHARE: &str = "foreign.interrupts.softirq_net_rx_share";
 /// Packets that a processor's soft interrupts took.
-const RECEIVE_TOTAL: &str = "foreign.interrupts.softirq_net_rx";
+pub(super) const RECEIVE_TOTAL: &str = "foreign.interrupts.softirq_net_rx";
 /// Smallest number of interrupts that shows how they are spread.
 const MIN_COUNT: f64 = 1e5;
 /// Smallest number of interrupts of an adapter that shows which processors serve it.
@@ -18,7 +18,7 @@ const MIN_ADAPTER_COUNT: f64 = 1e6;
 /// Smallest number of columns that tells the table from others.
 const MIN_PROCESSORS: usize = 2;
 /// Share of one processor from which on the answer tells it.
-const MIN_TOLD_SHARE: f64 = 0.8;
+pub(super) const MIN_TOLD_SHARE: f64 = 0.8;
 
 /// Sums of the rows of devices.
 #[derive(Default)]

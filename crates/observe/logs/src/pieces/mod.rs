@@ -1,14 +1,17 @@
 //! Output of small commands that show a moment: free, uptime, files of /proc and /sys, nfsstat, cpupower. Each piece
 //! reads the lines that it knows, so that several may stand in one text; one that stands again begins another tick.
 
+mod board_power;
 mod cgroup;
 mod containers;
 mod file_systems;
 mod frequency;
 mod interrupts;
+mod kernel_devices;
 mod kernel_log;
 mod mdstat;
 mod memory;
+mod multipath;
 mod network;
 mod nfs_client;
 mod nfs_mounts;
@@ -16,10 +19,12 @@ mod pressure;
 mod processes;
 mod protocols;
 mod raid_controller;
+mod softnet;
 #[cfg(test)]
 mod tests;
 mod totals;
 mod windows_counters;
+mod zfs_pools;
 
 use std::collections::HashSet;
 
@@ -52,11 +57,13 @@ pub static FORMAT: LogFormat = LogFormat {
 type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [PieceReader; 17] = [
+const PIECES: [PieceReader; 21] = [
     memory::read_line,
     read_uptime,
     pressure::read_line,
     mdstat::read_line,
+    // before what reads any line of a state
+    zfs_pools::read_line,
     cgroup::read_line,
     nfs_client::read_line,
     nfs_mounts::read_line,
@@ -69,6 +76,9 @@ const PIECES: [PieceReader; 17] = [
     file_systems::read_line,
     processes::read_line,
     windows_counters::read_line,
+    board_power::read_line,
+    multipath::read_line,
+    softnet::read_line,
     kernel_log::read_line,
 ];
 
@@ -102,6 +112,8 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) containers: containers::ContainerState,
     pub(super) file_systems: file_systems::FileSystemState,
     pub(super) processes: processes::ProcessState,
+    pub(super) zfs: zfs_pools::ZfsState,
+    pub(super) softnet: softnet::SoftnetState,
     pub(super) totals: totals::Totals,
     /// Time that the totals cover, if the dump shows it.
     pub(super) age_s: Option<f64>,
@@ -207,6 +219,8 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             containers: containers::ContainerState::default(),
             file_systems: file_systems::FileSystemState::default(),
             processes: processes::ProcessState::default(),
+            zfs: zfs_pools::ZfsState::default(),
+            softnet: softnet::SoftnetState::default(),
             totals: totals::Totals::default(),
             age_s: None,
             controller: raid_controller::ControllerState::default(),
@@ -299,6 +313,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         totals::put_shares(self);
         cgroup::put_throttled(self);
         interrupts::put_receive_shares(self);
+        softnet::put_shares(self);
         network::put_drop_fractions(self);
         interrupts::compare_rows(self);
         let waiting = processes::take_waiting(self);
