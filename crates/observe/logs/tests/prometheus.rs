@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::text_log::read_as_format;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Note};
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, prometheus, read};
 
@@ -335,4 +336,29 @@ fn many_series_are_followed_up_to_a_limit() {
     let page: String = (0..50_100).map(|i| format!("node_x{{n=\"{i}\"}} 1\n")).collect();
     let got = read_pages(&format!("node_load1 1\n{page}"), &LogOptions::default());
     assert!(got.skip_lines()[0].contains("more series than the limit"));
+}
+
+#[test]
+fn flushes_of_etcd_are_latencies_of_its_disk() {
+    let page = |fast: u32, slow: u32| {
+        let bucket = |bound: &str, count: u32| {
+            format!("etcd_disk_wal_fsync_duration_seconds_bucket{{le=\"{bound}\"}} {count}\n")
+        };
+        let buckets = [bucket("0.004", fast), bucket("0.016", fast + slow), bucket("+Inf", fast + slow)].concat();
+        format!("# TYPE etcd_disk_wal_fsync_duration_seconds histogram\n{buckets}")
+    };
+    let disk = "disk of etcd's log";
+    let read = |text: &str| {
+        let read = read_as_format("prometheus-text", text, &LogOptions::default());
+        let last = |counter: &str| read.column_values(counter, disk).last().copied();
+        [last("physical_disk.sync_write_latency_p50_s"), last("physical_disk.sync_write_latency_p99_s")]
+    };
+    let [half, most] = read(&page(9000, 1000)).map(Option::unwrap);
+    assert!((half - 0.004 * 5.0 / 9.0).abs() < 1e-5 && (most - (0.004 + 0.012 * 0.9)).abs() < 1e-5, "{half} {most}");
+    // two pages tell what came between
+    let two = page(9000, 1000) + "# EOF\n" + &page(9000, 5000);
+    let [half, _] = read(&two).map(Option::unwrap);
+    assert!((half - 0.01).abs() < 1e-5, "{half}");
+    // few flushes have no percentile
+    assert!(read(&page(90, 10)).iter().all(|value| value.is_none_or(f64::is_nan)));
 }

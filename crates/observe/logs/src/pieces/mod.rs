@@ -283,13 +283,15 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         self.totals.add(counter, instance, part);
     }
 
-    /// Reads a line that names the file below: `==> FILE <==`, or a prompt with `cat FILE`.
+    /// Reads a line that names what is below: `==> FILE <==`, or a prompt with `cat FILE` or `ethtool -S ADAPTER`.
     fn read_file_name(&mut self, line: &str) -> bool {
         let line = line.trim();
         let named = line.strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <=="));
         let printed = line.split_once("cat /").map(|(_, file)| file).filter(|file| !file.contains(' '));
-        let Some(file) = named.or(printed) else { return false };
-        file.clone_into(&mut self.file);
+        let adapter = line.split_once("ethtool -S ").map(|(_, adapter)| adapter.trim());
+        let adapter = adapter.filter(|name| !name.contains(' ')).map(|name| format!("ethtool {name}"));
+        let Some(file) = named.or(printed).map(str::to_owned).or(adapter) else { return false };
+        self.file = file;
         (self.network, self.protocols) = Default::default();
         true
     }

@@ -11,6 +11,7 @@ use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema};
 
 use super::exposition_line::{self, ExpositionLine, ExpositionSample};
+use super::flush_histograms::FlushHistograms;
 use super::machine_facts::MachineFacts;
 use super::metric_names::{MetricConversion, MetricVocabulary};
 use super::series_targets::SeriesTargets;
@@ -136,39 +137,6 @@ fn skip_line(reader: &mut impl BufRead) -> std::io::Result<()> {
     }
 }
 
-/// Pages that a reader makes of samples with times, series by series.
-pub(crate) struct SampledPages<'b, 'a> {
-    pages: ExpositionPages<'b, 'a>,
-}
-
-impl<'b, 'a> SampledPages<'b, 'a> {
-    pub(crate) fn new(file: &str, options: &LogOptions, batch: &'b mut FrameBatch<'a>) -> SampledPages<'b, 'a> {
-        SampledPages { pages: ExpositionPages::new(file.to_owned(), options, None, batch) }
-    }
-
-    /// Adds a sample to the page; `key` distinguishes its series.
-    pub(crate) fn add_sample(
-        &mut self,
-        metric: &str,
-        labels: &str,
-        key: &str,
-        value: f64,
-        time_ns: i64,
-    ) -> Result<(), LogError> {
-        let sample = ExpositionSample { metric, labels, key, value, time_ns: Some(time_ns) };
-        self.pages.read_sample(self.pages.page_number, &sample)
-    }
-
-    pub(crate) fn end_page(&mut self) -> Result<(), LogError> {
-        self.pages.finish_page()
-    }
-
-    /// Ends the log, of which so many samples were read.
-    pub(crate) fn finish_log(self, samples: u64) -> Result<(), LogError> {
-        self.pages.finish_log(samples)
-    }
-}
-
 /// State of a series.
 struct SeriesState {
     cells: Vec<SeriesCell>,
@@ -206,19 +174,20 @@ enum PageTimes {
 }
 
 /// State of reading pages.
-struct ExpositionPages<'b, 'a> {
+pub(super) struct ExpositionPages<'b, 'a> {
     file: String,
     interval_ns: Option<i64>,
     modified_ns: Option<i64>,
     batch: &'b mut FrameBatch<'a>,
     by_key: HashMap<String, usize>,
     series_states: Vec<SeriesState>,
+    histograms: FlushHistograms,
     /// Metrics that `# TYPE` calls counters.
     counters: HashMap<String, bool>,
     targets: SeriesTargets,
     schema: Arc<Schema>,
     machine: MachineFacts,
-    page_number: u64,
+    pub(super) page_number: u64,
     /// Name of the file among several, in front of places in messages.
     file_prefix: String,
     /// Set until the first page of this file was finished: only then does the file's own time count.
@@ -236,7 +205,7 @@ struct ExpositionPages<'b, 'a> {
 }
 
 impl<'b, 'a> ExpositionPages<'b, 'a> {
-    fn new(
+    pub(super) fn new(
         file: String,
         options: &LogOptions,
         modified_ns: Option<i64>,
@@ -249,6 +218,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             batch,
             by_key: HashMap::new(),
             series_states: Vec::new(),
+            histograms: FlushHistograms::default(),
             counters: HashMap::new(),
             targets: SeriesTargets::default(),
             schema: Arc::default(),
@@ -306,7 +276,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         }
     }
 
-    fn read_sample(&mut self, number: u64, sample: &ExpositionSample<'_>) -> Result<(), LogError> {
+    pub(super) fn read_sample(&mut self, number: u64, sample: &ExpositionSample<'_>) -> Result<(), LogError> {
         let index = match self.by_key.get(sample.key) {
             Some(&known) => known,
             None if self.series_states.len() >= MAX_SERIES => {
@@ -387,7 +357,9 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
                 is_positive_only: false,
             });
         }
-        self.by_key.insert(sample.key.to_owned(), self.series_states.len());
+        let index = self.series_states.len();
+        self.histograms.learn_series(sample.metric, label("le"), index, &mut self.targets);
+        self.by_key.insert(sample.key.to_owned(), index);
         self.series_states.push(SeriesState {
             cells,
             value: f64::NAN,
@@ -395,11 +367,11 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             last_page: 0,
             previous_page: 0,
         });
-        Ok(self.series_states.len() - 1)
+        Ok(index)
     }
 
     /// Emits a tick for the page.
-    fn finish_page(&mut self) -> Result<(), LogError> {
+    pub(super) fn finish_page(&mut self) -> Result<(), LogError> {
         if self.first_series.is_none() {
             return Ok(());
         }
@@ -554,10 +526,20 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             self.batch.add_skip(self.page_context(), "a counter restarted; this tick is a gap");
         }
         self.targets.fill_stalls(&mut row);
+        self.histograms.put_percentiles(&mut row, |index| {
+            let series = &self.series_states[index];
+            match series.last_page == self.page_number {
+                true if series.previous_page + 1 == self.page_number && self.page_number > 1 => {
+                    series.value - series.previous
+                }
+                true => series.value,
+                false => f64::NAN,
+            }
+        });
         row
     }
 
-    fn finish_log(mut self, lines: u64) -> Result<(), LogError> {
+    pub(super) fn finish_log(mut self, lines: u64) -> Result<(), LogError> {
         self.finish_page()?;
         match self.page_number {
             1 => self.batch.add_skip(format_count(lines, "line", "lines"), "it contains no samples"),

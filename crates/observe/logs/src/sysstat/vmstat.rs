@@ -2,13 +2,15 @@
 //! covers the time since boot, unless it is like the second; `-t` puts the time at the end of each row, and collectors
 //! put one in front of it or on a line of its own.
 
+use diskwright_base::Note;
+
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
 use super::heading_table::parse_cell;
 use super::machine::ReportClock;
 use super::report_row::ReportRow;
 use super::stream_window::StreamWindow;
-use super::time::NumericDateOrder;
+use super::time::{DAY_S, NumericDateOrder};
 use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
@@ -52,6 +54,20 @@ struct VmstatLog<'b, 'c> {
     /// First row of this start, until the second shows whether it is since boot.
     held: Option<HeldReport>,
     line_number: u64,
+    /// Time of the row that is being read, if it has a time of day alone, and the seconds of the days so far.
+    day_clock_s: Option<i64>,
+    last_day_clock_s: Option<i64>,
+    day_s: i64,
+}
+
+const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
+
+/// Parses `21:05:09` as seconds of the day.
+fn parse_day_seconds(word: &str) -> Option<i64> {
+    let parts: Vec<i64> = word.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let [hour, minute, second] = parts[..] else { return None };
+    let is_clock = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
+    is_clock.then_some(hour * 3600 + minute * 60 + second)
 }
 
 /// Reads all of an input.
@@ -71,6 +87,9 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         row_count: 0,
         held: None,
         line_number: 0,
+        day_clock_s: None,
+        last_day_clock_s: None,
+        day_s: 0,
     };
     while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
         log.read_line(&text);
@@ -105,6 +124,13 @@ impl VmstatLog<'_, '_> {
         if let Some((first, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(&words)) {
             return self.read_row(&words, first, zone);
         }
+        // `--time-- procs …`: a script put the time of day before each row
+        if let Some((clock, rest)) = words.split_first().filter(|(word, _)| parse_day_seconds(word).is_some())
+            && let Some((0, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(rest))
+        {
+            self.set_day_clock(clock);
+            return self.read_row(&words, 1, zone);
+        }
         match calendar::parse_moment(text, NumericDateOrder::MonthFirst) {
             Some(printed) => {
                 let mut time_ns = self.clock.utc_ns(printed.local_s, &printed.zone, self.batch);
@@ -117,6 +143,19 @@ impl VmstatLog<'_, '_> {
             None => self.batch.add_skip(format!("line {}", self.line_number), "not a row of vmstat under its headings"),
         }
         self.is_interrupted = true;
+    }
+
+    /// Keeps the time of day of a row, which has no date: days are counted from 1970.
+    fn set_day_clock(&mut self, word: &str) {
+        let Some(second) = parse_day_seconds(word) else { return };
+        match self.last_day_clock_s {
+            None => self.batch.push_note(Note::new(second.saturating_mul(1_000_000_000), Note::WARNING, NO_DATE_NOTE)),
+            // a clock that goes back by half a day has passed midnight
+            Some(last) if second + DAY_S / 2 < last.rem_euclid(DAY_S) => self.day_s += DAY_S,
+            Some(_) => {}
+        }
+        self.last_day_clock_s = Some(second);
+        self.day_clock_s = Some(self.day_s + second);
     }
 
     /// Begins another start at headings, unless they are only repeated after a screen of rows.
@@ -132,7 +171,10 @@ impl VmstatLog<'_, '_> {
         let Some(headings) = &self.headings else { return };
         let numbers = &words[first..first + headings.column_count().min(words.len() - first)];
         let time_text = [&words[..first], &words[first + numbers.len()..]].concat().join(" ");
-        let printed = calendar::parse_moment(&time_text, NumericDateOrder::MonthFirst);
+        let printed = calendar::parse_moment(&time_text, NumericDateOrder::MonthFirst).or_else(|| {
+            let local_s = self.day_clock_s.take()?;
+            Some(calendar::CalendarTime { local_s, zone: ZoneHint::Missing, is_guess: false })
+        });
         let has_time = printed.is_some();
         let context = format!("line {}", self.line_number);
         if self.has_times && !has_time {
@@ -275,6 +317,18 @@ mod tests {
             let both = format!("{heading} {zone}\n{}{heading} {new}\n{}", rows[..4].concat(), rows[4]);
             assert_eq!(lengths(&both), [5; 4], "{day}");
         }
+    }
+
+    #[test]
+    fn a_time_of_day_before_each_row_needs_no_heading() {
+        let names = " r b swpd free buff cache si so bi bo in cs us sy id wa st";
+        let row = |clock: &str| format!("{clock} 2 0 0 16 32 77 11 108 45 48 873 2731 41 9 38 12 0\n");
+        let clocks = ["23:59:40", "23:59:50", "00:00:00", "00:00:10"];
+        let text = format!("--time-- {HEAD}        {names}\n{}", clocks.map(row).concat());
+        let read = read_text(&text);
+        assert_eq!(read.ticks[1..].iter().map(|(_, ns)| ns / 1_000_000_000).collect::<Vec<u64>>(), [10, 10]);
+        assert_eq!(read.ticks.last().unwrap().0, (86_400 + 10) * 1_000_000_000);
+        assert!(read.notes.iter().any(|note| note.text() == super::NO_DATE_NOTE), "{:?}", read.notes);
     }
 
     #[test]
