@@ -304,3 +304,41 @@ fn failed_paths_and_processors_with_full_queues_are_told() {
     let told = |part: &str| read.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains(part));
     assert!(told("cpu1 stopped 5000 times"), "{:?}", read.notes);
 }
+
+#[test]
+fn segments_that_are_sent_again_are_a_fraction_of_all() {
+    let linux =
+        "Tcp:\n    31 active connection openings\n    50000 segments sent out\n    2500 segments retransmitted\n";
+    let mac = "tcp:\n\t50000 packets sent\n\t\t40000 data packets (9912 bytes)\n\
+               \t\t2500 data packets (812 bytes) retransmitted\n\t600 packets received\nudp:\n\t77 datagrams received\n";
+    for text in [linux, mac] {
+        let read = read_text("snapshot-text", text);
+        assert_value(&read, "network.tcp_retransmitted_fraction", "TCP", Some(0.05));
+    }
+    let few = linux.replace("50000", "5000");
+    assert_value(&read_text("snapshot-text", &few), "network.tcp_retransmitted_fraction", "TCP", None);
+}
+
+#[test]
+fn tables_of_containers_and_of_busybox_may_be_short() {
+    let names = "NAME          CPU %     MEM USAGE / LIMIT   MEM %     BLOCK I/O         PIDS\n\
+                 cache-two     1.50%     90MiB / 100MiB      90.00%    1.0MB / 0B\n";
+    let read = read_text("snapshot-text", names);
+    assert_value(&read, "cgroup.memory_bytes", "cache-two", Some(90.0 * 1_048_576.0));
+    assert_value(&read, "cgroup.memory_limit_bytes", "cache-two", Some(100.0 * 1_048_576.0));
+    let top = "  PID  PPID USER     STAT   VSZ %VSZ CPU %CPU COMMAND\n\
+               \x20  41     2 root     RW       0  0.0   1 71.5 [kswapd0]\n\
+               \x20 300     1 root     S     9000 44.0   0  2.0 /bin/playerd -q\n";
+    assert_value(&read_text("top-text", top), "system.reclaim_processors", "", Some(0.715));
+}
+
+#[test]
+fn telegraf_s_lines_are_read_behind_what_syslog_puts_before_them() {
+    let line = |idle: u32, time: u32| {
+        format!(
+            "Mar  4 09:12:55 pump7 telegraf[412]: > cpu,cpu=cpu-total,host=pump7 usage_idle={idle} {time}000000000\n"
+        )
+    };
+    let read = read_text("influx-lines", &(line(60, 1_709_543_575) + &line(40, 1_709_543_585)));
+    assert!(read.column_values("processor.idle", "_total").contains(&0.4), "{:?}", read.notes);
+}

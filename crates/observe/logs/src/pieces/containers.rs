@@ -14,11 +14,14 @@ pub struct ContainerState {
 
 /// Bytes of a page of AIX.
 const AIX_PAGE_BYTES: f64 = 4096.0;
+/// Fewest cells of a row: its name, processors, and memory.
+const MIN_CELLS: usize = 3;
 
 /// Reads a line.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     let text = line.trim();
-    let is_heading = (text.starts_with("CONTAINER") || text.starts_with("ID ")) && text.contains("CPU %")
+    let is_heading = ["CONTAINER", "ID ", "NAME "].iter().any(|start| text.starts_with(start))
+        && text.contains("CPU %")
         || text.starts_with("NAME") && text.contains("CPU(cores)")
         || text.starts_with("NAMESPACE") && text.contains("CPU(cores)")
         || text.starts_with("POD") && text.contains("CPU(cores)");
@@ -69,7 +72,9 @@ fn parse_cores(text: &str) -> Option<f64> {
 fn read_row(snapshot: &mut Snapshot<'_, '_>, text: &str) -> bool {
     let state = &mut snapshot.containers;
     let cells = split_columns(text);
-    if state.headings.is_empty() || cells.len() < state.headings.len() {
+    // the last cells of a row may be cut
+    let is_cut = cells.len() < state.headings.len() && cells.len() < MIN_CELLS;
+    if state.headings.is_empty() || is_cut {
         return false;
     }
     let cell = |name: &str| {

@@ -316,6 +316,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         cgroup::put_throttled(self);
         interrupts::put_receive_shares(self);
         softnet::put_shares(self);
+        protocols::put_repeats(self);
         network::put_drop_fractions(self);
         interrupts::compare_rows(self);
         let waiting = processes::take_waiting(self);

@@ -1,5 +1,7 @@
 //! Totals of the network's protocols: `netstat -s`, `nstat -a`, /proc/net/snmp and /proc/net/netstat.
 
+use diskwright_base::counter_ids::network;
+
 use super::Snapshot;
 
 /// Protocol whose lines follow.
@@ -26,7 +28,8 @@ const NAMES: [(&str, &str); 5] = [
 ];
 
 /// Words of `netstat -s` behind a number, below the title of their protocol.
-const PHRASES: [(&str, &str, &str); 8] = [
+const PHRASES: [(&str, &str, &str); 9] = [
+    ("tcp", "packets sent", SENT),
     ("Tcp", "segments sent out", SENT),
     ("Tcp", "segments send out", SENT),
     ("Tcp", "segments retransmitted", RETRANSMITTED),
@@ -38,6 +41,11 @@ const PHRASES: [(&str, &str, &str); 8] = [
 ];
 
 const TITLES: [&str; 10] = ["Ip", "Icmp", "IcmpMsg", "Tcp", "Udp", "UdpLite", "TcpExt", "IpExt", "MPTcpExt", "Ip6"];
+/// Titles of the BSDs and macOS.
+const BSD_TITLES: [&str; 14] =
+    ["tcp", "udp", "ip", "icmp", "igmp", "ipsec", "ip6", "icmp6", "rip6", "pfkey", "unix", "mptcp", "kctl", "arp"];
+/// Smallest number of segments whose share of repeats means something.
+const MIN_SEGMENTS: f64 = 10_000.0;
 
 /// Reads a line.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
@@ -50,6 +58,13 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
         && TITLES.contains(&title)
     {
         return read_title(snapshot, title, rest);
+    }
+    if let Some(title) = text.strip_suffix(':').filter(|title| BSD_TITLES.contains(title)) {
+        if title == "tcp" {
+            snapshot.begin_piece("netstat");
+        }
+        title.clone_into(&mut snapshot.protocols.protocol);
+        return true;
     }
     let words: Vec<&str> = text.split_whitespace().collect();
     if let [name, number, ..] = words[..]
@@ -69,6 +84,10 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
         let phrase = PHRASES.iter().find(|(of, phrase, _)| *of == protocol && *phrase == words.trim());
         if let Some((_, _, counter)) = phrase {
             snapshot.put_total(counter, "", number);
+        }
+        // `40443 data packets (7010112 bytes) retransmitted`
+        if protocol == "tcp" && words.starts_with("data packet") && words.ends_with("retransmitted") {
+            snapshot.put_total(RETRANSMITTED, "", number);
         }
         return true;
     }
@@ -100,6 +119,14 @@ fn read_title(snapshot: &mut Snapshot<'_, '_>, title: &str, rest: &str) -> bool 
         }
     }
     true
+}
+
+/// Puts the share of segments sent again, of enough of them.
+pub fn put_repeats(snapshot: &mut Snapshot<'_, '_>) {
+    let sent = snapshot.totals.added(SENT, "").filter(|sent| *sent >= MIN_SEGMENTS);
+    if let (Some(sent), Some(repeats)) = (sent, snapshot.totals.added(RETRANSMITTED, "")) {
+        snapshot.replace_value(network::TCP_RETRANSMITTED_FRACTION, "TCP", (repeats / sent).min(1.0));
+    }
 }
 
 fn put_named(snapshot: &mut Snapshot<'_, '_>, name: &str, number: f64) {

@@ -41,8 +41,14 @@ pub fn put_shares(snapshot: &mut Snapshot<'_, '_>) {
     }
     let sum = |index: usize| rows.iter().map(|row| row[index]).sum::<f64>();
     let (packets, dropped, squeezed) = (sum(0), sum(1), sum(2));
-    if packets > 0.0 {
+    // that a queue is never full tells nothing of its processor
+    if packets > 0.0 && dropped > 0.0 {
         snapshot.replace_value(network::RECEIVED_DROP_FRACTION, QUEUES, dropped / packets);
+    }
+    if packets > 0.0 && squeezed > 0.0 {
+        let most = rows.iter().map(|row| row[0]).fold(0.0, f64::max);
+        snapshot.replace_value(network::RECEIVE_BUSIEST_SHARE, QUEUES, most / packets);
+        snapshot.replace_value(network::RECEIVE_SQUEEZED, QUEUES, squeezed);
     }
     let is_most = |row: &[f64; 3]| row[2] >= MIN_TOLD_SHARE * squeezed;
     if let Some(cpu) = rows.iter().position(is_most).filter(|_| squeezed >= MIN_TOLD_SQUEEZES) {

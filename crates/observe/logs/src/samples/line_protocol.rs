@@ -18,7 +18,7 @@ pub(crate) static FORMAT: LogFormat = LogFormat {
     explain: "Measurements cpu, mem, swap, disk, diskio, system, net, processes, kernel, kernel_vmstat and pressure of \
               one machine; other fields become foreign.MEASUREMENT_FIELD. Record with `[[outputs.file]]`, files = \
               [\"FILE\"], data_format = \"influx\".",
-    recognize: |head: &InputHead<'_>| head.text_lines().any(|line| is_known_line(&line)),
+    recognize: |head: &InputHead<'_>| head.text_lines().any(|line| is_known_line(without_log_prefix(&line))),
     read,
 };
 
@@ -28,6 +28,14 @@ const HOST_TAGS: [&str; 2] = ["host", "hostname"];
 fn mappings() -> &'static MetricMappings {
     static MAPPINGS: OnceLock<MetricMappings> = OnceLock::new();
     MetricMappings::from_table(&MAPPINGS, "samples/line_protocol.toml", include_str!("line_protocol.toml"))
+}
+
+/// Takes off what a log puts before a line: `Mar 12 10:27:00 db1 telegraf[17217]: > cpu,…`.
+fn without_log_prefix(line: &str) -> &str {
+    match line.split_once("telegraf[").and_then(|(_, rest)| rest.split_once("]: ")) {
+        Some((number, rest)) if number.bytes().all(|b| b.is_ascii_digit()) => rest,
+        _ => line,
+    }
 }
 
 fn is_known_line(line: &str) -> bool {
@@ -44,7 +52,8 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         if text.trim().is_empty() || text.starts_with('#') {
             continue;
         }
-        if let Err(because) = add_line(&mut table, &text) {
+        let text = without_log_prefix(&text);
+        if let Err(because) = add_line(&mut table, text) {
             batch.add_skip(format!("line {line_number}"), because);
         }
     }

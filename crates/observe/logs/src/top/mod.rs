@@ -49,9 +49,16 @@ pub static FORMAT: LogFormat = LogFormat {
 /// Returns true for a head with a frame, or a part of one: processors, or processes below their headings.
 fn is_top_text(head: &InputHead<'_>) -> bool {
     let (mut is_begun, mut has_heading, mut row_count) = (false, false, 0);
+    let mut is_behind_busybox = false;
     head.text_lines().any(|line| {
         let is_behind_first = std::mem::replace(&mut is_begun, frame::parse_first_line(&line).is_some());
-        has_heading |= process_table::is_heading(&line, false);
+        let is_heading = process_table::is_heading(&line, false);
+        has_heading |= is_heading;
+        // the rows of BusyBox have no state in the eighth column
+        let is_busybox_row =
+            is_behind_busybox && line.split_whitespace().next().is_some_and(|pid| pid.parse::<u32>().is_ok());
+        is_behind_busybox = is_heading && line.contains("%VSZ");
+        row_count += usize::from(is_busybox_row);
         row_count += usize::from(process_table::is_row(&line));
         let is_table = row_count > 1 || row_count > 0 && has_heading;
         is_behind_first && frame::parse_tasks(&line).is_some() || frame::parse_processor(&line).is_some() || is_table
