@@ -141,8 +141,8 @@ fn refuses_files_that_are_no_log_and_tells_of_a_missing_zone() {
     let log = folder.join("no-zone.csv");
     let text = "\"(PDH-CSV 4.0)\",\"\\\\A\\Memory\\Pages/sec\"\n\"11/21/2026 10:00:00.000\",\"1\"\n";
     fs::write(&log, format!("{text}\"11/21/2026 10:00:15.000\",\"2\"\n")).unwrap();
-    let done = diskwright(&["why", log.to_str().unwrap()]);
-    assert!(done.status.success() && String::from_utf8_lossy(&done.stdout).contains("--utc-offset"), "{done:?}");
+    let answer = success(&diskwright(&["why", log.to_str().unwrap(), "--json"]));
+    assert!(answer.to_string().contains("--utc-offset"), "{answer}");
     let answer = success(&diskwright(&[
         "import",
         log.to_str().unwrap(),
