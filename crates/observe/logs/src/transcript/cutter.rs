@@ -138,6 +138,8 @@ impl Cutter<'_> {
         }
         let is_sentence = tool_lines::is_sentence(line);
         match &self.part {
+            // its rows may hold words: names of devices, LINUX RESTART
+            Some(part) if part.kind == ToolKind::Sar && tool_lines::begins_as_row_of_sar(line) => self.add_line(index),
             Some(part) if part.kind.has_rows() && is_sentence => self.is_behind_sentence = true,
             Some(part) if part.kind == ToolKind::Top && is_sentence && !line.contains(char::is_numeric) => {
                 self.is_behind_sentence = true;

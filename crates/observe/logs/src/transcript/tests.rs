@@ -225,6 +225,22 @@ fn iostat_without_its_first_report_keeps_all() {
 }
 
 #[test]
+fn words_among_sar_s_rows_do_not_divide_it() {
+    let banner = "Linux 5.9.1 (host7) \t2024-09-08 \t_x86_64_\t(4 CPU)\n\n";
+    let table = "11:22:33        CPU     %user     %nice   %system   %iowait    %steal     %idle\n\
+                 11:22:43        all      3.00      0.00      4.00     70.00      0.00     23.00\n\
+                 Average:        all      3.00      0.00      4.00     70.00      0.00     23.00\n\n";
+    let usb = "11:22:33        BUS    idvendor    idprod  maxpower                manufact     product\n\
+               11:22:43          3      174c      55aa         0 Left Hand Works Quick Disk Bridge\n\
+               Summary:          3      174c      55aa         0 Left Hand Works Quick Disk Bridge\n\n";
+    let restart = "12:37:29     LINUX RESTART\t(4 CPU)\n\n";
+    let later = table.replace("11:22", "13:22");
+    for middle in [restart, usb] {
+        assert_eq!(section_texts(&[banner, table, middle, &later].concat()), ["clean"], "{middle}");
+    }
+}
+
+#[test]
 fn what_is_not_read_is_named() {
     let text = format!("$ vmstat 1\n{}$ lsblk -d\nNAME MAJ:MIN\nsdq 8:0\n", vmstat_rows());
     let transcript = split_transcript(text.as_bytes()).expect("a paste");

@@ -175,6 +175,14 @@ pub(super) fn is_sentence(line: &str) -> bool {
     is_label || words.len() >= 2 && plain * 2 >= words.len() && plain >= 2
 }
 
+/// True for a line that begins with a time of day, or as the averages and summaries below sar's rows do.
+pub(super) fn begins_as_row_of_sar(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_number = |part: &str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_digit());
+    let is_clock = first.split(':').count() == 3 && first.split(':').all(is_number);
+    is_clock || matches!(first, "Average:" | "Summary:")
+}
+
 /// Part of a line's words that are numbers, percent.
 pub(super) fn number_percent(line: &str) -> usize {
     let words: Vec<&str> = line.split_whitespace().collect();
