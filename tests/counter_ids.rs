@@ -19,7 +19,9 @@ const OTHER_NAMES: &[&str] = &[
     "memory.high",
     "memory.limit_in_bytes",
     "memory.max",
+    "memory.max_usage_in_bytes",
     "memory.oom_control",
+    "memory.peak",
     "memory.pressure",
     "memory.stat",
     "memory.usage_in_bytes",
@@ -38,6 +40,7 @@ const OTHER_NAMES: &[&str] = &[
     "memory.vmswap",
     "memory.toml",
     "cgroup.cpu_",
+    "processor.frequency",
     // counters that a rule computes
     "physical_disk.spindles",
 ];

@@ -101,7 +101,7 @@ fn examples() -> Vec<(String, String)> {
 
 /// True if the example needs nothing but the clone.
 fn runs_in_a_clone(line: &str, words: &[String]) -> bool {
-    let is_live = words[0] == "why" && words.len() == 1;
+    let is_live = words[0] == "why" && (words.len() == 1 || words[1] == "-");
     let fixtures = line.contains("fixtures/") || line.contains("examples/") || line.contains("experiments/");
     let line = &line[..line.find(" #").unwrap_or(line.len())];
     let is_elsewhere = FROM_ELSEWHERE.iter().any(|part| line.contains(part)) && !fixtures;
