@@ -168,27 +168,6 @@ fn unjudged_suspects(
     suspected.filter(is_unjudged).collect()
 }
 
-/// Rules on facts that only some tools print: logs without them are neither more nor less certain.
-const FACT_RULES: [&str; 17] = [
-    "cpu.storage-thread",
-    "controller.cache-off-slow",
-    "controller.degraded",
-    "controller.write-cache-off",
-    "disk.deep-and-slow",
-    "disk.flushers-blocked",
-    "disk.writes-queue",
-    "interrupts.queues-on-one",
-    "interrupts.thread",
-    "memory.exhausted",
-    "memory.reclaim-threads",
-    "memory.swapped-since-boot",
-    "network.client-repeats",
-    "network.drops",
-    "throttle.clock-limit",
-    "throttle.clock-lowest",
-    "throttle.clock-slow",
-];
-
 /// Share, by weight, of a bottleneck's rules that could not be judged.
 fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
     let is_unjudged = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
@@ -196,7 +175,7 @@ fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unju
         let states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
         states.into_iter().any(|(other, state)| other.id == rule.id && state.judged)
     };
-    let is_of_this_log = |rule: &&Rule| !FACT_RULES.contains(&rule.id.as_str()) || is_unjudged(rule) || is_judged(rule);
+    let is_of_this_log = |rule: &&Rule| !rule.optional || is_unjudged(rule) || is_judged(rule);
     let blaming = || active_rules(observed, pack).filter(|r| r.bottleneck == suspect).filter(is_of_this_log);
     let total_weight: f64 = blaming().map(|r| r.weight).sum();
     let unjudged_weight: f64 = blaming().filter(|r| is_unjudged(r)).map(|r| r.weight).sum();
@@ -363,7 +342,15 @@ pub(crate) fn verdict_confidence(
         // limited by the share of judged rules: 0 where no rule could be judged
         confidence = confidence.min(share_judged(observed, pack, unjudged).max(0.0).sqrt());
     }
+    confidence = confidence.min(largest_confidence(observed, pack, bottleneck, ranking));
     round_confidence(confidence)
+}
+
+/// Largest confidence that the rules which point at this bottleneck allow.
+fn largest_confidence(observed: &Observation, pack: usize, bottleneck: Bottleneck, ranking: &[Rank]) -> f64 {
+    let rules = ranking.iter().filter(|rank| rank.bottleneck == bottleneck).flat_map(|rank| &rank.findings);
+    let allowed = rules.filter_map(|id| observed.packs[pack].find_rule(id)).map(|rule| rule.confidence);
+    allowed.reduce(f64::max).unwrap_or(1.0)
 }
 
 /// Rounds off the last bits, which depend on how a log is cut into frames.
