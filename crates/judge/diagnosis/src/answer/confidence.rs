@@ -217,7 +217,7 @@ pub(crate) fn is_inconclusive(
 ) -> bool {
     let is_of_one_part = clears_only_part(observed, outcomes);
     observed.window.elapsed_ns == 0
-        || observed.notes.lacks_disk_rows
+        || (observed.notes.lacks_disk_rows && !waits_for_no_disk(observed))
         || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
             && !is_of_one_part
             && !shows_idle_machine(observed, pack)
@@ -227,8 +227,21 @@ pub(crate) fn is_inconclusive(
         || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
 }
 
+/// Largest number of processors that wait for I/O, on average, at which no disk is waited for.
+const MAX_WAITING_PROCESSORS: f64 = 0.02;
+
+/// True where processors are seen to idle, and hardly ever for want of a disk, whichever disks the log leaves out.
+fn waits_for_no_disk(observed: &Observation) -> bool {
+    let signs = &observed.states.confidence_tracks;
+    let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
+    let processors = mean("processors").unwrap_or(2.0).max(1.0);
+    mean(processor::IOWAIT).is_some_and(|share| share * processors <= MAX_WAITING_PROCESSORS)
+        && mean(system::BLOCKED).is_none_or(|tasks| tasks <= MAX_IDLE_BLOCKED)
+}
+
 /// Beginnings of counters that tell about one part of a machine: who shows nothing else asks about that part.
-const PARTS: [&str; 6] = ["array.", "cgroup.", "controller.", "network.", "network_filesystem.", "processor.frequency"];
+const PARTS: [&str; 7] =
+    ["array.", "cgroup.", "controller.", "memory.", "network.", "network_filesystem.", "processor.frequency"];
 /// Closeness to its limit from which on a part is not called healthy.
 const MAX_CLEARED_CLOSENESS: f64 = 0.4;
 
