@@ -76,7 +76,8 @@ impl Collector {
         if self.emitted_until_ns.is_none_or(|emitted_ns| origin.time_ns > emitted_ns) {
             return Ok(());
         }
-        let because = "the tables, one after the other, are too long for memory; `sadf -j` writes them sample by sample";
+        let because =
+            "the tables, one after the other, are too long for memory; `sadf -j` writes them sample by sample";
         Err(LogError::broken(origin.file, format!("line {}", origin.line), because))
     }
 
