@@ -12,6 +12,7 @@
 //!   first quarter, then b), `{ alternate = [a, b] }`, `{ ramp = [a, b] }` or
 //!   `{ runs = [[10, a], [15, b]] }` (a for ten ticks, then b for fifteen; the
 //!   recording is as long as its longest runs, and `nan` is a gap)
+//! - `lacks`: in a `not`, cells of the case that it leaves out
 //! - `tick_s`: seconds a tick, 1 unless said
 //! - `class`: class of the disks, `rotational` unless said
 //! - `set`: level and members of an array `md0`
@@ -99,6 +100,7 @@ struct Set {
 #[serde(default)]
 pub struct Recording {
     cells: BTreeMap<String, Cell>,
+    lacks: Vec<String>,
     class: Option<DeviceClass>,
     set: Option<Set>,
     processors: Option<u32>,
@@ -156,8 +158,10 @@ impl Recording {
     pub fn with(&self, changes: &Recording) -> Recording {
         let mut cells = self.cells.clone();
         cells.extend(changes.cells.clone());
+        cells.retain(|counter, _| !changes.lacks.contains(counter));
         Recording {
             cells,
+            lacks: Vec::new(),
             class: changes.class.or(self.class),
             set: changes.set.or(self.set),
             processors: changes.processors.or(self.processors),

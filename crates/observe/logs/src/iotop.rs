@@ -8,7 +8,7 @@
 //!    9120 be/4 pg          2.41 M/s    0.00 B/s  0.00 % 71.30 % postgres: vacuum
 //! ```
 
-use diskwright_base::counter_ids::paging;
+use diskwright_base::counter_ids::{paging, system};
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
 use crate::level_row::LevelRow;
@@ -170,6 +170,10 @@ impl IotopLog<'_, '_> {
             let sum = |bytes: fn(&ProcessRow) -> Option<f64>| rows.iter().filter_map(bytes).sum::<f64>();
             self.row.put_value(paging::BLOCK_IN_BYTES_PER_S, "", sum(|row| row.read_bytes_per_s));
             self.row.put_value(paging::BLOCK_OUT_BYTES_PER_S, "", sum(|row| row.write_bytes_per_s));
+        }
+        let delays: Vec<f64> = rows.iter().filter_map(|row| row.block_delay).collect();
+        if !delays.is_empty() {
+            self.row.put_value(system::IO_WAITING, "", delays.iter().sum());
         }
         self.row.emit_tick(self.batch, time_ns, elapsed_ns);
         if !rows.is_empty() {

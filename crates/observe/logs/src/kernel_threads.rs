@@ -22,11 +22,15 @@ enum ThreadKind {
 
 /// Beginnings of the names of threads. A worker is named for what it does behind a plus sign or a dash:
 /// `kworker/u16:3+flush-8:0`, `kworker/u16:3-kcryptd/254:0`.
-const NAMES: [(&str, ThreadKind); 24] = [
+const NAMES: [(&str, ThreadKind); 28] = [
     ("kswapd", ThreadKind::Reclaim),
     ("kcompactd", ThreadKind::Reclaim),
     ("khugepaged", ThreadKind::Reclaim),
     ("kscand", ThreadKind::Reclaim),
+    ("arc_reclaim", ThreadKind::Reclaim),
+    ("arc_prune", ThreadKind::Reclaim),
+    ("arc_evict", ThreadKind::Reclaim),
+    ("arc_reap", ThreadKind::Reclaim),
     ("ksoftirqd", ThreadKind::Interrupts),
     ("irq/", ThreadKind::Interrupts),
     ("kcryptd", ThreadKind::Storage),
@@ -132,6 +136,7 @@ mod tests {
         for (name, kind) in [
             ("kswapd1", Some(ThreadKind::Reclaim)),
             ("[khugepaged]", Some(ThreadKind::Reclaim)),
+            ("arc_prune", Some(ThreadKind::Reclaim)),
             ("ksoftirqd/11", Some(ThreadKind::Interrupts)),
             ("irq/128-nvme0q3", Some(ThreadKind::Interrupts)),
             ("md127_raid6", Some(ThreadKind::Storage)),

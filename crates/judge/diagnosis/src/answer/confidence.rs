@@ -168,27 +168,6 @@ fn unjudged_suspects(
     suspected.filter(is_unjudged).collect()
 }
 
-/// Rules on facts that only some tools print: logs without them are neither more nor less certain.
-const FACT_RULES: [&str; 17] = [
-    "cpu.storage-thread",
-    "controller.cache-off-slow",
-    "controller.degraded",
-    "controller.write-cache-off",
-    "disk.deep-and-slow",
-    "disk.flushers-blocked",
-    "disk.writes-queue",
-    "interrupts.queues-on-one",
-    "interrupts.thread",
-    "memory.exhausted",
-    "memory.reclaim-threads",
-    "memory.swapped-since-boot",
-    "network.client-repeats",
-    "network.drops",
-    "throttle.clock-limit",
-    "throttle.clock-lowest",
-    "throttle.clock-slow",
-];
-
 /// Share, by weight, of a bottleneck's rules that could not be judged.
 fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
     let is_unjudged = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
@@ -196,7 +175,7 @@ fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unju
         let states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
         states.into_iter().any(|(other, state)| other.id == rule.id && state.judged)
     };
-    let is_of_this_log = |rule: &&Rule| !FACT_RULES.contains(&rule.id.as_str()) || is_unjudged(rule) || is_judged(rule);
+    let is_of_this_log = |rule: &&Rule| !rule.optional || is_unjudged(rule) || is_judged(rule);
     let blaming = || active_rules(observed, pack).filter(|r| r.bottleneck == suspect).filter(is_of_this_log);
     let total_weight: f64 = blaming().map(|r| r.weight).sum();
     let unjudged_weight: f64 = blaming().filter(|r| is_unjudged(r)).map(|r| r.weight).sum();
@@ -238,7 +217,7 @@ pub(crate) fn is_inconclusive(
 ) -> bool {
     let is_of_one_part = clears_only_part(observed, outcomes);
     observed.window.elapsed_ns == 0
-        || observed.notes.lacks_disk_rows
+        || (observed.notes.lacks_disk_rows && !waits_for_no_disk(observed))
         || (share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
             && !is_of_one_part
             && !shows_idle_machine(observed, pack)
@@ -248,8 +227,21 @@ pub(crate) fn is_inconclusive(
         || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
 }
 
+/// Largest number of processors that wait for I/O, on average, at which no disk is waited for.
+const MAX_WAITING_PROCESSORS: f64 = 0.02;
+
+/// True where processors are seen to idle, and hardly ever for want of a disk, whichever disks the log leaves out.
+fn waits_for_no_disk(observed: &Observation) -> bool {
+    let signs = &observed.states.confidence_tracks;
+    let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
+    let processors = mean("processors").unwrap_or(2.0).max(1.0);
+    mean(processor::IOWAIT).is_some_and(|share| share * processors <= MAX_WAITING_PROCESSORS)
+        && mean(system::BLOCKED).is_none_or(|tasks| tasks <= MAX_IDLE_BLOCKED)
+}
+
 /// Beginnings of counters that tell about one part of a machine: who shows nothing else asks about that part.
-const PARTS: [&str; 6] = ["array.", "cgroup.", "controller.", "network.", "network_filesystem.", "processor.frequency"];
+const PARTS: [&str; 7] =
+    ["array.", "cgroup.", "controller.", "memory.", "network.", "network_filesystem.", "processor.frequency"];
 /// Closeness to its limit from which on a part is not called healthy.
 const MAX_CLEARED_CLOSENESS: f64 = 0.4;
 
@@ -363,7 +355,15 @@ pub(crate) fn verdict_confidence(
         // limited by the share of judged rules: 0 where no rule could be judged
         confidence = confidence.min(share_judged(observed, pack, unjudged).max(0.0).sqrt());
     }
+    confidence = confidence.min(largest_confidence(observed, pack, bottleneck, ranking));
     round_confidence(confidence)
+}
+
+/// Largest confidence that the rules which point at this bottleneck allow.
+fn largest_confidence(observed: &Observation, pack: usize, bottleneck: Bottleneck, ranking: &[Rank]) -> f64 {
+    let rules = ranking.iter().filter(|rank| rank.bottleneck == bottleneck).flat_map(|rank| &rank.findings);
+    let allowed = rules.filter_map(|id| observed.packs[pack].find_rule(id)).map(|rule| rule.confidence);
+    allowed.reduce(f64::max).unwrap_or(1.0)
 }
 
 /// Rounds off the last bits, which depend on how a log is cut into frames.

@@ -189,6 +189,10 @@ pub struct Rule {
     pub severity: Severity,
     /// Weight in the ranking, 0 to 2; the severity's weight where not given.
     pub weight: f64,
+    /// It is on facts that only some tools print: a log without them is neither more nor less certain.
+    pub optional: bool,
+    /// Largest confidence of a verdict that such rules alone give, 0 to 1.
+    pub confidence: f64,
     /// Instances it is judged for.
     pub which: InstanceFilter,
     /// Only on devices of these classes; empty for any.

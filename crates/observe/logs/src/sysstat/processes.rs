@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use diskwright_base::counter_ids::system;
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
 use super::heading_table::parse_cell;
@@ -130,7 +131,10 @@ impl SysstatProcesses {
         if values.iter().any(Result::is_err) {
             collector.row.add_skip(&format!("line {}, process {pid}", origin.line), value_limits::IMPOSSIBLY_LARGE);
         }
-        let [read, written, processor, system, faults, delay, resident] = values.map(|value| value.unwrap_or(None));
+        let [read, written, processor, of_kernel, faults, delay, resident] = values.map(|value| value.unwrap_or(None));
+        if let Some(percent) = processor {
+            collector.add_largest(origin, system::BUSIEST_PROCESS, percent / 100.0)?;
+        }
         // the first report of `pidstat -h` does not show how long it is
         let is_known = seconds > 0.0;
         if is_known {
@@ -154,7 +158,7 @@ impl SysstatProcesses {
         add(&mut sums.read_bytes, read, 1024.0);
         add(&mut sums.written_bytes, written, 1024.0);
         sums.processor_s += processor.unwrap_or(0.0) * 0.01 * seconds;
-        sums.processor_system_s += system.unwrap_or(0.0) * 0.01 * seconds;
+        sums.processor_system_s += of_kernel.unwrap_or(0.0) * 0.01 * seconds;
         sums.major_faults += faults.unwrap_or(0.0) * seconds;
         // the delay is a total, not a rate, so that of an unknown time cannot be used
         if let Some(ticks) = delay.filter(|_| is_known) {

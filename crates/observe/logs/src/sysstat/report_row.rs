@@ -90,6 +90,11 @@ impl ReportRow {
         slot
     }
 
+    /// Slot of a counter of the catalogue that no report has; `None` where the row has too many columns.
+    pub fn counter_slot(&mut self, counter: &str) -> Option<ValueSlot> {
+        self.series_column(counter.to_owned(), String::new(), 1.0)
+    }
+
     /// Puts a value into the row. Of two names of one quantity the first counts.
     pub fn put_value(&mut self, slot: ValueSlot, value: f64) {
         let cell = &mut self.cells[slot.column as usize];

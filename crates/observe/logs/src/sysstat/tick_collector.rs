@@ -11,7 +11,7 @@ use diskwright_base::counter_ids::memory;
 
 use super::idle_devices::{self, IdleDevices, IdleTable, TABLE_COUNT};
 use super::machine::SysstatMachine;
-use super::report_row::ReportRow;
+use super::report_row::{ReportRow, ValueSlot};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
 
@@ -64,19 +64,45 @@ impl Collector {
     /// # Errors
     /// When the tick of that time was emitted already, because the log is too long to hold.
     pub fn add_value(&mut self, origin: &ValueOrigin<'_>, name: [&str; 3], value: f64) -> Result<(), LogError> {
-        if self.emitted_until_ns.is_some_and(|emitted_ns| origin.time_ns <= emitted_ns) {
-            let because = "the tables, one after the other, are too long for memory; \
-                           `sadf -j` writes them sample by sample";
-            return Err(LogError::broken(origin.file, format!("line {}", origin.line), because));
-        }
+        self.check_is_pending(origin)?;
         let [report, column, instance] = name;
         if let Some(slot) = self.row.value_slot(report, column, instance) {
-            let row = self.pending_rows.entry(origin.time_ns).or_default();
-            self.held_cells += if row.cells.is_empty() { CELLS_PER_ROW } else { 0 };
-            row.elapsed_ns = row.elapsed_ns.or(origin.elapsed_ns);
-            row.cells.push((slot.column, value * slot.factor));
-            self.held_cells += 1;
+            self.push_cell(origin, slot, value);
         }
+        Ok(())
+    }
+
+    fn check_is_pending(&self, origin: &ValueOrigin<'_>) -> Result<(), LogError> {
+        if self.emitted_until_ns.is_none_or(|emitted_ns| origin.time_ns > emitted_ns) {
+            return Ok(());
+        }
+        let because =
+            "the tables, one after the other, are too long for memory; `sadf -j` writes them sample by sample";
+        Err(LogError::broken(origin.file, format!("line {}", origin.line), because))
+    }
+
+    fn push_cell(&mut self, origin: &ValueOrigin<'_>, slot: ValueSlot, value: f64) {
+        let row = self.pending_rows.entry(origin.time_ns).or_default();
+        self.held_cells += if row.cells.is_empty() { CELLS_PER_ROW } else { 0 };
+        row.elapsed_ns = row.elapsed_ns.or(origin.elapsed_ns);
+        row.cells.push((slot.column, value * slot.factor));
+        self.held_cells += 1;
+    }
+
+    /// As [`Collector::add_value`], for a counter of the catalogue; of several values of a tick the largest counts.
+    ///
+    /// # Errors
+    /// As [`Collector::add_value`].
+    pub fn add_largest(&mut self, origin: &ValueOrigin<'_>, counter: &str, value: f64) -> Result<(), LogError> {
+        self.check_is_pending(origin)?;
+        let Some(slot) = self.row.counter_slot(counter) else { return Ok(()) };
+        if let Some(row) = self.pending_rows.get_mut(&origin.time_ns)
+            && let Some((_, known)) = row.cells.iter_mut().find(|(column, _)| *column == slot.column)
+        {
+            *known = known.max(value);
+            return Ok(());
+        }
+        self.push_cell(origin, slot, value);
         Ok(())
     }
 

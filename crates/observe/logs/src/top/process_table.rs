@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use diskwright_base::counter_ids::system;
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
 use super::frame::parse_size_bytes;
@@ -68,12 +69,16 @@ struct TopRow {
 pub(super) struct TopTable {
     /// Names of the columns; empty before the line of headings.
     pub(super) headings: Vec<String>,
-    /// The rows are threads, which are not collected.
+    /// The rows are threads, which do not become process tables.
     pub(super) is_threads: bool,
     /// Processes of this frame.
     frame_rows: Vec<TopRow>,
+    /// Threads of this frame.
+    frame_threads: Vec<TopRow>,
     /// Processes of the first frame.
     held_rows: Vec<TopRow>,
+    /// Threads of the first frame.
+    held_threads: Vec<TopRow>,
     kernel_threads: KernelThreads,
     sums: HashMap<u32, TopSum>,
     seconds: f64,
@@ -116,19 +121,20 @@ impl TopTable {
             Some(index) => words[index].to_owned(),
             None => pid.to_string(),
         };
-        if !self.is_threads && self.frame_rows.len() >= MAX_ROWS {
+        if self.frame_rows.len().max(self.frame_threads.len()) >= MAX_ROWS {
             return Some(Err(TOO_MANY_PROCESSES));
         }
-        if !self.is_threads {
-            let is_blocked = cell("S").or_else(|| cell("STAT")).is_some_and(|state| state.starts_with('D'));
-            self.frame_rows.push(TopRow { pid, name, share_percent, resident_bytes, is_blocked });
-        }
+        let is_blocked = cell("S").or_else(|| cell("STAT")).is_some_and(|state| state.starts_with('D'));
+        let row = TopRow { pid, name, share_percent, resident_bytes, is_blocked };
+        let rows = if self.is_threads { &mut self.frame_threads } else { &mut self.frame_rows };
+        rows.push(row);
         Some(Ok(()))
     }
 
     /// Holds the processes of the first frame.
     pub(super) fn hold_frame(&mut self) {
         self.held_rows = std::mem::take(&mut self.frame_rows);
+        self.held_threads = std::mem::take(&mut self.frame_threads);
     }
 
     /// Returns how many processes of the first frame are blocked.
@@ -139,11 +145,13 @@ impl TopTable {
     /// Puts what the kernel's own threads did in this frame into its row.
     pub(super) fn put_kernel_threads(&mut self, row: &mut LevelRow) {
         put_threads(&mut self.kernel_threads, &self.frame_rows, row);
+        put_threads(&mut self.kernel_threads, &std::mem::take(&mut self.frame_threads), row);
     }
 
     /// As [`TopTable::put_kernel_threads`], for the first frame.
     pub(super) fn put_held_kernel_threads(&mut self, row: &mut LevelRow) {
         put_threads(&mut self.kernel_threads, &self.held_rows, row);
+        put_threads(&mut self.kernel_threads, &std::mem::take(&mut self.held_threads), row);
     }
 
     /// Keeps the processes of the first frame, which covers no known time, if it is the only one.
@@ -157,10 +165,12 @@ impl TopTable {
     /// Discards the processes of this frame.
     pub(super) fn drop_frame(&mut self) {
         self.frame_rows.clear();
+        self.frame_threads.clear();
     }
 
     /// Adds the processes of this frame, which covers `seconds`, to the sums.
     pub(super) fn finish_frame(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64, is_first: bool) {
+        self.frame_threads.clear();
         if is_first || self.frame_rows.is_empty() {
             self.frame_rows.clear();
             return;
@@ -204,13 +214,18 @@ impl TopTable {
     }
 }
 
-/// Puts what threads of the kernel did into a row; they have no memory of their own.
+/// Puts what threads of the kernel did into a row, and how busy the busiest of the others is.
 fn put_threads(threads: &mut KernelThreads, rows: &[TopRow], row: &mut LevelRow) {
     if rows.is_empty() {
         return;
     }
-    for process in rows.iter().filter(|process| process.resident_bytes.unwrap_or(0.0) == 0.0) {
+    // threads of the kernel have no memory of their own; a list without that column tells them by their names
+    let is_of_kernel = |process: &&TopRow| process.resident_bytes.unwrap_or(0.0) == 0.0;
+    for process in rows.iter().filter(is_of_kernel) {
         threads.add_process(&process.name, process.share_percent / 100.0, process.is_blocked);
     }
     threads.put_values(row);
+    let others = rows.iter().filter(|process| process.resident_bytes.is_some_and(|bytes| bytes > 0.0));
+    let busiest = others.map(|process| process.share_percent / 100.0).reduce(f64::max);
+    row.put_value(system::BUSIEST_PROCESS, "", busiest.unwrap_or(0.0));
 }
