@@ -15,7 +15,7 @@ const MAX_ADDRESS_SPACE_KIB: u32 = 900_000;
 const MAX_REFUSAL_S: u32 = 60;
 
 /// What `--help` calls values that name no file.
-const PLAIN_VALUES: [&str; 76] = [
+const PLAIN_VALUES: [&str; 77] = [
     "ADDRESS",
     "AGE|SIZE",
     "BY",
@@ -88,6 +88,7 @@ const PLAIN_VALUES: [&str; 76] = [
     "FOLDERS",
     "RATE",
     "SUITE",
+    "SYSTEM",
     "OPERATIONS",
     "PAGES",
     "NUMBER",
