@@ -188,9 +188,8 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut 
         line: source.line_number(value.span().start),
         id: id.unwrap_or_default().to_owned(),
     };
-    if (fields.has_key("classes") || fields.has_key("except_classes"))
-        && object.is_some_and(|object| !matches!(object, "physical_disk" | "array"))
-    {
+    let has_classes = fields.has_key("classes") || fields.has_key("except_classes");
+    if has_classes && object.is_some_and(|object| !matches!(object, "physical_disk" | "array")) {
         fields.report_key_problem("classes", "`classes` go with physical_disk and array only");
     }
     if conditions.iter().all(|list| list.as_ref().is_some_and(Vec::is_empty)) {

@@ -123,9 +123,8 @@ impl SysstatProcesses {
             collector.add_value(origin, ["pidstat", "reports", ""], 1.0)?;
         }
         let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i)).copied();
-        let pid = cell("PID").or(cell("TGID")).and_then(|pid| pid.parse::<u32>().ok());
         // threads have a hyphen here: their process has a row of its own
-        let Some(pid) = pid else { return Ok(()) };
+        let Some(pid) = cell("PID").or(cell("TGID")).and_then(|pid| pid.parse().ok()) else { return Ok(()) };
         let values = ["kB_rd/s", "kB_wr/s", "%CPU", "%system", "majflt/s", "iodelay", "RSS"]
             .map(|heading| parse_value(cell(heading), heading));
         if values.iter().any(Result::is_err) {
