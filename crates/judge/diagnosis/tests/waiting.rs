@@ -212,7 +212,8 @@ fn unexplained_waiting_lowers_the_confidence_in_no_bottleneck() {
     assert!(quiet > some && some > much, "{quiet} {some} {much}");
     assert!(much < 0.5, "{much}");
     assert!(limits.contains("no rule explains why tasks waited for I/O for 20 % of the time"), "{limits}");
-    assert!(sure(0.001, 0.6).0 < 0.7 * quiet);
+    let waiting = sure(0.001, 0.6).0;
+    assert!(waiting < 0.7 * quiet, "{waiting} {quiet}");
 }
 
 fn with_bookmarks(recording: &Recording, marks: &[(i64, &str)]) -> Verdict {
