@@ -248,9 +248,8 @@ fn read_ethtool(snapshot: &mut Snapshot<'_, '_>, text: &str) -> bool {
 pub fn put_drop_fractions(snapshot: &mut Snapshot<'_, '_>) {
     for device in snapshot.totals.instances("network.received_packets") {
         let added = |name: &str| snapshot.totals.added(&format!("network.received_{name}"), &device);
-        // drivers show ethtool the same packets under both names
-        let join = if snapshot.network.is_ethtool { f64::max } else { std::ops::Add::add };
-        let lost = [added("dropped"), added("missed")].into_iter().flatten().reduce(join);
+        // drivers count the same packets under both names
+        let lost = [added("dropped"), added("missed")].into_iter().flatten().reduce(f64::max);
         if let (Some(lost), Some(packets)) = (lost, added("packets").filter(|packets| *packets >= MIN_PACKETS)) {
             snapshot.replace_value(network::RECEIVED_DROP_FRACTION, &device, lost / packets);
         }
