@@ -36,12 +36,17 @@ fn share_heap() {
 #[cfg(not(target_env = "gnu"))]
 fn share_heap() {}
 
+/// Names the limit of this process's open files, if it has one.
+pub fn describe_open_files() -> Option<String> {
+    getrlimit(Resource::Nofile).current.map(|most| format!("this process may open {most} files (ulimit -n)"))
+}
+
 /// Names the limit of this process that may be the reason of a failure with this text.
 pub fn describe_reached_limit(failure: &str) -> Option<String> {
     let is_error = |number: i32| failure.contains(&format!("(os error {number})"));
     let limit = |resource| getrlimit(resource).current;
     if is_error(libc::EMFILE) {
-        return Some(format!("this process may open {} files (ulimit -n)", limit(Resource::Nofile)?));
+        return describe_open_files();
     }
     if is_error(libc::EFBIG) {
         return Some(format!(

@@ -32,7 +32,7 @@ use super::metric_feeds::{FeedArguments, Feeds};
 use super::pacer::{self, Pacer};
 use super::serve::{self, PageArguments};
 use super::trace::parse_budget;
-use super::{Failure, damage, output};
+use super::{Failure, damage, output, process_limits};
 use crate::commands::live_sampler::protected_sampler;
 use crate::memory_reserve;
 use host_settings::HostSettingsThread;
@@ -41,6 +41,8 @@ use log_thread::{LogThread, QueueEnd};
 use systemd::ServiceManager;
 use tracing::TraceThread;
 
+/// Number of ticks without any counter that is told.
+const MIN_EMPTY_TICKS: u64 = 3;
 /// Time to wait for queued ticks at the end.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -191,6 +193,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }))?;
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
+    // one that is stopped at once has read nothing yet
+    if sum.ticks >= MIN_EMPTY_TICKS && sampler.schema().series.is_empty() {
+        let limit = process_limits::describe_open_files().map_or(String::new(), |limit| format!("; {limit}"));
+        output::print_warning(format_args!("no counter of this machine could be read: all ticks are empty{limit}"));
+    }
     fate
 }
 
