@@ -142,9 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
     let mut alerts = alert_monitor(&arguments.alerts)?;
-    let slow_every = arguments.every.max(Duration::from_secs(10));
-    let live = SamplerOptions { slow_interval: slow_every, raises_priority: true, ..SamplerOptions::default() };
-    let mut sampler = protected_sampler(live);
+    let mut sampler = protected_sampler(sampler_options(arguments.every));
     let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
     let _page = serve_page(arguments)?;
     pacer.reset_start();
@@ -193,12 +191,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }))?;
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
-    // one that is stopped at once has read nothing yet
-    if sum.ticks >= MIN_EMPTY_TICKS && sampler.schema().series.is_empty() {
+    warn_if_empty(sum.ticks, &sampler);
+    fate
+}
+
+/// Options of a sampler with ticks of this length.
+fn sampler_options(every: Duration) -> SamplerOptions {
+    let slow_interval = every.max(Duration::from_secs(10));
+    SamplerOptions { slow_interval, raises_priority: true, ..SamplerOptions::default() }
+}
+
+/// Warns of a recording without any counter. One that is stopped at once has read nothing yet.
+fn warn_if_empty(ticks: u64, sampler: &Sampler) {
+    if ticks >= MIN_EMPTY_TICKS && sampler.schema().series.is_empty() {
         let limit = process_limits::describe_open_files().map_or(String::new(), |limit| format!("; {limit}"));
         output::print_warning(format_args!("no counter of this machine could be read: all ticks are empty{limit}"));
     }
-    fate
 }
 
 /// Starts the thread that traces. Without it, nothing is recorded less unless tracing was requested.
