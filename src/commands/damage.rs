@@ -27,7 +27,7 @@ pub fn damage_entries(losses: &Losses) -> Vec<Value> {
         })
     };
     let mut entries: Vec<Value> = losses.places().iter().map(to_json).collect();
-    let (extra_places, extra_ticks) = losses.further();
+    let (extra_places, extra_ticks) = losses.unlisted_places_and_ticks();
     if extra_places > 0 {
         entries.push(json!({
             "where": format!("{extra_places} further places"),

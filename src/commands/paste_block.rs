@@ -29,6 +29,12 @@ struct PasteBlock {
     block: String,
 }
 
+impl PasteBlock {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.id).chain(&self.also).map(String::as_str)
+    }
+}
+
 fn load_blocks() -> Result<Vec<PasteBlock>, Failure> {
     let blocks: Blocks = toml::from_str(BLOCKS).map_err(|error| Failure::Failed(format!("paste.toml: {error}")))?;
     Ok(blocks.system)
@@ -38,11 +44,9 @@ fn load_blocks() -> Result<Vec<PasteBlock>, Failure> {
 /// standard error.
 pub fn print_block(system: &str, as_json: bool) -> Result<(), Failure> {
     let blocks = load_blocks()?;
-    let names = |block: &PasteBlock| [block.id.clone()].into_iter().chain(block.also.clone()).collect::<Vec<_>>();
-    let Some(block) = blocks.iter().find(|block| names(block).iter().any(|name| name.eq_ignore_ascii_case(system)))
-    else {
-        let known: Vec<String> = blocks.iter().flat_map(names).collect();
-        let suggestion = name_search::suggestion_hint(system, known.iter().map(String::as_str));
+    let has_name = |block: &&PasteBlock| block.names().any(|name| name.eq_ignore_ascii_case(system));
+    let Some(block) = blocks.iter().find(has_name) else {
+        let suggestion = name_search::suggestion_hint(system, blocks.iter().flat_map(PasteBlock::names));
         let ids: Vec<&str> = blocks.iter().map(|block| block.id.as_str()).collect();
         let reason = format!("--how: unknown system `{system}`{suggestion}; systems: {}", ids.join(", "));
         return Err(Failure::Usage(reason));

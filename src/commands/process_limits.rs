@@ -24,17 +24,18 @@ pub fn adapt_to_limits() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets all threads share one heap. By default, the C library reserves 64 MiB of addresses for a heap of each thread.
+/// Lets all threads share one heap. By default, the C library reserves 64 MiB of addresses for a heap of each thread,
+/// and each keeps free memory of its own. Must be called before any thread starts.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "no crate has mallopt as a safe call")]
-fn share_heap() {
+pub fn share_heap() {
     // SAFETY: mallopt takes two integers and touches no memory of ours; no other thread exists yet.
     unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 
 /// Other C libraries reserve no addresses.
 #[cfg(not(target_env = "gnu"))]
-fn share_heap() {}
+pub fn share_heap() {}
 
 /// Names the limit of this process's open files, if it has one.
 pub fn describe_open_files() -> Option<String> {

@@ -22,7 +22,7 @@ use super::metric_store::{self, StoreArguments};
 use super::pacer::{self, Pacer};
 use super::paste_block;
 use super::plan::from_log::{collect_piece, load_from_logs};
-use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output, situations};
+use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output, pasted_runs};
 
 /// Default time and sampling interval for watching this machine.
 const DEFAULT_DURATION_AND_INTERVAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
@@ -164,6 +164,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return fleet::run(&arguments.store, &arguments.window, &arguments.judging, arguments.json);
     }
     let packs = arguments.judging.load_packs(false)?;
+    let new_judge = |range| arguments.judging.new_judge(packs.clone(), Some(range));
     let mut is_one_text = false;
     let logs = if arguments.store.is_given()? {
         metric_store::fetch_as_logs(&arguments.store, &arguments.window)?
@@ -175,21 +176,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments.json);
     } else {
         let input = log::new_input(&arguments.log);
-        input.logs()?;
         is_one_text = input.is_one_text()?;
         let reading = arguments.window.options_for_whole_log()?;
         if let Some(log) = reading.map_or(Ok(None), |reading| input.stream(&reading))? {
-            let new_judge = |window| arguments.judging.new_judge(packs.clone(), Some(window));
             if let Some(judge) = log.read_whole(&new_judge, judge_piece)? {
                 return print_answer(&judge.finish(), None, Some(&|| read_load(&log)), arguments.json);
             }
         }
         log::open_input(&input, &arguments.window)?
     };
-    let new_judge = |range| arguments.judging.new_judge(packs.clone(), Some(range));
     let verdicts = judge_logs(&logs, new_judge(logs.range_ns))?;
     let (verdicts, logs) =
-        if is_one_text { situations::choose_run(logs, verdicts, new_judge)? } else { (verdicts, logs) };
+        if is_one_text { pasted_runs::choose_run(logs, verdicts, new_judge)? } else { (verdicts, logs) };
     print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments.json)
 }
 

@@ -8,23 +8,22 @@ use rustix::process::{geteuid, getpriority_process, setpriority_process};
 
 use diskwright_counters::live::thread_priority::SAMPLER_NICE;
 
+use super::super::process_limits;
 use super::program_pages::release_program_pages;
 
 /// Adjustment of the score by which the kernel chooses processes to kill when memory runs out; -1000 is never.
 const OOM_SCORE_ADJUSTMENT: &str = "-800";
 
-/// Makes the C library return large buffers to the kernel when they are freed, and all threads share one arena. By
-/// default it keeps up to 64 MiB once a buffer of half that size was freed, returns nothing while memory is locked, and
-/// keeps free memory of its own for each thread. Must be called before any thread starts.
+/// Makes the C library return large buffers to the kernel when they are freed, and lets all threads share one heap. By
+/// default it keeps up to 64 MiB once a buffer of half that size was freed, and returns nothing while memory is locked.
+/// Must be called before any thread starts.
 #[cfg(target_env = "gnu")]
 #[allow(unsafe_code, reason = "no crate has mallopt as a safe call")]
 pub fn return_freed_memory() {
     const LARGE_BUFFER_BYTES: i32 = 128 << 10;
     // SAFETY: mallopt takes two integers and touches no memory of ours; no other thread exists yet.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES);
-        libc::mallopt(libc::M_ARENA_MAX, 1);
-    }
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES) };
+    process_limits::share_heap();
 }
 
 /// Other C libraries return freed memory.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use clap::Args;
 use diskwright_base::units::parse_duration;
 use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw_screen};
-use diskwright_dashboard::{DashboardView, Panels, ViewWindow, Viewer};
+use diskwright_dashboard::{Panels, ViewWindow, Viewer};
 use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -159,11 +159,12 @@ fn print_screen(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Vi
         terminal::terminal_size().filter(|_| io::stdout().is_terminal()).unwrap_or(DEFAULT_SCREEN_SIZE);
     if !source.is_live() {
         // the verdict on a wide log takes seconds, and so does the search for its alerts in another thread
-        build_last_view(source, viewer, columns)?;
-        viewer.renew_timeline();
+        let (_, window) = last_window(source, columns)?;
+        viewer.judge_ahead(source.history(), &window).map_err(Failure::Failed)?;
     }
     source.wait_for_ticks(TICKS_BEFORE_PRINT)?;
-    let (mut screen, view) = build_last_view(source, viewer, columns)?;
+    let (mut screen, window) = last_window(source, columns)?;
+    let view = viewer.build_view(source.history(), &window).map_err(Failure::Failed)?;
     if arguments.json {
         return output::print_json(&view);
     }
@@ -173,18 +174,13 @@ fn print_screen(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Vi
     output::print_text(&buffer_text(&buffer))
 }
 
-/// Builds the view of the last moment, for a screen of this width.
-fn build_last_view(
-    source: &WatchSource,
-    viewer: &mut Viewer,
-    columns: u16,
-) -> Result<(WatchScreen, DashboardView), Failure> {
+/// Returns the window of the last moment, for a screen of this width.
+fn last_window(source: &WatchSource, columns: u16) -> Result<(WatchScreen, ViewWindow), Failure> {
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     // nothing follows: the verdict covers the whole last minute
     let window = ViewWindow { judged_step_ns: 0, ..screen.view_window(range, columns) };
-    let view = viewer.build_view(source.history(), &window).map_err(Failure::Failed)?;
-    Ok((screen, view))
+    Ok((screen, window))
 }
 
 /// Converts cells to lines of text.

@@ -36,6 +36,13 @@ pub struct ViewWindow {
     pub points: (usize, usize),
 }
 
+impl ViewWindow {
+    /// Start and end of the judged stretch, without its step.
+    fn judged_range(&self) -> (i64, i64) {
+        (self.cursor_ns.saturating_sub(self.judged_ns), self.cursor_ns)
+    }
+}
+
 /// The moment: `diskwright.view/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct DashboardView {
@@ -158,6 +165,14 @@ impl Viewer {
         self.spanned = None;
     }
 
+    /// Judges the stretch before a moment, and keeps the verdict for the view of that moment.
+    ///
+    /// # Errors
+    /// A sentence that says what could not be read of the history.
+    pub fn judge_ahead(&mut self, history: &dyn History, window: &ViewWindow) -> Result<(), String> {
+        self.judge_window(history, window).map(|_| ())
+    }
+
     /// Builds the view of a moment.
     ///
     /// # Errors
@@ -165,9 +180,8 @@ impl Viewer {
     pub fn build_view(&mut self, history: &dyn History, window: &ViewWindow) -> Result<DashboardView, String> {
         let end = window.cursor_ns;
         let shown = (end.saturating_sub(window.shown_ns), end);
-        let exact = (end.saturating_sub(window.judged_ns), end);
-        let moment = self.read_moment(history, (shown, exact), window.all_devices)?;
-        let (judged, verdict) = self.judge_window(history, window, exact)?;
+        let moment = self.read_moment(history, (shown, window.judged_range()), window.all_devices)?;
+        let (judged, verdict) = self.judge_window(history, window)?;
         let span = self.read_span(history, window, &moment.names)?;
         let mut rows = moment.rows;
         rows.iter_mut().zip(span.histories).for_each(|(row, history)| row.history = history);
@@ -287,8 +301,8 @@ impl Viewer {
         &mut self,
         history: &dyn History,
         window: &ViewWindow,
-        exact: (i64, i64),
     ) -> Result<((i64, i64), Option<Verdict>), String> {
+        let exact = window.judged_range();
         let past_ns = if window.judged_step_ns > 0 { exact.1.rem_euclid(window.judged_step_ns) } else { 0 };
         let stepped = (exact.0.saturating_sub(past_ns), exact.1 - past_ns);
         let verdict = self.judge_stretch(history, stepped)?;

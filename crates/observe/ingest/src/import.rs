@@ -108,7 +108,10 @@ fn copy_pieces(
     if let Some(error) = failure {
         return Err(error);
     }
-    if let Ok(ReadSummary { range: Some((_, last_ns)), .. }) = &read {
+    // a file that was not read to its end is imported again
+    if !import.stop.load(Ordering::Relaxed)
+        && let Ok(ReadSummary { range: Some((_, last_ns)), .. }) = &read
+    {
         for file in import.files {
             add(LogPiece::Note(file.to_import_note(*last_ns)?))?;
         }

@@ -71,8 +71,8 @@ impl Losses {
         &self.places
     }
 
-    /// Number of further places, and of the ticks that are known to be lost there.
-    pub fn further(&self) -> (u64, u64) {
+    /// Number of places that are not stored, and of the ticks that are known to be lost there.
+    pub fn unlisted_places_and_ticks(&self) -> (u64, u64) {
         (self.extra_places, self.extra_ticks)
     }
 

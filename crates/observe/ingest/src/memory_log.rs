@@ -11,6 +11,7 @@ use diskwright_base::{Frame, Note, Schema, Tick};
 use diskwright_datastore::{LogItem, WriterOptions};
 
 use crate::IngestError;
+use crate::log_writer::import_options;
 
 /// Sets the memory that logs of other tools may take.
 const MEMORY_LIMIT_VARIABLE: &str = "DISKWRIGHT_MEMORY_LIMIT";
@@ -73,7 +74,8 @@ pub struct MemoryLog {
     unfinished: Option<Frame>,
     /// All schemas, by a hash of their series: equal ones are one.
     schemas: HashMap<u64, Arc<Schema>>,
-    last_schema: Arc<Schema>,
+    /// The schema of the last frame, as it was given and as it is kept.
+    last_schema: (Arc<Schema>, Arc<Schema>),
     range_ns: Option<(i64, i64)>,
     taken_bytes: usize,
     budget: MemoryBudget,
@@ -92,7 +94,7 @@ impl MemoryLog {
             pieces: Vec::new(),
             unfinished: None,
             schemas: HashMap::new(),
-            last_schema: Arc::default(),
+            last_schema: Default::default(),
             range_ns: None,
             taken_bytes: 0,
             budget: budget.clone(),
@@ -178,14 +180,15 @@ impl MemoryLog {
 
     /// Returns the known schema that equals this one; `None` if there is no room for it.
     fn intern_schema(&mut self, schema: &Arc<Schema>) -> Option<Arc<Schema>> {
-        if Arc::ptr_eq(&self.last_schema, schema) {
-            return Some(Arc::clone(schema));
+        if Arc::ptr_eq(&self.last_schema.0, schema) {
+            return Some(Arc::clone(&self.last_schema.1));
         }
         let mut hasher = DefaultHasher::new();
         schema.series.iter().for_each(|series| (&series.counter, &series.instance).hash(&mut hasher));
         let hash = hasher.finish();
         if let Some(known) = self.schemas.get(&hash).filter(|known| known == &schema) {
             // so that the next frame of this schema is recognized at once
+            self.last_schema = (Arc::clone(schema), Arc::clone(known));
             return Some(Arc::clone(known));
         }
         let names_bytes = |series: &diskwright_base::Series| series.counter.len() + series.instance.len();
@@ -194,7 +197,7 @@ impl MemoryLog {
             return None;
         }
         self.schemas.insert(hash, Arc::clone(schema));
-        self.last_schema = Arc::clone(schema);
+        self.last_schema = (Arc::clone(schema), Arc::clone(schema));
         Some(Arc::clone(schema))
     }
 }
@@ -224,7 +227,7 @@ pub struct MemoryReader {
 impl MemoryReader {
     /// Returns a reader of the whole log.
     pub fn new(log: &Arc<MemoryLog>) -> MemoryReader {
-        let WriterOptions { keep_latest, keep_each, .. } = WriterOptions::for_bulk_import();
+        let WriterOptions { keep_latest, keep_each, .. } = import_options();
         MemoryReader {
             log: Arc::clone(log),
             next_piece: 0,

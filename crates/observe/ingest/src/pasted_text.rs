@@ -11,6 +11,7 @@ use diskwright_logs::transcript::{self, MAX_TRANSCRIPT_BYTES, Section, Transcrip
 
 use crate::given_log::{GivenLog, HeldContent};
 use crate::report::Reporter;
+use crate::request_traces::is_pipe;
 
 /// Largest file all of which is looked at, bytes.
 const MAX_WHOLE_CHECK_BYTES: u64 = 1 << 20;
@@ -19,7 +20,7 @@ const MAX_NAMED_PARTS: usize = 5;
 
 /// Returns the sections of a log that is a text, else the log.
 pub fn split_log(mut log: GivenLog, reporter: &Reporter) -> Vec<GivenLog> {
-    let is_stream = log.path == Path::new("-") || log.path.exists() && !log.path.is_file() && !log.path.is_dir();
+    let is_stream = log.path == Path::new("-") || is_pipe(&log.path);
     if !is_stream && log.is_ours() || log.has_several_files() {
         return vec![log];
     }

@@ -20,7 +20,7 @@ pub fn is_request_trace(paths: &[PathBuf]) -> bool {
 }
 
 /// True for a file that can be read only once, such as `/dev/stdin` behind a pipe.
-fn is_pipe(path: &Path) -> bool {
+pub(crate) fn is_pipe(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 

@@ -16,7 +16,7 @@ use crate::report_times::ReportTimes;
 use crate::stamp_line::parse_stamp;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, NumericDateOrder};
-use crate::tool::process_tables::TOO_MANY_PROCESSES;
+use crate::tool::process_tables::{MAX_ROWS, TOO_MANY_PROCESSES};
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
@@ -30,9 +30,6 @@ pub static FORMAT: LogFormat = LogFormat {
     },
     read,
 };
-
-/// Largest number of processes of one report.
-const MAX_ROWS: usize = 20_000;
 
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();

@@ -2,6 +2,7 @@
 //! where memory is short, ksoftirqd where interrupts are too many, a thread of md where an array computes parity.
 
 use diskwright_base::counter_ids::system;
+use diskwright_base::kernel_threads::is_reclaim_thread;
 
 use crate::level_row::LevelRow;
 
@@ -20,17 +21,9 @@ enum ThreadKind {
     Flusher,
 }
 
-/// Beginnings of the names of threads. A worker is named for what it does behind a plus sign or a dash:
-/// `kworker/u16:3+flush-8:0`, `kworker/u16:3-kcryptd/254:0`.
-const NAMES: [(&str, ThreadKind); 28] = [
-    ("kswapd", ThreadKind::Reclaim),
-    ("kcompactd", ThreadKind::Reclaim),
-    ("khugepaged", ThreadKind::Reclaim),
-    ("kscand", ThreadKind::Reclaim),
-    ("arc_reclaim", ThreadKind::Reclaim),
-    ("arc_prune", ThreadKind::Reclaim),
-    ("arc_evict", ThreadKind::Reclaim),
-    ("arc_reap", ThreadKind::Reclaim),
+/// Beginnings of the names of threads, but for those that reclaim memory. A worker is named for what it does behind a
+/// plus sign or a dash: `kworker/u16:3+flush-8:0`, `kworker/u16:3-kcryptd/254:0`.
+const NAMES: [(&str, ThreadKind); 20] = [
     ("ksoftirqd", ThreadKind::Interrupts),
     ("irq/", ThreadKind::Interrupts),
     ("kcryptd", ThreadKind::Storage),
@@ -67,6 +60,9 @@ fn thread_kind(name: &str) -> Option<ThreadKind> {
             "resync" | "reshape" | "recovery" => Some(ThreadKind::Resync),
             _ => work.starts_with("raid").then_some(ThreadKind::Storage),
         };
+    }
+    if is_reclaim_thread(work) {
+        return Some(ThreadKind::Reclaim);
     }
     NAMES.iter().find(|(start, _)| work.starts_with(start)).map(|(_, kind)| *kind)
 }

@@ -1,6 +1,9 @@
 //! Rows that share a time because it lost its seconds, as where a spreadsheet saved a table again: they are spread
 //! evenly up to the next time.
 
+/// Says that rows were spread.
+pub(crate) const SPREAD_NOTE: &str = "rows share times, which lost their seconds: they were spread evenly";
+
 /// Spreads rows of one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct SharedStamps {

@@ -147,9 +147,19 @@ fn first_few(names: &[&str]) -> String {
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
+/// Mean of a counter that affects the confidence of any verdict.
+fn mean_sign(observed: &Observation, name: &str) -> Option<f64> {
+    observed.states.tracks[*observed.states.confidence_tracks.get(name)?].mean()
+}
+
 /// Mean share of processor time that the hypervisor withheld.
 fn mean_steal_share(observed: &Observation) -> Option<f64> {
-    observed.states.tracks[*observed.states.confidence_tracks.get(processor::STEAL)?].mean()
+    mean_sign(observed, processor::STEAL)
+}
+
+/// Mean number of processors; two where it is unknown.
+fn processor_count(observed: &Observation) -> f64 {
+    mean_sign(observed, "processors").unwrap_or(2.0).max(1.0)
 }
 
 /// Bottlenecks that are suspected before this one, and none of whose blaming rules could be judged.
@@ -172,8 +182,8 @@ fn unjudged_suspects(
 fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
     let is_unjudged = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
     let is_judged = |rule: &Rule| {
-        let states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
-        states.into_iter().any(|(other, state)| other.id == rule.id && state.judged)
+        let mut rule_states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+        rule_states.any(|(other, state)| std::ptr::eq(other, rule) && state.judged)
     };
     let is_of_this_log = |rule: &&Rule| !rule.optional || is_unjudged(rule) || is_judged(rule);
     let blaming = || active_rules(observed, pack).filter(|r| r.bottleneck == suspect).filter(is_of_this_log);
@@ -232,9 +242,8 @@ const MAX_WAITING_PROCESSORS: f64 = 0.02;
 
 /// True where processors are seen to idle, and hardly ever for want of a disk, whichever disks the log leaves out.
 fn waits_for_no_disk(observed: &Observation) -> bool {
-    let signs = &observed.states.confidence_tracks;
-    let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
-    let processors = mean("processors").unwrap_or(2.0).max(1.0);
+    let mean = |name: &str| mean_sign(observed, name);
+    let processors = processor_count(observed);
     mean(processor::IOWAIT).is_some_and(|share| share * processors <= MAX_WAITING_PROCESSORS)
         && mean(system::BLOCKED).is_none_or(|tasks| tasks <= MAX_IDLE_BLOCKED)
 }
@@ -248,16 +257,16 @@ const MAX_CLEARED_CLOSENESS: f64 = 0.4;
 /// True where a log shows nothing but one part of the machine (the quota of a cgroup, a controller, an array), and all
 /// that it shows is far from its limits.
 fn clears_only_part(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> bool {
+    if observed.notes.source == LogOrigin::Live {
+        return false;
+    }
     let seen = seen_counters(observed, outcomes);
     let is_one_part = |part: &&str| !seen.is_empty() && seen.iter().all(|counter| counter.starts_with(*part));
     let judged = || outcomes.iter().filter(|o| o.rule.weight > 0.0 && o.rule.bottleneck.blames() && o.share.is_some());
     let is_far = |outcome: &RuleOutcome<'_>| {
         describe_near_miss(observed, outcome).is_some_and(|near| near.closeness < MAX_CLEARED_CLOSENESS)
     };
-    observed.notes.source != LogOrigin::Live
-        && PARTS.iter().any(is_one_part)
-        && judged().next().is_some()
-        && judged().all(is_far)
+    PARTS.iter().any(is_one_part) && judged().next().is_some() && judged().all(is_far)
 }
 
 /// Largest mean share of iowait, and largest mean number of blocked tasks, at which nothing is seen to wait for I/O.
@@ -266,8 +275,7 @@ const MAX_IDLE_BLOCKED: f64 = 0.5;
 
 /// True where a log of few counters still shows that tasks neither compute all of the time nor wait for I/O.
 fn shows_idle_machine(observed: &Observation, pack: usize) -> bool {
-    let signs = &observed.states.confidence_tracks;
-    let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
+    let mean = |name: &str| mean_sign(observed, name);
     let is_judged = |(rule, state): (&Rule, &RuleState)| rule.bottleneck == Bottleneck::Cpu && state.judged;
     let mut rule_states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
     mean(processor::IOWAIT).is_some_and(|share| share <= MAX_IDLE_IOWAIT)
@@ -303,9 +311,8 @@ const MIN_WAITING_SHARE: f64 = 0.02;
 /// The strongest sign that tasks wait: its grade from 0 to 1, and a text. Where no rule blames anything, the waiting is
 /// unexplained.
 pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)> {
-    let signs = &observed.states.confidence_tracks;
-    let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
-    let processors = mean("processors").unwrap_or(2.0).max(1.0);
+    let mean = |name: &str| mean_sign(observed, name);
+    let processors = processor_count(observed);
     let percent = |share: f64| format_value(share, "fraction");
     let sign = |name: &str, grade: fn(f64, f64) -> f64, words: &dyn Fn(f64) -> String| {
         let value = mean(name)?;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use diskwright_base::kernel_threads::is_reclaim_thread;
 use diskwright_base::units::format_value;
 use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_name};
 
@@ -232,8 +233,7 @@ impl ProcessTotals {
 
     /// Processor time of a thread of the kernel that frees or arranges memory; of others 0.
     fn reclaim_processor_s(&self) -> f64 {
-        let is_reclaim = RECLAIM_THREADS.iter().any(|start| self.name.trim_start_matches('[').starts_with(start));
-        if is_reclaim { self.processor_s } else { 0.0 }
+        if is_reclaim_thread(&self.name) { self.processor_s } else { 0.0 }
     }
 
     /// True where it belongs to the cgroup of this path, or to one below it.
@@ -285,9 +285,6 @@ impl ProcessGroup {
             (first, resident, swapped);
     }
 }
-
-/// Beginnings of the names of threads that free and arrange memory.
-const RECLAIM_THREADS: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
 /// A quantity by which processes are blamed, and its weight.
 type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);

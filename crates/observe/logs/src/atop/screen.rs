@@ -16,7 +16,7 @@ use crate::stamp_line::parse_stamp;
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::NumericDateOrder;
-use crate::tool::process_tables::TOO_MANY_PROCESSES;
+use crate::tool::process_tables::{MAX_ROWS, TOO_MANY_PROCESSES};
 use crate::top::parse_size_bytes;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
@@ -30,8 +30,6 @@ pub static SCREEN: LogFormat = LogFormat {
     read,
 };
 
-/// Largest number of processes of one report.
-const MAX_ROWS: usize = 20_000;
 /// A first report this many times as long as the next covers the time since boot.
 const MIN_BOOT_RATIO: f64 = 10.0;
 
@@ -276,7 +274,7 @@ impl ScreenLog<'_, '_> {
         };
         for (name, text) in cells {
             let Some(value) = parse_value(text) else { continue };
-            let bits = match text.split_whitespace().nth(1).or_else(|| text.find("bps").map(|_| "bps")) {
+            let bits = match text.split_whitespace().nth(1) {
                 Some("Kbps") => 1e3,
                 Some("Mbps") => 1e6,
                 Some("Gbps") => 1e9,

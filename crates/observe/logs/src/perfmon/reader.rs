@@ -7,7 +7,7 @@ use diskwright_base::{Frame, Note, Tick, Topology};
 
 use crate::daylight_clock::DaylightClock;
 use crate::nt::{self, processes::NtProcesses};
-use crate::shared_stamps::SharedStamps;
+use crate::shared_stamps::{SPREAD_NOTE, SharedStamps};
 use crate::{FrameBatch, LogError, LogOptions, TimeBasis};
 
 use super::clock::{self, PerfmonClock, PerfmonDateOrder};
@@ -258,11 +258,10 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             self.warnings.push(text.into());
         }
         log.clock = PerfmonClock::new(evidence.order, log.offset_s);
-        let times: Vec<i64> =
-            lines().filter_map(|line| log.clock.read_time(first_field(line, 0, log.separator).0)).collect();
-        log.stamps = SharedStamps::detect(times.into_iter());
+        let times = lines().filter_map(|line| log.clock.read_time(first_field(line, 0, log.separator).0));
+        log.stamps = SharedStamps::detect(times);
         if log.stamps.is_shared() {
-            self.warnings.push("rows share times, which lost their seconds: they were spread evenly".into());
+            self.warnings.push(SPREAD_NOTE.into());
         }
         let point = if lines().any(|line| has_comma_numbers(line, log.separator)) { b',' } else { b'.' };
         let dialect = Dialect { separator: log.separator, decimal_point: point };

@@ -3,10 +3,8 @@
 
 use diskwright_base::counter_ids::hardware;
 
-use super::Snapshot;
+use super::{PROCESSORS, Snapshot};
 
-/// Name of the processors among the parts of the hardware.
-const PROCESSORS: &str = "processors";
 /// Bits of the voltage, now and since boot.
 const LOW_VOLTAGE: u32 = 1 | 1 << 16;
 /// Bits of the limit of heat, now and since boot.

@@ -22,9 +22,7 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     let text = line.trim();
     let is_heading = ["CONTAINER", "ID ", "NAME "].iter().any(|start| text.starts_with(start))
         && text.contains("CPU %")
-        || text.starts_with("NAME") && text.contains("CPU(cores)")
-        || text.starts_with("NAMESPACE") && text.contains("CPU(cores)")
-        || text.starts_with("POD") && text.contains("CPU(cores)");
+        || ["NAME", "POD"].iter().any(|start| text.starts_with(start)) && text.contains("CPU(cores)");
     if is_heading {
         snapshot.begin_piece("containers");
         snapshot.containers = ContainerState { headings: split_columns(text), nodes: 0 };

@@ -3,6 +3,7 @@
 use diskwright_base::counter_ids::logical_disk;
 
 use super::Snapshot;
+use super::memory::parse_size;
 use crate::top::parse_size_bytes;
 
 /// Columns of the rows that follow.
@@ -59,7 +60,7 @@ fn read_row(snapshot: &mut Snapshot<'_, '_>, words: &[&str]) -> bool {
         return false;
     };
     let unit = if state.is_inodes { 1.0 } else { state.unit };
-    let size = |index: usize| parse_size_bytes(words.get(index)?.trim_end_matches('B').trim_end_matches('i'), unit);
+    let size = |index: usize| parse_size(words.get(index)?, unit);
     let (Some(total), Some(free)) = (size(first), size(first + 2)) else { return false };
     let device = if has_device { words[0] } else { &device };
     if IGNORED.contains(&device) || total <= 0.0 {

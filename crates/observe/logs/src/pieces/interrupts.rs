@@ -73,7 +73,6 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     }
     if std::mem::take(&mut snapshot.interrupts.is_begun) {
         snapshot.begin_piece(if is_soft { "softirqs" } else { "interrupts" });
-        snapshot.interrupts.by_processor.clear();
         snapshot.interrupts.adapters.clear();
     }
     snapshot.interrupts.row_count += 1;
@@ -92,17 +91,12 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     true
 }
 
-/// Adds a device's interrupts, and puts the share of the processor that takes most.
+/// Adds a device's interrupts.
 fn add_row(snapshot: &mut Snapshot<'_, '_>, counts: &[f64]) {
     let sums = &mut snapshot.interrupts.by_processor;
     sums.resize(counts.len().max(sums.len()), 0.0);
     sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-    let total: f64 = sums.iter().sum();
-    let shares: Vec<f64> = sums.iter().map(|sum| sum / total).collect();
-    snapshot.topology.processors = shares.len() as u32;
-    for (index, share) in shares.iter().enumerate() {
-        snapshot.replace_value(INTERRUPT_SHARE, &format!("cpu{index}"), *share);
-    }
+    snapshot.topology.processors = sums.len() as u32;
 }
 
 /// Adds a row to the totals of its class.
@@ -148,6 +142,15 @@ pub fn compare_rows(snapshot: &mut Snapshot<'_, '_>) {
     let before = std::mem::replace(&mut state.previous_row_count, rows);
     if rows > 0 && before > 0 && rows != before {
         snapshot.add_skip("interrupts", "a dump with more or fewer rows than the one before: its sums differ");
+    }
+}
+
+/// Puts each processor's share of the interrupts of devices in this dump.
+pub fn put_interrupt_shares(snapshot: &mut Snapshot<'_, '_>) {
+    let sums = std::mem::take(&mut snapshot.interrupts.by_processor);
+    let total: f64 = sums.iter().sum();
+    for (index, sum) in sums.iter().enumerate() {
+        snapshot.replace_value(INTERRUPT_SHARE, &format!("cpu{index}"), sum / total);
     }
 }
 

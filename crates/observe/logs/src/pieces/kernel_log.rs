@@ -6,8 +6,8 @@ use std::collections::HashMap;
 
 use diskwright_base::counter_ids::{cgroup, hardware, network_filesystem, paging, physical_disk, system};
 
-use super::Snapshot;
 use super::kernel_devices::device_of_message;
+use super::{PROCESSORS, Snapshot};
 use crate::kernel_threads;
 
 /// Counts of the text so far.
@@ -32,8 +32,6 @@ const MAX_NAMES: usize = 1000;
 const OOM_SIGNS: [&str; 4] = ["invoked oom-killer", "Killed process ", "Kill process ", "memory: usage "];
 /// Messages that firmware lowers the clock because the supply's voltage is too low.
 const UNDER_VOLTAGE: [&str; 3] = ["Under-voltage detected", "under-voltage detected", "Undervoltage detected"];
-/// Name of the processors among the parts of the hardware.
-const PROCESSORS: &str = "processors";
 /// Cgroup whose name no line tells.
 const UNNAMED_CGROUP: &str = "the cgroup at its limit";
 
@@ -127,8 +125,8 @@ fn read_hung_task(snapshot: &mut Snapshot<'_, '_>, message: &str) -> bool {
     if tasks.len() < MAX_NAMES && tasks.iter().all(|known| known != task) {
         tasks.push(task.to_owned());
     }
-    let name_of = |task: &String| task.rsplit_once(':').map_or(task.clone(), |(name, _)| name.to_owned());
-    let flushers = tasks.iter().filter(|task| kernel_threads::is_flusher(&name_of(task))).count();
+    let is_flusher = |task: &String| kernel_threads::is_flusher(task.rsplit_once(':').map_or(task, |(name, _)| name));
+    let flushers = tasks.iter().filter(|task| is_flusher(task)).count();
     let count = tasks.len();
     snapshot.replace_value(system::BLOCKED, "", count as f64);
     snapshot.replace_value(system::BLOCKED_FLUSHERS, "", flushers as f64);

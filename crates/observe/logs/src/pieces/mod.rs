@@ -57,6 +57,9 @@ pub static FORMAT: LogFormat = LogFormat {
 /// Reader of a piece: it returns true for a line that it took.
 type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 
+/// Name of the processors among the parts of the hardware.
+const PROCESSORS: &str = "processors";
+
 /// All pieces, in the order in which they are asked.
 const PIECES: [PieceReader; 21] = [
     memory::read_line,
@@ -315,6 +318,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         }
         totals::put_shares(self);
         cgroup::put_throttled(self);
+        interrupts::put_interrupt_shares(self);
         interrupts::put_receive_shares(self);
         softnet::put_shares(self);
         protocols::put_repeats(self);

@@ -16,6 +16,8 @@ pub struct NetworkState {
     is_ethtool: bool,
     /// Sums of ethtool's numbers by name: several queues have the same.
     sums: HashMap<String, f64>,
+    /// Packets beyond the limits of the cloud.
+    exceeded: f64,
 }
 
 /// Smallest number of packets whose share of drops means anything.
@@ -68,6 +70,20 @@ const MISSED: [&str; 13] = [
     "drv dropped rx total",
 ];
 const DAMAGED: [&str; 4] = ["rx_crc_errors", "rx_crc_errors_phy", "rx_frame_errors", "rx_align_errors"];
+
+/// Counters, and the names that drivers give to them.
+const ETHTOOL: [(&str, &[&str]); 10] = [
+    (network::RECEIVED_PACKETS, &["rx_packets", "ucast pkts rx"]),
+    (network::SENT_PACKETS, &["tx_packets", "ucast pkts tx"]),
+    (network::RECEIVED_BYTES, &["rx_bytes", "ucast bytes rx"]),
+    (network::SENT_BYTES, &["tx_bytes", "ucast bytes tx"]),
+    (network::RECEIVED_ERRORS, &["rx_errors"]),
+    (network::SENT_ERRORS, &["tx_errors"]),
+    (network::RECEIVED_DROPPED, &["rx_dropped"]),
+    (network::SENT_DROPPED, &["tx_dropped"]),
+    (network::RECEIVED_MISSED, &MISSED),
+    (network::RECEIVED_DAMAGED, &DAMAGED),
+];
 
 /// Reads a line.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
@@ -213,33 +229,20 @@ fn read_ethtool(snapshot: &mut Snapshot<'_, '_>, text: &str) -> bool {
     }
     let Some((name, number)) = text.rsplit_once(':') else { return false };
     let Ok(number) = number.trim().parse::<f64>() else { return false };
-    let state = &mut snapshot.network;
-    *state.sums.entry(name.trim().to_owned()).or_default() += number;
-    let sum = |name: &str| state.sums.get(name).copied();
-    let largest = |names: &[&str]| names.iter().filter_map(|name| sum(name)).reduce(f64::max);
-    let found = [
-        ("received_packets", sum("rx_packets").or_else(|| sum("ucast pkts rx"))),
-        ("sent_packets", sum("tx_packets").or_else(|| sum("ucast pkts tx"))),
-        ("received_bytes", sum("rx_bytes").or_else(|| sum("ucast bytes rx"))),
-        ("sent_bytes", sum("tx_bytes").or_else(|| sum("ucast bytes tx"))),
-        ("received_errors", sum("rx_errors")),
-        ("sent_errors", sum("tx_errors")),
-        ("received_dropped", sum("rx_dropped")),
-        ("sent_dropped", sum("tx_dropped")),
-        ("received_missed", largest(&MISSED)),
-        ("received_damaged", largest(&DAMAGED)),
-    ];
-    let device = state.device.clone();
-    // a virtual machine's adapter counts what the cloud's limit cost it
-    let exceeded: Vec<f64> =
-        state.sums.iter().filter(|(name, _)| name.ends_with("_allowance_exceeded")).map(|(_, sum)| *sum).collect();
-    if !exceeded.is_empty() {
-        snapshot.replace_value(network::ALLOWANCE_EXCEEDED, &device, exceeded.iter().sum());
+    let (name, device) = (name.trim(), snapshot.network.device.clone());
+    // a virtual machine's adapter counts what the cloud's limits cost it
+    if name.ends_with("_allowance_exceeded") {
+        snapshot.network.exceeded += number;
+        let exceeded = snapshot.network.exceeded;
+        snapshot.replace_value(network::ALLOWANCE_EXCEEDED, &device, exceeded);
     }
-    for (name, total) in found {
-        if let Some(total) = total {
-            snapshot.put_total(&format!("network.{name}"), &device, total);
-        }
+    let Some((counter, names)) = ETHTOOL.iter().find(|(_, names)| names.contains(&name)) else { return true };
+    let sums = &mut snapshot.network.sums;
+    *sums.entry(name.to_owned()).or_default() += number;
+    // drivers count the same packets under two names
+    let total = names.iter().filter_map(|name| sums.get(*name).copied()).reduce(f64::max);
+    if let Some(total) = total {
+        snapshot.put_total(counter, &device, total);
     }
     true
 }

@@ -17,7 +17,7 @@ pub struct SoftnetState {
 const COLUMNS: std::ops::RangeInclusive<usize> = 9..=16;
 /// Name of the queues of all processors among the adapters.
 const QUEUES: &str = "queues of the processors";
-/// Share of packets left over, of those taken, that is told.
+/// Fewest times that packets were left in the queues that are told.
 const MIN_TOLD_SQUEEZES: f64 = 1000.0;
 
 /// Reads a row.

@@ -21,98 +21,84 @@ struct TotalShare {
     /// Set if the whole does not hold the part.
     is_beside: bool,
     counter: &'static str,
-    /// Share from which on the answer tells it.
-    limit: f64,
-    text: &'static str,
+    /// Share from which on the answer tells it, and how.
+    told: Option<(f64, &'static str)>,
 }
 
 /// Smallest part that means anything.
 const MIN_PART: f64 = 100.0;
 
-const fn share(
-    part: &'static str,
-    whole: &'static str,
-    is_beside: bool,
-    counter: &'static str,
-    limit: f64,
-    text: &'static str,
-) -> TotalShare {
-    TotalShare { part, whole, is_beside, counter, limit, text }
-}
-
 const SHARES: [TotalShare; 9] = [
-    share(
-        "network.received_dropped",
-        "network.received_packets",
-        false,
-        "foreign.network.received_dropped_share",
-        0.01,
-        "of the packets that were received were dropped, because no room or no taker was there",
-    ),
-    share(
-        "network.received_missed",
-        "network.received_packets",
-        true,
-        "foreign.network.received_missed_share",
-        0.001,
-        "of the packets that came were lost in the adapter: its ring was full, because no processor emptied it in time",
-    ),
-    share(
-        "network.received_errors",
-        "network.received_packets",
-        true,
-        "foreign.network.received_errors_share",
-        0.001,
-        "of the packets came damaged or were lost; suspect the cable, port, duplex mode or ring",
-    ),
-    share(
-        "network.sent_errors",
-        "network.sent_packets",
-        true,
-        "foreign.network.sent_errors_share",
-        0.001,
-        "of the packets could not be sent; suspect the cable, port or duplex mode",
-    ),
-    share(
-        "network.sent_dropped",
-        "network.sent_packets",
-        true,
-        "foreign.network.sent_dropped_share",
-        0.01,
-        "of the packets were dropped before they were sent: the link takes fewer than programs send",
-    ),
-    share(
-        "foreign.network.tcp_retransmitted",
-        "foreign.network.tcp_sent",
-        false,
-        "foreign.network.tcp_retransmitted_share",
-        0.01,
-        "of TCP's segments were sent again: the network loses packets",
-    ),
-    share(
-        "foreign.network.udp_receive_errors",
-        "foreign.network.udp_received",
-        true,
-        "foreign.network.udp_lost_share",
-        0.01,
-        "of UDP's datagrams were lost on arrival, because their program did not take them in time",
-    ),
-    share(
-        "cgroup.cpu_throttled_periods",
-        "cgroup.cpu_periods",
-        false,
-        "cgroup.cpu_throttled",
-        2.0,
-        "of its periods it was stopped",
-    ),
-    share(
-        "nfs_server.bad_calls",
-        "nfs_server.calls",
-        false,
-        "foreign.nfs_server.bad_calls_share",
-        0.01,
-        "of the calls of the NFS server were bad",
-    ),
+    TotalShare {
+        part: "network.received_dropped",
+        whole: "network.received_packets",
+        is_beside: false,
+        counter: "foreign.network.received_dropped_share",
+        told: Some((0.01, "of the packets that were received were dropped, because no room or no taker was there")),
+    },
+    TotalShare {
+        part: "network.received_missed",
+        whole: "network.received_packets",
+        is_beside: true,
+        counter: "foreign.network.received_missed_share",
+        told: Some((
+            0.001,
+            "of the packets that came were lost in the adapter: its ring was full, because no processor emptied it in \
+             time",
+        )),
+    },
+    TotalShare {
+        part: "network.received_errors",
+        whole: "network.received_packets",
+        is_beside: true,
+        counter: "foreign.network.received_errors_share",
+        told: Some((0.001, "of the packets came damaged or were lost; suspect the cable, port, duplex mode or ring")),
+    },
+    TotalShare {
+        part: "network.sent_errors",
+        whole: "network.sent_packets",
+        is_beside: true,
+        counter: "foreign.network.sent_errors_share",
+        told: Some((0.001, "of the packets could not be sent; suspect the cable, port or duplex mode")),
+    },
+    TotalShare {
+        part: "network.sent_dropped",
+        whole: "network.sent_packets",
+        is_beside: true,
+        counter: "foreign.network.sent_dropped_share",
+        told: Some((
+            0.01,
+            "of the packets were dropped before they were sent: the link takes fewer than programs send",
+        )),
+    },
+    TotalShare {
+        part: "foreign.network.tcp_retransmitted",
+        whole: "foreign.network.tcp_sent",
+        is_beside: false,
+        counter: "foreign.network.tcp_retransmitted_share",
+        told: Some((0.01, "of TCP's segments were sent again: the network loses packets")),
+    },
+    TotalShare {
+        part: "foreign.network.udp_receive_errors",
+        whole: "foreign.network.udp_received",
+        is_beside: true,
+        counter: "foreign.network.udp_lost_share",
+        told: Some((0.01, "of UDP's datagrams were lost on arrival, because their program did not take them in time")),
+    },
+    TotalShare {
+        part: "cgroup.cpu_throttled_periods",
+        whole: "cgroup.cpu_periods",
+        is_beside: false,
+        counter: "cgroup.cpu_throttled",
+        told: None,
+    },
+    TotalShare {
+        part: "nfs_server.bad_calls",
+        whole: "nfs_server.calls",
+        is_beside: false,
+        counter: "foreign.nfs_server.bad_calls_share",
+        told: Some((0.01, "of the calls of the NFS server were bad")),
+    },
 ];
 
 impl Totals {
@@ -172,7 +158,7 @@ impl Totals {
 /// Puts the shares of this dump's totals.
 pub fn put_shares(snapshot: &mut Snapshot<'_, '_>) {
     let when = if snapshot.totals.has_before() { "between two dumps" } else { "since the start" };
-    for TotalShare { part, whole, is_beside, counter, limit, text } in &SHARES {
+    for TotalShare { part, whole, is_beside, counter, told } in &SHARES {
         for instance in snapshot.totals.instances(part) {
             let added = |name: &str| snapshot.totals.added(name, &instance);
             let (Some(part), Some(whole)) = (added(part), added(whole)) else { continue };
@@ -182,7 +168,10 @@ pub fn put_shares(snapshot: &mut Snapshot<'_, '_>) {
             }
             let share = (part / all).min(1.0);
             snapshot.replace_value(counter, &instance, share);
-            if share >= *limit && part >= MIN_PART {
+            if let Some((limit, text)) = told
+                && share >= *limit
+                && part >= MIN_PART
+            {
                 let of = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
                 snapshot.push_warning(format!("{of}{:.3} % {text} ({when})", share * 100.0));
             }

@@ -27,7 +27,7 @@ const GROUPS: [&str; 11] =
 const WORDS: [&str; 8] = ["status", "action", "see", "scan", "config", "errors", "scrub", "remove"];
 const STATES: [&str; 8] = ["ONLINE", "DEGRADED", "FAULTED", "OFFLINE", "UNAVAIL", "REMOVED", "AVAIL", "INUSE"];
 /// Names of arcstats that are known; the first two are read.
-const ARC_NAMES: [&str; 4] = ["arc_meta_used", "arc_meta_limit", "arc_prune", "arc_"];
+const ARC_NAMES: [&str; 3] = ["arc_meta_used", "arc_meta_limit", "arc_"];
 
 /// Reads a line.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {

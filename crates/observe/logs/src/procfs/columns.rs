@@ -100,6 +100,9 @@ pub(super) const PROCESSOR: [DumpColumn; 9] = [
     total(processor::GUEST_S, 0.01),
 ];
 
+/// Those that add up to the time that passed: the time of guests is also that of users.
+pub(super) const PROCESSOR_TIMES: &[DumpColumn] = PROCESSOR.split_at(8).0;
+
 /// Three numbers of /proc/loadavg, in hundredths.
 pub(super) const LOAD: [DumpColumn; 3] =
     [level(system::LOAD_1, 0.01), level(system::LOAD_5, 0.01), level(system::LOAD_15, 0.01)];

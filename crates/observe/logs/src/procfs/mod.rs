@@ -30,7 +30,7 @@ use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use cells::{DumpCells, DumpFamily};
-use columns::{DISK, DumpColumn, LOAD, PARTITION_DISK, PROCESSOR, VMSTAT_DISK};
+use columns::{DISK, DumpColumn, LOAD, PARTITION_DISK, PROCESSOR, PROCESSOR_TIMES, VMSTAT_DISK};
 use line::{DumpLine, parse_line};
 use since_boot::SinceBoot;
 
@@ -342,11 +342,11 @@ impl<'b, 'c> DumpLog<'b, 'c> {
 
     /// Emits a tick for the dump, after which another follows.
     fn finish_dump(&mut self) {
-        self.finish_any_dump(false);
+        self.finish_dump_since(None);
     }
 
-    /// Emits a tick for the dump. The only one gives averages since boot if it shows how long that is.
-    fn finish_any_dump(&mut self, is_only: bool) {
+    /// Emits a tick for the dump; with averages since boot if that is so long ago.
+    fn finish_dump_since(&mut self, uptime_ns: Option<u64>) {
         if self.files.is_empty() {
             return;
         }
@@ -364,7 +364,6 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             self.add_skip(if since == 0 { "a second dump at the same time" } else { "time goes backwards" });
             return;
         }
-        let uptime_ns = self.uptime_by_processors().filter(|_| is_only);
         if uptime_ns.is_some() {
             self.cells.begin_at_zero();
             self.batch.push_note(Note::new(time_ns, Note::WARNING, SINCE_BOOT_NOTE));
@@ -394,8 +393,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         if self.processors == 0 {
             return None;
         }
-        // the time of guests is also that of users
-        let times = PROCESSOR[..8].iter().filter_map(|column| self.cells.counter_value(column.counter, "_total"));
+        let times = PROCESSOR_TIMES.iter().filter_map(|column| self.cells.counter_value(column.counter, "_total"));
         let seconds = times.sum::<f64>() / f64::from(self.processors);
         (seconds >= 1.0).then_some((seconds * 1e9) as u64)
     }
@@ -403,8 +401,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
     /// Returns the time since the dump before by the time that processors counted in between, if the dumps hold it.
     fn length_by_processors(&self) -> Option<i64> {
         let growth = |column: &DumpColumn| self.cells.counter_growth(column.counter, "_total");
-        // the time of guests is also that of users
-        let seconds: f64 = PROCESSOR[..PROCESSOR.len() - 1].iter().filter_map(growth).sum();
+        let seconds: f64 = PROCESSOR_TIMES.iter().filter_map(growth).sum();
         let length_ns = (seconds / f64::from(self.processors) * 1e9).round();
         (self.processors > 0 && length_ns >= 1e6).then_some(length_ns as i64)
     }
@@ -462,13 +459,13 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             self.add_skip("the last dump has no time after it");
             return;
         }
-        let is_only = self.dump_number == 1;
-        let has_uptime = self.uptime_by_processors().is_some();
-        if is_only && !self.files.is_empty() {
+        let is_only = self.dump_number == 1 && !self.files.is_empty();
+        let uptime_ns = if is_only { self.uptime_by_processors() } else { None };
+        if is_only {
             self.put_facts_since_boot();
         }
-        self.finish_any_dump(is_only);
-        if self.dump_number == 2 && !has_uptime {
+        self.finish_dump_since(uptime_ns);
+        if self.dump_number == 2 && uptime_ns.is_none() {
             self.add_skip("a single dump holds totals since boot; rates need two dumps");
         }
     }

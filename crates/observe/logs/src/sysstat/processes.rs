@@ -9,13 +9,11 @@ use super::heading_table::parse_cell;
 use super::tick_collector::{Collector, ValueOrigin};
 use crate::error::LogError;
 use crate::first_report::SINGLE_REPORT_NOTE;
-use crate::tool::process_tables::TOO_MANY_PROCESSES;
+use crate::tool::process_tables::{MAX_ROWS, TOO_MANY_PROCESSES};
 use crate::value_limits;
 
 /// Shortest time between two tables, seconds.
 const TABLE_INTERVAL_S: f64 = 10.0;
-/// Largest number of processes of one table.
-const MAX_ROWS: usize = 20_000;
 /// Time that a report of unknown length counts for, seconds.
 const SINGLE_REPORT_S: f64 = 1.0;
 /// Ticks of the kernel's clock per second, in which delays are counted.

@@ -11,7 +11,7 @@ use super::units;
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
-use crate::shared_stamps::SharedStamps;
+use crate::shared_stamps::{SPREAD_NOTE, SharedStamps};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::stream_window::StreamWindow;
 use crate::tool::cells::{self, CellPlan};
@@ -114,9 +114,6 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     }
     Ok(())
 }
-
-/// Text of the note about rows that were given times of their own.
-const SPREAD_NOTE: &str = "rows share times, which lost their seconds: they were spread evenly";
 
 /// Detects from a table's beginning how many rows share a time; series in succession share them anyway.
 fn detect_stamps(head: &TableHead, bytes: &[u8]) -> SharedStamps {

@@ -10,7 +10,7 @@ use crate::batch::FrameBatch;
 /// Shortest time between two tables, seconds.
 const TABLE_INTERVAL_S: f64 = 10.0;
 /// Largest number of processes of one table.
-const MAX_ROWS: usize = 20_000;
+pub(crate) const MAX_ROWS: usize = 20_000;
 
 /// Collects the processes of ticks.
 #[derive(Default)]

@@ -9,14 +9,12 @@ use super::frame::parse_size_bytes;
 use crate::batch::FrameBatch;
 use crate::kernel_threads::KernelThreads;
 use crate::level_row::LevelRow;
-use crate::tool::process_tables::TOO_MANY_PROCESSES;
+use crate::tool::process_tables::{MAX_ROWS, TOO_MANY_PROCESSES};
 
 /// Shortest time that a table covers, seconds.
 const TABLE_INTERVAL_S: f64 = 10.0;
 /// Time that a single frame is taken to cover, seconds.
 const SINGLE_FRAME_S: f64 = 1.0;
-/// Largest number of processes of one table.
-const MAX_ROWS: usize = 20_000;
 
 /// Headings of a row whose headings were not copied.
 const USUAL_HEADINGS: [&str; 12] =

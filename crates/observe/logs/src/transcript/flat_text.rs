@@ -73,6 +73,15 @@ impl FlatCutter<'_> {
         self.parts.push(self.words[from..until].join(" "));
     }
 
+    /// Pushes the headings of a table and its rows; returns the index behind them, or `None` if there are no rows.
+    fn push_table(&mut self, index: usize, length: usize, rows: &[(usize, usize)]) -> Option<usize> {
+        let (_, end) = *rows.last()?;
+        self.tables += 1;
+        self.push_part(index, index + length);
+        rows.iter().for_each(|(from, until)| self.push_part(*from, *until));
+        Some(end)
+    }
+
     /// Reads a table that begins at a word; returns the index behind it, or the same index.
     fn read_table(&mut self, index: usize) -> usize {
         let end = match self.words[index] {
@@ -88,7 +97,7 @@ impl FlatCutter<'_> {
 
     /// Number of words from an index on that are numbers.
     fn count_numbers(&self, index: usize) -> usize {
-        self.words[index..].iter().take_while(|word| parse_cell(word, 1.0).is_some()).count()
+        self.words.iter().skip(index).take_while(|word| parse_cell(word, 1.0).is_some()).count()
     }
 
     fn read_vmstat(&mut self, index: usize) -> Option<usize> {
@@ -100,12 +109,10 @@ impl FlatCutter<'_> {
         if columns != length || numbers < columns {
             return None;
         }
-        self.tables += 1;
-        self.push_part(index, index + length);
         let begin = index + length;
-        for row in 0..numbers / columns {
-            self.push_part(begin + row * columns, begin + (row + 1) * columns);
-        }
+        let rows: Vec<_> =
+            (0..numbers / columns).map(|row| (begin + row * columns, begin + (row + 1) * columns)).collect();
+        self.push_table(index, length, &rows)?;
         // the last row may be cut: a part of a row is none
         Some(begin + numbers)
     }
@@ -126,7 +133,7 @@ impl FlatCutter<'_> {
         loop {
             let named = usize::from(!is_of_processors);
             let is_named = is_of_processors || self.words.get(end).is_some_and(|word| is_disk_name(word));
-            let numbers = if is_named && end + named <= self.words.len() { self.count_numbers(end + named) } else { 0 };
+            let numbers = if is_named { self.count_numbers(end + named) } else { 0 };
             // behind the last cell of a row stands a name, or nothing
             if numbers == 0 || numbers != columns && end + named + numbers < self.words.len() {
                 break;
@@ -137,13 +144,7 @@ impl FlatCutter<'_> {
                 break;
             }
         }
-        if rows.is_empty() {
-            return None;
-        }
-        self.tables += 1;
-        self.push_part(index, index + length);
-        rows.into_iter().for_each(|(from, until)| self.push_part(from, until));
-        Some(end)
+        self.push_table(index, length, &rows)
     }
 
     /// Reads a table of sar or mpstat: each row begins with a time.
@@ -156,20 +157,13 @@ impl FlatCutter<'_> {
         let mut end = index + length;
         let mut rows = Vec::new();
         while parse_time_of_day(&self.words[end.min(self.words.len())..]).is_some_and(|(_, count)| count == taken) {
-            let numbers = self.words.get(end + taken + 1..).map_or(0, |_| self.count_numbers(end + taken + 1));
-            if numbers < names {
+            if self.count_numbers(end + taken + 1) < names {
                 break;
             }
             rows.push((end, end + length));
             end += length;
         }
-        if rows.is_empty() {
-            return None;
-        }
-        self.tables += 1;
-        self.push_part(index, index + length);
-        rows.into_iter().for_each(|(from, until)| self.push_part(from, until));
-        Some(end)
+        self.push_table(index, length, &rows)
     }
 
     /// Reads a frame of top: its lines begin with known words.

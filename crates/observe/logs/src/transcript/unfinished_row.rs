@@ -31,7 +31,7 @@ pub(super) fn mend_last_row(lines: &mut [(usize, String)]) -> bool {
     true
 }
 
-fn count_decimals(word: &str) -> usize {
+pub(super) fn count_decimals(word: &str) -> usize {
     word.split_once(['.', ',']).map_or(0, |(_, decimals)| decimals.len())
 }
 

@@ -2,6 +2,7 @@
 //! that the headings have. A terminal breaks within words too, at its last column.
 
 use super::column_names::{HeadingLine, is_begun_name, is_column_name, parse_heading, split_heading};
+use super::unfinished_row::count_decimals;
 use crate::sysstat::heading_table::parse_cell;
 
 /// Most parts of a heading or row.
@@ -146,8 +147,7 @@ fn join_parts(lines: &[(usize, String)], heading: HeadingLine) -> Option<String>
 /// Number of different counts of decimals in a row's numbers.
 fn count_decimal_forms(row: &str) -> usize {
     let numbers = row.split_whitespace().filter(|word| parse_cell(word, 1.0).is_some());
-    let decimals = numbers.map(|word| word.split_once(['.', ',']).map_or(0, |(_, decimals)| decimals.len()));
-    decimals.collect::<std::collections::BTreeSet<_>>().len()
+    numbers.map(count_decimals).collect::<std::collections::BTreeSet<_>>().len()
 }
 
 /// Joins a table that was broken as a whole: headings, rows, the rest of the headings, the rest of each row.
@@ -155,10 +155,13 @@ fn join_blocks(lines: &mut Vec<(usize, String)>) -> bool {
     let mut is_changed = false;
     let mut index = 0;
     while index < lines.len() {
-        let is_start = parse_heading(&lines[index].1).is_some_and(|heading| heading.named == 1);
+        if parse_heading(&lines[index].1).is_none_or(|heading| heading.named != 1) {
+            index += 1;
+            continue;
+        }
         let rows = lines[index + 1..].iter().take_while(|(_, line)| is_disk_row(line)).count();
         let rest = index + 1 + rows;
-        let has_rest = is_start && rows > 0 && lines.get(rest).is_some_and(|(_, line)| is_heading_rest(line));
+        let has_rest = rows > 0 && lines.get(rest).is_some_and(|(_, line)| is_heading_rest(line));
         let is_row_rest = |line: &str| !line.trim().is_empty() && are_numbers(&split_words(line));
         let rest_rows =
             if has_rest { lines[rest + 1..].iter().take_while(|(_, line)| is_row_rest(line)).count() } else { 0 };
