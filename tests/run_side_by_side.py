@@ -93,15 +93,20 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(PROGRAMS + len(options.beside)) as pool:
         workers = [pool.submit(work, programs, building, running, finished) for _ in range(PROGRAMS)]
         of_program = []
-        with subprocess.Popen(BUILD, cwd=ROOT, stdout=subprocess.PIPE, text=True) as built:
+        # the compiler's errors are printed with the build, which failed and so comes last
+        with tempfile.TemporaryFile() as errors, \
+                subprocess.Popen(BUILD, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True) as built:
             for program in filter(None, map(test_program, built.stdout)):
                 of_program.append(program) if program[3] == ROOT else programs.put(program)
+            built.wait()
+            errors.seek(0)
+            said = errors.read().decode(errors="replace")
         building.clear()
         for pid in tuple(running):
             restore_priority(pid)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         used = used.ru_utime + used.ru_stime - sum(program[4] for program in finished)
-        finished.append(("the build", built.returncode, "", time.monotonic() - began, used))
+        finished.append(("the build", built.returncode, said, time.monotonic() - began, used))
         if built.returncode == 0:
             for program in of_program:
                 programs.put(program)

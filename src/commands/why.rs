@@ -178,10 +178,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let input = log::new_input(&arguments.log);
         is_one_text = input.is_one_text()?;
         let reading = arguments.window.options_for_whole_log()?;
-        if let Some(log) = reading.map_or(Ok(None), |reading| input.stream(&reading))? {
-            if let Some(judge) = log.read_whole(&new_judge, judge_piece)? {
-                return print_answer(&judge.finish(), None, Some(&|| read_load(&log)), arguments.json);
-            }
+        if let Some(log) = reading.map_or(Ok(None), |reading| input.stream(&reading))?
+            && let Some(judge) = log.read_whole(&new_judge, judge_piece)?
+        {
+            return print_answer(&judge.finish(), None, Some(&|| read_load(&log)), arguments.json);
         }
         log::open_input(&input, &arguments.window)?
     };
