@@ -329,7 +329,13 @@ impl Viewer {
             }
             LogPiece::Note(note) => judge.add_note(&note),
         })?;
-        let verdict = if ticks < 2 { None } else { judge.finish().into_iter().next() };
+        let mut verdict = if ticks < 2 { None } else { judge.finish().into_iter().next() };
+        // while the window moves on, the bottleneck that led before leads as long as it is one
+        if let (Some(verdict), Some((window, Some(last)))) = (&mut verdict, &self.judged)
+            && (window.0..window.1).contains(&judged.0)
+        {
+            verdict.put_first(last.bottleneck, &last.instance);
+        }
         self.judged = Some((judged, verdict.clone()));
         Ok(verdict)
     }

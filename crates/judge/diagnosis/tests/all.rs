@@ -14,6 +14,7 @@ mod pairs;
 mod pastes;
 mod ranking;
 mod rooms;
+mod several_bottlenecks;
 mod stand_ins;
 mod streaming;
 mod threads;

@@ -132,8 +132,10 @@ fn short_windows_steal_and_rivals_lower_confidence() {
     assert!(short < long && long > 0.9, "{short} {long}");
     let stolen = by(&running().with("processor.steal", "_total", |_| 0.2), &rule("d", "disk", ""));
     assert!(stolen < long);
-    let rival = by(&running(), &[rule("d", "disk", ""), rule("c", "cpu", "weight = 0.95")].concat());
+    let rival = by(&running(), &[rule("d", "disk", ""), rule("c", "application", "weight = 0.95")].concat());
     assert!(rival < long);
+    let beside = by(&running(), &[rule("d", "disk", ""), rule("c", "cpu", "weight = 0.95")].concat());
+    assert_eq!(beside, long, "a second bottleneck makes the first no less certain");
     let verdict = running().with("processor.steal", "_total", |_| 0.2).by(&rule("d", "disk", ""));
     assert!(verdict.certainty_limits[0].contains("withheld 20 %"), "{:?}", verdict.certainty_limits);
 }
@@ -168,7 +170,7 @@ fn advice_is_of_the_answer_cheapest_first_and_each_once() {
     let verdict = running().by(&[
         rule("a", "disk", "advice = ['disk.more-spindles', 'disk.find-process']"),
         rule("b", "disk", "advice = ['disk.find-process', 'disk.dirty-limits']"),
-        rule("c", "cpu", "weight = 0.5\nadvice = ['cpu.add']"),
+        rule("c", "cpu", "weight = 0.4\nadvice = ['cpu.add']"),
     ]
     .concat());
     let costs: Vec<u8> = verdict.advice.iter().map(|a| a.cost).collect();

@@ -189,7 +189,7 @@ fn describe_windows(comparison: &WindowComparison, zone: &DisplayZone) -> [Strin
         format!(
             "{host}{when} ({}): {verdict_text}, confidence {}",
             verdict_words::observation_text(verdict),
-            verdict_words::confidence_percent(verdict)
+            verdict_words::confidence_percent(verdict.confidence)
         )
     };
     [line(&comparison.before), line(&comparison.after)]

@@ -259,6 +259,7 @@ pub(crate) fn sample_verdict() -> Verdict {
         pack_title: "Diskwright's own rules".into(),
         host: "db1".into(),
         bottleneck: Bottleneck::Disk,
+        bottlenecks: Vec::new(),
         instance: "sda".into(),
         confidence: 0.92,
         sentence: "The disk sda is the bottleneck: it cannot keep up with its requests, so each of them waits \

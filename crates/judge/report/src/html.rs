@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use diskwright_base::{Note, Topology, units};
-use diskwright_diagnosis::{Finding, Verdict};
+use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::axis;
@@ -175,12 +175,10 @@ fn cited_list(report: &HtmlReport) -> Markup {
 fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let host = verdict_words::host_text(verdict, "an unnamed machine");
     let blames = verdict.bottleneck.blames();
-    let subject = match verdict.instance.as_str() {
-        "" => verdict_words::bottleneck_name(verdict.bottleneck).to_owned(),
-        instance => format!("{}: {instance}", verdict_words::bottleneck_name(verdict.bottleneck)),
+    let answers: Vec<(Bottleneck, &str, &str, f64)> = match verdict.bottlenecks.as_slice() {
+        [] => vec![(verdict.bottleneck, &verdict.instance, &verdict.sentence, verdict.confidence)],
+        listed => listed.iter().map(|b| (b.bottleneck, &*b.instance, &*b.sentence, b.confidence)).collect(),
     };
-    let percent = verdict_words::confidence_percent(verdict).replace(' ', "\u{a0}");
-    let meter = format!("width:{:.0}%", verdict.confidence.clamp(0.0, 1.0) * 100.0);
     html! {
         header {
             p.made {
@@ -189,19 +187,35 @@ fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
                 (verdict_words::observation_text(verdict))
             }
             div.card.verdict.none[!blames] {
-                p.kicker { (sentence_case(&subject)) }
-                h1 { (mark_code(&verdict.sentence)) }
-                p.sure {
-                    span.meter aria-hidden="true" { i style=(meter) {} }
-                    span { (confidence_words(verdict.confidence)) " (confidence " (percent) ")" }
-                }
-                @if let Some(first) = verdict.advice.first().filter(|_| blames) {
-                    p.first { b { "First:" } " " (mark_code(&first.text)) }
+                @for (index, answer) in answers.iter().enumerate() { (answer_headline(index, *answer)) }
+                @for first in verdict_words::remedies_in_order(verdict).iter().take(answers.len()).filter(|_| blames) {
+                    p.first { b { "First:" } " " (mark_code(first)) }
                 }
                 @for limit in verdict.certainty_limits.iter().take(2) {
                     p.dim { (mark_code(&sentence_case(limit))) }
                 }
             }
+        }
+    }
+}
+
+/// Renders one bottleneck of the headline, or that there is none; only the first is the page's title.
+fn answer_headline(
+    index: usize,
+    (bottleneck, instance, sentence, confidence): (Bottleneck, &str, &str, f64),
+) -> Markup {
+    let subject = match instance {
+        "" => verdict_words::bottleneck_name(bottleneck).to_owned(),
+        instance => format!("{}: {instance}", verdict_words::bottleneck_name(bottleneck)),
+    };
+    let percent = verdict_words::confidence_percent(confidence).replace(' ', "\u{a0}");
+    let meter = format!("width:{:.0}%", confidence.clamp(0.0, 1.0) * 100.0);
+    html! {
+        p.kicker { (sentence_case(&subject)) }
+        @if index == 0 { h1 { (mark_code(sentence)) } } @else { h2.further { (mark_code(sentence)) } }
+        p.sure {
+            span.meter aria-hidden="true" { i style=(meter) {} }
+            span { (confidence_words(confidence)) " (confidence " (percent) ")" }
         }
     }
 }
@@ -219,7 +233,8 @@ fn confidence_words(confidence: f64) -> &'static str {
 
 /// Renders a card for each finding; adds the positions of the charts shown here to `shown_charts`.
 fn evidence_section(report: &HtmlReport, verdict: &Verdict, shown_charts: &mut HashSet<usize>) -> Markup {
-    if verdict.findings.is_empty() {
+    let findings = verdict_words::evidence_in_order(verdict);
+    if findings.is_empty() {
         return html! { p { "No rule of this pack held long enough to be a finding." } };
     }
     let palette = report.choose_palette();
@@ -238,7 +253,7 @@ fn evidence_section(report: &HtmlReport, verdict: &Verdict, shown_charts: &mut H
             drawn.map(|chart| chart_figure(&chart, report, &palette, &format!("f{number}"), &chart_key(&chart)));
         finding_card(report, finding, verdict.window.seconds, figure)
     };
-    html! { @for (number, finding) in verdict.findings.iter().enumerate() { (card(number, finding)) } }
+    html! { @for (number, finding) in findings.into_iter().enumerate() { (card(number, finding)) } }
 }
 
 fn finding_card(report: &HtmlReport, finding: &Finding, window_s: f64, figure: Option<Markup>) -> Markup {

@@ -4,7 +4,7 @@
 //! half shows as much as fits; the less important parts shrink first.
 
 use diskwright_base::Note;
-use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
+use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity, VerdictBottleneck};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
 use crate::sparkline::sparkline;
@@ -296,16 +296,32 @@ impl<'a> Screen<'a> {
         let lines = wrap(&observed, style.width, 0);
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());
-        let ink = match verdict.bottleneck {
+        if verdict.bottlenecks.is_empty() {
+            self.add_badge((verdict.bottleneck, &verdict.instance, verdict.confidence), &verdict.sentence, 4);
+        }
+        let lines_each = if verdict.bottlenecks.len() > 1 { 2 } else { 4 };
+        for listed in &verdict.bottlenecks {
+            self.add_badge((listed.bottleneck, &listed.instance, listed.confidence), &listed.sentence, lines_each);
+        }
+    }
+
+    /// Adds a bottleneck with its confidence, and its sentence.
+    fn add_badge(
+        &mut self,
+        (bottleneck, instance, confidence): (Bottleneck, &str, f64),
+        sentence: &str,
+        max_lines: usize,
+    ) {
+        let style = self.style;
+        let ink = match bottleneck {
             Bottleneck::None => Ink::Good,
             Bottleneck::Unknown => Ink::Warn,
             _ => Ink::Bad,
         };
-        let badge = verdict_words::bottleneck_name(verdict.bottleneck).to_uppercase();
-        let confidence = format!("confidence {}", verdict_words::confidence_percent(verdict));
-        let bar = share_bar(verdict.confidence, if style.width < 60 { 4 } else { 12 }, style);
-        let instance =
-            cut_text(&style.clean_text(&verdict.instance), style.width.saturating_sub(badge.len() + 36), "~");
+        let badge = verdict_words::bottleneck_name(bottleneck).to_uppercase();
+        let bar = share_bar(confidence, if style.width < 60 { 4 } else { 12 }, style);
+        let confidence = format!("confidence {}", verdict_words::confidence_percent(confidence));
+        let instance = cut_text(&style.clean_text(instance), style.width.saturating_sub(badge.len() + 36), "~");
         let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
         let used_columns: usize = [&subject, &bar, &confidence].map(|text| text::display_width(text)).iter().sum();
         let gap = style.width.saturating_sub(used_columns + 2);
@@ -315,15 +331,17 @@ impl<'a> Screen<'a> {
             " ".repeat(gap.max(1)),
             style.paint(Ink::Dim, &bar),
         ));
-        self.add_words("", 0, &verdict.sentence, None, 4);
+        self.add_words("", 0, sentence, None, max_lines);
     }
 
     fn add_findings(&mut self, verdict: &Verdict, detail: FrontDetail) {
-        if verdict.findings.is_empty() {
+        let findings = verdict_words::evidence_in_order(verdict);
+        if findings.is_empty() {
             return;
         }
         self.add_heading("Evidence");
-        let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
+        // each bottleneck has a row, however terse the screen
+        let shown = &findings[..findings.len().min(detail.findings.max(verdict.bottlenecks.len()))];
         let values: Vec<String> = shown.iter().map(|f| self.style.clean_text(&f.format_value(f.value))).collect();
         let column = values.iter().map(|v| text::display_width(v)).max().unwrap_or(0);
         let limits: Vec<String> = shown
@@ -337,7 +355,7 @@ impl<'a> Screen<'a> {
             let max_lines = if index == 0 { [first, detail.explain_lines] } else { [others, 0] };
             self.add_finding(finding, [&text::pad_left(value, column), limit], spark_columns, max_lines);
         }
-        self.add_more_line(verdict.findings.len(), detail.findings);
+        self.add_more_line(findings.len(), shown.len());
     }
 
     /// Adds a finding: title; sparkline in `columns`, value, and limit with its duration; then
@@ -402,7 +420,24 @@ impl<'a> Screen<'a> {
             return;
         }
         self.add_heading("Who is doing it");
-        let shown = &verdict.culprits[..verdict.culprits.len().min(detail.culprits)];
+        let blaming: Vec<&VerdictBottleneck> = verdict.bottlenecks.iter().filter(|b| !b.culprits.is_empty()).collect();
+        if verdict.bottlenecks.len() < 2 {
+            self.add_culprit_rows(&verdict.culprits, detail.culprits);
+        } else {
+            for listed in &blaming {
+                let title = verdict_words::bottleneck_title(listed.bottleneck, &listed.instance);
+                self.add_words("  ", 2, &title, Some(Ink::Dim), 1);
+                self.add_culprit_rows(&listed.culprits, detail.culprits.div_ceil(blaming.len()));
+            }
+        }
+        for requester in verdict.requesters.iter().take(detail.culprits) {
+            let words = self.style.clean_text(&verdict_words::requesters_text(requester));
+            self.add_words("  ", 2, &words, None, 2);
+        }
+    }
+
+    fn add_culprit_rows(&mut self, culprits: &[Culprit], max_rows: usize) {
+        let shown = &culprits[..culprits.len().min(max_rows)];
         let max_columns = 30.min(self.style.width / 2);
         let name = |c: &Culprit| cut_text(&self.style.clean_text(&verdict_words::culprit_name(c)), max_columns, "~");
         let names: Vec<String> = shown.iter().map(name).collect();
@@ -410,11 +445,7 @@ impl<'a> Screen<'a> {
         for (culprit, name) in shown.iter().zip(names) {
             self.add_words(&format!("  {name}"), indent, &culprit.description, None, 2);
         }
-        for requester in verdict.requesters.iter().take(detail.culprits) {
-            let words = self.style.clean_text(&verdict_words::requesters_text(requester));
-            self.add_words("  ", 2, &words, None, 2);
-        }
-        self.add_more_line(verdict.culprits.len(), detail.culprits);
+        self.add_more_line(culprits.len(), shown.len());
     }
 
     /// Adds the programs with their activity and waits, each with the next place to look.
@@ -440,18 +471,19 @@ impl<'a> Screen<'a> {
 
     /// Adds the remedies. Returns the number of lines up to the end of the first remedy.
     fn add_advice(&mut self, verdict: &Verdict, detail: FrontDetail) -> usize {
-        if verdict.advice.is_empty() {
+        let remedies = verdict_words::remedies_in_order(verdict);
+        if remedies.is_empty() {
             return self.lines.len();
         }
         self.add_heading("What to do, cheapest first");
         let mut first_ends = 0;
-        for (index, remedy) in verdict.advice.iter().take(detail.advice).enumerate() {
-            self.add_words(&format!("  {}.", index + 1), 5, &remedy.text, None, detail.advice_lines);
+        for (index, remedy) in remedies.iter().take(detail.advice).enumerate() {
+            self.add_words(&format!("  {}.", index + 1), 5, remedy, None, detail.advice_lines);
             if index == 0 {
                 first_ends = self.lines.len();
             }
         }
-        self.add_more_line(verdict.advice.len(), detail.advice);
+        self.add_more_line(remedies.len(), detail.advice);
         first_ends
     }
 

@@ -87,9 +87,19 @@ pub(crate) fn culprits_section(verdict: &Verdict) -> Markup {
         let cgroup = html! { @if !c.cgroup.is_empty() { (mark_id(&c.cgroup)) } };
         vec![name, c.description.render(), cgroup]
     };
-    let rows: Vec<Vec<Markup>> = verdict.culprits.iter().map(row).collect();
+    let table = |culprits: &[Culprit]| {
+        let rows: Vec<Vec<Markup>> = culprits.iter().map(row).collect();
+        html_table(&["Process", "What it does", "Cgroup"], &rows)
+    };
     html! {
-        (html_table(&["Process", "What it does", "Cgroup"], &rows))
+        @if verdict.bottlenecks.len() < 2 {
+            (table(&verdict.culprits))
+        } @else {
+            @for listed in verdict.bottlenecks.iter().filter(|listed| !listed.culprits.is_empty()) {
+                h3 { (sentence_case(&verdict_words::bottleneck_title(listed.bottleneck, &listed.instance))) }
+                (table(&listed.culprits))
+            }
+        }
         @for requester in &verdict.requesters { p { (verdict_words::requesters_text(requester)) } }
     }
 }

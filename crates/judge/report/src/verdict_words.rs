@@ -7,7 +7,7 @@ use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::recording_hints::LogOrigin;
 use diskwright_diagnosis::verdict::{
     AttributionCertainty, Culprit, Episode, Evidence, Finding, NextCommand, OperationRequesters, ProgramActivity,
-    RequestingProgram, Verdict, VerdictPhase, seen_s,
+    RequestingProgram, Verdict, VerdictBottleneck, VerdictPhase, seen_s,
 };
 
 use crate::axis;
@@ -45,9 +45,50 @@ pub(crate) fn bottleneck_name(bottleneck: Bottleneck) -> &'static str {
     }
 }
 
-/// Formats the confidence in whole per cent.
-pub(crate) fn confidence_percent(verdict: &Verdict) -> String {
-    format!("{} %", (verdict.confidence * 100.0).round())
+/// Formats a confidence in whole per cent.
+pub(crate) fn confidence_percent(confidence: f64) -> String {
+    format!("{} %", (confidence * 100.0).round())
+}
+
+/// Returns a bottleneck with its instance: `disk sdb`.
+pub(crate) fn bottleneck_title(bottleneck: Bottleneck, instance: &str) -> String {
+    match instance {
+        "" => bottleneck_name(bottleneck).to_owned(),
+        instance => format!("{} {instance}", bottleneck_name(bottleneck)),
+    }
+}
+
+/// Returns the findings to show as evidence: the leading one of each bottleneck, then the others.
+pub(crate) fn evidence_in_order(verdict: &Verdict) -> Vec<&Finding> {
+    let leads = |finding: &&Finding| {
+        let mut leading = verdict.bottlenecks.iter().filter_map(|listed| listed.positions.first());
+        leading.any(|position| std::ptr::eq(&raw const verdict.findings[*position], *finding))
+    };
+    let mut list: Vec<&Finding> = verdict.evidence().collect();
+    list.sort_by_key(|finding| !leads(finding));
+    list
+}
+
+/// Returns the remedies in the order to try them: the first against each bottleneck, then the others. With several
+/// bottlenecks, each remedy says against which it is.
+pub(crate) fn remedies_in_order(verdict: &Verdict) -> Vec<String> {
+    if verdict.bottlenecks.len() < 2 {
+        return verdict.advice.iter().map(|remedy| remedy.text.clone()).collect();
+    }
+    let title = |listed: &VerdictBottleneck| bottleneck_title(listed.bottleneck, &listed.instance);
+    let most = verdict.bottlenecks.iter().map(|listed| listed.advice.len()).max().unwrap_or(0);
+    let mut texts: Vec<&str> = Vec::new();
+    let mut list = Vec::new();
+    for turn in 0..most {
+        for listed in &verdict.bottlenecks {
+            let Some(remedy) = listed.advice.get(turn).filter(|remedy| !texts.contains(&remedy.text.as_str())) else {
+                continue;
+            };
+            texts.push(&remedy.text);
+            list.push(format!("{}: {}", title(listed), remedy.text));
+        }
+    }
+    list
 }
 
 /// Returns the prefix of a text on an instance: `sda: `. The name of a Windows disk already ends in a colon: `0 C:`.
@@ -85,10 +126,7 @@ pub(crate) fn observed_time_text(seen_s: Option<f64>) -> String {
 /// Describes a phase: `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (confidence 87 %)`; a phase without
 /// a bottleneck has no title.
 pub fn phase_text(phase: &VerdictPhase, zone: &DisplayZone) -> String {
-    let subject = match (phase.bottleneck, phase.instance.as_str()) {
-        (bottleneck, "") => bottleneck_name(bottleneck).to_owned(),
-        (bottleneck, instance) => format!("{} {instance}", bottleneck_name(bottleneck)),
-    };
+    let subject = bottleneck_title(phase.bottleneck, &phase.instance);
     let title = if phase.title.is_empty() { String::new() } else { format!(", {}", phase.title) };
     let bookmark =
         if phase.bookmark.is_empty() { String::new() } else { format!(" after \u{201c}{}\u{201d}", phase.bookmark) };

@@ -7,6 +7,7 @@ use diskwright_base::{Catalogue, Counter};
 use diskwright_dashboard::panels::PanelCounter;
 use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
+use diskwright_diagnosis::verdict::VerdictBottleneck;
 use serde_json::{Value, json};
 
 /// Largest number of processes for each sort order.
@@ -58,6 +59,19 @@ fn busiest_processes(processes: &[ProcessSummary]) -> Vec<ProcessSummary> {
     processes.iter().enumerate().filter(|(index, _)| kept_indices.contains(index)).map(|(_, row)| row.clone()).collect()
 }
 
+/// Reduced JSON of one of the bottlenecks.
+fn bottleneck_document(listed: &VerdictBottleneck) -> Value {
+    json!({
+        "bottleneck": listed.bottleneck,
+        "instance": listed.instance,
+        "confidence": listed.confidence,
+        "sentence": listed.sentence,
+        "findings": listed.findings,
+        "culprits": listed.culprits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+        "advice": listed.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+    })
+}
+
 /// Reduced JSON of a verdict, without series and long texts.
 pub fn verdict_document(verdict: &Verdict) -> Value {
     let findings = verdict.findings.iter().take(MAX_LISTED).map(|finding| {
@@ -86,6 +100,7 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
         "instance": verdict.instance,
         "confidence": verdict.confidence,
         "sentence": verdict.sentence,
+        "bottlenecks": verdict.bottlenecks.iter().map(bottleneck_document).collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
         "episodes": verdict.episodes.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "phases": verdict.phases.iter().take(MAX_PHASES).collect::<Vec<_>>(),

@@ -5,23 +5,34 @@ use diskwright_base::Tick;
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::format_value;
 use diskwright_diagnosis::pseudo_counters::Pseudo;
+use diskwright_diagnosis::verdict::VerdictBottleneck;
 use diskwright_diagnosis::{Advice, Bottleneck, Pack, Rule, Verdict};
 
 use super::alert::{Alert, AlertPeak, SCHEMA};
 use super::engine::AlertChange;
 use super::hold_tracker::HoldTracker;
 
-/// Key of a verdict: the bottleneck and its instance, such as `disk:sda`.
-pub(crate) fn verdict_key(verdict: &Verdict) -> String {
-    format!("{}:{}", verdict.bottleneck.name(), verdict.instance)
+/// Keys of a verdict's bottlenecks, such as `disk:sda`, each with its confidence.
+pub(crate) fn verdict_keys(verdict: &Verdict) -> Vec<(String, f64)> {
+    verdict.bottlenecks.iter().map(|listed| (bottleneck_key(listed), listed.confidence)).collect()
 }
 
-/// Bottleneck and instance that an alert of a rule points at: those of the verdict, for a rule on it.
-pub(crate) fn alert_target(rule: &Rule, instance: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
-    match verdict {
-        Some(verdict) if reads_verdict(rule) => (verdict.bottleneck, verdict.instance.clone()),
-        _ => (rule.bottleneck, instance.to_owned()),
+fn bottleneck_key(listed: &VerdictBottleneck) -> String {
+    format!("{}:{}", listed.bottleneck.name(), listed.instance)
+}
+
+/// Bottleneck and instance that an alert of a rule points at: those of the verdict, for a rule on it. `key` is that of
+/// the rule's tracker.
+pub(crate) fn alert_target(rule: &Rule, key: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
+    match verdict.and_then(|verdict| find_bottleneck(verdict, key)) {
+        Some(listed) if reads_verdict(rule) => (listed.bottleneck, listed.instance.clone()),
+        _ => (rule.bottleneck, key.to_owned()),
     }
+}
+
+/// The bottleneck of a key.
+fn find_bottleneck<'v>(verdict: &'v Verdict, key: &str) -> Option<&'v VerdictBottleneck> {
+    verdict.bottlenecks.iter().find(|listed| bottleneck_key(listed) == key)
 }
 
 fn reads_verdict(rule: &Rule) -> bool {
@@ -38,13 +49,13 @@ pub(crate) fn build_alert(
 ) -> Alert {
     let (bottleneck, instance) = alert_target(rule, key, verdict);
     let begin_ns = tracker.holds_since.unwrap_or(now_ns);
-    let has_same_target = |verdict: &&Verdict| {
-        let is_related = verdict.instance == instance || verdict.instance.is_empty() || instance.is_empty();
-        verdict.bottleneck == bottleneck && bottleneck.blames() && is_related
+    let has_same_target = |listed: &&VerdictBottleneck| {
+        let is_related = listed.instance == instance || listed.instance.is_empty() || instance.is_empty();
+        listed.bottleneck == bottleneck && bottleneck.blames() && is_related
     };
-    let verdict = verdict.filter(has_same_target);
+    let listed = verdict.and_then(|verdict| verdict.bottlenecks.iter().find(has_same_target));
     let peak = rule_peak(rule, tracker, now_ns);
-    let advice = verdict.and_then(|verdict| verdict.advice.first()).or_else(|| first_advice(pack, rule));
+    let advice = listed.and_then(|listed| listed.advice.first()).or_else(|| first_advice(pack, rule));
     Alert {
         schema: SCHEMA.to_owned(),
         id: rule.id.clone(),
@@ -55,9 +66,9 @@ pub(crate) fn build_alert(
         begin_ns,
         end_ns: None,
         raised_ns: now_ns,
-        sentence: verdict.map_or_else(|| rule_sentence(rule, &instance, &peak), |verdict| verdict.sentence.clone()),
+        sentence: listed.map_or_else(|| rule_sentence(rule, &instance, &peak), |listed| listed.sentence.clone()),
         also: Vec::new(),
-        culprits: verdict.map(|verdict| verdict.culprits.clone()).unwrap_or_default(),
+        culprits: listed.map(|listed| listed.culprits.clone()).unwrap_or_default(),
         next_step: advice.map(|advice| advice.text.clone()).unwrap_or_default(),
         instance,
         peak,

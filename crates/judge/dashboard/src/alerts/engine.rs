@@ -330,15 +330,14 @@ impl AlertEngine {
         }
         let verdict = self.verdicts.verdict.as_ref().filter(|_| is_wanted);
         let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
-        let key = blamed.map(alert_text::verdict_key);
-        let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
+        // each bottleneck is followed by itself, so that two that take turns at the top are both seen to last
+        let blamed_keys = blamed.map_or_else(Vec::new, alert_text::verdict_keys);
         // an inefficient pattern of requests is an alert only where tasks are known to wait
         let is_pattern = blamed.is_some_and(|verdict| verdict.bottleneck == Bottleneck::Application);
         for (index, waits) in verdict_rules.into_iter().zip(waits) {
             let clear = self.clear_rules[index];
             let counts = waits.unwrap_or(!is_pattern);
-            let confidence = if counts { confidence } else { 0.0 };
-            if let Some(key) = &key {
+            for (key, _) in &blamed_keys {
                 for rule_index in [Some(index), clear].into_iter().flatten() {
                     self.trackers[rule_index].entry(key.clone()).or_default();
                 }
@@ -346,7 +345,8 @@ impl AlertEngine {
             for rule_index in [Some(index), clear].into_iter().flatten() {
                 let rule = &self.monitor.pack().rules[rule_index];
                 for (instance, tracker) in &mut self.trackers[rule_index] {
-                    let value = if key.as_ref() == Some(instance) { confidence } else { 0.0 };
+                    let known = blamed_keys.iter().find(|(key, _)| counts && key == instance);
+                    let value = known.map_or(0.0, |(_, confidence)| *confidence);
                     let rule_tick = RuleTick {
                         rule: rule_index,
                         instance,

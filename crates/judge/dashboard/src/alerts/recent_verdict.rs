@@ -39,7 +39,11 @@ impl RecentVerdict {
             return false;
         }
         self.judged_ns = Some(time_ns);
-        self.verdict = self.judge_window(recent, (time_ns - RecentVerdict::needed_ns(interval_ns), time_ns));
+        let mut verdict = self.judge_window(recent, (time_ns - RecentVerdict::needed_ns(interval_ns), time_ns));
+        if let (Some(verdict), Some(last)) = (&mut verdict, &self.verdict) {
+            verdict.put_first(last.bottleneck, &last.instance);
+        }
+        self.verdict = verdict;
         true
     }
 

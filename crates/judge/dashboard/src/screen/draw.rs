@@ -2,6 +2,7 @@
 
 use diskwright_base::catalogue::display_unit;
 use diskwright_base::units::format_value;
+use diskwright_diagnosis::verdict::VerdictBottleneck;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
 use diskwright_report::sparkline::sparkline;
@@ -167,7 +168,14 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
         (_, Some(Severity::Critical)) => Tone::Bad,
         _ => Tone::Warn,
     };
-    let lines = wrap(&pen.clean_text(&verdict.sentence), usize::from(width), 0);
+    let lines = match verdict.bottlenecks.as_slice() {
+        [] | [_] => wrap(&pen.clean_text(&verdict.sentence), usize::from(width), 0),
+        // of several bottlenecks, each has its row
+        several => {
+            let sentence = |listed: &VerdictBottleneck| pen.clean_text(&listed.sentence);
+            several.iter().map(|listed| cut_text(&sentence(listed), usize::from(width), "...")).collect()
+        }
+    };
     pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
     let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
     // the sentence includes the evidence; a long sentence is cut so that the advice fits

@@ -82,10 +82,11 @@ pub(super) fn visible_devices<'v>(screen: &WatchScreen, view: &'v DashboardView,
     rows
 }
 
-/// True for the device that the verdict blames.
+/// True for a device that the verdict blames.
 fn is_blamed(row: &DeviceRow, view: &DashboardView) -> bool {
-    let blamed = view.verdict.as_ref().map(|verdict| verdict.instance.as_str()).unwrap_or_default();
-    !blamed.is_empty() && row.name == blamed
+    let Some(verdict) = &view.verdict else { return false };
+    let mut instances = verdict.bottlenecks.iter().map(|listed| &listed.instance).chain([&verdict.instance]);
+    instances.any(|blamed| row.name == *blamed)
 }
 
 /// Coarse logarithmic level of a value: values that differ by less than a quarter usually share one.

@@ -5,45 +5,35 @@ use diskwright_base::timestamp::format_rfc3339;
 
 use std::collections::BTreeMap;
 
+use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks};
+use crate::answer::blame::blamed_programs::{BUSIEST_THREAD_COUNTER, find_culprits};
+use crate::answer::blame::explanations::separate_explained;
+use crate::answer::blame::relations::{
+    CGROUP, MACHINE, PHYSICAL_DISK, is_memory_unrelated_to_disk, is_unrelated_to_disk,
+};
 use crate::answer::ceiling_remarks::describe_ceilings;
-use crate::answer::confidence::{certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
+use crate::answer::confidence::{Strength, certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
 use crate::answer::evidence_seen::{next_commands, put_fullest_disk_first, seen_counters};
-use crate::answer::explanations::separate_explained;
 use crate::answer::phases::find_phases;
 use crate::answer::ranking::{
     MIN_SCORE, WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score,
 };
-use crate::answer::rule_outcome::{
-    CPU_QUOTA_PREFIX, RuleOutcome, build_finding, find_episodes, is_memory_unrelated_to_disk, is_unrelated_to_disk,
-    leading_condition, rule_outcomes,
-};
+use crate::answer::rule_outcome::{RuleOutcome, build_finding, find_episodes, leading_condition, rule_outcomes};
 use crate::answer::sentences::{
     NearMiss, WindowLength, describe_near_miss, one_thread_sentence, quantity_label, verdict_sentence,
 };
 use crate::answer::verdict::*;
 use crate::compile::split_cgroup_device;
-use crate::culprits::BlamedDisk;
 use crate::rules::{Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, MissingCounters, Pack, Rule};
 use crate::run::{Judge, NoteCount, Observation};
 use crate::trends::{Trend, find_trends};
 
 /// Largest number of rules named when a bottleneck is ruled out.
 const MAX_REASONS: usize = 3;
-/// Objects of rules that need special treatment here.
-const PHYSICAL_DISK: &str = "physical_disk";
-const CGROUP: &str = "cgroup";
-const MACHINE: &str = "machine";
 /// Id of the pack that the evidence in `rules/record.toml` is for.
 const DEFAULT_PACK: &str = "default";
 /// Levels of a score between 0 and 1 within which findings count as equally strong.
 const SCORE_LEVELS: f64 = 50.0;
-/// Counter of the processor share of the busiest thread.
-const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
-/// Counter of the processors that real-time tasks use.
-const REALTIME_COUNTER: &str = "system.realtime_processors";
-/// Counter of the processors that the kernel's threads for memory use.
-const RECLAIM_COUNTER: &str = "system.reclaim_processors";
-
 impl Judge {
     /// Verdicts on the ticks so far, one for each pack, in the packs' order.
     pub fn finish(&self) -> Vec<Verdict> {
@@ -72,6 +62,8 @@ struct PackAnswer<'a> {
     /// Memory is short only in cgroups that do not use the blamed disk.
     is_memory_unrelated: bool,
     bottleneck: Bottleneck,
+    /// All bottlenecks, the chosen one first; empty where nothing is blamed.
+    bottlenecks: Vec<FoundBottleneck>,
 }
 
 impl<'a> PackAnswer<'a> {
@@ -96,6 +88,7 @@ impl<'a> PackAnswer<'a> {
             bottleneck = Bottleneck::Unknown;
         }
         findings.sort_by_key(|f| f.bottleneck != bottleneck);
+        let bottlenecks = find_bottlenecks(observed, &findings, bottleneck);
         let pack = &observed.packs[pack_index];
         PackAnswer {
             observed,
@@ -108,29 +101,40 @@ impl<'a> PackAnswer<'a> {
             unjudged,
             is_memory_unrelated,
             bottleneck,
+            bottlenecks,
         }
     }
 
     fn into_verdict(self) -> Verdict {
         let observed = self.observed;
-        let instance = self.instance();
-        let confidence = verdict_confidence(observed, self.pack_index, self.bottleneck, &self.ranking, &self.unjudged);
+        let bottlenecks: Vec<VerdictBottleneck> = self.bottlenecks.iter().map(|found| self.describe(found)).collect();
+        let undecided = self.leading_finding().filter(|_| bottlenecks.is_empty());
+        let instance = match (bottlenecks.first(), undecided) {
+            (Some(first), _) => first.instance.clone(),
+            (None, Some(finding)) => self.instance(finding),
+            (None, None) => String::new(),
+        };
+        let culprits = undecided.map(|f| find_culprits(observed, f, &self.load_facts(f))).unwrap_or_default();
+        let confidence = bottlenecks.first().map_or_else(|| self.confidence(None), |first| first.confidence);
         let (trends, trend_questions) = self.trends();
-        let culprits = self.culprits();
-        Verdict {
+        let mut verdict = Verdict {
             schema: SCHEMA,
             pack: self.pack.id.clone(),
             pack_title: self.pack.title.clone(),
             host: observed.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
             bottleneck: self.bottleneck,
             confidence,
-            sentence: self.sentence(&instance, &culprits),
+            sentence: match undecided {
+                Some(finding) => self.sentence(finding, &instance, &culprits),
+                None => self.no_bottleneck_sentence(),
+            },
             phases: self.phases(&instance, confidence),
             culprits,
             requesters: self.requesters(),
             programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
-            advice: self.advice(),
+            advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
             instance,
+            bottlenecks,
             episodes: find_episodes(observed, &self.outcomes),
             ruled_out: self.exclusions(),
             send_next: self.next_commands(),
@@ -148,20 +152,64 @@ impl<'a> PackAnswer<'a> {
             set_aside: self.explained,
             unjudged: self.unjudged,
             ranking: self.ranking,
-        }
+        };
+        verdict.follow_bottlenecks();
+        verdict
     }
 
-    /// The first finding of the bottleneck; `None` where there is none.
+    /// The leading finding of the first bottleneck, or what leaves open whether there is one.
     fn leading_finding(&self) -> Option<&Finding> {
         let is_leading = |f: &&Finding| f.bottleneck == self.bottleneck && self.bottleneck != Bottleneck::None;
         self.findings.first().filter(is_leading)
     }
 
-    /// Instance that the verdict names; empty for the machine as a whole.
-    fn instance(&self) -> String {
-        let Some(first) = self.leading_finding() else { return String::new() };
-        let of_same_rule = self.findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
-        bottleneck_instance(self.observed, first.bottleneck, &first.object, &first.instance, of_same_rule)
+    /// Describes a bottleneck for the verdict.
+    fn describe(&self, found: &FoundBottleneck) -> VerdictBottleneck {
+        let leading = &self.findings[found.findings[0]];
+        let instance = self.instance(leading);
+        let culprits = find_culprits(self.observed, leading, &self.load_facts(leading));
+        let mut findings: Vec<String> = Vec::new();
+        for finding in found.findings.iter().map(|index| &self.findings[*index]) {
+            if !findings.contains(&finding.rule) {
+                findings.push(finding.rule.clone());
+            }
+        }
+        VerdictBottleneck {
+            bottleneck: found.bottleneck,
+            confidence: self.confidence(Some(found)),
+            sentence: self.sentence(leading, &instance, &culprits),
+            instance,
+            findings,
+            positions: found.findings.clone(),
+            culprits,
+            advice: self.advice(|index| found.findings.contains(&index)),
+        }
+    }
+
+    /// Confidence of one of the bottlenecks, or of there being none.
+    fn confidence(&self, found: Option<&FoundBottleneck>) -> f64 {
+        let bottleneck = found.map_or(self.bottleneck, |found| found.bottleneck);
+        let rank = self.ranking.iter().find(|rank| rank.bottleneck == bottleneck);
+        let is_first = |found: &FoundBottleneck| self.bottlenecks.first().is_some_and(|first| first == found);
+        let (score, rules) = match found {
+            Some(found) if !is_first(found) => {
+                let rules = found.findings.iter().map(|index| self.findings[*index].rule.as_str());
+                (found.score(&self.findings), rules.collect())
+            }
+            _ => rank.map_or((0.0, Vec::new()), |r| (r.score, r.findings.iter().map(String::as_str).collect())),
+        };
+        let is_listed = |rank: &&Rank| self.bottlenecks.iter().any(|listed| listed.bottleneck == rank.bottleneck);
+        let rivals = self.ranking.iter().filter(|rank| rank.bottleneck != bottleneck && !is_listed(rank));
+        let rival = rivals.map(|rank| rank.score).fold(0.0, f64::max);
+        let strength = Strength { bottleneck, score, rival, rules };
+        verdict_confidence(self.observed, self.pack_index, &strength, &self.unjudged)
+    }
+
+    /// Instance that a bottleneck is named with; empty for the machine as a whole.
+    fn instance(&self, leading: &Finding) -> String {
+        let of_same_rule = self.findings.iter().filter(|f| f.rule == leading.rule);
+        let of_same_rule = of_same_rule.map(|f| f.instance.as_str()).collect();
+        bottleneck_instance(self.observed, leading.bottleneck, &leading.object, &leading.instance, of_same_rule)
     }
 
     fn phases(&self, instance: &str, confidence: f64) -> Vec<VerdictPhase> {
@@ -179,13 +227,12 @@ impl<'a> PackAnswer<'a> {
         if self.pack_index == 0 { find_trends(self.observed, self.pack_index) } else { (Vec::new(), 0) }
     }
 
-    fn sentence(&self, instance: &str, culprits: &[Culprit]) -> String {
-        let Some(first) = self.leading_finding() else { return self.no_bottleneck_sentence() };
+    fn sentence(&self, leading: &Finding, instance: &str, culprits: &[Culprit]) -> String {
         let window = WindowLength::from_observation(self.observed);
-        if first.counter == BUSIEST_THREAD_COUNTER {
-            return one_thread_sentence(first, culprits.first(), window);
+        if leading.counter == BUSIEST_THREAD_COUNTER {
+            return one_thread_sentence(leading, culprits.first(), window);
         }
-        verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window)
+        verdict_sentence(instance, leading, &self.quantity_label(leading).unwrap_or_default(), window)
     }
 
     /// Label of the leading quantity of a finding.
@@ -244,39 +291,6 @@ impl<'a> PackAnswer<'a> {
         observed.requesters.operations_on_paths(&finding.instance, paths, &observed.culprits.written_bytes_by_name())
     }
 
-    /// Culprits of the verdict; for a blamed disk those that use it, as far as the log shows.
-    fn culprits(&self) -> Vec<Culprit> {
-        let first = self.leading_finding();
-        match first.map(|finding| finding.counter.as_str()) {
-            Some(BUSIEST_THREAD_COUNTER) => return self.observed.culprits.with_busiest_threads(),
-            Some(RECLAIM_COUNTER) => return self.observed.culprits.of_reclaim_threads(),
-            Some(REALTIME_COUNTER) => return self.observed.culprits.of_realtime_class(),
-            _ => {}
-        }
-        let cgroup = first.filter(|f| f.object == CGROUP).map(|f| cgroup_path(&f.instance));
-        let disk = first.filter(|f| f.object == PHYSICAL_DISK && self.bottleneck != Bottleneck::Memory);
-        let blamed = disk.and_then(|finding| self.blamed_disk(finding));
-        // a quota of processor time holds back processes that compute, not those that use disks
-        let culprit_bottleneck = match first {
-            Some(first) if first.counter.starts_with(CPU_QUOTA_PREFIX) => Bottleneck::Cpu,
-            _ => self.bottleneck,
-        };
-        self.observed.culprits.for_bottleneck(culprit_bottleneck, cgroup, blamed.as_ref())
-    }
-
-    /// The disk of a finding with its rates; `None` where it is the only one.
-    fn blamed_disk(&self, finding: &Finding) -> Option<BlamedDisk> {
-        let facts = self.load_facts(finding);
-        // a stalled disk moves nothing, so its rates do not limit how much a process can have done on it
-        let moves = [facts.read_bytes_per_s, facts.write_bytes_per_s].iter().flatten().any(|bytes| *bytes > 0.0);
-        (self.observed.disk_count() > 1).then(|| BlamedDisk {
-            name: finding.instance.clone(),
-            read_bytes_per_s: facts.read_bytes_per_s.filter(|_| moves),
-            write_bytes_per_s: facts.write_bytes_per_s.filter(|_| moves),
-            cgroup_shares: self.observed.cgroup_shares_on(&finding.instance),
-        })
-    }
-
     /// Commands that would tell what this log leaves open.
     fn next_commands(&self) -> Vec<NextCommand> {
         let seen = seen_counters(self.observed, &self.outcomes);
@@ -301,7 +315,9 @@ impl<'a> PackAnswer<'a> {
             proof.is_none_or(|proof| proof.is_given_by(&seen))
                 || self.explained.iter().any(|e| e.bottleneck == bottleneck)
         };
-        for bottleneck in Bottleneck::ALL.into_iter().filter(|b| *b != self.bottleneck && b.blames() && !is_unseen(b)) {
+        let is_listed =
+            |bottleneck: &Bottleneck| self.bottlenecks.iter().any(|listed| listed.bottleneck == *bottleneck);
+        for bottleneck in Bottleneck::ALL.into_iter().filter(|b| !is_listed(b) && b.blames() && !is_unseen(b)) {
             if has_proof(bottleneck)
                 && let Some(because) = self.exclusion_reason(bottleneck)
             {
@@ -329,12 +345,11 @@ impl<'a> PackAnswer<'a> {
         })
     }
 
-    /// Remedies of the findings behind the verdict (of all findings where nothing is blamed) that fit their load and
-    /// device: cheapest first, and in the authority's order at equal cost.
-    fn advice(&self) -> Vec<Advice> {
-        let is_behind = |f: &&Finding| !self.bottleneck.blames() || f.bottleneck == self.bottleneck;
+    /// Remedies of some findings, given by position, that fit their load and device: cheapest first, and in the
+    /// authority's order at equal cost.
+    fn advice(&self, is_behind: impl Fn(usize) -> bool) -> Vec<Advice> {
         let mut list: Vec<Advice> = Vec::new();
-        for finding in self.findings.iter().filter(is_behind) {
+        for finding in self.findings.iter().enumerate().filter(|(index, _)| is_behind(*index)).map(|(_, f)| f) {
             let facts = self.load_facts(finding);
             for id in &finding.advice {
                 if let Some(advice) = self.pack.advice.iter().find(|a| a.id == *id)
@@ -388,7 +403,7 @@ fn watch_window(observed: &Observation) -> WatchWindow {
 }
 
 /// A cgroup's path, without the device that follows in I/O instances.
-fn cgroup_path(instance: &str) -> &str {
+pub(crate) fn cgroup_path(instance: &str) -> &str {
     split_cgroup_device(instance).map_or(instance, |(path, _)| path)
 }
 

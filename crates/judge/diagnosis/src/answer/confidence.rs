@@ -7,7 +7,7 @@ use diskwright_base::units::{format_count, format_value};
 use crate::answer::evidence_seen::seen_counters;
 use crate::answer::rule_outcome::RuleOutcome;
 use crate::answer::sentences::describe_near_miss;
-use crate::answer::verdict::{Finding, Rank, UnjudgedRule};
+use crate::answer::verdict::{Finding, UnjudgedRule};
 use crate::rules::{Bottleneck, LogOrigin, Rule};
 use crate::run::Observation;
 use crate::sums::RuleState;
@@ -148,7 +148,7 @@ fn first_few(names: &[&str]) -> String {
 }
 
 /// Mean of a counter that affects the confidence of any verdict.
-fn mean_sign(observed: &Observation, name: &str) -> Option<f64> {
+pub(crate) fn mean_sign(observed: &Observation, name: &str) -> Option<f64> {
     observed.states.tracks[*observed.states.confidence_tracks.get(name)?].mean()
 }
 
@@ -334,20 +334,29 @@ pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)>
     found.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Confidence from 0 to 1: the strength of the verdict and its margin over the next one, lowered by few ticks, by
-/// suspects that could not be judged, by steal time and by gaps.
+/// A bottleneck whose confidence is asked for, or none.
+pub(crate) struct Strength<'a> {
+    pub bottleneck: Bottleneck,
+    /// Its score.
+    pub score: f64,
+    /// Score of the strongest other bottleneck that was not blamed beside it.
+    pub rival: f64,
+    /// Rules that point at it.
+    pub rules: Vec<&'a str>,
+}
+
+/// Confidence from 0 to 1: the strength of the bottleneck and its margin over what was not blamed, lowered by few
+/// ticks, by suspects that could not be judged, by steal time and by gaps.
 pub(crate) fn verdict_confidence(
     observed: &Observation,
     pack: usize,
-    bottleneck: Bottleneck,
-    ranking: &[Rank],
+    strength: &Strength<'_>,
     unjudged: &[UnjudgedRule],
 ) -> f64 {
     if observed.window.elapsed_ns == 0 {
         return 0.0;
     }
-    let score = ranking.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
-    let rival = ranking.iter().filter(|r| r.bottleneck != bottleneck).map(|r| r.score).fold(0.0, f64::max);
+    let Strength { bottleneck, score, rival, .. } = *strength;
     let ticks = match bottleneck {
         // three quiet seconds say little, however many ticks they have
         Bottleneck::None => observed.window.ticks.min(observed.window.seconds().ceil() as u64),
@@ -362,14 +371,13 @@ pub(crate) fn verdict_confidence(
         // limited by the share of judged rules: 0 where no rule could be judged
         confidence = confidence.min(share_judged(observed, pack, unjudged).max(0.0).sqrt());
     }
-    confidence = confidence.min(largest_confidence(observed, pack, bottleneck, ranking));
+    confidence = confidence.min(largest_confidence(observed, pack, &strength.rules));
     round_confidence(confidence)
 }
 
-/// Largest confidence that the rules which point at this bottleneck allow.
-fn largest_confidence(observed: &Observation, pack: usize, bottleneck: Bottleneck, ranking: &[Rank]) -> f64 {
-    let rules = ranking.iter().filter(|rank| rank.bottleneck == bottleneck).flat_map(|rank| &rank.findings);
-    let allowed = rules.filter_map(|id| observed.packs[pack].find_rule(id)).map(|rule| rule.confidence);
+/// Largest confidence that these rules allow.
+fn largest_confidence(observed: &Observation, pack: usize, rules: &[&str]) -> f64 {
+    let allowed = rules.iter().filter_map(|id| observed.packs[pack].find_rule(id)).map(|rule| rule.confidence);
     allowed.reduce(f64::max).unwrap_or(1.0)
 }
 

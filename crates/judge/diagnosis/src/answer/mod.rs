@@ -2,11 +2,11 @@
 //!
 //! Uses all modules but `compare`.
 
+mod blame;
 mod build_verdict;
 mod ceiling_remarks;
 mod confidence;
 mod evidence_seen;
-mod explanations;
 mod phases;
 mod ranking;
 mod rule_outcome;

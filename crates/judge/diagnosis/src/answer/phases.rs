@@ -6,11 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::answer::blame::relations::{
+    Blame, CGROUP, are_judged_alike, are_related, is_memory_unrelated_to_disk, is_shortage, is_unrelated,
+};
 use crate::answer::confidence::{remaining_confidence, round_confidence, score_confidence};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
-use crate::answer::rule_outcome::{
-    RuleOutcome, are_related, is_cgroup_shortage, is_memory_unrelated_to_disk, is_unrelated_to_disk,
-};
+use crate::answer::rule_outcome::RuleOutcome;
 use crate::answer::verdict::{Rank, VerdictPhase};
 use crate::rules::{Bottleneck, Rule};
 use crate::run::Observation;
@@ -57,8 +58,15 @@ struct PhaseTimeline<'a> {
     tracks: Vec<RuleTrack<'a>>,
     /// Prefix sums of the parts' lengths, seconds.
     time: Vec<f64>,
-    /// Rules on cgroups, by rule and instance, and the disks that they cannot be the reason for.
-    unrelated: HashSet<(&'a str, &'a str, &'a str)>,
+    /// Shortages, and what they are known not to be the reason for.
+    unrelated: HashSet<(RulePlace<'a>, RulePlace<'a>)>,
+}
+
+/// Id of a rule, and an instance at which it is judged.
+type RulePlace<'a> = (&'a str, &'a str);
+
+fn place<'a>(outcome: &RuleOutcome<'a>) -> RulePlace<'a> {
+    (&outcome.rule.id, &outcome.progress.instance)
 }
 
 /// Finds the phases of a window; at least one unless the window is empty.
@@ -130,25 +138,19 @@ impl<'a> PhaseTimeline<'a> {
         });
         let tracks: Vec<RuleTrack<'a>> = tracks.collect();
         let mut unrelated = HashSet::new();
-        for group in tracks.iter().map(|t| t.outcome).filter(|o| is_cgroup_shortage(o)) {
-            for disk in tracks.iter().map(|t| t.outcome).filter(|o| o.rule.object == "physical_disk") {
-                let instances = (group.progress.instance.as_str(), disk.progress.instance.as_str());
-                let found = (group.rule.id.as_str(), instances.0, instances.1);
-                if !unrelated.contains(&found) && is_unrelated_to_disk(observed, group, disk) {
-                    unrelated.insert(found);
-                }
-            }
+        for shortage in tracks.iter().map(|t| t.outcome).filter(|o| is_shortage(o)) {
+            let cause = Blame::of_outcome(shortage);
+            let others = tracks.iter().map(|t| t.outcome);
+            let apart = others.filter(|other| is_unrelated(observed, cause, Blame::of_outcome(other)));
+            unrelated.extend(apart.map(|other| (place(shortage), place(other))));
         }
         let time = prefix_sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
         PhaseTimeline { observed, tracks, time, unrelated }
     }
 
-    /// Like the function of this name, from the set that was computed once for all parts.
-    fn is_unrelated_to_disk(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
-        let (group_instance, disk_instance) = (group.progress.instance.as_str(), disk.progress.instance.as_str());
-        is_cgroup_shortage(group)
-            && disk.rule.object == "physical_disk"
-            && self.unrelated.contains(&(group.rule.id.as_str(), group_instance, disk_instance))
+    /// True for a shortage that is known not to be why something else is short; see [`is_unrelated`].
+    fn is_unrelated(&self, shortage: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
+        is_shortage(shortage) && self.unrelated.contains(&(place(shortage), place(other)))
     }
 
     /// Share of the parts' time at which a rule held.
@@ -165,22 +167,18 @@ impl<'a> PhaseTimeline<'a> {
         let held: Vec<(&RuleTrack<'a>, f64)> = shares.filter(is_held_enough).collect();
         let rules: HashMap<&str, &Rule> =
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
-        let held_at: HashSet<(&str, &str)> =
-            held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.progress.instance.as_str())).collect();
+        let held_at: HashMap<RulePlace<'_>, &RuleOutcome<'_>> =
+            held.iter().map(|(t, _)| (place(t.outcome), t.outcome)).collect();
         let mut held_by_rule: HashMap<&str, Vec<&RuleOutcome<'_>>> = HashMap::new();
         held.iter().for_each(|(t, _)| held_by_rule.entry(&t.outcome.rule.id).or_default().push(t.outcome));
-        let can_explain = |other: &Rule, outcome: &RuleOutcome<'_>| {
-            let mut held_outcomes = held_by_rule.get(other.id.as_str()).into_iter().flatten();
-            let is_everywhere = other.object != "cgroup" && other.object != outcome.rule.object;
-            is_everywhere
-                || held_outcomes
-                    .any(|o| are_related(self.observed, o, outcome) && !self.is_unrelated_to_disk(o, outcome))
-        };
         let is_explained = |outcome: &RuleOutcome<'_>| {
             outcome.rule.none.iter().filter_map(|id| rules.get(id.as_str()).copied()).any(|other| {
-                let same_object = other.object == outcome.rule.object && other.which == outcome.rule.which;
-                let holds_here = || held_at.contains(&(other.id.as_str(), outcome.progress.instance.as_str()));
-                if same_object { holds_here() } else { can_explain(other, outcome) }
+                if are_judged_alike(other, outcome.rule) {
+                    let here = held_at.get(&(other.id.as_str(), outcome.progress.instance.as_str()));
+                    return here.is_some_and(|here| !self.is_unrelated(here, outcome));
+                }
+                let mut held_outcomes = held_by_rule.get(other.id.as_str()).into_iter().flatten();
+                held_outcomes.any(|o| are_related(self.observed, o, outcome) && !self.is_unrelated(o, outcome))
             })
         };
         let blames = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
@@ -195,8 +193,9 @@ impl<'a> PhaseTimeline<'a> {
             holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), score(h))),
         );
         let held = holding.iter().map(|(t, _)| t.outcome);
-        let is_memory_unrelated =
-            is_memory_unrelated_to_disk(held, |memory, disk| self.is_unrelated_to_disk(memory, disk));
+        let is_memory_unrelated = is_memory_unrelated_to_disk(held, |memory, disk| {
+            memory.rule.object == CGROUP && self.is_unrelated(memory, disk)
+        });
         let mut bottleneck = choose_bottleneck(&ranking, is_memory_unrelated);
         let is_undecided = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);
         if bottleneck == Bottleneck::None && is_undecided {

@@ -1,12 +1,11 @@
 //! Decides from the collected progress whether a rule held at an instance, and builds the finding.
 
-use crate::answer::explanations::OutcomesByRule;
+use crate::answer::blame::explanations::OutcomesByRule;
+use crate::answer::blame::relations::can_explain;
 use crate::answer::verdict::{Episode, Evidence, Finding, HoldInterval};
-use crate::compile::split_cgroup_device;
-use crate::rules::{Bottleneck, Condition, ConditionSpan, Rule, RuleCounter, RuleLimit};
+use crate::rules::{Condition, ConditionSpan, Rule, RuleCounter, RuleLimit};
 use crate::run::Observation;
 use crate::sums::{ConditionState, EvidenceState, OperandState, RuleProgress};
-use diskwright_base::Topology;
 use diskwright_base::timestamp::format_rfc3339;
 
 /// Outcome of a rule at an instance.
@@ -239,76 +238,4 @@ fn collect_evidence(observed: &Observation, rule: &Rule, progress: &RuleProgress
         Evidence { counter: name.id.clone(), value, max, unit: name.unit.clone() }
     };
     rule.evidence.iter().zip(&progress.evidence).map(evidence).collect()
-}
-
-/// True where one outcome can be the reason for another. Rules on the same object explain each other only at the same
-/// instance. Otherwise the two must have a disk in common, and a cgroup must not be unrelated to the disk.
-pub(crate) fn can_explain(observed: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
-    if are_judged_alike(other.rule, outcome.rule) {
-        return other.progress.instance == outcome.progress.instance;
-    }
-    are_related(observed, other, outcome) && !is_unrelated_to_disk(observed, other, outcome)
-}
-
-/// True for two rules that are judged at the same instances.
-pub(crate) fn are_judged_alike(one: &Rule, other: &Rule) -> bool {
-    one.object == other.object && one.which == other.which
-}
-
-/// False for rules on disks and arrays whose instances have no disk in common.
-pub(crate) fn are_related(observed: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
-    let are_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
-    !are_disks || have_common_disk(observed, &one.progress.instance, &other.progress.instance)
-}
-
-/// False for two devices that are known to have no disk in common; an empty name stands for all devices.
-fn have_common_disk(observed: &Observation, a: &str, b: &str) -> bool {
-    if a == b || a.is_empty() || b.is_empty() {
-        return true;
-    }
-    let has_both = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
-    let Some(topology) = observed.topology.as_ref().filter(has_both) else { return true };
-    topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
-}
-
-/// Prefix of the counters of a cgroup's processor quota.
-pub(crate) const CPU_QUOTA_PREFIX: &str = "cgroup.cpu_";
-
-/// True for a finding on a cgroup that cannot be why a disk is busy: memory is short in a cgroup that does not use the
-/// disk, a limit holds back its requests to another disk, or its processor quota is used up.
-pub(crate) fn is_unrelated_to_disk(observed: &Observation, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
-    if group.rule.object != "cgroup" || disk.rule.object != "physical_disk" {
-        return false;
-    }
-    let (instance, disk) = (group.progress.instance.as_str(), disk.progress.instance.as_str());
-    match group.rule.bottleneck {
-        Bottleneck::Memory => observed.cgroup_avoids_disk(instance, disk),
-        Bottleneck::Throttle
-            if group.rule.conditions().any(|c| c.quantity.counter.id.starts_with(CPU_QUOTA_PREFIX)) =>
-        {
-            true
-        }
-        Bottleneck::Throttle => {
-            split_cgroup_device(instance).is_some_and(|(_, device)| !have_common_disk(observed, device, disk))
-        }
-        _ => false,
-    }
-}
-
-/// True for a shortage of memory or a limit in a cgroup, which may or may not be why disks are busy.
-pub(crate) fn is_cgroup_shortage(outcome: &RuleOutcome<'_>) -> bool {
-    outcome.rule.object == "cgroup" && matches!(outcome.rule.bottleneck, Bottleneck::Memory | Bottleneck::Throttle)
-}
-
-/// True where memory is short only in cgroups, and a disk that none of them uses is blamed too: then paging does not
-/// explain that disk.
-pub(crate) fn is_memory_unrelated_to_disk<'a: 'b, 'b>(
-    outcomes: impl Iterator<Item = &'b RuleOutcome<'a>> + Clone,
-    is_unrelated: impl Fn(&RuleOutcome<'_>, &RuleOutcome<'_>) -> bool,
-) -> bool {
-    let blaming = |bottleneck: Bottleneck| {
-        outcomes.clone().filter(move |o| o.rule.bottleneck == bottleneck && o.rule.weight > 0.0)
-    };
-    blaming(Bottleneck::Memory).next().is_some()
-        && blaming(Bottleneck::Disk).any(|disk| blaming(Bottleneck::Memory).all(|memory| is_unrelated(memory, disk)))
 }

@@ -30,8 +30,11 @@ pub struct Verdict {
     pub instance: String,
     /// Confidence of the verdict, from 0 to 1.
     pub confidence: f64,
-    /// The verdict in one sentence.
+    /// The verdict in one sentence, or in one for each bottleneck.
     pub sentence: String,
+    /// All bottlenecks, the first being `bottleneck`: each would be left if the others were taken away. Empty where
+    /// nothing is blamed.
+    pub bottlenecks: Vec<VerdictBottleneck>,
     /// Rules that held, those of the bottleneck first.
     pub findings: Vec<Finding>,
     /// Rules that held for a stretch, but for too little of the window to be findings; longest first.
@@ -73,6 +76,92 @@ pub struct Verdict {
     pub trend_questions: usize,
     /// The window.
     pub window: WatchWindow,
+}
+
+/// One of the bottlenecks of a window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictBottleneck {
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// Its instance; empty for the machine as a whole.
+    pub instance: String,
+    /// Confidence, from 0 to 1.
+    pub confidence: f64,
+    /// It in one sentence.
+    pub sentence: String,
+    /// Ids of the rules that point at it, the leading one first.
+    pub findings: Vec<String>,
+    /// Positions of its findings in [`Verdict::findings`].
+    #[serde(skip)]
+    pub positions: Vec<usize>,
+    /// Processes and cgroups that cause it, where the log shows them.
+    pub culprits: Vec<Culprit>,
+    /// Remedies against it, cheapest first.
+    pub advice: Vec<Advice>,
+}
+
+impl Verdict {
+    /// The findings to show as evidence: those of the listed bottlenecks, and remarks that blame nothing. Where nothing
+    /// is blamed, all.
+    pub fn evidence(&self) -> impl Iterator<Item = &Finding> {
+        let is_listed = |index: usize| self.bottlenecks.iter().any(|listed| listed.positions.contains(&index));
+        let is_evidence = move |(index, finding): &(usize, &Finding)| {
+            self.bottlenecks.is_empty() || !finding.bottleneck.blames() || is_listed(*index)
+        };
+        self.findings.iter().enumerate().filter(is_evidence).map(|(_, finding)| finding)
+    }
+
+    /// Puts one of the bottlenecks first, so that of two that both persist, the same leads from window to window. It
+    /// changes nothing where this one is not listed.
+    pub fn put_first(&mut self, bottleneck: Bottleneck, instance: &str) {
+        let is_wanted = |listed: &VerdictBottleneck| listed.bottleneck == bottleneck && listed.instance == instance;
+        let Some(position) = self.bottlenecks.iter().position(is_wanted).filter(|position| *position > 0) else {
+            return;
+        };
+        self.bottlenecks[..=position].rotate_right(1);
+        self.follow_bottlenecks();
+    }
+
+    /// Sets the fields that repeat the bottlenecks in the order of these.
+    pub(crate) fn follow_bottlenecks(&mut self) {
+        let Some(first) = self.bottlenecks.first() else { return };
+        (self.bottleneck, self.confidence) = (first.bottleneck, first.confidence);
+        self.instance.clone_from(&first.instance);
+        let sentences: Vec<&str> = self.bottlenecks.iter().map(|listed| listed.sentence.as_str()).collect();
+        self.sentence = sentences.join(" Also: ");
+        self.culprits.clear();
+        self.advice.clear();
+        for listed in &self.bottlenecks {
+            let is_known = |culprit: &&Culprit| {
+                let mut known = self.culprits.iter();
+                known.any(|other| (&other.kind, other.pid, &other.name) == (&culprit.kind, culprit.pid, &culprit.name))
+            };
+            let new: Vec<Culprit> = listed.culprits.iter().filter(|culprit| !is_known(culprit)).cloned().collect();
+            self.culprits.extend(new);
+            let new: Vec<Advice> = listed.advice.iter().filter(|a| !self.advice.contains(a)).cloned().collect();
+            self.advice.extend(new);
+        }
+        self.sort_findings_by_bottleneck();
+    }
+
+    /// Sorts the findings by the bottleneck that they belong to; the others keep their order behind them.
+    fn sort_findings_by_bottleneck(&mut self) {
+        if self.bottlenecks.len() < 2 {
+            return;
+        }
+        let rank = |index: usize| {
+            let listed = self.bottlenecks.iter().position(|listed| listed.positions.contains(&index));
+            listed.unwrap_or(self.bottlenecks.len())
+        };
+        let mut order: Vec<usize> = (0..self.findings.len()).collect();
+        order.sort_by_key(|index| rank(*index));
+        let mut new_positions = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(new, old)| new_positions[*old] = new);
+        self.findings = order.iter().map(|index| self.findings[*index].clone()).collect();
+        for position in self.bottlenecks.iter_mut().flat_map(|listed| &mut listed.positions) {
+            *position = new_positions[*position];
+        }
+    }
 }
 
 /// Name of the contract.

@@ -132,12 +132,26 @@ impl<'a> NodeBuilder<'a> {
         let read = physical_disk::READ_BYTES_PER_S;
         let total = self.total_node(read).or_else(|| self.total_node(paging::BLOCK_IN_BYTES_PER_S));
         let total = total.ok_or_else(|| missing(read))?;
+        let part = self.refault_bytes(pages);
+        Ok(self.push("refault share@".into(), ProgramNode::Share { part, total }))
+    }
+
+    /// Bytes of the pages that were read from a disk although they were in memory shortly before.
+    fn refault_bytes(&mut self, pages: NodeId) -> NodeId {
         // pages that return from zram were not read from a disk
         let swaps = self.schema_index.topology.map_or(&[][..], |t| &t.swaps);
         let in_memory = swaps.iter().any(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
         let file_refaults = if in_memory { self.total_node(paging::REFAULTS_FILE_PER_S) } else { None };
-        let part = self.page_bytes(file_refaults.unwrap_or(pages));
-        Ok(self.push("refault share@".into(), ProgramNode::Share { part, total }))
+        self.page_bytes(file_refaults.unwrap_or(pages))
+    }
+
+    /// Largest share of what one disk reads that can have been in memory shortly before: no counter tells from which
+    /// disk a page came back.
+    pub(crate) fn refault_share_of(&mut self, disk: &str) -> Option<NodeId> {
+        let pages = self.total_node(paging::REFAULTS_PER_S)?;
+        let total = self.counter_node(physical_disk::READ_BYTES_PER_S, disk)?;
+        let part = self.refault_bytes(pages);
+        Some(self.push(format!("refault share@{disk}"), ProgramNode::Share { part, total }))
     }
 
     /// Constant 1 where the log lacks swap traffic or refaults, else 0.

@@ -49,8 +49,9 @@ pub(crate) struct StatisticPlan {
 }
 
 /// Counters of the machine that affect the confidence of any verdict.
-const CONFIDENCE_COUNTERS: [&str; 8] = [
+const CONFIDENCE_COUNTERS: [&str; 9] = [
     processor::STEAL,
+    processor::USER,
     "processors",
     pressure::IO_SOME,
     pressure::MEMORY_SOME,
@@ -62,7 +63,10 @@ const CONFIDENCE_COUNTERS: [&str; 8] = [
 
 /// Largest number of pairs of cgroup and device whose bytes are summed, to find out which cgroup uses a disk.
 pub(crate) const MAX_CGROUPS: usize = 256;
+/// Largest number of disks whose share of paging is followed.
+const MAX_PAGED_DISKS: usize = 64;
 const NETWORK: &str = "network";
+const PHYSICAL_DISK: &str = "physical_disk";
 /// Objects that a machine may not have, so that a log without them lacks nothing.
 const OPTIONAL_OBJECTS: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
 
@@ -446,6 +450,7 @@ impl<'a> ProgramBuilder<'a, '_> {
             }
         }
         self.add_cgroup_tracks();
+        self.add_paging_tracks();
         self.states.has_pressure |= !self.builder.schema_index.instances("pressure").is_empty();
     }
 
@@ -466,6 +471,30 @@ impl<'a> ProgramBuilder<'a, '_> {
         }
     }
 
+    /// Adds tracks of the share of each disk's work that is paging, to find out which disks a shortage of memory
+    /// explains. Only a topology tells where the swap space is.
+    fn add_paging_tracks(&mut self) {
+        let schema_index = self.builder.schema_index;
+        let disks = schema_index.disks();
+        if schema_index.topology.is_none() || disks.len() > MAX_PAGED_DISKS {
+            return;
+        }
+        for disk in disks {
+            let scope = RuleScope::Instance(PHYSICAL_DISK, disk);
+            let swapping = match self.builder.swap_share(&scope) {
+                Ok(node) => Some(node),
+                Err(Absence::Nowhere) => None,
+                Err(Absence::Missing(_)) => continue,
+            };
+            let Some(refaults) = self.builder.refault_share_of(disk) else { continue };
+            let mut group = ProgramGroup::default();
+            let nodes = swapping.into_iter().chain([refaults]);
+            let tracks = nodes.map(|node| self.track_node(node, &mut group)).collect();
+            self.states.paging_tracks.insert((*disk).to_owned(), tracks);
+            self.merge_group(&scope, group);
+        }
+    }
+
     fn add_statistic(
         &mut self,
         kind: Pseudo,
@@ -479,7 +508,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         };
         let mut node = |short: &str| {
             let name =
-                RuleCounter::resolve_name("physical_disk", short).map_err(|_| Absence::Missing(short.to_owned()))?;
+                RuleCounter::resolve_name(PHYSICAL_DISK, short).map_err(|_| Absence::Missing(short.to_owned()))?;
             self.builder.resolve_counter(&name, scope)
         };
         let (queue, value) = (node("avg_queue_length")?, node(value)?);

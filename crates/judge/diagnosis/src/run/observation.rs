@@ -14,6 +14,9 @@ use crate::sums::{RuleProgress, States, WindowGrid, WindowState};
 
 /// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
 const MIN_DISK_SHARE: f64 = 0.05;
+/// Smallest share of paging at which a disk may be busy with it: that of the rules memory.paging and
+/// memory.file-cache-thrash.
+const MIN_PAGING_SHARE: f64 = 0.1;
 
 /// An observed window, with the packs that judge it.
 pub(crate) struct Observation {
@@ -98,6 +101,14 @@ impl Observation {
             .filter(|(_, (_, total))| *total > 0.0)
             .map(|(path, (on_device, total))| (path, (on_device / total).min(1.0)))
             .collect()
+    }
+
+    /// False where the log shows that paging is hardly any of what a disk does: no swap space on it is in use, and what
+    /// it reads was not in memory shortly before.
+    pub fn may_be_paging(&self, disk: &str) -> bool {
+        let Some(shares) = self.states.paging_tracks.get(disk) else { return true };
+        let is_little = |track: &usize| self.states.tracks[*track].mean().is_some_and(|share| share < MIN_PAGING_SHARE);
+        !shares.iter().all(is_little)
     }
 
     /// True where the log shows that a cgroup does not use a disk: its reads and writes go to other disks, and there is

@@ -61,6 +61,8 @@ pub(crate) struct States {
     pub confidence_tracks: BTreeMap<&'static str, usize>,
     /// Tracks of the bytes per second of cgroups, by cgroup and device (`path@sda`).
     pub cgroup_tracks: BTreeMap<String, Vec<usize>>,
+    /// Tracks of the shares of a disk's work that are swapping and reads of what was in memory shortly before, by disk.
+    pub paging_tracks: BTreeMap<String, Vec<usize>>,
     /// True where the log has pressure stall information.
     pub has_pressure: bool,
     /// Number of states dropped because their instances were gone.
@@ -123,7 +125,7 @@ impl States {
         let conditions = self.progress.iter().flat_map(|s| &s.conditions);
         let mut used: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
         used.extend(self.confidence_tracks.values());
-        used.extend(self.cgroup_tracks.values().flatten());
+        used.extend(self.cgroup_tracks.values().chain(self.paging_tracks.values()).flatten());
         let new_indices = retain_by_index(&mut self.tracks, |index| used.contains(&index));
         self.track_of.retain(|_, track| used.contains(track));
         self.track_of.values_mut().for_each(|track| new_indices.update(track));
@@ -131,7 +133,8 @@ impl States {
         for condition in self.progress.iter_mut().flat_map(|s| &mut s.conditions) {
             condition.track.iter_mut().chain(&mut condition.limit_track).for_each(renumber);
         }
-        self.confidence_tracks.values_mut().chain(self.cgroup_tracks.values_mut().flatten()).for_each(renumber);
+        let lists = self.cgroup_tracks.values_mut().chain(self.paging_tracks.values_mut());
+        self.confidence_tracks.values_mut().chain(lists.flatten()).for_each(renumber);
     }
 
     /// Index of a node's track, by the node's key; created where there is none.

@@ -48,6 +48,12 @@ impl Recording {
         self
     }
 
+    /// The same without the series of a counter.
+    pub fn without(mut self, counter: &str) -> Recording {
+        self.series.retain(|(series, _)| series.counter != counter);
+        self
+    }
+
     /// A series of one value, unless the recording has that series already.
     pub fn unless_there(self, counter: &str, instance: &str, value: f64) -> Recording {
         let there = self.series.iter().any(|(s, _)| s.counter == counter && s.instance == instance);

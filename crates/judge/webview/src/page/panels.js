@@ -113,11 +113,11 @@ function showVerdict() {
   if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "A verdict needs at least two ticks."), el("p", { className: "dim" }, about)); return; }
   const kind = kindOf(found), sign = SIGNS[kind];
   node.className = `card ${kind}`;
-  const place = found.instance ? ` ${found.instance}` : "";
+  const all = found.bottlenecks, each = all.length ? all : [found];
   const meter = el("meter", { min: 0, max: 1, value: found.confidence, "aria-label": "Confidence" });
   fill(node,
-    el("p", { className: `kicker ${kind}` }, `${sign} ${blamed(found.bottleneck)}${found.blames ? place : ""}`),
-    el("p", { className: "sentence" }, found.sentence),
+    el("p", { className: `kicker ${kind}` }, `${sign} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
+    ...each.map(one => el("p", { className: "sentence" }, one.sentence)),
     el("p", { className: "next" }, found.advice[0] && found.blames ? el("b", {}, "Next: ") : "", found.advice[0] && found.blames ? found.advice[0].text : "", " ", el("span", { className: "dim" }, about)),
     el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), el("span", { className: "dim" }, "confidence "), el("br", {}), meter));
 }

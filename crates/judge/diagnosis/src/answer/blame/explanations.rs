@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use crate::answer::rule_outcome::{RuleOutcome, are_judged_alike, can_explain};
+use crate::answer::blame::relations::{are_judged_alike, can_explain};
+use crate::answer::rule_outcome::RuleOutcome;
 use crate::rules::Rule;
 use crate::run::Observation;
 

@@ -1,0 +1,200 @@
+//! Which trouble can be the reason for another: they share a disk, or one is a shortage of memory and the other is what
+//! paging does.
+
+use diskwright_base::counter_ids::processor;
+use diskwright_base::{DeviceClass, Topology};
+
+use crate::answer::blame::blamed_programs::BUSIEST_THREAD_COUNTER;
+use crate::answer::confidence::mean_sign;
+use crate::answer::rule_outcome::{RuleOutcome, leading_condition};
+use crate::answer::verdict::Finding;
+use crate::compile::split_cgroup_device;
+use crate::rules::{Bottleneck, Rule};
+use crate::run::Observation;
+
+/// Prefix of the counters of a cgroup's processor quota.
+pub(crate) const CPU_QUOTA_PREFIX: &str = "cgroup.cpu_";
+/// Objects of rules that need special treatment.
+pub(crate) const PHYSICAL_DISK: &str = "physical_disk";
+pub(crate) const CGROUP: &str = "cgroup";
+pub(crate) const MACHINE: &str = "machine";
+/// Smallest share of all processor time in programs at which the processors are full whatever the kernel does for
+/// memory. Our choice.
+const MIN_OWN_PROCESSOR_SHARE: f64 = 0.8;
+
+/// What a rule blames, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blame<'a> {
+    bottleneck: Bottleneck,
+    object: &'a str,
+    instance: &'a str,
+    /// Id of the leading counter.
+    counter: &'a str,
+}
+
+impl<'a> Blame<'a> {
+    /// What a finding blames.
+    pub fn of_finding(finding: &'a Finding) -> Blame<'a> {
+        let Finding { bottleneck, object, instance, counter, .. } = finding;
+        Blame { bottleneck: *bottleneck, object, instance, counter }
+    }
+
+    /// What a rule blames at an instance, whether it holds there or not.
+    pub fn of_outcome(outcome: &RuleOutcome<'a>) -> Blame<'a> {
+        let rule = outcome.rule;
+        let counter = rule.conditions().nth(leading_condition(rule, outcome.progress));
+        Blame {
+            bottleneck: rule.bottleneck,
+            object: &rule.object,
+            instance: &outcome.progress.instance,
+            counter: counter.map_or("", |condition| &condition.quantity.counter.id),
+        }
+    }
+
+    fn is_processor_quota(self) -> bool {
+        self.counter.starts_with(CPU_QUOTA_PREFIX)
+    }
+}
+
+/// True where one outcome can be the reason for another. Rules on the same object explain each other only at the same
+/// instance. Otherwise the two must have a disk in common. A shortage of memory explains only what paging can do.
+pub(crate) fn can_explain(observed: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
+    if are_judged_alike(other.rule, outcome.rule) && other.progress.instance != outcome.progress.instance {
+        return false;
+    }
+    are_related(observed, other, outcome)
+        && !is_unrelated(observed, Blame::of_outcome(other), Blame::of_outcome(outcome))
+}
+
+/// True for two rules that are judged at the same instances.
+pub(crate) fn are_judged_alike(one: &Rule, other: &Rule) -> bool {
+    one.object == other.object && one.which == other.which
+}
+
+/// False for rules on disks and arrays whose instances have no disk in common.
+pub(crate) fn are_related(observed: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
+    let are_disks = [one, other].iter().all(|outcome| outcome.rule.object == PHYSICAL_DISK);
+    !are_disks || have_common_disk(observed, &one.progress.instance, &other.progress.instance)
+}
+
+/// False for two devices that are known to have no disk in common; an empty name stands for all devices.
+fn have_common_disk(observed: &Observation, a: &str, b: &str) -> bool {
+    if a == b || a.is_empty() || b.is_empty() {
+        return true;
+    }
+    let has_both = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
+    let Some(topology) = observed.topology.as_ref().filter(has_both) else { return true };
+    topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
+}
+
+/// True for a shortage of memory or a limit that is known not to be why something else is short: memory of a cgroup
+/// that does not use the disk, paging that does not reach it, a limit on requests to another disk, a processor quota
+/// beside a disk, or paging beside processors that programs fill by themselves.
+pub(crate) fn is_unrelated(observed: &Observation, cause: Blame<'_>, effect: Blame<'_>) -> bool {
+    match (cause.bottleneck, effect.bottleneck) {
+        (Bottleneck::Memory, Bottleneck::Cpu) if effect.counter != BUSIEST_THREAD_COUNTER => {
+            mean_sign(observed, processor::USER).is_some_and(|share| share >= MIN_OWN_PROCESSOR_SHARE)
+        }
+        (Bottleneck::Memory, _) if effect.object == PHYSICAL_DISK && effect.bottleneck != Bottleneck::Memory => {
+            match cause.object {
+                CGROUP => observed.cgroup_avoids_disk(cause.instance, effect.instance),
+                MACHINE => !observed.may_be_paging(effect.instance),
+                _ => false,
+            }
+        }
+        (Bottleneck::Throttle, _) if cause.object == CGROUP && effect.object == PHYSICAL_DISK => {
+            let is_other_disk = |(_, device): (&str, &str)| !have_common_disk(observed, device, effect.instance);
+            cause.is_processor_quota() || split_cgroup_device(cause.instance).is_some_and(is_other_disk)
+        }
+        _ => false,
+    }
+}
+
+/// True for a finding on a cgroup that cannot be why a disk is busy.
+pub(crate) fn is_unrelated_to_disk(observed: &Observation, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
+    let (group, disk) = (Blame::of_outcome(group), Blame::of_outcome(disk));
+    group.object == CGROUP && disk.object == PHYSICAL_DISK && is_unrelated(observed, group, disk)
+}
+
+/// True for a shortage of memory or a limit in a cgroup, which may or may not be why others wait.
+pub(crate) fn is_shortage(outcome: &RuleOutcome<'_>) -> bool {
+    match outcome.rule.bottleneck {
+        Bottleneck::Memory => true,
+        Bottleneck::Throttle => outcome.rule.object == CGROUP,
+        _ => false,
+    }
+}
+
+/// True where memory is short only in cgroups, and a disk that none of them uses is blamed too: then paging does not
+/// explain that disk.
+pub(crate) fn is_memory_unrelated_to_disk<'a: 'b, 'b>(
+    outcomes: impl Iterator<Item = &'b RuleOutcome<'a>> + Clone,
+    is_unrelated: impl Fn(&RuleOutcome<'_>, &RuleOutcome<'_>) -> bool,
+) -> bool {
+    let blaming = |bottleneck: Bottleneck| {
+        outcomes.clone().filter(move |o| o.rule.bottleneck == bottleneck && o.rule.weight > 0.0)
+    };
+    blaming(Bottleneck::Memory).next().is_some()
+        && blaming(Bottleneck::Disk).any(|disk| blaming(Bottleneck::Memory).all(|memory| is_unrelated(memory, disk)))
+}
+
+/// True where taking away what one finding blames might take away the other, too. What is not known to be apart counts
+/// as linked, so that a consequence is not called a bottleneck of its own.
+pub(crate) fn are_linked(observed: &Observation, one: Blame<'_>, other: Blame<'_>) -> bool {
+    use Bottleneck::{Channel, Controller, Cpu, Disk, Memory, Network, Throttle};
+    // a pair is the same whichever comes first
+    let (a, b) = if other.bottleneck < one.bottleneck { (other, one) } else { (one, other) };
+    match (a.bottleneck, b.bottleneck) {
+        (Memory, Memory) => a.object != CGROUP || b.object != CGROUP || are_same_branch(a.instance, b.instance),
+        (Memory, Throttle) => match (a.object, b.object) {
+            _ if b.object != CGROUP => true,
+            (CGROUP, _) => are_same_branch(a.instance, b.instance),
+            _ => !b.is_processor_quota(),
+        },
+        (Memory, Network) => false,
+        (Memory, _) => !is_unrelated(observed, a, b),
+        (Disk, Disk) => share_disks(observed, a.instance, b.instance),
+        (Disk, Cpu) => false,
+        (Disk, Throttle) => !is_unrelated(observed, b, a) && may_share_disk(observed, a, b),
+        (Disk, Network) => a.object != PHYSICAL_DISK || is_behind_network(observed, a.instance),
+        (Cpu, Channel | Controller | Network | Throttle) => false,
+        (Throttle, Throttle) => a.object != CGROUP || b.object != CGROUP || are_same_branch(a.instance, b.instance),
+        (Network, Throttle) => false,
+        _ => true,
+    }
+}
+
+/// True where requests to a disk may go over the network.
+fn is_behind_network(observed: &Observation, disk: &str) -> bool {
+    let device = observed.topology.as_ref().and_then(|topology| topology.find_device(disk));
+    device.is_none_or(|device| device.class == DeviceClass::Network)
+}
+
+/// True where one cgroup is the other, or lies below it.
+fn are_same_branch(one: &str, other: &str) -> bool {
+    let path = |instance| split_cgroup_device(instance).map_or(instance, |(path, _)| path);
+    let (one, other) = (path(one), path(other));
+    let lies_below = |lower: &str, upper: &str| {
+        lower.strip_prefix(upper.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    lies_below(one, other) || lies_below(other, one)
+}
+
+/// True where two disks have a disk in common or are members of one array.
+fn share_disks(observed: &Observation, one: &str, other: &str) -> bool {
+    have_common_disk(observed, one, other)
+        || observed
+            .topology
+            .as_ref()
+            .is_none_or(|topology| topology.arrays_over(one).iter().any(|array| topology.stands_on(&array.name, other)))
+}
+
+/// True where a limit may be one on the requests to this disk.
+fn may_share_disk(observed: &Observation, disk: Blame<'_>, limit: Blame<'_>) -> bool {
+    let limited = match limit.object {
+        PHYSICAL_DISK => limit.instance,
+        CGROUP => split_cgroup_device(limit.instance).map_or("", |(_, device)| device),
+        _ => "",
+    };
+    have_common_disk(observed, disk.instance, limited)
+}

@@ -1,0 +1,169 @@
+//! Two troubles at once, by the default pack: both are named where neither is the reason for the other, and one where
+//! it is.
+
+use crate::common::*;
+use diskwright_base::topology::{Swap, Topology};
+use diskwright_base::{DeviceClass, RaidLevel};
+use diskwright_diagnosis::{Bottleneck, Verdict};
+
+const MEMORY: Bottleneck = Bottleneck::Memory;
+const DISK: Bottleneck = Bottleneck::Disk;
+const CPU: Bottleneck = Bottleneck::Cpu;
+
+/// Four processors, two disks of flash, and swap space on these devices.
+fn machine(swaps: &[&str]) -> Recording {
+    let devices = ["sda", "sdb"].map(|name| device(name, DeviceClass::Flash, &[], None));
+    let zram = device("zram0", DeviceClass::Memory, &[], None);
+    let swap = |name: &&str| Swap { path: format!("/dev/{name}"), device: (*name).to_owned(), bytes: 4 << 30 };
+    let topology = Topology {
+        devices: devices.into_iter().chain([zram]).collect(),
+        swaps: swaps.iter().map(swap).collect(),
+        processors: 4,
+        ..Topology::default()
+    };
+    let quiet = [
+        ("processor.user", 0.05),
+        ("processor.system", 0.02),
+        ("paging.refaults_file", 0.0),
+        ("paging.refaults_anon", 0.0),
+        ("memory.total_bytes", 8e9),
+    ];
+    and(Recording::new(60).topology(topology), &quiet)
+}
+
+/// Sets series of one value, in the place of those of the same counter.
+fn and(recording: Recording, series: &[(&str, f64)]) -> Recording {
+    series.iter().fold(recording, |r, &(counter, value)| {
+        let instance = if counter.starts_with("processor.") { "_total" } else { "" };
+        r.without(counter).with(counter, instance, move |_| value)
+    })
+}
+
+/// Eight readers that queue at 8 ms.
+fn with_full_disk(recording: Recording, name: &str) -> Recording {
+    recording.with_disk(name, 1000.0, 0.0, 4096.0, 0.008)
+}
+
+fn with_idle_disk(recording: Recording, name: &str) -> Recording {
+    recording.with_disk(name, 1.0, 1.0, 4096.0, 0.0002)
+}
+
+fn pressure(io: f64, memory: f64, cpu: f64) -> [(&'static str, f64); 3] {
+    [("pressure.io_some_s", io), ("pressure.memory_some_s", memory), ("pressure.cpu_some_s", cpu)]
+}
+
+fn swapping(pages: f64) -> [(&'static str, f64); 3] {
+    [("paging.swap_in_pages", pages), ("paging.swap_out_pages", pages), ("paging.major_faults", pages)]
+}
+
+/// The bottlenecks, first one first, each with its instance. What is listed is not ruled out, and has a sentence, a
+/// confidence and evidence of its own.
+fn listed(verdict: &Verdict) -> Vec<(Bottleneck, &str)> {
+    for listed in &verdict.bottlenecks {
+        assert!(verdict.ruled_out.iter().all(|r| r.bottleneck != listed.bottleneck), "{:?}", verdict.ruled_out);
+        assert!(verdict.sentence.contains(&listed.sentence), "{}", verdict.sentence);
+        assert!(listed.confidence > 0.5, "{listed:?}");
+        assert!(!listed.positions.is_empty() && !listed.advice.is_empty());
+        let rules = listed.positions.iter().map(|position| &verdict.findings[*position]);
+        assert!(rules.clone().all(|f| f.bottleneck == listed.bottleneck && listed.findings.contains(&f.rule)));
+    }
+    if let Some(first) = verdict.bottlenecks.first() {
+        assert_eq!((first.bottleneck, &first.instance), (verdict.bottleneck, &verdict.instance));
+        assert_eq!(verdict.findings.first().map(|f| f.bottleneck), Some(first.bottleneck));
+    }
+    verdict.bottlenecks.iter().map(|listed| (listed.bottleneck, listed.instance.as_str())).collect()
+}
+
+#[test]
+fn paging_in_memory_does_not_hide_a_full_disk() {
+    let thrash = and(machine(&["zram0"]), &swapping(20_000.0));
+    let thrash = thrash.with_disk("zram0", 20_000.0, 20_000.0, 4096.0, 0.00001);
+    let both = and(with_full_disk(with_idle_disk(thrash, "sda"), "sdb"), &pressure(0.9, 0.6, 0.1));
+    let verdict = both.by_default();
+    assert_eq!(listed(&verdict), [(MEMORY, ""), (DISK, "sdb")], "{:#?}", verdict.set_aside);
+}
+
+#[test]
+fn a_disk_that_is_busy_with_paging_is_no_bottleneck_of_its_own() {
+    let paging = with_full_disk(with_idle_disk(machine(&["sdb"]), "sda"), "sdb");
+    let verdict = and(and(paging, &swapping(900.0)), &pressure(0.9, 0.6, 0.1)).by_default();
+    assert_eq!(listed(&verdict), [(MEMORY, "")]);
+    // nor is one that reads again what the kernel had to drop
+    let refaults = with_full_disk(with_idle_disk(machine(&["zram0"]), "sda"), "sdb");
+    let refaults = and(refaults, &[("paging.refaults_file", 800.0)]);
+    let verdict = and(and(refaults, &swapping(0.0)), &pressure(0.9, 0.6, 0.1)).by_default();
+    assert_eq!(listed(&verdict), [(MEMORY, "")]);
+    // the other disk is, where paging does not reach it
+    let apart = with_full_disk(with_full_disk(machine(&["sda"]), "sda"), "sdb");
+    let verdict = and(and(apart, &swapping(900.0)), &pressure(0.9, 0.6, 0.1)).by_default();
+    assert_eq!(listed(&verdict), [(MEMORY, ""), (DISK, "sdb")]);
+}
+
+#[test]
+fn full_processors_and_a_full_disk_are_two() {
+    let both = with_full_disk(with_idle_disk(machine(&[]), "sda"), "sdb");
+    let both = and(both, &[("processor.user", 0.97), ("processor.busy", 0.99), ("system.running", 12.0)]);
+    let verdict = and(both, &pressure(0.9, 0.0, 0.8)).by_default();
+    assert_eq!(listed(&verdict), [(DISK, "sdb"), (CPU, "")]);
+}
+
+#[test]
+fn processors_that_page_are_no_bottleneck_of_their_own_but_those_that_compute_are() {
+    let thrash = |user: f64, system: f64| {
+        let paging = with_idle_disk(machine(&["zram0"]), "sda").with_disk("zram0", 9e3, 9e3, 4096.0, 0.00001);
+        let shares = [("processor.user", user), ("processor.system", system), ("processor.busy", user + system)];
+        let loaded = and(and(paging, &swapping(9000.0)), &shares);
+        and(and(loaded, &[("system.running", 12.0)]), &pressure(0.1, 0.6, 0.8)).by_default()
+    };
+    assert_eq!(listed(&thrash(0.3, 0.68)), [(MEMORY, "")]);
+    let computing = thrash(0.9, 0.09);
+    let mut found = listed(&computing);
+    found.sort();
+    assert_eq!(found, [(MEMORY, ""), (CPU, "")]);
+}
+
+#[test]
+fn a_quota_beside_a_full_disk_is_not_ruled_out() {
+    let both = with_full_disk(with_idle_disk(machine(&[]), "sda"), "sdb");
+    let quota = both
+        .with("cgroup.cpu_periods", "/jobs", |_| 10.0)
+        .with("cgroup.cpu_throttled_periods", "/jobs", |_| 9.0)
+        .with("cgroup.cpu_throttled_s", "/jobs", |_| 0.8);
+    let verdict = and(quota, &pressure(0.9, 0.0, 0.1)).by_default();
+    let found = listed(&verdict);
+    assert!(found.contains(&(DISK, "sdb")) && found.contains(&(Bottleneck::Throttle, "/jobs")), "{found:?}");
+}
+
+#[test]
+fn two_full_disks_are_two_unless_they_are_one_array() {
+    let two = with_full_disk(with_full_disk(machine(&[]), "sda"), "sdb");
+    let verdict = and(two, &pressure(0.9, 0.0, 0.0)).by_default();
+    assert_eq!(listed(&verdict), [(DISK, "sda"), (DISK, "sdb")]);
+    let members = array(2, DeviceClass::Flash, RaidLevel::Raid0);
+    let one = with_full_disk(with_full_disk(Recording::new(60).topology(members), "sda"), "sdb");
+    assert_eq!(listed(&and(one, &pressure(0.9, 0.0, 0.0)).by_default()), [(DISK, "md0")]);
+    // without a topology they may be
+    let unknown = with_full_disk(with_full_disk(Recording::new(60), "sda"), "sdb");
+    assert_eq!(and(unknown, &pressure(0.9, 0.0, 0.0)).by_default().bottlenecks.len(), 1);
+}
+
+#[test]
+fn a_bottleneck_that_led_before_can_lead_again() {
+    let two = with_full_disk(with_full_disk(machine(&[]), "sda"), "sdb");
+    let first = and(two, &pressure(0.9, 0.0, 0.0)).by_default();
+    let mut verdict = first.clone();
+    verdict.put_first(DISK, "sdb");
+    assert_eq!(listed(&verdict), [(DISK, "sdb"), (DISK, "sda")]);
+    assert_eq!(verdict.findings[0].instance, "sdb");
+    assert!(verdict.sentence.starts_with(&verdict.bottlenecks[0].sentence));
+    verdict.put_first(DISK, "sda");
+    assert_eq!(verdict, first);
+    verdict.put_first(MEMORY, "");
+    assert_eq!(verdict, first, "what is not listed cannot lead");
+}
+
+#[test]
+fn nothing_is_listed_where_nothing_is_blamed() {
+    let verdict = and(with_idle_disk(machine(&[]), "sda"), &pressure(0.0, 0.0, 0.0)).by_default();
+    assert_eq!((verdict.bottleneck, verdict.bottlenecks.len()), (Bottleneck::None, 0));
+}
