@@ -1,5 +1,6 @@
 """Runs `diskwright why` and compares its verdict with the truth."""
 
+import collections
 import concurrent.futures
 import json
 import subprocess
@@ -85,8 +86,28 @@ def same_device(device, truth):
     return str(device).rsplit("/", 1)[-1] == str(truth).rsplit("/", 1)[-1]
 
 
+def listed(verdict):
+    """The bottlenecks that a verdict lists, by name; the first is the verdict's own."""
+    return [one["bottleneck"] for one in verdict.get("bottlenecks", [])]
+
+
+def extra_bottlenecks(scenario, verdict):
+    """Bottlenecks that are listed beside the truth although nothing made them, with their instances."""
+    truths = collections.Counter(getattr(scenario, "truths", [scenarios.outside(scenario)]))
+    extra = []
+    for one in verdict.get("bottlenecks", []):
+        if truths[one["bottleneck"]] > 0:
+            truths[one["bottleneck"]] -= 1
+        else:
+            extra.append(f"{one['bottleneck']} {one['instance']}".rstrip())
+    return extra
+
+
 def missing_from_verdict(scenario, verdict, instance, traced=False):
     """Returns what the verdict lacks of all that the counters of the kernel show; None if nothing."""
+    if isinstance(scenario, scenarios.Pair):
+        absent = collections.Counter(scenario.truths) - collections.Counter(listed(verdict))
+        return f"not listed: {', '.join(absent.elements())}" if absent else None
     wanted = scenarios.outside(scenario)
     if verdict["bottleneck"] != wanted:
         return f"outside should be {wanted}"

@@ -75,6 +75,8 @@ def remark(result):
         remarks.append(f"inside should be {result['inside_truth']} {result.get('inside_instance') or ''}".rstrip())
     if "outside" in result and result["outside"] != result["truth"] and not remarks:
         remarks.append(f"{result['outside']} is all that the kernel can know")
+    if result.get("extra"):
+        remarks.append(f"beside it: {', '.join(result['extra'])}")
     share = result.get("others_cpu_share", 0)
     if share > BUSY_SHARE:
         remarks.append(f"others used {share:.0%} of the processors")
@@ -98,5 +100,8 @@ def score(results):
     counts = {}
     for result in results:
         counts[outcome(result)] = counts.get(outcome(result), 0) + 1
-    return ", ".join(f"{counts[key]} {key.lower()}"
+    text = ", ".join(f"{counts[key]} {key.lower()}"
                      for key in ("right", "WRONG", "FAILED", "skipped") if key in counts)
+    judged = [result for result in results if "extra" in result]
+    extra = sum(1 for result in judged if result["extra"])
+    return f"{text}; {extra} of {len(judged)} with a bottleneck that nothing made" if judged else text

@@ -20,6 +20,7 @@ and, where the truth is not all,
 """
 
 import importlib
+import itertools
 import os
 
 NAMES = [
@@ -75,8 +76,38 @@ NAMES = [
 # Quick ones, of three kinds, that need little of the machine: for the test suite.
 TINY = ["cpu-bound", "random-read-slow", "cgroup-throttle"]
 
+# Troubles of different parts of the machine, of which any two can be made at once.
+PAIRED = ["cpu-bound", "one-thread", "memory-cgroup", "random-read-slow", "fsync-commits", "cgroup-throttle",
+          "stalls-of-two-seconds"]
+
+
+class Pair:
+    """Two scenarios at once: both truths must be listed."""
+
+    QUIET = False
+    INSIDE = None
+
+    def __init__(self, names):
+        self.parts = [load(name) for name in names]
+        self.truths = [outside(part) for part in self.parts]
+        self.TRUTH = "+".join(self.truths)
+        self.MAKES = "; ".join(part.MAKES for part in self.parts)
+        self.NEEDS = sorted({need for part in self.parts for need in part.NEEDS})
+
+    def start(self, machine):
+        for part in self.parts:
+            part.start(machine)
+
+
+def pair_names():
+    """All pairs but those of two loads of the processors."""
+    every = itertools.combinations(PAIRED, 2)
+    return ["+".join(pair) for pair in every if {load(name).TRUTH for name in pair} != {"cpu"}]
+
 
 def load(name):
+    if "+" in name:
+        return Pair(name.split("+"))
     return importlib.import_module("scenarios." + name.replace("-", "_"))
 
 

@@ -1,5 +1,6 @@
 //! `why [LOG…]`: the main command. Watches this machine, or reads logs, and reports the bottleneck.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,6 +54,9 @@ pub struct Arguments {
     #[arg(long, value_name = "SYSTEM", num_args = 0..=1, default_missing_value = std::env::consts::OS,
         conflicts_with_all = ["log", "prometheus", "duration", "every", "fleet"])]
     how: Option<String>,
+    /// Print all of the answer, not only what fits on one screen; a file or a pipe always gets all of it
+    #[arg(long)]
+    full: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -173,7 +177,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
         }
         arguments.window.refuse_log_options()?;
-        return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments.json);
+        return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments);
     } else {
         let input = log::new_input(&arguments.log);
         is_one_text = input.is_one_text()?;
@@ -181,14 +185,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(log) = reading.map_or(Ok(None), |reading| input.stream(&reading))?
             && let Some(judge) = log.read_whole(&new_judge, judge_piece)?
         {
-            return print_answer(&judge.finish(), None, Some(&|| read_load(&log)), arguments.json);
+            return print_answer(&judge.finish(), None, Some(&|| read_load(&log)), arguments);
         }
         log::open_input(&input, &arguments.window)?
     };
     let verdicts = judge_logs(&logs, new_judge(logs.range_ns))?;
     let (verdicts, logs) =
         if is_one_text { pasted_runs::choose_run(logs, verdicts, new_judge)? } else { (verdicts, logs) };
-    print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments.json)
+    print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments)
 }
 
 /// Reads the load of the logs again, for predictions.
@@ -277,7 +281,7 @@ fn print_answer(
     verdicts: &[Verdict],
     logs: Option<&Logs>,
     load: Option<LoadReader<'_>>,
-    as_json: bool,
+    arguments: &Arguments,
 ) -> Result<(), Failure> {
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
@@ -285,7 +289,7 @@ fn print_answer(
     let mut first = first.clone();
     let machine = baseline::saved::add_to_verdict(&mut first);
     let (first, predicted_gains) = (&first, predict_first_gains(&first, load));
-    if as_json {
+    if arguments.json {
         let mut document = serde_json::to_value(first)?;
         gains::add_gains(&mut document, &predicted_gains);
         if let Value::Object(fields) = &mut document {
@@ -298,7 +302,9 @@ fn print_answer(
         return output::print_json(&document);
     }
     let style = output::stdout_style();
-    output::print_text(&screen::draw_screen(first, &DisplayZone::local(), &style))?;
+    let is_whole = arguments.full || !std::io::stdout().is_terminal();
+    let draw = if is_whole { screen::draw_whole } else { screen::draw_screen };
+    output::print_text(&draw(first, &DisplayZone::local(), &style))?;
     if !predicted_gains.is_empty() {
         let columns = style.width.saturating_sub(4);
         let wrapped = |gain| wrap(&style.clean_text(&gains::describe_gain(gain)), columns, 0).join("\n    ");

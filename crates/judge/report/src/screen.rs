@@ -4,7 +4,7 @@
 //! half shows as much as fits; the less important parts shrink first.
 
 use diskwright_base::Note;
-use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity, VerdictBottleneck};
+use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
 use crate::sparkline::sparkline;
@@ -57,6 +57,7 @@ const FRONT_DETAILS: &[FrontDetail] = &[
     FrontDetail::new([2, 0, 1, 0], 2, [2, 2]),
     FrontDetail::new([1, 0, 1, 0], 2, [2, 2]),
     FrontDetail::new([1, 0, 0, 0], 2, [1, 2]),
+    FrontDetail::new([1, 0, 0, 0], 1, [1, 2]),
     FrontDetail::new([1, 0, 0, 0], 1, [1, 1]),
 ];
 /// Details of the second half, in the same order.
@@ -174,7 +175,13 @@ impl<'a> Screen<'a> {
 
     /// Adds verdict, evidence, culprits and advice. Returns the number of lines up to the end of the first remedy.
     fn add_front(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: FrontDetail) -> usize {
-        self.add_headline(verdict, zone);
+        // of several, the evidence says the same in fewer rows
+        let sentence_lines = match verdict.bottlenecks.len() {
+            0 | 1 => detail.explain_lines.max(4),
+            _ if detail.explain_lines > 1 => detail.explain_lines,
+            _ => 0,
+        };
+        self.add_headline(verdict, zone, sentence_lines);
         self.add_findings(verdict, detail);
         self.add_culprits(verdict, detail);
         self.add_programs(verdict, detail);
@@ -290,18 +297,21 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn add_headline(&mut self, verdict: &Verdict, zone: &DisplayZone) {
+    fn add_headline(&mut self, verdict: &Verdict, zone: &DisplayZone, sentence_lines: usize) {
         let style = self.style;
         let observed = style.clean_text(&verdict_words::headline_text(verdict, zone));
         let lines = wrap(&observed, style.width, 0);
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());
         if verdict.bottlenecks.is_empty() {
-            self.add_badge((verdict.bottleneck, &verdict.instance, verdict.confidence), &verdict.sentence, 4);
+            self.add_badge(
+                (verdict.bottleneck, &verdict.instance, verdict.confidence),
+                &verdict.sentence,
+                sentence_lines,
+            );
         }
-        let lines_each = if verdict.bottlenecks.len() > 1 { 2 } else { 4 };
         for listed in &verdict.bottlenecks {
-            self.add_badge((listed.bottleneck, &listed.instance, listed.confidence), &listed.sentence, lines_each);
+            self.add_badge((listed.bottleneck, &listed.instance, listed.confidence), &listed.sentence, sentence_lines);
         }
     }
 
@@ -420,32 +430,22 @@ impl<'a> Screen<'a> {
             return;
         }
         self.add_heading("Who is doing it");
-        let blaming: Vec<&VerdictBottleneck> = verdict.bottlenecks.iter().filter(|b| !b.culprits.is_empty()).collect();
-        if verdict.bottlenecks.len() < 2 {
-            self.add_culprit_rows(&verdict.culprits, detail.culprits);
-        } else {
-            for listed in &blaming {
-                let title = verdict_words::bottleneck_title(listed.bottleneck, &listed.instance);
-                self.add_words("  ", 2, &title, Some(Ink::Dim), 1);
-                self.add_culprit_rows(&listed.culprits, detail.culprits.div_ceil(blaming.len()));
-            }
+        let rows = verdict_words::culprit_rows(verdict);
+        // each bottleneck has a row, however terse the screen
+        let shown = &rows[..rows.len().min(detail.culprits.max(verdict.bottlenecks.len()))];
+        let max_columns = 30.min(self.style.width / 2);
+        let name = |c: &Culprit| cut_text(&self.style.clean_text(&verdict_words::culprit_name(c)), max_columns, "~");
+        let names: Vec<String> = shown.iter().map(|(culprit, _)| name(culprit)).collect();
+        let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
+        let lines_each = if verdict.bottlenecks.len() > 1 && detail.advice_lines < 3 { 1 } else { 2 };
+        for ((_, description), name) in shown.iter().zip(names) {
+            self.add_words(&format!("  {name}"), indent, description, None, lines_each);
         }
         for requester in verdict.requesters.iter().take(detail.culprits) {
             let words = self.style.clean_text(&verdict_words::requesters_text(requester));
             self.add_words("  ", 2, &words, None, 2);
         }
-    }
-
-    fn add_culprit_rows(&mut self, culprits: &[Culprit], max_rows: usize) {
-        let shown = &culprits[..culprits.len().min(max_rows)];
-        let max_columns = 30.min(self.style.width / 2);
-        let name = |c: &Culprit| cut_text(&self.style.clean_text(&verdict_words::culprit_name(c)), max_columns, "~");
-        let names: Vec<String> = shown.iter().map(name).collect();
-        let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
-        for (culprit, name) in shown.iter().zip(names) {
-            self.add_words(&format!("  {name}"), indent, &culprit.description, None, 2);
-        }
-        self.add_more_line(culprits.len(), shown.len());
+        self.add_more_line(rows.len(), shown.len());
     }
 
     /// Adds the programs with their activity and waits, each with the next place to look.
@@ -497,7 +497,7 @@ impl<'a> Screen<'a> {
             return;
         }
         if detail.limit_remarks == 0 {
-            let words = "How far to trust this, and what was ruled out: `--json` or `report`";
+            let words = "How far to trust this, and what was ruled out: `--full`";
             self.lines.push(self.style.paint(Ink::Dim, &cut_text(words, self.style.width, "")));
             return;
         }
@@ -514,7 +514,7 @@ impl<'a> Screen<'a> {
     /// Adds a line on how many items were left out, if any.
     fn add_more_line(&mut self, total: usize, shown: usize) {
         if total > shown {
-            let words = format!("  {} {} more: `--json` or `report`", self.style.glyph("…", "..."), total - shown);
+            let words = format!("  {} {} more: `--full`", self.style.glyph("…", "..."), total - shown);
             self.lines.push(self.style.paint(Ink::Dim, &cut_text(&words, self.style.width, "")));
         }
     }

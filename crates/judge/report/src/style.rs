@@ -19,6 +19,9 @@ pub struct Style {
 /// Rows of an answer if the size of the terminal is unknown.
 const DEFAULT_HEIGHT: usize = 45;
 
+/// Largest number of columns that are used: longer lines are hard to read.
+const MAX_WIDTH: usize = 200;
+
 /// Meaning of a coloured word. The colours are taken from the terminal's
 /// palette, so that they suit its background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +47,10 @@ impl Style {
     }
 
     /// Chooses the style by the usual conventions: colour on a terminal that is not
-    /// `dumb` and without `NO_COLOR`; Unicode if the locale says UTF-8; between 40 and
-    /// 100 columns, 80 if the size is unknown; one row fewer than the terminal has, for
-    /// the next prompt. `size` is rows and columns, `variable` reads the environment.
+    /// `dumb` and without `NO_COLOR`; Unicode if the locale says UTF-8; as many columns as
+    /// the terminal or `COLUMNS` has, between 40 and 200, 80 if neither is known; one row
+    /// fewer than the terminal has, for the next prompt. `size` is rows and columns of the
+    /// terminal, `variable` reads the environment.
     pub fn for_terminal(
         is_terminal: bool,
         size: Option<(usize, usize)>,
@@ -57,9 +61,10 @@ impl Style {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| set(name)).unwrap_or_default();
         let locale = locale.to_lowercase();
         let unicode = locale.contains("utf-8") || locale.contains("utf8");
-        let (rows, columns) = size.unwrap_or((DEFAULT_HEIGHT + 1, 80));
+        let columns = || set("COLUMNS").and_then(|columns| columns.parse().ok()).unwrap_or(80);
+        let (rows, columns) = size.unwrap_or_else(|| (DEFAULT_HEIGHT + 1, columns()));
         let height = rows.saturating_sub(1).clamp(23, DEFAULT_HEIGHT);
-        Style { colour, unicode, width: columns.clamp(40, 100), height }
+        Style { colour, unicode, width: columns.clamp(40, MAX_WIDTH), height }
     }
 
     /// Returns the text with colour escapes, if colours are shown.
@@ -121,9 +126,13 @@ mod tests {
 
     #[test]
     fn width_stays_readable() {
-        assert_eq!(Style::for_terminal(true, Some((24, 200)), |_| None).width, 100);
+        assert_eq!(Style::for_terminal(true, Some((24, 160)), |_| None).width, 160);
+        assert_eq!(Style::for_terminal(true, Some((24, 999)), |_| None).width, 200);
         assert_eq!(Style::for_terminal(true, Some((24, 10)), |_| None).width, 40);
         assert_eq!(Style::for_terminal(true, None, |_| None).width, 80);
+        let columns = |name: &str| (name == "COLUMNS").then(|| "132".to_owned());
+        assert_eq!(Style::for_terminal(false, None, columns).width, 132);
+        assert_eq!(Style::for_terminal(true, Some((24, 90)), columns).width, 90, "the terminal knows better");
     }
 
     #[test]

@@ -58,6 +58,34 @@ pub(crate) fn bottleneck_title(bottleneck: Bottleneck, instance: &str) -> String
     }
 }
 
+/// Returns the culprits with what they do, in the order to show them. With several bottlenecks, the first of each come
+/// first, each says of which it is, and a cgroup that the bottleneck is named with is left out.
+pub(crate) fn culprit_rows(verdict: &Verdict) -> Vec<(&Culprit, String)> {
+    if verdict.bottlenecks.len() < 2 {
+        return verdict.culprits.iter().map(|culprit| (culprit, culprit.description.clone())).collect();
+    }
+    let told = |listed: &VerdictBottleneck, culprit: &Culprit| culprit.pid.is_some() || culprit.name != listed.instance;
+    let of_each: Vec<Vec<(&Culprit, String)>> = verdict
+        .bottlenecks
+        .iter()
+        .map(|listed| {
+            let title = bottleneck_title(
+                listed.bottleneck,
+                if listed.bottleneck == Bottleneck::Disk { &listed.instance } else { "" },
+            );
+            let shown = listed.culprits.iter().filter(|culprit| told(listed, culprit));
+            shown.map(|culprit| (culprit, format!("{title}: {}", culprit.description))).collect()
+        })
+        .collect();
+    in_turns(&of_each)
+}
+
+/// Takes the first of each list, then the second of each, and so on.
+fn in_turns<T: Clone>(lists: &[Vec<T>]) -> Vec<T> {
+    let most = lists.iter().map(Vec::len).max().unwrap_or(0);
+    (0..most).flat_map(|turn| lists.iter().filter_map(move |list| list.get(turn).cloned())).collect()
+}
+
 /// Returns the findings to show as evidence: the leading one of each bottleneck, then the others.
 pub(crate) fn evidence_in_order(verdict: &Verdict) -> Vec<&Finding> {
     let leads = |finding: &&Finding| {
@@ -75,17 +103,20 @@ pub(crate) fn remedies_in_order(verdict: &Verdict) -> Vec<String> {
     if verdict.bottlenecks.len() < 2 {
         return verdict.advice.iter().map(|remedy| remedy.text.clone()).collect();
     }
-    let title = |listed: &VerdictBottleneck| bottleneck_title(listed.bottleneck, &listed.instance);
-    let most = verdict.bottlenecks.iter().map(|listed| listed.advice.len()).max().unwrap_or(0);
     let mut texts: Vec<&str> = Vec::new();
+    let of_each: Vec<Vec<(String, &str)>> = verdict
+        .bottlenecks
+        .iter()
+        .map(|listed| {
+            let title = bottleneck_title(listed.bottleneck, &listed.instance);
+            listed.advice.iter().map(|remedy| (title.clone(), remedy.text.as_str())).collect()
+        })
+        .collect();
     let mut list = Vec::new();
-    for turn in 0..most {
-        for listed in &verdict.bottlenecks {
-            let Some(remedy) = listed.advice.get(turn).filter(|remedy| !texts.contains(&remedy.text.as_str())) else {
-                continue;
-            };
-            texts.push(&remedy.text);
-            list.push(format!("{}: {}", title(listed), remedy.text));
+    for (title, text) in in_turns(&of_each) {
+        if !texts.contains(&text) {
+            texts.push(text);
+            list.push(format!("{title}: {text}"));
         }
     }
     list

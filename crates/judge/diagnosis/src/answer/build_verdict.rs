@@ -9,7 +9,7 @@ use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks};
 use crate::answer::blame::blamed_programs::{BUSIEST_THREAD_COUNTER, find_culprits};
 use crate::answer::blame::explanations::separate_explained;
 use crate::answer::blame::relations::{
-    CGROUP, MACHINE, PHYSICAL_DISK, is_memory_unrelated_to_disk, is_unrelated_to_disk,
+    CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk, is_unrelated_to_disk,
 };
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{Strength, certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
@@ -70,7 +70,8 @@ impl<'a> PackAnswer<'a> {
     /// Judges the rules of a pack and decides on the bottleneck.
     fn decide(observed: &'a Observation, pack_index: usize) -> PackAnswer<'a> {
         let outcomes = rule_outcomes(observed, pack_index);
-        let (held, explained) = separate_explained(observed, &outcomes);
+        let relations = Relations::new(observed, &outcomes);
+        let (held, explained) = separate_explained(&relations, &outcomes);
         let mut findings: Vec<Finding> = held.iter().filter_map(|o| build_finding(observed, o)).collect();
         sort_findings(&mut findings);
         if !observed.states.has_pressure {
@@ -78,7 +79,7 @@ impl<'a> PackAnswer<'a> {
         }
         let explained = explained.iter().map(|(outcome, by)| set_aside_finding(outcome, by)).collect();
         let is_elsewhere =
-            |memory: &RuleOutcome<'_>, disk: &RuleOutcome<'_>| is_unrelated_to_disk(observed, memory, disk);
+            |memory: &RuleOutcome<'_>, disk: &RuleOutcome<'_>| is_unrelated_to_disk(&relations, memory, disk);
         let is_memory_unrelated = is_memory_unrelated_to_disk(held.iter().copied(), is_elsewhere);
         let scores = findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), rule_score(f.weight, f.share)));
         let ranking = rank_bottlenecks(scores);
@@ -88,7 +89,7 @@ impl<'a> PackAnswer<'a> {
             bottleneck = Bottleneck::Unknown;
         }
         findings.sort_by_key(|f| f.bottleneck != bottleneck);
-        let bottlenecks = find_bottlenecks(observed, &findings, bottleneck);
+        let bottlenecks = find_bottlenecks(&relations, &findings, bottleneck);
         let pack = &observed.packs[pack_index];
         PackAnswer {
             observed,
@@ -135,7 +136,7 @@ impl<'a> PackAnswer<'a> {
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
             instance,
             bottlenecks,
-            episodes: find_episodes(observed, &self.outcomes),
+            episodes: find_episodes(&Relations::new(observed, &self.outcomes), &self.outcomes),
             ruled_out: self.exclusions(),
             send_next: self.next_commands(),
             missing: MissingCounters::from_counters(
@@ -177,7 +178,11 @@ impl<'a> PackAnswer<'a> {
         VerdictBottleneck {
             bottleneck: found.bottleneck,
             confidence: self.confidence(Some(found)),
-            sentence: self.sentence(leading, &instance, &culprits),
+            sentence: match self.bottlenecks.len() {
+                1 => self.sentence(leading, &instance, &culprits),
+                // as one of several, it is not the bottleneck
+                _ => self.sentence(leading, &instance, &culprits).replacen(" the bottleneck", " a bottleneck", 1),
+            },
             instance,
             findings,
             positions: found.findings.clone(),

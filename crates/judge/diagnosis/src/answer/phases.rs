@@ -4,10 +4,11 @@
 //! hold for their shares of the span are ranked like those of the whole window. Neighbors with the same answer form one
 //! phase, and a piece that is shorter than the span joins its longer neighbor.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::answer::blame::relations::{
-    Blame, CGROUP, are_judged_alike, are_related, is_memory_unrelated_to_disk, is_shortage, is_unrelated,
+    Blame, Relations, are_judged_alike, are_related, is_memory_unrelated_to_disk, is_shortage, is_unrelated,
+    is_unrelated_to_disk,
 };
 use crate::answer::confidence::{remaining_confidence, round_confidence, score_confidence};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
@@ -55,11 +56,12 @@ struct PartsVerdict<'a> {
 /// The rules and parts from which phases are found.
 struct PhaseTimeline<'a> {
     observed: &'a Observation,
+    relations: Relations<'a>,
     tracks: Vec<RuleTrack<'a>>,
     /// Prefix sums of the parts' lengths, seconds.
     time: Vec<f64>,
-    /// Shortages, and what they are known not to be the reason for.
-    unrelated: HashSet<(RulePlace<'a>, RulePlace<'a>)>,
+    /// Shortages, and what they are known not to be the reason for; true where [`is_unrelated_to_disk`] says so too.
+    unrelated: HashMap<(RulePlace<'a>, RulePlace<'a>), bool>,
 }
 
 /// Id of a rule, and an instance at which it is judged.
@@ -137,20 +139,23 @@ impl<'a> PhaseTimeline<'a> {
             Some(RuleTrack { outcome, sums: prefix_sums(seconds.into_iter()) })
         });
         let tracks: Vec<RuleTrack<'a>> = tracks.collect();
-        let mut unrelated = HashSet::new();
+        let relations = Relations::new(observed, outcomes);
+        let mut unrelated = HashMap::new();
         for shortage in tracks.iter().map(|t| t.outcome).filter(|o| is_shortage(o)) {
             let cause = Blame::of_outcome(shortage);
             let others = tracks.iter().map(|t| t.outcome);
-            let apart = others.filter(|other| is_unrelated(observed, cause, Blame::of_outcome(other)));
-            unrelated.extend(apart.map(|other| (place(shortage), place(other))));
+            let apart = others.filter(|other| is_unrelated(&relations, cause, Blame::of_outcome(other)));
+            unrelated.extend(
+                apart.map(|other| ((place(shortage), place(other)), is_unrelated_to_disk(&relations, shortage, other))),
+            );
         }
         let time = prefix_sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
-        PhaseTimeline { observed, tracks, time, unrelated }
+        PhaseTimeline { observed, relations, tracks, time, unrelated }
     }
 
     /// True for a shortage that is known not to be why something else is short; see [`is_unrelated`].
     fn is_unrelated(&self, shortage: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
-        is_shortage(shortage) && self.unrelated.contains(&(place(shortage), place(other)))
+        is_shortage(shortage) && self.unrelated.contains_key(&(place(shortage), place(other)))
     }
 
     /// Share of the parts' time at which a rule held.
@@ -178,7 +183,7 @@ impl<'a> PhaseTimeline<'a> {
                     return here.is_some_and(|here| !self.is_unrelated(here, outcome));
                 }
                 let mut held_outcomes = held_by_rule.get(other.id.as_str()).into_iter().flatten();
-                held_outcomes.any(|o| are_related(self.observed, o, outcome) && !self.is_unrelated(o, outcome))
+                held_outcomes.any(|o| are_related(&self.relations, o, outcome) && !self.is_unrelated(o, outcome))
             })
         };
         let blames = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
@@ -194,7 +199,7 @@ impl<'a> PhaseTimeline<'a> {
         );
         let held = holding.iter().map(|(t, _)| t.outcome);
         let is_memory_unrelated = is_memory_unrelated_to_disk(held, |memory, disk| {
-            memory.rule.object == CGROUP && self.is_unrelated(memory, disk)
+            self.unrelated.get(&(place(memory), place(disk))).is_some_and(|is_by_device| *is_by_device)
         });
         let mut bottleneck = choose_bottleneck(&ranking, is_memory_unrelated);
         let is_undecided = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);

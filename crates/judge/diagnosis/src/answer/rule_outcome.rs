@@ -1,7 +1,7 @@
 //! Decides from the collected progress whether a rule held at an instance, and builds the finding.
 
 use crate::answer::blame::explanations::OutcomesByRule;
-use crate::answer::blame::relations::can_explain;
+use crate::answer::blame::relations::{Relations, can_explain};
 use crate::answer::verdict::{Episode, Evidence, Finding, HoldInterval};
 use crate::rules::{Condition, ConditionSpan, Rule, RuleCounter, RuleLimit};
 use crate::run::Observation;
@@ -192,13 +192,13 @@ const MIN_EPISODE_S: f64 = 60.0;
 
 /// Finds episodes: rules that blame something and held long enough at one time, but not for their share of the window,
 /// as in a bad hour of a quiet day.
-pub(crate) fn find_episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
+pub(crate) fn find_episodes(relations: &Relations<'_>, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
     let by_rule = OutcomesByRule::new(outcomes.iter());
     let stretch_s = |o: &RuleOutcome<'_>| o.progress.longest_ns as f64 / 1e9;
     let is_episode = |o: &&RuleOutcome<'_>| {
         let is_judged_by_tick = o.rule.all.iter().all(|c| !c.is_window_value());
         let is_long = stretch_s(o) >= o.rule.sustained.longest_s().max(MIN_EPISODE_S);
-        let explains = |other: &&RuleOutcome<'_>| longest_spans_overlap(o, other) && can_explain(observed, other, o);
+        let explains = |other: &&RuleOutcome<'_>| longest_spans_overlap(o, other) && can_explain(relations, other, o);
         let is_explained =
             || o.rule.none.iter().any(|id| by_rule.possible_explanations(id, o).any(|other| explains(&other)));
         !o.holds && o.rule.weight > 0.0 && is_judged_by_tick && is_long && !is_explained()

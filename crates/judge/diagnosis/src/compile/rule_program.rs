@@ -1,6 +1,6 @@
 //! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
-use diskwright_base::counter_ids::{cgroup, pressure, processor, system};
+use diskwright_base::counter_ids::{cgroup, memory, physical_disk, pressure, processor, system};
 use std::collections::{BTreeSet, HashMap};
 
 use crate::compile::logical_stand_ins::{may_stand_in, on_logical_disks};
@@ -14,7 +14,7 @@ use crate::rules::{
 };
 use crate::sums::{
     ChangeReference, ConditionPlan, ConditionState, EvidenceState, HeldTimes, LaneSums, LimitPlan, NodeFactor, NodeId,
-    OperandState, ProgramNode, ProgressPlan, RuleProgress, States, WindowPlan,
+    OperandState, PagingTracks, ProgramNode, ProgressPlan, RuleProgress, States, WindowPlan,
 };
 
 /// A program for a schema.
@@ -48,8 +48,10 @@ pub(crate) struct StatisticPlan {
     pub value: NodeId,
 }
 
-/// Counters of the machine that affect the confidence of any verdict.
-const CONFIDENCE_COUNTERS: [&str; 9] = [
+/// Counters of the machine that affect any verdict: its confidence, and which trouble can be the reason for another.
+const CONFIDENCE_COUNTERS: [&str; 11] = [
+    memory::FREE_BYTES,
+    memory::TOTAL_BYTES,
     processor::STEAL,
     processor::USER,
     "processors",
@@ -487,10 +489,12 @@ impl<'a> ProgramBuilder<'a, '_> {
                 Err(Absence::Missing(_)) => continue,
             };
             let Some(refaults) = self.builder.refault_share_of(disk) else { continue };
+            let Some(read) = self.builder.counter_node(physical_disk::READ_BYTES_PER_S, disk) else { continue };
             let mut group = ProgramGroup::default();
-            let nodes = swapping.into_iter().chain([refaults]);
-            let tracks = nodes.map(|node| self.track_node(node, &mut group)).collect();
-            self.states.paging_tracks.insert((*disk).to_owned(), tracks);
+            let shares = swapping.into_iter().chain([refaults]);
+            let shares = shares.map(|node| self.track_node(node, &mut group)).collect();
+            let read_bytes = self.track_node(read, &mut group);
+            self.states.paging_tracks.insert((*disk).to_owned(), PagingTracks { shares, read_bytes });
             self.merge_group(&scope, group);
         }
     }

@@ -312,6 +312,16 @@ impl Culprits {
         written
     }
 
+    /// Bytes per second that processes read from disks, inside and outside of some cgroups.
+    pub fn read_rates_by_side(&self, groups: &[&str]) -> [f64; 2] {
+        let mut bytes = [0.0; 2];
+        for totals in self.processes.values() {
+            let is_inside = groups.iter().any(|group| totals.is_in_cgroup(group));
+            bytes[usize::from(!is_inside)] += totals.read_bytes;
+        }
+        bytes.map(|bytes| if self.seconds > 0.0 { bytes / self.seconds } else { 0.0 })
+    }
+
     /// Adds a process table.
     pub fn add_table(&mut self, table: &ProcessTable) {
         if !(table.elapsed_s > 0.0 && table.elapsed_s.is_finite()) {

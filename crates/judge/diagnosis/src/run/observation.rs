@@ -10,13 +10,17 @@ use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
 use crate::culprits::{Culprits, Requesters};
 use crate::rules::{LogOrigin, Pack, Rule};
 use crate::run::log_notes::LogNotes;
-use crate::sums::{RuleProgress, States, WindowGrid, WindowState};
+use crate::sums::{PagingTracks, RuleProgress, States, WindowGrid, WindowState};
 
 /// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
 const MIN_DISK_SHARE: f64 = 0.05;
 /// Smallest share of paging at which a disk may be busy with it: that of the rules memory.paging and
 /// memory.file-cache-thrash.
 const MIN_PAGING_SHARE: f64 = 0.1;
+/// Smallest share of what a disk reads that processes outside of a cgroup must read, and smallest share of what those
+/// inside read that other disks must have read. Our choice.
+const MIN_OTHERS_SHARE: f64 = 0.5;
+const MIN_ELSEWHERE: f64 = 0.8;
 
 /// An observed window, with the packs that judge it.
 pub(crate) struct Observation {
@@ -106,9 +110,20 @@ impl Observation {
     /// False where the log shows that paging is hardly any of what a disk does: no swap space on it is in use, and what
     /// it reads was not in memory shortly before.
     pub fn may_be_paging(&self, disk: &str) -> bool {
-        let Some(shares) = self.states.paging_tracks.get(disk) else { return true };
+        let Some(of_disk) = self.states.paging_tracks.get(disk) else { return true };
         let is_little = |track: &usize| self.states.tracks[*track].mean().is_some_and(|share| share < MIN_PAGING_SHARE);
-        !shares.iter().all(is_little)
+        !of_disk.shares.iter().all(is_little)
+    }
+
+    /// True where a disk is read by processes outside of some cgroups, and the other disks read all that those inside
+    /// do: for kernels that do not count a cgroup's bytes by device.
+    pub fn is_read_by_others(&self, disk: &str, groups: &[&str]) -> bool {
+        let mean = |of_disk: &PagingTracks| self.states.tracks[of_disk.read_bytes].mean().unwrap_or(0.0);
+        let Some(reads) = self.states.paging_tracks.get(disk).map(mean) else { return false };
+        let elsewhere = self.states.paging_tracks.iter().filter(|(name, _)| *name != disk);
+        let elsewhere: f64 = elsewhere.map(|(_, of_disk)| mean(of_disk)).sum();
+        let [inside, outside] = self.culprits.read_rates_by_side(groups);
+        reads > 0.0 && outside >= MIN_OTHERS_SHARE * reads && inside > 0.0 && elsewhere >= MIN_ELSEWHERE * inside
     }
 
     /// True where the log shows that a cgroup does not use a disk: its reads and writes go to other disks, and there is

@@ -29,4 +29,4 @@ pub(crate) use rule_progress::{
 };
 pub(crate) use window_buckets::{WindowBucketTicks, WindowState};
 pub(crate) use window_parts::{HeldTimes, WindowGrid};
-pub(crate) use window_states::{LIGHT_LOAD_QUEUES, RuleState, States, Statistic};
+pub(crate) use window_states::{LIGHT_LOAD_QUEUES, PagingTracks, RuleState, States, Statistic};

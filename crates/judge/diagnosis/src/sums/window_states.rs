@@ -44,6 +44,16 @@ pub(crate) struct RuleState {
     pub missing: BTreeSet<String>,
 }
 
+/// Tracks of one disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PagingTracks {
+    /// The share of its work that is swapping, if it may hold swap space, and the largest share of its reads that can
+    /// have been in memory shortly before.
+    pub shares: Vec<usize>,
+    /// Bytes read per second.
+    pub read_bytes: usize,
+}
+
 /// Everything collected so far. It grows with the instances, not with time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct States {
@@ -61,8 +71,8 @@ pub(crate) struct States {
     pub confidence_tracks: BTreeMap<&'static str, usize>,
     /// Tracks of the bytes per second of cgroups, by cgroup and device (`path@sda`).
     pub cgroup_tracks: BTreeMap<String, Vec<usize>>,
-    /// Tracks of the shares of a disk's work that are swapping and reads of what was in memory shortly before, by disk.
-    pub paging_tracks: BTreeMap<String, Vec<usize>>,
+    /// Tracks that tell how much of a disk's work is paging, by disk.
+    pub paging_tracks: BTreeMap<String, PagingTracks>,
     /// True where the log has pressure stall information.
     pub has_pressure: bool,
     /// Number of states dropped because their instances were gone.
@@ -125,7 +135,8 @@ impl States {
         let conditions = self.progress.iter().flat_map(|s| &s.conditions);
         let mut used: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
         used.extend(self.confidence_tracks.values());
-        used.extend(self.cgroup_tracks.values().chain(self.paging_tracks.values()).flatten());
+        used.extend(self.cgroup_tracks.values().flatten());
+        used.extend(self.paging_tracks.values().flat_map(|of_disk| of_disk.shares.iter().chain([&of_disk.read_bytes])));
         let new_indices = retain_by_index(&mut self.tracks, |index| used.contains(&index));
         self.track_of.retain(|_, track| used.contains(track));
         self.track_of.values_mut().for_each(|track| new_indices.update(track));
@@ -133,8 +144,10 @@ impl States {
         for condition in self.progress.iter_mut().flat_map(|s| &mut s.conditions) {
             condition.track.iter_mut().chain(&mut condition.limit_track).for_each(renumber);
         }
-        let lists = self.cgroup_tracks.values_mut().chain(self.paging_tracks.values_mut());
-        self.confidence_tracks.values_mut().chain(lists.flatten()).for_each(renumber);
+        self.confidence_tracks.values_mut().chain(self.cgroup_tracks.values_mut().flatten()).for_each(renumber);
+        for of_disk in self.paging_tracks.values_mut() {
+            of_disk.shares.iter_mut().chain([&mut of_disk.read_bytes]).for_each(renumber);
+        }
     }
 
     /// Index of a node's track, by the node's key; created where there is none.

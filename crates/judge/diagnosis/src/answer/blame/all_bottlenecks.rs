@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::answer::blame::relations::{Blame, are_linked};
+use crate::answer::blame::relations::{Blame, Relations, are_linked};
 use crate::answer::ranking::rule_score;
 use crate::answer::verdict::Finding;
 use crate::rules::{Bottleneck, Severity};
-use crate::run::Observation;
 
 /// Smallest score of a bottleneck beside the first. More than it takes to be blamed alone: of two troubles, the smaller
 /// one is seldom worth a change.
@@ -40,7 +39,7 @@ impl FoundBottleneck {
 /// Finds all bottlenecks. `findings` are sorted, those of the chosen bottleneck first. Each further one must be strong,
 /// and nothing that is listed before it may be its reason; what may be joins none of them.
 pub(crate) fn find_bottlenecks(
-    observed: &Observation,
+    relations: &Relations<'_>,
     findings: &[Finding],
     chosen: Bottleneck,
 ) -> Vec<FoundBottleneck> {
@@ -49,7 +48,7 @@ pub(crate) fn find_bottlenecks(
         return list;
     }
     let is_linked = |one: usize, other: usize| {
-        are_linked(observed, Blame::of_finding(&findings[one]), Blame::of_finding(&findings[other]))
+        are_linked(relations, Blame::of_finding(&findings[one]), Blame::of_finding(&findings[other]))
     };
     let blaming = findings.iter().enumerate().filter(|(_, f)| f.bottleneck.blames() && f.weight > 0.0);
     let mut compared: BTreeMap<Bottleneck, usize> = BTreeMap::new();

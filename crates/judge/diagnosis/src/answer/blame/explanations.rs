@@ -3,10 +3,9 @@
 
 use std::collections::HashMap;
 
-use crate::answer::blame::relations::{are_judged_alike, can_explain};
+use crate::answer::blame::relations::{Relations, are_judged_alike, can_explain};
 use crate::answer::rule_outcome::RuleOutcome;
 use crate::rules::Rule;
-use crate::run::Observation;
 
 /// Outcomes by the id of their rule.
 pub(crate) struct OutcomesByRule<'o, 'a> {
@@ -60,11 +59,11 @@ impl<'o, 'a> OutcomesByRule<'o, 'a> {
 
 /// Separates the outcomes that are findings from those that another rule explains, with that rule's id.
 pub(crate) fn separate_explained<'a, 'b>(
-    observed: &Observation,
+    relations: &Relations<'_>,
     outcomes: &'b [RuleOutcome<'a>],
 ) -> (Vec<&'b RuleOutcome<'a>>, Vec<(&'b RuleOutcome<'a>, String)>) {
     let held = || outcomes.iter().filter(|o| o.holds);
-    let mut search = ExplanationSearch { observed, held: OutcomesByRule::new(held()), findings: HashMap::new() };
+    let mut search = ExplanationSearch { relations, held: OutcomesByRule::new(held()), findings: HashMap::new() };
     let mut findings = Vec::new();
     let mut set_aside = Vec::new();
     for outcome in held() {
@@ -79,7 +78,7 @@ pub(crate) fn separate_explained<'a, 'b>(
 
 /// Finds out of each rule once which of its outcomes nothing explains.
 struct ExplanationSearch<'o, 'a, 'e> {
-    observed: &'e Observation,
+    relations: &'e Relations<'e>,
     held: OutcomesByRule<'o, 'a>,
     /// Findings of the rules that were searched, by the rule's id.
     findings: HashMap<String, OutcomesByRule<'o, 'a>>,
@@ -104,7 +103,7 @@ impl<'o, 'a> ExplanationSearch<'o, 'a, '_> {
         let explains = |id: &&String| {
             let mut findings =
                 self.findings.get(*id).into_iter().flat_map(|of_id| of_id.possible_explanations(id, outcome));
-            findings.any(|other| can_explain(self.observed, other, outcome))
+            findings.any(|other| can_explain(self.relations, other, outcome))
         };
         outcome.rule.none.iter().find(explains).cloned()
     }
