@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use diskwright_base::topology::{Swap, Topology};
-use diskwright_base::{DeviceClass, RaidLevel};
+use diskwright_base::{DeviceClass, Note, ProcessRow, ProcessTable, RaidLevel};
 use diskwright_diagnosis::{Bottleneck, Verdict};
 
 const MEMORY: Bottleneck = Bottleneck::Memory;
@@ -166,4 +166,52 @@ fn a_bottleneck_that_led_before_can_lead_again() {
 fn nothing_is_listed_where_nothing_is_blamed() {
     let verdict = and(with_idle_disk(machine(&[]), "sda"), &pressure(0.0, 0.0, 0.0)).by_default();
     assert_eq!((verdict.bottleneck, verdict.bottlenecks.len()), (Bottleneck::None, 0));
+}
+
+/// A table of processes: name, cgroup, bytes read a second.
+fn table(rows: &[(&str, &str, f64)]) -> Note {
+    let row = |(index, (name, cgroup, read)): (usize, &(&str, &str, f64))| ProcessRow {
+        pid: 100 + index as u32,
+        name: (*name).to_owned(),
+        cgroup: (*cgroup).to_owned(),
+        read_bytes_per_s: Some(*read),
+        write_bytes_per_s: Some(0.0),
+        ..ProcessRow::default()
+    };
+    let rows = rows.iter().enumerate().map(row).collect();
+    Note::processes(START + 30 * SECOND as i64, ProcessTable { elapsed_s: 60.0, rows, ..ProcessTable::default() })
+}
+
+/// The commands against the first bottleneck, each with the one that takes it back.
+fn commands(verdict: &Verdict) -> Vec<(&str, Option<&str>)> {
+    let typed = verdict.advice.iter().filter_map(|advice| Some((advice.command.as_deref()?, advice.undo.as_deref())));
+    typed.collect()
+}
+
+#[test]
+fn what_to_type_has_the_process_the_unit_and_the_disk() {
+    let with_scheduler = |scheduler: &str| {
+        let full = and(with_full_disk(with_idle_disk(machine(&[]), "sda"), "sdb"), &pressure(0.9, 0.0, 0.0));
+        let mut topology = full.described().clone();
+        topology.devices[1].scheduler = Some(scheduler.to_owned());
+        full.topology(topology).with_tables(&[table(&[("tar", "/system.slice/backup.service", 4e6)])])
+    };
+    let priorities = with_scheduler("bfq");
+    assert_eq!(commands(&priorities)[0], ("ionice -c3 -p 100", Some("ionice -c2 -n4 -p 100")));
+    assert!(priorities.advice.iter().all(|advice| advice.id != "disk.find-process"), "the process is known");
+    let without = with_scheduler("none");
+    let typed = commands(&without);
+    assert_eq!(
+        typed[0].0, "systemctl set-property --runtime backup.service IOReadBandwidthMax='/dev/sdb 2048000'",
+        "half of 1,000 reads of 4 KiB"
+    );
+    assert!(typed.contains(&("kill -STOP 100", Some("kill -CONT 100"))), "{typed:?}");
+    assert!(typed.iter().all(|(command, _)| !command.starts_with("ionice")), "this scheduler ignores it");
+}
+
+#[test]
+fn a_database_is_not_stopped_and_a_thread_of_the_kernel_is_not_reniced() {
+    let full = || and(with_full_disk(with_idle_disk(machine(&[]), "sda"), "sdb"), &pressure(0.9, 0.0, 0.0));
+    assert!(commands(&full().with_tables(&[table(&[("postgres", "/jobs", 4e6)])])).is_empty());
+    assert!(commands(&full().with_tables(&[table(&[("kworker/0:1", "/", 4e6)])])).is_empty());
 }

@@ -85,7 +85,8 @@ fn real_time_tasks_that_take_the_processors_are_the_condition_and_named_first() 
     let named: Vec<&str> = verdict.culprits.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(named, ["hog"]);
     assert!(verdict.culprits[0].description.contains("real-time priority 50"), "{}", verdict.culprits[0].description);
-    assert_eq!(verdict.advice[0].id, "cpu.realtime-lower");
+    assert_eq!(verdict.advice[0].command.as_deref(), Some("chrt --other --all-tasks --pid 0 4711"));
+    assert_eq!(verdict.advice[1].id, "cpu.realtime-lower");
 }
 
 #[test]

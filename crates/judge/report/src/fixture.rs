@@ -88,6 +88,8 @@ fn sample_points(value: f64) -> Vec<Option<f64>> {
 
 fn sample_remedies() -> Vec<Advice> {
     let remedy = |id: &str, text: &str, source: &str, cost: u8| Advice {
+        command: None,
+        undo: None,
         id: id.into(),
         text: text.into(),
         modern: String::new(),

@@ -123,7 +123,7 @@ pub(crate) fn advice_section(verdict: &Verdict) -> Markup {
         return Markup::default();
     }
     let words = |remedy: &Advice| match remedy.modern.as_str() {
-        "" => remedy.text.clone(),
+        "" => remedy.sentence(),
         modern => format!("{} {modern}", remedy.text),
     };
     html! {

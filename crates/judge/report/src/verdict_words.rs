@@ -101,22 +101,22 @@ pub(crate) fn evidence_in_order(verdict: &Verdict) -> Vec<&Finding> {
 /// bottlenecks, each remedy says against which it is.
 pub(crate) fn remedies_in_order(verdict: &Verdict) -> Vec<String> {
     if verdict.bottlenecks.len() < 2 {
-        return verdict.advice.iter().map(|remedy| remedy.text.clone()).collect();
+        return verdict.advice.iter().map(|remedy| remedy.sentence()).collect();
     }
-    let mut texts: Vec<&str> = Vec::new();
-    let of_each: Vec<Vec<(String, &str)>> = verdict
+    let mut texts: Vec<String> = Vec::new();
+    let of_each: Vec<Vec<(String, String)>> = verdict
         .bottlenecks
         .iter()
         .map(|listed| {
             let title = bottleneck_title(listed.bottleneck, &listed.instance);
-            listed.advice.iter().map(|remedy| (title.clone(), remedy.text.as_str())).collect()
+            listed.advice.iter().map(|remedy| (title.clone(), remedy.sentence())).collect()
         })
         .collect();
     let mut list = Vec::new();
     for (title, text) in in_turns(&of_each) {
         if !texts.contains(&text) {
-            texts.push(text);
             list.push(format!("{title}: {text}"));
+            texts.push(text);
         }
     }
     list

@@ -69,7 +69,7 @@ pub(crate) fn build_alert(
         sentence: listed.map_or_else(|| rule_sentence(rule, &instance, &peak), |listed| listed.sentence.clone()),
         also: Vec::new(),
         culprits: listed.map(|listed| listed.culprits.clone()).unwrap_or_default(),
-        next_step: advice.map(|advice| advice.text.clone()).unwrap_or_default(),
+        next_step: advice.map(Advice::sentence).unwrap_or_default(),
         instance,
         peak,
     }

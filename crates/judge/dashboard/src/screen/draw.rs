@@ -177,7 +177,7 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
         }
     };
     pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
-    let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
+    let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.sentence()));
     // the sentence includes the evidence; a long sentence is cut so that the advice fits
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =

@@ -5,26 +5,31 @@ use diskwright_base::timestamp::format_rfc3339;
 
 use std::collections::BTreeMap;
 
+use crate::answer::blame::action_facts::action_facts;
 use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks};
-use crate::answer::blame::blamed_programs::{BUSIEST_THREAD_COUNTER, find_culprits};
+use crate::answer::blame::blamed_programs::find_culprits;
 use crate::answer::blame::explanations::separate_explained;
 use crate::answer::blame::relations::{
-    CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk, is_unrelated_to_disk,
+    BUSIEST_THREAD_COUNTER, CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk,
+    is_unrelated_to_disk,
 };
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{Strength, certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
+use crate::answer::episodes::find_episodes;
 use crate::answer::evidence_seen::{next_commands, put_fullest_disk_first, seen_counters};
 use crate::answer::phases::find_phases;
 use crate::answer::ranking::{
     MIN_SCORE, WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score,
 };
-use crate::answer::rule_outcome::{RuleOutcome, build_finding, find_episodes, leading_condition, rule_outcomes};
+use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
 use crate::answer::sentences::{
     NearMiss, WindowLength, describe_near_miss, one_thread_sentence, quantity_label, verdict_sentence,
 };
 use crate::answer::verdict::*;
-use crate::compile::split_cgroup_device;
-use crate::rules::{Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, MissingCounters, Pack, Rule};
+use crate::compile::cgroup_path;
+use crate::rules::{
+    Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, LogOrigin, MissingCounters, Pack, Rule, fitting_actions,
+};
 use crate::run::{Judge, NoteCount, Observation};
 use crate::trends::{Trend, find_trends};
 
@@ -32,6 +37,8 @@ use crate::trends::{Trend, find_trends};
 const MAX_REASONS: usize = 3;
 /// Id of the pack that the evidence in `rules/record.toml` is for.
 const DEFAULT_PACK: &str = "default";
+/// End of the ids of advice to look for the program that causes a load.
+const SEARCH_ENDING: &str = ".find-process";
 /// Levels of a score between 0 and 1 within which findings count as equally strong.
 const SCORE_LEVELS: f64 = 50.0;
 impl Judge {
@@ -186,9 +193,22 @@ impl<'a> PackAnswer<'a> {
             instance,
             findings,
             positions: found.findings.clone(),
+            advice: self.remedies(found, leading, &culprits),
             culprits,
-            advice: self.advice(|index| found.findings.contains(&index)),
         }
+    }
+
+    /// Commands that fit a bottleneck, then the advice of its findings. A program that is known need not be looked for.
+    fn remedies(&self, found: &FoundBottleneck, leading: &Finding, culprits: &[Culprit]) -> Vec<Advice> {
+        let mut list = Vec::new();
+        if self.observed.notes.source == LogOrigin::Live {
+            let facts = action_facts(self.observed, leading, culprits, &self.load_facts(leading));
+            list = fitting_actions(found.bottleneck, &leading.object, &facts);
+        }
+        let is_found = culprits.iter().any(|culprit| culprit.pid.is_some());
+        let general = self.advice(|index| found.findings.contains(&index));
+        list.extend(general.into_iter().filter(|advice| !is_found || !advice.id.ends_with(SEARCH_ENDING)));
+        list
     }
 
     /// Confidence of one of the bottlenecks, or of there being none.
@@ -407,11 +427,6 @@ fn watch_window(observed: &Observation) -> WatchWindow {
     }
 }
 
-/// A cgroup's path, without the device that follows in I/O instances.
-pub(crate) fn cgroup_path(instance: &str) -> &str {
-    split_cgroup_device(instance).map_or(instance, |(path, _)| path)
-}
-
 /// Sort key: how far a finding's value is beyond its limit, as a ratio; infinite for a quantity that must not be low
 /// and is zero.
 fn limit_excess(finding: &Finding) -> f64 {
@@ -555,7 +570,7 @@ fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bottleneck, Rank, cgroup_path, excess_ratio, weaker_reason};
+    use super::{Bottleneck, Rank, excess_ratio, weaker_reason};
 
     #[test]
     fn a_bottleneck_stronger_than_the_answer_is_not_called_weaker() {
@@ -571,13 +586,6 @@ mod tests {
         let reason = |index: usize| weaker_reason(&ranking[index], &ranking, Bottleneck::Memory, false);
         assert_eq!(reason(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
         assert_eq!(reason(3), "weaker than memory: network.full (0.40 against 0.50)");
-    }
-
-    #[test]
-    fn culprits_of_a_unit_with_an_instance_are_those_of_its_whole_path() {
-        let unit = "/system.slice/postgresql@15-main.service";
-        assert_eq!([cgroup_path(unit), cgroup_path(&format!("{unit}@sda"))], [unit; 2]);
-        assert_eq!(cgroup_path("/jobs"), "/jobs");
     }
 
     #[test]

@@ -147,19 +147,14 @@ fn first_few(names: &[&str]) -> String {
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
-/// Mean of a counter that affects the confidence of any verdict.
-pub(crate) fn mean_sign(observed: &Observation, name: &str) -> Option<f64> {
-    observed.states.tracks[*observed.states.confidence_tracks.get(name)?].mean()
-}
-
 /// Mean share of processor time that the hypervisor withheld.
 fn mean_steal_share(observed: &Observation) -> Option<f64> {
-    mean_sign(observed, processor::STEAL)
+    observed.mean_sign(processor::STEAL)
 }
 
 /// Mean number of processors; two where it is unknown.
 fn processor_count(observed: &Observation) -> f64 {
-    mean_sign(observed, "processors").unwrap_or(2.0).max(1.0)
+    observed.mean_sign("processors").unwrap_or(2.0).max(1.0)
 }
 
 /// Bottlenecks that are suspected before this one, and none of whose blaming rules could be judged.
@@ -242,7 +237,7 @@ const MAX_WAITING_PROCESSORS: f64 = 0.02;
 
 /// True where processors are seen to idle, and hardly ever for want of a disk, whichever disks the log leaves out.
 fn waits_for_no_disk(observed: &Observation) -> bool {
-    let mean = |name: &str| mean_sign(observed, name);
+    let mean = |name: &str| observed.mean_sign(name);
     let processors = processor_count(observed);
     mean(processor::IOWAIT).is_some_and(|share| share * processors <= MAX_WAITING_PROCESSORS)
         && mean(system::BLOCKED).is_none_or(|tasks| tasks <= MAX_IDLE_BLOCKED)
@@ -275,7 +270,7 @@ const MAX_IDLE_BLOCKED: f64 = 0.5;
 
 /// True where a log of few counters still shows that tasks neither compute all of the time nor wait for I/O.
 fn shows_idle_machine(observed: &Observation, pack: usize) -> bool {
-    let mean = |name: &str| mean_sign(observed, name);
+    let mean = |name: &str| observed.mean_sign(name);
     let is_judged = |(rule, state): (&Rule, &RuleState)| rule.bottleneck == Bottleneck::Cpu && state.judged;
     let mut rule_states = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
     mean(processor::IOWAIT).is_some_and(|share| share <= MAX_IDLE_IOWAIT)
@@ -311,7 +306,7 @@ const MIN_WAITING_SHARE: f64 = 0.02;
 /// The strongest sign that tasks wait: its grade from 0 to 1, and a text. Where no rule blames anything, the waiting is
 /// unexplained.
 pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)> {
-    let mean = |name: &str| mean_sign(observed, name);
+    let mean = |name: &str| observed.mean_sign(name);
     let processors = processor_count(observed);
     let percent = |share: f64| format_value(share, "fraction");
     let sign = |name: &str, grade: fn(f64, f64) -> f64, words: &dyn Fn(f64) -> String| {

@@ -6,6 +6,7 @@ mod blame;
 mod build_verdict;
 mod ceiling_remarks;
 mod confidence;
+mod episodes;
 mod evidence_seen;
 mod phases;
 mod ranking;

@@ -362,6 +362,11 @@ pub(crate) fn split_cgroup_device(instance: &str) -> Option<(&str, &str)> {
     instance.rsplit_once('@').filter(|(_, device)| !device.contains('.'))
 }
 
+/// A cgroup's path, without the device that follows in I/O instances.
+pub(crate) fn cgroup_path(instance: &str) -> &str {
+    split_cgroup_device(instance).map_or(instance, |(path, _)| path)
+}
+
 /// Aggregation of a counter over instances, by the catalogue.
 pub(crate) fn instance_aggregation(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
@@ -377,6 +382,13 @@ mod tests {
         let series =
             |disk: &&str| Series { counter: "physical_disk.reads".into(), instance: disk.to_string(), scale: 1.0 };
         Schema::new(disks.iter().map(series).collect())
+    }
+
+    #[test]
+    fn culprits_of_a_unit_with_an_instance_are_those_of_its_whole_path() {
+        let unit = "/system.slice/postgresql@15-main.service";
+        assert_eq!([cgroup_path(unit), cgroup_path(&format!("{unit}@sda"))], [unit; 2]);
+        assert_eq!(cgroup_path("/jobs"), "/jobs");
     }
 
     #[test]

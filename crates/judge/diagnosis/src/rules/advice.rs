@@ -1,5 +1,7 @@
 //! Remedies: texts in `rules/advice.toml` that rules refer to by id.
 
+mod actions;
+
 use std::sync::OnceLock;
 
 use diskwright_base::DeviceClass;
@@ -9,6 +11,8 @@ use crate::rules::log_origin::LogOrigin;
 use crate::rules::pack_reader::DEVICE_CLASSES;
 use diskwright_base::Problems;
 use diskwright_base::toml_reader::{TomlFields, TomlSource};
+
+pub(crate) use actions::{ActionFacts, fitting_actions};
 
 /// One remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,6 +28,12 @@ pub struct Advice {
     pub source: String,
     /// Cost from 1 (a setting) to 9 (another machine).
     pub cost: u8,
+    /// Command that does it; only of remedies that were made for this finding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Command that takes it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
     /// Text for a log of Windows; `none` where the remedy does not exist there, absent where `text` is right.
     #[serde(skip_serializing)]
     pub windows: Option<String>,
@@ -36,6 +46,15 @@ pub struct Advice {
 }
 
 impl Advice {
+    /// The remedy in words, with its command and the way back.
+    pub fn sentence(&self) -> String {
+        match (&self.command, &self.undo) {
+            (None, _) => self.text.clone(),
+            (Some(command), None) => format!("{} `{command}`", self.text),
+            (Some(command), Some(undo)) => format!("{} `{command}` (back: `{undo}`)", self.text),
+        }
+    }
+
     /// The remedy in the words of the system that a log is of; `None` where it does not exist there.
     pub(crate) fn for_system(&self, source: LogOrigin) -> Option<Advice> {
         let own_text = match source {
@@ -221,7 +240,8 @@ fn read_advice(fields: &mut TomlFields<'_, '_>) -> Option<Advice> {
     let when = fields.read_table_same_item("when").map(|when| read_advice_condition(&when)).unwrap_or_default();
     fields.reject_unknown_keys();
     let (id, text, source) = (id?.to_owned(), text?.to_owned(), source?.to_owned());
-    Some(Advice { id, text, modern, source, cost: cost? as u8, windows, unix, when })
+    let cost = cost? as u8;
+    Some(Advice { id, text, modern, source, cost, command: None, undo: None, windows, unix, when })
 }
 
 #[cfg(test)]

@@ -46,7 +46,7 @@ mod tests {
             .map(|e| e.unwrap().path())
             .filter(|p| p.extension().is_some_and(|e| e == "toml"))
             .map(|p| p.file_stem().unwrap().to_string_lossy().into_owned())
-            .filter(|name| !matches!(name.as_str(), "advice" | "alerts" | "paste" | "record"))
+            .filter(|name| !matches!(name.as_str(), "actions" | "advice" | "alerts" | "paste" | "record"))
             .collect();
         files.sort_unstable();
         let mut registered: Vec<&str> = BUILTIN_PACKS.iter().map(|(id, ..)| *id).collect();

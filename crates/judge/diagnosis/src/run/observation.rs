@@ -107,6 +107,11 @@ impl Observation {
             .collect()
     }
 
+    /// Mean of a counter of the machine that affects any verdict.
+    pub fn mean_sign(&self, name: &str) -> Option<f64> {
+        self.states.tracks[*self.states.confidence_tracks.get(name)?].mean()
+    }
+
     /// False where the log shows that paging is hardly any of what a disk does: no swap space on it is in use, and what
     /// it reads was not in memory shortly before.
     pub fn may_be_paging(&self, disk: &str) -> bool {

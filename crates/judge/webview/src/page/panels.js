@@ -107,18 +107,19 @@ function showPanels() {
   $("when").textContent = `means of ${period(to - from)} up to ${when(to)}`;
   $("when2").textContent = S.view.processes.length ? $("when").textContent : "";
 }
+const typed = ({ text, command }) => [text + " ", command ? el("code", {}, command) : ""];
 function showVerdict() {
   const found = S.view.verdict, node = $("verdict");
   const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${period(to - from)} up to ${when(to)}`;
-  if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "A verdict needs at least two ticks."), el("p", { className: "dim" }, about)); return; }
+  if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "Fewer than two ticks"), el("p", { className: "dim" }, about)); return; }
   const kind = kindOf(found), sign = SIGNS[kind];
   node.className = `card ${kind}`;
-  const all = found.bottlenecks, each = all.length ? all : [found];
+  const all = found.bottlenecks, each = all[0] ? all : [found];
   const meter = el("meter", { min: 0, max: 1, value: found.confidence, "aria-label": "Confidence" });
   fill(node,
     el("p", { className: `kicker ${kind}` }, `${sign} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
     ...each.map(one => el("p", { className: "sentence" }, one.sentence)),
-    el("p", { className: "next" }, found.advice[0] && found.blames ? el("b", {}, "Next: ") : "", found.advice[0] && found.blames ? found.advice[0].text : "", " ", el("span", { className: "dim" }, about)),
+    el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", el("span", { className: "dim" }, about)),
     el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), el("span", { className: "dim" }, "confidence "), el("br", {}), meter));
 }
 const pct = x => Math.round(x * 100) + " %";
@@ -133,13 +134,13 @@ function showCulprits() {
     const share = one.share === null ? "" : `${pct(one.share)} · `;
     parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" && one.cgroup !== one.name ? el("p", { className: "dim" }, one.cgroup) : ""));
   }
-  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not name the process." : "No bottleneck, so no culprits."));
+  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log names no process." : "No bottleneck, so no culprits."));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
     `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
   if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
     stretch("", one), `${period(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`)));
-  if (found?.blames && found.advice.length > 1) list("Also", found.advice.slice(1).map(one => el("li", {}, one.text)));
+  if (found?.blames && found.advice.length > 1) list("Also", found.advice.slice(1).map(one => el("li", {}, ...typed(one))));
   if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, text)));
   fill($("who"), ...parts);
 }

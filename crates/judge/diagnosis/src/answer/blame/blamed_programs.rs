@@ -1,14 +1,12 @@
 //! The processes and cgroups that cause what a finding blames.
 
-use crate::answer::blame::relations::{CGROUP, CPU_QUOTA_PREFIX, PHYSICAL_DISK};
-use crate::answer::build_verdict::cgroup_path;
+use crate::answer::blame::relations::{BUSIEST_THREAD_COUNTER, CGROUP, CPU_QUOTA_PREFIX, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
+use crate::compile::cgroup_path;
 use crate::culprits::BlamedDisk;
 use crate::rules::{Bottleneck, LoadFacts};
 use crate::run::Observation;
 
-/// Counter of the processor share of the busiest thread.
-pub(crate) const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
 /// Counter of the processors that real-time tasks use.
 const REALTIME_COUNTER: &str = "system.realtime_processors";
 /// Counter of the processors that the kernel's threads for memory use.

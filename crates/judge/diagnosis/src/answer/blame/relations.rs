@@ -4,14 +4,14 @@
 use diskwright_base::counter_ids::{memory, processor};
 use diskwright_base::{DeviceClass, Topology};
 
-use crate::answer::blame::blamed_programs::BUSIEST_THREAD_COUNTER;
-use crate::answer::confidence::mean_sign;
 use crate::answer::rule_outcome::{RuleOutcome, leading_condition};
 use crate::answer::verdict::Finding;
-use crate::compile::split_cgroup_device;
+use crate::compile::{cgroup_path, split_cgroup_device};
 use crate::rules::{Bottleneck, Rule};
 use crate::run::Observation;
 
+/// Counter of the processor share of the busiest thread.
+pub(crate) const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
 /// Prefix of the counters of a cgroup's processor quota.
 pub(crate) const CPU_QUOTA_PREFIX: &str = "cgroup.cpu_";
 /// Smallest free share of memory at which the kernel frees none for the machine as a whole: it begins when free memory
@@ -36,7 +36,7 @@ pub(crate) struct Relations<'a> {
 impl<'a> Relations<'a> {
     /// Relations of a window, by the outcomes of its rules.
     pub fn new(observed: &'a Observation, outcomes: &[RuleOutcome<'a>]) -> Relations<'a> {
-        let free = mean_sign(observed, memory::FREE_BYTES).zip(mean_sign(observed, memory::TOTAL_BYTES));
+        let free = observed.mean_sign(memory::FREE_BYTES).zip(observed.mean_sign(memory::TOTAL_BYTES));
         let is_starved =
             |o: &&RuleOutcome<'_>| o.holds && o.rule.bottleneck == Bottleneck::Memory && o.rule.object == CGROUP;
         let starved_groups = match free {
@@ -128,7 +128,7 @@ fn have_common_disk(relations: &Relations<'_>, a: &str, b: &str) -> bool {
 pub(crate) fn is_unrelated(relations: &Relations<'_>, cause: Blame<'_>, effect: Blame<'_>) -> bool {
     match (cause.bottleneck, effect.bottleneck) {
         (Bottleneck::Memory, Bottleneck::Cpu) if effect.counter != BUSIEST_THREAD_COUNTER => {
-            mean_sign(relations.observed, processor::USER).is_some_and(|share| share >= MIN_OWN_PROCESSOR_SHARE)
+            relations.observed.mean_sign(processor::USER).is_some_and(|share| share >= MIN_OWN_PROCESSOR_SHARE)
         }
         (Bottleneck::Memory, _) if effect.object == PHYSICAL_DISK && effect.bottleneck != Bottleneck::Memory => {
             match cause.object {
@@ -216,8 +216,7 @@ fn is_behind_network(relations: &Relations<'_>, disk: &str) -> bool {
 
 /// True where one cgroup is the other, or lies below it.
 fn are_same_branch(one: &str, other: &str) -> bool {
-    let path = |instance| split_cgroup_device(instance).map_or(instance, |(path, _)| path);
-    let (one, other) = (path(one), path(other));
+    let (one, other) = (cgroup_path(one), cgroup_path(other));
     let lies_below = |lower: &str, upper: &str| {
         lower.strip_prefix(upper.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };

@@ -1,0 +1,145 @@
+//! Facts with which commands against a bottleneck are filled: the process, unit, group and disk, and values for limits.
+
+use diskwright_base::counter_ids::{cgroup, memory, processor};
+use diskwright_base::kernel_threads::is_kernel_thread;
+
+use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
+use crate::answer::verdict::{Culprit, Finding};
+use crate::compile::cgroup_path;
+use crate::rules::{ActionFacts, LoadFacts};
+use crate::run::Observation;
+
+/// Smallest share of the blamed activity of a process that a command is about.
+const MIN_ACTING_SHARE: f64 = 0.2;
+/// Smallest rate that is worth a limit, bytes per second.
+const MIN_LIMITED_RATE: f64 = 1e5;
+/// Schedulers that honor the priorities of I/O (Linux Documentation/block/ioprio.rst; mq-deadline since 5.14).
+const PRIORITY_SCHEDULERS: [&str; 3] = ["bfq", "cfq", "mq-deadline"];
+/// Programs that can wait: copies, backups, indexes.
+const BATCH_PROGRAMS: [&str; 30] = [
+    "tar",
+    "rsync",
+    "cp",
+    "mv",
+    "dd",
+    "find",
+    "du",
+    "grep",
+    "updatedb",
+    "locate",
+    "mandb",
+    "gzip",
+    "bzip2",
+    "xz",
+    "zstd",
+    "pigz",
+    "7z",
+    "zip",
+    "restic",
+    "borg",
+    "rclone",
+    "duplicity",
+    "bacula-fd",
+    "pg_dump",
+    "pg_basebackup",
+    "mysqldump",
+    "xtrabackup",
+    "mariabackup",
+    "md5sum",
+    "sha256sum",
+];
+const MIB: f64 = 1_048_576.0;
+
+/// Facts about the leading finding of a bottleneck and its first culprit.
+pub(crate) fn action_facts(
+    observed: &Observation,
+    leading: &Finding,
+    culprits: &[Culprit],
+    load: &LoadFacts<'_>,
+) -> ActionFacts {
+    let mut facts = ActionFacts::new();
+    if leading.object == PHYSICAL_DISK && !leading.instance.is_empty() {
+        facts.insert("device", leading.instance.clone());
+        let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&leading.instance));
+        let scheduler = device.and_then(|device| device.scheduler.as_deref());
+        if scheduler.is_some_and(|scheduler| PRIORITY_SCHEDULERS.contains(&scheduler)) {
+            facts.insert("priorities", String::new());
+        }
+    }
+    let acts = |c: &&Culprit| !is_kernel_thread(&c.name) && c.share.is_some_and(|share| share >= MIN_ACTING_SHARE);
+    if let Some(program) = culprits.iter().find(|c| c.pid.is_some() && acts(c)) {
+        add_program(&mut facts, program, load);
+    }
+    if leading.counter == processor::BUSY && leading.object == MACHINE {
+        facts.insert("crowded", String::new());
+    }
+    if leading.object == CGROUP {
+        let path = cgroup_path(&leading.instance);
+        facts.insert("group", path.to_owned());
+        match unit_of(path) {
+            Some(unit) => facts.insert("unit", unit.to_owned()),
+            None => facts.remove("unit"),
+        };
+        add_memory_limit(&mut facts, observed, leading);
+    }
+    facts
+}
+
+/// Adds the process that acts: there may be several of its name, of which it is the most active.
+fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>) {
+    facts.insert("name", program.name.clone());
+    facts.extend(program.pid.map(|pid| ("pid", pid.to_string())));
+    if BATCH_PROGRAMS.contains(&program.name.as_str()) {
+        facts.insert("batch", String::new());
+    }
+    if program.description.contains("real-time priority") {
+        facts.insert("realtime", String::new());
+    }
+    if !matches!(program.cgroup.as_str(), "" | "/") {
+        facts.insert("group", program.cgroup.clone());
+    }
+    facts.extend(unit_of(&program.cgroup).map(|unit| ("unit", unit.to_owned())));
+    let half = |rate: Option<f64>| rate.map(|rate| rate * program.share.unwrap_or(1.0) / 2.0);
+    for (fact, rate) in [("half_read", half(load.read_bytes_per_s)), ("half_write", half(load.write_bytes_per_s))] {
+        facts.extend(rate.filter(|rate| *rate >= MIN_LIMITED_RATE).map(|rate| (fact, format!("{rate:.0}"))));
+    }
+}
+
+/// Adds the memory limit of the finding's cgroup and half as much again, where the machine has that much to spare.
+fn add_memory_limit(facts: &mut ActionFacts, observed: &Observation, leading: &Finding) {
+    let value = |counter: &str| leading.evidence.iter().find(|e| e.counter == counter).and_then(|e| e.value);
+    let available = value(memory::AVAILABLE_FRACTION).zip(observed.mean_sign(memory::TOTAL_BYTES));
+    let Some(((fraction, total), limit)) = available.zip(value(cgroup::MEMORY_LIMIT_BYTES)) else { return };
+    let more = (limit * 1.5 / MIB).ceil() * MIB;
+    // a tenth of the machine's memory stays free
+    if limit > 0.0 && more - limit <= fraction * total - total / 10.0 {
+        facts.insert("limit", format!("{limit:.0}"));
+        facts.insert("more", format!("{more:.0}"));
+        // only version 2 counts the pressure of a group
+        let version = if value(cgroup::MEMORY_SOME).is_some() { "unified" } else { "legacy" };
+        facts.insert(version, String::new());
+    }
+}
+
+/// The systemd service or scope of a cgroup: the innermost, which holds the program.
+fn unit_of(cgroup: &str) -> Option<&str> {
+    let is_unit = |name: &&str| {
+        let is_manager = name.starts_with("user@") || *name == "init.scope";
+        !is_manager && (name.ends_with(".service") || name.ends_with(".scope"))
+    };
+    cgroup.rsplit('/').find(is_unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unit_of;
+
+    #[test]
+    fn the_innermost_unit_is_named() {
+        assert_eq!(unit_of("/system.slice/cron.service"), Some("cron.service"));
+        assert_eq!(unit_of("/system.slice/docker-8d19c375.scope/init"), Some("docker-8d19c375.scope"));
+        assert_eq!(unit_of("/user.slice/user-0.slice/user@0.service/app.slice/vte.scope"), Some("vte.scope"));
+        assert_eq!(unit_of("/user.slice/user@0.service"), None);
+        assert_eq!(unit_of("/jobs"), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! Commands to type now: templates in `rules/actions.toml` that are filled with the process, group and device of a
+//! finding.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::rules::{Advice, AdviceCondition, Bottleneck};
+
+/// Facts about a finding by the names that `rules/actions.toml` gives them; a fact without a value is an empty text.
+pub(crate) type ActionFacts = BTreeMap<&'static str, String>;
+
+/// A command that may fit a finding.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Action {
+    id: String,
+    bottleneck: Bottleneck,
+    #[serde(default)]
+    objects: Vec<String>,
+    /// Facts that must be known beside those that the texts name.
+    #[serde(default)]
+    needs: Vec<String>,
+    text: String,
+    command: String,
+    undo: Option<String>,
+    source: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ActionFile {
+    action: Vec<Action>,
+}
+
+/// The actions of `rules/actions.toml`.
+///
+/// # Panics
+/// Where the file is wrong, which a test excludes.
+fn builtin_actions() -> &'static [Action] {
+    static BUILTIN: OnceLock<Vec<Action>> = OnceLock::new();
+    BUILTIN.get_or_init(|| {
+        let text = include_str!("../../../../../../rules/actions.toml");
+        let file: ActionFile = diskwright_base::toml_reader::read_built_in("rules/actions.toml", text);
+        file.action
+    })
+}
+
+/// The actions that fit a finding, in the order of the file.
+pub(crate) fn fitting_actions(bottleneck: Bottleneck, object: &str, facts: &ActionFacts) -> Vec<Advice> {
+    let fits = |action: &&Action| {
+        let is_about = action.objects.is_empty() || action.objects.iter().any(|known| known == object);
+        let has_facts = action.needs.iter().all(|fact| facts.contains_key(fact.as_str()));
+        action.bottleneck == bottleneck && is_about && has_facts
+    };
+    builtin_actions().iter().filter(fits).filter_map(|action| fill_action(action, facts)).collect()
+}
+
+/// Fills the texts of an action; `None` where they name a fact that is not known.
+fn fill_action(action: &Action, facts: &ActionFacts) -> Option<Advice> {
+    let undo = action.undo.as_deref().map(|undo| fill_template(undo, facts, quote_word));
+    Some(Advice {
+        id: action.id.clone(),
+        text: fill_template(&action.text, facts, str::to_owned)?,
+        modern: String::new(),
+        source: action.source.clone(),
+        cost: 1,
+        command: Some(fill_template(&action.command, facts, quote_word)?),
+        undo: match undo {
+            Some(undo) => Some(undo?),
+            None => None,
+        },
+        windows: None,
+        unix: None,
+        when: AdviceCondition::default(),
+    })
+}
+
+/// Replaces `{fact}` by its value, written by `write`; `None` where a fact is not known.
+fn fill_template(template: &str, facts: &ActionFacts, write: fn(&str) -> String) -> Option<String> {
+    let mut parts = template.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (fact, rest) = part.split_once('}')?;
+        text += &write(facts.get(fact)?);
+        text += rest;
+    }
+    Some(text)
+}
+
+/// Writes a value as a part of a shell's word: names of programs and cgroups are chosen by others.
+fn quote_word(value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+,=".contains(c);
+    if value.chars().all(is_plain) { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_is_made_of_known_facts() {
+        const FACTS: [&str; 15] = [
+            "pid",
+            "name",
+            "unit",
+            "group",
+            "device",
+            "half_read",
+            "half_write",
+            "limit",
+            "more",
+            "priorities",
+            "batch",
+            "unified",
+            "legacy",
+            "realtime",
+            "crowded",
+        ];
+        let all: ActionFacts = FACTS.into_iter().map(|fact| (fact, "x".to_owned())).collect();
+        for action in builtin_actions() {
+            assert!(action.needs.iter().all(|fact| all.contains_key(fact.as_str())), "{action:?}");
+            let filled = fill_action(action, &all).unwrap_or_else(|| panic!("{}: an unknown fact", action.id));
+            assert!(filled.command.is_some_and(|command| !command.contains(['{', '}'])), "{action:?}");
+        }
+    }
+
+    #[test]
+    fn an_action_without_its_facts_is_left_out() {
+        let facts: ActionFacts =
+            [("name", "tar".to_owned()), ("pid", "7".to_owned()), ("crowded", String::new())].into();
+        let commands = |bottleneck| -> Vec<String> {
+            fitting_actions(bottleneck, "physical_disk", &facts).into_iter().filter_map(|a| a.command).collect()
+        };
+        assert_eq!(commands(Bottleneck::Cpu), ["renice -n 19 -p 7"]);
+        assert!(commands(Bottleneck::Disk).is_empty());
+    }
+
+    #[test]
+    fn what_others_named_is_one_word_of_a_command() {
+        let facts: ActionFacts = [
+            ("group", "/a b';reboot".to_owned()),
+            ("limit", "1".into()),
+            ("more", "2".into()),
+            ("unified", String::new()),
+        ]
+        .into();
+        let found = fitting_actions(Bottleneck::Memory, "cgroup", &facts);
+        assert_eq!(found[0].command.as_deref(), Some("echo 2 > /sys/fs/cgroup'/a b'\\'';reboot'/memory.max"));
+    }
+}
