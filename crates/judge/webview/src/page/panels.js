@@ -112,12 +112,12 @@ function showVerdict() {
   const found = S.view.verdict, node = $("verdict");
   const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${period(to - from)} up to ${when(to)}`;
   if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "Fewer than two ticks"), el("p", { className: "dim" }, about)); return; }
-  const kind = kindOf(found), sign = SIGNS[kind];
+  const kind = kindOf(found);
   node.className = `card ${kind}`;
   const all = found.bottlenecks, each = all[0] ? all : [found];
   const meter = el("meter", { min: 0, max: 1, value: found.confidence, "aria-label": "Confidence" });
   fill(node,
-    el("p", { className: `kicker ${kind}` }, `${sign} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
+    el("p", { className: `kicker ${kind}` }, `${SIGNS[kind]} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
     ...each.map(one => el("p", { className: "sentence" }, one.sentence)),
     el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", el("span", { className: "dim" }, about)),
     el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), el("span", { className: "dim" }, "confidence "), el("br", {}), meter));
