@@ -134,7 +134,7 @@ function showCulprits() {
     const share = one.share === null ? "" : `${pct(one.share)} · `;
     parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" && one.cgroup !== one.name ? el("p", { className: "dim" }, one.cgroup) : ""));
   }
-  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log names no process." : "No bottleneck, so no culprits."));
+  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log names no process." : "No bottleneck, no culprits."));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
     `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
