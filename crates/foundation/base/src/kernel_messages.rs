@@ -103,8 +103,12 @@ pub struct KernelMessage<'m> {
 pub const KERNEL: &str = "kernel";
 /// Longest name of a device.
 const MAX_NAME_BYTES: usize = 32;
-/// Plain words behind the text of a message, from which on they are a sentence of a person.
-const MIN_SENTENCE_WORDS: usize = 5;
+/// Words that people write behind a message, and the kernel never does.
+const SENTENCE_WORDS: [&str; 37] = [
+    "the", "is", "was", "my", "our", "your", "we", "you", "i", "it", "this", "that", "these", "are", "were", "have",
+    "has", "had", "does", "did", "what", "why", "when", "but", "because", "mean", "means", "appears", "ist", "war",
+    "wir", "nicht", "und", "est", "nous", "que", "está",
+];
 
 fn groups() -> &'static [MessageGroup] {
     static READ: OnceLock<Vec<MessageGroup>> = OnceLock::new();
@@ -131,9 +135,9 @@ pub fn read_message<'m>(program: &str, message: &'m str) -> Option<KernelMessage
 fn is_sound(class: MessageClass, text: &str, name: &str, message: &str) -> bool {
     match class {
         // `Killed process 812 (java)`
-        MessageClass::MemoryKill if text.ends_with("process ") => message
-            .split_once(text)
-            .is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit())),
+        MessageClass::MemoryKill if text.ends_with("process ") => {
+            message.split_once(text).is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit()))
+        }
         MessageClass::Error | MessageClass::Reset => !is_drive_without_medium(name),
         MessageClass::HungTask => !name.is_empty(),
         _ => true,
@@ -158,10 +162,9 @@ pub fn is_whole_message(line: &str) -> bool {
     let line = line.trim();
     let Some(found) = read_message(KERNEL, line) else { return false };
     let Some((lead, tail)) = line.split_once(found.text) else { return false };
-    let is_plain = |word: &&str| word.len() > 1 && word.bytes().all(|b| b.is_ascii_alphabetic());
     let is_quoted = line.contains(['"', '“', '”', '‘', '’', '?', '«', '»', '„']) && !tail.contains("in \"");
-    let words = tail.split_whitespace().map(|word| word.trim_matches([',', '.', ';', ':'])).collect::<Vec<_>>();
-    let is_sentence = words.iter().filter(|word| is_plain(word)).count() >= MIN_SENTENCE_WORDS;
+    let mut words = tail.split_whitespace().map(|word| word.trim_matches([',', '.', ';', ':']).to_lowercase());
+    let is_sentence = words.any(|word| SENTENCE_WORDS.contains(&word.as_str()));
     !is_quoted && !is_sentence && is_lead(lead)
 }
 
@@ -268,7 +271,11 @@ mod tests {
     fn programs_are_known_by_their_own_messages() {
         use MessageClass::{Array, Error, FailingDrive, MemoryKill, NoSpace};
         for (program, message, found) in [
-            ("systemd", "shop.service: A process of this unit has been killed by the OOM killer.", Some((MemoryKill, ""))),
+            (
+                "systemd",
+                "shop.service: A process of this unit has been killed by the OOM killer.",
+                Some((MemoryKill, "")),
+            ),
             ("systemd-oomd", "Killed /user.slice/app.scope due to memory pressure", Some((MemoryKill, ""))),
             ("mdadm", "Fail event detected on md device /dev/md7, component device /dev/sdf2", Some((Error, "sdf2"))),
             ("mdadm", "DegradedArray event detected on md device /dev/md7", Some((Array, "md7"))),
@@ -294,6 +301,7 @@ mod tests {
             "Out of memory: Killed process is in no log",
             "The docs speak of ata1: hard resetting link, too.",
             "see ata1: hard resetting link",
+            "nfs: server vault3 not responding was in a ticket last year",
             "$ dmesg | grep ata1: hard resetting link",
         ] {
             assert!(!is_whole_message(line), "{line}");

@@ -61,9 +61,9 @@ pub use diskwright_base::LogPiece;
 
 pub use batch::{FrameBatch, ReadSummary};
 pub use error::LogError;
-pub use measured_time::MeasuredTime;
 pub use input::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar};
 pub use input_limits::spool_limit;
+pub use measured_time::MeasuredTime;
 pub use range_guess::probable_range;
 pub use skips::{Skip, Skips};
 pub use table_csv::CsvColumn;

@@ -47,7 +47,9 @@ impl DiskTroubles {
         let place = (self.event_count, clock_s);
         match event.class {
             MessageClass::Gone => self.removals.push(place),
-            MessageClass::Attached if event.text.contains("removable") => self.removable.push(disk_of_name(&event.name)),
+            MessageClass::Attached if event.text.contains("removable") => {
+                self.removable.push(disk_of_name(&event.name))
+            }
             MessageClass::Recovery => {
                 if let Some(disk) = self.disks.get_mut(&disk_of_name(&event.name)) {
                     disk.is_open = false;
@@ -70,6 +72,8 @@ impl DiskTroubles {
                 }
                 if event.class == MessageClass::Reset {
                     disk.add_reset(clock_s);
+                    // the request had completed, and only its interrupt was lost
+                    disk.is_open = !event.message.contains("completion polled");
                 } else {
                     *disk.errors.entry(event.text).or_default() += 1.0;
                     disk.error_places.push(place);
@@ -135,7 +139,8 @@ fn disk_of_name(name: &str) -> String {
     }
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_letters = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase());
-    let is_plain_disk = ["sd", "vd", "hd", "xvd"].iter().any(|driver| base.strip_prefix(driver).is_some_and(is_letters));
+    let is_plain_disk =
+        ["sd", "vd", "hd", "xvd"].iter().any(|driver| base.strip_prefix(driver).is_some_and(is_letters));
     let disk = base.strip_suffix('p').filter(|disk| disk.starts_with("nvme") || disk.starts_with("mmcblk"));
     let disk = disk.filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()) && base.len() < name.len());
     match disk {

@@ -25,6 +25,8 @@ const MAX_DATE_WORDS: usize = 4;
 const MAX_BRACKET_BYTES: usize = 40;
 /// Programs of a log that are read besides the kernel, also without a time before them.
 const PROGRAMS: [&str; 5] = ["systemd-oomd", "mdadm", "smartd", "multipathd", "earlyoom"];
+/// Levels that logs of applications have where syslog has the machine.
+const LEVELS: [&str; 8] = ["error", "info", "warn", "warning", "debug", "fatal", "trace", "notice"];
 /// Reasons of Kubernetes' events that tell of memory or space.
 const POD_REASONS: [&str; 4] = ["OOMKilling", "SystemOOM", "EvictionThresholdMet", "Evicted"];
 
@@ -180,7 +182,8 @@ fn is_clock(word: &str) -> bool {
         _ => word,
     };
     let bytes = clock.as_bytes();
-    let digits = |range: std::ops::Range<usize>| bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit));
+    let digits =
+        |range: std::ops::Range<usize>| bytes.get(range).is_some_and(|part| part.iter().all(u8::is_ascii_digit));
     let hour = clock.find(':').unwrap_or(0);
     (1..=2).contains(&hour)
         && digits(0..hour)
@@ -257,7 +260,9 @@ fn split_program(text: &str, is_stamped: bool) -> Option<(&str, &str)> {
     }
     let name = word.strip_suffix(':')?;
     let program = name.split('[').next().unwrap_or_default();
-    let is_program = is_stamped && is_plain(first) && !program.is_empty() && !program.contains(['"', '\'', '“']);
+    let is_level = LEVELS.iter().any(|level| first.eq_ignore_ascii_case(level));
+    let is_program =
+        is_stamped && is_plain(first) && !is_level && !program.is_empty() && !program.contains(['"', '\'', '“']);
     is_program.then(|| (program, rest[word.len()..].trim_start()))
 }
 
@@ -309,7 +314,11 @@ mod tests {
             ("Mar  4 09:12:55.123456 pump7 kernel: ", "Mar  4 09:12:55.123456", None),
             ("Mon 2024-03-04 09:12:55 CET pump7 kernel: ", "Mon 2024-03-04 09:12:55 CET", None),
             ("2024-03-04T09:12:55+0100 pump7 kernel: ", "2024-03-04T09:12:55+0100", None),
-            ("2024-03-04T09:12:55.123456+01:00 pump7 kernel: [   77.5] ", "2024-03-04T09:12:55.123456+01:00", Some(77.5)),
+            (
+                "2024-03-04T09:12:55.123456+01:00 pump7 kernel: [   77.5] ",
+                "2024-03-04T09:12:55.123456+01:00",
+                Some(77.5),
+            ),
             ("2024-03-04T09:12:55,123456+01:00 ", "2024-03-04T09:12:55,123456+01:00", None),
             ("<3>1 2024-03-04T09:12:55.003Z pump7 kernel - - - ", "2024-03-04T09:12:55.003Z", None),
             ("<3>1 2024-03-04T09:12:55Z pump7 kernel - - [a@1 b=\"c\"] ", "2024-03-04T09:12:55Z", None),
@@ -349,6 +358,7 @@ mod tests {
             "last year: [12345.678] nfs: server vault3 not responding",
             "Mar  4 09:12:55 sda 1 2 3",
             "[09:12:55] sda 1 2 3",
+            "2024-03-04 09:12:55 ERROR shop: No space left on device",
             "[2024-03-04 09:12:55] sda 1 2 3",
             "2024-03-04T09:12:55Z,1.5,2.5",
             "Mar  4 09:12:55 avg-cpu:  %user   %nice",

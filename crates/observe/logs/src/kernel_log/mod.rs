@@ -49,22 +49,26 @@ const MAX_EVENTS: usize = 100_000;
 const MAX_HISTORY: usize = 5;
 /// Lines that decide what a file is.
 const MAX_CHECKED_LINES: usize = 200;
+/// Lines of a log, from which on it does not matter how much stands before them.
+const MIN_LINES: usize = 5;
 /// Length of the only tick, if the events have no times, nanoseconds.
 const MIN_TICK_NS: i64 = 1_000_000_000;
 
 fn is_kernel_log(head: &InputHead<'_>) -> bool {
-    let (mut of_log, mut others) = (0_usize, 0_usize);
+    let (mut of_log, mut others, mut others_behind) = (0_usize, 0_usize, 0_usize);
     for line in head.text_lines().filter(|line| !line.trim().is_empty()) {
         if LogLine::parse(&line).is_some() || is_journal_mark(&line) {
             of_log += 1;
         } else if of_log == 0 || !is_between(&line) {
             others += 1;
+            others_behind += usize::from(of_log > 0);
         }
         if of_log + others >= MAX_CHECKED_LINES {
             break;
         }
     }
-    of_log > others
+    // any text may stand before it
+    of_log > others || of_log >= MIN_LINES && of_log >= others_behind
 }
 
 /// True for a line without a time as the kernel writes them between messages: call traces, registers, the steps of a

@@ -59,10 +59,10 @@ impl Moment {
             };
             (!stamp.has_no_date).then_some((stamp.local_s, offset_s))
         };
-        if let Some(found) = dated(&self.stamp) {
+        let text = spread_date(&self.stamp);
+        if let Some(found) = dated(&text) {
             return Some(found);
         }
-        let text = spread_date(&self.stamp);
         let Some(latest_s) = latest_s else { return dated(&format!("{text} {ANY_YEAR}")) };
         let year = 1970 + latest_s.div_euclid(DAY_S) * 400 / 146_097;
         let years = [year + 1, year, year - 1].into_iter().filter_map(|year| dated(&format!("{text} {year}")));
@@ -92,7 +92,8 @@ fn place_dated(local_ns: i64, offset_s: Option<i64>, measured: &MeasuredTime) ->
         return if is_inside { Place::Unknown } else { Place::Outside };
     }
     // where the measurements name no zone, theirs is that of the messages
-    let candidates = if measured.has_zone { [Some(utc_ns.unwrap_or(local_ns)), None] } else { [Some(local_ns), utc_ns] };
+    let candidates =
+        if measured.has_zone { [Some(utc_ns.unwrap_or(local_ns)), None] } else { [Some(local_ns), utc_ns] };
     let places = candidates.into_iter().flatten().map(|time| place_between(time, &measured.ranges, MAX_DISTANCE_NS));
     let is_near = |time_ns| place_between(time_ns, &measured.ranges, MAX_ZONE_NS) != Place::Outside;
     match places.into_iter().find(|place| *place != Place::Outside) {
@@ -103,14 +104,23 @@ fn place_dated(local_ns: i64, offset_s: Option<i64>, measured: &MeasuredTime) ->
 }
 
 fn place_between(time_ns: i64, ranges: &[(i64, i64)], distance_ns: i64) -> Place {
-    let near = ranges.iter().find(|(from, to)| {
-        from.saturating_sub(distance_ns) <= time_ns && time_ns <= to.saturating_add(distance_ns)
-    });
+    let near = ranges
+        .iter()
+        .find(|(from, to)| from.saturating_sub(distance_ns) <= time_ns && time_ns <= to.saturating_add(distance_ns));
     near.map_or(Place::Outside, |(from, to)| Place::Inside(time_ns.clamp(*from, *to)))
 }
 
-/// Writes `Sep11 18:40` as `Sep 11 18:40:00`.
+/// Writes `Sep11 18:40` as `Sep 11 18:40:00`, and `一 9月 11 18:40:00` as `Sep 11 18:40:00`.
 fn spread_date(stamp: &str) -> String {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut words = stamp.split_whitespace();
+    let month = |word: &str| {
+        let number = word.strip_suffix(['月', '월'])?.parse::<usize>().ok()?;
+        MONTHS.get(number.checked_sub(1)?).copied()
+    };
+    if let Some(month) = words.by_ref().take(2).find_map(month) {
+        return std::iter::once(month).chain(words).collect::<Vec<_>>().join(" ");
+    }
     let Some((date, clock)) = stamp.split_once(' ') else { return stamp.to_owned() };
     let digits = date.find(|c: char| c.is_ascii_digit()).filter(|index| *index > 0);
     match digits {
@@ -150,6 +160,12 @@ mod tests {
             ("2026-11-25T11:01:00+0100", false),
             ("2026-11-25T15:01:00+0100", true),
             ("Mi 25. Nov 10:01:00 2026", false),
+            ("11月 20 10:01:00", true),
+            ("11月 25 10:01:00", false),
+            ("水 11月 20 10:01:00 2026", true),
+            ("11월 20 10:01:00", true),
+            ("nov. 20 10:01:00", true),
+            ("ноя 25 10:01:00", false),
         ] {
             assert_eq!(dated(stamp).place(Some(&measured)) == Place::Outside, is_history, "{stamp}");
         }

@@ -218,7 +218,8 @@ impl Troubles {
             };
             let times = if count > 1 { format!(", {count} times, first") } else { String::new() };
             let text = format!("{what}{times}: {first}");
-            if class == MessageClass::Corrected { &mut self.findings.passed } else { &mut self.findings.told }.push(text);
+            if class == MessageClass::Corrected { &mut self.findings.passed } else { &mut self.findings.told }
+                .push(text);
         }
     }
 }
