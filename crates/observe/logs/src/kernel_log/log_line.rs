@@ -281,7 +281,7 @@ fn parse_pod_event(text: &str) -> Option<&str> {
 
 /// True for a line that journalctl prints between messages.
 pub(crate) fn is_journal_mark(line: &str) -> bool {
-    ["-- Logs begin", "-- Journal begins", "-- Boot ", "-- Reboot", "-- No entries"]
+    ["-- Logs begin", "-- Journal begins", "-- Boot ", "-- Reboot", "-- No entries", "░░"]
         .iter()
         .any(|start| line.trim_start().starts_with(start))
 }

@@ -55,6 +55,9 @@ struct MessageTaker {
     taken: Vec<(usize, String)>,
     is_taken: Vec<bool>,
     above: Above,
+    /// Set until a line of the command's output was taken.
+    is_first_of_command: bool,
+    is_behind_blank: bool,
     has_kernel_lines: bool,
 }
 
@@ -62,8 +65,11 @@ impl MessageTaker {
     fn read_line(&mut self, index: usize, line: &str) {
         self.is_taken.push(false);
         if line.trim().is_empty() {
-            self.above = if self.above == Above::Command { Above::Command } else { Above::Other };
+            self.is_behind_blank = true;
             return;
+        }
+        if std::mem::take(&mut self.is_behind_blank) && (self.above == Above::Taken || !self.is_first_of_command) {
+            self.above = Above::Other;
         }
         if let Some(found) = LogLine::parse(line) {
             let is_known = found.program == KERNEL || read_message(found.program, found.message).is_some();
@@ -74,7 +80,7 @@ impl MessageTaker {
         if command.as_ref().is_some_and(prints_messages) {
             // a prompt without output must not announce what is below it
             self.is_taken[index] = true;
-            self.above = Above::Command;
+            (self.above, self.is_first_of_command) = (Above::Command, true);
             return;
         }
         let is_foreign = command.is_some()
@@ -83,9 +89,12 @@ impl MessageTaker {
             || tool_lines::is_banner(line);
         if is_foreign || self.above == Above::Other && !is_journal_mark(line) {
             self.above = Above::Other;
-        } else if self.above == Above::Command || is_journal_mark(line) || is_between(line) {
+        } else if is_journal_mark(line) || is_between(line) {
             self.take_line(index, line);
         } else if !self.join_line(index, line) {
+            if self.above == Above::Command {
+                return self.take_line(index, line);
+            }
             self.above = Above::Other;
         }
     }
@@ -93,7 +102,10 @@ impl MessageTaker {
     fn take_line(&mut self, index: usize, line: &str) {
         self.is_taken[index] = true;
         self.taken.push((index, line.to_owned()));
-        self.above = Above::Taken;
+        self.is_first_of_command = false;
+        if self.above != Above::Command {
+            self.above = Above::Taken;
+        }
     }
 
     /// Joins the rest of a line that was wrapped.
