@@ -32,7 +32,7 @@ pub enum MessageClass {
     HungTask,
     /// A file server does not respond, or responds again.
     Server,
-    /// A program was killed for want of memory.
+    /// A program was killed because memory ran out.
     MemoryKill,
     /// Memory of a cgroup and its limit.
     CgroupLimit,

@@ -111,7 +111,7 @@ impl<'l> LogLine<'l> {
                 // loggers of terminals and chats write these
                 return Some(rest);
             }
-        } else if !is_thread && !(inside.starts_with('<') && inside.ends_with('>')) {
+        } else if !(is_thread || inside.starts_with('<') && inside.ends_with('>')) {
             return None;
         }
         self.program = KERNEL;

@@ -1,11 +1,11 @@
-//! Logs of messages: `dmesg` in its forms, `journalctl`, /var/log/messages, syslog, lines of them in a ticket. The lines
-//! of the kernel and of the programs that watch disks and memory count: errors of disks and links, tasks that hang,
-//! servers that do not respond, programs that were killed for want of memory, heat, low voltage. What lies outside of
-//! the time that other logs measured is history, and is told.
+//! Logs of messages: `dmesg` in its forms, `journalctl`, /var/log/messages, syslog, lines of them in a ticket. Lines of
+//! the kernel and of the programs that watch disks and memory count: errors of disks and links, tasks that hang,
+//! servers that do not respond, programs that were killed because memory ran out, heat, low voltage. Events outside of
+//! the time that other logs measured are history, and are told.
 
 mod disks;
+mod event_times;
 pub(crate) mod log_line;
-mod moments;
 #[cfg(test)]
 mod tests;
 mod troubles;
@@ -22,8 +22,8 @@ use crate::level_row::LevelRow;
 use crate::report_times::ReportTimes;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, MeasuredTime};
+use event_times::{EventTime, Place};
 use log_line::{LogLine, is_journal_mark};
-use moments::{Moment, Place};
 use troubles::{Event, Findings, judge_events};
 
 /// The format.
@@ -31,10 +31,10 @@ pub static FORMAT: LogFormat = LogFormat {
     id: "kernel-log",
     title: "messages of the kernel: dmesg, journalctl, syslog, /var/log/messages",
     explain: "Errors and resets of disks, links and paths, tasks that hang, file servers that do not respond, programs \
-              that were killed for want of memory, heat and low voltage, with any time before the message; also lines \
-              of systemd, systemd-oomd, kubelet, mdadm, smartd and multipathd about the same. Messages outside of the \
-              time that other logs measured are history. What came once and was over is told, not judged. Lines of \
-              other programs are counted. Record it with `dmesg -T` or `journalctl -k -o short-iso`.",
+              that were killed because memory ran out, heat and low voltage, with any time before the message; also \
+              lines of systemd, systemd-oomd, kubelet, mdadm, smartd and multipathd about the same. Messages outside \
+              of the time that other logs measured are history. Troubles that came once and were over are told, not \
+              judged. Lines of other programs are counted. Record it with `dmesg -T` or `journalctl -k -o short-iso`.",
     recognize: is_kernel_log,
     read,
 };
@@ -155,7 +155,7 @@ impl MessageLog {
             return;
         }
         let stamp = if found.is_relative { self.last_stamp.as_str() } else { found.stamp };
-        let moment = Moment { stamp: stamp.to_owned(), boot_s: found.boot_s };
+        let moment = EventTime { stamp: stamp.to_owned(), boot_s: found.boot_s };
         let clock_s = moment.clock_s();
         if known.class == MessageClass::Start {
             self.start_s = clock_s.filter(|_| found.boot_s.is_none());
@@ -252,8 +252,8 @@ fn push_tick(findings: &Findings, (time_ns, elapsed_ns): (i64, Option<u64>), bat
 fn tell_history(events: &[Event]) -> Option<String> {
     let is_trouble = |event: &&Event| {
         use MessageClass::{Attached, Gone, Recovery, Start, ThrottleEnd, VoltageEnd};
-        !matches!(event.class, Attached | Gone | Recovery | Start | ThrottleEnd | VoltageEnd)
-            && !(event.class == MessageClass::Server && event.message.ends_with("OK"))
+        let is_answer = event.class == MessageClass::Server && event.message.ends_with("OK");
+        !is_answer && !matches!(event.class, Attached | Gone | Recovery | Start | ThrottleEnd | VoltageEnd)
     };
     let mut kinds: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
     for (index, event) in events.iter().enumerate().filter(|(_, event)| is_trouble(event)) {

@@ -253,7 +253,7 @@ fn events_outside_the_measured_time_are_told_with_their_date() {
         assert!(read.summary.is_placed);
         let new = format!("[Wed Nov 25 10:01:05 2026] {message}\n").repeat(2);
         let read = read_with(&(old + &new), &options);
-        assert_eq!(read.troubles().is_empty(), false, "{message}");
+        assert!(!read.troubles().is_empty(), "{message}");
         let end_ns = read.summary.range.unwrap().1;
         assert_eq!((end_ns - begin) / 1_000_000_000, 65, "{message}");
     }

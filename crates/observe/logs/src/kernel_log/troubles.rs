@@ -1,5 +1,5 @@
-//! What the messages of a log say together: troubles that repeat or do not end have values, which rules judge; what
-//! came once, or was over, is told.
+//! Meaning of all messages of a log together: troubles that repeat or do not end have values, which rules judge; those
+//! that came once, or were over, are told.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use diskwright_base::counter_ids::{array, cgroup, hardware, network_filesystem, 
 use diskwright_base::kernel_messages::MessageClass;
 
 use super::disks::DiskTroubles;
-use super::moments::Moment;
+use super::event_times::EventTime;
 use crate::kernel_threads;
 
 /// A message that is known.
@@ -18,7 +18,7 @@ pub(super) struct Event {
     pub text: &'static str,
     pub name: String,
     pub message: String,
-    pub moment: Moment,
+    pub moment: EventTime,
     /// Set while the machine starts, when drivers look for devices.
     pub is_at_start: bool,
 }
@@ -48,7 +48,7 @@ const PROCESSORS: &str = "processors";
 const UNNAMED_CGROUP: &str = "the cgroup at its limit";
 /// Messages of one kind that make it more than one event.
 const MIN_REPEATS: u32 = 2;
-/// Times that heat lowers the clock for moments, from which on it is no exception.
+/// Times that heat lowers the clock for a moment, from which on it is no exception.
 const MIN_THROTTLES: f64 = 3.0;
 /// Count of a processor's own events, in the message, from which on the same holds.
 const MIN_THROTTLE_EVENTS: f64 = 10.0;

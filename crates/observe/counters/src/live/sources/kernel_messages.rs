@@ -174,7 +174,6 @@ impl CounterSource for KernelMessages {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::live::fake::FakeMachine;
 
     #[test]

@@ -15,7 +15,7 @@ const ANY_YEAR: i64 = 1972;
 
 /// Time of a message as its line gives it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Moment {
+pub(super) struct EventTime {
     /// Date and time as printed.
     pub stamp: String,
     /// Seconds since the machine started.
@@ -32,7 +32,7 @@ pub(super) enum Place {
     Unknown,
 }
 
-impl Moment {
+impl EventTime {
     /// Seconds on a clock that all messages of the log share, as far as one is there.
     pub fn clock_s(&self) -> Option<f64> {
         self.boot_s.or_else(|| self.local_s(None).map(|(local_s, _)| local_s as f64))
@@ -136,8 +136,8 @@ mod tests {
     /// 2026-11-25 10:00:00.
     const TEN: i64 = 1_795_600_800 * SECOND_NS;
 
-    fn dated(stamp: &str) -> Moment {
-        Moment { stamp: stamp.to_owned(), boot_s: None }
+    fn dated(stamp: &str) -> EventTime {
+        EventTime { stamp: stamp.to_owned(), boot_s: None }
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         }
         let boot = MeasuredTime { boot_ns: Some(TEN - minutes(3000)), ..measured };
         for (seconds, is_history) in [(3001.0 * 60.0, false), (2980.0 * 60.0, true), (12.0, true)] {
-            let moment = Moment { boot_s: Some(seconds), ..Moment::default() };
+            let moment = EventTime { boot_s: Some(seconds), ..EventTime::default() };
             assert_eq!(moment.place(Some(&boot)) == Place::Outside, is_history, "{seconds}");
         }
         assert_eq!(dated("Nov 20 10:01:00").place(None), Place::Unknown);
