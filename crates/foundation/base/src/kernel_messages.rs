@@ -160,7 +160,9 @@ pub fn device_of_message(message: &str) -> Option<&str> {
 /// about a message puts words around it.
 pub fn is_whole_message(line: &str) -> bool {
     let line = line.trim();
-    let Some(found) = read_message(KERNEL, line) else { return false };
+    // /proc/version has the same text as the first message of a start
+    let found = read_message(KERNEL, line).filter(|found| found.class != MessageClass::Start);
+    let Some(found) = found else { return false };
     let Some((lead, tail)) = line.split_once(found.text) else { return false };
     let is_quoted = line.contains(['"', '“', '”', '‘', '’', '?', '«', '»', '„']) && !tail.contains("in \"");
     let mut words = tail.split_whitespace().map(|word| word.trim_matches([',', '.', ';', ':']).to_lowercase());
@@ -301,6 +303,7 @@ mod tests {
             "Out of memory: Killed process is in no log",
             "The docs speak of ata1: hard resetting link, too.",
             "see ata1: hard resetting link",
+            "Linux version 6.1.0 (gcc)",
             "nfs: server vault3 not responding was in a ticket last year",
             "$ dmesg | grep ata1: hard resetting link",
         ] {

@@ -18,6 +18,7 @@ use diskwright_base::text::truncate_text;
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, Topology};
 
+use crate::input::MAX_HEAD_BYTES;
 use crate::level_row::LevelRow;
 use crate::report_times::ReportTimes;
 use crate::sysstat::stream_window::StreamWindow;
@@ -56,19 +57,29 @@ const MIN_TICK_NS: i64 = 1_000_000_000;
 
 fn is_kernel_log(head: &InputHead<'_>) -> bool {
     let (mut of_log, mut others, mut others_behind) = (0_usize, 0_usize, 0_usize);
+    // of a longer file the head may have none yet
+    let mut has_kernel_lines = head.bytes.len() >= MAX_HEAD_BYTES;
     for line in head.text_lines().filter(|line| !line.trim().is_empty()) {
-        if LogLine::parse(&line).is_some() || is_journal_mark(&line) {
+        if let Some(found) = LogLine::parse(&line) {
+            has_kernel_lines |= is_of_kernel(&found);
+            of_log += 1;
+        } else if is_journal_mark(&line) {
             of_log += 1;
         } else if of_log == 0 || !is_between(&line) {
             others += 1;
             others_behind += usize::from(of_log > 0);
         }
-        if of_log + others >= MAX_CHECKED_LINES {
+        if has_kernel_lines && of_log + others >= MAX_CHECKED_LINES {
             break;
         }
     }
     // any text may stand before it
-    of_log > others || of_log >= MIN_LINES && of_log >= others_behind
+    has_kernel_lines && (of_log > others || of_log >= MIN_LINES && of_log >= others_behind)
+}
+
+/// True for a line of the kernel, or of another program about the same.
+pub(crate) fn is_of_kernel(line: &LogLine<'_>) -> bool {
+    line.program == KERNEL || read_message(line.program, line.message).is_some()
 }
 
 /// True for a line without a time as the kernel writes them between messages: call traces, registers, the steps of a
@@ -115,6 +126,10 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     while let Some(line) = stream.next_text_line(batch, &mut line_number)? {
         log.add_line(&line);
     }
+    if log.kernel_lines == 0 {
+        let because = format!("{} lines of other programs, and none of the kernel", group_digits(log.other_lines));
+        return Err(LogError::NoSamples { file: input.name().to_owned(), because });
+    }
     log.finish(options, batch);
     Ok(())
 }
@@ -147,8 +162,9 @@ impl MessageLog {
             found.stamp.clone_into(&mut self.last_stamp);
         }
         let known = read_message(found.program, found.message);
-        self.kernel_lines += usize::from(found.program == KERNEL || known.is_some());
-        self.other_lines += usize::from(found.program != KERNEL && known.is_none());
+        let is_of_kernel = found.program == KERNEL || known.is_some();
+        self.kernel_lines += usize::from(is_of_kernel);
+        self.other_lines += usize::from(!is_of_kernel);
         let Some(known) = known else { return };
         if self.events.len() >= MAX_EVENTS {
             self.lost_events += 1;
@@ -197,18 +213,24 @@ impl MessageLog {
             None => ReportTimes::new(options).next(batch),
         };
         batch.push_topology(time_ns, &Topology::default());
-        self.push_notes(&findings, &history, time_ns, batch);
+        self.push_notes(&findings, &history, (time_ns, span.is_some()), batch);
         push_tick(&findings, (time_ns, elapsed_ns), batch);
     }
 
-    fn push_notes(&self, findings: &Findings, history: &[Event], time_ns: i64, batch: &mut FrameBatch<'_>) {
+    fn push_notes(
+        &self,
+        findings: &Findings,
+        history: &[Event],
+        (time_ns, is_placed): (i64, bool),
+        batch: &mut FrameBatch<'_>,
+    ) {
         let mut warn = |text: String| batch.push_note(Note::new(time_ns, Note::WARNING, text));
         findings.told.iter().for_each(|text| warn(format!("the kernel's log: {text}")));
         findings.passed.iter().for_each(|text| warn(format!("the kernel's log, told and not judged: {text}")));
         if let Some(text) = tell_history(history) {
             warn(text);
         }
-        if self.events.is_empty() && history.is_empty() {
+        if self.events.is_empty() && history.is_empty() && !is_placed {
             let lines = format_count(self.kernel_lines, "line", "lines");
             warn(format!("the kernel's log: {lines}, none about trouble with disks, memory, servers or heat"));
         }

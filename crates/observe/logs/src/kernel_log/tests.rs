@@ -197,8 +197,11 @@ fn lines_of_other_programs_are_counted() {
     assert_eq!(read.value("physical_disk.kernel_messages", "sdg"), Some(1.0));
     let skipped: Vec<&str> = read.summary.skipped.iter().map(|skip| skip.context.as_str()).collect();
     assert_eq!(skipped, ["2,408 lines of other programs"]);
-    let read = read_text(&others);
-    assert!(read.warnings.contains("0 lines, none about trouble"), "{}", read.warnings);
+    let quiet = [others.as_str(), "Mar  4 09:12:56 pump7 kernel: usb 1-1: new device\n"].concat();
+    let read = read_text(&quiet);
+    assert!(read.warnings.contains("1 line, none about trouble"), "{}", read.warnings);
+    let mut input = LogInput::from_bytes("log", others.into_bytes()).unwrap();
+    assert!(crate::read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).is_err());
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Lines of the kernel's log and of syslog in a text, wherever they stand: they are of one log, and what remains is
 //! the output of tools. Sentences that quote a message stay where they are.
 
-use diskwright_base::kernel_messages::{KERNEL, read_message};
+use diskwright_base::kernel_messages::read_message;
 
 use super::command_line::{self, CommandLine};
 use super::{Section, tool_lines};
-use crate::kernel_log::is_between;
 use crate::kernel_log::log_line::{LogLine, is_journal_mark};
+use crate::kernel_log::{is_between, is_of_kernel};
 
 /// Length from which on a line may have been wrapped, characters.
 const MIN_WRAPPED_CHARS: usize = 60;
@@ -72,8 +72,7 @@ impl MessageTaker {
             self.above = Above::Other;
         }
         if let Some(found) = LogLine::parse(line) {
-            let is_known = found.program == KERNEL || read_message(found.program, found.message).is_some();
-            self.has_kernel_lines |= is_known;
+            self.has_kernel_lines |= is_of_kernel(&found);
             return self.take_line(index, line);
         }
         let command = command_line::parse_prompt(line, &[]).and_then(|prompt| prompt.command);
