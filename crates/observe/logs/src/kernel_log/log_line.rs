@@ -279,9 +279,12 @@ fn parse_pod_event(text: &str) -> Option<&str> {
     (before.split_whitespace().count() <= 3 && POD_REASONS.contains(&reason)).then_some(rest)
 }
 
+/// Line above the messages of a text, of which others may be told by nothing else.
+pub(crate) const SECTION_MARK: &str = "-- messages of the kernel";
+
 /// True for a line that journalctl prints between messages.
 pub(crate) fn is_journal_mark(line: &str) -> bool {
-    ["-- Logs begin", "-- Journal begins", "-- Boot ", "-- Reboot", "-- No entries", "░░"]
+    ["-- Logs begin", "-- Journal begins", "-- Boot ", "-- Reboot", "-- No entries", "░░", SECTION_MARK]
         .iter()
         .any(|start| line.trim_start().starts_with(start))
 }

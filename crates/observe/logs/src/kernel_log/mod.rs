@@ -24,7 +24,7 @@ use crate::report_times::ReportTimes;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, MeasuredTime};
 use event_times::{EventTime, Place};
-use log_line::{LogLine, is_journal_mark};
+use log_line::{LogLine, SECTION_MARK, is_journal_mark};
 use troubles::{Event, Findings, judge_events};
 
 /// The format.
@@ -63,6 +63,8 @@ fn is_kernel_log(head: &InputHead<'_>) -> bool {
         if let Some(found) = LogLine::parse(&line) {
             has_kernel_lines |= is_of_kernel(&found);
             of_log += 1;
+        } else if line.starts_with(SECTION_MARK) {
+            return true;
         } else if is_journal_mark(&line) {
             of_log += 1;
         } else if of_log == 0 || !is_between(&line) {

@@ -5,7 +5,7 @@ use diskwright_base::kernel_messages::read_message;
 
 use super::command_line::{self, CommandLine};
 use super::{Section, tool_lines};
-use crate::kernel_log::log_line::{LogLine, is_journal_mark};
+use crate::kernel_log::log_line::{LogLine, SECTION_MARK, is_journal_mark};
 use crate::kernel_log::{is_between, is_of_kernel};
 
 /// Length from which on a line may have been wrapped, characters.
@@ -22,7 +22,8 @@ pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Option<Sec
     }
     let numbers = taker.taken.iter().map(|(index, _)| lines[*index].0);
     let range = (numbers.clone().min()?, numbers.max()?);
-    let text: String = taker.taken.iter().map(|(_, text)| format!("{text}\n")).collect();
+    let messages: String = taker.taken.iter().map(|(_, text)| format!("{text}\n")).collect();
+    let text = format!("{SECTION_MARK}\n{messages}");
     let mut index = 0;
     lines.retain(|_| {
         index += 1;
