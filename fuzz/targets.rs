@@ -226,9 +226,9 @@ pub fn read_tool_text(data: &[u8]) {
     read_foreign_log(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text", "csv"][data.len() % 6], data);
 }
 
-/// Any bytes as output of shell loops over /proc, of top, or of tools of other systems; their length chooses which.
+/// Any bytes as output of shell loops over /proc, of top, of tools of other systems, or of dmesg; their length chooses.
 pub fn read_system_text(data: &[u8]) {
-    const FORMATS: [&str; 4] = ["proc-loop", "top-text", "unix-iostat", "unix-sar"];
+    const FORMATS: [&str; 5] = ["proc-loop", "top-text", "unix-iostat", "unix-sar", "kernel-log"];
     read_foreign_log(FORMATS[data.len() % FORMATS.len()], data);
 }
 

@@ -28,6 +28,7 @@ mod fuzz;
 mod host_limits;
 mod hostile_text;
 mod http_endpoints;
+mod kernel_logs;
 mod log_damage;
 mod merged_logs;
 mod module_cycles;

@@ -251,7 +251,7 @@ fn tool_text_takes_anything() {
 
 #[test]
 fn loops_and_other_systems_take_anything() {
-    run_target(targets::read_system_text, &foreign_log_fixtures(&["proc-loop", "top-text", "unix-"]));
+    run_target(targets::read_system_text, &foreign_log_fixtures(&["proc-loop", "top-text", "unix-", "kernel-log"]));
 }
 
 #[test]

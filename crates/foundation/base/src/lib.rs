@@ -13,6 +13,7 @@ pub mod diskstats;
 pub mod frame;
 pub mod glossary;
 pub mod histogram;
+pub mod kernel_messages;
 pub mod kernel_threads;
 pub mod latency;
 pub mod latency_series;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_logs::{ReadSummary, TimeBasis};
+use diskwright_logs::{MeasuredTime, ReadSummary, TimeBasis};
 
 use crate::IngestError;
 use crate::given_log::GivenLog;
@@ -71,15 +71,57 @@ pub fn read_each_log<'l, T>(
             (*content, *summary) = read(log, &options)?;
         }
     }
-    let places = place_logs(&read_logs.iter().map(|(_, _, summary)| summary).collect::<Vec<_>>());
-    report_places(&read_logs.iter().map(|(log, ..)| log.name.as_str()).collect::<Vec<_>>(), &places, reporter);
-    for ((log, content, summary), place) in read_logs.iter_mut().zip(&places) {
-        if place.shift_ns != 0 {
+    let mut places = place_logs(&read_logs.iter().map(|(_, _, summary)| summary).collect::<Vec<_>>());
+    let measured = measured_time(read_logs.iter().map(|(_, _, summary)| summary).zip(&places));
+    for ((log, content, summary), place) in read_logs.iter_mut().zip(&mut places) {
+        if let Some(measured) = measured.as_ref().filter(|_| is_of_messages(summary)) {
+            let options = options.with_measured(measured.clone());
+            let (placed, placed_summary) = read(log, &options)?;
+            if placed_summary.is_placed {
+                (*content, *summary) = (placed, placed_summary);
+                place.beside = None;
+                summary.time_basis = measured.time_basis;
+                continue;
+            }
+            (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
+        } else if place.shift_ns != 0 {
             (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
         }
         summary.time_basis = place.time_basis;
     }
+    report_places(&read_logs.iter().map(|(log, ..)| log.name.as_str()).collect::<Vec<_>>(), &places, reporter);
     Ok(read_logs)
+}
+
+/// True for a log of messages, whose events are placed beside what others measured.
+fn is_of_messages(summary: &ReadSummary) -> bool {
+    summary.format == "kernel-log"
+}
+
+/// Returns the time that logs of counters cover; `None` if there is none of them.
+fn measured_time<'a>(logs: impl Iterator<Item = (&'a ReadSummary, &'a Placement)>) -> Option<MeasuredTime> {
+    const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
+    let mut measured = MeasuredTime { has_zone: true, ..MeasuredTime::default() };
+    let mut whole: Option<(i64, i64)> = None;
+    for (summary, place) in logs.filter(|(summary, _)| !is_of_messages(summary)) {
+        let Some((from, to)) = summary.range else { continue };
+        let moved = |time_ns: i64| time_ns.saturating_add(place.shift_ns);
+        let range = (moved(from), moved(to));
+        whole = Some(whole.map_or(range, |(first, last)| (first.min(range.0), last.max(range.1))));
+        let steps = i64::try_from(summary.ticks.saturating_sub(1)).unwrap_or(i64::MAX).max(1);
+        measured.step_ns = measured.step_ns.max((to - from) / steps);
+        measured.boot_ns = measured.boot_ns.or(summary.boot_ns.map(moved));
+        if summary.time_basis < TimeBasis::NoDate {
+            measured.ranges.push(range);
+            measured.has_zone &= summary.time_basis == TimeBasis::Utc;
+        } else {
+            let of_day = |day: &i64| (day.saturating_mul(DAY_NS), day.saturating_add(1).saturating_mul(DAY_NS));
+            measured.days.extend(summary.days.iter().map(of_day));
+        }
+        measured.time_basis = place.time_basis;
+    }
+    measured.whole = whole?;
+    Some(measured)
 }
 
 /// Reports which logs were placed beside which.

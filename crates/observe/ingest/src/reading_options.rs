@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diskwright_logs::LogOptions;
+use diskwright_logs::{LogOptions, MeasuredTime};
 
 /// Facts that a log of another tool may lack: those that the user gave, those of its command line, and those that other
 /// logs of the machine show.
@@ -42,6 +42,13 @@ impl ReadingOptions {
         let mut options = self.clone();
         options.reader.interval = options.reader.interval.or(interval);
         options.reader.is_first_report_kept = is_first_report_kept;
+        options
+    }
+
+    /// Returns the options with the time that other logs of the machine measured.
+    pub(crate) fn with_measured(&self, measured: MeasuredTime) -> ReadingOptions {
+        let mut options = self.clone();
+        options.reader.measured = Some(measured);
         options
     }
 

@@ -53,6 +53,12 @@ pub struct ReadSummary {
     pub time_basis: TimeBasis,
     /// Its local time less UTC, seconds, if the log names a zone.
     pub offset_s: Option<i32>,
+    /// When the machine started, nanoseconds on the clock of the ticks, if the log tells.
+    pub boot_ns: Option<i64>,
+    /// Days since 1970 that its head may name, for reports without times.
+    pub days: Vec<i64>,
+    /// Set if its events were placed in the measured time.
+    pub is_placed: bool,
 }
 
 /// Receives a reader's ticks, and passes frames to the sink.
@@ -141,6 +147,21 @@ impl<'a> FrameBatch<'a> {
     /// Sets the log's own zone: local time is this many seconds ahead of UTC.
     pub fn set_utc_offset(&mut self, offset_s: i64) {
         self.summary.offset_s = i32::try_from(offset_s).ok();
+    }
+
+    /// Notes how long the machine ran at a time.
+    pub fn note_uptime(&mut self, time_ns: i64, uptime_s: i64) {
+        self.summary.boot_ns = Some(time_ns.saturating_sub(uptime_s.saturating_mul(1_000_000_000)));
+    }
+
+    /// Notes the days that the log's head may name.
+    pub fn note_days(&mut self, days: Vec<i64>) {
+        self.summary.days = days;
+    }
+
+    /// Notes that events were placed in the measured time.
+    pub fn note_placed(&mut self) {
+        self.summary.is_placed = true;
     }
 
     /// Counts something that was left out: `context` is its place (line, byte, name), `because` the reason. A reason

@@ -16,9 +16,11 @@ mod host_split;
 mod input;
 mod input_limits;
 mod iotop;
+mod kernel_log;
 mod kernel_threads;
 mod level_reports;
 mod level_row;
+mod measured_time;
 mod nfsiostat;
 mod nmon;
 pub mod nt;
@@ -61,6 +63,7 @@ pub use batch::{FrameBatch, ReadSummary};
 pub use error::LogError;
 pub use input::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar};
 pub use input_limits::spool_limit;
+pub use measured_time::MeasuredTime;
 pub use range_guess::probable_range;
 pub use skips::{Skip, Skips};
 pub use table_csv::CsvColumn;
@@ -85,6 +88,8 @@ pub struct LogOptions {
     pub is_first_report_kept: bool,
     /// Meanings of a table's columns.
     pub columns: Vec<CsvColumn>,
+    /// Time that other logs of the machine measured, beside which events are placed.
+    pub measured: Option<MeasuredTime>,
 }
 
 /// One log format.
@@ -135,6 +140,8 @@ pub const FORMATS: &[&LogFormat] = &[
     &nfsiostat::FORMAT,
     &zpool_iostat::FORMAT,
     &iotop::FORMAT,
+    // syslog may carry lines of other formats
+    &kernel_log::FORMAT,
     // lines of /proc/pressure or mdstat may stand beside those of files that the next reads, which it does not know
     &pieces::FORMAT,
     // collectors' files contain lines of /proc too, so this comes after them

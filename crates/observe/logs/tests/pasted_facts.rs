@@ -189,63 +189,8 @@ fn rates_and_seconds_of_windows_make_a_queue() {
 }
 
 #[test]
-fn the_kernel_s_log_is_known_with_any_time_before_it() {
-    let message = "mmcblk3: error -84 transferring data, sector 99, nr 8, cmd response 0x900, card status 0xb00";
-    for before in [
-        "",
-        "[   77.5] ",
-        "[   77.500123][   T88] ",
-        "[Mon Mar  4 09:12:55 2024] ",
-        "[  +0.000112] ",
-        "[Mar04 09:12] ",
-        "kern  :err   : [Mon Mar  4 09:12:55 2024] ",
-        "kern  :warn  : [  +0.000112] [Mon Mar  4 09:12:55 2024] [ T5512] ",
-        "<3>[   77.5] ",
-        "Mar  4 09:12:55 pump7 kernel: ",
-        "Mar  4 09:12:55 pump7 kernel: [   77.500123] ",
-        "2024-03-04T09:12:55+01:00 pump7 kernel: ",
-    ] {
-        let read = read_text("snapshot-text", &format!("{before}{message}\n").repeat(4));
-        assert_value(&read, "physical_disk.kernel_messages", "mmcblk3", Some(4.0));
-    }
-}
-
-#[test]
-fn a_program_that_was_killed_is_counted_once() {
-    let begin = "indexd invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n";
-    let trace = "CPU: 3 PID: 771 Comm: indexd Not tainted 5.4.0\nCall Trace:\n dump_stack+0x6d/0x9a\n\
-                 [<ffffffff811a>] ? dump_header+0x9/0x1b0\n";
-    let usage = "memory: usage 262144kB, limit 262144kB, failcnt 31\n";
-    let kill = "Memory cgroup out of memory: Kill process 771 (indexd) score 990 or sacrifice child\n\
-                Killed process 771 (indexd) total-vm:900kB, anon-rss:800kB\n";
-    for text in [begin.to_owned(), usage.to_owned(), kill.to_owned(), [begin, trace, usage, kill].concat()] {
-        let read = read_text("snapshot-text", &text);
-        assert_value(&read, "paging.oom_kills", "", Some(1.0));
-        let limit = text.contains("usage").then_some(262_144.0 * 1024.0);
-        assert_value(&read, "cgroup.memory_limit_bytes", "the cgroup at its limit", limit);
-    }
-    assert_value(&read_text("snapshot-text", &begin.repeat(3)), "paging.oom_kills", "", Some(3.0));
-}
-
-#[test]
-fn servers_that_do_not_respond_and_tasks_that_hang_are_counted() {
-    let silent = "[ 41.5] nfs: server vault3 not responding, still trying\n";
-    let read = read_text("snapshot-text", &(silent.repeat(3) + "[ 60.0] nfs: server vault3 OK\n"));
-    assert_value(&read, "network_filesystem.major_timeouts", "vault3", Some(3.0));
-    assert_value(&read, "network_filesystem.unanswered", "vault3", Some(2.0));
-    let hung = |task: &str| format!("[  +0.002] INFO: task {task} blocked for more than 241 seconds.\n");
-    let text = hung("xfsaild/dm-4:612") + &hung("postmaster:90") + &hung("xfsaild/dm-4:612");
-    let read = read_text("snapshot-text", &text);
-    assert_value(&read, "system.blocked", "", Some(2.0));
-    assert_value(&read, "system.blocked_flushers", "", Some(1.0));
-}
-
-#[test]
 fn low_voltage_and_heat_lower_the_clock() {
-    let log = "[ 900.5] hwmon hwmon1: Undervoltage detected!\n[ 905.5] hwmon hwmon1: Voltage normalised\n";
     for (text, voltage, heat) in [
-        (log, Some(1.0), None),
-        ("[ 900.5] Under-voltage detected! (0x00050005)\n", Some(1.0), None),
         ("throttled=0x50000\n", Some(1.0), Some(0.0)),
         ("temp=82.0'C\nthrottled=0x80008\n", Some(0.0), Some(1.0)),
         ("throttled=0x0\n", Some(0.0), Some(0.0)),

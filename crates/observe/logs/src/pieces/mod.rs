@@ -7,8 +7,6 @@ mod containers;
 mod file_systems;
 mod frequency;
 mod interrupts;
-mod kernel_devices;
-mod kernel_log;
 mod mdstat;
 mod memory;
 mod multipath;
@@ -43,7 +41,7 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
     title: "free, uptime, df, ps, ifconfig, ip -s link, ethtool -S, netstat -s, nfsstat, docker stats, kubectl top, \
-            cpupower, vcgencmd, dmesg, zpool status, multipath -ll, MegaCli, storcli, ssacli, counters of Windows as a \
+            cpupower, vcgencmd, zpool status, multipath -ll, MegaCli, storcli, ssacli, counters of Windows as a \
             list, files of /proc (pressure, mdstat, interrupts, softirqs, net/dev, net/snmp, net/softnet_stat, \
             mountstats) and of cgroups: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
@@ -61,7 +59,7 @@ type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 const PROCESSORS: &str = "processors";
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [PieceReader; 21] = [
+const PIECES: [PieceReader; 20] = [
     memory::read_line,
     read_uptime,
     pressure::read_line,
@@ -83,7 +81,6 @@ const PIECES: [PieceReader; 21] = [
     board_power::read_line,
     multipath::read_line,
     softnet::read_line,
-    kernel_log::read_line,
 ];
 
 /// Remark on a dump of totals that stands alone and shows no share.
@@ -109,7 +106,6 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) cgroup: cgroup::CgroupState,
     pub(super) interrupts: interrupts::InterruptState,
     pub(super) windows: windows_counters::WindowsState,
-    pub(super) kernel_log: kernel_log::KernelLogState,
     pub(super) network: network::NetworkState,
     pub(super) protocols: protocols::ProtocolState,
     pub(super) nfs_mounts: nfs_mounts::NfsMountState,
@@ -119,6 +115,8 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) zfs: zfs_pools::ZfsState,
     pub(super) softnet: softnet::SoftnetState,
     pub(super) totals: totals::Totals,
+    /// Time since the start of the machine.
+    uptime_s: Option<i64>,
     /// Time that the totals cover, if the dump shows it.
     pub(super) age_s: Option<f64>,
     pub(super) controller: raid_controller::ControllerState,
@@ -194,6 +192,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
 fn read_uptime(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     let Some(first) = parse_first_line(line) else { return false };
     snapshot.begin_piece("uptime");
+    snapshot.uptime_s = first.uptime_s;
     for (counter, load) in [system::LOAD_1, system::LOAD_5, system::LOAD_15].iter().zip(first.loads) {
         snapshot.put_value(counter, "", load);
     }
@@ -216,7 +215,6 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             cgroup: cgroup::CgroupState::default(),
             interrupts: interrupts::InterruptState::default(),
             windows: windows_counters::WindowsState::default(),
-            kernel_log: kernel_log::KernelLogState::default(),
             network: network::NetworkState::default(),
             protocols: protocols::ProtocolState::default(),
             nfs_mounts: nfs_mounts::NfsMountState::default(),
@@ -226,6 +224,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             zfs: zfs_pools::ZfsState::default(),
             softnet: softnet::SoftnetState::default(),
             totals: totals::Totals::default(),
+            uptime_s: None,
             age_s: None,
             controller: raid_controller::ControllerState::default(),
             warnings: Vec::new(),
@@ -327,6 +326,9 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         let waiting = processes::take_waiting(self);
         let Some(batch) = self.batch.as_mut() else { return };
         let (time_ns, elapsed_ns) = self.times.next(batch);
+        if let Some(uptime_s) = self.uptime_s.take() {
+            batch.note_uptime(time_ns, uptime_s);
+        }
         if !std::mem::replace(&mut self.is_announced, true) {
             batch.push_topology(time_ns, &self.topology);
         } else if !self.topology.devices.is_empty() {

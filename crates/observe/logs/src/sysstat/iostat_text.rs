@@ -457,6 +457,7 @@ impl IostatTextLog<'_, '_> {
             if let Some(text) = guess_note {
                 self.batch.push_note(Note::new(time_ns, Note::WARNING, text));
             }
+            self.batch.note_days(SysstatMachine::possible_days(&self.head.date, self.order));
             self.batch.push_topology(time_ns, &self.head.to_machine().to_topology());
         }
         if self.idle_devices.fill_omitted(&mut self.row, [is_complete; TABLE_COUNT]) {

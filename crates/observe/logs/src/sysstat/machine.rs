@@ -55,6 +55,17 @@ impl SysstatMachine<'_> {
         days.saturating_mul(DAY_S).saturating_mul(1_000_000_000)
     }
 
+    /// Returns the days since 1970 that the date in a log's head may be; none if it has no date.
+    pub fn possible_days(date: &str, order: NumericDateOrder) -> Vec<i64> {
+        let Some(read) = time::parse_date(date, order) else { return Vec::new() };
+        let swapped = match order {
+            NumericDateOrder::MonthFirst => NumericDateOrder::DayFirst,
+            NumericDateOrder::DayFirst => NumericDateOrder::MonthFirst,
+        };
+        let other = time::parse_date(date, swapped).filter(|_| read.is_guess);
+        std::iter::once(read).chain(other).map(|read| read.date.days_since_epoch()).collect()
+    }
+
     /// Returns the text of the note about a date whose day and month could be swapped; `None` if they could not.
     pub fn date_guess_note(date: &str, order: NumericDateOrder) -> Option<String> {
         let order_name = match order {

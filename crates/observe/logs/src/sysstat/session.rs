@@ -317,6 +317,7 @@ impl SysstatSession<'_, '_> {
             memory_bytes: self.row.series_value(memory::TOTAL_BYTES, ""),
             date: "",
         };
+        self.batch.note_days(SysstatMachine::possible_days(&self.host.date, self.order));
         self.batch.push_topology(time_ns, &machine.to_topology());
     }
 

@@ -1,12 +1,14 @@
 //! Lines above top's processes, of every generation of procps.
 
-use crate::sysstat::time::parse_time_of_day;
+use crate::sysstat::time::{DAY_S, parse_time_of_day};
 use diskwright_base::counter_ids::{memory, processor};
 
 /// First line: `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
 pub(crate) struct TopFirstLine {
     pub(crate) clock_s: i64,
     pub(crate) loads: [f64; 3],
+    /// Time since the machine started, if it is there.
+    pub(crate) uptime_s: Option<i64>,
 }
 
 pub(crate) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
@@ -23,7 +25,35 @@ pub(crate) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
     for load in &mut loads {
         *load = parts.next()?.trim().replace(',', ".").parse().ok().filter(|load| (0.0..1e6).contains(load))?;
     }
-    is_up.then_some(TopFirstLine { clock_s: clock, loads })
+    let uptime_s = rest.split_once(" up ").and_then(|(_, rest)| parse_uptime(rest));
+    is_up.then_some(TopFirstLine { clock_s: clock, loads, uptime_s })
+}
+
+/// Parses `3 days,  2:01,  2 users, …`, `54 min,  1 user`, seconds.
+fn parse_uptime(text: &str) -> Option<i64> {
+    let (mut seconds, mut is_found) = (0, false);
+    for part in text.split(',').map(str::trim) {
+        let (number, unit) = part.split_once(' ').unwrap_or((part, ""));
+        let unit_s = match unit.trim() {
+            unit if unit.starts_with("day") => DAY_S,
+            unit if unit.starts_with("hr") || unit.starts_with("hour") => 3600,
+            unit if unit.starts_with("min") => 60,
+            unit if unit.starts_with("sec") => 1,
+            "" => match number.split_once(':') {
+                Some((hours, minutes)) => {
+                    let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
+                    seconds += i64::from(hours) * 3600 + i64::from(minutes) * 60;
+                    is_found = true;
+                    continue;
+                }
+                None => break,
+            },
+            _ => break,
+        };
+        seconds += number.parse::<i64>().ok()?.checked_mul(unit_s)?;
+        is_found = true;
+    }
+    is_found.then_some(seconds)
 }
 
 /// Parses busybox' line of the load, `Load average: 1.89 1.94 1.98 1/151 21947`.
@@ -207,6 +237,16 @@ mod tests {
         let first =
             parse_first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
         assert_eq!((first.clock_s, first.loads), (64_121, [7.93, 5.37, 3.95]));
+        for (uptime, seconds) in [
+            ("54 min", 54 * 60),
+            ("2:05", 2 * 3600 + 5 * 60),
+            ("3 days,  2:01", 3 * 86_400 + 2 * 3600 + 60),
+            ("1 day, 12 min", 86_400 + 12 * 60),
+            ("9 day(s), 10 hrs", 9 * 86_400 + 36_000),
+        ] {
+            let line = format!("17:48:41 up {uptime},  1 user,  load average: 7.93, 5.37, 3.95");
+            assert_eq!(parse_first_line(&line).and_then(|first| first.uptime_s), Some(seconds), "{line}");
+        }
     }
 
     #[test]

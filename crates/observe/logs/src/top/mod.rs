@@ -86,6 +86,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         row: LevelRow::default(),
         table: TopTable::default(),
         clock_s: None,
+        uptime_s: None,
         day: None,
         utc_s: None,
         has_frame: false,
@@ -134,6 +135,8 @@ struct TopLog<'b, 'c> {
     table: TopTable,
     /// Time of day of this frame; `None` if it has none.
     clock_s: Option<i64>,
+    /// Time since the start of the machine in the frame's first line.
+    uptime_s: Option<i64>,
     /// Set once a line of the frame was read.
     has_frame: bool,
     /// Set once a line of processors was read in this frame.
@@ -180,6 +183,7 @@ impl TopLog<'_, '_> {
                 self.finish_frame();
                 self.begin_frame();
                 self.clock_s = Some(first.clock_s);
+                self.uptime_s = first.uptime_s;
                 self.has_clocks = true;
             }
             (self.is_behind_time, self.is_behind_blank) = (false, false);
@@ -399,6 +403,9 @@ impl TopLog<'_, '_> {
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
         let time_ns = self.daylight.resolve_time(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         self.clock_note_is_due = !is_dated;
+        if let Some(uptime_s) = self.uptime_s.take() {
+            self.batch.note_uptime(time_ns, uptime_s);
+        }
         if self.last_ns.is_some_and(|last| time_ns <= last) {
             self.add_skip("a frame that is not later than the previous one");
             return None;

@@ -9,6 +9,7 @@ mod cutter;
 mod flat_text;
 mod line_times;
 mod marks;
+mod message_lines;
 mod missing_headings;
 mod row_remarks;
 mod section_text;
@@ -90,6 +91,9 @@ const WHOLE_FORMATS: &[&str] = &[
     "cloudwatch-json",
 ];
 
+/// Id of the format of messages of the kernel.
+const MESSAGES: &str = "kernel-log";
+
 /// True if the beginning of a file may be that of a pasted text.
 #[must_use]
 pub fn may_be_transcript(head: &InputHead<'_>) -> bool {
@@ -105,7 +109,39 @@ pub fn may_be_transcript(head: &InputHead<'_>) -> bool {
 #[must_use]
 pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     let mut clean = marks::remove_marks(&plain_text::decode_text(text));
-    let mut format = format_of_lines(&clean.lines);
+    let format = format_of_lines(&clean.lines);
+    if format.is_some_and(|format| WHOLE_FORMATS.contains(&format.id)) {
+        return None;
+    }
+    let messages = message_lines::take_message_lines(&mut clean.lines);
+    if let Some(messages) = messages {
+        let is_all = clean.lines.iter().all(|(_, line)| line.trim().is_empty());
+        if is_all && !clean.had_marks && format.is_some_and(|format| format.id == MESSAGES) {
+            return None;
+        }
+        return Some(add_messages(clean, messages, text.ends_with(b"\n")));
+    }
+    cut_text(clean, format, text.ends_with(b"\n"))
+}
+
+/// Cuts what remains of a text without its messages, and adds these.
+fn add_messages(clean: marks::CleanLines, messages: Section, is_finished: bool) -> Transcript {
+    let mut transcript = Transcript::default();
+    if clean.lines.iter().any(|(_, line)| !line.trim().is_empty()) {
+        let format = format_of_lines(&clean.lines);
+        let clean = marks::CleanLines { had_marks: true, ..clean };
+        transcript = cut_text(clean, format, is_finished).unwrap_or_default();
+    }
+    transcript.sections.push(messages);
+    transcript
+}
+
+/// Cuts lines into sections; `None` if they are one clean section.
+fn cut_text(
+    mut clean: marks::CleanLines,
+    mut format: Option<&'static LogFormat>,
+    is_finished: bool,
+) -> Option<Transcript> {
     // rows that begin with a time of their own: only with headings are they known
     let had_no_headings = format.is_none() && missing_headings::add_missing_headings(&mut clean.lines);
     if had_no_headings {
@@ -118,7 +154,7 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     let has_own_times = format.is_some_and(|format| matches!(format.id, "vmstat-text" | "sar-text" | "unix-sar"));
     let times = if has_own_times { None } else { line_times::split_line_times(&mut clean.lines) };
     let mut lines = clean.lines;
-    let is_unfinished = !text.ends_with(b"\n") && unfinished_row::mend_last_row(&mut lines);
+    let is_unfinished = !is_finished && unfinished_row::mend_last_row(&mut lines);
     // each line has its time, so lines are joined only where there are none
     let is_mended = times.is_none() && mend_tables(&mut lines);
     let cut = cutter::cut_lines(&lines);

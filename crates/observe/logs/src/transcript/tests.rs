@@ -265,3 +265,30 @@ fn fixtures_are_no_pastes() {
     }
     assert!(count >= 50, "{count} fixtures");
 }
+
+#[test]
+fn messages_of_the_kernel_are_one_section_wherever_they_stand() {
+    let old = "Linux version 2.6.18\nsome driver is here\nata7: soft resetting link\nanother driver is here\n";
+    let (first, second) = ("[900.5] I/O error, dev sdg, sector 9\n", "[901.5] ata7: hard resetting link\n");
+    let wrapped = "[902.5] blk_update_request: I/O error, dev sdg, sector 77 op 0x1:(WRITE) flags\n0x800 phys_seg 1\n";
+    for (name, text, messages) in [
+        ("a command", format!("[root@host7 ~]# dmesg\n{old}[root@host7 ~]# vmstat 5\n{}", vmstat_rows()), 4),
+        ("around a table", format!("{first}\n{}\n{second}", vmstat_rows()), 2),
+        ("between rows", format!("{VM}{first}{VM_ROWS}"), 1),
+        ("a wrapped line", format!("{}\n{wrapped}", vmstat_rows()), 1),
+        ("no output", format!("$ dmesg | grep -i oom\n$ vmstat 5\n{}", vmstat_rows()), 0),
+        (
+            "quoted words",
+            format!("I read of 'I/O error, dev sdg' and ata7: hard resetting link.\n\n{}", vmstat_rows()),
+            0,
+        ),
+    ] {
+        let sections = split_transcript(text.as_bytes()).map(|transcript| transcript.sections).unwrap_or_default();
+        let found = sections.iter().find(|section| section.program == "messages of the kernel");
+        let lines = found.map_or(0, |section| section.text.lines().count() - 1);
+        assert_eq!(lines, messages, "{name}: {sections:?}");
+        assert!(found.is_none_or(|section| format_of_text(&section.text).is_some_and(|f| f.id == MESSAGES)), "{name}");
+        let rows = sections.iter().find(|section| section.program == "vmstat");
+        assert!(messages == 0 || rows.is_some(), "{name}: {sections:?}");
+    }
+}

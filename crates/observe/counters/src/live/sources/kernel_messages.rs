@@ -1,5 +1,6 @@
 //! `/dev/kmsg`: the kernel's messages about errors, timeouts and resets of disks and their links, counted by
-//! disk from the start of the recording. The file is read without blocking. `PATTERNS` lists the messages that count.
+//! disk from the start of the recording. The file is read without blocking. The table of messages is in `base`
+//! (`kernel_messages.toml`).
 
 use std::fs::File;
 use std::hint::black_box;
@@ -10,6 +11,7 @@ use std::path::Path;
 use diskwright_base::Note;
 use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::diskstats::parse_nvme_path;
+use diskwright_base::kernel_messages::{device_of_message, is_drive_without_medium};
 
 use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, total_column};
 use crate::live::tick_context::TickContext;
@@ -31,70 +33,6 @@ pub const SOURCE: SourceInfo = SourceInfo {
 const COLUMNS: [TableColumn; 1] = [total_column(physical_disk::KERNEL_MESSAGES, 1.0)];
 /// Largest number of messages that a tick reads; a flood is read over several ticks.
 const MAX_MESSAGES_PER_TICK: usize = 512;
-
-/// Position of the device's name in a message.
-#[derive(Clone, Copy, Debug)]
-enum DevicePosition {
-    /// After these words, up to a blank, comma or bracket.
-    After(&'static str),
-    /// The first word, up to a dot or colon: `ata1.00: …`.
-    FirstWord,
-    /// In brackets: `sd 0:0:0:0: [sda] …`.
-    Brackets,
-    /// As its number after these words: `Failing path 8:16.`.
-    NumberAfter(&'static str),
-}
-
-/// Messages that count: a part of their text, and the position of their device (block/blk-core.c, fs/buffer.c,
-/// drivers/ata, drivers/scsi, drivers/nvme/host, drivers/md; dm-mpath.c also where the multipath daemon fails a path).
-const PATTERNS: &[(&str, DevicePosition)] = &[
-    ("I/O error, dev ", DevicePosition::After(", dev ")),
-    ("critical medium error, dev ", DevicePosition::After(", dev ")),
-    ("critical target error, dev ", DevicePosition::After(", dev ")),
-    ("Buffer I/O error on dev ", DevicePosition::After("on dev ")),
-    // Linux 3.17 and before
-    ("Buffer I/O error on device ", DevicePosition::After("on device ")),
-    ("lost async page write", DevicePosition::After("on dev ")),
-    ("exception Emask", DevicePosition::FirstWord),
-    ("hard resetting link", DevicePosition::FirstWord),
-    ("soft resetting link", DevicePosition::FirstWord),
-    ("limiting SATA link speed", DevicePosition::FirstWord),
-    ("COMRESET failed", DevicePosition::FirstWord),
-    ("failed command:", DevicePosition::FirstWord),
-    ("FAILED Result:", DevicePosition::Brackets),
-    ("timing out command", DevicePosition::Brackets),
-    ("Sense Key : Medium Error", DevicePosition::Brackets),
-    ("Sense Key : Hardware Error", DevicePosition::Brackets),
-    (" QID ", DevicePosition::After("nvme ")),
-    ("controller is down; will reset", DevicePosition::After("nvme ")),
-    ("Device not ready; aborting", DevicePosition::After("nvme ")),
-    ("Disk failure on ", DevicePosition::After("Disk failure on ")),
-    ("Failing path ", DevicePosition::NumberAfter("Failing path ")),
-];
-
-/// Returns the device of a message that counts.
-pub fn device_of_message(message: &str) -> Option<&str> {
-    let (_, position) = PATTERNS.iter().find(|(text, _)| message.contains(text))?;
-    let is_end = |c: char| match position {
-        DevicePosition::NumberAfter(_) => matches!(c, ' ' | ',' | '.'),
-        // a name may have a dot: etherd/e0.0
-        DevicePosition::After(_) => matches!(c, ' ' | ',' | ']' | ':'),
-        DevicePosition::FirstWord | DevicePosition::Brackets => matches!(c, ' ' | ',' | ']' | '.' | ':'),
-    };
-    let rest = match position {
-        DevicePosition::After(words) | DevicePosition::NumberAfter(words) => message.split_once(words)?.1,
-        DevicePosition::FirstWord => message,
-        DevicePosition::Brackets => message.split_once('[')?.1,
-    };
-    let name = rest.split(is_end).next().map(|name| name.trim_end_matches('.'));
-    name.filter(|name| !name.is_empty() && name.len() <= 32)
-}
-
-/// Returns true for floppy and CD drives: without a medium, or with a bad one, they cause messages although the drive
-/// has no error.
-fn is_removable_drive(disk: &str) -> bool {
-    ["fd", "sr"].iter().any(|driver| disk.strip_prefix(driver).is_some_and(|n| n.parse::<u32>().is_ok()))
-}
 
 /// Returns the disk of a device, a part of it, or a path to it: `sda1`, `nvme0c1n1`, `nvme0`, `ata1`, `8:16`.
 fn disk_of_device(sys: &Path, device: &str) -> Option<String> {
@@ -127,7 +65,7 @@ fn disk_of_device(sys: &Path, device: &str) -> Option<String> {
         .or_else(|| disks.iter().find(is_controller))
         .or_else(|| disks.iter().find(is_behind_port))
         .or_else(|| disks.iter().find(has_number))
-        .filter(|disk| !is_removable_drive(disk))
+        .filter(|disk| !is_drive_without_medium(disk))
         .map(|disk| disk.replace('!', "/"))
 }
 
@@ -236,34 +174,7 @@ impl CounterSource for KernelMessages {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::live::fake::FakeMachine;
-
-    #[test]
-    fn the_device_is_found_in_every_form_of_message() {
-        for (message, expected) in [
-            ("blk_update_request: I/O error, dev sda, sector 2048 op 0x0:(READ)", Some("sda")),
-            ("I/O error, dev nvme0n1, sector 0 op 0x0:(READ) flags 0x80700", Some("nvme0n1")),
-            ("critical medium error, dev sdc, sector 99", Some("sdc")),
-            ("Buffer I/O error on dev sda1, logical block 0, async page read", Some("sda1")),
-            ("Buffer I/O error on device dm-0, logical block 3", Some("dm-0")),
-            ("ata3.00: exception Emask 0x0 SAct 0x1 SErr 0x0 action 0x6 frozen", Some("ata3")),
-            ("ata3: hard resetting link", Some("ata3")),
-            ("sd 2:0:0:0: [sdb] tag#17 FAILED Result: hostbyte=DID_OK driverbyte=DRIVER_OK", Some("sdb")),
-            ("nvme nvme0: I/O 12 QID 3 timeout, aborting", Some("nvme0")),
-            ("md/raid1:md0: Disk failure on sdb1, disabling device.", Some("sdb1")),
-            ("I/O error, dev cciss/c0d0, sector 2048 op 0x0:(READ)", Some("cciss/c0d0")),
-            ("Buffer I/O error on dev etherd/e0.1p1, logical block 0, async page read", Some("etherd/e0.1p1")),
-            ("blk_update_request: I/O error, dev etherd/e0.1, sector 8", Some("etherd/e0.1")),
-            ("nvme nvme0: Device not ready; aborting reset, CSTS=0x1", Some("nvme0")),
-            ("device-mapper: multipath: 253:3: Failing path 8:16.", Some("8:16")),
-            ("device-mapper: multipath: 253:3: Reinstating path 8:16.", None),
-            ("usb 1-1: new high-speed USB device number 2", None),
-            ("EXT4-fs (sda1): mounted filesystem", None),
-        ] {
-            assert_eq!(device_of_message(message), expected, "{message}");
-        }
-    }
 
     #[test]
     fn a_drive_without_its_medium_has_no_errors() {
