@@ -87,6 +87,11 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     is_of_log || snapshot.kernel_log.is_begun && is_between(message)
 }
 
+/// Returns true for a message that counts.
+pub(super) fn is_counted_message(snapshot: &mut Snapshot<'_, '_>, message: &str) -> bool {
+    read_message(snapshot, message)
+}
+
 /// Reads a message that counts.
 fn read_message(snapshot: &mut Snapshot<'_, '_>, message: &str) -> bool {
     if let Some(device) = device_of_message(message) {

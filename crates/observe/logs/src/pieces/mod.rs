@@ -9,6 +9,7 @@ mod frequency;
 mod interrupts;
 mod kernel_devices;
 mod kernel_log;
+mod line_taker;
 mod mdstat;
 mod memory;
 mod multipath;
@@ -30,6 +31,7 @@ use std::collections::HashSet;
 
 use diskwright_base::counter_ids::system;
 use diskwright_base::{Note, ProcessTable, Topology};
+pub(crate) use line_taker::LineTaker;
 
 use crate::level_row::LevelRow;
 use crate::report_times::ReportTimes;

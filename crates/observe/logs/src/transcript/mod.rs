@@ -7,10 +7,15 @@ mod column_names;
 mod command_line;
 mod cutter;
 mod flat_text;
+mod forms;
 mod line_times;
 mod marks;
 mod missing_headings;
+mod prompt_host;
+mod restarts;
 mod row_remarks;
+mod run_labels;
+mod runs;
 mod section_text;
 mod table_marks;
 #[cfg(test)]
@@ -54,6 +59,18 @@ pub struct Section {
     pub interval: Option<Duration>,
     /// Set if the first report covers an interval like the others (`iostat -y`).
     pub is_first_report_kept: bool,
+    /// Machine, by what the tool or the prompt above says; empty if nothing names it.
+    pub host: String,
+    /// Number of the run that it belongs to: people paste before and after a change.
+    pub run: usize,
+    /// What a person wrote above its run; empty if there is no name.
+    pub run_name: String,
+    /// Machine that the prompt above names.
+    prompt_host: Option<String>,
+    /// Number of remarks above it.
+    remark: usize,
+    /// Id of its format.
+    format: &'static str,
 }
 
 /// Lines that nothing reads.
@@ -130,7 +147,10 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     if !is_changed && format.is_some() && (is_one || format.is_some_and(|format| format.id == "proc-loop")) {
         return None;
     }
-    let transcript = to_transcript(cut.parts, &lines, times.as_deref());
+    let mut transcript = to_transcript(cut.parts, &lines, times.as_deref());
+    runs::name_hosts(&mut transcript.sections);
+    runs::number_runs(&mut transcript.sections, &cut.remarks);
+    transcript.join_dumps();
     (!transcript.sections.is_empty()).then_some(transcript)
 }
 
@@ -166,6 +186,8 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
         let headless = rows_above.take().filter(|rows| section_text::fits_headings(rows, &part, lines));
         let heading = headless.as_ref().and_then(|_| section_text::find_heading(&part, lines));
         if let (Some(rows), Some(heading)) = (headless, heading) {
+            let first = rows.lines.first().map_or(0, |index| lines[*index].0);
+            transcript.unread.pop_if(|unread| unread.lines.0 >= first);
             let all = std::iter::once(heading).chain(rows.lines).chain(part.lines);
             part = TextPart { lines: all.collect(), ..part };
         }
@@ -182,34 +204,56 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
             continue;
         }
         match to_section(&part, lines, times) {
-            Ok(section) => {
-                transcript.unread.retain(|unread| unread.lines.0 < section.lines.0 || unread.lines.1 > section.lines.1);
-                add_section(&mut transcript, section);
-            }
+            Ok(section) => transcript.sections.push(section),
             Err(unread) => transcript.unread.extend(unread),
         }
     }
     transcript
 }
 
-/// Adds a section. Dumps of files (`cat /proc/meminfo`) that one reader reads become one: they are of one moment.
-fn add_section(transcript: &mut Transcript, section: Section) {
-    let format_id = |section: &Section| format_of_text(&section.text).map(|format| format.id);
-    let joins = |last: &&mut Section| {
-        let are_dumps = last.program.starts_with('/') && section.program.starts_with('/');
-        are_dumps && last.interval == section.interval && format_id(last) == format_id(&section)
-    };
-    match transcript.sections.last_mut().filter(joins) {
-        Some(last) => {
-            last.text.push_str(&section.text);
-            last.lines.1 = section.lines.1;
-            if !last.program.split(", ").any(|file| file == section.program) {
-                last.program = format!("{}, {}", last.program, section.program);
+impl Transcript {
+    /// Joins what shows a moment (`cat /proc/meminfo`, `df`) and stands in succession, if one reader reads it: it is of
+    /// one moment, or a loop.
+    fn join_dumps(&mut self) {
+        let mut joined: Vec<Section> = Vec::with_capacity(self.sections.len());
+        for section in self.sections.drain(..) {
+            match joined.last_mut().filter(|last| last.is_of_moment(&section)) {
+                Some(last) => last.append(&section),
+                None => joined.push(section),
             }
         }
-        None => transcript.sections.push(section),
+        self.sections = joined;
     }
 }
+
+/// Format of what shows a moment.
+const MOMENT_FORMAT: &str = "snapshot-text";
+/// Line that ends what a file holds.
+const NO_FILE: &str = "==>  <==\n";
+
+impl Section {
+    /// True if another section, right below, goes on with this one.
+    fn is_of_moment(&self, next: &Section) -> bool {
+        let are_dumps = self.program.starts_with('/') && next.program.starts_with('/') || next.format == MOMENT_FORMAT;
+        let is_same = self.format == next.format && self.interval == next.interval;
+        are_dumps && is_same && self.host == next.host && self.run == next.run
+    }
+
+    fn append(&mut self, next: &Section) {
+        if next.format == MOMENT_FORMAT && !next.text.starts_with("==> ") {
+            self.text.push_str(NO_FILE);
+        }
+        self.text.push_str(&next.text);
+        self.lines.1 = next.lines.1;
+        let is_named = self.program.split(", ").any(|name| name == next.program);
+        if !is_named && self.program.len() < MAX_PROGRAMS_BYTES {
+            self.program = format!("{}, {}", self.program, next.program);
+        }
+    }
+}
+
+/// Longest list of programs that a section names.
+const MAX_PROGRAMS_BYTES: usize = 80;
 
 /// Makes a section of a part; `Err` if no reader understands it, with what to report if it looks like output.
 fn to_section(
@@ -226,7 +270,13 @@ fn to_section(
     };
     let is_announced = part.command.is_some();
     let format = format_of_text(&text).filter(|format| is_announced || !WHOLE_FORMATS.contains(&format.id));
-    if format.is_some() {
+    if let Some(format) = format {
+        let own_host = || {
+            let own_lines = part.lines.iter().map(|index| lines[*index].1.as_str());
+            own_lines.take(MAX_HOST_LINES).find_map(|line| {
+                prompt_host::host_of_banner(line).or_else(|| prompt_host::host_of_kernel_message(line))
+            })
+        };
         return Ok(Section {
             program,
             text,
@@ -234,6 +284,12 @@ fn to_section(
             command: part.command.as_ref().map(command_line::CommandLine::to_text),
             interval: part.command.as_ref().and_then(|command| command.interval),
             is_first_report_kept: part.command.as_ref().is_some_and(command_line::CommandLine::omits_first_report),
+            host: own_host().unwrap_or_default(),
+            run: 0,
+            run_name: String::new(),
+            prompt_host: part.host.clone(),
+            remark: part.remark,
+            format: format.id,
         });
     }
     let head = InputHead { name: "", bytes: &text.as_bytes()[..text.len().min(MAX_HEAD_BYTES)] };
@@ -248,6 +304,9 @@ fn to_section(
     };
     Err(Some(UnreadPart { lines: range, reason }))
 }
+
+/// Lines of a section in which its machine is looked for.
+const MAX_HOST_LINES: usize = 20;
 
 /// True for lines of mostly numbers.
 fn looks_like_output(text: &str) -> bool {

@@ -90,7 +90,11 @@ fn prompts_and_marks_of_one_tool() {
         ("decimal commas", format!("$ iostat -x 5\n{}", IO.replace('.', ",")), &["iostat 5 2"]),
         ("sentence above", format!("Here is vmstat 20 while it hangs:\n\n{}", vmstat_rows()), &["vmstat 20 2"]),
         ("remark between rows", format!("$ vmstat 1\n{}it got slow here\n{VM_ROWS}", vmstat_rows()), &["vmstat 1 4"]),
-        ("heading after a screen", format!("$ vmstat 1\n{}{}", vmstat_rows(), vmstat_rows()), &["vmstat 1 4"]),
+        (
+            "heading after a screen",
+            format!("$ vmstat 1\n{VM}{}{}", VM_ROWS.repeat(11), vmstat_rows()),
+            &["vmstat 1 24"],
+        ),
         ("loop", format!("$ while true; do iostat -x; sleep 30; done\n{IO}{IO}"), &["iostat 30 4"]),
         ("windows line ends", format!("$ vmstat 1\n{}", vmstat_rows()).replace('\n', "\r\n"), &["vmstat 1 2"]),
         ("rows above their heading", format!("{VM_ROWS}{VM}{VM_ROWS}"), &["clean"]),
