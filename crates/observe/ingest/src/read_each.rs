@@ -6,7 +6,7 @@ use diskwright_logs::{ReadSummary, TimeBasis};
 
 use crate::IngestError;
 use crate::given_log::GivenLog;
-use crate::merge::{Placement, place_logs};
+use crate::merge::{PlacedLog, Placement, place_logs};
 use crate::reading_options::ReadingOptions;
 use crate::report::Reporter;
 
@@ -71,7 +71,9 @@ pub fn read_each_log<'l, T>(
             (*content, *summary) = read(log, &options)?;
         }
     }
-    let places = place_logs(&read_logs.iter().map(|(_, _, summary)| summary).collect::<Vec<_>>());
+    let program = |log: &'l GivenLog| log.section().map_or("", |section| section.program.as_str());
+    let placed = read_logs.iter().map(|(log, _, summary)| PlacedLog { summary, program: program(log) });
+    let places = place_logs(&placed.collect::<Vec<_>>());
     report_places(&read_logs.iter().map(|(log, ..)| log.name.as_str()).collect::<Vec<_>>(), &places, reporter);
     for ((log, content, summary), place) in read_logs.iter_mut().zip(&places) {
         if place.shift_ns != 0 {
@@ -82,17 +84,30 @@ pub fn read_each_log<'l, T>(
     Ok(read_logs)
 }
 
-/// Reports which logs were placed beside which.
+/// Reports which logs were placed beside which, and which behind others.
 fn report_places(names: &[&str], places: &[Placement], reporter: &Reporter) {
-    let placed: Vec<&str> =
-        names.iter().zip(places).filter(|(_, place)| place.beside.is_some()).map(|(name, _)| *name).collect();
-    let Some(beside) = places.iter().find_map(|place| place.beside) else { return };
-    let shown = placed.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
-    let more = if placed.len() > MAX_NAMES { format!(" and {} more", placed.len() - MAX_NAMES) } else { String::new() };
-    reporter.warn(format_args!(
-        "{shown}{more}: without dates, so laid beside {}, as if recorded in the same minutes",
-        names[beside]
-    ));
+    let list = |is_wanted: &dyn Fn(&Placement) -> bool| {
+        let wanted: Vec<&str> =
+            names.iter().zip(places).filter(|(_, place)| is_wanted(place)).map(|(name, _)| *name).collect();
+        let shown = wanted.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join("; ");
+        let more = wanted.len().saturating_sub(MAX_NAMES);
+        let text = if more > 0 { format!("{shown} and {more} more") } else { shown };
+        (!wanted.is_empty()).then_some(text)
+    };
+    let beside = places.iter().find(|place| place.round == 0).and_then(|_| {
+        let first = places.iter().filter(|place| place.round == 0).find_map(|place| place.beside)?;
+        Some((first, list(&|place| place.round == 0 && place.beside.is_some())?))
+    });
+    if let Some((first, placed)) = beside {
+        let name = names[first];
+        reporter
+            .warn(format_args!("{placed}: without dates, so laid beside {name}, as if recorded in the same minutes"));
+    }
+    if let Some(later) = list(&|place| place.round > 0) {
+        reporter.warn(format_args!(
+            "{later}: output of a tool that stands above already, so read as recorded after it, one run after the other"
+        ));
+    }
 }
 
 /// Maximum number of logs that a message names.
@@ -100,7 +115,29 @@ const MAX_NAMES: usize = 4;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::report::Event;
+
+    #[test]
+    fn runs_that_follow_each_other_are_not_said_to_be_of_the_same_minutes() {
+        let texts: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&texts);
+        let reporter = Reporter::new(move |event| {
+            if let Event::Warning(text) = event {
+                sink.lock().unwrap().push(text);
+            }
+        });
+        let place = |round: usize, beside: Option<usize>| Placement { round, beside, ..Placement::default() };
+        report_places(&["a", "b"], &[place(0, None), place(1, Some(0))], &reporter);
+        report_places(&["a", "b", "c"], &[place(0, None), place(0, Some(0)), place(1, Some(0))], &reporter);
+        let texts = texts.lock().unwrap();
+        assert_eq!(texts.len(), 3, "{texts:?}");
+        assert!(texts[0].starts_with("b: output of a tool that stands above already"), "{texts:?}");
+        assert!(texts[1].starts_with("b: without dates, so laid beside a"), "{texts:?}");
+        assert!(texts[2].starts_with("c: output"), "{texts:?}");
+    }
 
     #[test]
     fn adopts_one_zone_but_not_two() {

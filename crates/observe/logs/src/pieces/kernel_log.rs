@@ -133,7 +133,10 @@ fn read_hung_task(snapshot: &mut Snapshot<'_, '_>, message: &str) -> bool {
     let is_flusher = |task: &String| kernel_threads::is_flusher(task.rsplit_once(':').map_or(task, |(name, _)| name));
     let flushers = tasks.iter().filter(|task| is_flusher(task)).count();
     let count = tasks.len();
-    snapshot.replace_value(system::BLOCKED, "", count as f64);
+    // a list of processes shows all that wait
+    if !snapshot.processes.has_waiting() {
+        snapshot.replace_value(system::BLOCKED, "", count as f64);
+    }
     snapshot.replace_value(system::BLOCKED_FLUSHERS, "", flushers as f64);
     true
 }

@@ -37,7 +37,7 @@ use crate::level_row::LevelRow;
 use crate::report_times::ReportTimes;
 use crate::stamp_line::parse_stamp;
 use crate::sysstat::stream_window::StreamWindow;
-use crate::sysstat::time;
+use crate::sysstat::{impossible_clock, time};
 use crate::top::parse_first_line;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
@@ -108,6 +108,7 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) nfs: nfs_client::NfsState,
     pub(super) frequency: frequency::FrequencyState,
     pub(super) mdstat: mdstat::MdstatState,
+    pub(super) pressure: pressure::PressureState,
     pub(super) cgroup: cgroup::CgroupState,
     pub(super) interrupts: interrupts::InterruptState,
     pub(super) windows: windows_counters::WindowsState,
@@ -147,6 +148,7 @@ const MIN_TAKEN_LINES: usize = 5;
 
 fn is_snapshot(head: &InputHead<'_>) -> bool {
     let mut snapshot = Snapshot::new(None, &LogOptions::default());
+    snapshot.pressure.set_file_name(head.name);
     let (mut taken, mut others, mut others_behind) = (0_usize, 0_usize, 0_usize);
     for line in head.text_lines() {
         if line.trim().is_empty() || snapshot.read_file_name(&line) {
@@ -169,9 +171,11 @@ fn is_snapshot(head: &InputHead<'_>) -> bool {
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let order = time::guess_date_order(&head, "");
+    let name = input.name().to_owned();
     let mut stream = StreamWindow::new(input);
     let mut line_number = 0;
     let mut snapshot = Snapshot::new(Some(batch), options);
+    snapshot.pressure.set_file_name(&name);
     while let Some(batch) = snapshot.batch.as_mut() {
         let Some(text) = stream.next_text_line(batch, &mut line_number)? else { break };
         let is_taken = text.trim().is_empty() || snapshot.read_file_name(&text) || {
@@ -185,7 +189,8 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             snapshot.finish_tick();
             snapshot.times.set_stamp(stamp);
         } else if let Some(batch) = snapshot.batch.as_mut() {
-            batch.add_skip(format!("line {line_number}"), "a line that is not read");
+            let because = impossible_clock::skip_reason(&text, "a line that is not read");
+            batch.add_skip(format!("line {line_number}"), because);
         }
     }
     snapshot.finish_log();
@@ -215,6 +220,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             nfs: nfs_client::NfsState::default(),
             frequency: frequency::FrequencyState::default(),
             mdstat: mdstat::MdstatState::default(),
+            pressure: pressure::PressureState::default(),
             cgroup: cgroup::CgroupState::default(),
             interrupts: interrupts::InterruptState::default(),
             windows: windows_counters::WindowsState::default(),
@@ -318,6 +324,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         if !std::mem::take(&mut self.has_values) {
             return;
         }
+        pressure::put_unnamed(self);
         totals::put_shares(self);
         cgroup::put_throttled(self);
         interrupts::put_interrupt_shares(self);

@@ -98,6 +98,13 @@ fn read_row(snapshot: &mut Snapshot<'_, '_>, words: &[&str]) -> bool {
     true
 }
 
+impl ProcessState {
+    /// Returns true once a list showed a task that waits.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
 /// Takes the tasks that wait, as rows of a process table, and says which they are.
 pub fn take_waiting(snapshot: &mut Snapshot<'_, '_>) -> Vec<ProcessRow> {
     let waiting = std::mem::take(&mut snapshot.processes.waiting);

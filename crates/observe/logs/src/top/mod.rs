@@ -27,6 +27,7 @@ use crate::first_report::{self, REPORT_STEP_NS};
 use crate::level_row::LevelRow;
 use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
+use crate::sysstat::impossible_clock;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 use crate::value_limits::ShareFault;
@@ -66,6 +67,8 @@ fn is_top_text(head: &InputHead<'_>) -> bool {
 }
 
 const SINCE_BOOT: &str = "shares of the first frame of a run of top cover the time since boot";
+const SINGLE_FRAME_NOTE: &str = "a single frame of top shows a moment, or the time since boot where its first frame does; \
+                                 give it an interval and a count of 10";
 const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a \
                             `date` before it shows the day)";
 
@@ -201,7 +204,7 @@ impl TopLog<'_, '_> {
                     self.set_date(&stamp);
                 }
             }
-            None => self.add_skip("a line that is not of top"),
+            None => self.add_skip(impossible_clock::skip_reason(text, "a line that is not of top")),
         }
     }
 
@@ -359,16 +362,16 @@ impl TopLog<'_, '_> {
             }
         }
         if is_only {
-            first_report::remark_single_report(self.batch, &format!("line {}", held.line), held.time_ns);
+            self.batch.push_note(Note::new(held.time_ns, Note::WARNING, SINGLE_FRAME_NOTE));
             self.put_shares(&held.shares);
             self.table.put_held_kernel_threads(&mut self.row);
-            let blocked = self.table.held_blocked_count();
-            // a list of the busiest processes does not show all that are blocked
-            if blocked > 0 {
-                self.row.put_value(system::BLOCKED, "", blocked as f64);
-            }
         } else {
             self.batch.add_skip(format!("line {}", held.line), SINCE_BOOT);
+        }
+        let blocked = self.table.held_blocked_count();
+        // a list of the busiest processes does not show all that are blocked
+        if blocked > 0 {
+            self.row.put_value(system::BLOCKED, "", blocked as f64);
         }
         let elapsed_ns = if is_only { REPORT_STEP_NS.unsigned_abs() } else { 0 };
         self.row.emit_tick(self.batch, held.time_ns, Some(elapsed_ns));

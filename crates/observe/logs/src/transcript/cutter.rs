@@ -2,9 +2,11 @@
 
 use super::command_line::{self, CommandLine};
 use super::forms::{self, FormReader};
+use super::line_times::has_clock;
 use super::tool_lines::{self, ToolKind};
 use super::{restarts, run_labels, section_text};
 use crate::pieces::LineTaker;
+use crate::sysstat::impossible_clock::has_impossible_year;
 
 /// Lines between a sentence that names a command and the output that it may be about.
 const MAX_MENTION_LINES: usize = 6;
@@ -396,9 +398,12 @@ impl Cutter<'_> {
 
 const MONTH_FIRST: crate::sysstat::time::NumericDateOrder = crate::sysstat::time::NumericDateOrder::MonthFirst;
 
-/// True for a line that holds only a time.
+/// True for a line that holds only a time, also one that cannot be used.
 fn is_stamp(text: &str) -> bool {
-    text.split_whitespace().nth(MAX_STAMP_WORDS).is_none() && crate::stamp_line::parse_stamp(text, MONTH_FIRST).is_some()
+    let is_word = !text.contains(' ');
+    (is_word || !text.is_ascii() || has_clock(text))
+        && text.split_whitespace().nth(MAX_STAMP_WORDS).is_none()
+        && (crate::stamp_line::parse_stamp(text, MONTH_FIRST).is_some() || has_impossible_year(text))
 }
 
 /// True for what stands for lines that were left out, and for keys that a terminal shows.

@@ -24,9 +24,11 @@ mod tool_lines;
 mod unfinished_row;
 mod wrapped_rows;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::input::{InputHead, MAX_HEAD_BYTES};
+use crate::sysstat::impossible_clock;
 use crate::{LogFormat, host_split, plain_text, unsupported_formats, watcher_file};
 use cutter::TextPart;
 use line_times::LineTime;
@@ -151,6 +153,12 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     runs::name_hosts(&mut transcript.sections);
     runs::number_runs(&mut transcript.sections, &cut.remarks);
     transcript.join_dumps();
+    transcript.join_loops();
+    if times.is_some_and(|times| times.iter().all(Option::is_none)) {
+        let last = lines.last().map_or(1, |(number, _)| *number);
+        let reason = format!("times before lines: {}", impossible_clock::UNUSABLE_CLOCK);
+        transcript.unread.push(UnreadPart { lines: (1, last), reason });
+    }
     (!transcript.sections.is_empty()).then_some(transcript)
 }
 
@@ -181,6 +189,7 @@ fn format_of_text(text: &str) -> Option<&'static LogFormat> {
 fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<&[Option<LineTime>]>) -> Transcript {
     let mut transcript = Transcript::default();
     let mut rows_above: Option<TextPart> = None;
+    let mut known = (parts.len() > MAX_SECTIONS).then(KnownFormats::default);
     for mut part in parts {
         // rows that the beginning of the paste lost their headings of
         let headless = rows_above.take().filter(|rows| section_text::fits_headings(rows, &part, lines));
@@ -193,7 +202,7 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
         }
         if part.kind == ToolKind::Other && part.command.is_none() {
             rows_above = Some(part);
-            let part = rows_above.as_ref().map(|part| to_section(part, lines, times));
+            let part = rows_above.as_ref().map(|part| to_section(part, (lines, times), known.as_mut()));
             // kept for the next part, which may have the headings; pushed now if it is readable by itself
             if let Some(Ok(section)) = part {
                 transcript.sections.push(section);
@@ -203,7 +212,7 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
             }
             continue;
         }
-        match to_section(&part, lines, times) {
+        match to_section(&part, (lines, times), known.as_mut()) {
             Ok(section) => transcript.sections.push(section),
             Err(unread) => transcript.unread.extend(unread),
         }
@@ -223,6 +232,51 @@ impl Transcript {
             }
         }
         self.sections = joined;
+    }
+}
+
+/// Most sections of a text; more are the log of a loop.
+const MAX_SECTIONS: usize = 200;
+/// Line that shows the reader of vmstat that it was started again.
+const STARTED_AGAIN: &str = "(started again)\n";
+
+impl Transcript {
+    /// Joins the output of each program, if there are so many sections that a loop made them.
+    fn join_loops(&mut self) {
+        if self.sections.len() <= MAX_SECTIONS {
+            return;
+        }
+        let mut places: HashMap<(String, String, usize, &'static str, Option<Duration>), usize> = HashMap::new();
+        let mut joined: Vec<Section> = Vec::new();
+        for section in self.sections.drain(..) {
+            let key =
+                (section.program.clone(), section.host.clone(), section.run, section.format, section.interval);
+            let place = *places.entry(key).or_insert(joined.len());
+            match joined.get_mut(place) {
+                Some(first) => {
+                    if section.format == "vmstat-text" {
+                        first.text.push_str(STARTED_AGAIN);
+                    }
+                    first.text.push_str(&section.text);
+                    first.lines.1 = section.lines.1;
+                }
+                None => joined.push(section),
+            }
+        }
+        self.sections = joined;
+    }
+}
+
+/// Formats of parts that were looked at, by what begins them: a loop prints the same form again and again.
+#[derive(Default)]
+struct KnownFormats(HashMap<(String, String), Option<&'static LogFormat>>);
+
+impl KnownFormats {
+    fn find(&mut self, part: &TextPart, text: &str) -> Option<&'static LogFormat> {
+        let command = part.command.as_ref().map_or_else(String::new, command_line::CommandLine::to_text);
+        let shape = |line: &str| line.chars().filter(|c| !c.is_ascii_digit() && *c != ' ').collect::<String>();
+        let first: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).take(2).map(shape).collect();
+        *self.0.entry((command, first.join("\n"))).or_insert_with(|| format_of_text(text))
     }
 }
 
@@ -258,18 +312,24 @@ const MAX_PROGRAMS_BYTES: usize = 80;
 /// Makes a section of a part; `Err` if no reader understands it, with what to report if it looks like output.
 fn to_section(
     part: &TextPart,
-    lines: &[(usize, String)],
-    times: Option<&[Option<LineTime>]>,
+    (lines, times): (&[(usize, String)], Option<&[Option<LineTime>]>),
+    known: Option<&mut KnownFormats>,
 ) -> Result<Section, Option<UnreadPart>> {
     let text = section_text::build_text(part, lines, times);
-    let numbers: Vec<usize> = part.lines.iter().map(|index| lines[*index].0).collect();
+    // headings that are repeated from the run above stand far from the rows
+    let has_borrowed = matches!(part.lines[..], [first, second, ..] if part.kind == ToolKind::Vmstat && first + 1 < second);
+    let numbers: Vec<usize> = part.lines[usize::from(has_borrowed)..].iter().map(|index| lines[*index].0).collect();
     let range = (numbers.iter().copied().min().unwrap_or(1), numbers.iter().copied().max().unwrap_or(1));
     let program = match &part.command {
         Some(command) => command.printed_file().unwrap_or(&command.program).to_owned(),
         None => part.kind.name().to_owned(),
     };
     let is_announced = part.command.is_some();
-    let format = format_of_text(&text).filter(|format| is_announced || !WHOLE_FORMATS.contains(&format.id));
+    let found = match known {
+        Some(known) => known.find(part, &text),
+        None => format_of_text(&text),
+    };
+    let format = found.filter(|format| is_announced || !WHOLE_FORMATS.contains(&format.id));
     if let Some(format) = format {
         let own_host = || {
             let own_lines = part.lines.iter().map(|index| lines[*index].1.as_str());
