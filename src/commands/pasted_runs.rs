@@ -46,7 +46,8 @@ pub fn judge_groups(
         return Err(failure.unwrap_or_else(|| Failure::Failed("no part of the text could be judged".into())));
     };
     let answer_on = judged[best].0;
-    let runs = judged.iter().map(|(index, verdicts, _)| run_document(&groups[*index], &verdicts[0], *index == answer_on));
+    let runs =
+        judged.iter().map(|(index, verdicts, _)| run_document(&groups[*index], &verdicts[0], *index == answer_on));
     let runs = Value::Array(runs.collect());
     let others: Vec<(String, &Verdict)> =
         judged.iter().filter(|(index, ..)| *index != answer_on).map(|(i, v, _)| (groups[*i].name(), &v[0])).collect();
@@ -81,7 +82,8 @@ fn choose_best(judged: &[(usize, Vec<Verdict>, Logs)], has_machines: bool) -> Op
 /// Tells on which part the answer is, and what the others show.
 fn describe_groups(name: &str, others: &[(String, &Verdict)], (count, has_machines): (usize, bool)) -> String {
     let what = if has_machines { "machines or runs" } else { "runs" };
-    let told: Vec<String> = others.iter().take(MAX_TOLD).map(|(name, v)| format!("{name}: {}", name_answer(v))).collect();
+    let told: Vec<String> =
+        others.iter().take(MAX_TOLD).map(|(name, v)| format!("{name}: {}", name_answer(v))).collect();
     let more = others.len().saturating_sub(MAX_TOLD);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     format!(
@@ -136,7 +138,7 @@ pub fn choose_run(
     let Some((mut found, index)) = best else {
         let text = format!("the text holds {} runs, read as one stretch of time, one after the other", runs.len());
         if let Some(first) = verdicts.first_mut() {
-            first.certainty_limits.push(text);
+            first.certainty_limits.insert(0, text);
         }
         return Ok((verdicts, logs));
     };

@@ -121,7 +121,8 @@ impl Input {
                 if reading.wanted_host().is_none() || groups.is_empty() {
                     return OpenedLogs::open(all, reading, &self.reporter);
                 }
-                let wanted: Vec<GivenLog> = groups.iter().flat_map(|g| &g.logs).map(|index| all[*index].clone()).collect();
+                let wanted: Vec<GivenLog> =
+                    groups.iter().flat_map(|g| &g.logs).map(|index| all[*index].clone()).collect();
                 OpenedLogs::open(&wanted, reading, &self.reporter)
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use diskwright_base::text::is_same_host;
 use diskwright_logs::{ReadSummary, TimeBasis};
 
 use crate::IngestError;
@@ -71,17 +72,41 @@ pub fn read_each_log<'l, T>(
             (*content, *summary) = read(log, &options)?;
         }
     }
-    let program = |log: &'l GivenLog| log.section().map_or("", |section| section.program.as_str());
-    let placed = read_logs.iter().map(|(log, _, summary)| PlacedLog { summary, program: program(log) });
-    let places = place_logs(&placed.collect::<Vec<_>>());
-    report_places(&read_logs.iter().map(|(log, ..)| log.name.as_str()).collect::<Vec<_>>(), &places, reporter);
-    for ((log, content, summary), place) in read_logs.iter_mut().zip(&places) {
-        if place.shift_ns != 0 {
-            (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
+    for indices in group_by_machine(&read_logs.iter().map(|(log, ..)| *log).collect::<Vec<_>>()) {
+        let placed = indices.iter().map(|index| {
+            let (log, _, summary) = &read_logs[*index];
+            PlacedLog { summary, program: log.section().map_or("", |section| section.program.as_str()) }
+        });
+        let places = place_logs(&placed.collect::<Vec<_>>());
+        let names: Vec<&str> = indices.iter().map(|index| read_logs[*index].0.name.as_str()).collect();
+        report_places(&names, &places, reporter);
+        for (index, place) in indices.into_iter().zip(&places) {
+            let (log, content, summary) = &mut read_logs[index];
+            if place.shift_ns != 0 {
+                (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
+            }
+            summary.time_basis = place.time_basis;
         }
-        summary.time_basis = place.time_basis;
     }
     Ok(read_logs)
+}
+
+/// Groups logs by the machines that a text names; logs without a name are with the first.
+fn group_by_machine(logs: &[&GivenLog]) -> Vec<Vec<usize>> {
+    let host = |log: &GivenLog| log.section().map_or_else(String::new, |section| section.host.clone());
+    let mut groups: Vec<(String, Vec<usize>)> = vec![(String::new(), Vec::new())];
+    for (index, log) in logs.iter().enumerate() {
+        let host = host(log);
+        if groups[0].0.is_empty() {
+            groups[0].0.clone_from(&host);
+        }
+        let is_same = |name: &str| host.is_empty() || is_same_host(name, &host);
+        match groups.iter_mut().find(|(name, _)| is_same(name)) {
+            Some((_, group)) => group.push(index),
+            None => groups.push((host, vec![index])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 /// Reports which logs were placed beside which, and which behind others.

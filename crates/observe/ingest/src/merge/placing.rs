@@ -141,7 +141,8 @@ mod tests {
         let programs = ["df", "free", "df"];
         let logs: Vec<PlacedLog<'_>> = programs.iter().map(|program| PlacedLog { summary: &df, program }).collect();
         let places = place_logs(&logs);
-        let found: Vec<(i64, usize)> = places.iter().map(|place| (place.shift_ns / ONE_SECOND_NS, place.round)).collect();
+        let found: Vec<(i64, usize)> =
+            places.iter().map(|place| (place.shift_ns / ONE_SECOND_NS, place.round)).collect();
         assert_eq!(found, [(0, 0), (0, 0), (1, 1)]);
     }
 }

@@ -23,7 +23,15 @@ fn member(path: &std::path::Path, counter: &str, seconds: &[i64], length: i64) -
     writer.close().unwrap();
     let range = LogReader::open(path).unwrap().time_range().unwrap().unwrap();
     let (name, stored, times) = (counter.to_owned(), StoredLog::InPlace(path.to_owned()), TimeBasis::Utc);
-    MergeMember { name, stored, range_ns: range, time_basis: times, format: "", rank: MemberRank::Series, is_bundled: false }
+    MergeMember {
+        name,
+        stored,
+        range_ns: range,
+        time_basis: times,
+        format: "",
+        rank: MemberRank::Series,
+        is_bundled: false,
+    }
 }
 
 /// The finest log, and another one, had their clocks set back.

@@ -32,6 +32,7 @@ impl LineTaker {
             let decimals = inside.rsplit_once('.').map_or("", |(_, decimals)| decimals);
             decimals.len() == 6 && decimals.bytes().all(|b| b.is_ascii_digit()) || inside.split(' ').count() >= 4
         });
-        is_of_log && (has_fraction || line.contains(" kernel: ")) || kernel_log::is_counted_message(&mut self.0, message)
+        is_of_log && (has_fraction || line.contains(" kernel: "))
+            || kernel_log::is_counted_message(&mut self.0, message)
     }
 }

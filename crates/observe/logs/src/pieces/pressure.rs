@@ -91,7 +91,8 @@ fn add_unnamed(snapshot: &mut Snapshot<'_, '_>, kind: &str, share: f64, total: f
 /// which stands first, never waits with all tasks. Of others the answer tells what is missing.
 pub(super) fn put_unnamed(snapshot: &mut Snapshot<'_, '_>) {
     let unnamed = std::mem::take(&mut snapshot.pressure.unnamed);
-    let is_of_processors = |block: &UnnamedPressure| block.full.is_none_or(|full| full == 0.0) && block.full_total == 0.0;
+    let is_of_processors =
+        |block: &UnnamedPressure| block.full.is_none_or(|full| full == 0.0) && block.full_total == 0.0;
     if unnamed.len() == ALL_RESOURCES.len() && is_of_processors(&unnamed[0]) {
         for (resource, block) in ALL_RESOURCES.iter().zip(&unnamed) {
             snapshot.put_value(&format!("pressure.{resource}_some"), "", block.some);

@@ -101,6 +101,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         options,
         is_first_frame: true,
         is_behind_blank: true,
+        lacks_blanks: !head.lines().any(|line| line.trim().is_empty()),
         is_behind_time: false,
         last_clock_s: 0,
         last_ns: None,
@@ -159,6 +160,8 @@ struct TopLog<'b, 'c> {
     /// Set for the first frame of a run.
     is_first_frame: bool,
     is_behind_blank: bool,
+    /// Set if the text has no blank line, which was lost where it was copied.
+    lacks_blanks: bool,
     is_behind_time: bool,
     last_clock_s: i64,
     last_ns: Option<i64>,
@@ -230,8 +233,8 @@ impl TopLog<'_, '_> {
         self.has_frame = true;
         self.has_processors = false;
         // within a run only a blank line separates frames
-        self.is_first_frame =
-            self.frame_count == 0 || self.has_clocks && (!self.is_behind_blank || self.is_behind_time);
+        let is_apart = self.is_behind_blank || self.lacks_blanks;
+        self.is_first_frame = self.frame_count == 0 || self.has_clocks && (!is_apart || self.is_behind_time);
     }
 
     /// Begins a frame at a line that stands once in each, unless it belongs to the frame that is open.

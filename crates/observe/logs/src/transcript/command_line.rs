@@ -390,7 +390,8 @@ fn parse_seconds(word: &str) -> Option<Duration> {
 pub(super) fn names_program(line: &str) -> bool {
     let is_sign = |c: char| !c.is_alphanumeric();
     // a word of plain English is no name
-    let is_program = |word: &str| !matches!(word, "w" | "free" | "top" | "cat" | "date") && find_program(word).is_some();
+    let is_program =
+        |word: &str| !matches!(word, "w" | "free" | "top" | "cat" | "date") && find_program(word).is_some();
     line.split_whitespace().any(|word| is_program(word.trim_matches(is_sign)))
 }
 

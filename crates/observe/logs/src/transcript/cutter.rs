@@ -318,9 +318,10 @@ impl Cutter<'_> {
     }
 
     fn repeat_headings(&mut self, index: usize) {
-        let found = self.part.as_ref().and_then(|part| {
-            Some((section_text::find_heading(part, self.lines)?, part.command.clone()))
-        });
+        let found = self
+            .part
+            .as_ref()
+            .and_then(|part| Some((section_text::find_heading(part, self.lines)?, part.command.clone())));
         let Some((heading, command)) = found else { return self.add_line(index) };
         self.close_part();
         self.open_part(ToolKind::Vmstat, command, index);
@@ -351,8 +352,13 @@ impl Cutter<'_> {
 
     fn begin_loose_part(&mut self, index: usize) {
         let host = self.host.clone();
-        self.part =
-            Some(TextPart { kind: ToolKind::Other, command: None, lines: Vec::new(), host, remark: self.cut.remarks.len() });
+        self.part = Some(TextPart {
+            kind: ToolKind::Other,
+            command: None,
+            lines: Vec::new(),
+            host,
+            remark: self.cut.remarks.len(),
+        });
         self.add_line(index);
     }
 

@@ -75,7 +75,8 @@ pub(super) fn detect_form(line: &str, next: &str, probe: &mut LineTaker) -> Opti
 
 impl Form {
     fn matches_line(&self, text: &str, next: &str) -> bool {
-        let is_start = |start: &String| if self.is_whole_line { text == start } else { text.starts_with(start.as_str()) };
+        let is_start =
+            |start: &String| if self.is_whole_line { text == start } else { text.starts_with(start.as_str()) };
         (self.starts.is_empty() || self.starts.iter().any(is_start))
             && self.has.iter().all(|word| text.contains(word.as_str()))
             && self.next.as_ref().is_none_or(|word| next.contains(word.as_str()))

@@ -249,8 +249,7 @@ impl Transcript {
         let mut places: HashMap<(String, String, usize, &'static str, Option<Duration>), usize> = HashMap::new();
         let mut joined: Vec<Section> = Vec::new();
         for section in self.sections.drain(..) {
-            let key =
-                (section.program.clone(), section.host.clone(), section.run, section.format, section.interval);
+            let key = (section.program.clone(), section.host.clone(), section.run, section.format, section.interval);
             let place = *places.entry(key).or_insert(joined.len());
             match joined.get_mut(place) {
                 Some(first) => {
@@ -317,7 +316,8 @@ fn to_section(
 ) -> Result<Section, Option<UnreadPart>> {
     let text = section_text::build_text(part, lines, times);
     // headings that are repeated from the run above stand far from the rows
-    let has_borrowed = matches!(part.lines[..], [first, second, ..] if part.kind == ToolKind::Vmstat && first + 1 < second);
+    let has_borrowed =
+        matches!(part.lines[..], [first, second, ..] if part.kind == ToolKind::Vmstat && first + 1 < second);
     let numbers: Vec<usize> = part.lines[usize::from(has_borrowed)..].iter().map(|index| lines[*index].0).collect();
     let range = (numbers.iter().copied().min().unwrap_or(1), numbers.iter().copied().max().unwrap_or(1));
     let program = match &part.command {

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use super::cutter::TextPart;
-use super::tool_lines::{self, ToolKind};
 use super::prompt_host;
+use super::tool_lines::{self, ToolKind};
 use crate::stamp_line::parse_stamp;
 use crate::sysstat::head_line::HeadLine;
 use crate::sysstat::time::{DAY_S, NumericDateOrder, parse_time_of_day};
@@ -45,7 +45,9 @@ fn find_starts(part: &TextPart, lines: &[(usize, String)]) -> Vec<usize> {
         ToolKind::Iostat | ToolKind::UnixIostat => [banner_starts(part, lines), stamp_starts(part, lines)].concat(),
         ToolKind::Sar => [banner_starts(part, lines), sar_starts(part, lines)].concat(),
         ToolKind::Top => clock_starts(part, lines),
-        ToolKind::Vmstat => [banner_starts(part, lines), stamp_starts(part, lines), vmstat_starts(part, lines)].concat(),
+        ToolKind::Vmstat => {
+            [banner_starts(part, lines), stamp_starts(part, lines), vmstat_starts(part, lines)].concat()
+        }
         _ => Vec::new(),
     };
     starts.sort_unstable();
@@ -77,7 +79,8 @@ fn banner_starts(part: &TextPart, lines: &[(usize, String)]) -> Vec<usize> {
             let host = prompt_host::host_of_banner(line);
             let is_timed = parse_stamp(above, NumericDateOrder::MonthFirst).is_some();
             let is_other = last.as_ref().is_some_and(|(_, last_host)| *last_host != host);
-            let is_later = part.kind == ToolKind::Sar && last.as_ref().is_some_and(|(last, _)| is_later_day(last, &head));
+            let is_later =
+                part.kind == ToolKind::Sar && last.as_ref().is_some_and(|(last, _)| is_later_day(last, &head));
             if has_rows && (is_other || !is_timed && !is_later) {
                 starts.push(place);
                 has_rows = false;
@@ -110,7 +113,9 @@ fn stamp_starts(part: &TextPart, lines: &[(usize, String)]) -> Vec<usize> {
     let mut last = None::<i64>;
     for (place, index) in part.lines.iter().enumerate() {
         let line = lines[*index].1.trim();
-        let stamp = if line.len() < 8 || is_row(line) && !line.contains(':') { None } else {
+        let stamp = if line.len() < 8 || is_row(line) && !line.contains(':') {
+            None
+        } else {
             parse_stamp(line, NumericDateOrder::MonthFirst)
         };
         let Some(stamp) = stamp else { continue };

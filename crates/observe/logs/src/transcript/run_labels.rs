@@ -5,8 +5,30 @@
 const MAX_LABEL_WORDS: usize = 8;
 /// Words that name a run wherever they stand first.
 const FIRST_WORDS: [&str; 24] = [
-    "before", "after", "earlier", "later", "now", "then", "without", "with", "during", "while", "under", "baseline",
-    "idle", "loaded", "healthy", "sick", "normal", "normally", "good", "bad", "slow", "fast", "afterwards", "since",
+    "before",
+    "after",
+    "earlier",
+    "later",
+    "now",
+    "then",
+    "without",
+    "with",
+    "during",
+    "while",
+    "under",
+    "baseline",
+    "idle",
+    "loaded",
+    "healthy",
+    "sick",
+    "normal",
+    "normally",
+    "good",
+    "bad",
+    "slow",
+    "fast",
+    "afterwards",
+    "since",
 ];
 /// Words that name a run where they stand last: `cache off`.
 const LAST_WORDS: [&str; 8] = ["before", "after", "off", "on", "earlier", "later", "disabled", "enabled"];
