@@ -154,7 +154,7 @@ fn before_and_after_are_two_windows() {
 #[test]
 fn output_below_a_table_is_read() {
     let pool = "  pool: tank\n state: DEGRADED\n  scan: resilver in progress since Sat Nov 21 09:00:00 2026\n\
-                \t10G scanned out of 90G at 1.71M/s, 900h to go\nconfig:\n\n\tNAME  STATE  READ WRITE CKSUM\n\
+                \t10G scanned resilvered, 1.71M/s, 900h to go\nconfig:\n\n\tNAME  STATE  READ WRITE CKSUM\n\
                 \ttank  DEGRADED  0 0 0\n\t  sdr  FAULTED  12 0 3\n\nerrors: No known data errors\n";
     let array =
         "Personalities : [raid1]\nmd3 : active raid1 sdb1[2] sda1[0]\n      9766304 blocks super 1.2 [2/1] [U_]\n";
@@ -204,4 +204,22 @@ fn a_clock_of_an_impossible_year_is_told_and_not_used() {
         assert!(warnings.contains("a clock that cannot be used"), "{year}: {warnings}");
         assert!(answer["window"]["ticks"].as_u64().is_some_and(|ticks| ticks > 1), "{year}: {answer:#}");
     }
+}
+
+#[test]
+fn a_list_beside_a_table_holds_for_all_of_its_rows() {
+    let path = folder("pasted-runs-stretch").join("paste.txt");
+    let pressure = "/proc/pressure/io:some avg10=71.00 avg60=60.00 avg300=40.00 total=8123\n";
+    fs::write(&path, vmstat_run(true) + pressure).expect("written");
+    let done = diskwright(&["show", text(&path), "--counter", "pressure.io_some", "--as", "csv"]);
+    let shown = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(shown.matches("0.71").count(), 7, "{shown}\n{}", stderr(&done));
+}
+
+#[test]
+fn output_behind_a_megabyte_of_prompts_is_read() {
+    let prompts: String =
+        (0..30_000).map(|index| format!("root@db1:/var/lib/somewhere/{index}# ls -l something\n")).collect();
+    let (answer, _) = judge("prompts", &(prompts + &vmstat_run(true)));
+    assert_eq!(answer["bottleneck"], "disk", "{answer:#}");
 }

@@ -1,5 +1,5 @@
-//! A text with output of several machines or runs: two prompts, before and after a change, a tool that was started twice.
-//! Judged as one window, a quiet run would hide a busy one, and two machines are no machine at all.
+//! A text with output of several machines or runs: two prompts, before and after a change, a tool that was started
+//! twice. Judged as one window, a quiet run would hide a busy one, and two machines are no machine.
 
 use diskwright_diagnosis::{Bottleneck, Judge, Verdict};
 use diskwright_ingest::{Input, TextGroup};

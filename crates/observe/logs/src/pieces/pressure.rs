@@ -87,8 +87,8 @@ fn add_unnamed(snapshot: &mut Snapshot<'_, '_>, kind: &str, share: f64, total: f
     snapshot.has_values = true;
 }
 
-/// Puts the shares of lines without a name: those of all resources are known by their order, as only that of processors,
-/// which stands first, never waits with all tasks. Of others the answer tells what is missing.
+/// Puts the shares of lines without a name. Those of all resources are known by their order, as only processors, which
+/// stand first, never let all tasks wait. Of others the answer tells what is missing.
 pub(super) fn put_unnamed(snapshot: &mut Snapshot<'_, '_>) {
     let unnamed = std::mem::take(&mut snapshot.pressure.unnamed);
     let is_of_processors =
@@ -111,8 +111,8 @@ pub(super) fn put_unnamed(snapshot: &mut Snapshot<'_, '_>) {
     let [some, full] = [worst.some, worst.full.unwrap_or(0.0)].map(|share| share * 100.0);
     let resource = if full > 0.0 { "disks or memory" } else { "processors, disks or memory" };
     snapshot.push_warning(format!(
-        "lines of /proc/pressure without the name of their file: tasks waited {some:.0} % of the last 10 s, all of them \
-         {full:.0} %, for {resource}; `grep . /proc/pressure/*` shows which"
+        "lines of /proc/pressure without the name of their file: tasks waited {some:.0} % of the last 10 s, all of \
+         them {full:.0} %, for {resource}; `grep . /proc/pressure/*` shows which"
     ));
 }
 

@@ -1,5 +1,5 @@
-//! Times whose year no machine of today can have: clocks that were never set, or broken ones. Such a time is no time; the
-//! reports below it are counted, and the reader tells so.
+//! Times whose year no machine of today can have: clocks that were never set, or broken ones. Such a time is no time;
+//! the reports below it are counted, and the reader tells so.
 
 use super::calendar;
 use super::time::{MAX_YEAR, MIN_YEAR, NumericDateOrder};

@@ -67,8 +67,8 @@ fn is_top_text(head: &InputHead<'_>) -> bool {
 }
 
 const SINCE_BOOT: &str = "shares of the first frame of a run of top cover the time since boot";
-const SINGLE_FRAME_NOTE: &str = "a single frame of top shows a moment, or the time since boot where its first frame does; \
-                                 give it an interval and a count of 10";
+const SINGLE_FRAME_NOTE: &str = "a single frame of top shows a moment, or the time since boot where its first frame \
+                                 does; give it an interval and a count of 10";
 const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a \
                             `date` before it shows the day)";
 

@@ -152,8 +152,8 @@ impl TopTable {
         put_threads(&mut self.kernel_threads, &std::mem::take(&mut self.held_threads), row);
     }
 
-    /// Keeps the processes of the first frame. It covers no known time: of its shares, only those of a single frame count,
-    /// of the others' rows what a moment shows.
+    /// Keeps the processes of the first frame. It covers no known time: its shares count only if it is the only one,
+    /// states and memory in any case.
     pub(super) fn finish_held_frame(&mut self, is_only: bool) {
         let rows = std::mem::take(&mut self.held_rows);
         if !rows.is_empty() {

@@ -43,7 +43,7 @@ impl CommandLine {
         place.is_some_and(|place| !matches!(place, IntervalPlace::Missing))
     }
 
-    /// Completes the name of a file of /proc/pressure that was printed in that folder: `root@db1:/proc/pressure# cat io`.
+    /// Completes the name of a file that was printed in its folder: `root@db1:/proc/pressure# cat io`.
     fn name_folder_file(&mut self, prompt: &str) {
         let is_there = prompt.contains("/proc/pressure") || prompt.contains(" pressure]");
         let is_printer = matches!(self.program.as_str(), "cat" | "head" | "tail" | "grep");

@@ -1,5 +1,5 @@
-//! Lines with which the output of small commands, of files and of other tools begins (`forms.toml`), and messages of the
-//! kernel. They end the table of a tool that stands above them without a prompt between.
+//! Lines with which the output of small commands, of files and of other tools begins (`forms.toml`), and messages of
+//! the kernel. They end the table of a tool that stands above them without a prompt between.
 
 use std::sync::OnceLock;
 

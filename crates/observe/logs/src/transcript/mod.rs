@@ -202,7 +202,7 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
         }
         if part.kind == ToolKind::Other && part.command.is_none() {
             rows_above = Some(part);
-            let part = rows_above.as_ref().map(|part| to_section(part, (lines, times), known.as_mut()));
+            let part = rows_above.as_ref().map(|part| to_section(part, lines, times, known.as_mut()));
             // kept for the next part, which may have the headings; pushed now if it is readable by itself
             if let Some(Ok(section)) = part {
                 transcript.sections.push(section);
@@ -212,7 +212,7 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
             }
             continue;
         }
-        match to_section(&part, (lines, times), known.as_mut()) {
+        match to_section(&part, lines, times, known.as_mut()) {
             Ok(section) => transcript.sections.push(section),
             Err(unread) => transcript.unread.extend(unread),
         }
@@ -311,7 +311,8 @@ const MAX_PROGRAMS_BYTES: usize = 80;
 /// Makes a section of a part; `Err` if no reader understands it, with what to report if it looks like output.
 fn to_section(
     part: &TextPart,
-    (lines, times): (&[(usize, String)], Option<&[Option<LineTime>]>),
+    lines: &[(usize, String)],
+    times: Option<&[Option<LineTime>]>,
     known: Option<&mut KnownFormats>,
 ) -> Result<Section, Option<UnreadPart>> {
     let text = section_text::build_text(part, lines, times);

@@ -143,8 +143,8 @@ fn clock_starts(part: &TextPart, lines: &[(usize, String)]) -> Vec<usize> {
     starts
 }
 
-/// Headings of sar, mpstat and pidstat that stood there before, with a clock that goes back or right below the averages of
-/// their table, which end a run.
+/// Headings of sar, mpstat and pidstat that stood there before, with a clock that goes back or right below the averages
+/// of their table, which end a run.
 fn sar_starts(part: &TextPart, lines: &[(usize, String)]) -> Vec<usize> {
     let mut starts = Vec::new();
     let mut tables: HashMap<String, (i64, bool)> = HashMap::new();
@@ -227,7 +227,7 @@ fn stands_apart(first: usize, row: usize, part: &TextPart, lines: &[(usize, Stri
     let below = row_below(row, part, lines);
     let (Some(above), Some(below)) = (above, below) else { return false };
     let is_like = |other: usize| like_percent(text(row), text(other)) >= 90;
-    is_like(first) && !is_like(above) && !is_like(below) && !(like_percent(text(first), text(above)) >= 90)
+    is_like(first) && !is_like(above) && !is_like(below) && like_percent(text(first), text(above)) < 90
 }
 
 /// Part of the cells of two rows, from the traffic of swap on, that are about the same, percent.
