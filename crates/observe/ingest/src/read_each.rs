@@ -130,7 +130,8 @@ fn report_places(names: &[&str], places: &[Placement], reporter: &Reporter) {
     }
     if let Some(later) = list(&|place| place.round > 0) {
         reporter.warn(format_args!(
-            "{later}: output of a tool that stands above already, so read as recorded after it, one run after the other"
+            "{later}: without dates and of a tool that came before, so read as recorded after it, one run after the \
+             other"
         ));
     }
 }
@@ -159,9 +160,9 @@ mod tests {
         report_places(&["a", "b", "c"], &[place(0, None), place(0, Some(0)), place(1, Some(0))], &reporter);
         let texts = texts.lock().unwrap();
         assert_eq!(texts.len(), 3, "{texts:?}");
-        assert!(texts[0].starts_with("b: output of a tool that stands above already"), "{texts:?}");
+        assert!(texts[0].starts_with("b: without dates and of a tool that came before"), "{texts:?}");
         assert!(texts[1].starts_with("b: without dates, so laid beside a"), "{texts:?}");
-        assert!(texts[2].starts_with("c: output"), "{texts:?}");
+        assert!(texts[2].starts_with("c: without dates and of a tool"), "{texts:?}");
     }
 
     #[test]

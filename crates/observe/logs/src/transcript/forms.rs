@@ -60,7 +60,7 @@ fn builtin_forms() -> &'static [Form] {
 /// The form that a line begins, with its name; `next` is the next line that is not blank.
 pub(super) fn detect_form(line: &str, next: &str, probe: &mut LineTaker) -> Option<(&'static str, FormReader)> {
     let text = line.trim();
-    if text.len() < 4 {
+    if text.len() < 3 {
         return None;
     }
     if is_diskstats_row(text) {
@@ -113,6 +113,8 @@ mod tests {
             ("INFO: task worker:12 blocked for more than 120 seconds.", "", Some(KERNEL_LOG)),
             ("Nov 21 10:00:00 db1 kernel: usb 1-1: new device", "", Some(KERNEL_LOG)),
             ("   8       0 sdq 1 2 3 4 5 6 7 8 9 10 11", "", Some("/proc/diskstats")),
+            ("Ip:", "    900 total packets received", Some("netstat")),
+            ("Tcp:", "    12 active connection openings", Some("netstat")),
             ("sdq 1.00 2.00 3.00", "", None),
             ("[18:01:12] it is slow", "", None),
             ("avg-cpu:  %user   %nice %system %iowait  %steal   %idle", "", None),

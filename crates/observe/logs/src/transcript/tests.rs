@@ -329,6 +329,14 @@ fn the_time_to_cut_a_text_grows_with_its_lines_and_not_with_their_square() {
 }
 
 #[test]
+fn titles_of_netstat_are_no_machines() {
+    let text =
+        format!("{}Ip:\n    900 total packets received\nTcp:\n    12 active connection openings\n", vmstat_rows());
+    assert!(may_be_transcript(&InputHead { name: "x", bytes: text.as_bytes() }));
+    assert_eq!(section_texts(&text)[0], "vmstat - 2");
+}
+
+#[test]
 fn a_loop_of_many_prompts_is_one_log() {
     let text = format!("root@db1:~# vmstat 1 2\n{}", vmstat_rows()).repeat(MAX_SECTIONS + 1);
     let transcript = split_transcript(text.as_bytes()).expect("a paste");
