@@ -356,6 +356,10 @@ fn to_section(
     let head = InputHead { name: "", bytes: &text.as_bytes()[..text.len().min(MAX_HEAD_BYTES)] };
     let reason = match unsupported_formats::identify_unsupported(&head) {
         Some((name, instead)) => format!("{name}, which is not read here; {instead}"),
+        // the kernel's log is read: it has no message that counts
+        None if matches!(program.as_str(), "dmesg" | "journalctl") || program == forms::KERNEL_LOG => {
+            return Err(None);
+        }
         None if is_announced || part.kind != ToolKind::Other => {
             let typed = part.command.as_ref().map_or(program, command_line::CommandLine::to_text);
             format!("output of `{typed}`, which is not read here")

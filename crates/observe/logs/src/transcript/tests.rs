@@ -252,6 +252,9 @@ fn what_is_not_read_is_named() {
     assert!(transcript.unread[0].reason.contains("not read here"), "{:?}", transcript.unread);
     assert_eq!(transcript.unread[0].lines, (7, 8));
     assert!(split_transcript(b"only words\nand more of them\n").is_none());
+    // a log of the kernel without a message that counts was read
+    let text = format!("$ vmstat 1\n{}$ dmesg | tail -1\n[    1.000000] usb 1-1: new device\n", vmstat_rows());
+    assert!(split_transcript(text.as_bytes()).expect("a paste").unread.is_empty());
 }
 
 #[test]
