@@ -36,6 +36,7 @@ mod network_mounts;
 mod nt_logs;
 mod oswatcher_folders;
 mod output_files;
+mod pasted_runs;
 mod pasted_texts;
 mod plan;
 mod plan_from_logs;

@@ -227,7 +227,7 @@ fn logs_without_times_are_laid_beside_the_others() {
     let ((first, _), (second, _)) = (ticks(&[&one]), ticks(&[&other]));
     let (both, message) = ticks(&[&one, &other]);
     assert_eq!(count(&both), count(&first) + count(&second));
-    assert!(message.contains("other.txt: without dates, so laid beside"), "{message}");
+    assert!(message.contains("other.txt: without dates and of a tool that came before"), "{message}");
     let ((beside, message), (alone, _)) = (ticks(&[&one, &dated]), ticks(&[&dated]));
     assert!(message.contains("one.txt: without dates, so laid beside"), "{message}");
     assert!(beside["from"].as_str() <= alone["to"].as_str() && beside["from"].as_str() > Some("2026"), "{beside}");

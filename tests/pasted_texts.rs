@@ -155,7 +155,7 @@ fn a_quiet_run_does_not_hide_a_busy_one() {
     let answer = success(&done);
     assert_eq!(answer["bottleneck"], "disk", "{answer:#}");
     let limits = answer["certainty_limits"].to_string();
-    assert!(limits.contains("lines 3-6") && limits.contains("would hide it"), "{limits}");
+    assert!(limits.contains("lines 3-6") && limits.contains("judged by itself"), "{limits}");
 }
 
 #[test]

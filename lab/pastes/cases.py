@@ -399,6 +399,22 @@ def quotas():
     yield "quota-not-3", {"none"}, [stat.format(8120, 0, 0)]
 
 
+def runs():
+    """Two runs or machines in one text, and other output below a table, without a prompt between."""
+    quiet = texts.vmstat([{"wa": 0, "id": 96}] * 8)
+    sick = texts.vmstat([{"b": 9, "wa": 78, "us": 4, "id": 14, "bo": 1_900}] * 8)
+    prompt = "root@{}:~# vmstat 1 8\n{}".format
+    yield "runs-again", {"disk"}, [quiet + sick]
+    yield "runs-again-quiet", {"disk"}, [sick + quiet]
+    yield "runs-after", {"disk"}, ["before:\n" + quiet + "after the change:\n" + sick]
+    yield "runs-cache", {"disk"}, ["# with cache off\n" + sick + "# with cache on\n" + quiet]
+    yield "runs-machines", {"disk"}, [prompt("web1", quiet) + prompt("db2", sick)]
+    yield "runs-machines-quiet", {"disk"}, [prompt("db2", sick) + prompt("web1", quiet)]
+    yield "runs-array", {"disk"}, [quiet + texts.mdstat("recovery")]
+    yield "runs-not-sick", HEALTHY, ["before:\n" + quiet + "after the change:\n" + quiet]
+    yield "runs-machines-not-sick", HEALTHY, [prompt("web1", quiet) + prompt("db2", quiet)]
+
+
 def healthy():
     yield "healthy-1", HEALTHY, [texts.vmstat([{"r": 5, "us": 61, "sy": 9, "wa": 2, "id": 28, "bo": 4100}] * 10)]
     yield "healthy-2", HEALTHY, [
@@ -439,6 +455,7 @@ MAKERS = [
     since_boot,
     windows,
     quotas,
+    runs,
     healthy,
 ]
 

@@ -8,7 +8,7 @@ use clap::Args;
 use diskwright_base::LogPiece;
 use diskwright_base::units::format_count;
 use diskwright_datastore::{LogReader, LogWriter, is_log};
-use diskwright_ingest::merge::{self, MergeMember, MergeOutput};
+use diskwright_ingest::merge::{self, MemberRank, MergeMember, MergeOutput};
 use diskwright_ingest::{
     FileFingerprint, GivenLog, ImportOptions, ImportTarget, IngestError, Input, KeptLog, Losses, MemoryBudget,
     ReadingOptions, Reporter, SkipReport, UnreadableLogs,
@@ -133,6 +133,7 @@ fn import_several(
                 range_ns,
                 time_basis: summary.time_basis,
                 format: summary.format,
+                rank: MemberRank::of_summary(&summary),
                 is_bundled: log.is_bundled,
             });
         }

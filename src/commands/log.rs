@@ -104,6 +104,11 @@ impl LogWindow {
         self.from.is_none() && self.to.is_none()
     }
 
+    /// Returns the options for reading another tool's log.
+    pub fn reading_options(&self) -> ReadingOptions {
+        self.foreign.reading_options()
+    }
+
     /// Returns the options for reading another tool's log, if the whole log is used, with no facts
     /// added about the machine.
     pub fn options_for_whole_log(&self) -> Result<Option<ReadingOptions>, Failure> {

@@ -10,7 +10,7 @@ use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Sampler, SamplerOptions as LiveOptions};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
-use diskwright_ingest::StreamedLog;
+use diskwright_ingest::{Input, StreamedLog, TextGroup};
 use diskwright_planner::series::{LoadCollector, LoadSeries};
 use diskwright_report::text::wrap;
 use diskwright_report::{DisplayZone, screen};
@@ -180,6 +180,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments);
     } else {
         let input = log::new_input(&arguments.log);
+        let groups = input.text_groups(&arguments.window.reading_options())?;
+        if groups.len() > 1 {
+            return answer_for_groups(arguments, &input, &groups, &new_judge);
+        }
         is_one_text = input.is_one_text()?;
         let reading = arguments.window.options_for_whole_log()?;
         if let Some(log) = reading.map_or(Ok(None), |reading| input.stream(&reading))?
@@ -191,8 +195,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let verdicts = judge_logs(&logs, new_judge(logs.range_ns))?;
     let (verdicts, logs) =
-        if is_one_text { pasted_runs::choose_run(logs, verdicts, new_judge)? } else { (verdicts, logs) };
+        if is_one_text { pasted_runs::choose_run(logs, verdicts, &new_judge)? } else { (verdicts, logs) };
     print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments)
+}
+
+/// Judges each machine and run of a text, and answers for one of them.
+fn answer_for_groups(
+    arguments: &Arguments,
+    input: &Input,
+    groups: &[TextGroup],
+    new_judge: &dyn Fn((i64, i64)) -> Judge,
+) -> Result<(), Failure> {
+    let answer = pasted_runs::judge_groups(input, groups, &arguments.window, new_judge)?;
+    let logs = &answer.logs;
+    let load = || load_from_logs(logs, &[]);
+    print_answer_with(&answer.verdicts, Some(logs), Some(&load), (arguments, Some(answer.runs.clone())))
 }
 
 /// Reads the load of the logs again, for predictions.
@@ -276,12 +293,21 @@ fn feed_judge(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
     judge.add_frame(frame);
 }
 
-/// Prints the first verdict, and the others in short.
 fn print_answer(
     verdicts: &[Verdict],
     logs: Option<&Logs>,
     load: Option<LoadReader<'_>>,
     arguments: &Arguments,
+) -> Result<(), Failure> {
+    print_answer_with(verdicts, logs, load, (arguments, None))
+}
+
+/// Prints the first verdict, and the others in short; `runs` are those of a text, for JSON.
+fn print_answer_with(
+    verdicts: &[Verdict],
+    logs: Option<&Logs>,
+    load: Option<LoadReader<'_>>,
+    (arguments, runs): (&Arguments, Option<Value>),
 ) -> Result<(), Failure> {
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
@@ -294,6 +320,7 @@ fn print_answer(
         gains::add_gains(&mut document, &predicted_gains);
         if let Value::Object(fields) = &mut document {
             fields.insert("machine".into(), machine);
+            fields.extend(runs.map(|runs| ("runs".into(), runs)));
             fields.insert("packs".into(), verdicts.iter().map(verdict_summary).collect());
             let damage_entries = logs.map(|logs| damage::damage_entries(&logs.losses())).unwrap_or_default();
             fields.insert("damage".into(), damage_entries.into());

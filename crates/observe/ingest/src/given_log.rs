@@ -16,6 +16,7 @@ use crate::temporary::TemporaryFolder;
 const STANDARD_INPUT: &str = "standard input";
 
 /// A log to read: a file, several files that form one log, or content that is held in memory.
+#[derive(Clone)]
 pub struct GivenLog {
     /// Its path. It may be a Diskwright log.
     pub path: PathBuf,
@@ -33,13 +34,30 @@ pub struct GivenLog {
 }
 
 /// Content of a log that is not that of a file.
+#[derive(Clone)]
 pub(crate) enum HeldContent {
     /// Output of one tool, cut from a text.
-    Section { text: Rc<str>, interval: Option<Duration>, is_first_report_kept: bool },
+    Section(HeldSection),
     /// Standard input or a pipe, which is read only once: all of it.
     Whole(Rc<[u8]>),
     /// The same, if it is too long to be held: opened, until it is read.
-    Opened(RefCell<Option<LogInput>>),
+    Opened(Rc<RefCell<Option<LogInput>>>),
+}
+
+/// Output of one tool, cut from a text, with what the text around it says.
+#[derive(Clone)]
+pub(crate) struct HeldSection {
+    pub text: Rc<str>,
+    pub program: String,
+    /// First and last line in the text.
+    pub lines: (usize, usize),
+    pub interval: Option<Duration>,
+    pub is_first_report_kept: bool,
+    /// Machine; empty if nothing names it.
+    pub host: String,
+    /// Number of the run that it belongs to, and the name that a person gave it.
+    pub run: usize,
+    pub run_name: String,
 }
 
 impl GivenLog {
@@ -58,9 +76,7 @@ impl GivenLog {
     /// Returns the options for reading it: what its command line says is added.
     pub(crate) fn reading_options(&self, reading: &ReadingOptions) -> ReadingOptions {
         match &self.held {
-            Some(HeldContent::Section { interval, is_first_report_kept, .. }) => {
-                reading.with_command(*interval, *is_first_report_kept)
-            }
+            Some(HeldContent::Section(section)) => reading.with_section(section),
             _ => reading.clone(),
         }
     }
@@ -72,7 +88,15 @@ impl GivenLog {
 
     /// True for the output of one tool, cut from a text.
     pub(crate) fn is_section(&self) -> bool {
-        matches!(self.held, Some(HeldContent::Section { .. }))
+        self.section().is_some()
+    }
+
+    /// The section, if it was cut from a text.
+    pub(crate) fn section(&self) -> Option<&HeldSection> {
+        match &self.held {
+            Some(HeldContent::Section(section)) => Some(section),
+            _ => None,
+        }
     }
 
     /// True for several files that are read as one log.
@@ -92,7 +116,9 @@ impl GivenLog {
     /// Opens a log of another tool.
     pub(crate) fn open(&self) -> Result<LogInput, IngestError> {
         match &self.held {
-            Some(HeldContent::Section { text, .. }) => Ok(LogInput::from_bytes(&self.name, text.as_bytes().to_vec())?),
+            Some(HeldContent::Section(section)) => {
+                Ok(LogInput::from_bytes(&self.name, section.text.as_bytes().to_vec())?)
+            }
             Some(HeldContent::Whole(bytes)) => Ok(LogInput::from_bytes(&self.name, bytes.to_vec())?),
             Some(HeldContent::Opened(input)) => {
                 input.borrow_mut().take().ok_or_else(|| IngestError::ReadOnce { name: self.name.clone() })

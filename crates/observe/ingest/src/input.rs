@@ -17,6 +17,7 @@ use crate::report::Reporter;
 use crate::request_traces::is_request_trace;
 use crate::store::{import_store, open_store};
 use crate::streamed_log::StreamedLog;
+use crate::text_groups::{self, TextGroup};
 
 /// What a command line names: logs of ours and of other tools, standard input, folders and archives of logs, pasted
 /// text, a request trace, or one machine of a metric store. Nothing is opened before it is asked for.
@@ -85,6 +86,28 @@ impl Input {
         Ok(logs.len() > 1 && logs.iter().all(|log| log.is_section() && log.path == logs[0].path))
     }
 
+    /// Machines and runs of a pasted text, of which each is to be judged by itself; none of anything else.
+    ///
+    /// # Errors
+    /// When a folder or archive has no log.
+    pub fn text_groups(&self, reading: &ReadingOptions) -> Result<Vec<TextGroup>, IngestError> {
+        if self.is_store() {
+            return Ok(Vec::new());
+        }
+        Ok(text_groups::group_logs(self.logs()?, reading.wanted_host()))
+    }
+
+    /// Returns the part of a text that is of one machine or run.
+    ///
+    /// # Errors
+    /// When a folder or archive has no log.
+    pub fn for_group(&self, group: &TextGroup) -> Result<Input, IngestError> {
+        let all = self.logs()?;
+        let logs: Vec<GivenLog> = group.logs.iter().filter_map(|index| all.get(*index)).cloned().collect();
+        let origin = Origin::Paths(self.paths().to_vec());
+        Ok(Input { origin, logs: OnceCell::from(logs), reporter: self.reporter.clone() })
+    }
+
     /// Opens everything as logs of one machine.
     ///
     /// # Errors
@@ -92,7 +115,16 @@ impl Input {
     pub fn open(&self, reading: &ReadingOptions) -> Result<OpenedLogs, IngestError> {
         match &self.origin {
             Origin::Store(store, query) => open_store(store, query, &self.reporter),
-            Origin::Paths(_) => OpenedLogs::open(self.logs()?, reading, &self.reporter),
+            Origin::Paths(_) => {
+                let groups = self.text_groups(reading)?;
+                let all = self.logs()?;
+                if reading.wanted_host().is_none() || groups.is_empty() {
+                    return OpenedLogs::open(all, reading, &self.reporter);
+                }
+                let wanted: Vec<GivenLog> =
+                    groups.iter().flat_map(|g| &g.logs).map(|index| all[*index].clone()).collect();
+                OpenedLogs::open(&wanted, reading, &self.reporter)
+            }
         }
     }
 

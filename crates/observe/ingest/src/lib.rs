@@ -47,6 +47,7 @@ mod store;
 mod stored_log;
 mod streamed_log;
 mod temporary;
+mod text_groups;
 
 pub use error::IngestError;
 pub use file_fingerprint::{FileFingerprint, refuse_repeated_import};
@@ -66,3 +67,4 @@ pub use skip_report::{SkipReport, report_skipped};
 pub use store::report_store_warnings;
 pub use stored_log::StoredLog;
 pub use streamed_log::StreamedLog;
+pub use text_groups::TextGroup;

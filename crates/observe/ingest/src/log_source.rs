@@ -12,7 +12,7 @@ use crate::given_log::GivenLog;
 use crate::import::{ImportOptions, keep_log};
 use crate::losses::Losses;
 use crate::memory_log::MemoryBudget;
-use crate::merge::{self, MergeMember, MergeOutput};
+use crate::merge::{self, MemberRank, MergeMember, MergeOutput};
 use crate::piece_store::PieceStore;
 use crate::reading_options::ReadingOptions;
 use crate::report::Reporter;
@@ -29,6 +29,8 @@ pub struct LogSource {
     /// Id of its format; empty for a Diskwright log.
     format: &'static str,
     pub trimmed: Option<TrimSummary>,
+    /// How well it measures what others measure too.
+    rank: MemberRank,
     /// True for a log of a bundle.
     is_bundled: bool,
 }
@@ -49,13 +51,13 @@ impl LogSource {
     /// A log with times in UTC.
     pub fn from_stored(stored: StoredLog, name: String, range_ns: (i64, i64)) -> LogSource {
         let (time_basis, format, trimmed, is_bundled) = (TimeBasis::Utc, "", None, false);
-        LogSource { stored, name, range_ns, time_basis, format, trimmed, is_bundled }
+        LogSource { stored, name, range_ns, time_basis, format, trimmed, rank: MemberRank::Series, is_bundled }
     }
 
     /// A log that was read to be joined with others.
     pub fn from_merge_member(member: MergeMember) -> LogSource {
-        let MergeMember { name, stored, range_ns, time_basis, format, is_bundled } = member;
-        LogSource { stored, name, range_ns, time_basis, format, trimmed: None, is_bundled }
+        let MergeMember { name, stored, range_ns, time_basis, format, rank, is_bundled } = member;
+        LogSource { stored, name, range_ns, time_basis, format, trimmed: None, rank, is_bundled }
     }
 
     pub fn to_merge_member(&self) -> MergeMember {
@@ -65,6 +67,7 @@ impl LogSource {
             range_ns: self.range_ns,
             time_basis: self.time_basis,
             format: self.format,
+            rank: self.rank,
             is_bundled: self.is_bundled,
         }
     }
@@ -81,6 +84,7 @@ fn open_ours(log: &GivenLog, reporter: &Reporter) -> Result<LogSource, IngestErr
         time_basis: TimeBasis::default().with_end(range.1),
         format: "",
         trimmed: reader.trim_summary(),
+        rank: MemberRank::Series,
         is_bundled: log.is_bundled,
     })
 }
@@ -115,6 +119,7 @@ fn open_foreign(
         time_basis: summary.time_basis,
         format: summary.format,
         trimmed: None,
+        rank: MemberRank::of_summary(&summary),
         is_bundled: log.is_bundled,
     };
     Ok((source, summary))

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use diskwright_base::text::is_same_host;
 use diskwright_logs::{MeasuredTime, ReadSummary, TimeBasis};
 
 use crate::IngestError;
 use crate::given_log::GivenLog;
-use crate::merge::{Placement, place_logs};
+use crate::merge::{PlacedLog, Placement, place_logs};
 use crate::reading_options::ReadingOptions;
 use crate::report::Reporter;
 
@@ -71,25 +72,33 @@ pub fn read_each_log<'l, T>(
             (*content, *summary) = read(log, &options)?;
         }
     }
-    let mut places = place_logs(&read_logs.iter().map(|(_, _, summary)| summary).collect::<Vec<_>>());
-    let measured = measured_time(read_logs.iter().map(|(_, _, summary)| summary).zip(&places));
-    for ((log, content, summary), place) in read_logs.iter_mut().zip(&mut places) {
-        if let Some(measured) = measured.as_ref().filter(|_| is_of_messages(summary)) {
-            let options = options.with_measured(measured.clone());
-            let (placed, placed_summary) = read(log, &options)?;
-            if placed_summary.is_placed {
-                (*content, *summary) = (placed, placed_summary);
-                place.beside = None;
-                summary.time_basis = measured.time_basis;
-                continue;
+    for indices in group_by_machine(&read_logs.iter().map(|(log, ..)| *log).collect::<Vec<_>>()) {
+        let placed = indices.iter().map(|index| {
+            let (log, _, summary) = &read_logs[*index];
+            PlacedLog { summary, program: log.section().map_or("", |section| section.program.as_str()) }
+        });
+        let mut places = place_logs(&placed.collect::<Vec<_>>());
+        let measured = measured_time(indices.iter().map(|index| &read_logs[*index].2).zip(&places));
+        for (index, place) in indices.iter().zip(&mut places) {
+            let (log, content, summary) = &mut read_logs[*index];
+            if let Some(measured) = measured.as_ref().filter(|_| is_of_messages(summary)) {
+                let options = options.with_measured(measured.clone());
+                let (placed, placed_summary) = read(log, &options)?;
+                if placed_summary.is_placed {
+                    (*content, *summary) = (placed, placed_summary);
+                    place.beside = None;
+                    summary.time_basis = measured.time_basis;
+                    continue;
+                }
+                (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
+            } else if place.shift_ns != 0 {
+                (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
             }
-            (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
-        } else if place.shift_ns != 0 {
-            (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
+            summary.time_basis = place.time_basis;
         }
-        summary.time_basis = place.time_basis;
+        let names: Vec<&str> = indices.iter().map(|index| read_logs[*index].0.name.as_str()).collect();
+        report_places(&names, &places, reporter);
     }
-    report_places(&read_logs.iter().map(|(log, ..)| log.name.as_str()).collect::<Vec<_>>(), &places, reporter);
     Ok(read_logs)
 }
 
@@ -124,17 +133,49 @@ fn measured_time<'a>(logs: impl Iterator<Item = (&'a ReadSummary, &'a Placement)
     Some(measured)
 }
 
-/// Reports which logs were placed beside which.
+/// Groups logs by the machines that a text names; logs without a name are with the first.
+fn group_by_machine(logs: &[&GivenLog]) -> Vec<Vec<usize>> {
+    let host = |log: &GivenLog| log.section().map_or_else(String::new, |section| section.host.clone());
+    let mut groups: Vec<(String, Vec<usize>)> = vec![(String::new(), Vec::new())];
+    for (index, log) in logs.iter().enumerate() {
+        let host = host(log);
+        if groups[0].0.is_empty() {
+            groups[0].0.clone_from(&host);
+        }
+        let is_same = |name: &str| host.is_empty() || is_same_host(name, &host);
+        match groups.iter_mut().find(|(name, _)| is_same(name)) {
+            Some((_, group)) => group.push(index),
+            None => groups.push((host, vec![index])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Reports which logs were placed beside which, and which behind others.
 fn report_places(names: &[&str], places: &[Placement], reporter: &Reporter) {
-    let placed: Vec<&str> =
-        names.iter().zip(places).filter(|(_, place)| place.beside.is_some()).map(|(name, _)| *name).collect();
-    let Some(beside) = places.iter().find_map(|place| place.beside) else { return };
-    let shown = placed.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join(", ");
-    let more = if placed.len() > MAX_NAMES { format!(" and {} more", placed.len() - MAX_NAMES) } else { String::new() };
-    reporter.warn(format_args!(
-        "{shown}{more}: without dates, so laid beside {}, as if recorded in the same minutes",
-        names[beside]
-    ));
+    let list = |is_wanted: &dyn Fn(&Placement) -> bool| {
+        let wanted: Vec<&str> =
+            names.iter().zip(places).filter(|(_, place)| is_wanted(place)).map(|(name, _)| *name).collect();
+        let shown = wanted.iter().take(MAX_NAMES).copied().collect::<Vec<_>>().join("; ");
+        let more = wanted.len().saturating_sub(MAX_NAMES);
+        let text = if more > 0 { format!("{shown} and {more} more") } else { shown };
+        (!wanted.is_empty()).then_some(text)
+    };
+    let beside = places.iter().find(|place| place.round == 0).and_then(|_| {
+        let first = places.iter().filter(|place| place.round == 0).find_map(|place| place.beside)?;
+        Some((first, list(&|place| place.round == 0 && place.beside.is_some())?))
+    });
+    if let Some((first, placed)) = beside {
+        let name = names[first];
+        reporter
+            .warn(format_args!("{placed}: without dates, so laid beside {name}, as if recorded in the same minutes"));
+    }
+    if let Some(later) = list(&|place| place.round > 0) {
+        reporter.warn(format_args!(
+            "{later}: without dates and of a tool that came before, so read as recorded after it, one run after the \
+             other"
+        ));
+    }
 }
 
 /// Maximum number of logs that a message names.
@@ -142,7 +183,29 @@ const MAX_NAMES: usize = 4;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::report::Event;
+
+    #[test]
+    fn runs_that_follow_each_other_are_not_said_to_be_of_the_same_minutes() {
+        let texts: Arc<Mutex<Vec<String>>> = Arc::default();
+        let sink = Arc::clone(&texts);
+        let reporter = Reporter::new(move |event| {
+            if let Event::Warning(text) = event {
+                sink.lock().unwrap().push(text);
+            }
+        });
+        let place = |round: usize, beside: Option<usize>| Placement { round, beside, ..Placement::default() };
+        report_places(&["a", "b"], &[place(0, None), place(1, Some(0))], &reporter);
+        report_places(&["a", "b", "c"], &[place(0, None), place(0, Some(0)), place(1, Some(0))], &reporter);
+        let texts = texts.lock().unwrap();
+        assert_eq!(texts.len(), 3, "{texts:?}");
+        assert!(texts[0].starts_with("b: without dates and of a tool that came before"), "{texts:?}");
+        assert!(texts[1].starts_with("b: without dates, so laid beside a"), "{texts:?}");
+        assert!(texts[2].starts_with("c: without dates and of a tool"), "{texts:?}");
+    }
 
     #[test]
     fn adopts_one_zone_but_not_two() {

@@ -1,8 +1,8 @@
 //! What is known about a log of another tool besides its content.
 
-use std::time::Duration;
-
 use diskwright_logs::{LogOptions, MeasuredTime};
+
+use crate::given_log::HeldSection;
 
 /// Facts that a log of another tool may lack: those that the user gave, those of its command line, and those that other
 /// logs of the machine show.
@@ -25,6 +25,11 @@ impl ReadingOptions {
         &self.reader
     }
 
+    /// Machine that the user wants of several.
+    pub(crate) fn wanted_host(&self) -> Option<&str> {
+        self.reader.host.as_deref()
+    }
+
     /// Time by which all ticks and notes are moved.
     pub(crate) fn shift_ns(&self) -> i64 {
         self.shift_ns
@@ -37,11 +42,12 @@ impl ReadingOptions {
         options
     }
 
-    /// Returns the options with what the command line of a log says; the user knows better.
-    pub(crate) fn with_command(&self, interval: Option<Duration>, is_first_report_kept: bool) -> ReadingOptions {
+    /// Returns the options with what the text around a log says; the user knows better.
+    pub(crate) fn with_section(&self, section: &HeldSection) -> ReadingOptions {
         let mut options = self.clone();
-        options.reader.interval = options.reader.interval.or(interval);
-        options.reader.is_first_report_kept = is_first_report_kept;
+        options.reader.interval = options.reader.interval.or(section.interval);
+        options.reader.is_first_report_kept = section.is_first_report_kept;
+        options.reader.machine_name.clone_from(&section.host);
         options
     }
 

@@ -10,6 +10,8 @@ use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 
 use crate::error::LogError;
 use crate::skips::{Skip, Skips};
+use crate::sysstat::impossible_clock::UNUSABLE_CLOCK;
+use crate::sysstat::time::{DAY_S, MAX_TIME_S};
 use crate::time_basis::TimeBasis;
 use crate::value_limits::ValueLimits;
 use crate::{LogPiece, PieceSink};
@@ -23,6 +25,9 @@ const SINGLE_TICK_NS: u64 = 1_000_000_000;
 /// A tick that comes later than this many usual intervals has a gap before it.
 const GAP_INTERVALS: u64 = 5;
 
+/// First and last time of a tick. Times of day without a date are of 1970, by the clock of any zone.
+const MIN_TIME_NS: i64 = -2 * DAY_S * 1_000_000_000;
+const MAX_TIME_NS: i64 = MAX_TIME_S * 1_000_000_000;
 /// Characters of a cut name that are its place in a report.
 const MAX_CONTEXT_CHARS: usize = 40;
 /// Why a part of a name was left out.
@@ -59,6 +64,8 @@ pub struct ReadSummary {
     pub days: Vec<i64>,
     /// Set if its events were placed in the measured time.
     pub is_placed: bool,
+    /// Set if its only report may be the average since boot.
+    pub may_be_since_boot: bool,
 }
 
 /// Receives a reader's ticks, and passes frames to the sink.
@@ -142,6 +149,11 @@ impl<'a> FrameBatch<'a> {
     /// Notes where times of the log come from; the least certain source counts for all of it.
     pub fn note_time_basis(&mut self, basis: TimeBasis) {
         self.summary.time_basis = self.summary.time_basis.max(basis);
+    }
+
+    /// Notes that the only report may be the average since boot.
+    pub(crate) fn note_since_boot(&mut self) {
+        self.summary.may_be_since_boot = true;
     }
 
     /// Sets the log's own zone: local time is this many seconds ahead of UTC.
@@ -245,6 +257,10 @@ impl<'a> FrameBatch<'a> {
     /// Resolves a tick's time and length, and notes a gap before it. Returns `None` if it must be left out because
     /// time does not advance. For readers that call [`FrameBatch::push_frame`].
     pub fn resolve_tick(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
+        if !(MIN_TIME_NS..MAX_TIME_NS).contains(&time_ns) {
+            self.skips.add_skip("a sample", UNUSABLE_CLOCK);
+            return None;
+        }
         let Some((first_ns, last_ns)) = self.summary.range else {
             self.send_source_note(time_ns);
             if !self.has_topology && !self.default_host.is_empty() {

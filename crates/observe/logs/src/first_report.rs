@@ -96,6 +96,7 @@ fn count_whole_rates(series: &[Series], values: &[f64], seconds: f64) -> Option<
 
 /// Remarks that the only report of a log may be the average since boot.
 pub(crate) fn remark_single_report(batch: &mut FrameBatch<'_>, context: &str, time_ns: i64) {
+    batch.note_since_boot();
     batch.add_skip(context, SINGLE_REPORT_NOTE);
     batch.push_note(Note::new(time_ns, Note::WARNING, SINGLE_REPORT_NOTE));
 }

@@ -172,6 +172,11 @@ fn parse_dshbak_heading(line: &str, previous: &str) -> Option<String> {
 
 /// Parses `db1:` on a line of its own; its output is indented below.
 fn parse_salt_heading(line: &str, _: &str) -> Option<String> {
+    // titles of netstat -s
+    if ["Ip:", "Icmp:", "IcmpMsg:", "Tcp:", "Udp:", "UdpLite:", "TcpExt:", "IpExt:", "MPTcpExt:"].contains(&line.trim())
+    {
+        return None;
+    }
     let host = line.strip_suffix(':')?;
     (is_host(host) && !matches!(host, "avg-cpu" | "Device" | "Average")).then(|| host.to_owned())
 }

@@ -82,6 +82,8 @@ pub struct LogOptions {
     pub utc_offset_s: Option<i32>,
     /// Machine to read of a log of several; case does not matter.
     pub host: Option<String>,
+    /// Name of the machine, for a log that does not give it itself.
+    pub machine_name: String,
     /// Time between two reports that carry no time of their own.
     pub interval: Option<Duration>,
     /// Set if the first report covers an interval like the others (`iostat -y`), and not the time since boot.
@@ -193,7 +195,7 @@ fn read_as_format(
         (None, None) => (recognize_format(input)?, options, None),
     };
     let mut batch = FrameBatch::new(format.id, sink);
-    batch.set_default_host(watcher.map(|watcher| watcher.host).unwrap_or_default());
+    batch.set_default_host(watcher.map_or_else(|| options.machine_name.clone(), |watcher| watcher.host));
     let read = (format.read)(input, options, &mut batch);
     if let Some(skips) = skips {
         batch.merge_skips(skips.take());

@@ -12,6 +12,7 @@
 
 use crate::level_reports::LevelReports;
 use crate::stamp_line::parse_stamp;
+use crate::sysstat::impossible_clock;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, NumericDateOrder};
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
@@ -119,7 +120,8 @@ impl ZpoolLog<'_, '_> {
         }
         // a group of disks without numbers of its own
         if !GROUPS.iter().any(|group| words[0].starts_with(group)) {
-            self.reports.batch.add_skip(format!("line {}", self.line_number), "a line that is not of zpool iostat");
+            let because = impossible_clock::skip_reason(text, "a line that is not of zpool iostat");
+            self.reports.batch.add_skip(format!("line {}", self.line_number), because);
         }
     }
 

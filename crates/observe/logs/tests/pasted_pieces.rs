@@ -50,7 +50,9 @@ fn one_frame_of_top_is_read_whole_with_any_of_its_lines() {
         let table = processes(&read);
         assert_eq!((table.rows[0].name.as_str(), table.rows[0].processor), ("kswapd1", 0.882));
         assert_eq!(table.rows[1].blocked_share, 1.0);
-        assert!(read.skip_counts().iter().any(|(because, _)| because.contains("a single report")));
+        let warnings: Vec<&str> = read.notes.iter().filter(|n| n.kind == Note::WARNING).map(Note::text).collect();
+        assert!(warnings.iter().any(|text| text.starts_with("a single frame of top shows a moment")), "{warnings:?}");
+        assert!(read.skip_counts().iter().all(|(because, _)| !because.contains("a single report")));
     }
     let rows_only = PROCESSES.split_once('\n').unwrap().1;
     assert_eq!(processes(&read_text("top-text", rows_only)).rows.len(), 2);

@@ -162,3 +162,20 @@ fn clocks_below_a_time_of_utc_are_local() {
         }
     }
 }
+
+#[test]
+fn processes_of_the_first_of_two_frames_show_what_a_moment_shows() {
+    let waiting = "  901 app 20 0 9120440 1.2g 9120 D 0.0 31.0 88:12.40 worker --all\n";
+    let frames = [make_frame("17:30:00", 70.0, &format!("{ROW}{waiting}")), make_frame("17:30:05", 70.0, ROW)];
+    for text in
+        [frames.concat(), frames.concat().lines().filter(|line| !line.is_empty()).map(|l| format!("{l}\n")).collect()]
+    {
+        let read = read_top(&text);
+        assert_eq!(read.column_values("system.blocked", "").first(), Some(&2.0), "{text}");
+        // without blank lines the frames are of one run too
+        assert_eq!(read.growth_values("processor.iowait", "_total"), [0.14], "{text}");
+        let tables = process_tables(&read);
+        let row = tables[0].rows.iter().find(|row| row.pid == 901).expect("the process of the first frame");
+        assert_eq!((row.blocked_share, row.resident_bytes, row.processor), (0.5, 1.2 * 1_073_741_824.0, 0.0));
+    }
+}

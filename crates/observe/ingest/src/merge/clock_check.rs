@@ -85,6 +85,7 @@ fn counter_names(member: &MergeMember) -> Result<BTreeSet<String>, IngestError> 
 
 #[cfg(test)]
 mod tests {
+    use super::super::MemberRank;
     use super::*;
     use crate::stored_log::StoredLog;
 
@@ -98,6 +99,7 @@ mod tests {
             range_ns: (from * HOUR, until * HOUR),
             time_basis: times,
             format: "iostat-text",
+            rank: MemberRank::Series,
             is_bundled: false,
         }
     }

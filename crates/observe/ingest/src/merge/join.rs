@@ -7,7 +7,7 @@ use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick,
 use diskwright_datastore::LogItem;
 
 use super::join_report::{report_joining, report_set_back_clocks};
-use super::member::MergeMember;
+use super::member::{MemberRank, MergeMember};
 use super::outline::{MemberOutline, TickOrder, outline_member, spans_overlap, tick_span};
 use super::output::MergeOutput;
 use super::timeline::{self, TickGrid, TickSpan};
@@ -51,11 +51,13 @@ pub fn join_group(
         let outline = outline_member(&member.stored, window)?;
         outlined.push((member, outline));
     }
-    // the shortest interval first: its ticks are the timeline, and shared counters are taken from it
-    outlined.sort_by_key(|(_, outline)| match timeline::median_length(&outline.spans) {
-        0 => i64::MAX,
-        length => length,
+    // the best measurement of the shortest interval first: its ticks are the timeline, and shared counters are taken
+    // from it
+    outlined.sort_by_key(|(member, outline)| match timeline::median_length(&outline.spans) {
+        0 => (member.rank, i64::MAX),
+        length => (member.rank, length),
     });
+    let stretched = stretch_moments(&mut outlined);
     let (members, outlines): (Vec<MergeMember>, Vec<MemberOutline>) = outlined.into_iter().unzip();
     report_joining(&members, &outlines, reporter);
     report_set_back_clocks(&members, &outlines, reporter);
@@ -69,7 +71,7 @@ pub fn join_group(
     let mut cursors = Vec::new();
     let mut topologies = Topologies { known: outlines.into_iter().map(|o| o.topology).collect(), written: None };
     for (rank, member) in members.iter().enumerate() {
-        cursors.push(MergeCursor::open(rank, &member.stored, window)?);
+        cursors.push(MergeCursor { stretched: stretched[rank], ..MergeCursor::open(rank, &member.stored, window)? });
     }
     for span in spans {
         topologies.write_merged(span.1, output)?;
@@ -86,6 +88,26 @@ pub fn join_group(
         while cursor.next_sample(None, &mut columns, &mut topologies, output, losses)?.is_some() {}
     }
     Ok(())
+}
+
+/// Time around a moment for which a list holds: what is full, missing or in trouble was so before, and stays so.
+const MAX_STRETCH_NS: i64 = 600 * 1_000_000_000;
+
+/// Stretches lists of one moment over the ticks around it. Returns the span of each member's only tick, if it changed.
+fn stretch_moments(outlined: &mut [(MergeMember, MemberOutline)]) -> Vec<Option<TickSpan>> {
+    let timeline = outlined.first().filter(|(member, _)| member.rank < MemberRank::Lists);
+    let Some(whole) = timeline.and_then(|(_, outline)| outline.total_span()) else { return vec![None; outlined.len()] };
+    let stretch = |(member, outline): &mut (MergeMember, MemberOutline)| {
+        let [(_, moment)] = outline.spans[..] else { return None };
+        let from = whole.0.max(moment.saturating_sub(MAX_STRETCH_NS));
+        let to = whole.1.min(moment.saturating_add(MAX_STRETCH_NS));
+        let is_stretched = member.rank == MemberRank::Lists && from < to;
+        is_stretched.then(|| {
+            outline.spans = vec![(from, to)];
+            (from, to)
+        })
+    };
+    outlined.iter_mut().map(stretch).collect()
 }
 
 /// Copies a log that overlaps with no other.
@@ -260,6 +282,8 @@ struct MergeCursor {
     sample: Option<MergeSample>,
     order: TickOrder,
     is_finished: bool,
+    /// Span of its only tick, if it holds for longer.
+    stretched: Option<TickSpan>,
 }
 
 impl MergeCursor {
@@ -278,6 +302,7 @@ impl MergeCursor {
             sample: None,
             order: TickOrder::default(),
             is_finished: false,
+            stretched: None,
         })
     }
 
@@ -357,7 +382,7 @@ impl MergeCursor {
         }
         let index = self.position;
         self.position += 1;
-        let span = tick_span(&self.frame.ticks()[index]);
+        let span = self.stretched.unwrap_or_else(|| tick_span(&self.frame.ticks()[index]));
         let is_provided = |target: &MergeTarget| {
             columns.other_spans[target.other_spans].iter().any(|other| spans_overlap(span, *other))
         };

@@ -19,9 +19,9 @@ mod timeline;
 
 pub use join::join_group;
 pub use machines::check_same_host;
-pub use member::MergeMember;
+pub use member::{MemberRank, MergeMember};
 pub use output::MergeOutput;
-pub(crate) use placing::{Placement, place_logs};
+pub(crate) use placing::{PlacedLog, Placement, place_logs};
 
 use crate::IngestError;
 use crate::report::Reporter;

@@ -1,5 +1,7 @@
 //! Places logs without dates beside the others: they were posted together, so they are of the same minutes.
 
+use std::collections::BTreeSet;
+
 use diskwright_logs::{ReadSummary, TimeBasis};
 
 const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
@@ -15,6 +17,15 @@ pub struct Placement {
     pub time_basis: TimeBasis,
     /// Index of the log that it was placed by.
     pub beside: Option<usize>,
+    /// Number of times that its tool stood there before: it begins when all before it have ended.
+    pub round: usize,
+}
+
+/// A log to be placed.
+pub struct PlacedLog<'a> {
+    pub summary: &'a ReadSummary,
+    /// The program that wrote it, if a text names it: a reader may read several.
+    pub program: &'a str,
 }
 
 /// Returns the place of each log, in the order given.
@@ -22,7 +33,8 @@ pub struct Placement {
 /// A log with times of day only is read as of the day of a dated one. A log without times begins at the end of the
 /// first report of a dated one, or with the first of its kind; a second one of the same tool begins when all before it
 /// have ended.
-pub fn place_logs(summaries: &[&ReadSummary]) -> Vec<Placement> {
+pub fn place_logs(logs: &[PlacedLog<'_>]) -> Vec<Placement> {
+    let summaries: Vec<&ReadSummary> = logs.iter().map(|log| log.summary).collect();
     let unmoved = |summary: &&ReadSummary| Placement { time_basis: summary.time_basis, ..Placement::default() };
     let mut places: Vec<Placement> = summaries.iter().map(unmoved).collect();
     let find = |is_wanted: &dyn Fn(TimeBasis) -> bool| {
@@ -36,7 +48,7 @@ pub fn place_logs(summaries: &[&ReadSummary]) -> Vec<Placement> {
         {
             let days = (reference - from + DAY_NS / 2).div_euclid(DAY_NS);
             let time_basis = summaries[dated].time_basis;
-            places[index] = Placement { shift_ns: days * DAY_NS, time_basis, beside: Some(dated) };
+            places[index] = Placement { shift_ns: days * DAY_NS, time_basis, beside: Some(dated), round: 0 };
         }
     }
     let is_counted = |summary: &ReadSummary| summary.time_basis >= TimeBasis::Counted;
@@ -44,18 +56,21 @@ pub fn place_logs(summaries: &[&ReadSummary]) -> Vec<Placement> {
     let Some((first_from, _)) = summaries[first].range else { return places };
     let mut round_ns = first_from.saturating_add(places[first].shift_ns);
     let mut end_ns = round_ns;
-    let mut formats: Vec<&str> = Vec::new();
+    let mut round = 0;
+    let mut tools: BTreeSet<(&str, &str)> = BTreeSet::new();
     for (index, summary) in summaries.iter().enumerate().filter(|(_, summary)| is_counted(summary)) {
         let Some((from, until)) = summary.range else { continue };
-        if formats.contains(&summary.format) {
+        let tool = (summary.format, logs[index].program);
+        if tools.contains(&tool) {
             round_ns = end_ns.saturating_add(report_length_ns(summary));
-            formats.clear();
+            round += 1;
+            tools.clear();
         }
-        formats.push(summary.format);
+        tools.insert(tool);
         end_ns = end_ns.max(round_ns.saturating_add(until - from));
         let time_basis = timed.map_or(summary.time_basis, |timed| places[timed].time_basis);
         let beside = (index != first).then_some(first);
-        places[index] = Placement { shift_ns: round_ns - from, time_basis, beside };
+        places[index] = Placement { shift_ns: round_ns - from, time_basis, beside, round };
     }
     places
 }
@@ -80,7 +95,8 @@ mod tests {
     }
 
     fn begins(summaries: &[ReadSummary]) -> Vec<i64> {
-        let places = place_logs(&summaries.iter().collect::<Vec<_>>());
+        let logs: Vec<PlacedLog<'_>> = summaries.iter().map(|summary| PlacedLog { summary, program: "" }).collect();
+        let places = place_logs(&logs);
         let begin = |(summary, place): (&ReadSummary, &Placement)| {
             (summary.range.map_or(0, |range| range.0) + place.shift_ns) / ONE_SECOND_NS
         };
@@ -117,5 +133,16 @@ mod tests {
         ] {
             assert_eq!(begins(&logs), wanted, "{logs:?}");
         }
+    }
+
+    #[test]
+    fn outputs_of_two_programs_that_one_reader_reads_begin_together() {
+        let df = summary("snapshot-text", TimeBasis::Reports, 0, 0);
+        let programs = ["df", "free", "df"];
+        let logs: Vec<PlacedLog<'_>> = programs.iter().map(|program| PlacedLog { summary: &df, program }).collect();
+        let places = place_logs(&logs);
+        let found: Vec<(i64, usize)> =
+            places.iter().map(|place| (place.shift_ns / ONE_SECOND_NS, place.round)).collect();
+        assert_eq!(found, [(0, 0), (0, 0), (1, 1)]);
     }
 }

@@ -4,7 +4,7 @@ use diskwright_base::{Frame, Schema, Series, Tick};
 use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use diskwright_logs::TimeBasis;
 
-use super::{MergeMember, MergeOutput, join_group};
+use super::{MemberRank, MergeMember, MergeOutput, join_group};
 use crate::losses::Losses;
 use crate::report::Reporter;
 use crate::stored_log::StoredLog;
@@ -23,7 +23,15 @@ fn member(path: &std::path::Path, counter: &str, seconds: &[i64], length: i64) -
     writer.close().unwrap();
     let range = LogReader::open(path).unwrap().time_range().unwrap().unwrap();
     let (name, stored, times) = (counter.to_owned(), StoredLog::InPlace(path.to_owned()), TimeBasis::Utc);
-    MergeMember { name, stored, range_ns: range, time_basis: times, format: "", is_bundled: false }
+    MergeMember {
+        name,
+        stored,
+        range_ns: range,
+        time_basis: times,
+        format: "",
+        rank: MemberRank::Series,
+        is_bundled: false,
+    }
 }
 
 /// The finest log, and another one, had their clocks set back.

@@ -103,8 +103,10 @@ fn read_work(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
         return false;
     };
     let name = snapshot.mdstat.array.clone();
-    let speed = line.split_once("speed=").and_then(|(_, rest)| rest.split_once("K/sec")?.0.parse::<f64>().ok());
-    snapshot.replace_value(array::BACKGROUND, &name, f64::from(u8::from(speed.is_some())));
+    // a terminal may have cut `K/sec`; `resync=DELAYED` has no percentage
+    let speed = line.split_once("speed=").and_then(|(_, rest)| rest.split_once('K')?.0.parse::<f64>().ok());
+    let is_running = speed.is_some() || line.contains("% (") && line.contains("finish=");
+    snapshot.replace_value(array::BACKGROUND, &name, f64::from(u8::from(is_running)));
     if let Some(speed) = speed {
         snapshot.put_value(array::SYNC_BYTES_PER_S, &name, speed * 1024.0);
     }

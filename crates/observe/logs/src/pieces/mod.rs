@@ -7,6 +7,7 @@ mod containers;
 mod file_systems;
 mod frequency;
 mod interrupts;
+mod line_taker;
 mod mdstat;
 mod memory;
 mod multipath;
@@ -28,12 +29,13 @@ use std::collections::HashSet;
 
 use diskwright_base::counter_ids::system;
 use diskwright_base::{Note, ProcessTable, Topology};
+pub(crate) use line_taker::LineTaker;
 
 use crate::level_row::LevelRow;
 use crate::report_times::ReportTimes;
 use crate::stamp_line::parse_stamp;
 use crate::sysstat::stream_window::StreamWindow;
-use crate::sysstat::time;
+use crate::sysstat::{impossible_clock, time};
 use crate::top::parse_first_line;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
@@ -103,6 +105,7 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) nfs: nfs_client::NfsState,
     pub(super) frequency: frequency::FrequencyState,
     pub(super) mdstat: mdstat::MdstatState,
+    pub(super) pressure: pressure::PressureState,
     pub(super) cgroup: cgroup::CgroupState,
     pub(super) interrupts: interrupts::InterruptState,
     pub(super) windows: windows_counters::WindowsState,
@@ -143,6 +146,7 @@ const MIN_TAKEN_LINES: usize = 5;
 
 fn is_snapshot(head: &InputHead<'_>) -> bool {
     let mut snapshot = Snapshot::new(None, &LogOptions::default());
+    snapshot.pressure.set_file_name(head.name);
     let (mut taken, mut others, mut others_behind) = (0_usize, 0_usize, 0_usize);
     for line in head.text_lines() {
         if line.trim().is_empty() || snapshot.read_file_name(&line) {
@@ -165,9 +169,11 @@ fn is_snapshot(head: &InputHead<'_>) -> bool {
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let order = time::guess_date_order(&head, "");
+    let name = input.name().to_owned();
     let mut stream = StreamWindow::new(input);
     let mut line_number = 0;
     let mut snapshot = Snapshot::new(Some(batch), options);
+    snapshot.pressure.set_file_name(&name);
     while let Some(batch) = snapshot.batch.as_mut() {
         let Some(text) = stream.next_text_line(batch, &mut line_number)? else { break };
         let is_taken = text.trim().is_empty() || snapshot.read_file_name(&text) || {
@@ -181,7 +187,8 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
             snapshot.finish_tick();
             snapshot.times.set_stamp(stamp);
         } else if let Some(batch) = snapshot.batch.as_mut() {
-            batch.add_skip(format!("line {line_number}"), "a line that is not read");
+            let because = impossible_clock::skip_reason(&text, "a line that is not read");
+            batch.add_skip(format!("line {line_number}"), because);
         }
     }
     snapshot.finish_log();
@@ -212,6 +219,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             nfs: nfs_client::NfsState::default(),
             frequency: frequency::FrequencyState::default(),
             mdstat: mdstat::MdstatState::default(),
+            pressure: pressure::PressureState::default(),
             cgroup: cgroup::CgroupState::default(),
             interrupts: interrupts::InterruptState::default(),
             windows: windows_counters::WindowsState::default(),
@@ -315,6 +323,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         if !std::mem::take(&mut self.has_values) {
             return;
         }
+        pressure::put_unnamed(self);
         totals::put_shares(self);
         cgroup::put_throttled(self);
         interrupts::put_interrupt_shares(self);

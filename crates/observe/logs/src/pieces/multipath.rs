@@ -20,10 +20,10 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     {
         let is_failed =
             states.iter().any(|state| state.contains("failed") || *state == "faulty" || *state == "offline");
-        let was_failed = snapshot.value(physical_disk::KERNEL_MESSAGES, disk).unwrap_or(0.0) > 0.0;
-        // the kernel reports each path that it gives up
-        snapshot.replace_value(physical_disk::KERNEL_MESSAGES, disk, f64::from(u8::from(is_failed || was_failed)));
-        if is_failed && !was_failed {
+        let known = snapshot.value(physical_disk::KERNEL_MESSAGES, disk).unwrap_or(0.0);
+        // the kernel reports each path that it gives up; its log counts better
+        snapshot.replace_value(physical_disk::KERNEL_MESSAGES, disk, known.max(f64::from(u8::from(is_failed))));
+        if is_failed && known == 0.0 {
             snapshot.push_warning(format!("multipath: the path {disk} ({address}) has failed"));
         }
         return true;

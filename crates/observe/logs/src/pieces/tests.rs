@@ -346,3 +346,61 @@ fn a_single_dump_of_totals_alone_says_what_is_missing() {
     let (_, summary) = try_read("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n", None);
     assert!(summary.unwrap_err().to_string().contains("rates need two dumps"));
 }
+
+const PRESSURE: &str = "some avg10=71.00 avg60=60.00 avg300=40.00 total=8123000\n\
+                        full avg10=65.00 avg60=50.00 avg300=30.00 total=7123000\n";
+
+#[test]
+fn pressure_without_the_name_of_its_file_is_read() {
+    let quiet = "some avg10=2.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+    // all three, in the order of their names
+    let found = read_text(&format!("{quiet}{PRESSURE}{}", PRESSURE.replace("71.00", "1.00")));
+    assert_eq!(found.last("pressure.cpu_some", ""), Some(0.02));
+    assert_eq!((found.last("pressure.io_some", ""), found.last("pressure.io_full", "")), (Some(0.71), Some(0.65)));
+    assert_eq!(found.last("pressure.memory_some", ""), Some(0.01));
+    // one of them
+    let found = read_text(PRESSURE);
+    assert_eq!(found.last("pressure.io_some", ""), None);
+    assert!(found.warns("tasks waited 71 %") && found.warns("disks or memory"), "{:?}", found.warnings);
+    for (name, counter) in [("io", "io"), ("/tmp/pressure_memory.txt", "memory"), ("psi-cpu.log, lines 1-2", "cpu")] {
+        let mut input = LogInput::from_bytes(name, PRESSURE.as_bytes().to_vec()).unwrap();
+        let mut values = Vec::new();
+        let mut sink = |piece: LogPiece<'_>| {
+            if let LogPiece::Frame(frame) = piece {
+                values.extend(frame.schema().series.iter().map(|series| series.counter.clone()));
+            }
+            ControlFlow::Continue(())
+        };
+        crate::read(&mut input, &LogOptions::default(), &mut sink).unwrap();
+        assert!(values.contains(&format!("pressure.{counter}_some")), "{name}: {values:?}");
+    }
+}
+
+#[test]
+fn a_poorer_source_does_not_replace_a_count() {
+    let hung = "[1.000001] INFO: task a:1 blocked for more than 120 seconds.\n";
+    let tasks = "S   PID WCHAN                            CMD\nD    60 folio_wait_bit_common  [kswapd0]\n\
+                 D    61 folio_wait_bit_common  worker\nD    62 folio_wait_bit_common  worker\n";
+    for text in [format!("{hung}{tasks}"), format!("{tasks}{hung}")] {
+        assert_eq!(read_text(&text).last("system.blocked", ""), Some(3.0), "{text}");
+    }
+    let errors = "[1.000001] blk_update_request: I/O error, dev sdq, sector 1 op 0x1:(WRITE)\n".repeat(4);
+    let path = "  |- 6:0:4:13  sdq 66:160  failed faulty running\n";
+    for text in [format!("{errors}{path}"), format!("{errors}{}", path.replace("failed faulty", "active ready"))] {
+        assert_eq!(read_text(&text).last("physical_disk.kernel_messages", "sdq"), Some(4.0), "{text}");
+    }
+}
+
+#[test]
+fn work_on_an_array_is_seen_where_its_line_was_cut() {
+    let line = "      [=>...]  recovery =  8.4% (82000/976630) finish=900.5min";
+    let head =
+        "Personalities : [raid1]\nmd3 : active raid1 sdb1[2] sda1[0]\n      976630 blocks super 1.2 [2/1] [U_]\n";
+    for (end, speed) in
+        [(" speed=14140K/sec", Some(14_479_360.0)), (" speed=14140K/se", Some(14_479_360.0)), ("", None)]
+    {
+        let found = read_text(&format!("{head}{line}{end}\n"));
+        assert_eq!(found.last("array.background", "md3"), Some(1.0), "{end}");
+        assert_eq!(found.last("array.sync_bytes_per_s", "md3"), speed, "{end}");
+    }
+}

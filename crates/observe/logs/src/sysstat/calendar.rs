@@ -209,6 +209,9 @@ pub fn parse_epoch(text: &str) -> Option<(i64, i64)> {
         _ => return None,
     };
     let number: i64 = integer.parse().ok()?;
+    if number / scale >= time::MAX_TIME_S {
+        return None;
+    }
     let fraction: i64 = format!("{decimals:0<9}").parse().ok()?;
     let ns = if scale == 1 { fraction } else { (number % scale) * (1_000_000_000 / scale) };
     Some((number / scale, ns))
@@ -374,7 +377,11 @@ fn to_gregorian_year(year: i64) -> i64 {
 }
 
 fn make_date(year: &str, month: u32, day: &str) -> Option<Date> {
+    let has_century = year.len() >= 4;
     let year = u32::try_from(to_gregorian_year(year.parse().ok()?)).ok()?;
+    if has_century && year < time::MIN_YEAR {
+        return None;
+    }
     Date::from_ymd(year, month, day.parse().ok().filter(|_| day.len() <= 2)?)
 }
 
@@ -414,7 +421,9 @@ fn parse_named(names: &[String], numbers: &[&str]) -> Option<Date> {
 /// Parses a date of three numbers, with or without a weekday, which decides an ambiguous order.
 fn parse_numeric(names: &[String], numbers: &[&str], has_slash: bool, order: NumericDateOrder) -> Option<(Date, bool)> {
     let gregorian_number = |number: &&str| {
-        number.parse().map_or_else(|_| (*number).to_owned(), |n| format!("{:02}", to_gregorian_year(n)))
+        // `0001` stays a year of four digits
+        let year = number.parse().ok().filter(|year| number.len() < 4 || *year >= i64::from(time::MIN_YEAR));
+        year.map_or_else(|| (*number).to_owned(), |year| format!("{:02}", to_gregorian_year(year)))
     };
     let text = numbers.iter().map(gregorian_number).collect::<Vec<_>>().join(if has_slash { "/" } else { "-" });
     let is_allowed = |date: Date| {

@@ -10,6 +10,7 @@ use super::clock::SysstatClock;
 use super::head_line::HeadLine;
 use super::heading_table::{HeadingTable, Misfit, parse_cell};
 use super::idle_devices::{self, IdleDevices, TABLE_COUNT};
+use super::impossible_clock;
 use super::iostat_totals::ReportLength;
 use super::left_out_rows::LeftOutRows;
 use super::machine::{AssumedTimes, HeadDays, ReportClock, SysstatMachine};
@@ -245,7 +246,8 @@ impl IostatTextLog<'_, '_> {
         let clock = text.trim().strip_prefix("Time:").filter(|clock| clock.split_whitespace().count() < 3);
         let text = clock.map_or_else(|| text.to_owned(), |clock| format!("{} {clock}", self.head.date));
         let Some(printed) = calendar::parse_moment(&text, self.order) else {
-            return self.add_skip("neither headings nor a time nor a row under headings");
+            let otherwise = "neither headings nor a time nor a row under headings";
+            return self.add_skip(impossible_clock::skip_reason(&text, otherwise));
         };
         self.finish_report();
         let local = if clock.is_some() { self.days.resolve_time(printed.local_s) } else { printed.local_s };

@@ -9,6 +9,7 @@ pub(crate) mod computed_series;
 pub(crate) mod head_line;
 pub(crate) mod heading_table;
 pub(crate) mod idle_devices;
+pub(crate) mod impossible_clock;
 mod iostat_text;
 mod iostat_totals;
 mod json_log;

@@ -6,6 +6,11 @@ use super::calendar;
 
 /// Seconds of a day.
 pub const DAY_S: i64 = 86_400;
+/// First and last year whose times are read; counted in nanoseconds since 1970, time ends in 2262.
+pub const MIN_YEAR: u32 = 1970;
+pub const MAX_YEAR: u32 = 2199;
+/// End of the last year, seconds since 1970.
+pub const MAX_TIME_S: i64 = 7_258_118_400;
 
 /// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +29,7 @@ impl Date {
         let year = match year {
             0..=69 => 2000 + year,
             70..=99 => 1900 + year,
-            1970..=9999 => year,
+            MIN_YEAR..=MAX_YEAR => year,
             _ => return None,
         };
         day_number(year as i32, month, day).map(|_| Date { year: year as i32, month, day })
@@ -63,7 +68,9 @@ pub fn parse_date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     if numbers.len() == 2 && text.contains(char::is_alphabetic) {
         return unambiguous(calendar::parse_named_date(text));
     }
-    if numbers.len() != 3 {
+    // `0001` is no year of this century
+    let is_past = |number: &&str| number.len() >= 4 && number.parse::<u32>().is_ok_and(|year| year < MIN_YEAR);
+    if numbers.len() != 3 || numbers.iter().any(is_past) {
         return None;
     }
     let (a, b, c) = (value(0)?, value(1)?, value(2)?);
@@ -243,7 +250,19 @@ mod tests {
             (4, 5)
         );
         assert!(read(NumericDateOrder::DayFirst).is_guess);
-        for wrong in ["", "x", "13/13/13", "1-2", "99999-1-1", "2026-00-10", "4294967296/1/1"] {
+        for wrong in [
+            "0001-01-01",
+            "9999-12-31",
+            "2200-01-01",
+            "1/1/0026",
+            "",
+            "x",
+            "13/13/13",
+            "1-2",
+            "99999-1-1",
+            "2026-00-10",
+            "4294967296/1/1",
+        ] {
             assert_eq!(parse_date(wrong, NumericDateOrder::MonthFirst), None, "{wrong}");
         }
     }

@@ -7,6 +7,7 @@ use diskwright_base::Note;
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
 use super::heading_table::parse_cell;
+use super::impossible_clock;
 use super::machine::ReportClock;
 use super::report_row::ReportRow;
 use super::stream_window::StreamWindow;
@@ -140,7 +141,10 @@ impl VmstatLog<'_, '_> {
                 }
                 self.reports.set_printed_time(time_ns);
             }
-            None => self.batch.add_skip(format!("line {}", self.line_number), "not a row of vmstat under its headings"),
+            None => {
+                let because = impossible_clock::skip_reason(text, "not a row of vmstat under its headings");
+                self.batch.add_skip(format!("line {}", self.line_number), because);
+            }
         }
         self.is_interrupted = true;
     }
@@ -176,6 +180,9 @@ impl VmstatLog<'_, '_> {
             Some(calendar::CalendarTime { local_s, zone: ZoneHint::Missing, is_guess: false })
         });
         let has_time = printed.is_some();
+        if !has_time && impossible_clock::has_impossible_year(&time_text) {
+            self.batch.add_skip(format!("line {}", self.line_number), impossible_clock::UNUSABLE_CLOCK);
+        }
         let context = format!("line {}", self.line_number);
         if self.has_times && !has_time {
             return self.batch.add_skip(context, "a row without a time, unlike the others");

@@ -27,6 +27,7 @@ use crate::first_report::{self, REPORT_STEP_NS};
 use crate::level_row::LevelRow;
 use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
+use crate::sysstat::impossible_clock;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 use crate::value_limits::ShareFault;
@@ -66,6 +67,8 @@ fn is_top_text(head: &InputHead<'_>) -> bool {
 }
 
 const SINCE_BOOT: &str = "shares of the first frame of a run of top cover the time since boot";
+const SINGLE_FRAME_NOTE: &str = "a single frame of top shows a moment, or the time since boot where its first frame \
+                                 does; give it an interval and a count of 10";
 const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a \
                             `date` before it shows the day)";
 
@@ -99,6 +102,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         options,
         is_first_frame: true,
         is_behind_blank: true,
+        lacks_blanks: !head.lines().any(|line| line.trim().is_empty()),
         is_behind_time: false,
         last_clock_s: 0,
         last_ns: None,
@@ -159,6 +163,8 @@ struct TopLog<'b, 'c> {
     /// Set for the first frame of a run.
     is_first_frame: bool,
     is_behind_blank: bool,
+    /// Set if the text has no blank line, which was lost where it was copied.
+    lacks_blanks: bool,
     is_behind_time: bool,
     last_clock_s: i64,
     last_ns: Option<i64>,
@@ -205,7 +211,7 @@ impl TopLog<'_, '_> {
                     self.set_date(&stamp);
                 }
             }
-            None => self.add_skip("a line that is not of top"),
+            None => self.add_skip(impossible_clock::skip_reason(text, "a line that is not of top")),
         }
     }
 
@@ -231,8 +237,8 @@ impl TopLog<'_, '_> {
         self.has_frame = true;
         self.has_processors = false;
         // within a run only a blank line separates frames
-        self.is_first_frame =
-            self.frame_count == 0 || self.has_clocks && (!self.is_behind_blank || self.is_behind_time);
+        let is_apart = self.is_behind_blank || self.lacks_blanks;
+        self.is_first_frame = self.frame_count == 0 || self.has_clocks && (!is_apart || self.is_behind_time);
     }
 
     /// Begins a frame at a line that stands once in each, unless it belongs to the frame that is open.
@@ -363,16 +369,16 @@ impl TopLog<'_, '_> {
             }
         }
         if is_only {
-            first_report::remark_single_report(self.batch, &format!("line {}", held.line), held.time_ns);
+            self.batch.push_note(Note::new(held.time_ns, Note::WARNING, SINGLE_FRAME_NOTE));
             self.put_shares(&held.shares);
             self.table.put_held_kernel_threads(&mut self.row);
-            let blocked = self.table.held_blocked_count();
-            // a list of the busiest processes does not show all that are blocked
-            if blocked > 0 {
-                self.row.put_value(system::BLOCKED, "", blocked as f64);
-            }
         } else {
             self.batch.add_skip(format!("line {}", held.line), SINCE_BOOT);
+        }
+        let blocked = self.table.held_blocked_count();
+        // a list of the busiest processes does not show all that are blocked
+        if blocked > 0 {
+            self.row.put_value(system::BLOCKED, "", blocked as f64);
         }
         let elapsed_ns = if is_only { REPORT_STEP_NS.unsigned_abs() } else { 0 };
         self.row.emit_tick(self.batch, held.time_ns, Some(elapsed_ns));

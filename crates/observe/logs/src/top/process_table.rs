@@ -152,11 +152,12 @@ impl TopTable {
         put_threads(&mut self.kernel_threads, &std::mem::take(&mut self.held_threads), row);
     }
 
-    /// Keeps the processes of the first frame, which covers no known time, if it is the only one.
+    /// Keeps the processes of the first frame. It covers no known time: its shares count only if it is the only one,
+    /// states and memory in any case.
     pub(super) fn finish_held_frame(&mut self, is_only: bool) {
         let rows = std::mem::take(&mut self.held_rows);
-        if is_only && !rows.is_empty() {
-            self.add_rows(rows, SINGLE_FRAME_S);
+        if !rows.is_empty() {
+            self.add_rows(rows, if is_only { SINGLE_FRAME_S } else { 0.0 });
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use super::prompt_host;
+
 /// A command that was typed, or named in a sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CommandLine {
@@ -33,6 +35,23 @@ impl CommandLine {
             |word: &&String| word.starts_with('/') || CGROUP_FILES.iter().any(|start| word.starts_with(start));
         let file = self.arguments.iter().rev().find(is_file)?;
         is_printer.then_some(file)
+    }
+
+    /// True for a program that prints report after report.
+    pub fn prints_reports(&self) -> bool {
+        let place = PROGRAMS.iter().find(|(program, _)| *program == self.program).map(|(_, place)| *place);
+        place.is_some_and(|place| !matches!(place, IntervalPlace::Missing))
+    }
+
+    /// Completes the name of a file that was printed in its folder: `root@db1:/proc/pressure# cat io`.
+    fn name_folder_file(&mut self, prompt: &str) {
+        let is_there = prompt.contains("/proc/pressure") || prompt.contains(" pressure]");
+        let is_printer = matches!(self.program.as_str(), "cat" | "head" | "tail" | "grep");
+        for word in self.arguments.iter_mut().filter(|_| is_there && is_printer) {
+            if matches!(word.as_str(), "io" | "cpu" | "memory" | "irq") {
+                *word = format!("/proc/pressure/{word}");
+            }
+        }
     }
 }
 
@@ -139,6 +158,10 @@ pub(super) struct PromptLine {
     pub prompt: String,
     /// The command, if it is of a known program.
     pub command: Option<CommandLine>,
+    /// What was typed behind the prompt.
+    pub typed: String,
+    /// Machine that the prompt names, or that the command was run on.
+    pub host: Option<String>,
 }
 
 /// Parses a prompt with or without a command; `learned` are prompts of this text.
@@ -150,14 +173,18 @@ pub(super) fn parse_prompt(line: &str, learned: &[String]) -> Option<PromptLine>
     let known = learned.iter().find_map(|prompt| Some((prompt.clone(), line.strip_prefix(prompt.as_str())?)));
     let split = known.or_else(|| split_prompt(line).map(|(prompt, rest)| (prompt.to_owned(), rest)));
     if let Some((prompt, rest)) = split {
-        let command = parse_command(rest.trim_start_matches(['#', '$', '%', '>']).trim(), true);
+        let typed = rest.trim_start_matches(['#', '$', '%', '>']).trim();
+        let remote = prompt_host::split_remote_command(typed);
+        let mut command = parse_command(remote.as_ref().map_or(typed, |(_, command)| command), true);
         // `# free text` and `$ 100` are no prompts
         let is_shell = command.is_some() || prompt.len() > 2 || rest.trim().is_empty();
         let is_typed = is_shell && (command.is_some() || is_typed_line(&prompt, rest));
-        return is_typed.then_some(PromptLine { prompt, command });
+        command.iter_mut().for_each(|command| command.name_folder_file(&prompt));
+        let host = remote.map(|(host, _)| host).or_else(|| prompt_host::host_of_prompt(&prompt));
+        return is_typed.then(|| PromptLine { prompt, command, typed: rest.trim().to_owned(), host });
     }
     let command = parse_command(line, false)?;
-    Some(PromptLine { prompt: String::new(), command: Some(command) })
+    Some(PromptLine { prompt: String::new(), command: Some(command), typed: line.to_owned(), host: None })
 }
 
 /// True if what follows a prompt of some length can be a command; empty prompts end the output before them.
@@ -357,6 +384,19 @@ fn parse_seconds(word: &str) -> Option<Duration> {
     let number = word.trim_end_matches(['s', ',', '.', ':', ')']);
     let seconds: f64 = number.replace(',', ".").parse().ok()?;
     (0.05..=86_400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// True for a line with the name of a known program among its words.
+pub(super) fn names_program(line: &str) -> bool {
+    let is_sign = |c: char| !c.is_alphanumeric();
+    // a word of plain English is no name
+    let is_program =
+        |word: &str| !matches!(word, "w" | "free" | "top" | "cat" | "date") && find_program(word).is_some();
+    line.split_whitespace().any(|word| is_program(word.trim_matches(is_sign)))
+}
+
+fn find_program(word: &str) -> Option<&'static (&'static str, IntervalPlace)> {
+    PROGRAMS.iter().find(|(program, _)| *program == word)
 }
 
 /// Finds a command with an interval in a sentence: "here is iostat -x 5 during the backup".

@@ -5,6 +5,7 @@ use diskwright_base::timestamp;
 
 use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::ZoneHint;
+use crate::sysstat::impossible_clock::has_impossible_year;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 
 /// Most words that a time before a line takes.
@@ -38,10 +39,13 @@ impl LineTime {
 }
 
 /// Takes the times before lines away, if almost all lines have one and something else behind it, and returns them;
-/// `None` if the lines have none.
+/// `None` if the lines have none. Times of a clock that cannot be used are taken away and not returned.
 pub(super) fn split_line_times(lines: &mut [(usize, String)]) -> Option<Vec<Option<LineTime>>> {
-    let split: Vec<Option<(StampLine, String)>> =
-        lines.iter().map(|(_, line)| split_time(line).map(|(stamp, rest)| (stamp, rest.to_owned()))).collect();
+    let mut word_count = None;
+    let split: Vec<Option<(Option<StampLine>, String)>> = lines
+        .iter()
+        .map(|(_, line)| split_time(line, &mut word_count).map(|(stamp, rest)| (stamp, rest.to_owned())))
+        .collect();
     let filled = lines.iter().filter(|(_, line)| !line.trim().is_empty()).count();
     let timed = split.iter().flatten().count();
     let has_content = split.iter().flatten().any(|(_, rest)| !rest.trim().is_empty());
@@ -51,7 +55,11 @@ pub(super) fn split_line_times(lines: &mut [(usize, String)]) -> Option<Vec<Opti
     let (mut days, mut last_s) = (0, None::<i64>);
     let mut times = Vec::new();
     for ((_, line), split) in lines.iter_mut().zip(split) {
-        let Some((stamp, rest)) = split else {
+        let stamp = split.and_then(|(stamp, rest)| {
+            *line = rest;
+            stamp
+        });
+        let Some(stamp) = stamp else {
             times.push(None);
             continue;
         };
@@ -67,13 +75,13 @@ pub(super) fn split_line_times(lines: &mut [(usize, String)]) -> Option<Vec<Opti
             ZoneHint::Missing => None,
         };
         times.push(Some(LineTime { local_s, offset_s }));
-        *line = rest;
     }
     Some(times)
 }
 
-/// Splits the time off a line's beginning.
-fn split_time(line: &str) -> Option<(StampLine, &str)> {
+/// Splits the time off a line's beginning; the time is missing if its year is impossible. `word_count` is the number of
+/// words that the last time took: most lines of a text have the same form.
+fn split_time<'l>(line: &'l str, word_count: &mut Option<usize>) -> Option<(Option<StampLine>, &'l str)> {
     let trimmed = line.trim_start();
     if !trimmed.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '[' | '(' | '<')) {
         return None;
@@ -99,20 +107,46 @@ fn split_time(line: &str) -> Option<(StampLine, &str)> {
         let text = &trimmed[..**end];
         !text.ends_with([' ', '\t']) && !text.rsplit_once([' ', '\t']).is_some_and(|(_, last)| is_cell(last))
     };
-    ends.iter().rev().filter(may_be_time).find_map(|end| {
-        let stamp = parse_time(trimmed[..*end].trim_end_matches([':', '|']))?;
-        let rest = &trimmed[*end..];
-        let rest = rest.strip_prefix([' ', '\t']).unwrap_or(rest);
-        Some((stamp, rest.strip_prefix("| ").unwrap_or(rest)))
+    // before a clock stands no time
+    if !trimmed.is_ascii() || has_clock(&trimmed[..ends[ends.len() - 1]]) || trimmed.starts_with('1') {
+        let usual = word_count.and_then(|count| Some((count, ends.get(count)?)));
+        let others = ends.iter().enumerate().rev();
+        let mut all = usual.into_iter().chain(others).filter(|(_, end)| may_be_time(end));
+        return all.find_map(|(count, end)| {
+            let stamp = parse_time(trimmed[..*end].trim_end_matches([':', '|']))?;
+            *word_count = Some(count);
+            let rest = &trimmed[*end..];
+            let rest = rest.strip_prefix([' ', '\t']).unwrap_or(rest);
+            Some((stamp, rest.strip_prefix("| ").unwrap_or(rest)))
+        });
+    }
+    None
+}
+
+/// True for a text with a digit, a colon and two digits, or another sign of a clock.
+pub(super) fn has_clock(text: &str) -> bool {
+    text.as_bytes().windows(4).any(|four| {
+        four[0].is_ascii_digit()
+            && matches!(four[1], b':' | b'.' | b'h')
+            && four[2].is_ascii_digit()
+            && four[3].is_ascii_digit()
     })
 }
 
-/// Parses a time, also without a year (`Nov 21 10:00:00`) and with a date in one word (`20261121 10:00:00.5`).
-fn parse_time(text: &str) -> Option<StampLine> {
+/// Parses a time; the inner value is missing if its year is impossible.
+fn parse_time(text: &str) -> Option<Option<StampLine>> {
     let text = text.trim();
     if !text.contains(':') && text.split(['.', ',']).next().is_none_or(|number| number.len() < 10) {
         return None;
     }
+    match parse_possible_time(text) {
+        Some(stamp) => Some(Some(stamp)),
+        None => has_impossible_year(text).then_some(None),
+    }
+}
+
+/// Parses a time, also without a year (`Nov 21 10:00:00`) and with a date in one word (`20261121 10:00:00.5`).
+fn parse_possible_time(text: &str) -> Option<StampLine> {
     if let Some(stamp) = parse_stamp(text, NumericDateOrder::MonthFirst) {
         return Some(stamp);
     }
@@ -147,12 +181,12 @@ mod tests {
             ("1795455152.25 sda 1", "2026-11-23 17:32:32", "sda 1"),
             ("17:32:32 | sda 1", "1970-01-01 17:32:32", "sda 1"),
         ] {
-            let (stamp, found) = split_time(line).unwrap_or_else(|| panic!("{line}"));
-            let time = LineTime { local_s: stamp.local_s, offset_s: None };
+            let (stamp, found) = split_time(line, &mut None).unwrap_or_else(|| panic!("{line}"));
+            let time = LineTime { local_s: stamp.expect("a possible time").local_s, offset_s: None };
             assert_eq!((time.to_text().as_str(), found), (text, rest), "{line}");
         }
         for line in ["sda 1 2 3", " 0 1 2", "top - 17:32:32 up", "", "[12345.678] sd 0:0:0:0", "17:32"] {
-            assert!(split_time(line).is_none(), "{line}");
+            assert!(split_time(line, &mut None).is_none(), "{line}");
         }
     }
 

@@ -31,6 +31,7 @@ pub(super) fn remove_marks(text: &str) -> CleanLines {
         }
     }
     had_marks |= remove_quotes(&mut lines);
+    had_marks |= remove_indent(&mut lines);
     had_marks |= table_marks::remove_bars(&mut lines);
     had_marks |= table_marks::remove_line_numbers(&mut lines);
     had_marks |= row_remarks::remove_remarks(&mut lines);
@@ -210,6 +211,17 @@ fn remove_quotes(lines: &mut [(usize, String)]) -> bool {
     }
 }
 
+/// Removes four blanks or a tab before all lines, as markdown wants them around output.
+fn remove_indent(lines: &mut [(usize, String)]) -> bool {
+    let strip = |line: &str| line.strip_prefix("    ").or_else(|| line.strip_prefix('\t')).map(str::to_owned);
+    let filled = lines.iter().filter(|(_, line)| !line.trim().is_empty());
+    let is_each = filled.clone().count() >= MIN_MARKED_LINES && filled.clone().all(|(_, line)| strip(line).is_some());
+    if is_each {
+        lines.iter_mut().for_each(|(_, line)| *line = strip(line).unwrap_or_default());
+    }
+    is_each
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,6 +247,7 @@ mod tests {
             ),
             ("     1\tprocs\n     2\t r b\n     3\t 1 0", &["procs", " r b", " 1 0"]),
             ("7:procs\n8: r b\n9: 1 0", &["procs", "r b", "1 0"]),
+            ("    pool\n      sda\n\n    tank", &["pool", "  sda", "", "tank"]),
         ] {
             assert_eq!(cleaned_lines(text), (lines.iter().map(|line| (*line).to_owned()).collect(), true), "{text}");
         }

@@ -1,42 +1,68 @@
 //! Lines of the kernel's log and of syslog in a text, wherever they stand: they are of one log, and what remains is
 //! the output of tools. Sentences that quote a message stay where they are.
 
+use std::collections::BTreeMap;
+
 use diskwright_base::kernel_messages::read_message;
 
 use super::command_line::{self, CommandLine};
-use super::{Section, tool_lines};
+use super::prompt_host::host_of_kernel_message;
+use super::{MESSAGES, Section, tool_lines};
 use crate::kernel_log::log_line::{LogLine, SECTION_MARK, is_journal_mark};
 use crate::kernel_log::{is_between, is_of_kernel};
 
 /// Length from which on a line may have been wrapped, characters.
 const MIN_WRAPPED_CHARS: usize = 60;
 
-/// Takes the lines of logs of messages out of a text; `None` if it has none that tells of the kernel.
-pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Option<Section> {
+/// Takes the lines of logs of messages out of a text, a section for each machine; none if no line tells of the kernel.
+pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Vec<Section> {
     let mut taker = MessageTaker::default();
     for (index, (_, line)) in lines.iter().enumerate() {
         taker.read_line(index, line);
     }
     if !taker.has_kernel_lines {
-        return None;
+        return Vec::new();
     }
-    let numbers = taker.taken.iter().map(|(index, _)| lines[*index].0);
-    let range = (numbers.clone().min()?, numbers.max()?);
-    let messages: String = taker.taken.iter().map(|(_, text)| format!("{text}\n")).collect();
-    let text = format!("{SECTION_MARK}\n{messages}");
+    let mut by_host: BTreeMap<&str, Vec<&TakenLine>> = BTreeMap::new();
+    for taken in &taker.taken {
+        by_host.entry(&taken.host).or_default().push(taken);
+    }
+    let sections = by_host.into_iter().map(|(host, taken)| to_section(host, &taken, lines)).collect();
     let mut index = 0;
     lines.retain(|_| {
         index += 1;
         !taker.is_taken[index - 1]
     });
-    Some(Section {
+    sections
+}
+
+/// Makes a section of the messages of a machine.
+fn to_section(host: &str, taken: &[&TakenLine], lines: &[(usize, String)]) -> Section {
+    let numbers = taken.iter().map(|taken| lines[taken.index].0);
+    let range = (numbers.clone().min().unwrap_or(1), numbers.max().unwrap_or(1));
+    let messages: String = taken.iter().map(|taken| format!("{}\n", taken.text)).collect();
+    Section {
         program: "messages of the kernel".to_owned(),
-        text,
+        text: format!("{SECTION_MARK}\n{messages}"),
         lines: range,
         command: None,
         interval: None,
         is_first_report_kept: false,
-    })
+        host: host.to_owned(),
+        run: 0,
+        run_name: String::new(),
+        prompt_host: None,
+        remark: 0,
+        format: MESSAGES,
+    }
+}
+
+/// A line that was taken, with what was wrapped into the next.
+struct TakenLine {
+    index: usize,
+    text: String,
+    /// Machine that the line or the prompt above names; empty if nothing does.
+    host: String,
 }
 
 /// What stood above a line.
@@ -52,13 +78,14 @@ enum Above {
 
 #[derive(Default)]
 struct MessageTaker {
-    /// Lines that were taken, by index, with what was wrapped into the next.
-    taken: Vec<(usize, String)>,
+    taken: Vec<TakenLine>,
     is_taken: Vec<bool>,
     above: Above,
     /// Set until a line of the command's output was taken.
     is_first_of_command: bool,
     is_behind_blank: bool,
+    /// Machine of the last prompt.
+    prompt_host: String,
     has_kernel_lines: bool,
 }
 
@@ -76,17 +103,18 @@ impl MessageTaker {
             self.has_kernel_lines |= is_of_kernel(&found);
             return self.take_line(index, line);
         }
-        let command = command_line::parse_prompt(line, &[]).and_then(|prompt| prompt.command);
+        let prompt = command_line::parse_prompt(line, &[]);
+        if let Some(host) = prompt.as_ref().and_then(|prompt| prompt.host.as_ref()) {
+            self.prompt_host.clone_from(host);
+        }
+        let (has_prompt, command) = (prompt.is_some(), prompt.and_then(|prompt| prompt.command));
         if command.as_ref().is_some_and(prints_messages) {
             // a prompt without output must not announce what is below it
             self.is_taken[index] = true;
             (self.above, self.is_first_of_command) = (Above::Command, true);
             return;
         }
-        let is_foreign = command.is_some()
-            || command_line::parse_prompt(line, &[]).is_some()
-            || tool_lines::detect_tool(line, "").is_some()
-            || tool_lines::is_banner(line);
+        let is_foreign = has_prompt || tool_lines::detect_tool(line, "").is_some() || tool_lines::is_banner(line);
         if is_foreign || self.above == Above::Other && !is_journal_mark(line) {
             self.above = Above::Other;
         } else if is_journal_mark(line) || is_between(line) {
@@ -101,7 +129,8 @@ impl MessageTaker {
 
     fn take_line(&mut self, index: usize, line: &str) {
         self.is_taken[index] = true;
-        self.taken.push((index, line.to_owned()));
+        let host = host_of_kernel_message(line).unwrap_or_else(|| self.prompt_host.clone());
+        self.taken.push(TakenLine { index, text: line.to_owned(), host });
         self.is_first_of_command = false;
         if self.above != Above::Command {
             self.above = Above::Taken;
@@ -110,7 +139,7 @@ impl MessageTaker {
 
     /// Joins the rest of a line that was wrapped.
     fn join_line(&mut self, index: usize, line: &str) -> bool {
-        let Some((_, last)) = self.taken.last_mut() else { return false };
+        let Some(TakenLine { text: last, .. }) = self.taken.last_mut() else { return false };
         let is_wrapped = last.chars().count() >= MIN_WRAPPED_CHARS && tool_lines::number_percent(line) < 50;
         if is_wrapped {
             let (spaced, plain) = (format!("{last} {}", line.trim_start()), format!("{last}{}", line.trim_start()));

@@ -7,11 +7,16 @@ mod column_names;
 mod command_line;
 mod cutter;
 mod flat_text;
+mod forms;
 mod line_times;
 mod marks;
 mod message_lines;
 mod missing_headings;
+mod prompt_host;
+mod restarts;
 mod row_remarks;
+mod run_labels;
+mod runs;
 mod section_text;
 mod table_marks;
 #[cfg(test)]
@@ -20,9 +25,11 @@ mod tool_lines;
 mod unfinished_row;
 mod wrapped_rows;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::input::{InputHead, MAX_HEAD_BYTES};
+use crate::sysstat::impossible_clock;
 use crate::{LogFormat, host_split, plain_text, unsupported_formats, watcher_file};
 use cutter::TextPart;
 use line_times::LineTime;
@@ -55,6 +62,18 @@ pub struct Section {
     pub interval: Option<Duration>,
     /// Set if the first report covers an interval like the others (`iostat -y`).
     pub is_first_report_kept: bool,
+    /// Machine, by what the tool or the prompt above says; empty if nothing names it.
+    pub host: String,
+    /// Number of the run that it belongs to: people paste before and after a change.
+    pub run: usize,
+    /// What a person wrote above its run; empty if there is no name.
+    pub run_name: String,
+    /// Machine that the prompt above names.
+    prompt_host: Option<String>,
+    /// Number of remarks above it.
+    remark: usize,
+    /// Id of its format.
+    format: &'static str,
 }
 
 /// Lines that nothing reads.
@@ -114,9 +133,9 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
         return None;
     }
     let messages = message_lines::take_message_lines(&mut clean.lines);
-    if let Some(messages) = messages {
+    if !messages.is_empty() {
         let is_all = clean.lines.iter().all(|(_, line)| line.trim().is_empty());
-        if is_all && !clean.had_marks && format.is_some_and(|format| format.id == MESSAGES) {
+        if is_all && !clean.had_marks && messages.len() < 2 && format.is_some_and(|format| format.id == MESSAGES) {
             return None;
         }
         return Some(add_messages(clean, messages, text.ends_with(b"\n")));
@@ -125,14 +144,14 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
 }
 
 /// Cuts what remains of a text without its messages, and adds these.
-fn add_messages(clean: marks::CleanLines, messages: Section, is_finished: bool) -> Transcript {
+fn add_messages(clean: marks::CleanLines, messages: Vec<Section>, is_finished: bool) -> Transcript {
     let mut transcript = Transcript::default();
     if clean.lines.iter().any(|(_, line)| !line.trim().is_empty()) {
         let format = format_of_lines(&clean.lines);
         let clean = marks::CleanLines { had_marks: true, ..clean };
         transcript = cut_text(clean, format, is_finished).unwrap_or_default();
     }
-    transcript.sections.push(messages);
+    transcript.sections.extend(messages);
     transcript
 }
 
@@ -166,7 +185,16 @@ fn cut_text(
     if !is_changed && format.is_some() && (is_one || format.is_some_and(|format| format.id == "proc-loop")) {
         return None;
     }
-    let transcript = to_transcript(cut.parts, &lines, times.as_deref());
+    let mut transcript = to_transcript(cut.parts, &lines, times.as_deref());
+    runs::name_hosts(&mut transcript.sections);
+    runs::number_runs(&mut transcript.sections, &cut.remarks);
+    transcript.join_dumps();
+    transcript.join_loops();
+    if times.is_some_and(|times| times.iter().all(Option::is_none)) {
+        let last = lines.last().map_or(1, |(number, _)| *number);
+        let reason = format!("times before lines: {}", impossible_clock::UNUSABLE_CLOCK);
+        transcript.unread.push(UnreadPart { lines: (1, last), reason });
+    }
     (!transcript.sections.is_empty()).then_some(transcript)
 }
 
@@ -197,17 +225,20 @@ fn format_of_text(text: &str) -> Option<&'static LogFormat> {
 fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<&[Option<LineTime>]>) -> Transcript {
     let mut transcript = Transcript::default();
     let mut rows_above: Option<TextPart> = None;
+    let mut known = (parts.len() > MAX_SECTIONS).then(KnownFormats::default);
     for mut part in parts {
         // rows that the beginning of the paste lost their headings of
         let headless = rows_above.take().filter(|rows| section_text::fits_headings(rows, &part, lines));
         let heading = headless.as_ref().and_then(|_| section_text::find_heading(&part, lines));
         if let (Some(rows), Some(heading)) = (headless, heading) {
+            let first = rows.lines.first().map_or(0, |index| lines[*index].0);
+            transcript.unread.pop_if(|unread| unread.lines.0 >= first);
             let all = std::iter::once(heading).chain(rows.lines).chain(part.lines);
             part = TextPart { lines: all.collect(), ..part };
         }
         if part.kind == ToolKind::Other && part.command.is_none() {
             rows_above = Some(part);
-            let part = rows_above.as_ref().map(|part| to_section(part, lines, times));
+            let part = rows_above.as_ref().map(|part| to_section(part, lines, times, known.as_mut()));
             // kept for the next part, which may have the headings; pushed now if it is readable by itself
             if let Some(Ok(section)) = part {
                 transcript.sections.push(section);
@@ -217,52 +248,132 @@ fn to_transcript(parts: Vec<TextPart>, lines: &[(usize, String)], times: Option<
             }
             continue;
         }
-        match to_section(&part, lines, times) {
-            Ok(section) => {
-                transcript.unread.retain(|unread| unread.lines.0 < section.lines.0 || unread.lines.1 > section.lines.1);
-                add_section(&mut transcript, section);
-            }
+        match to_section(&part, lines, times, known.as_mut()) {
+            Ok(section) => transcript.sections.push(section),
             Err(unread) => transcript.unread.extend(unread),
         }
     }
     transcript
 }
 
-/// Adds a section. Dumps of files (`cat /proc/meminfo`) that one reader reads become one: they are of one moment.
-fn add_section(transcript: &mut Transcript, section: Section) {
-    let format_id = |section: &Section| format_of_text(&section.text).map(|format| format.id);
-    let joins = |last: &&mut Section| {
-        let are_dumps = last.program.starts_with('/') && section.program.starts_with('/');
-        are_dumps && last.interval == section.interval && format_id(last) == format_id(&section)
-    };
-    match transcript.sections.last_mut().filter(joins) {
-        Some(last) => {
-            last.text.push_str(&section.text);
-            last.lines.1 = section.lines.1;
-            if !last.program.split(", ").any(|file| file == section.program) {
-                last.program = format!("{}, {}", last.program, section.program);
+impl Transcript {
+    /// Joins what shows a moment (`cat /proc/meminfo`, `df`) and stands in succession, if one reader reads it: it is of
+    /// one moment, or a loop.
+    fn join_dumps(&mut self) {
+        let mut joined: Vec<Section> = Vec::with_capacity(self.sections.len());
+        for section in self.sections.drain(..) {
+            match joined.last_mut().filter(|last| last.is_of_moment(&section)) {
+                Some(last) => last.append(&section),
+                None => joined.push(section),
             }
         }
-        None => transcript.sections.push(section),
+        self.sections = joined;
     }
 }
+
+/// Most sections of a text; more are the log of a loop.
+const MAX_SECTIONS: usize = 200;
+/// Line that shows the reader of vmstat that it was started again.
+const STARTED_AGAIN: &str = "(started again)\n";
+
+impl Transcript {
+    /// Joins the output of each program, if there are so many sections that a loop made them.
+    fn join_loops(&mut self) {
+        if self.sections.len() <= MAX_SECTIONS {
+            return;
+        }
+        let mut places: HashMap<(String, String, usize, &'static str, Option<Duration>), usize> = HashMap::new();
+        let mut joined: Vec<Section> = Vec::new();
+        for section in self.sections.drain(..) {
+            let key = (section.program.clone(), section.host.clone(), section.run, section.format, section.interval);
+            let place = *places.entry(key).or_insert(joined.len());
+            match joined.get_mut(place) {
+                Some(first) => {
+                    if section.format == "vmstat-text" {
+                        first.text.push_str(STARTED_AGAIN);
+                    }
+                    first.text.push_str(&section.text);
+                    first.lines.1 = section.lines.1;
+                }
+                None => joined.push(section),
+            }
+        }
+        self.sections = joined;
+    }
+}
+
+/// Formats of parts that were looked at, by what begins them: a loop prints the same form again and again.
+#[derive(Default)]
+struct KnownFormats(HashMap<(String, String), Option<&'static LogFormat>>);
+
+impl KnownFormats {
+    fn find(&mut self, part: &TextPart, text: &str) -> Option<&'static LogFormat> {
+        let command = part.command.as_ref().map_or_else(String::new, command_line::CommandLine::to_text);
+        let shape = |line: &str| line.chars().filter(|c| !c.is_ascii_digit() && *c != ' ').collect::<String>();
+        let first: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).take(2).map(shape).collect();
+        *self.0.entry((command, first.join("\n"))).or_insert_with(|| format_of_text(text))
+    }
+}
+
+/// Format of what shows a moment.
+const MOMENT_FORMAT: &str = "snapshot-text";
+/// Line that ends what a file holds.
+const NO_FILE: &str = "==>  <==\n";
+
+impl Section {
+    /// True if another section, right below, goes on with this one.
+    fn is_of_moment(&self, next: &Section) -> bool {
+        let are_dumps = self.program.starts_with('/') && next.program.starts_with('/') || next.format == MOMENT_FORMAT;
+        let is_same = self.format == next.format && self.interval == next.interval;
+        are_dumps && is_same && self.host == next.host && self.run == next.run
+    }
+
+    fn append(&mut self, next: &Section) {
+        if next.format == MOMENT_FORMAT && !next.text.starts_with("==> ") {
+            self.text.push_str(NO_FILE);
+        }
+        self.text.push_str(&next.text);
+        self.lines.1 = next.lines.1;
+        let is_named = self.program.split(", ").any(|name| name == next.program);
+        if !is_named && self.program.len() < MAX_PROGRAMS_BYTES {
+            self.program = format!("{}, {}", self.program, next.program);
+        }
+    }
+}
+
+/// Longest list of programs that a section names.
+const MAX_PROGRAMS_BYTES: usize = 80;
 
 /// Makes a section of a part; `Err` if no reader understands it, with what to report if it looks like output.
 fn to_section(
     part: &TextPart,
     lines: &[(usize, String)],
     times: Option<&[Option<LineTime>]>,
+    known: Option<&mut KnownFormats>,
 ) -> Result<Section, Option<UnreadPart>> {
     let text = section_text::build_text(part, lines, times);
-    let numbers: Vec<usize> = part.lines.iter().map(|index| lines[*index].0).collect();
+    // headings that are repeated from the run above stand far from the rows
+    let has_borrowed =
+        matches!(part.lines[..], [first, second, ..] if part.kind == ToolKind::Vmstat && first + 1 < second);
+    let numbers: Vec<usize> = part.lines[usize::from(has_borrowed)..].iter().map(|index| lines[*index].0).collect();
     let range = (numbers.iter().copied().min().unwrap_or(1), numbers.iter().copied().max().unwrap_or(1));
     let program = match &part.command {
         Some(command) => command.printed_file().unwrap_or(&command.program).to_owned(),
         None => part.kind.name().to_owned(),
     };
     let is_announced = part.command.is_some();
-    let format = format_of_text(&text).filter(|format| is_announced || !WHOLE_FORMATS.contains(&format.id));
-    if format.is_some() {
+    let found = match known {
+        Some(known) => known.find(part, &text),
+        None => format_of_text(&text),
+    };
+    let format = found.filter(|format| is_announced || !WHOLE_FORMATS.contains(&format.id));
+    if let Some(format) = format {
+        let own_host = || {
+            let own_lines = part.lines.iter().map(|index| lines[*index].1.as_str());
+            own_lines.take(MAX_HOST_LINES).find_map(|line| {
+                prompt_host::host_of_banner(line).or_else(|| prompt_host::host_of_kernel_message(line))
+            })
+        };
         return Ok(Section {
             program,
             text,
@@ -270,11 +381,19 @@ fn to_section(
             command: part.command.as_ref().map(command_line::CommandLine::to_text),
             interval: part.command.as_ref().and_then(|command| command.interval),
             is_first_report_kept: part.command.as_ref().is_some_and(command_line::CommandLine::omits_first_report),
+            host: own_host().unwrap_or_default(),
+            run: 0,
+            run_name: String::new(),
+            prompt_host: part.host.clone(),
+            remark: part.remark,
+            format: format.id,
         });
     }
     let head = InputHead { name: "", bytes: &text.as_bytes()[..text.len().min(MAX_HEAD_BYTES)] };
     let reason = match unsupported_formats::identify_unsupported(&head) {
         Some((name, instead)) => format!("{name}, which is not read here; {instead}"),
+        // the kernel's log is read: it has no message that counts
+        None if matches!(program.as_str(), "dmesg" | "journalctl") => return Err(None),
         None if is_announced || part.kind != ToolKind::Other => {
             let typed = part.command.as_ref().map_or(program, command_line::CommandLine::to_text);
             format!("output of `{typed}`, which is not read here")
@@ -284,6 +403,9 @@ fn to_section(
     };
     Err(Some(UnreadPart { lines: range, reason }))
 }
+
+/// Lines of a section in which its machine is looked for.
+const MAX_HOST_LINES: usize = 20;
 
 /// True for lines of mostly numbers.
 fn looks_like_output(text: &str) -> bool {

@@ -90,7 +90,11 @@ fn prompts_and_marks_of_one_tool() {
         ("decimal commas", format!("$ iostat -x 5\n{}", IO.replace('.', ",")), &["iostat 5 2"]),
         ("sentence above", format!("Here is vmstat 20 while it hangs:\n\n{}", vmstat_rows()), &["vmstat 20 2"]),
         ("remark between rows", format!("$ vmstat 1\n{}it got slow here\n{VM_ROWS}", vmstat_rows()), &["vmstat 1 4"]),
-        ("heading after a screen", format!("$ vmstat 1\n{}{}", vmstat_rows(), vmstat_rows()), &["vmstat 1 4"]),
+        (
+            "heading after a screen",
+            format!("$ vmstat 1\n{VM}{}{}", VM_ROWS.repeat(11), vmstat_rows()),
+            &["vmstat 1 24"],
+        ),
         ("loop", format!("$ while true; do iostat -x; sleep 30; done\n{IO}{IO}"), &["iostat 30 4"]),
         ("windows line ends", format!("$ vmstat 1\n{}", vmstat_rows()).replace('\n', "\r\n"), &["vmstat 1 2"]),
         ("rows above their heading", format!("{VM_ROWS}{VM}{VM_ROWS}"), &["clean"]),
@@ -248,6 +252,9 @@ fn what_is_not_read_is_named() {
     assert!(transcript.unread[0].reason.contains("not read here"), "{:?}", transcript.unread);
     assert_eq!(transcript.unread[0].lines, (7, 8));
     assert!(split_transcript(b"only words\nand more of them\n").is_none());
+    // a log of the kernel without a message that counts was read
+    let text = format!("$ vmstat 1\n{}$ dmesg | tail -1\n[    1.000000] usb 1-1: new device\n", vmstat_rows());
+    assert!(split_transcript(text.as_bytes()).expect("a paste").unread.is_empty());
 }
 
 #[test]
@@ -291,4 +298,78 @@ fn messages_of_the_kernel_are_one_section_wherever_they_stand() {
         let rows = sections.iter().find(|section| section.program == "vmstat");
         assert!(messages == 0 || rows.is_some(), "{name}: {sections:?}");
     }
+}
+
+#[test]
+fn messages_of_the_kernel_among_rows_do_not_end_a_table() {
+    let message = "[12345.678901] INFO: task worker:373 blocked for more than 120 seconds.\n";
+    let text = format!("{}{message}{VM_ROWS}{message}", vmstat_rows());
+    assert_eq!(section_texts(&text)[0], "vmstat - 4", "{text}");
+    let text = format!("{IO}{message}{IO}");
+    assert_eq!(section_texts(&text)[0], "iostat - 4", "{text}");
+}
+
+#[test]
+fn sections_name_their_machines_and_runs() {
+    let text = format!(
+        "before:\nroot@web1:~# vmstat 1\n{}after:\nroot@web1:~# vmstat 1\n{}root@db2:~$ ssh db3 vmstat 1\n{}",
+        vmstat_rows(),
+        vmstat_rows(),
+        vmstat_rows()
+    );
+    let transcript = split_transcript(text.as_bytes()).expect("a paste");
+    let found: Vec<(&str, usize, &str)> = transcript
+        .sections
+        .iter()
+        .map(|section| (section.host.as_str(), section.run, section.run_name.as_str()))
+        .collect();
+    assert_eq!(found, [("web1", 0, "before"), ("web1", 1, "after"), ("db3", 1, "after")]);
+}
+
+/// Shortest of three times that cutting a text takes.
+fn cutting_time(text: &str) -> Duration {
+    let time = |_| {
+        let begin = std::time::Instant::now();
+        std::hint::black_box(split_transcript(text.as_bytes()));
+        begin.elapsed()
+    };
+    (0..3).map(time).min().unwrap_or_default()
+}
+
+#[test]
+fn the_time_to_cut_a_text_grows_with_its_lines_and_not_with_their_square() {
+    let outputs = |count: usize| format!("root@db1:~# vmstat 1 2\n{}", vmstat_rows()).repeat(count);
+    let prompts = |count: usize| {
+        let prompts: String = (0..count * 10).map(|index| format!("root@db1:/tmp/{index}# ls\n")).collect();
+        prompts + &vmstat_rows()
+    };
+    let messages = |count: usize| -> String {
+        let line =
+            |i| format!("Nov 21 10:{:02}:{:02} db1 sshd[{i}]: Failed password from 10.1.2.3\n", i / 60 % 60, i % 60);
+        (0..count).map(line).collect()
+    };
+    let dumps = |count: usize| "$ uptime\n 10:00:00 up 3 days, 2 users, load average: 0.5, 0.1, 0.9\n".repeat(count);
+    let makers: [(&str, &dyn Fn(usize) -> String); 4] =
+        [("outputs", &outputs), ("prompts", &prompts), ("messages", &messages), ("dumps", &dumps)];
+    for (name, make) in makers {
+        let (one, four) = (cutting_time(&make(400)), cutting_time(&make(1600)));
+        // four times the lines: 4 times the time where it is linear, 16 times where it is not
+        assert!(four < one * 10 + Duration::from_millis(100), "{name}: {one:?}, then {four:?}");
+    }
+}
+
+#[test]
+fn titles_of_netstat_are_no_machines() {
+    let text =
+        format!("{}Ip:\n    900 total packets received\nTcp:\n    12 active connection openings\n", vmstat_rows());
+    assert!(may_be_transcript(&InputHead { name: "x", bytes: text.as_bytes() }));
+    assert_eq!(section_texts(&text)[0], "vmstat - 2");
+}
+
+#[test]
+fn a_loop_of_many_prompts_is_one_log() {
+    let text = format!("root@db1:~# vmstat 1 2\n{}", vmstat_rows()).repeat(MAX_SECTIONS + 1);
+    let transcript = split_transcript(text.as_bytes()).expect("a paste");
+    assert_eq!(transcript.sections.len(), 1);
+    assert_eq!(transcript.sections[0].text.matches("swpd").count(), MAX_SECTIONS + 1);
 }

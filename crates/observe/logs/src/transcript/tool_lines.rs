@@ -21,6 +21,8 @@ pub(super) enum ToolKind {
     Atop,
     /// Files of /proc and /sys.
     Proc,
+    /// A form of `forms.toml`, with its name.
+    Form(&'static str),
     /// Anything else that a command printed, or that nothing announced.
     Other,
 }
@@ -65,6 +67,7 @@ impl ToolKind {
             ToolKind::Iotop => "iotop",
             ToolKind::Atop => "atop",
             ToolKind::Proc => "/proc",
+            ToolKind::Form(name) => name,
             ToolKind::Other => "text",
         }
     }
@@ -82,6 +85,12 @@ impl ToolKind {
     /// True if its rows are numbers under headings, so that sentences between them can be told apart.
     pub fn has_rows(self) -> bool {
         matches!(self, ToolKind::Vmstat | ToolKind::Iostat | ToolKind::Sar | ToolKind::UnixIostat)
+            || self == ToolKind::Form("zpool iostat")
+    }
+
+    /// True if it prints report after report.
+    pub fn is_table(self) -> bool {
+        self.has_rows() || matches!(self, ToolKind::Top | ToolKind::Nfsiostat | ToolKind::Iotop | ToolKind::Atop)
     }
 }
 
