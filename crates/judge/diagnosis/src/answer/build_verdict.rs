@@ -6,8 +6,12 @@ use diskwright_base::timestamp::format_rfc3339;
 use std::collections::BTreeMap;
 
 use crate::answer::ceiling_remarks::describe_ceilings;
-use crate::answer::confidence::{certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
-use crate::answer::evidence_seen::{next_commands, put_fullest_disk_first, seen_counters};
+use crate::answer::confidence::{
+    certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
+};
+use crate::answer::evidence_seen::{
+    next_commands, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
+};
 use crate::answer::explanations::separate_explained;
 use crate::answer::phases::find_phases;
 use crate::answer::ranking::{
@@ -180,12 +184,15 @@ impl<'a> PackAnswer<'a> {
     }
 
     fn sentence(&self, instance: &str, culprits: &[Culprit]) -> String {
-        let Some(first) = self.leading_finding() else { return self.no_bottleneck_sentence() };
+        let Some(first) = self.leading_finding() else {
+            return self.no_bottleneck_sentence() + &serious_facts_text(&self.findings);
+        };
         let window = WindowLength::from_observation(self.observed);
         if first.counter == BUSIEST_THREAD_COUNTER {
             return one_thread_sentence(first, culprits.first(), window);
         }
-        verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window)
+        let sentence = verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window);
+        sentence + &self.pack.find_rule(&first.rule).map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes))
     }
 
     /// Label of the leading quantity of a finding.
@@ -296,8 +303,13 @@ impl<'a> PackAnswer<'a> {
         // other packs judge by counters of their own
         let is_unseen =
             |bottleneck: &Bottleneck| *bottleneck == Bottleneck::Disk && self.observed.notes.lacks_disk_rows;
+        let source = self.observed.notes.source;
         let has_proof = |bottleneck: Bottleneck| {
             let proof = BottleneckProof::for_bottleneck(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
+            let proof = proof.filter(|proof| proof.is_needed_of(source));
+            if bottleneck == Bottleneck::Disk && may_hide_waiting(self.observed, &seen) {
+                return false;
+            }
             proof.is_none_or(|proof| proof.is_given_by(&seen))
                 || self.explained.iter().any(|e| e.bottleneck == bottleneck)
         };

@@ -1,5 +1,7 @@
 //! Confidence of a verdict, and the limits of its certainty.
 
+use std::collections::BTreeMap;
+
 use diskwright_base::Note;
 use diskwright_base::counter_ids::{pressure, processor, system};
 use diskwright_base::units::{format_count, format_value};
@@ -261,7 +263,7 @@ fn clears_only_part(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> boo
         return false;
     }
     let seen = seen_counters(observed, outcomes);
-    let is_one_part = |part: &&str| !seen.is_empty() && seen.iter().all(|counter| counter.starts_with(*part));
+    let is_one_part = |part: &&str| !seen.is_empty() && seen.keys().all(|counter| counter.starts_with(*part));
     let judged = || outcomes.iter().filter(|o| o.rule.weight > 0.0 && o.rule.bottleneck.blames() && o.share.is_some());
     let is_far = |outcome: &RuleOutcome<'_>| {
         describe_near_miss(observed, outcome).is_some_and(|near| near.closeness < MAX_CLEARED_CLOSENESS)
@@ -303,6 +305,22 @@ fn has_no_judged_suspect(observed: &Observation, pack: usize) -> bool {
         rule_states.filter(|(rule, _)| rule.weight > 0.0 && FIRST_SUSPECTS.contains(&rule.bottleneck))
     };
     rules().next().is_some() && !rules().any(|(_, state)| state.judged)
+}
+
+/// Number of processors of a log that does not tell it, where one task of many must not be missed.
+const MANY_PROCESSORS: f64 = 16.0;
+/// Number of processors that wait for I/O, on average, from which on somebody may wait for a disk all of the time.
+const MAX_UNSEEN_WAITING: f64 = 0.25;
+
+/// True where a mean of all processors may hide a task that waits for a disk, and the log shows neither disks nor tasks.
+pub(crate) fn may_hide_waiting(observed: &Observation, seen: &BTreeMap<&str, Option<f64>>) -> bool {
+    let mean = |name: &str| mean_sign(observed, name);
+    let shows_disks = seen.keys().any(|counter| counter.starts_with("physical_disk.") || counter.starts_with("logical_disk."));
+    let processors = mean("processors").unwrap_or(MANY_PROCESSORS);
+    !shows_disks
+        && !observed.states.has_pressure
+        && mean(system::BLOCKED).is_none_or(|tasks| tasks > MAX_UNSEEN_WAITING)
+        && mean(processor::IOWAIT).is_some_and(|share| share * processors > MAX_UNSEEN_WAITING)
 }
 
 /// Smallest share of waiting that needs an explanation.

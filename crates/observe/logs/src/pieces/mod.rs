@@ -9,6 +9,7 @@ mod frequency;
 mod interrupts;
 mod kernel_devices;
 mod kernel_log;
+mod mdadm;
 mod mdstat;
 mod memory;
 mod multipath;
@@ -43,7 +44,7 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
     title: "free, uptime, df, ps, ifconfig, ip -s link, ethtool -S, netstat -s, nfsstat, docker stats, kubectl top, \
-            cpupower, vcgencmd, dmesg, zpool status, multipath -ll, MegaCli, storcli, ssacli, counters of Windows as a \
+            cpupower, vcgencmd, dmesg, zpool status, multipath -ll, mdadm --detail, MegaCli, storcli, ssacli, counters of Windows as a \
             list, files of /proc (pressure, mdstat, interrupts, softirqs, net/dev, net/snmp, net/softnet_stat, \
             mountstats) and of cgroups: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
@@ -61,11 +62,14 @@ type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 const PROCESSORS: &str = "processors";
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [PieceReader; 21] = [
+const PIECES: [PieceReader; 22] = [
     memory::read_line,
     read_uptime,
     pressure::read_line,
     mdstat::read_line,
+    mdadm::read_line,
+    // before what reads rows of numbers, whatever their name
+    file_systems::read_line,
     // before what reads any line of a state
     zfs_pools::read_line,
     cgroup::read_line,
@@ -77,7 +81,6 @@ const PIECES: [PieceReader; 21] = [
     protocols::read_line,
     raid_controller::read_line,
     containers::read_line,
-    file_systems::read_line,
     processes::read_line,
     windows_counters::read_line,
     board_power::read_line,
@@ -106,6 +109,7 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) nfs: nfs_client::NfsState,
     pub(super) frequency: frequency::FrequencyState,
     pub(super) mdstat: mdstat::MdstatState,
+    pub(super) mdadm: mdadm::MdadmState,
     pub(super) cgroup: cgroup::CgroupState,
     pub(super) interrupts: interrupts::InterruptState,
     pub(super) windows: windows_counters::WindowsState,
@@ -213,6 +217,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             nfs: nfs_client::NfsState::default(),
             frequency: frequency::FrequencyState::default(),
             mdstat: mdstat::MdstatState::default(),
+            mdadm: mdadm::MdadmState::default(),
             cgroup: cgroup::CgroupState::default(),
             interrupts: interrupts::InterruptState::default(),
             windows: windows_counters::WindowsState::default(),
@@ -242,6 +247,9 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             self.finish_tick();
             self.begun.insert(name.to_owned());
         }
+        if !name.starts_with("netstat") {
+            self.protocols = protocols::ProtocolState::default();
+        }
     }
 
     pub(super) fn put_value(&mut self, counter: &str, instance: &str, value: f64) {
@@ -265,6 +273,14 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         let text = text.into();
         if !self.warnings.contains(&text) {
             self.warnings.push(text);
+        }
+    }
+
+    /// Adds a fact that the answer must tell, or takes it back.
+    pub(super) fn put_warning(&mut self, text: String, is_told: bool) {
+        self.warnings.retain(|known| is_told || *known != text);
+        if is_told {
+            self.push_warning(text);
         }
     }
 
@@ -316,12 +332,13 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         if !std::mem::take(&mut self.has_values) {
             return;
         }
+        protocols::complete_totals(self);
         totals::put_shares(self);
         cgroup::put_throttled(self);
         interrupts::put_interrupt_shares(self);
         interrupts::put_receive_shares(self);
         softnet::put_shares(self);
-        protocols::put_repeats(self);
+        protocols::put_fractions(self);
         network::put_drop_fractions(self);
         interrupts::compare_rows(self);
         let waiting = processes::take_waiting(self);

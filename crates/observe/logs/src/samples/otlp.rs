@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::json_documents::{for_each_document, read_all_bytes};
+use super::json_documents::{for_each_document, null_as_default, read_all_bytes};
 use super::metric_mapping::MetricMappings;
-use super::sample_table::SampleTable;
+use super::sample_table::{SampleTable, TOO_MANY};
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
@@ -25,7 +25,6 @@ pub(crate) static FORMAT: LogFormat = LogFormat {
     read,
 };
 
-const TOO_MANY: &str = "more series or samples than the limit";
 
 fn mappings() -> &'static MetricMappings {
     static MAPPINGS: OnceLock<MetricMappings> = OnceLock::new();
@@ -34,39 +33,42 @@ fn mappings() -> &'static MetricMappings {
 
 #[derive(Deserialize)]
 struct Export {
-    #[serde(rename = "resourceMetrics", alias = "resource_metrics", default)]
+    #[serde(rename = "resourceMetrics", alias = "resource_metrics", default, deserialize_with = "null_as_default")]
     resources: Vec<ResourceMetrics>,
 }
 
 #[derive(Deserialize)]
 struct ResourceMetrics {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     resource: Attributes,
     #[serde(rename = "scopeMetrics", alias = "scope_metrics", alias = "instrumentationLibraryMetrics", default)]
+    #[serde(deserialize_with = "null_as_default")]
     scopes: Vec<ScopeMetrics>,
 }
 
 #[derive(Default, Deserialize)]
 struct Attributes {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     attributes: Vec<Attribute>,
 }
 
 #[derive(Deserialize)]
 struct Attribute {
+    #[serde(default, deserialize_with = "null_as_default")]
     key: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     value: HashMap<String, Value>,
 }
 
 #[derive(Deserialize)]
 struct ScopeMetrics {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     metrics: Vec<Metric>,
 }
 
 #[derive(Deserialize)]
 struct Metric {
+    #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     sum: Option<Points>,
     gauge: Option<Points>,
@@ -74,7 +76,7 @@ struct Metric {
 
 #[derive(Deserialize)]
 struct Points {
-    #[serde(rename = "dataPoints", alias = "data_points", default)]
+    #[serde(rename = "dataPoints", alias = "data_points", default, deserialize_with = "null_as_default")]
     points: Vec<Point>,
     #[serde(rename = "aggregationTemporality", alias = "aggregation_temporality", default)]
     temporality: Value,
@@ -82,7 +84,7 @@ struct Points {
 
 #[derive(Deserialize)]
 struct Point {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     attributes: Vec<Attribute>,
     #[serde(rename = "startTimeUnixNano", alias = "start_time_unix_nano", default)]
     start: Value,
@@ -130,8 +132,9 @@ fn add_metric(table: &mut SampleTable, sums: &mut DeltaSums, host: &str, metric:
         let name = format!("{host} {} {labels:?}", metric.name);
         let series =
             table.find_series(host, name, || mappings().find_targets(&metric.name, &labels)).ok_or(TOO_MANY)?;
-        let value = number(&point.double).or_else(|| number(&point.integer)).ok_or("a point without a number")?;
-        let time_ns = integer(&point.time).ok_or("a point without a time")?;
+        // a point without a number is a gap
+        let Some(value) = number(&point.double).or_else(|| number(&point.integer)) else { continue };
+        let Some(time_ns) = integer(&point.time) else { continue };
         let value = if is_delta { sums.add(table, series, point, value)? } else { value };
         if !table.add_sample(series, time_ns, value) {
             return Err(TOO_MANY);

@@ -10,6 +10,7 @@ use diskwright_base::{Note, Topology};
 use super::bsd_iostat_headings::{self, BsdIostatHeadings};
 use super::columns::{self, UnixSystem};
 use super::idle_disks::{self, IdleDisks};
+use crate::time_basis::NO_DATE_NOTE;
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
@@ -24,7 +25,6 @@ use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 const COUNTED_TIMES_NOTE: &str = "the reports have no times: they are counted from 1970 with the given interval; \
                                   durations are right, times of day are not";
-const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Text of the note about several reports below one time.
 const SPACED_TIMES_NOTE: &str = "several reports follow each time: they are counted from it, a second apart \
