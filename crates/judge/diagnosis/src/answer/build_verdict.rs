@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{
-    certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
+    DEFAULT_PACK, certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
 };
 use crate::answer::evidence_seen::{
     next_commands, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
@@ -37,8 +37,6 @@ const MAX_REASONS: usize = 3;
 const PHYSICAL_DISK: &str = "physical_disk";
 const CGROUP: &str = "cgroup";
 const MACHINE: &str = "machine";
-/// Id of the pack that the evidence in `rules/record.toml` is for.
-const DEFAULT_PACK: &str = "default";
 /// Levels of a score between 0 and 1 within which findings count as equally strong.
 const SCORE_LEVELS: f64 = 50.0;
 /// Counter of the processor share of the busiest thread.
@@ -118,7 +116,9 @@ impl<'a> PackAnswer<'a> {
     fn into_verdict(self) -> Verdict {
         let observed = self.observed;
         let instance = self.instance();
-        let confidence = verdict_confidence(observed, self.pack_index, self.bottleneck, &self.ranking, &self.unjudged);
+        let seen = seen_counters(observed, &self.outcomes);
+        let (bottleneck, ranking) = (self.bottleneck, &self.ranking);
+        let confidence = verdict_confidence(observed, self.pack_index, bottleneck, ranking, &self.unjudged, &seen);
         let (trends, trend_questions) = self.trends();
         let culprits = self.culprits();
         Verdict {
@@ -192,7 +192,8 @@ impl<'a> PackAnswer<'a> {
             return one_thread_sentence(first, culprits.first(), window);
         }
         let sentence = verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window);
-        sentence + &self.pack.find_rule(&first.rule).map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes))
+        sentence
+            + &self.pack.find_rule(&first.rule).map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes))
     }
 
     /// Label of the leading quantity of a finding.

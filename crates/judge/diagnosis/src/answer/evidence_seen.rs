@@ -11,7 +11,10 @@ use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand, Rule, Se
 use crate::run::Observation;
 
 /// Ids of the counters that the judged rules had values of, with the mean of each that a condition compares by itself.
-pub(crate) fn seen_counters<'a>(observed: &Observation, outcomes: &[RuleOutcome<'a>]) -> BTreeMap<&'a str, Option<f64>> {
+pub(crate) fn seen_counters<'a>(
+    observed: &Observation,
+    outcomes: &[RuleOutcome<'a>],
+) -> BTreeMap<&'a str, Option<f64>> {
     let mut seen = BTreeMap::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.share.is_some()) {
         for (condition, state) in outcome.rule.conditions().zip(&outcome.progress.conditions) {
@@ -43,8 +46,10 @@ pub(crate) fn next_commands(
         return list;
     }
     if !bottleneck.blames() {
-        let lacking =
-            ASKED_FOR.into_iter().filter_map(BottleneckProof::for_bottleneck).filter(|proof| !proof.is_answered_by(seen));
+        let lacking = ASKED_FOR
+            .into_iter()
+            .filter_map(BottleneckProof::for_bottleneck)
+            .filter(|proof| !proof.is_answered_by(seen));
         for next in lacking.map(|proof| proof.evidence_command(source)) {
             match list.iter_mut().find(|known| known.command == next.command) {
                 Some(known) => known.shows = format!("{} and {}", known.shows, next.shows),
@@ -74,7 +79,8 @@ pub(crate) fn shown_disks_text(rule: &Rule, outcomes: &[RuleOutcome<'_>]) -> Str
         return String::new();
     }
     let of_disks = outcomes.iter().filter(|outcome| is_of_disks(&outcome.rule.object));
-    let names: BTreeSet<&str> = of_disks.map(|o| o.progress.instance.as_str()).filter(|name| !name.is_empty()).collect();
+    let names: BTreeSet<&str> =
+        of_disks.map(|o| o.progress.instance.as_str()).filter(|name| !name.is_empty()).collect();
     let shown: Vec<&str> = names.iter().copied().take(MAX_NAMED).collect();
     match names.len() - shown.len() {
         _ if shown.is_empty() => String::new(),

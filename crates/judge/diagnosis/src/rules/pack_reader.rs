@@ -169,6 +169,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut 
         severity: severity.unwrap_or(Severity::Info),
         weight: weight.or(severity.map(Severity::default_weight)).unwrap_or(0.0),
         optional: fields.read_bool("optional").unwrap_or(false),
+        lasting: fields.read_bool("lasting").unwrap_or(false),
         confidence: fields.read_number("confidence", 0.0, 1.0).unwrap_or(1.0),
         which: read_instance_filter(&fields, object),
         classes: fields.read_words("classes", DEVICE_CLASSES),

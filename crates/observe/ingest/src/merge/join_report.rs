@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::timestamp::format_rfc3339;
-use diskwright_base::units::format_count;
+use diskwright_base::units::{format_count, format_value};
 
 use super::member::MergeMember;
-use super::outline::{MemberOutline, spans_overlap};
+use super::outline::{COMPARED, MemberOutline, SHARES_OF_ONE_LOG, share_owner, spans_overlap};
 use crate::report::Reporter;
 
 /// Maximum number of lines about one thing; beyond it only their number is reported.
@@ -24,6 +24,13 @@ pub fn report_joining(members: &[MergeMember], outlines: &[MemberOutline], repor
         let Some(extent) = outline.total_span() else { continue };
         for series in &outline.series {
             let owners = owners.entry(series).or_default();
+            if SHARES_OF_ONE_LOG.contains(&series.0.as_str()) {
+                let owner = share_owner(outlines, &series.1, rank);
+                if owner != rank {
+                    shared.entry((owner, rank)).or_default().insert(&series.0);
+                }
+                continue;
+            }
             let overlaps =
                 |rank: &&usize| outlines[**rank].total_span().is_some_and(|span| spans_overlap(extent, span));
             if let Some(first) = owners.iter().find(overlaps) {
@@ -47,6 +54,32 @@ pub fn report_joining(members: &[MergeMember], outlines: &[MemberOutline], repor
         let more = format_count(shared.len() - MAX_LINES, "more pair of logs has", "more pairs of logs have");
         reporter.warn(format_args!("{more} counters in common; each is taken from one of them"));
     }
+}
+
+/// Difference of two shares of the processors' time from which on two tools contradict each other.
+const MIN_CONTRADICTION: f64 = 0.3;
+
+/// Finds values of the whole machine on which logs of the same time do not agree: a sentence each, which shows both.
+pub fn find_contradictions(members: &[MergeMember], outlines: &[MemberOutline]) -> Vec<String> {
+    let mut found = Vec::new();
+    for counter in COMPARED {
+        let means: Vec<(&str, f64)> = members
+            .iter()
+            .zip(outlines)
+            .filter_map(|(member, outline)| Some((member.name.as_str(), outline.compared_mean(counter)?)))
+            .collect();
+        let Some((first, mean)) = means.first() else { continue };
+        let other = means.iter().find(|(_, other)| (other - mean).abs() >= MIN_CONTRADICTION);
+        if let Some((second, other)) = other {
+            let what = counter.rsplit('.').next().unwrap_or(counter);
+            let (mean, other) = (format_value(*mean, "fraction"), format_value(*other, "fraction"));
+            found.push(format!(
+                "the tools contradict each other: {what} is {mean} in {first}, and {other} in {second}; they did not \
+                 look at the same time, or one of them is wrong, and the first is used"
+            ));
+        }
+    }
+    found
 }
 
 /// Reports which members have times twice, of which only the first are used.

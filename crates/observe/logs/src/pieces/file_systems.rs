@@ -105,7 +105,9 @@ fn is_plain_row(words: &[&str]) -> bool {
     let share = words.iter().position(|word| word.ends_with('%'));
     let Some(share) = share.filter(|share| *share >= 4 && share + 2 == words.len()) else { return false };
     let percent = words[share].trim_end_matches('%').parse::<f64>();
-    let (Some(total), Some(used), Some(free)) = (size(share - 3), size(share - 2), size(share - 1)) else { return false };
+    let (Some(total), Some(used), Some(free)) = (size(share - 3), size(share - 2), size(share - 1)) else {
+        return false;
+    };
     let computed = 100.0 * used / (used + free).max(1.0);
     mount.starts_with('/')
         && total > 0.0
@@ -145,7 +147,8 @@ fn read_row(snapshot: &mut Snapshot<'_, '_>, words: &[&str]) -> bool {
     {
         put_sizes(snapshot, &names, &mount, true, [used + free, free]);
     } else if is_inode_share(share + 2)
-        && let (Some(used), Some(percent)) = (count(share + 1), words[share + 2].trim_end_matches('%').parse::<f64>().ok())
+        && let (Some(used), Some(percent)) =
+            (count(share + 1), words[share + 2].trim_end_matches('%').parse::<f64>().ok())
         && percent > 0.0
     {
         let total = used * 100.0 / percent;
@@ -201,7 +204,8 @@ fn read_volume(snapshot: &mut Snapshot<'_, '_>, words: &[&str]) -> bool {
     if words.iter().all(|word| word.bytes().all(|b| b == b'-')) {
         return true;
     }
-    let drive = words.iter().find(|word| word.trim_end_matches(':').len() == 1 && word.starts_with(char::is_alphabetic));
+    let drive =
+        words.iter().find(|word| word.trim_end_matches(':').len() == 1 && word.starts_with(char::is_alphabetic));
     let Some(drive) = drive.map(|drive| format!("{}:", drive.trim_end_matches(':'))) else { return false };
     let sizes: Option<[f64; 2]> = if headings.iter().any(|heading| heading == "used(gb)") {
         let number = |index: usize| words.get(index)?.replace(',', ".").parse::<f64>().ok();
@@ -247,7 +251,10 @@ fn read_drive(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     }
     let Some((name, value)) = line.split_once(':') else { return false };
     let name = name.trim().to_lowercase().replace("# of ", "");
-    if !matches!(name.as_str(), "total free bytes" | "total bytes" | "total avail free bytes" | "total quota free bytes") {
+    if !matches!(
+        name.as_str(),
+        "total free bytes" | "total bytes" | "total avail free bytes" | "total quota free bytes"
+    ) {
         return false;
     }
     let digits: String = value.split('(').next().unwrap_or_default().chars().filter(char::is_ascii_digit).collect();

@@ -17,8 +17,12 @@ pub struct MdadmState {
 }
 
 /// Kinds of work, as `Rebuild Status : 23% complete` names them, and as the kernel does.
-const WORK: [(&str, &str); 4] =
-    [("Rebuild Status", "recovery"), ("Resync Status", "resync"), ("Check Status", "check"), ("Reshape Status", "reshape")];
+const WORK: [(&str, &str); 4] = [
+    ("Rebuild Status", "recovery"),
+    ("Resync Status", "resync"),
+    ("Check Status", "check"),
+    ("Reshape Status", "reshape"),
+];
 
 /// Reads a line.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {

@@ -20,6 +20,7 @@ mod pressure;
 mod processes;
 mod protocols;
 mod raid_controller;
+mod small_tables;
 mod softnet;
 #[cfg(test)]
 mod tests;
@@ -62,7 +63,7 @@ type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 const PROCESSORS: &str = "processors";
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [PieceReader; 22] = [
+const PIECES: [PieceReader; 23] = [
     memory::read_line,
     read_uptime,
     pressure::read_line,
@@ -80,6 +81,7 @@ const PIECES: [PieceReader; 22] = [
     network::read_line,
     protocols::read_line,
     raid_controller::read_line,
+    small_tables::read_line,
     containers::read_line,
     processes::read_line,
     windows_counters::read_line,
@@ -126,6 +128,7 @@ pub(super) struct Snapshot<'b, 'c> {
     /// Time that the totals cover, if the dump shows it.
     pub(super) age_s: Option<f64>,
     pub(super) controller: raid_controller::ControllerState,
+    pub(super) tables: small_tables::TableState,
     /// Facts that the answer must tell.
     warnings: Vec<String>,
     has_values: bool,
@@ -233,6 +236,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             totals: totals::Totals::default(),
             age_s: None,
             controller: raid_controller::ControllerState::default(),
+            tables: small_tables::TableState::default(),
             warnings: Vec::new(),
             has_values: false,
             is_announced: false,

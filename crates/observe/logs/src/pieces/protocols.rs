@@ -51,8 +51,8 @@ const UDP_BUFFER_ERRORS: &str = "foreign.network.udp_buffer_errors";
 
 /// Protocols, in lower case; those of IPv6 have a 6 behind them.
 const PROTOCOLS: [&str; 22] = [
-    "ip", "icmp", "icmpmsg", "igmp", "ipsec", "tcp", "udp", "udplite", "tcpext", "ipext", "mptcpext", "sctp", "rip", "pfkey",
-    "unix", "mptcp", "kctl", "arp", "rawip", "carp", "pim", "divert",
+    "ip", "icmp", "icmpmsg", "igmp", "ipsec", "tcp", "udp", "udplite", "tcpext", "ipext", "mptcpext", "sctp", "rip",
+    "pfkey", "unix", "mptcp", "kctl", "arp", "rawip", "carp", "pim", "divert",
 ];
 /// Smallest number of segments whose share of repeats means something.
 const MIN_SEGMENTS: f64 = 10_000.0;
@@ -210,8 +210,19 @@ fn put_phrase(snapshot: &mut Snapshot<'_, '_>, protocol: &str, words: &str, numb
 /// The singular of a word that BSD writes in both numbers.
 fn singular(word: &str) -> &str {
     const PLURALS: [&str; 13] = [
-        "packets", "segments", "datagrams", "errors", "buffers", "overflows", "times", "syns", "sockets", "accepts", "opens",
-        "connections", "openings",
+        "packets",
+        "segments",
+        "datagrams",
+        "errors",
+        "buffers",
+        "overflows",
+        "times",
+        "syns",
+        "sockets",
+        "accepts",
+        "opens",
+        "connections",
+        "openings",
     ];
     if PLURALS.contains(&word) { &word[..word.len() - 1] } else { word }
 }

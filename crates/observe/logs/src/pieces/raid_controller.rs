@@ -97,6 +97,7 @@ fn read_fact(snapshot: &mut Snapshot<'_, '_>, name: &str, value: &str) -> bool {
         }
         // nobody gave it a part of the cache
         "cache status" | "write cache status" | "controller cache" if has(&["not configured"]) => {
+            snapshot.controller.is_cache_working = true;
             put_policy(snapshot, PolicyKind::Set, true);
             put_policy(snapshot, PolicyKind::Current, true);
         }

@@ -19,7 +19,6 @@ use diskwright_base::counter_ids::memory;
 use diskwright_base::diskstats::{COMPLETED_POSITIONS, PARTITION_POSITIONS};
 use diskwright_base::{Note, Topology};
 
-use crate::time_basis::NO_DATE_NOTE;
 use crate::batch::FrameBatch;
 use crate::collectl;
 use crate::daylight_clock::DaylightClock;
@@ -29,6 +28,7 @@ use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
+use crate::time_basis::NO_DATE_NOTE;
 use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use cells::{DumpCells, DumpFamily};
 use columns::{DISK, DumpColumn, LOAD, PARTITION_DISK, PROCESSOR, PROCESSOR_TIMES, VMSTAT_DISK};

@@ -30,7 +30,9 @@ pub(crate) fn read_all_bytes(input: &mut LogInput) -> Result<Vec<u8>, LogError> 
 ///
 /// # Errors
 /// When the value is of another type.
-pub(crate) fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+pub(crate) fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
     Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
 }
 

@@ -25,7 +25,6 @@ pub(crate) static FORMAT: LogFormat = LogFormat {
     read,
 };
 
-
 fn mappings() -> &'static MetricMappings {
     static MAPPINGS: OnceLock<MetricMappings> = OnceLock::new();
     MetricMappings::from_table(&MAPPINGS, "samples/otlp.toml", include_str!("otlp.toml"))
@@ -34,7 +33,7 @@ fn mappings() -> &'static MetricMappings {
 #[derive(Deserialize)]
 struct Export {
     #[serde(rename = "resourceMetrics", alias = "resource_metrics", default, deserialize_with = "null_as_default")]
-    resources: Vec<ResourceMetrics>,
+    resources: Vec<Option<ResourceMetrics>>,
 }
 
 #[derive(Deserialize)]
@@ -43,13 +42,13 @@ struct ResourceMetrics {
     resource: Attributes,
     #[serde(rename = "scopeMetrics", alias = "scope_metrics", alias = "instrumentationLibraryMetrics", default)]
     #[serde(deserialize_with = "null_as_default")]
-    scopes: Vec<ScopeMetrics>,
+    scopes: Vec<Option<ScopeMetrics>>,
 }
 
 #[derive(Default, Deserialize)]
 struct Attributes {
     #[serde(default, deserialize_with = "null_as_default")]
-    attributes: Vec<Attribute>,
+    attributes: Vec<Option<Attribute>>,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +62,7 @@ struct Attribute {
 #[derive(Deserialize)]
 struct ScopeMetrics {
     #[serde(default, deserialize_with = "null_as_default")]
-    metrics: Vec<Metric>,
+    metrics: Vec<Option<Metric>>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +76,7 @@ struct Metric {
 #[derive(Deserialize)]
 struct Points {
     #[serde(rename = "dataPoints", alias = "data_points", default, deserialize_with = "null_as_default")]
-    points: Vec<Point>,
+    points: Vec<Option<Point>>,
     #[serde(rename = "aggregationTemporality", alias = "aggregation_temporality", default)]
     temporality: Value,
 }
@@ -85,7 +84,7 @@ struct Points {
 #[derive(Deserialize)]
 struct Point {
     #[serde(default, deserialize_with = "null_as_default")]
-    attributes: Vec<Attribute>,
+    attributes: Vec<Option<Attribute>>,
     #[serde(rename = "startTimeUnixNano", alias = "start_time_unix_nano", default)]
     start: Value,
     #[serde(rename = "timeUnixNano", alias = "time_unix_nano", default)]
@@ -107,10 +106,10 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let mut table = SampleTable::default();
     let mut sums = DeltaSums::default();
     let report = for_each_document(&bytes, |export: Export| {
-        for resource in export.resources {
-            let host = resource.resource.attributes.iter().find(|attribute| attribute.key == "host.name");
+        for resource in export.resources.into_iter().flatten() {
+            let host = resource.resource.attributes.iter().flatten().find(|attribute| attribute.key == "host.name");
             let host = host.map(Attribute::text).unwrap_or_default();
-            for metric in resource.scopes.into_iter().flat_map(|scope| scope.metrics) {
+            for metric in resource.scopes.into_iter().flatten().flat_map(|scope| scope.metrics).flatten() {
                 if let Err(because) = add_metric(&mut table, &mut sums, &host, &metric) {
                     batch.add_skip(&metric.name, because);
                 }
@@ -125,9 +124,9 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
 fn add_metric(table: &mut SampleTable, sums: &mut DeltaSums, host: &str, metric: &Metric) -> Result<(), &'static str> {
     let points = metric.sum.as_ref().or(metric.gauge.as_ref()).ok_or("neither a sum nor a gauge")?;
     let is_delta = points.temporality == 1 || points.temporality == "AGGREGATION_TEMPORALITY_DELTA";
-    for point in &points.points {
+    for point in points.points.iter().flatten() {
         let mut labels: Vec<(String, String)> =
-            point.attributes.iter().map(|attribute| (attribute.key.clone(), attribute.text())).collect();
+            point.attributes.iter().flatten().map(|attribute| (attribute.key.clone(), attribute.text())).collect();
         mappings().rename_labels(&mut labels);
         let name = format!("{host} {} {labels:?}", metric.name);
         let series =

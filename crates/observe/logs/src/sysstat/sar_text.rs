@@ -83,6 +83,10 @@ fn are_known_headings(headings: &[&str]) -> bool {
     if headings.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
         return false;
     }
+    // atopsar marks the end of its headings: `_dsk_`
+    if headings.last().is_some_and(|word| word.len() > 2 && word.starts_with('_') && word.ends_with('_')) {
+        return false;
+    }
     // `State : inactive` and `912345678 interrupts` of other tools; a table of one column has a rate
     if let [only] = headings
         && !only.contains('/')

@@ -10,7 +10,6 @@ use diskwright_base::{Note, Topology};
 use super::bsd_iostat_headings::{self, BsdIostatHeadings};
 use super::columns::{self, UnixSystem};
 use super::idle_disks::{self, IdleDisks};
-use crate::time_basis::NO_DATE_NOTE;
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
@@ -21,6 +20,7 @@ use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::heading_table::parse_cell;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder, parse_time_of_day};
+use crate::time_basis::NO_DATE_NOTE;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 const COUNTED_TIMES_NOTE: &str = "the reports have no times: they are counted from 1970 with the given interval; \
