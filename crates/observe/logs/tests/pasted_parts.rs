@@ -27,7 +27,8 @@ fn assert_value(text: &str, counter: &str, instance: &str, wanted: Option<f64>) 
 /// 300 of 1000 datagrams are lost, in the words of every system.
 #[test]
 fn losses_of_udp_are_read_in_the_words_of_every_system() {
-    let linux = "Udp:\n    2100 packets received\n    4 packets to unknown port received\n    900 packet receive errors\n\
+    let linux = "Udp:\n    2100 packets received\n    4 packets to unknown port received\n    900 packet receive \
+            errors\n\
                  \x20   77 packets sent\n    RcvbufErrors: 900\n";
     let only_full_buffers = "Udp:\n    2100 packets received\n    900 receive buffer errors\n";
     let nstat = "#kernel\nUdpInDatagrams    2000   0.0\nUdp6InDatagrams   100    0.0\nUdpInErrors       900    0.0\n\
@@ -86,15 +87,18 @@ fn full_file_systems_are_read_in_every_form_of_df() {
         ),
         ("Filesystem Type Size Used Avail Use% Mounted on\n/dev/sdk1 xfs 100G 100G 0 100% /data\n", "/data"),
         (
-            "Filesystem      Size  Used Avail Use% Mounted on\n/dev/mapper/a-very-long-name\n                100G  100G     0 100% /data\n",
+            "Filesystem      Size  Used Avail Use% Mounted on\n\
+            /dev/mapper/a-very-long-name\n                100G  100G     0 100% /data\n",
             "/data",
         ),
         (
-            "Filesystem Size Used Avail Capacity iused ifree %iused Mounted on\n/dev/disk3s1 100Gi 100Gi 0Bi 100% 500 900 35% /System/Data\n",
+            "Filesystem Size Used Avail Capacity iused ifree %iused Mounted on\n\
+            /dev/disk3s1 100Gi 100Gi 0Bi 100% 500 900 35% /System/Data\n",
             "/System/Data",
         ),
         (
-            "Filesystem 1K-blocks Used Avail Capacity Mounted on\n/dev/ada0p2 104857600 113000000 -8142400 108% /data\n",
+            "Filesystem 1K-blocks Used Avail Capacity Mounted on\n\
+            /dev/ada0p2 104857600 113000000 -8142400 108% /data\n",
             "/data",
         ),
         ("Filesystem size used avail capacity Mounted on\n/dev/dsk/c0t0d0s0 100G 100G 0K 100% /data\n", "/data"),
@@ -104,20 +108,25 @@ fn full_file_systems_are_read_in_every_form_of_df() {
         ),
         ("Filesystem kbytes used avail %used Mounted on\n/dev/vg00/lvol3 104857600 104857600 0 100% /data\n", "/data"),
         (
-            "Dateisystem 1K-Blöcke Benutzt Verfügbar Verw% Eingehängt auf\n/dev/sdk1 104857600 104857600 0 100% /data\n",
+            "Dateisystem 1K-Blöcke Benutzt Verfügbar Verw% Eingehängt auf\n\
+            /dev/sdk1 104857600 104857600 0 100% /data\n",
             "/data",
         ),
         ("Caption  FreeSpace  Size\nC:       0          107374182400\nD:\n", "C:"),
         (
-            "Name Used (GB) Free (GB) Provider Root CurrentLocation\n---- --------- --------- -------- ---- ---\nC 100.00 0.00 FileSystem C:\\ Users\\a\n",
+            "Name Used (GB) Free (GB) Provider Root CurrentLocation\n---- --------- --------- -------- ---- ---\n\
+            C 100.00 0.00 FileSystem C:\\ Users\\a\n",
             "C:",
         ),
         (
-            "DriveLetter FriendlyName FileSystemType DriveType HealthStatus OperationalStatus SizeRemaining Size\n----------- ------------ -------------- --------- ------------ ----------------- ------------- ----\nC           System       NTFS           Fixed     Healthy      OK                         0 B 100 GB\n",
+            "DriveLetter FriendlyName FileSystemType DriveType HealthStatus OperationalStatus SizeRemaining Size\n\
+            ----------- ------------ -------------- --------- ------------ ----------------- ------------- ----\n\
+            C           System       NTFS           Fixed     Healthy      OK                         0 B 100 GB\n",
             "C:",
         ),
         (
-            "C:\\> fsutil volume diskfree c:\nTotal free bytes                :               0 (  0.0 KB)\nTotal bytes                     : 107,374,182,400 (100.0 GB)\n",
+            "C:\\> fsutil volume diskfree c:\nTotal free bytes                :               0 (  0.0 KB)\n\
+            Total bytes                     : 107,374,182,400 (100.0 GB)\n",
             "C:",
         ),
     ] {
@@ -131,7 +140,8 @@ fn full_file_systems_are_read_in_every_form_of_df() {
 fn inodes_are_told_from_bytes_and_images_are_full_by_nature() {
     let linux = "Filesystem Inodes IUsed IFree IUse% Mounted on\n/dev/sdk1 3000 3000 0 100% /data\n";
     let german = "Dateisystem Inodes IBenutzt IFrei IUse% Eingehängt auf\n/dev/sdk1 3000 3000 0 100% /data\n";
-    let mac = "Filesystem Size Used Avail Capacity iused ifree %iused Mounted on\n/dev/sdk1 9Gi 1Gi 8Gi 12% 3000 0 100% /data\n";
+    let mac = "Filesystem Size Used Avail Capacity iused ifree %iused Mounted on\n\
+            /dev/sdk1 9Gi 1Gi 8Gi 12% 3000 0 100% /data\n";
     for text in [linux, german, mac] {
         assert_value(text, "logical_disk.inodes_total", "/data", Some(3000.0));
         assert_value(text, "logical_disk.inodes_free", "/data", Some(0.0));
@@ -152,10 +162,12 @@ fn arrays_that_do_not_run_are_told_from_those_that_do() {
                     5860270080 blocks super 1.2\n\nunused devices: <none>\n";
     let active =
         "Personalities : [raid1]\nmd31 : active raid1 sdb[1] sdc[2]\n      976 blocks super 1.2 [2/2] [UU]\n\n";
-    let detail = "/dev/md31:\n           Version : 1.2\n        Raid Level : raid0\n     Total Devices : 2\n\n             \
-                  State : inactive\n\n    Number   Major   Minor   RaidDevice\n\n       -       8       16        -        \
+    let detail = "/dev/md31:\n           Version : 1.2\n        Raid Level : raid0\n     Total Devices : \
+            2\n\n             \
+                  State : inactive\n\n    Number   Major   Minor   RaidDevice\n\n       -       8       16        -   \
                   /dev/sdb\n";
-    for (text, value) in [(inactive, 1.0), (active, 0.0), (detail, 1.0)] {
+    let container = inactive.replace("super 1.2", "super external:imsm");
+    for (text, value) in [(inactive, 1.0), (active, 0.0), (detail, 1.0), (container.as_str(), 0.0)] {
         assert_value(text, "array.inactive", "md31", Some(value));
         let is_told =
             read_text(text).notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("md31"));
@@ -188,7 +200,8 @@ fn a_policy_that_was_chosen_is_no_fault() {
     };
     let storcli = |set: &str| {
         format!(
-            "Controller = 4\nDG/VD TYPE  State Access Consist Cache Cac sCC Size Name\n0/0 RAID1 Optl RW Yes NRWTD - ON \
+            "Controller = 4\nDG/VD TYPE  State Access Consist Cache Cac sCC Size Name\n\
+            0/0 RAID1 Optl RW Yes NRWTD - ON \
              1 TB os\n---\nVD0 Properties :\n===\nWrite Cache(initial setting) = {set}\n"
         )
     };
@@ -233,15 +246,20 @@ fn rows_of_ps_are_read_without_their_headings() {
 
 #[test]
 fn small_tables_tell_what_decides() {
-    let numa = "                           node0           node1\nnuma_hit   700  100\nnuma_miss  150  50\nnuma_foreign  50 150\n";
+    let numa = "                           node0           node1\nnuma_hit   700  100\nnuma_miss  150  50\n\
+            numa_foreign  50 150\n";
     assert_value(numa, "memory.numa_miss_fraction", "", Some(0.2));
-    let prstat = "   PID USERNAME USR SYS TRP TFL DFL LCK SLP LAT VCX ICX SCL SIG PROCESS/LWPID\n  1234 app 95 3.1 0.0 0.0 \
-                  0.0 0.0 0.0 2.0 12 900 4K 0 app/1\n   812 root 0.1 0.1 0.0 0.0 0.0 90 9.8 0.0 10 0 30 0 java/12\nTotal: \
+    let prstat = "   PID USERNAME USR SYS TRP TFL DFL LCK SLP LAT VCX ICX SCL SIG PROCESS/LWPID\n  1234 app 95 3.1 \
+            0.0 0.0 \
+                  0.0 0.0 0.0 2.0 12 900 4K 0 app/1\n   812 root 0.1 0.1 0.0 0.0 0.0 90 9.8 0.0 10 0 30 0 java/12\n\
+                  Total: \
                   62 processes, 301 lwps, load averages: 1.22, 1.10, 1.01\n";
     assert_value(prstat, "system.busiest_process", "", Some(0.981));
     assert_value(prstat, "system.load_5", "", Some(1.10));
-    let sockets = "State    Recv-Q   Send-Q     Local Address:Port     Peer Address:Port  Process\nLISTEN   129      128  \
-                   0.0.0.0:80            0.0.0.0:*\nLISTEN   0        128              0.0.0.0:22            0.0.0.0:*\n";
+    let sockets = "State    Recv-Q   Send-Q     Local Address:Port     Peer Address:Port  Process\n\
+            LISTEN   129      128  \
+                   0.0.0.0:80            0.0.0.0:*\n\
+            LISTEN   0        128              0.0.0.0:22            0.0.0.0:*\n";
     assert_value(sockets, "network.full_listen_queues", "TCP", Some(1.0));
     assert_value(&sockets.replace("129", "127"), "network.full_listen_queues", "TCP", Some(0.0));
 }

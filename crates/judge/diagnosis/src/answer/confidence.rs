@@ -314,7 +314,7 @@ const MANY_PROCESSORS: f64 = 16.0;
 /// Number of processors that wait for I/O, on average, from which on somebody may wait for a disk all of the time.
 const MAX_UNSEEN_WAITING: f64 = 0.25;
 
-/// True where a mean of all processors may hide a task that waits for a disk, and the log shows neither disks nor tasks.
+/// True where a mean of all processors may hide a task that waits for a disk, in a log without disks and tasks.
 pub(crate) fn may_hide_waiting(observed: &Observation, seen: &BTreeMap<&str, Option<f64>>) -> bool {
     let mean = |name: &str| mean_sign(observed, name);
     let shows_disks =
@@ -392,7 +392,7 @@ pub(crate) fn verdict_confidence(
     round_confidence(confidence)
 }
 
-/// Factors for each suspect that could not be excluded: memory before a disk is blamed, and each of them before nothing is.
+/// Factors for suspects that could not be excluded: memory where a disk is blamed, and each where nothing is.
 const UNPROVED_MEMORY: f64 = 0.75;
 const UNPROVED_SUSPECT: f64 = 0.8;
 /// Factor for a disk that is blamed without a look at how busy it is.

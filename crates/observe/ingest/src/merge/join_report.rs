@@ -59,25 +59,33 @@ pub fn report_joining(members: &[MergeMember], outlines: &[MemberOutline], repor
 /// Difference of two shares of the processors' time from which on two tools contradict each other.
 const MIN_CONTRADICTION: f64 = 0.3;
 
+/// True if two logs are of the same time for the most part.
+fn cover_the_same(one: &MemberOutline, other: &MemberOutline) -> bool {
+    let (Some(one), Some(other)) = (one.total_span(), other.total_span()) else { return false };
+    let shared = one.1.min(other.1) - one.0.max(other.0);
+    shared * 2 >= (one.1 - one.0).max(other.1 - other.0)
+}
+
 /// Finds values of the whole machine on which logs of the same time do not agree: a sentence each, which shows both.
 pub fn find_contradictions(members: &[MergeMember], outlines: &[MemberOutline]) -> Vec<String> {
+    let used = share_owner(outlines, "_total", 0);
+    let mean = |rank: usize, counter: &str| outlines[rank].compared_mean(counter);
     let mut found = Vec::new();
     for counter in COMPARED {
-        let means: Vec<(&str, f64)> = members
-            .iter()
-            .zip(outlines)
-            .filter_map(|(member, outline)| Some((member.name.as_str(), outline.compared_mean(counter)?)))
-            .collect();
-        let Some((first, mean)) = means.first() else { continue };
-        let other = means.iter().find(|(_, other)| (other - mean).abs() >= MIN_CONTRADICTION);
-        if let Some((second, other)) = other {
-            let what = counter.rsplit('.').next().unwrap_or(counter);
-            let (mean, other) = (format_value(*mean, "fraction"), format_value(*other, "fraction"));
-            found.push(format!(
-                "the tools contradict each other: {what} is {mean} in {first}, and {other} in {second}; they did not \
-                 look at the same time, or one of them is wrong, and the first is used"
-            ));
-        }
+        let Some(mean_used) = mean(used, counter) else { continue };
+        let beside = (0..members.len()).filter(|rank| cover_the_same(&outlines[used], &outlines[*rank]));
+        let others = beside.filter_map(|rank| Some((rank, mean(rank, counter)?)));
+        let Some((other, mean_other)) = others.into_iter().find(|(_, m)| (m - mean_used).abs() >= MIN_CONTRADICTION)
+        else {
+            continue;
+        };
+        let what = counter.rsplit('.').next().unwrap_or(counter);
+        let [mean_used, mean_other] = [mean_used, mean_other].map(|mean| format_value(mean, "fraction"));
+        found.push(format!(
+            "the tools contradict each other: {what} is {mean_used} in {}, which is used, and {mean_other} in {}; they \
+             saw different times, or one of them is wrong",
+            members[used].name, members[other].name
+        ));
     }
     found
 }

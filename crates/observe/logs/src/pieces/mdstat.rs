@@ -32,6 +32,11 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     if snapshot.mdstat.array.is_empty() {
         return false;
     }
+    // the container of an array whose format is a controller's (IMSM, DDF) never runs
+    if line.contains("super external:") {
+        let name = snapshot.mdstat.array.clone();
+        put_inactive(snapshot, &name, false);
+    }
     if let Some((required, working)) = parse_members(line) {
         read_members(snapshot, line, required, working);
         return true;
@@ -69,10 +74,9 @@ fn read_array(snapshot: &mut Snapshot<'_, '_>, name: &str, state: &str) -> bool 
 
 /// Puts whether an array does not run, and tells it.
 pub(super) fn put_inactive(snapshot: &mut Snapshot<'_, '_>, name: &str, is_inactive: bool) {
-    snapshot.put_value(array::INACTIVE, name, f64::from(u8::from(is_inactive)));
-    if is_inactive {
-        snapshot.push_warning(format!("{name} is inactive: the array does not run, and nothing on it can be read"));
-    }
+    snapshot.replace_value(array::INACTIVE, name, f64::from(u8::from(is_inactive)));
+    let text = format!("{name} is inactive: the array does not run, and nothing on it can be read");
+    snapshot.put_warning(text, is_inactive);
 }
 
 pub(super) fn push_device(snapshot: &mut Snapshot<'_, '_>, device: Device) {

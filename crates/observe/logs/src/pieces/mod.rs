@@ -45,9 +45,9 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
     title: "free, uptime, df, ps, ifconfig, ip -s link, ethtool -S, netstat -s, nfsstat, docker stats, kubectl top, \
-            cpupower, vcgencmd, dmesg, zpool status, multipath -ll, mdadm --detail, MegaCli, storcli, ssacli, counters of Windows as a \
-            list, files of /proc (pressure, mdstat, interrupts, softirqs, net/dev, net/snmp, net/softnet_stat, \
-            mountstats) and of cgroups: text",
+            cpupower, vcgencmd, dmesg, zpool status, multipath -ll, mdadm --detail, MegaCli, storcli, ssacli, \
+            numastat, prstat -m, ss -l, counters of Windows as a list, files of /proc (pressure, mdstat, interrupts, \
+            softirqs, net/dev, net/snmp, net/softnet_stat, mountstats) and of cgroups: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
               <==`, as head and tail print it, names a file whose lines do not. Totals since boot give rates where two \
               dumps and their times are there, else shares only: packets dropped or sent again, throttled periods, the \
