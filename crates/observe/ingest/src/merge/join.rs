@@ -6,7 +6,7 @@ use std::sync::Arc;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_datastore::LogItem;
 
-use super::join_report::{find_contradictions, report_joining, report_set_back_clocks};
+use super::join_report::{find_contradiction, report_joining, report_set_back_clocks};
 use super::member::MergeMember;
 use super::outline::{
     MemberOutline, SHARES_OF_ONE_LOG, TickOrder, outline_member, share_owner, spans_overlap, tick_span,
@@ -61,8 +61,8 @@ pub fn join_group(
     let (members, outlines): (Vec<MergeMember>, Vec<MemberOutline>) = outlined.into_iter().unzip();
     report_joining(&members, &outlines, reporter);
     report_set_back_clocks(&members, &outlines, reporter);
-    let time_ns = outlines[0].total_span().map_or(window.0, |span| span.0);
-    for text in find_contradictions(&members, &outlines) {
+    let time_ns = outlines[0].spans.first().map_or(window.0, |span| span.1);
+    if let Some(text) = find_contradiction(&members, &outlines) {
         output.add_note(&Note::new(time_ns, Note::WARNING, text))?;
     }
     let grid = TickGrid::new(&outlines[0].spans);

@@ -66,11 +66,10 @@ fn cover_the_same(one: &MemberOutline, other: &MemberOutline) -> bool {
     shared * 2 >= (one.1 - one.0).max(other.1 - other.0)
 }
 
-/// Finds values of the whole machine on which logs of the same time do not agree: a sentence each, which shows both.
-pub fn find_contradictions(members: &[MergeMember], outlines: &[MemberOutline]) -> Vec<String> {
+/// Finds a value of the whole machine on which logs of the same time do not agree: a sentence that shows both.
+pub fn find_contradiction(members: &[MergeMember], outlines: &[MemberOutline]) -> Option<String> {
     let used = share_owner(outlines, "_total", 0);
     let mean = |rank: usize, counter: &str| outlines[rank].compared_mean(counter);
-    let mut found = Vec::new();
     for counter in COMPARED {
         let Some(mean_used) = mean(used, counter) else { continue };
         let beside = (0..members.len()).filter(|rank| cover_the_same(&outlines[used], &outlines[*rank]));
@@ -81,13 +80,13 @@ pub fn find_contradictions(members: &[MergeMember], outlines: &[MemberOutline]) 
         };
         let what = counter.rsplit('.').next().unwrap_or(counter);
         let [mean_used, mean_other] = [mean_used, mean_other].map(|mean| format_value(mean, "fraction"));
-        found.push(format!(
+        return Some(format!(
             "the tools contradict each other: {what} is {mean_used} in {}, which is used, and {mean_other} in {}; they \
              saw different times, or one of them is wrong",
             members[used].name, members[other].name
         ));
     }
-    found
+    None
 }
 
 /// Reports which members have times twice, of which only the first are used.
