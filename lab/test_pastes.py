@@ -36,7 +36,7 @@ class Pastes(unittest.TestCase):
 
     def test_damage_changes_text_and_leaves_some(self):
         for kind, texts in damage.all_damages([f"a b c d e f g h {number}\n" * 6 for number in range(2)]):
-            self.assertEqual(len(texts), 2, kind)
+            self.assertEqual(len(texts), 1 if kind.startswith("without_tool") else 2, kind)
             self.assertTrue(all(texts), kind)
 
 

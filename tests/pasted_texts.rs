@@ -70,6 +70,23 @@ fn tools_in_one_text_are_judged_together() {
 }
 
 #[test]
+fn two_tools_that_contradict_each_other_are_both_shown() {
+    let folder = folder("pasted-contradiction");
+    let idle = iostat_text()
+        .replace("80.00    0.00   13.00", " 0.30    0.00   92.70")
+        .replace("31.00   95.00   8.50  11.00 100.00", " 0.00    0.40   0.00   0.10   0.20")
+        .replace(".00   16.00  660.00", ".00    0.00    8.00");
+    let path = folder.join("both.txt");
+    fs::write(&path, vmstat_text() + &idle).expect("written");
+    let answer = success(&diskwright(&["why", path.to_str().expect("plain"), "--json"]));
+    assert_eq!(answer["bottleneck"], "unknown", "{answer:#}");
+    let sentence = answer["sentence"].as_str().expect("text");
+    assert!(sentence.contains("not for the disks shown") && sentence.contains("sdq"), "{sentence}");
+    let notes = answer["notes"].to_string();
+    assert!(notes.contains("iowait is 80 %") && notes.contains("0.3 %"), "{notes}");
+}
+
+#[test]
 fn standard_input_is_read_as_a_file() {
     let text = format!("{}{}", vmstat_text(), iostat_text());
     let mut child = command(&["why", "-", "--json"])

@@ -415,6 +415,68 @@ def runs():
     yield "runs-machines-not-sick", HEALTHY, [prompt("web1", quiet) + prompt("db2", quiet)]
 
 
+def elsewhere():
+    rows = 10
+    waits = texts.vmstat([{"b": 20, "wa": 98, "us": 0, "sy": 1, "id": 1}] * rows)
+    idle = {"sda": {"writes": 0.5, "write_ms": 0.4, "busy": 0.1}}
+    right = {"unknown", "network"}
+    yield "elsewhere-1", right, [waits, texts.iostat(idle, user=0.5, iowait=97.0)]
+    yield "elsewhere-2", right, [waits, texts.iostat({**idle, "sdb": {"busy": 0.0}}, user=0.5, iowait=0.4)]
+    yield "elsewhere-not-idle", {"disk"}, [
+        waits,
+        texts.iostat({"sda": {"reads": 210, "read_ms": 41.0, "busy": 99.0}}, user=0.5, iowait=97.0),
+    ]
+    yield "elsewhere-not-waiting", HEALTHY, [texts.vmstat([{}] * rows), texts.iostat(idle, iowait=0.2)]
+
+
+def both_tools():
+    rows = 10
+    yield "both-disk", {"disk:sda"}, [
+        texts.vmstat([{"b": 6, "wa": 61, "us": 4, "id": 33, "bi": 9_000}] * rows),
+        texts.iostat({"sda": {"reads": 190, "read_ms": 38.0, "busy": 99.0}}, iowait=60.0),
+    ]
+    yield "both-memory", {"memory"}, [
+        texts.vmstat([{"swpd": 1_820_400, "si": 900, "so": 1400, "b": 9, "wa": 71, "us": 3, "id": 24}] * rows),
+        texts.iostat({"sda": {"reads": 190, "read_ms": 38.0, "busy": 99.0}}, iowait=70.0),
+    ]
+    yield "both-healthy", HEALTHY, [
+        texts.vmstat([{"r": 2, "us": 31, "sy": 9, "id": 60}] * rows),
+        texts.iostat({"sda": {"reads": 41, "read_ms": 0.5, "busy": 3.0}}, user=31.0, iowait=0.3),
+    ]
+
+
+def protocols():
+    netstat = texts.form("netstat")
+    nstat = texts.form("nstat")
+    yield "udp-1", {"network"}, [netstat.format(212, 1_219_788, 9_000, 0, 3_000)]
+    yield "udp-2", {"network"}, [nstat.format(212, 1_219_788)]
+    yield "udp-beside", {"network"}, [netstat.format(212, 1_219_788, 9_000, 0, 3_000), texts.vmstat([{}] * 10)]
+    yield "udp-not", {"none", "unknown"}, [netstat.format(1_219_788, 12, 9_000, 0, 3_000)]
+    yield "listen-1", {"application"}, [netstat.format(12_000, 0, 90_000, 4_000, 3_000)]
+    yield "listen-not", {"none", "unknown"}, [netstat.format(12_000, 0, 90_000, 31, 3_000)]
+    yield "segments-1", {"network"}, [netstat.format(12_000, 0, 90_000, 0, 400_000)]
+
+
+def file_systems():
+    df = texts.form("df")
+    yield "full-1", {"disk"}, [df.format(48_712_345, 0, 100)]
+    yield "full-beside", HEALTHY, [df.format(48_712_345, 0, 100), texts.vmstat([{}] * 10)]
+    yield "full-not", {"none", "unknown"}, [df.format(20_712_345, 28_000_000, 43)]
+
+
+def arrays():
+    inactive = "Personalities : [raid1]\nmd7 : inactive sdq[1](S) sdr[0](S)\n      976762584 blocks super 1.2\n\n"
+    yield "inactive-1", {"disk"}, [inactive + "unused devices: <none>\n"]
+    yield "degraded-1", {"disk"}, [texts.mdstat("", "[4/3] [UU_U]")]
+
+
+def chosen_policies():
+    mega = texts.form("megacli")
+    chosen = mega.replace("Default Cache Policy: WriteBack", "Default Cache Policy: WriteThrough")
+    yield "chosen-1", {"none", "unknown"}, [chosen.format("Optimal", "WriteThrough")]
+    yield "chosen-not", {"controller"}, [mega.format("Optimal", "WriteThrough")]
+
+
 def healthy():
     yield "healthy-1", HEALTHY, [texts.vmstat([{"r": 5, "us": 61, "sy": 9, "wa": 2, "id": 28, "bo": 4100}] * 10)]
     yield "healthy-2", HEALTHY, [
@@ -456,6 +518,12 @@ MAKERS = [
     windows,
     quotas,
     runs,
+    elsewhere,
+    both_tools,
+    protocols,
+    file_systems,
+    arrays,
+    chosen_policies,
     healthy,
 ]
 

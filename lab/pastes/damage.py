@@ -48,6 +48,19 @@ def headings_dropped(lines):
     return [line for line in lines if re.search(r"\d", line)]
 
 
+def cut_in_the_middle(lines):
+    """The middle third is missing, and nothing tells it."""
+    third = len(lines) // 3
+    return lines[:third] + lines[len(lines) - third :] if third else lines
+
+
+def one_report(lines):
+    """Of several reports or rows, the first is kept: up to the second heading, or four rows below the first."""
+    headings = [number for number, line in enumerate(lines) if line.strip() and not re.search(r"\d", line)]
+    later = [number for number in headings if lines[number] in lines[:number] and number > 0]
+    return lines[: later[0]] if later else lines[: headings[-1] + 2] if headings else lines[:1]
+
+
 def digits_cut(lines):
     """The last digit of long numbers is missing, as where columns touch."""
     return [re.sub(r"\b(\d{5,})\d\b", r"\1", line) for line in lines]
@@ -63,6 +76,8 @@ DAMAGES = [
     one_column_dropped,
     headings_dropped,
     digits_cut,
+    cut_in_the_middle,
+    one_report,
 ]
 
 
@@ -70,3 +85,5 @@ def all_damages(texts):
     """Each kind of damage done to all texts: its name, and the texts."""
     for kind in DAMAGES:
         yield kind.__name__, ["\n".join(kind(text.splitlines())) + "\n" for text in texts]
+    for number in range(len(texts) if len(texts) > 1 else 0):
+        yield f"without_tool_{number + 1}", texts[:number] + texts[number + 1 :]

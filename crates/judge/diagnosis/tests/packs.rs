@@ -453,9 +453,8 @@ fn missing_counters_of_a_log_are_named() {
         let nothing_to_lack = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
         // without a profile a rule on a ceiling is as if it were not there, and the machine may have no such thing
         let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| c.quantity.counter.id.contains(".ceiling."));
-        let is_fact = |rule: &Rule| rule.object == "network" && !rule.without.is_empty();
         let silent = |rule: &Rule| {
-            rule.absent == Absent::Inapplicable && (of_ceiling(rule) || is_fact(rule) || rule.object == "machine")
+            rule.absent == Absent::Inapplicable && (of_ceiling(rule) || rule.optional || rule.object == "machine")
         };
         let needs_counter =
             |rule: &&Rule| rule.roles.is_empty() && !nothing_to_lack.contains(&rule.object.as_str()) && !silent(rule);

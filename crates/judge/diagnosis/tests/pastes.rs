@@ -192,3 +192,119 @@ fn a_machine_that_hardly_waits_is_healthy_by_rows_of_vmstat() {
     assert_bottleneck(&verdict, Bottleneck::None);
     assert!(ruled_out_bottlenecks(&verdict).contains(&Bottleneck::Memory), "{:?}", verdict.ruled_out);
 }
+
+/// A recording of levels that stay: counter, instance, value.
+fn levels(cells: &[(&'static str, &'static str, f64)]) -> Recording {
+    cells.iter().fold(Recording::new(12), |recording, (counter, instance, value)| {
+        let value = *value;
+        recording.with(counter, instance, move |_| value)
+    })
+}
+
+/// What each tool alone can rule out, while all that it shows is healthy.
+#[test]
+fn a_tool_rules_out_only_what_it_would_have_shown() {
+    use Bottleneck::{Cpu, Disk, Interrupts, Memory};
+    let free = [
+        ("memory.total_bytes", "", 16e9),
+        ("memory.available_bytes", "", 11e9),
+        ("memory.swap_total_bytes", "", 2e9),
+        ("memory.swap_free_bytes", "", 2e9),
+    ];
+    let top =
+        [("processor.iowait", "_total", 0.0), ("processor.idle", "_total", 0.97), ("processor.busy", "_total", 0.03)];
+    let rates = [("physical_disk.transfers_per_s", "sda", 9.0), ("physical_disk.bytes_per_s", "sda", 9e4)];
+    let disk = [
+        ("physical_disk.avg_queue_length", "sda", 0.1),
+        ("physical_disk.avg_s_per_transfer", "sda", 0.0004),
+        ("physical_disk.busy", "sda", 0.04),
+        ("physical_disk.transfers_per_s", "sda", 90.0),
+    ];
+    let netstat = [("network.listen_overflow_fraction", "TCP", 0.0), ("network.udp_lost_fraction", "UDP", 0.0)];
+    let drops = [("network.received_drop_fraction", "eth0", 0.0)];
+    let sockets = [("network.full_listen_queues", "TCP", 0.0)];
+    for (name, cells, allowed) in [
+        ("free", &free[..], &[][..]),
+        ("top", &top, &[Disk, Cpu]),
+        ("iostat -d", &rates, &[]),
+        ("iostat -dx", &disk, &[Disk]),
+        ("netstat -s", &netstat, &[]),
+        ("ip -s link", &drops, &[]),
+        ("ss -l", &sockets, &[]),
+    ] {
+        let found = ruled_out_bottlenecks(&judge_paste(&levels(cells), "snapshot-text", ""));
+        assert!(found.iter().all(|bottleneck| allowed.contains(bottleneck)), "{name}: {found:?}");
+    }
+    let vmstat = judge_paste(&vmstat_recording(12, [0.0, 0.0, 0.0, 0.0, 0.95, 2e9, 0.0]), "vmstat-text", "");
+    let found = ruled_out_bottlenecks(&vmstat);
+    assert!(found.iter().all(|bottleneck| [Memory, Disk, Cpu, Interrupts].contains(bottleneck)), "{found:?}");
+    assert!(found.contains(&Memory) && found.contains(&Disk) && found.contains(&Cpu), "{found:?}");
+}
+
+/// One task of many processors that always waits is a small mean.
+#[test]
+fn a_mean_over_all_processors_rules_out_no_disk_that_one_task_may_wait_for() {
+    let processors = |iowait: f64| {
+        levels(&[
+            ("processor.iowait", "_total", iowait),
+            ("processor.idle", "_total", 0.9 - iowait),
+            ("processor.busy", "_total", 0.1),
+        ])
+    };
+    for (iowait, blocked, is_ruled_out) in [(0.03, None, false), (0.004, None, true), (0.03, Some(0.0), true)] {
+        let recording = match blocked {
+            Some(tasks) => processors(iowait).with("system.blocked", "", move |_| tasks),
+            None => processors(iowait),
+        };
+        let verdict = judge_paste(&recording, "vmstat-text", "");
+        assert_eq!(ruled_out_bottlenecks(&verdict).contains(&Bottleneck::Disk), is_ruled_out, "{iowait} {blocked:?}");
+    }
+}
+
+#[test]
+fn memory_is_not_asked_for_where_much_is_available() {
+    for (available, is_asked) in [(11e9, false), (2e9, true)] {
+        let recording = levels(&[("memory.total_bytes", "", 16e9), ("memory.available_bytes", "", available)]);
+        let verdict = judge_paste(&recording, "snapshot-text", "");
+        let asked = verdict.send_next.iter().any(|next| next.shows.contains("whether memory is short"));
+        assert_eq!(asked, is_asked, "{available}: {:?}", verdict.send_next);
+    }
+}
+
+#[test]
+fn tasks_that_wait_beside_idle_disks_wait_for_something_else() {
+    let idle_disk = |recording: Recording| {
+        let recording = recording.with("physical_disk.busy", "sdx", |_| 0.001);
+        recording.with("physical_disk.avg_queue_length", "sdx", |_| 0.0)
+    };
+    let waiting = idle_disk(vmstat_recording(12, [0.0, 0.0, 20.0, 0.98, 0.01, 2e9, 0.0]));
+    let verdict = judge_paste(&waiting, "vmstat-text", "");
+    assert_bottleneck(&verdict, Bottleneck::Unknown);
+    assert!(verdict.sentence.contains("not for the disks shown"), "{}", verdict.sentence);
+    assert!(verdict.sentence.contains("Disks shown: sdx."), "{}", verdict.sentence);
+    let evidence: Vec<&str> = verdict.findings[0].evidence.iter().map(|e| e.counter.as_str()).collect();
+    assert!(evidence.contains(&"processor.iowait") && evidence.contains(&"physical_disk.busy"), "{evidence:?}");
+    assert!(verdict.advice.iter().any(|advice| advice.text.contains("wchan")), "{:?}", verdict.advice);
+}
+
+#[test]
+fn what_is_broken_stands_in_the_answer_even_if_it_limits_nothing() {
+    let healthy = || vmstat_recording(12, [0.0, 0.0, 0.0, 0.0, 0.95, 2e9, 0.0]);
+    let full = healthy()
+        .with("logical_disk.total_bytes", "/var", |_| 1e10)
+        .with("logical_disk.free_bytes", "/var", |_| 0.0)
+        .with("logical_disk.read_only", "/var", |_| 0.0);
+    let inactive = healthy().with("array.inactive", "md31", |_| 1.0);
+    for (recording, part) in [(full, "/var: it is full"), (inactive, "md31: the array does not run")] {
+        let verdict = judge_paste(&recording, "vmstat-text", "");
+        assert_bottleneck(&verdict, Bottleneck::None);
+        assert!(verdict.sentence.contains(part), "{}", verdict.sentence);
+    }
+    let alone = levels(&[
+        ("logical_disk.total_bytes", "/var", 1e10),
+        ("logical_disk.free_bytes", "/var", 0.0),
+        ("logical_disk.read_only", "/var", 0.0),
+    ]);
+    let verdict = judge_paste(&alone, "snapshot-text", "");
+    assert!(verdict.sentence.starts_with("The filesystem /var is the bottleneck"), "{}", verdict.sentence);
+}

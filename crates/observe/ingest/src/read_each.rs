@@ -38,11 +38,10 @@ pub fn read_each_log<'l, T>(
     (options, unreadable): (&ReadingOptions, UnreadableLogs),
     (reporter, is_stopped): (&Reporter, impl Fn() -> bool),
     mut read: impl FnMut(&GivenLog, &ReadingOptions) -> Result<(T, ReadSummary), IngestError>,
-) -> Result<Vec<(&'l GivenLog, T, ReadSummary)>, IngestError> {
-    let may_be_left_out = |log: &GivenLog| {
-        let is_one_of_several = logs.len() > 1 && !log.is_ours() && log.path.is_file();
-        log.is_bundled || unreadable == UnreadableLogs::LeftOut && is_one_of_several
-    };
+) -> Result<Vec<ReadLog<'l, T>>, IngestError> {
+    let is_one_of_several = |log: &GivenLog| logs.len() > 1 && !log.is_ours() && log.path.is_file();
+    let may_be_left_out =
+        |log: &GivenLog| log.is_bundled || unreadable == UnreadableLogs::LeftOut && is_one_of_several(log);
     let mut read_logs = Vec::new();
     let mut is_any_left_out = false;
     for log in logs {
@@ -72,6 +71,21 @@ pub fn read_each_log<'l, T>(
             (*content, *summary) = read(log, &options)?;
         }
     }
+    place_read_logs(&mut read_logs, &options, reporter, &mut read)?;
+    Ok(read_logs)
+}
+
+/// A log, what was read of it, and its summary.
+type ReadLog<'l, T> = (&'l GivenLog, T, ReadSummary);
+
+/// Places logs without dates beside the others of their machine, and messages in the time that others measured; those
+/// that move are read again.
+fn place_read_logs<T>(
+    read_logs: &mut [ReadLog<'_, T>],
+    options: &ReadingOptions,
+    reporter: &Reporter,
+    read: &mut impl FnMut(&GivenLog, &ReadingOptions) -> Result<(T, ReadSummary), IngestError>,
+) -> Result<(), IngestError> {
     for indices in group_by_machine(&read_logs.iter().map(|(log, ..)| *log).collect::<Vec<_>>()) {
         let placed = indices.iter().map(|index| {
             let (log, _, summary) = &read_logs[*index];
@@ -81,25 +95,24 @@ pub fn read_each_log<'l, T>(
         let measured = measured_time(indices.iter().map(|index| &read_logs[*index].2).zip(&places));
         for (index, place) in indices.iter().zip(&mut places) {
             let (log, content, summary) = &mut read_logs[*index];
+            let shifted = options.with_shift(place.shift_ns);
             if let Some(measured) = measured.as_ref().filter(|_| is_of_messages(summary)) {
-                let options = options.with_measured(measured.clone());
-                let (placed, placed_summary) = read(log, &options)?;
+                let (placed, placed_summary) = read(log, &options.with_measured(measured.clone()))?;
                 if placed_summary.is_placed {
                     (*content, *summary) = (placed, placed_summary);
-                    place.beside = None;
-                    summary.time_basis = measured.time_basis;
+                    (place.beside, summary.time_basis) = (None, measured.time_basis);
                     continue;
                 }
-                (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
+                (*content, *summary) = read(log, &shifted)?;
             } else if place.shift_ns != 0 {
-                (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
+                (*content, *summary) = read(log, &shifted)?;
             }
             summary.time_basis = place.time_basis;
         }
         let names: Vec<&str> = indices.iter().map(|index| read_logs[*index].0.name.as_str()).collect();
         report_places(&names, &places, reporter);
     }
-    Ok(read_logs)
+    Ok(())
 }
 
 /// True for a log of messages, whose events are placed beside what others measured.

@@ -1,5 +1,9 @@
 //! Reliability of a log's times, by which several logs are placed on one time line.
 
+/// Remark on a log whose times are times of day.
+pub(crate) const NO_DATE_NOTE: &str =
+    "the times have no date: they are counted from 1970; durations are right, days are not";
+
 /// Source of a log's times, the most certain first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimeBasis {

@@ -4,6 +4,7 @@ mod blg_encoder;
 mod corpus;
 mod impossible;
 mod pasted_facts;
+mod pasted_parts;
 mod pasted_pieces;
 mod pcp;
 mod pcp_encoder;

@@ -568,14 +568,14 @@ impl<'de> Visitor<'de> for AnswerPoint<'_, '_> {
     }
 }
 
-/// Visitor of a number in quotes.
+/// Visitor of a number in quotes; `null` is a gap.
 struct QuotedNumber;
 
 impl<'de> DeserializeSeed<'de> for QuotedNumber {
     type Value = f64;
 
     fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<f64, D::Error> {
-        from.deserialize_str(self)
+        from.deserialize_any(self)
     }
 }
 
@@ -588,6 +588,10 @@ impl Visitor<'_> for QuotedNumber {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<f64, E> {
         text.parse().map_err(|_| E::custom("a value is not a number"))
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<f64, E> {
+        Ok(f64::NAN)
     }
 }
 

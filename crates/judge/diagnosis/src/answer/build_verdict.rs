@@ -14,17 +14,18 @@ use crate::answer::blame::relations::{
     is_unrelated_to_disk,
 };
 use crate::answer::ceiling_remarks::describe_ceilings;
-use crate::answer::confidence::{Strength, certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
+use crate::answer::confidence::{
+    DEFAULT_PACK, Strength, certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
+};
 use crate::answer::episodes::find_episodes;
-use crate::answer::evidence_seen::{next_commands, put_fullest_disk_first, seen_counters};
+use crate::answer::evidence_seen::{
+    next_commands, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
+};
+use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
 use crate::answer::phases::find_phases;
-use crate::answer::ranking::{
-    MIN_SCORE, WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score,
-};
+use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
-use crate::answer::sentences::{
-    NearMiss, WindowLength, describe_near_miss, one_thread_sentence, quantity_label, verdict_sentence,
-};
+use crate::answer::sentences::{WindowLength, one_thread_sentence, quantity_label, verdict_sentence};
 use crate::answer::verdict::*;
 use crate::compile::cgroup_path;
 use crate::rules::{
@@ -33,10 +34,6 @@ use crate::rules::{
 use crate::run::{Judge, NoteCount, Observation};
 use crate::trends::{Trend, find_trends};
 
-/// Largest number of rules named when a bottleneck is ruled out.
-const MAX_REASONS: usize = 3;
-/// Id of the pack that the evidence in `rules/record.toml` is for.
-const DEFAULT_PACK: &str = "default";
 /// End of the ids of advice to look for the program that causes a load.
 const SEARCH_ENDING: &str = ".find-process";
 /// Levels of a score between 0 and 1 within which findings count as equally strong.
@@ -71,6 +68,8 @@ struct PackAnswer<'a> {
     bottleneck: Bottleneck,
     /// All bottlenecks, the chosen one first; empty where nothing is blamed.
     bottlenecks: Vec<FoundBottleneck>,
+    /// Counters that the log showed.
+    seen: BTreeMap<&'a str, Option<f64>>,
 }
 
 impl<'a> PackAnswer<'a> {
@@ -98,6 +97,7 @@ impl<'a> PackAnswer<'a> {
         findings.sort_by_key(|f| f.bottleneck != bottleneck);
         let bottlenecks = find_bottlenecks(&relations, &findings, bottleneck);
         let pack = &observed.packs[pack_index];
+        let seen = seen_counters(observed, &outcomes);
         PackAnswer {
             observed,
             pack_index,
@@ -110,6 +110,7 @@ impl<'a> PackAnswer<'a> {
             is_memory_unrelated,
             bottleneck,
             bottlenecks,
+            seen,
         }
     }
 
@@ -134,7 +135,7 @@ impl<'a> PackAnswer<'a> {
             confidence,
             sentence: match undecided {
                 Some(finding) => self.sentence(finding, &instance, &culprits),
-                None => self.no_bottleneck_sentence(),
+                None => self.no_bottleneck_sentence() + &serious_facts_text(&self.findings),
             },
             phases: self.phases(&instance, confidence),
             culprits,
@@ -227,7 +228,7 @@ impl<'a> PackAnswer<'a> {
         let rivals = self.ranking.iter().filter(|rank| rank.bottleneck != bottleneck && !is_listed(rank));
         let rival = rivals.map(|rank| rank.score).fold(0.0, f64::max);
         let strength = Strength { bottleneck, score, rival, rules };
-        verdict_confidence(self.observed, self.pack_index, &strength, &self.unjudged)
+        verdict_confidence(self.observed, self.pack_index, &strength, &self.unjudged, &self.seen)
     }
 
     /// Instance that a bottleneck is named with; empty for the machine as a whole.
@@ -257,7 +258,9 @@ impl<'a> PackAnswer<'a> {
         if leading.counter == BUSIEST_THREAD_COUNTER {
             return one_thread_sentence(leading, culprits.first(), window);
         }
-        verdict_sentence(instance, leading, &self.quantity_label(leading).unwrap_or_default(), window)
+        let sentence = verdict_sentence(instance, leading, &self.quantity_label(leading).unwrap_or_default(), window);
+        let rule = self.pack.find_rule(&leading.rule);
+        sentence + &rule.map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes))
     }
 
     /// Label of the leading quantity of a finding.
@@ -318,10 +321,9 @@ impl<'a> PackAnswer<'a> {
 
     /// Commands that would tell what this log leaves open.
     fn next_commands(&self) -> Vec<NextCommand> {
-        let seen = seen_counters(self.observed, &self.outcomes);
         let is_of_machine = self.leading_finding().is_some_and(|finding| finding.object == MACHINE);
         let has_program = !self.observed.culprits.for_bottleneck(self.bottleneck, None, None).is_empty();
-        next_commands(self.observed.notes.source, self.bottleneck, is_of_machine, has_program, &seen)
+        next_commands(self.observed.notes.source, self.bottleneck, is_of_machine, has_program, &self.seen)
     }
 
     /// Reasons against each other bottleneck that the pack could judge and the log would have shown. Where the log does
@@ -331,13 +333,17 @@ impl<'a> PackAnswer<'a> {
             return Vec::new();
         }
         let mut list = Vec::new();
-        let seen = seen_counters(self.observed, &self.outcomes);
         // other packs judge by counters of their own
         let is_unseen =
             |bottleneck: &Bottleneck| *bottleneck == Bottleneck::Disk && self.observed.notes.lacks_disk_rows;
+        let source = self.observed.notes.source;
         let has_proof = |bottleneck: Bottleneck| {
             let proof = BottleneckProof::for_bottleneck(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
-            proof.is_none_or(|proof| proof.is_given_by(&seen))
+            let proof = proof.filter(|proof| proof.is_needed_of(source));
+            if bottleneck == Bottleneck::Disk && may_hide_waiting(self.observed, &self.seen) {
+                return false;
+            }
+            proof.is_none_or(|proof| proof.is_given_by(&self.seen))
                 || self.explained.iter().any(|e| e.bottleneck == bottleneck)
         };
         let is_listed =
@@ -505,59 +511,6 @@ fn unjudged_rules(observed: &Observation, pack: usize, outcomes: &[RuleOutcome<'
     list
 }
 
-/// Reason why a bottleneck was not chosen although rules that point at it held.
-fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, is_memory_unrelated: bool) -> String {
-    let rules = rank.findings.join(", ");
-    // not always the best score: memory is chosen before a stronger disk, and of equal scores the first suspect
-    let chosen_score = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
-    match chosen {
-        Bottleneck::None | Bottleneck::Unknown => {
-            format!("too weak to blame: {rules} ({:.2}, at least {MIN_SCORE} needed)", rank.score)
-        }
-        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk && is_memory_unrelated => {
-            format!("a separate bottleneck: the memory-starved cgroup hardly uses this disk: {rules}")
-        }
-        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
-            format!("paging causes the same symptoms: {rules} held too, but memory is judged first")
-        }
-        _ if rank.score >= chosen_score => {
-            format!("{} is judged first: {rules} held too ({:.2} against {chosen_score:.2})", chosen.name(), rank.score)
-        }
-        _ => format!("weaker than {}: {rules} ({:.2} against {chosen_score:.2})", chosen.name(), rank.score),
-    }
-}
-
-/// Text that names the rules that came nearest to holding, each with the condition that failed; `None` where the window
-/// was too short for any of them.
-fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> Option<String> {
-    let mut by_rule: BTreeMap<usize, NearMiss> = BTreeMap::new();
-    for outcome in judged {
-        let Some(near_miss) = describe_near_miss(observed, outcome) else { continue };
-        match by_rule.get(&outcome.rule_index) {
-            Some(known) if known.closeness >= near_miss.closeness => {}
-            _ => {
-                by_rule.insert(outcome.rule_index, near_miss);
-            }
-        }
-    }
-    let mut near_misses: Vec<NearMiss> = by_rule.into_values().collect();
-    let had_only_unknowns = !near_misses.is_empty() && near_misses.iter().all(|miss| miss.is_unknown);
-    near_misses.retain(|miss| !miss.is_unknown);
-    near_misses.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
-    let mut chosen: Vec<NearMiss> = Vec::new();
-    for near_miss in near_misses {
-        if chosen.len() < MAX_REASONS && !chosen.iter().any(|t| t.subject == near_miss.subject) {
-            chosen.push(near_miss);
-        }
-    }
-    let texts: Vec<String> = chosen.into_iter().map(|t| t.text).collect();
-    match texts.is_empty() {
-        true if had_only_unknowns => None,
-        true => Some("no rule came near it".into()),
-        false => Some(texts.join("; ")),
-    }
-}
-
 fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
     let remark = |r: &NoteCount| LogRemark {
         time: format_rfc3339(r.time_ns),
@@ -570,23 +523,7 @@ fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bottleneck, Rank, excess_ratio, weaker_reason};
-
-    #[test]
-    fn a_bottleneck_stronger_than_the_answer_is_not_called_weaker() {
-        let rank = |bottleneck, score, rule: &str| Rank { bottleneck, score, findings: vec![rule.to_owned()] };
-        // memory is the answer though the disk scores higher and the processors score between them
-        let ranking = [
-            rank(Bottleneck::Disk, 0.9, "disk.saturated"),
-            rank(Bottleneck::Cpu, 0.6, "cpu.full"),
-            rank(Bottleneck::Memory, 0.5, "memory.paging"),
-            rank(Bottleneck::Network, 0.4, "network.full"),
-        ];
-        assert_eq!(crate::answer::ranking::choose_bottleneck(&ranking, false), Bottleneck::Memory);
-        let reason = |index: usize| weaker_reason(&ranking[index], &ranking, Bottleneck::Memory, false);
-        assert_eq!(reason(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
-        assert_eq!(reason(3), "weaker than memory: network.full (0.40 against 0.50)");
-    }
+    use super::excess_ratio;
 
     #[test]
     fn zero_is_furthest_beyond_a_lower_limit() {

@@ -1,5 +1,7 @@
 //! Confidence of a verdict, and the limits of its certainty.
 
+use std::collections::BTreeMap;
+
 use diskwright_base::Note;
 use diskwright_base::counter_ids::{pressure, processor, system};
 use diskwright_base::units::{format_count, format_value};
@@ -8,10 +10,12 @@ use crate::answer::evidence_seen::seen_counters;
 use crate::answer::rule_outcome::RuleOutcome;
 use crate::answer::sentences::describe_near_miss;
 use crate::answer::verdict::{Finding, UnjudgedRule};
-use crate::rules::{Bottleneck, LogOrigin, Rule};
+use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, Rule};
 use crate::run::Observation;
 use crate::sums::RuleState;
 
+/// Id of the pack that the evidence in `rules/record.toml` is for.
+pub(crate) const DEFAULT_PACK: &str = "default";
 /// Share of steal time above which latencies and processor figures are uncertain.
 const MAX_STEAL_SHARE: f64 = 0.05;
 /// Smallest number of ticks of a window that is not called short.
@@ -256,7 +260,7 @@ fn clears_only_part(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> boo
         return false;
     }
     let seen = seen_counters(observed, outcomes);
-    let is_one_part = |part: &&str| !seen.is_empty() && seen.iter().all(|counter| counter.starts_with(*part));
+    let is_one_part = |part: &&str| !seen.is_empty() && seen.keys().all(|counter| counter.starts_with(*part));
     let judged = || outcomes.iter().filter(|o| o.rule.weight > 0.0 && o.rule.bottleneck.blames() && o.share.is_some());
     let is_far = |outcome: &RuleOutcome<'_>| {
         describe_near_miss(observed, outcome).is_some_and(|near| near.closeness < MAX_CLEARED_CLOSENESS)
@@ -298,6 +302,23 @@ fn has_no_judged_suspect(observed: &Observation, pack: usize) -> bool {
         rule_states.filter(|(rule, _)| rule.weight > 0.0 && FIRST_SUSPECTS.contains(&rule.bottleneck))
     };
     rules().next().is_some() && !rules().any(|(_, state)| state.judged)
+}
+
+/// Number of processors of a log that does not tell it, where one task of many must not be missed.
+const MANY_PROCESSORS: f64 = 16.0;
+/// Number of processors that wait for I/O, on average, from which on somebody may wait for a disk all of the time.
+const MAX_UNSEEN_WAITING: f64 = 0.25;
+
+/// True where a mean of all processors may hide a task that waits for a disk, in a log without disks and tasks.
+pub(crate) fn may_hide_waiting(observed: &Observation, seen: &BTreeMap<&str, Option<f64>>) -> bool {
+    let mean = |name: &str| observed.mean_sign(name);
+    let shows_disks =
+        seen.keys().any(|counter| counter.starts_with("physical_disk.") || counter.starts_with("logical_disk."));
+    let processors = mean("processors").unwrap_or(MANY_PROCESSORS);
+    !shows_disks
+        && !observed.states.has_pressure
+        && mean(system::BLOCKED).is_none_or(|tasks| tasks > MAX_UNSEEN_WAITING)
+        && mean(processor::IOWAIT).is_some_and(|share| share * processors > MAX_UNSEEN_WAITING)
 }
 
 /// Smallest share of waiting that needs an explanation.
@@ -347,6 +368,7 @@ pub(crate) fn verdict_confidence(
     pack: usize,
     strength: &Strength<'_>,
     unjudged: &[UnjudgedRule],
+    seen: &BTreeMap<&str, Option<f64>>,
 ) -> f64 {
     if observed.window.elapsed_ns == 0 {
         return 0.0;
@@ -355,10 +377,14 @@ pub(crate) fn verdict_confidence(
     let ticks = match bottleneck {
         // three quiet seconds say little, however many ticks they have
         Bottleneck::None => observed.window.ticks.min(observed.window.seconds().ceil() as u64),
+        _ if leads_with_lasting_rule(observed, pack, &strength.rules) => u64::MAX,
         _ => observed.window.ticks,
     };
     let mut confidence =
         remaining_confidence(observed, pack, bottleneck, unjudged) * score_confidence(bottleneck, score, rival, ticks);
+    if observed.packs[pack].id == DEFAULT_PACK {
+        confidence *= evidence_factor(observed, bottleneck, seen);
+    }
     if bottleneck == Bottleneck::None {
         if let Some((grade, _)) = strongest_waiting(observed) {
             confidence *= 1.0 - 0.8 * grade.powf(0.7);
@@ -368,6 +394,41 @@ pub(crate) fn verdict_confidence(
     }
     confidence = confidence.min(largest_confidence(observed, pack, &strength.rules));
     round_confidence(confidence)
+}
+
+/// Factors for suspects that could not be excluded: memory where a disk is blamed, and each where nothing is.
+const UNPROVED_MEMORY: f64 = 0.75;
+const UNPROVED_SUSPECT: f64 = 0.8;
+/// Factor for a disk that is blamed without a look at how busy it is.
+const UNSEEN_BUSY: f64 = 0.8;
+
+/// Factor from 0 to 1 by which evidence that a log of another tool does not hold lowers the confidence.
+fn evidence_factor(observed: &Observation, bottleneck: Bottleneck, seen: &BTreeMap<&str, Option<f64>>) -> f64 {
+    if observed.notes.source == LogOrigin::Live || observed.states.has_pressure {
+        return 1.0;
+    }
+    let is_proved =
+        |suspect: Bottleneck| BottleneckProof::for_bottleneck(suspect).is_none_or(|proof| proof.is_answered_by(seen));
+    match bottleneck {
+        Bottleneck::None => {
+            let unproved = FIRST_SUSPECTS.into_iter().filter(|suspect| !is_proved(*suspect)).count();
+            UNPROVED_SUSPECT.powi(unproved as i32)
+        }
+        Bottleneck::Disk if seen.keys().any(|counter| counter.starts_with("physical_disk.")) => {
+            let memory = if is_proved(Bottleneck::Memory) { 1.0 } else { UNPROVED_MEMORY };
+            let has_busy =
+                ["physical_disk.busy", "physical_disk.utilisation"].iter().any(|name| seen.contains_key(name));
+            memory * if has_busy { 1.0 } else { UNSEEN_BUSY }
+        }
+        Bottleneck::Disk if seen.contains_key(processor::IOWAIT) && !is_proved(Bottleneck::Memory) => UNPROVED_MEMORY,
+        _ => 1.0,
+    }
+}
+
+/// True where the rule that counts most for a bottleneck is on a state that one look shows.
+fn leads_with_lasting_rule(observed: &Observation, pack: usize, rules: &[&str]) -> bool {
+    let rules = rules.iter().filter_map(|id| observed.packs[pack].find_rule(id));
+    rules.max_by(|a, b| a.weight.total_cmp(&b.weight)).is_some_and(|rule| rule.lasting)
 }
 
 /// Largest confidence that these rules allow.

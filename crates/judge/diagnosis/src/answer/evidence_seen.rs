@@ -1,22 +1,28 @@
 //! What a log shows: the counters behind its judgement, the disk that is fuller than the others, and the commands that
 //! would show the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::counter_ids::physical_disk;
 
 use crate::answer::rule_outcome::{RuleOutcome, window_value};
 use crate::answer::verdict::Finding;
-use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand};
+use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand, Rule, Severity};
 use crate::run::Observation;
 
-/// Ids of the counters that the judged rules had values of.
-pub(crate) fn seen_counters<'a>(observed: &Observation, outcomes: &[RuleOutcome<'a>]) -> BTreeSet<&'a str> {
-    let mut seen = BTreeSet::new();
+/// Ids of the counters that the judged rules had values of, with the mean of each that a condition compares by itself.
+pub(crate) fn seen_counters<'a>(
+    observed: &Observation,
+    outcomes: &[RuleOutcome<'a>],
+) -> BTreeMap<&'a str, Option<f64>> {
+    let mut seen = BTreeMap::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.share.is_some()) {
         for (condition, state) in outcome.rule.conditions().zip(&outcome.progress.conditions) {
-            if window_value(observed, condition, state).is_some() {
-                seen.insert(condition.quantity.counter.id.as_str());
+            if let Some(measured) = window_value(observed, condition, state) {
+                let quantity = &condition.quantity;
+                let is_plain = quantity.counters().count() == 1 && quantity.per.is_none();
+                let mean = seen.entry(quantity.counter.id.as_str()).or_insert(None);
+                *mean = mean.or(is_plain.then_some(measured.value));
             }
         }
     }
@@ -33,15 +39,17 @@ pub(crate) fn next_commands(
     bottleneck: Bottleneck,
     is_of_machine: bool,
     has_program: bool,
-    seen: &BTreeSet<&str>,
+    seen: &BTreeMap<&str, Option<f64>>,
 ) -> Vec<NextCommand> {
     let mut list: Vec<NextCommand> = Vec::new();
     if source == LogOrigin::Live {
         return list;
     }
     if !bottleneck.blames() {
-        let lacking =
-            ASKED_FOR.into_iter().filter_map(BottleneckProof::for_bottleneck).filter(|proof| !proof.is_given_by(seen));
+        let lacking = ASKED_FOR
+            .into_iter()
+            .filter_map(BottleneckProof::for_bottleneck)
+            .filter(|proof| !proof.is_answered_by(seen));
         for next in lacking.map(|proof| proof.evidence_command(source)) {
             match list.iter_mut().find(|known| known.command == next.command) {
                 Some(known) => known.shows = format!("{} and {}", known.shows, next.shows),
@@ -58,6 +66,38 @@ pub(crate) fn next_commands(
         list.push(proof.program_command(source));
     }
     list
+}
+
+/// Largest number of disks, and of facts, that a sentence names.
+const MAX_NAMED: usize = 6;
+
+/// Names the disks that a rule on the machine is about; empty for other rules.
+pub(crate) fn shown_disks_text(rule: &Rule, outcomes: &[RuleOutcome<'_>]) -> String {
+    let is_of_disks = |object: &str| object == "physical_disk";
+    let is_about_disks = rule.all.iter().any(|condition| is_of_disks(&condition.quantity.counter.object));
+    if rule.object != "machine" || !is_about_disks {
+        return String::new();
+    }
+    let of_disks = outcomes.iter().filter(|outcome| is_of_disks(&outcome.rule.object));
+    let names: BTreeSet<&str> =
+        of_disks.map(|o| o.progress.instance.as_str()).filter(|name| !name.is_empty()).collect();
+    let shown: Vec<&str> = names.iter().copied().take(MAX_NAMED).collect();
+    match names.len() - shown.len() {
+        _ if shown.is_empty() => String::new(),
+        0 => format!(" Disks shown: {}.", shown.join(", ")),
+        more => format!(" Disks shown: {} and {more} more.", shown.join(", ")),
+    }
+}
+
+/// Names what is wrong though it limits nothing that the log shows: a full filesystem, an array that does not run.
+pub(crate) fn serious_facts_text(findings: &[Finding]) -> String {
+    let is_serious = |f: &&Finding| f.severity == Severity::Critical && f.bottleneck == Bottleneck::None;
+    let text = |f: &Finding| match f.instance.as_str() {
+        "" => f.title.clone(),
+        instance => format!("{instance}: {}", f.title),
+    };
+    let texts: Vec<String> = findings.iter().filter(is_serious).take(MAX_NAMED).map(text).collect();
+    if texts.is_empty() { String::new() } else { format!(" But see to this: {}.", texts.join("; ")) }
 }
 
 /// Busy share by which a disk must exceed the first one to be named before it.

@@ -8,6 +8,7 @@ mod ceiling_remarks;
 mod confidence;
 mod episodes;
 mod evidence_seen;
+mod exclusion_texts;
 mod phases;
 mod ranking;
 mod rule_outcome;

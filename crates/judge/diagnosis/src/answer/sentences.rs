@@ -249,7 +249,8 @@ fn bottleneck_phrase(bottleneck: Bottleneck, instance: &str) -> String {
         (Bottleneck::Interrupts, "") => "Interrupts and copying are the bottleneck".into(),
         (Bottleneck::Interrupts, instance) => format!("Interrupts on {instance} are the bottleneck"),
         (Bottleneck::Channel, instance) => format!("The channel{} is the bottleneck", to_instance(instance)),
-        (Bottleneck::Controller, instance) => format!("The controller{} is the bottleneck", to_instance(instance)),
+        (Bottleneck::Controller, "") => "The controller is the bottleneck".into(),
+        (Bottleneck::Controller, instance) => format!("The controller {instance} is the bottleneck"),
         (Bottleneck::Network, instance) => format!("The network{} is the bottleneck", at_instance(instance)),
         (Bottleneck::Application, instance) => {
             format!("The application's I/O pattern{} is the bottleneck", at_instance(instance))
@@ -268,8 +269,12 @@ fn to_instance(instance: &str) -> String {
 /// The verdict in one sentence, from its strongest finding.
 pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, window: WindowLength) -> String {
     let subject = match finding.bottleneck {
+        Bottleneck::Disk if finding.object == "logical_disk" => format!("The filesystem {instance} is the bottleneck"),
+        Bottleneck::Disk if finding.object == "array" => format!("The array {instance} is the bottleneck"),
+        Bottleneck::Application if finding.object == "network" => "The application is the bottleneck".to_owned(),
         // an undecided finding names its disk
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
+        Bottleneck::Unknown => "Undecided".into(),
         bottleneck => bottleneck_phrase(bottleneck, instance),
     };
     format!(

@@ -67,7 +67,6 @@ const CONFIDENCE_COUNTERS: [&str; 11] = [
 pub(crate) const MAX_CGROUPS: usize = 256;
 /// Largest number of disks whose share of paging is followed.
 const MAX_PAGED_DISKS: usize = 64;
-const NETWORK: &str = "network";
 const PHYSICAL_DISK: &str = "physical_disk";
 /// Objects that a machine may not have, so that a log without them lacks nothing.
 const OPTIONAL_OBJECTS: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
@@ -147,9 +146,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         let has_object = rule.object == "machine" || !self.builder.schema_index.instances(&rule.object).is_empty();
         // A machine without arrays or network mounts has nothing to judge there, and no tool shows the busy time of a
         // real machine's controller or channel. But a log without any disks cannot be judged by its disks.
-        // facts of an adapter that only some tools print: a log without a network lacks nothing
-        let is_fact = rule.object == NETWORK && rule.absent == Absent::Inapplicable && !rule.without.is_empty();
-        if !has_object && !is_fact && !OPTIONAL_OBJECTS.contains(&rule.object.as_str()) {
+        if !has_object && !OPTIONAL_OBJECTS.contains(&rule.object.as_str()) {
             missing.extend(rule.conditions().flat_map(|c| c.quantity.counters()).map(|name| name.id.clone()));
         }
         if rule.absent == Absent::Inapplicable && has_object {
@@ -161,6 +158,10 @@ impl<'a> ProgramBuilder<'a, '_> {
         }
         if stand_ins && !judged && missing.iter().any(|counter| may_stand_in(counter)) {
             judged = self.add_stand_in(pack, index, rule);
+        }
+        // a log lacks nothing without the facts that only some tools print
+        if !has_object && rule.optional && rule.absent == Absent::Inapplicable {
+            missing.clear();
         }
         let state = &mut self.states.rules[pack][index];
         state.judged |= judged;

@@ -169,6 +169,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut 
         severity: severity.unwrap_or(Severity::Info),
         weight: weight.or(severity.map(Severity::default_weight)).unwrap_or(0.0),
         optional: fields.read_bool("optional").unwrap_or(false),
+        lasting: fields.read_bool("lasting").unwrap_or(false),
         confidence: fields.read_number("confidence", 0.0, 1.0).unwrap_or(1.0),
         which: read_instance_filter(&fields, object),
         classes: fields.read_words("classes", DEVICE_CLASSES),
@@ -188,10 +189,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut 
         line: source.line_number(value.span().start),
         id: id.unwrap_or_default().to_owned(),
     };
-    let has_classes = fields.has_key("classes") || fields.has_key("except_classes");
-    if has_classes && object.is_some_and(|object| !matches!(object, "physical_disk" | "array")) {
-        fields.report_key_problem("classes", "`classes` go with physical_disk and array only");
-    }
+    check_classes(&fields, object);
     if conditions.iter().all(|list| list.as_ref().is_some_and(Vec::is_empty)) {
         fields.report_problem("a rule needs conditions in `all` or `any`");
     }
@@ -210,6 +208,13 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut 
     let _ = (id?, object?, bottleneck?, severity?);
     let (title, from, explain) = (title?.to_owned(), from?.to_owned(), explain?.to_owned());
     Some(Rule { title, source: from, explain, all, any, alert: alert.flatten(), ..rule })
+}
+
+fn check_classes(fields: &TomlFields<'_, '_>, object: Option<&str>) {
+    let has_classes = fields.has_key("classes") || fields.has_key("except_classes");
+    if has_classes && object.is_some_and(|object| !matches!(object, "physical_disk" | "array")) {
+        fields.report_key_problem("classes", "`classes` go with physical_disk and array only");
+    }
 }
 
 /// Reads the instance filter. The default is the leaves for disks, and all instances for other objects.

@@ -191,6 +191,8 @@ pub struct Rule {
     pub weight: f64,
     /// It is on facts that only some tools print: a log without them is neither more nor less certain.
     pub optional: bool,
+    /// It is on a state or a total since boot, which one look shows as well as many.
+    pub lasting: bool,
     /// Largest confidence of a verdict that such rules alone give, 0 to 1.
     pub confidence: f64,
     /// Instances it is judged for.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_datastore::LogItem;
 
-use super::join_report::{report_joining, report_set_back_clocks};
+use super::join_report::{find_contradiction, report_joining, report_set_back_clocks};
 use super::member::{MemberRank, MergeMember};
-use super::outline::{MemberOutline, TickOrder, outline_member, spans_overlap, tick_span};
+use super::outline::{
+    MemberOutline, SHARES_OF_ONE_LOG, TickOrder, outline_member, share_owner, spans_overlap, tick_span,
+};
 use super::output::MergeOutput;
 use super::timeline::{self, TickGrid, TickSpan};
 use crate::IngestError;
@@ -61,6 +63,10 @@ pub fn join_group(
     let (members, outlines): (Vec<MergeMember>, Vec<MemberOutline>) = outlined.into_iter().unzip();
     report_joining(&members, &outlines, reporter);
     report_set_back_clocks(&members, &outlines, reporter);
+    let time_ns = outlines[0].spans.first().map_or(window.0, |span| span.1);
+    if let Some(text) = find_contradiction(&members, &outlines) {
+        output.add_note(&Note::new(time_ns, Note::WARNING, text))?;
+    }
     let grid = TickGrid::new(&outlines[0].spans);
     let mut spans = outlines[0].spans.clone();
     for outline in &outlines[1..] {
@@ -134,12 +140,18 @@ fn copy_log(
     Ok(())
 }
 
+fn is_share_of_one_log(counter: &str) -> bool {
+    SHARES_OF_ONE_LOG.contains(&counter)
+}
+
 /// The columns of the joined log, and the row that is being filled.
 struct MergeColumns {
     series: Vec<Series>,
     column_index: HashMap<(String, String), usize>,
     /// Providers of a series: rank and span, in order of ranks.
     owners: HashMap<(String, String), Vec<(usize, TickSpan)>>,
+    /// Members whose shares of a processor are used instead of those of the member of a rank, with their spans.
+    share_owners: HashMap<(usize, String), TickSpan>,
     /// Spans in which a member's series is taken from others; the first is empty.
     other_spans: Vec<Vec<TickSpan>>,
     schema: Option<Arc<Schema>>,
@@ -157,8 +169,25 @@ impl MergeColumns {
                 owners.entry(series.clone()).or_default().push((rank, extent));
             }
         }
-        let (series, column_index, row, weights) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        MergeColumns { series, column_index, owners, other_spans: vec![Vec::new()], schema: None, row, weights }
+        let mut share_owners = HashMap::new();
+        for (rank, outline) in outlines.iter().enumerate() {
+            for (_, instance) in outline.series.iter().filter(|(counter, _)| is_share_of_one_log(counter)) {
+                let owner = share_owner(outlines, instance, rank);
+                if let Some(span) = outlines[owner].total_span().filter(|_| owner != rank) {
+                    share_owners.insert((rank, instance.clone()), span);
+                }
+            }
+        }
+        MergeColumns {
+            series: Vec::new(),
+            column_index: HashMap::new(),
+            owners,
+            share_owners,
+            other_spans: vec![Vec::new()],
+            schema: None,
+            row: Vec::new(),
+            weights: Vec::new(),
+        }
     }
 
     fn row_schema(&mut self) -> Arc<Schema> {
@@ -181,7 +210,10 @@ impl MergeColumns {
             let owners = self.owners.get(&key).map_or(&[][..], Vec::as_slice);
             let own = owners.iter().find(|(owner, _)| *owner == rank).map(|(_, extent)| *extent)?;
             let preferred = owners.iter().filter(|(owner, extent)| *owner < rank && spans_overlap(*extent, own));
-            let preferred: Vec<TickSpan> = preferred.map(|(_, extent)| *extent).collect();
+            let preferred: Vec<TickSpan> = match is_share_of_one_log(&series.counter) {
+                true => self.share_owners.get(&(rank, series.instance.clone())).copied().into_iter().collect(),
+                false => preferred.map(|(_, extent)| *extent).collect(),
+            };
             let other_spans = match preferred.is_empty() {
                 true => 0,
                 false => {

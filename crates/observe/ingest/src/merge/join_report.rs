@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::timestamp::format_rfc3339;
-use diskwright_base::units::format_count;
+use diskwright_base::units::{format_count, format_value};
 
 use super::member::MergeMember;
-use super::outline::{MemberOutline, spans_overlap};
+use super::outline::{COMPARED, MemberOutline, SHARES_OF_ONE_LOG, share_owner, spans_overlap};
 use crate::report::Reporter;
 
 /// Maximum number of lines about one thing; beyond it only their number is reported.
@@ -24,6 +24,13 @@ pub fn report_joining(members: &[MergeMember], outlines: &[MemberOutline], repor
         let Some(extent) = outline.total_span() else { continue };
         for series in &outline.series {
             let owners = owners.entry(series).or_default();
+            if SHARES_OF_ONE_LOG.contains(&series.0.as_str()) {
+                let owner = share_owner(outlines, &series.1, rank);
+                if owner != rank {
+                    shared.entry((owner, rank)).or_default().insert(&series.0);
+                }
+                continue;
+            }
             let overlaps =
                 |rank: &&usize| outlines[**rank].total_span().is_some_and(|span| spans_overlap(extent, span));
             if let Some(first) = owners.iter().find(overlaps) {
@@ -47,6 +54,39 @@ pub fn report_joining(members: &[MergeMember], outlines: &[MemberOutline], repor
         let more = format_count(shared.len() - MAX_LINES, "more pair of logs has", "more pairs of logs have");
         reporter.warn(format_args!("{more} counters in common; each is taken from one of them"));
     }
+}
+
+/// Difference of two shares of the processors' time from which on two tools contradict each other.
+const MIN_CONTRADICTION: f64 = 0.3;
+
+/// True if two logs are of the same time for the most part.
+fn cover_the_same(one: &MemberOutline, other: &MemberOutline) -> bool {
+    let (Some(one), Some(other)) = (one.total_span(), other.total_span()) else { return false };
+    let shared = one.1.min(other.1) - one.0.max(other.0);
+    shared * 2 >= (one.1 - one.0).max(other.1 - other.0)
+}
+
+/// Finds a value of the whole machine on which logs of the same time do not agree: a sentence that shows both.
+pub fn find_contradiction(members: &[MergeMember], outlines: &[MemberOutline]) -> Option<String> {
+    let used = share_owner(outlines, "_total", 0);
+    let mean = |rank: usize, counter: &str| outlines[rank].compared_mean(counter);
+    for counter in COMPARED {
+        let Some(mean_used) = mean(used, counter) else { continue };
+        let beside = (0..members.len()).filter(|rank| cover_the_same(&outlines[used], &outlines[*rank]));
+        let others = beside.filter_map(|rank| Some((rank, mean(rank, counter)?)));
+        let Some((other, mean_other)) = others.into_iter().find(|(_, m)| (m - mean_used).abs() >= MIN_CONTRADICTION)
+        else {
+            continue;
+        };
+        let what = counter.rsplit('.').next().unwrap_or(counter);
+        let [mean_used, mean_other] = [mean_used, mean_other].map(|mean| format_value(mean, "fraction"));
+        return Some(format!(
+            "the tools contradict each other: {what} is {mean_used} in {}, which is used, and {mean_other} in {}; they \
+             saw different times, or one of them is wrong",
+            members[used].name, members[other].name
+        ));
+    }
+    None
 }
 
 /// Reports which members have times twice, of which only the first are used.

@@ -1,8 +1,9 @@
 //! What is learned about a log before it is joined with others: its ticks, series and machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::processor;
 use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 use diskwright_datastore::LogItem;
 
@@ -19,8 +20,13 @@ pub struct MemberOutline {
     /// Time of the first repeated tick.
     pub set_back_ns: Option<i64>,
     pub series: BTreeSet<(String, String)>,
+    /// Sums and numbers of the values of the whole machine that logs of the same time must agree on.
+    pub compared: BTreeMap<&'static str, (f64, u32)>,
     pub topology: Option<Topology>,
 }
+
+/// Counters of the whole machine that two logs of the same time must agree on.
+pub const COMPARED: [&str; 2] = [processor::IOWAIT, processor::IDLE];
 
 /// Reads the ticks, series and machine of a log.
 pub fn outline_member(log: &StoredLog, window: (i64, i64)) -> Result<MemberOutline, IngestError> {
@@ -29,6 +35,7 @@ pub fn outline_member(log: &StoredLog, window: (i64, i64)) -> Result<MemberOutli
         repeated_ticks: 0,
         set_back_ns: None,
         series: BTreeSet::new(),
+        compared: BTreeMap::new(),
         topology: None,
     };
     let mut order = TickOrder::default();
@@ -47,6 +54,7 @@ pub fn outline_member(log: &StoredLog, window: (i64, i64)) -> Result<MemberOutli
                     }
                     outline.spans.push(tick_span(tick));
                 }
+                outline.add_compared(&frame);
                 if last_schema.as_ref() != Some(frame.schema()) {
                     let series = frame.schema().series.iter();
                     outline.series.extend(series.map(|s| (s.counter.clone(), s.instance.clone())));
@@ -60,6 +68,24 @@ pub fn outline_member(log: &StoredLog, window: (i64, i64)) -> Result<MemberOutli
         }
     }
     Ok(outline)
+}
+
+/// Shares that fill the time of a processor together: of two logs that contradict each other, those of one are used.
+pub const SHARES_OF_ONE_LOG: [&str; 3] = [processor::IDLE, processor::IOWAIT, processor::BUSY];
+
+/// Returns the member whose shares of a processor are used in the time of another: one that shows when it idles, else
+/// the first.
+pub fn share_owner(outlines: &[MemberOutline], instance: &str, rank: usize) -> usize {
+    let own = outlines[rank].total_span();
+    let has =
+        |other: &usize, counter: &str| outlines[*other].series.contains(&(counter.to_owned(), instance.to_owned()));
+    let overlaps = |other: &usize| {
+        *other == rank || own.zip(outlines[*other].total_span()).is_some_and(|(own, span)| spans_overlap(own, span))
+    };
+    let members: Vec<usize> = (0..outlines.len()).filter(overlaps).collect();
+    let with_idle = members.iter().find(|other| has(other, processor::IDLE));
+    let first = || members.iter().find(|other| SHARES_OF_ONE_LOG.iter().any(|counter| has(other, counter)));
+    with_idle.or_else(first).copied().unwrap_or(rank)
 }
 
 /// Detects ticks whose times a log already had, because its clock was set back.
@@ -85,6 +111,24 @@ pub fn tick_span(tick: &Tick) -> TickSpan {
 }
 
 impl MemberOutline {
+    /// Adds the values of a frame that are compared.
+    fn add_compared(&mut self, frame: &Frame) {
+        for counter in COMPARED {
+            let Some(column) = frame.schema().column(counter, "_total") else { continue };
+            let scale = frame.schema().series[column].scale;
+            let (sum, count) = self.compared.entry(counter).or_default();
+            for value in frame.column(column).iter().filter(|value| !value.is_nan()) {
+                *sum += value * scale;
+                *count += 1;
+            }
+        }
+    }
+
+    /// Mean of a value that is compared.
+    pub fn compared_mean(&self, counter: &str) -> Option<f64> {
+        self.compared.get(counter).filter(|(_, count)| *count > 0).map(|(sum, count)| sum / f64::from(*count))
+    }
+
     /// From the beginning of the first tick to the end of the last.
     pub fn total_span(&self) -> Option<TickSpan> {
         Some((self.spans.first()?.0, self.spans.last()?.1))

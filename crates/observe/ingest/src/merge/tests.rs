@@ -64,3 +64,48 @@ fn repeated_times_of_a_member_are_used_once() {
     assert_eq!(times, (101..=260).collect::<Vec<i64>>());
     assert!((sums[0] - 160.0).abs() < 1e-6 && (sums[1] - 160.0).abs() < 1e-6, "{sums:?}");
 }
+
+/// Idle time of one tool and iowait of another, which do not agree, would make a busy machine.
+#[test]
+fn shares_of_a_processor_are_of_one_tool_and_contradictions_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let share = |name: &str, cells: &[(&str, f64)]| {
+        let path = folder.path().join(name);
+        let series = |counter: &str| Series { counter: counter.into(), instance: "_total".into(), scale: 1.0 };
+        let schema = Arc::new(Schema::new(cells.iter().map(|(counter, _)| series(counter)).collect()));
+        let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).unwrap();
+        let values: Vec<f64> = cells.iter().map(|(_, value)| *value).collect();
+        for second in 101..=110 {
+            let tick = Tick { time_ns: second * SECOND, elapsed_ns: SECOND as u64 };
+            writer.push(&schema, tick, &values).unwrap();
+        }
+        writer.close().unwrap();
+        let range_ns = LogReader::open(&path).unwrap().time_range().unwrap().unwrap();
+        let (name, stored, time_basis) = (name.to_owned(), StoredLog::InPlace(path), TimeBasis::Utc);
+        MergeMember { name, stored, range_ns, time_basis, format: "", is_bundled: false, rank: MemberRank::default() }
+    };
+    let members = vec![
+        share("iostat", &[("processor.iowait", 0.004), ("processor.user", 0.01)]),
+        share("vmstat", &[("processor.iowait", 0.98), ("processor.idle", 0.01)]),
+    ];
+    let made = folder.path().join("made");
+    let mut writer = LogWriter::create_or_append(&made, WriterOptions::default()).unwrap();
+    let output = &mut MergeOutput::Log(&mut writer);
+    let joined = join_group(members, (i64::MIN, i64::MAX), output, &mut Losses::default(), &Reporter::silent());
+    joined.unwrap_or_else(|fault| panic!("{fault}"));
+    writer.close().unwrap();
+    let (mut waits, mut told) = (Vec::new(), String::new());
+    let (mut reader, mut frame) = (LogReader::open(&made).unwrap(), Frame::default());
+    while let Some(item) = reader.next(&mut frame).unwrap() {
+        match item {
+            LogItem::Frame => {
+                let column = frame.schema().column("processor.iowait", "_total").unwrap();
+                waits.extend_from_slice(frame.column(column));
+            }
+            LogItem::Note(note) if note.text().contains("contradict") => told = note.text().to_owned(),
+            _ => {}
+        }
+    }
+    assert!(waits.len() == 10 && waits.iter().all(|wait| (wait - 0.98).abs() < 1e-6), "{waits:?}");
+    assert!(told.contains("iowait is 98 % in vmstat, which is used, and 0.4 % in iostat"), "{told}");
+}

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::level_row::LevelRow;
-use crate::samples::{for_each_document, read_all_bytes};
+use crate::samples::{for_each_document, null_as_default, read_all_bytes};
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
@@ -68,17 +68,18 @@ fn metrics() -> &'static [CloudMetric] {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Answer {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     label: String,
-    #[serde(default)]
-    datapoints: Vec<Datapoint>,
-    #[serde(default)]
-    metric_data_results: Vec<DataResult>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    datapoints: Vec<Option<Datapoint>>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    metric_data_results: Vec<Option<DataResult>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Datapoint {
+    #[serde(default)]
     timestamp: Value,
     sum: Option<f64>,
     average: Option<f64>,
@@ -90,14 +91,14 @@ struct Datapoint {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct DataResult {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     label: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     timestamps: Vec<Value>,
-    #[serde(default)]
-    values: Vec<f64>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    values: Vec<Option<f64>>,
 }
 
 /// Values by time, each with its counter and instance.
@@ -152,19 +153,20 @@ impl CloudLog {
                 None => self.skips.push((answer.label, UNKNOWN)),
             }
         }
-        for result in answer.metric_data_results {
+        for result in answer.metric_data_results.into_iter().flatten() {
             let Some((metric, instance)) = find_metric(&result.label).or_else(|| find_metric(&result.id)) else {
                 self.skips.push((result.label, UNKNOWN));
                 continue;
             };
-            let times = result.timestamps.iter().filter_map(parse_time);
-            self.add_points(metric, instance, times.zip(result.values).collect());
+            let pairs = result.timestamps.iter().zip(result.values);
+            let points = pairs.filter_map(|(time, value)| Some((parse_time(time)?, value?)));
+            self.add_points(metric, instance, points.collect());
         }
     }
 
-    fn add_statistics(&mut self, metric: &'static CloudMetric, instance: Option<String>, found: &[Datapoint]) {
+    fn add_statistics(&mut self, metric: &'static CloudMetric, instance: Option<String>, found: &[Option<Datapoint>]) {
         let mut points = Vec::new();
-        for point in found {
+        for point in found.iter().flatten() {
             let total = point.sum.or_else(|| Some(point.average? * point.sample_count?));
             let level = point.average.or_else(|| Some(point.sum? / point.sample_count?));
             let value = if metric.rate { total } else { level.or(point.maximum).or(point.minimum) };

@@ -70,3 +70,19 @@ fn every_metric_goes_to_a_counter_of_the_catalogue() {
         assert!(Catalogue::builtin().get(&metric.counter).is_some(), "{}", metric.counter);
     }
 }
+
+#[test]
+fn a_null_is_a_gap_and_moves_no_value_to_another_time() {
+    let data = r#"{"MetricDataResults": [null, {"Id": "m1", "Label": "vol-0a VolumeQueueLength", "Messages": null,
+        "Timestamps": ["2024-03-04T10:00:00Z", "2024-03-04T10:05:00Z", "2024-03-04T10:10:00Z"],
+        "Values": [3.0, null, 5.0]}, {"Id": null, "Label": "x", "Values": null}]}"#;
+    let (values, _) = read_values(data);
+    let queue: Vec<(i64, f64)> =
+        values.iter().filter(|v| v.0 == "physical_disk.avg_queue_length").map(|v| (v.2 % 3600, v.3)).collect();
+    assert_eq!(queue, [(600, 3.0), (1200, 5.0)], "{values:?}");
+    let statistics = r#"{"Label": "VolumeQueueLength", "Datapoints": [null,
+        {"Timestamp": "2024-03-04T10:00:00Z", "Average": 3.0, "Unit": null},
+        {"Timestamp": "2024-03-04T10:05:00Z", "Average": null}]}"#;
+    let (values, _) = read_values(statistics);
+    assert_eq!(value_of(&values, "physical_disk.avg_queue_length", "volume"), [3.0]);
+}

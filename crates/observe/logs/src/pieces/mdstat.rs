@@ -1,4 +1,4 @@
-//! /proc/mdstat: members of arrays, which are missing, and work in the background.
+//! /proc/mdstat: members of arrays, which are missing, arrays that do not run, and work in the background.
 
 use diskwright_base::counter_ids::array;
 use diskwright_base::diskstats::disk_of_partition;
@@ -32,11 +32,16 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     if snapshot.mdstat.array.is_empty() {
         return false;
     }
+    // the container of an array whose format is a controller's (IMSM, DDF) never runs
+    if line.contains("super external:") {
+        let name = snapshot.mdstat.array.clone();
+        put_inactive(snapshot, &name, false);
+    }
     if let Some((required, working)) = parse_members(line) {
         read_members(snapshot, line, required, working);
         return true;
     }
-    read_work(snapshot, line) || line.starts_with("bitmap:")
+    read_work(snapshot, line) || line.starts_with("bitmap:") || line.contains(" blocks")
 }
 
 /// Reads `active raid5 sdb1[0] sdc1[1](F) sdd1[2]`.
@@ -49,6 +54,7 @@ fn read_array(snapshot: &mut Snapshot<'_, '_>, name: &str, state: &str) -> bool 
     let members: Vec<(&str, &str)> = words.iter().filter_map(|word| word.split_once('[')).collect();
     let failed = members.iter().filter(|(_, rest)| rest.contains("(F)")).count();
     snapshot.put_value(array::FAILED, name, failed as f64);
+    put_inactive(snapshot, name, state.starts_with("inactive"));
     let below: Vec<String> = members.iter().map(|(member, _)| (*member).to_owned()).collect();
     for member in &below {
         let disk = disk_of_partition(member);
@@ -66,7 +72,14 @@ fn read_array(snapshot: &mut Snapshot<'_, '_>, name: &str, state: &str) -> bool 
     true
 }
 
-fn push_device(snapshot: &mut Snapshot<'_, '_>, device: Device) {
+/// Puts whether an array does not run, and tells it.
+pub(super) fn put_inactive(snapshot: &mut Snapshot<'_, '_>, name: &str, is_inactive: bool) {
+    snapshot.replace_value(array::INACTIVE, name, f64::from(u8::from(is_inactive)));
+    let text = format!("{name} is inactive: the array does not run, and nothing on it can be read");
+    snapshot.put_warning(text, is_inactive);
+}
+
+pub(super) fn push_device(snapshot: &mut Snapshot<'_, '_>, device: Device) {
     if snapshot.topology.devices.iter().all(|known| known.name != device.name) {
         snapshot.topology.devices.push(device);
     }

@@ -56,7 +56,7 @@ fn guess_unit(total: f64) -> f64 {
 
 /// Parses `7.6Gi`, `512M`, `16266528`.
 pub(super) fn parse_size(word: &str, unit: f64) -> Option<f64> {
-    parse_size_bytes(word.trim_end_matches('B').trim_end_matches('i'), unit)
+    parse_size_bytes(word.trim_end_matches('B').trim_end_matches('i').trim_end_matches('B'), unit)
 }
 
 fn read_memory(snapshot: &mut Snapshot<'_, '_>, cells: &[&str]) {

@@ -8,6 +8,7 @@ mod file_systems;
 mod frequency;
 mod interrupts;
 mod line_taker;
+mod mdadm;
 mod mdstat;
 mod memory;
 mod multipath;
@@ -18,6 +19,7 @@ mod pressure;
 mod processes;
 mod protocols;
 mod raid_controller;
+mod small_tables;
 mod softnet;
 #[cfg(test)]
 mod tests;
@@ -43,9 +45,9 @@ use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 pub static FORMAT: LogFormat = LogFormat {
     id: "snapshot-text",
     title: "free, uptime, df, ps, ifconfig, ip -s link, ethtool -S, netstat -s, nfsstat, docker stats, kubectl top, \
-            cpupower, vcgencmd, zpool status, multipath -ll, MegaCli, storcli, ssacli, counters of Windows as a \
-            list, files of /proc (pressure, mdstat, interrupts, softirqs, net/dev, net/snmp, net/softnet_stat, \
-            mountstats) and of cgroups: text",
+            cpupower, vcgencmd, zpool status, multipath -ll, mdadm --detail, MegaCli, storcli, ssacli, \
+            numastat, prstat -m, ss -l, counters of Windows as a list, files of /proc (pressure, mdstat, interrupts, \
+            softirqs, net/dev, net/snmp, net/softnet_stat, mountstats) and of cgroups: text",
     explain: "What these print once, also several of them in one text, and repeated in a loop. A line `==> FILE \
               <==`, as head and tail print it, names a file whose lines do not. Totals since boot give rates where two \
               dumps and their times are there, else shares only: packets dropped or sent again, throttled periods, the \
@@ -61,11 +63,14 @@ type PieceReader = fn(&mut Snapshot<'_, '_>, &str) -> bool;
 const PROCESSORS: &str = "processors";
 
 /// All pieces, in the order in which they are asked.
-const PIECES: [PieceReader; 20] = [
+const PIECES: [PieceReader; 22] = [
     memory::read_line,
     read_uptime,
     pressure::read_line,
     mdstat::read_line,
+    mdadm::read_line,
+    // before what reads rows of numbers, whatever their name
+    file_systems::read_line,
     // before what reads any line of a state
     zfs_pools::read_line,
     cgroup::read_line,
@@ -76,8 +81,8 @@ const PIECES: [PieceReader; 20] = [
     network::read_line,
     protocols::read_line,
     raid_controller::read_line,
+    small_tables::read_line,
     containers::read_line,
-    file_systems::read_line,
     processes::read_line,
     windows_counters::read_line,
     board_power::read_line,
@@ -106,6 +111,7 @@ pub(super) struct Snapshot<'b, 'c> {
     pub(super) frequency: frequency::FrequencyState,
     pub(super) mdstat: mdstat::MdstatState,
     pub(super) pressure: pressure::PressureState,
+    pub(super) mdadm: mdadm::MdadmState,
     pub(super) cgroup: cgroup::CgroupState,
     pub(super) interrupts: interrupts::InterruptState,
     pub(super) windows: windows_counters::WindowsState,
@@ -123,6 +129,7 @@ pub(super) struct Snapshot<'b, 'c> {
     /// Time that the totals cover, if the dump shows it.
     pub(super) age_s: Option<f64>,
     pub(super) controller: raid_controller::ControllerState,
+    pub(super) tables: small_tables::TableState,
     /// Facts that the answer must tell.
     warnings: Vec<String>,
     has_values: bool,
@@ -220,6 +227,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             frequency: frequency::FrequencyState::default(),
             mdstat: mdstat::MdstatState::default(),
             pressure: pressure::PressureState::default(),
+            mdadm: mdadm::MdadmState::default(),
             cgroup: cgroup::CgroupState::default(),
             interrupts: interrupts::InterruptState::default(),
             windows: windows_counters::WindowsState::default(),
@@ -235,6 +243,7 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             uptime_s: None,
             age_s: None,
             controller: raid_controller::ControllerState::default(),
+            tables: small_tables::TableState::default(),
             warnings: Vec::new(),
             has_values: false,
             is_announced: false,
@@ -248,6 +257,9 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         if !self.begun.insert(name.to_owned()) {
             self.finish_tick();
             self.begun.insert(name.to_owned());
+        }
+        if !name.starts_with("netstat") {
+            self.protocols = protocols::ProtocolState::default();
         }
     }
 
@@ -272,6 +284,14 @@ impl<'b, 'c> Snapshot<'b, 'c> {
         let text = text.into();
         if !self.warnings.contains(&text) {
             self.warnings.push(text);
+        }
+    }
+
+    /// Adds a fact that the answer must tell, or takes it back.
+    pub(super) fn put_warning(&mut self, text: String, is_told: bool) {
+        self.warnings.retain(|known| is_told || *known != text);
+        if is_told {
+            self.push_warning(text);
         }
     }
 
@@ -324,12 +344,13 @@ impl<'b, 'c> Snapshot<'b, 'c> {
             return;
         }
         pressure::put_unnamed(self);
+        protocols::complete_totals(self);
         totals::put_shares(self);
         cgroup::put_throttled(self);
         interrupts::put_interrupt_shares(self);
         interrupts::put_receive_shares(self);
         softnet::put_shares(self);
-        protocols::put_repeats(self);
+        protocols::put_fractions(self);
         network::put_drop_fractions(self);
         interrupts::compare_rows(self);
         let waiting = processes::take_waiting(self);

@@ -30,8 +30,27 @@ const MAX_NAMED: usize = 8;
 const STATE: [&str; 4] = ["STAT", "S", "STATE", "ST"];
 const COMMAND: [&str; 4] = ["COMMAND", "CMD", "COMM", "UCMD"];
 
-/// Headings of `ps -eo state,pid,wchan,cmd | grep ^D`, of which grep left only the rows.
-const HEADLESS: [&str; 4] = ["S", "PID", "WCHAN", "CMD"];
+/// Headings of rows that grep left alone: of `ps -eo state,pid,wchan,cmd | grep ^D` and its like, and of `ps aux`.
+const HEADLESS: [&[&str]; 4] = [
+    &["S", "PID", "WCHAN", "CMD"],
+    &["PID", "STAT", "WCHAN", "CMD"],
+    &["PID", "WCHAN", "STAT", "CMD"],
+    &["USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND"],
+];
+/// Beginnings of the kernel's functions in which a task waits for a server.
+const SERVER_PLACES: [&str; 11] = [
+    "rpc_",
+    "__rpc",
+    "nfs",
+    "cifs",
+    "smb",
+    "wait_for_response",
+    "ceph_",
+    "fuse_",
+    "__fuse",
+    "request_wait_answer",
+    "autofs",
+];
 
 /// Reads a line.
 pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
@@ -42,9 +61,11 @@ pub fn read_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
             ProcessState { headings: words.iter().map(|word| (*word).to_owned()).collect(), ..ProcessState::default() };
         return true;
     }
-    if snapshot.processes.headings.is_empty() && is_headless_row(&words) {
+    if snapshot.processes.headings.is_empty()
+        && let Some(headings) = HEADLESS.iter().find(|headings| is_headless_row(&words, headings))
+    {
         snapshot.begin_piece("ps");
-        snapshot.processes.headings = HEADLESS.map(str::to_owned).to_vec();
+        snapshot.processes.headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
     }
     read_row(snapshot, &words)
 }
@@ -57,10 +78,20 @@ fn is_heading(words: &[&str]) -> bool {
         || !is_of_top && words.len() >= 3 && has_any(&STATE[..3]) && has_any(&["WCHAN"]) && has_any(&COMMAND)
 }
 
-/// True for `D  451 jbd2_log_wait_commit [jbd2/sda2-8]`.
-fn is_headless_row(words: &[&str]) -> bool {
+/// True for a row that fits headings which are not there: `D  451 jbd2_log_wait_commit [jbd2/sda2-8]`.
+fn is_headless_row(words: &[&str], headings: &[&str]) -> bool {
     let is_place = |word: &str| word == "-" || word.contains('_') && word.bytes().all(|b| b.is_ascii_graphic());
-    words.len() >= 4 && is_state(words[0]) && words[1].parse::<u32>().is_ok() && is_place(words[2])
+    let is_share = |word: &str| word.contains('.') && word.parse::<f64>().is_ok();
+    let fits = |(heading, word): (&&str, &&str)| match *heading {
+        "PID" | "VSZ" | "RSS" => word.parse::<u64>().is_ok(),
+        "S" | "STAT" => is_state(word),
+        "WCHAN" => is_place(word),
+        "%CPU" | "%MEM" => is_share(word),
+        "TTY" => *word == "?" || word.starts_with("pts/") || word.starts_with("tty"),
+        "TIME" => word.contains(':'),
+        _ => true,
+    };
+    words.len() >= headings.len() && headings.iter().zip(words).all(fits)
 }
 
 /// True for `Ss+`, `D`, `R<`.
@@ -94,7 +125,13 @@ fn read_row(snapshot: &mut Snapshot<'_, '_>, words: &[&str]) -> bool {
         state.waiting.push(WaitingTask { pid: pid.unwrap_or(0), name, place });
     }
     let count = state.waiting.len() as f64;
+    let is_on_server = |task: &&WaitingTask| SERVER_PLACES.iter().any(|start| task.place.starts_with(start));
+    let on_servers = state.waiting.iter().filter(is_on_server).count() as f64;
+    let shows_places = column(&["WCHAN"]).is_some();
     snapshot.replace_value(system::BLOCKED, "", count);
+    if shows_places {
+        snapshot.replace_value(system::BLOCKED_ON_SERVERS, "", on_servers);
+    }
     true
 }
 

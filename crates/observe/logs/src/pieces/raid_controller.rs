@@ -18,6 +18,25 @@ pub struct ControllerState {
     volume: String,
     /// Volumes so far, for those without a name.
     volumes: usize,
+    /// How each volume caches writes.
+    policies: Vec<CachePolicy>,
+    /// Set if a line says that the controller's cache works.
+    is_cache_working: bool,
+}
+
+/// How a volume caches writes: what was set, and what holds now. True is through the cache to the disks.
+#[derive(Default)]
+struct CachePolicy {
+    volume: String,
+    is_set_through: Option<bool>,
+    is_through: Option<bool>,
+}
+
+/// Which of the two policies of a volume a line tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PolicyKind {
+    Set,
+    Current,
 }
 
 /// Name of a controller whose number no line tells.
@@ -70,12 +89,28 @@ fn read_controller_name(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
 fn read_fact(snapshot: &mut Snapshot<'_, '_>, name: &str, value: &str) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| value.contains(word));
     match name {
-        "current cache policy" | "current write policy" | "write-cache mode" => {
-            let is_off = has(&["writethrough", "write through", "write-through", "disabled"]);
-            put_fact(snapshot, controller::WRITE_CACHE_OFF, is_off, WRITES_THROUGH);
+        "default cache policy" | "default write policy" | "write-cache setting" | "write cache(initial setting)" => {
+            put_policy(snapshot, PolicyKind::Set, has(&THROUGH_WORDS));
         }
-        "cache status" | "write cache status" | "caching" => {
-            put_fact(snapshot, controller::WRITE_CACHE_OFF, has(&["disabled", "not configured"]), CACHE_OFF);
+        "current cache policy" | "current write policy" | "write-cache mode" => {
+            put_policy(snapshot, PolicyKind::Current, has(&THROUGH_WORDS));
+        }
+        // nobody gave it a part of the cache
+        "cache status" | "write cache status" | "controller cache" if has(&["not configured"]) => {
+            snapshot.controller.is_cache_working = true;
+            put_policy(snapshot, PolicyKind::Set, true);
+            put_policy(snapshot, PolicyKind::Current, true);
+        }
+        "cache status" | "write cache status" => {
+            snapshot.controller.is_cache_working = !has(&["disabled", "failed"]);
+            put_policy(snapshot, PolicyKind::Current, has(&["disabled", "failed"]));
+        }
+        // of a volume: the cache works, and this volume does not use it
+        "caching" => {
+            if snapshot.controller.is_cache_working {
+                put_policy(snapshot, PolicyKind::Set, has(&["disabled"]));
+            }
+            put_policy(snapshot, PolicyKind::Current, has(&["disabled"]));
         }
         "battery/capacitor status" | "battery state" | "battery status" | "bbu status" | "cachevault status" => {
             put_fact(snapshot, controller::BATTERY_FAILED, !has(&WORKING_WORDS), BATTERY_FAILED);
@@ -98,9 +133,7 @@ fn read_fact(snapshot: &mut Snapshot<'_, '_>, name: &str, value: &str) -> bool {
             }
             return is_of_volume || !snapshot.controller.name.is_empty();
         }
-        "default cache policy"
-        | "default write policy"
-        | "cache board present"
+        "cache board present"
         | "disk cache policy"
         | "access policy"
         | "read ahead policy"
@@ -144,7 +177,8 @@ fn read_table_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
             if let Some(cache) = cache {
                 // storcli writes R or NR, WB, AWB or WT, and D or C; tw_cli ON, OFF, W, Ri or RiW
                 let is_off = cache.contains("wt") || matches!(cache.as_str(), "off" | "ri");
-                put_fact(snapshot, controller::WRITE_CACHE_OFF, is_off, WRITES_THROUGH);
+                snapshot.controller.volume = (*first).to_owned();
+                put_policy(snapshot, PolicyKind::Current, is_off);
             }
             true
         }
@@ -173,8 +207,12 @@ fn read_drive_line(snapshot: &mut Snapshot<'_, '_>, line: &str) -> bool {
     true
 }
 
-const WRITES_THROUGH: &str = "the controller writes through: its write cache is off";
-const CACHE_OFF: &str = "the controller's write cache is off";
+/// Words of a policy under which each write goes to the disks.
+const THROUGH_WORDS: [&str; 4] = ["writethrough", "write through", "write-through", "disabled"];
+const CACHE_OFF: &str = "the controller writes through: its write cache is off";
+const SET_BACK: &str = "the controller writes through although it is set to write back: its write cache is off, mostly \
+                        because the battery or capacitor has failed, is charged or is tested";
+const SET_THROUGH: &str = "the controller writes through because it is set so; nothing is broken";
 const BATTERY_FAILED: &str = "the backup power of the controller's cache has failed or is missing";
 const DISKS_MISSING: &str = "a volume of the controller lacks disks";
 
@@ -198,6 +236,36 @@ fn put_volume(snapshot: &mut Snapshot<'_, '_>, volume: &str, is_degraded: bool) 
         snapshot.push_warning(DISKS_MISSING);
     }
     snapshot.replace_value(controller::DEGRADED_VOLUMES, &name, count as f64);
+}
+
+/// Puts a policy of the volume whose lines are read, and what follows from all of them: a cache that is off against
+/// what was set is a fault, one that was set so is none.
+fn put_policy(snapshot: &mut Snapshot<'_, '_>, kind: PolicyKind, is_through: bool) {
+    open_controller(snapshot);
+    let state = &mut snapshot.controller;
+    let index = state.policies.iter().position(|policy| policy.volume == state.volume).unwrap_or_else(|| {
+        state.policies.push(CachePolicy { volume: state.volume.clone(), ..CachePolicy::default() });
+        state.policies.len() - 1
+    });
+    match kind {
+        PolicyKind::Set => state.policies[index].is_set_through = Some(is_through),
+        PolicyKind::Current => state.policies[index].is_through = Some(is_through),
+    }
+    let off = || state.policies.iter().filter(|policy| policy.is_through == Some(true));
+    let is_set_so = off().any(|policy| policy.is_set_through == Some(true));
+    let is_fault = off().any(|policy| policy.is_set_through != Some(true));
+    let is_set_back = off().any(|policy| policy.is_set_through == Some(false));
+    if !state.policies.iter().any(|policy| policy.is_through.is_some()) {
+        return;
+    }
+    let name = state.name.clone();
+    for (counter, is_so) in [(controller::WRITE_CACHE_OFF, is_fault), (controller::WRITE_THROUGH_SET, is_set_so)] {
+        snapshot.replace_value(counter, &name, f64::from(u8::from(is_so)));
+    }
+    let texts = [(SET_BACK, is_set_back), (CACHE_OFF, is_fault && !is_set_back), (SET_THROUGH, is_set_so)];
+    for (text, is_told) in texts.map(|(text, is_told)| (format!("controller {name}: {text}"), is_told)) {
+        snapshot.put_warning(text, is_told);
+    }
 }
 
 /// Puts a fact that is bad if it is so for any volume.

@@ -28,7 +28,7 @@ struct TotalShare {
 /// Smallest part that means anything.
 const MIN_PART: f64 = 100.0;
 
-const SHARES: [TotalShare; 9] = [
+const SHARES: [TotalShare; 10] = [
     TotalShare {
         part: "network.received_dropped",
         whole: "network.received_packets",
@@ -83,7 +83,21 @@ const SHARES: [TotalShare; 9] = [
         whole: "foreign.network.udp_received",
         is_beside: true,
         counter: "foreign.network.udp_lost_share",
-        told: Some((0.01, "of UDP's datagrams were lost on arrival, because their program did not take them in time")),
+        told: Some((
+            0.01,
+            "of UDP's datagrams were lost on arrival, mostly because their program did not take them in time",
+        )),
+    },
+    TotalShare {
+        part: "foreign.network.listen_overflows",
+        whole: "foreign.network.tcp_accepted",
+        is_beside: true,
+        counter: "foreign.network.listen_overflow_share",
+        told: Some((
+            0.01,
+            "of the connections were turned away, because their program did not accept them in time: the queue of a \
+             listening socket was full",
+        )),
     },
     TotalShare {
         part: "cgroup.cpu_throttled_periods",

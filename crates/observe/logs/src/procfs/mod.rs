@@ -28,6 +28,7 @@ use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::SysstatClock;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
+use crate::time_basis::NO_DATE_NOTE;
 use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use cells::{DumpCells, DumpFamily};
 use columns::{DISK, DumpColumn, LOAD, PARTITION_DISK, PROCESSOR, PROCESSOR_TIMES, VMSTAT_DISK};
@@ -59,7 +60,6 @@ const DUMPS_NOTE: &str = "the dumps have no times, and their interval is not kno
                           levels are read, a second apart (--interval sets it)";
 const SINCE_BOOT_NOTE: &str = "a single dump: its rates are averages since boot, which hide what happens now; give a \
                                second dump, 10 seconds later";
-const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Returns how strongly a line indicates a dump: names that only these files have count.
 fn line_evidence(line: DumpLine<'_>) -> usize {

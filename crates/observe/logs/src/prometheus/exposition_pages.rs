@@ -148,6 +148,14 @@ struct SeriesState {
     previous_page: u64,
 }
 
+impl SeriesState {
+    /// What was added since the page before this one; `None` if the series was not there. Pages are counted from 1.
+    fn growth(&self, page_number: u64) -> Option<f64> {
+        let is_compared = page_number > 1 && self.previous_page + 1 == page_number;
+        is_compared.then_some(self.value - self.previous)
+    }
+}
+
 /// Target cell of a series' value.
 #[derive(Clone, Copy)]
 struct SeriesCell {
@@ -318,7 +326,9 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         if sample.value < 9e9 && MetricVocabulary::builtin().facts.is_clock(sample.metric) {
             self.clock_ns = Some((sample.value * 1e6).round() as i64 * 1000);
         }
-        if sample.value < 9e9 && MetricVocabulary::builtin().facts.boot.iter().any(|name| name == sample.metric) {
+        // a moment, in seconds since 1970, and no time that has passed since
+        let is_moment = (1e8..9e9).contains(&sample.value);
+        if is_moment && MetricVocabulary::builtin().facts.boot.iter().any(|name| name == sample.metric) {
             self.boot_ns = Some((sample.value * 1e6).round() as i64 * 1000);
         }
         Ok(())
@@ -490,12 +500,8 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             if series.last_page != self.page_number || series.value.is_nan() {
                 continue;
             }
-            let is_compared = series.previous_page + 1 == self.page_number && self.page_number > 1;
-            let added = if is_compared && self.page_times != PageTimes::Unspaced {
-                series.value - series.previous
-            } else {
-                f64::NAN
-            };
+            let growth = series.growth(self.page_number).filter(|_| self.page_times != PageTimes::Unspaced);
+            let added = growth.unwrap_or(f64::NAN);
             let has_restarted = added < 0.0;
             for cell in &series.cells {
                 let mut value = match cell.conversion {
@@ -529,10 +535,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         self.histograms.put_percentiles(&mut row, |index| {
             let series = &self.series_states[index];
             match series.last_page == self.page_number {
-                true if series.previous_page + 1 == self.page_number && self.page_number > 1 => {
-                    series.value - series.previous
-                }
-                true => series.value,
+                true => series.growth(self.page_number).unwrap_or(series.value),
                 false => f64::NAN,
             }
         });

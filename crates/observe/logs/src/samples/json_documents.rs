@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 
 use crate::{FrameBatch, LogError, LogInput};
 
@@ -24,6 +24,16 @@ pub(crate) fn read_all_bytes(input: &mut LogInput) -> Result<Vec<u8>, LogError> 
         return Err(LogError::broken(&name, "its size", because));
     }
     Ok(bytes)
+}
+
+/// Reads `null`, which stores and exporters write for what they do not have, as nothing.
+///
+/// # Errors
+/// When the value is of another type.
+pub(crate) fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
 }
 
 /// What a text holds beside its documents.

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use super::metric_mapping::MetricMappings;
-use super::sample_table::SampleTable;
+use super::sample_table::{SampleTable, TOO_MANY};
 use crate::sysstat::stream_window::StreamWindow;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
@@ -72,7 +72,7 @@ fn add_line(table: &mut SampleTable, text: &str) -> Result<(), &'static str> {
         let series = table.find_series(host, name, || mappings().find_targets(&metric, &tags));
         let has_room = series.is_some_and(|series| table.add_sample(series, time_ns, value));
         if !has_room {
-            return Err("more series or samples than the limit");
+            return Err(TOO_MANY);
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ mod sample_table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use json_documents::{for_each_document, read_all_bytes};
+pub(crate) use json_documents::{for_each_document, null_as_default, read_all_bytes};
 pub(crate) use line_protocol::FORMAT as LINE_PROTOCOL;
 pub(crate) use otlp::FORMAT as OTLP;
 pub(crate) use query_answer::FORMAT as QUERY_ANSWER;

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::json_documents::{for_each_document, read_all_bytes};
+use super::json_documents::{for_each_document, null_as_default, read_all_bytes};
 use super::metric_mapping::MetricMappings;
-use super::sample_table::SampleTable;
+use super::sample_table::{SampleTable, TOO_MANY};
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
@@ -25,8 +25,6 @@ pub(crate) static FORMAT: LogFormat = LogFormat {
     read,
 };
 
-const TOO_MANY: &str = "more series or samples than the limit";
-
 fn mappings() -> &'static MetricMappings {
     static MAPPINGS: OnceLock<MetricMappings> = OnceLock::new();
     MetricMappings::from_table(&MAPPINGS, "samples/otlp.toml", include_str!("otlp.toml"))
@@ -34,39 +32,42 @@ fn mappings() -> &'static MetricMappings {
 
 #[derive(Deserialize)]
 struct Export {
-    #[serde(rename = "resourceMetrics", alias = "resource_metrics", default)]
-    resources: Vec<ResourceMetrics>,
+    #[serde(rename = "resourceMetrics", alias = "resource_metrics", default, deserialize_with = "null_as_default")]
+    resources: Vec<Option<ResourceMetrics>>,
 }
 
 #[derive(Deserialize)]
 struct ResourceMetrics {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     resource: Attributes,
     #[serde(rename = "scopeMetrics", alias = "scope_metrics", alias = "instrumentationLibraryMetrics", default)]
-    scopes: Vec<ScopeMetrics>,
+    #[serde(deserialize_with = "null_as_default")]
+    scopes: Vec<Option<ScopeMetrics>>,
 }
 
 #[derive(Default, Deserialize)]
 struct Attributes {
-    #[serde(default)]
-    attributes: Vec<Attribute>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    attributes: Vec<Option<Attribute>>,
 }
 
 #[derive(Deserialize)]
 struct Attribute {
+    #[serde(default, deserialize_with = "null_as_default")]
     key: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     value: HashMap<String, Value>,
 }
 
 #[derive(Deserialize)]
 struct ScopeMetrics {
-    #[serde(default)]
-    metrics: Vec<Metric>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    metrics: Vec<Option<Metric>>,
 }
 
 #[derive(Deserialize)]
 struct Metric {
+    #[serde(default, deserialize_with = "null_as_default")]
     name: String,
     sum: Option<Points>,
     gauge: Option<Points>,
@@ -74,16 +75,16 @@ struct Metric {
 
 #[derive(Deserialize)]
 struct Points {
-    #[serde(rename = "dataPoints", alias = "data_points", default)]
-    points: Vec<Point>,
+    #[serde(rename = "dataPoints", alias = "data_points", default, deserialize_with = "null_as_default")]
+    points: Vec<Option<Point>>,
     #[serde(rename = "aggregationTemporality", alias = "aggregation_temporality", default)]
     temporality: Value,
 }
 
 #[derive(Deserialize)]
 struct Point {
-    #[serde(default)]
-    attributes: Vec<Attribute>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    attributes: Vec<Option<Attribute>>,
     #[serde(rename = "startTimeUnixNano", alias = "start_time_unix_nano", default)]
     start: Value,
     #[serde(rename = "timeUnixNano", alias = "time_unix_nano", default)]
@@ -105,10 +106,10 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let mut table = SampleTable::default();
     let mut sums = DeltaSums::default();
     let report = for_each_document(&bytes, |export: Export| {
-        for resource in export.resources {
-            let host = resource.resource.attributes.iter().find(|attribute| attribute.key == "host.name");
+        for resource in export.resources.into_iter().flatten() {
+            let host = resource.resource.attributes.iter().flatten().find(|attribute| attribute.key == "host.name");
             let host = host.map(Attribute::text).unwrap_or_default();
-            for metric in resource.scopes.into_iter().flat_map(|scope| scope.metrics) {
+            for metric in resource.scopes.into_iter().flatten().flat_map(|scope| scope.metrics).flatten() {
                 if let Err(because) = add_metric(&mut table, &mut sums, &host, &metric) {
                     batch.add_skip(&metric.name, because);
                 }
@@ -123,15 +124,16 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
 fn add_metric(table: &mut SampleTable, sums: &mut DeltaSums, host: &str, metric: &Metric) -> Result<(), &'static str> {
     let points = metric.sum.as_ref().or(metric.gauge.as_ref()).ok_or("neither a sum nor a gauge")?;
     let is_delta = points.temporality == 1 || points.temporality == "AGGREGATION_TEMPORALITY_DELTA";
-    for point in &points.points {
+    for point in points.points.iter().flatten() {
         let mut labels: Vec<(String, String)> =
-            point.attributes.iter().map(|attribute| (attribute.key.clone(), attribute.text())).collect();
+            point.attributes.iter().flatten().map(|attribute| (attribute.key.clone(), attribute.text())).collect();
         mappings().rename_labels(&mut labels);
         let name = format!("{host} {} {labels:?}", metric.name);
         let series =
             table.find_series(host, name, || mappings().find_targets(&metric.name, &labels)).ok_or(TOO_MANY)?;
-        let value = number(&point.double).or_else(|| number(&point.integer)).ok_or("a point without a number")?;
-        let time_ns = integer(&point.time).ok_or("a point without a time")?;
+        // a point without a number is a gap
+        let Some(value) = number(&point.double).or_else(|| number(&point.integer)) else { continue };
+        let Some(time_ns) = integer(&point.time) else { continue };
         let value = if is_delta { sums.add(table, series, point, value)? } else { value };
         if !table.add_sample(series, time_ns, value) {
             return Err(TOO_MANY);

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::json_documents::{for_each_document, read_all_bytes};
-use super::sample_table::{PageTarget, SampleTable};
+use super::json_documents::{for_each_document, null_as_default, read_all_bytes};
+use super::sample_table::{PageTarget, SampleTable, TOO_MANY};
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
 /// The format.
@@ -24,7 +25,6 @@ pub(crate) static FORMAT: LogFormat = LogFormat {
 
 const NO_NAME: &str = "a series without a name, as of an expression; query the metric itself, such as \
                        node_disk_io_time_seconds_total";
-const TOO_MANY: &str = "more series or samples than the limit";
 
 #[derive(Deserialize)]
 struct Answer {
@@ -34,18 +34,21 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct AnswerData {
-    #[serde(default)]
-    result: Vec<AnswerSeries>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    result: Vec<Option<AnswerSeries>>,
 }
 
 #[derive(Deserialize)]
 struct AnswerSeries {
-    #[serde(default)]
-    metric: BTreeMap<String, String>,
-    #[serde(default)]
-    values: Vec<(f64, String)>,
-    value: Option<(f64, String)>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    metric: BTreeMap<String, Option<String>>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    values: Vec<Option<AnswerPoint>>,
+    value: Option<AnswerPoint>,
 }
+
+/// Time in seconds and value; either is `null` where there is none.
+type AnswerPoint = (Option<f64>, Value);
 
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let bytes = read_all_bytes(input)?;
@@ -54,7 +57,7 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         if let Some(error) = answer.error {
             batch.add_skip("an answer", format!("Prometheus refused the query: {error}"));
         }
-        for series in answer.data.into_iter().flat_map(|data| data.result) {
+        for series in answer.data.into_iter().flat_map(|data| data.result).flatten() {
             if let Err((context, because)) = add_series(&mut table, series) {
                 batch.add_skip(context, because);
             }
@@ -66,9 +69,9 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
 }
 
 fn add_series(table: &mut SampleTable, series: AnswerSeries) -> Result<(), (String, &'static str)> {
-    let label = |name: &str| series.metric.get(name).map_or("", String::as_str);
-    let labels: Vec<(String, String)> =
-        series.metric.iter().filter(|(name, _)| *name != "__name__").map(|(n, v)| (n.clone(), v.clone())).collect();
+    let label = |name: &str| series.metric.get(name).and_then(Option::as_deref).unwrap_or_default();
+    let pairs = series.metric.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+    let labels: Vec<(String, String)> = pairs.filter(|(name, _)| name != "__name__").collect();
     let metric = label("__name__").to_owned();
     let target = PageTarget::new(metric.clone(), &labels);
     let name = format!("{metric}{{{}}}", target.labels);
@@ -77,14 +80,20 @@ fn add_series(table: &mut SampleTable, series: AnswerSeries) -> Result<(), (Stri
     }
     let host = host_of_instance(label("instance")).to_owned();
     let Some(index) = table.find_series(&host, name.clone(), || vec![target]) else { return Err((name, TOO_MANY)) };
-    for (seconds, text) in series.values.iter().chain(&series.value) {
+    for (seconds, value) in series.values.iter().flatten().chain(&series.value) {
+        // a gap
+        let (Some(seconds), Some(value)) = (seconds, parse_number(value)) else { continue };
         let time_ns = (seconds * 1e3).round() as i64 * 1_000_000;
-        let Ok(value) = text.parse::<f64>() else { continue };
         if !table.add_sample(index, time_ns, value) {
             return Err((name, TOO_MANY));
         }
     }
     Ok(())
+}
+
+/// Parses a number in quotes, as Prometheus writes them, or a plain one.
+fn parse_number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// Returns the machine of `db1:9100`.

@@ -12,6 +12,8 @@ use crate::{FrameBatch, LogError, LogInput, LogOptions};
 const MAX_SAMPLES: usize = 10_000_000;
 /// Largest number of series.
 const MAX_SERIES: usize = 50_000;
+/// Remark on samples beyond these limits.
+pub(super) const TOO_MANY: &str = "more series or samples than the limit";
 /// Shortest time between two samples of a series that tells how often it is taken, nanoseconds.
 const MIN_STEP_NS: i64 = 1_000_000;
 

@@ -144,3 +144,33 @@ fn every_mapping_goes_to_a_counter_of_the_catalogue() {
         }
     }
 }
+
+/// Stores write `null` for what they do not have.
+#[test]
+fn a_null_is_a_gap_and_costs_nothing_else() {
+    let answer = r#"{"status":"success","data":{"resultType":"matrix","result":[null,
+{"metric":{"__name__":"node_procs_blocked","instance":"app3:9100","job":null},
+ "values":[[1795000000,"7"],[1795000010,null],null,[1795000020,9]],"value":null},
+{"metric":{"__name__":"node_load1","instance":"app3:9100"},
+ "values":[[1795000000,"3"],[1795000010,"4"],[null,"5"],[1795000020,"NaN"]]},
+{"metric":null,"values":null}]},"error":null}"#;
+    let (values, _, summary) = read_values(answer, None);
+    assert_eq!((summary.format, summary.ticks), ("prometheus-json", 3));
+    let blocked = &values[&("system.blocked".to_owned(), String::new())];
+    assert!(blocked[0] == 7.0 && blocked[1].is_nan() && blocked[2] == 9.0, "{blocked:?}");
+    assert_eq!(value_of(&values, "system.load_1", ""), [3.0, 4.0]);
+    let disk = [("device", "sdc"), ("direction", "read")];
+    let points = [(1, 1_795_000_000, "100"), (1, 1_795_000_010, "250"), (1, 1_795_000_020, "400")];
+    let export = export("system.disk.operations", 2, &disk, &points);
+    let point = r#""asInt":"250""#;
+    assert!(export.contains(point));
+    for (what, with) in [
+        (point, r#""asInt":null"#),
+        (r#""scopeMetrics":["#, r#""schemaUrl":null,"scopeMetrics":[null,"#),
+        (r#""dataPoints":["#, r#""dataPoints":[null,"#),
+    ] {
+        let (values, _, _) = read_values(&export.replace(what, with), None);
+        let sum: f64 = value_of(&values, "physical_disk.reads", "sdc").iter().sum();
+        assert!(sum > 0.0, "{what}: {values:?}");
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::Series;
-use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
+use diskwright_base::counter_ids::{logical_disk, memory, network, paging, physical_disk};
 
 /// A cell that is computed from others of the row.
 #[derive(Clone, Debug)]
@@ -19,6 +19,10 @@ pub enum CellRecipe {
     Product(u32, u32),
     /// Sum of two columns.
     Sum(u32, u32),
+    /// Share of one column in another.
+    Share(u32, u32),
+    /// Rate of a link, from the bytes in either direction and the share of the link that the busier one takes, percent.
+    Link([u32; 3]),
     /// Physical memory, from its free and used parts.
     Memory(Box<MemoryColumns>),
 }
@@ -59,6 +63,8 @@ impl ComputedCell {
         let value = match &self.recipe {
             CellRecipe::Product(a, b) => row[*a as usize] * row[*b as usize],
             CellRecipe::Sum(a, b) => row[*a as usize] + row[*b as usize],
+            CellRecipe::Share(part, whole) => (row[*part as usize] / row[*whole as usize]).min(1.0),
+            CellRecipe::Link(columns) => link_rate(columns.map(|column| row[column as usize])),
             CellRecipe::Memory(memory) => memory.total_memory(row),
         };
         let cell = &mut row[self.column as usize];
@@ -81,6 +87,19 @@ impl MemoryColumns {
         if percent >= 1.0 && percent_error(total) > rounding { used / percent * 100.0 } else { total }
     }
 }
+
+/// Smallest share of a link, percent, that is exact enough to compute its rate.
+const MIN_LINK_PERCENT: f64 = 5.0;
+
+fn link_rate([received, sent, percent]: [f64; 3]) -> f64 {
+    if percent >= MIN_LINK_PERCENT { received.max(sent) * 100.0 / percent } else { f64::NAN }
+}
+
+/// Shares: result, part, whole.
+const COMPUTED_SHARES: [(&str, &str, &str); 2] = [
+    (network::TCP_RETRANSMITTED_FRACTION, "foreign.net-etcp.retrans", "foreign.net-tcp.oseg"),
+    (network::RECEIVED_DROP_FRACTION, network::RECEIVED_DROPPED_PER_S, network::RECEIVED_PACKETS_PER_S),
+];
 
 /// Pairs of counters of one instance, and their result: counter, first, second, whether it is their product.
 const COMPUTED_PAIRS: [(&str, &str, &str, bool); 8] = [
@@ -117,6 +136,20 @@ pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[S
             } else {
                 add_missing(result, instance, base.scale, CellRecipe::Sum(a, b));
             }
+        }
+    }
+    for base in series {
+        let instance = base.instance.as_str();
+        for (result, part, whole) in COMPUTED_SHARES.into_iter().filter(|(_, part, _)| base.counter == *part) {
+            if let (Some(part), Some(whole)) = (column_of(part, instance), column_of(whole, instance)) {
+                add_missing(result, instance, 1.0, CellRecipe::Share(part, whole));
+            }
+        }
+        let columns = [network::RECEIVED_BYTES_PER_S, network::SENT_BYTES_PER_S, "foreign.net-dev.%ifutil"];
+        if base.counter == columns[0]
+            && let [Some(received), Some(sent), Some(percent)] = columns.map(|counter| column_of(counter, instance))
+        {
+            add_missing(network::LINK_BYTES_PER_S, instance, base.scale, CellRecipe::Link([received, sent, percent]));
         }
     }
     let either = |a: &str, b: &str| column_of(a, "").or_else(|| column_of(b, ""));

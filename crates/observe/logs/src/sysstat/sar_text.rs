@@ -83,6 +83,16 @@ fn are_known_headings(headings: &[&str]) -> bool {
     if headings.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit())) {
         return false;
     }
+    // atopsar marks the end of its headings: `_dsk_`
+    if headings.last().is_some_and(|word| word.len() > 2 && word.starts_with('_') && word.ends_with('_')) {
+        return false;
+    }
+    // `State : inactive` and `912345678 interrupts` of other tools; a table of one column has a rate
+    if let [only] = headings
+        && !only.contains('/')
+    {
+        return false;
+    }
     let has = |wanted: &str| headings.contains(&wanted);
     let is_of_processes = has("Command") && (has("PID") || has("TGID"));
     // vmstat's short names occur in any sentence
@@ -340,18 +350,33 @@ impl SarTextLog<'_, '_> {
     fn read_row(&mut self, local: i64, words: &[&str]) -> Result<(), LogError> {
         let kind = std::mem::replace(&mut self.kind, HeadingKind::Missing);
         let read = match self.fit_row(&kind, words) {
-            Ok(values) => self.add_row(&kind, values, local, words),
+            Ok(values) => {
+                if let HeadingKind::Table(table) = &kind
+                    && table.report == "disk"
+                {
+                    self.left_out.count_row(&values.0);
+                }
+                self.add_row(&kind, values, local, words)
+            }
             // a line that is no row must not advance the time
             Err(because) => {
                 self.add_skip(&because);
                 self.collector.mark_damaged();
                 let table = if let HeadingKind::Table(table) = &kind { Some(table) } else { None };
-                if table.is_some_and(|table| table.report == "disk") {
-                    self.left_out.add_row(words[0]);
-                }
+                let is_disk = table.is_some_and(|table| table.report == "disk");
                 match table.and_then(|table| table.parse_cut_row(words)) {
-                    Some(values) => self.add_row(&kind, values, local, words),
-                    None => Ok(()),
+                    Some(values) => {
+                        if is_disk {
+                            self.left_out.add_cut_row(&values.0, &values.1);
+                        }
+                        self.add_row(&kind, values, local, words)
+                    }
+                    None => {
+                        if is_disk {
+                            self.left_out.add_row(words[0]);
+                        }
+                        Ok(())
+                    }
                 }
             }
         };
@@ -394,9 +419,6 @@ impl SarTextLog<'_, '_> {
             HeadingKind::Processes => self.processes.add_row(words, &origin, &mut self.collector)?,
             HeadingKind::Table(table) => {
                 let (instance, values) = values;
-                if table.report == "disk" {
-                    self.left_out.count_row(&instance);
-                }
                 for (name, value) in values {
                     self.collector.add_value(&origin, [&table.report, name, &instance], value)?;
                 }

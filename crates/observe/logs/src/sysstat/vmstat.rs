@@ -11,12 +11,13 @@ use super::impossible_clock;
 use super::machine::ReportClock;
 use super::report_row::ReportRow;
 use super::stream_window::StreamWindow;
-use super::time::{DAY_S, NumericDateOrder};
+use super::time::{self, DAY_S, NumericDateOrder};
 use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
 use crate::first_report::{self, HeldReport};
+use crate::time_basis::NO_DATE_NOTE;
 use crate::{InputHead, LogInput, LogOptions};
 
 /// Smallest lack of the shares, percent, that is no rounding.
@@ -61,14 +62,9 @@ struct VmstatLog<'b, 'c> {
     day_s: i64,
 }
 
-const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
-
-/// Parses `21:05:09` as seconds of the day.
-fn parse_day_seconds(word: &str) -> Option<i64> {
-    let parts: Vec<i64> = word.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let [hour, minute, second] = parts[..] else { return None };
-    let is_clock = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..=60).contains(&second);
-    is_clock.then_some(hour * 3600 + minute * 60 + second)
+/// Parses a word that is a time of day, `21:05:09`, as seconds of the day.
+fn parse_clock(word: &str) -> Option<i64> {
+    time::parse_time_of_day(&[word]).map(|(seconds, _)| seconds).filter(|_| word.contains(':'))
 }
 
 /// Reads all of an input.
@@ -126,10 +122,10 @@ impl VmstatLog<'_, '_> {
             return self.read_row(&words, first, zone);
         }
         // `--time-- procs …`: a script put the time of day before each row
-        if let Some((clock, rest)) = words.split_first().filter(|(word, _)| parse_day_seconds(word).is_some())
+        if let Some((second, rest)) = words.split_first().and_then(|(word, rest)| Some((parse_clock(word)?, rest)))
             && let Some((0, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(rest))
         {
-            self.set_day_clock(clock);
+            self.set_day_clock(second);
             return self.read_row(&words, 1, zone);
         }
         match calendar::parse_moment(text, NumericDateOrder::MonthFirst) {
@@ -150,8 +146,7 @@ impl VmstatLog<'_, '_> {
     }
 
     /// Keeps the time of day of a row, which has no date: days are counted from 1970.
-    fn set_day_clock(&mut self, word: &str) {
-        let Some(second) = parse_day_seconds(word) else { return };
+    fn set_day_clock(&mut self, second: i64) {
         match self.last_day_clock_s {
             None => self.batch.push_note(Note::new(second.saturating_mul(1_000_000_000), Note::WARNING, NO_DATE_NOTE)),
             // a clock that goes back by half a day has passed midnight
@@ -335,7 +330,7 @@ mod tests {
         let read = read_text(&text);
         assert_eq!(read.ticks[1..].iter().map(|(_, ns)| ns / 1_000_000_000).collect::<Vec<u64>>(), [10, 10]);
         assert_eq!(read.ticks.last().unwrap().0, (86_400 + 10) * 1_000_000_000);
-        assert!(read.notes.iter().any(|note| note.text() == super::NO_DATE_NOTE), "{:?}", read.notes);
+        assert!(read.notes.iter().any(|note| note.text() == crate::time_basis::NO_DATE_NOTE), "{:?}", read.notes);
     }
 
     #[test]

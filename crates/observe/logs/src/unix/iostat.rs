@@ -20,11 +20,11 @@ use crate::sysstat::clock::{SysstatClock, ZoneHint};
 use crate::sysstat::heading_table::parse_cell;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::sysstat::time::{self, DAY_S, NumericDateOrder, parse_time_of_day};
+use crate::time_basis::NO_DATE_NOTE;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 const COUNTED_TIMES_NOTE: &str = "the reports have no times: they are counted from 1970 with the given interval; \
                                   durations are right, times of day are not";
-const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Text of the note about several reports below one time.
 const SPACED_TIMES_NOTE: &str = "several reports follow each time: they are counted from it, a second apart \

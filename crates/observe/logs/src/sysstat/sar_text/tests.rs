@@ -148,3 +148,35 @@ fn reports_a_lost_date() {
     let skipped = read.summary.unwrap().skipped;
     assert!(skipped.iter().any(|s| s.reason.contains("from 1970-01-01")), "{skipped:?}");
 }
+
+/// A fifth of a disk's rows is enough not to know what it did; a cut row is not one that was read as well.
+#[test]
+fn a_cut_row_of_a_disk_counts_once() {
+    let text = |rows: usize, cut: usize| {
+        let row = |index: usize| {
+            let end = if index < cut { "\n" } else { " 3.00\n" };
+            format!("13:20:{:02} sda 95.00 0.70 88.00{end}", 10 + index)
+        };
+        format!("{HEAD}13:20:09 DEV tps aqu-sz await %util\n{}", (0..rows).map(row).collect::<String>())
+    };
+    for (rows, cut, is_told) in [(10, 2, true), (10, 1, false), (9, 2, true), (11, 2, false)] {
+        let read = read_text(&text(rows, cut));
+        let told = read.notes.iter().any(|note| note.text().contains(diskwright_base::Note::DISK_ROWS_LEFT_OUT));
+        assert_eq!(told, is_told, "{cut} of {rows}");
+    }
+}
+
+#[test]
+fn shares_of_a_link_and_of_segments_are_computed() {
+    let text = format!(
+        "{HEAD}13:20:09 IFACE rxpck/s txpck/s rxkB/s txkB/s %ifutil\n13:20:19 eth3 81000 40000 90000 2000 75.00\n\
+         13:20:19 eth4 10 10 1 1 0.01\n\n13:20:09 IFACE rxerr/s txerr/s rxdrop/s txdrop/s\n13:20:19 eth3 0 0 810 0\n\n\
+         13:20:09 active/s passive/s iseg/s oseg/s\n13:20:19 1 20 9000 8000\n\n\
+         13:20:09 atmptf/s estres/s retrans/s isegerr/s orsts/s\n13:20:19 0 0 400 0 1\n"
+    );
+    let read = read_text(&text);
+    assert_eq!(read.series_values("network.link_bytes_per_s", "eth3"), [120_000.0 * 1024.0]);
+    assert!(read.series_values("network.link_bytes_per_s", "eth4")[0].is_nan(), "one percent is too coarse");
+    assert_eq!(read.series_values("network.received_drop_fraction", "eth3"), [0.01]);
+    assert_eq!(read.series_values("network.tcp_retransmitted_fraction", ""), [0.05]);
+}
