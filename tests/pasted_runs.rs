@@ -165,8 +165,8 @@ fn output_below_a_table_is_read() {
         for (name, below, part) in [
             ("pool", pool, "zpool status"),
             ("array", array, "mdstat|/proc"),
-            ("hung", hung, "kernel log"),
-            ("errors", disk, "kernel log"),
+            ("hung", hung, "messages of the kernel"),
+            ("errors", disk, "messages of the kernel"),
             ("pressure", pressure, "pressure"),
         ] {
             for (order, paste) in [("below", format!("{rows}{below}")), ("above", format!("{below}{rows}"))] {

@@ -9,10 +9,8 @@ use diskwright_base::name_limit::is_cut_name;
 use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 
 use crate::error::LogError;
-use crate::skips::{Skip, Skips};
-use crate::sysstat::impossible_clock::UNUSABLE_CLOCK;
-use crate::sysstat::time::{DAY_S, MAX_TIME_S};
-use crate::time_basis::TimeBasis;
+use crate::skips::{Skip, Skips, UNUSABLE_CLOCK};
+use crate::time_basis::{DAY_S, MAX_TIME_S, TimeBasis};
 use crate::value_limits::ValueLimits;
 use crate::{LogPiece, PieceSink};
 

@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+/// Why a line with the time of an impossible year is left out.
+pub(crate) const UNUSABLE_CLOCK: &str = "a clock that cannot be used: its year is impossible";
+
 /// Something that was left out, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {

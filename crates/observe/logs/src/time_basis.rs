@@ -1,5 +1,10 @@
 //! Reliability of a log's times, by which several logs are placed on one time line.
 
+/// Seconds of a day.
+pub const DAY_S: i64 = 86_400;
+/// End of the last year, seconds since 1970.
+pub const MAX_TIME_S: i64 = 7_258_118_400;
+
 /// Remark on a log whose times are times of day.
 pub(crate) const NO_DATE_NOTE: &str =
     "the times have no date: they are counted from 1970; durations are right, days are not";

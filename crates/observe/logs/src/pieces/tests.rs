@@ -377,21 +377,6 @@ fn pressure_without_the_name_of_its_file_is_read() {
 }
 
 #[test]
-fn a_poorer_source_does_not_replace_a_count() {
-    let hung = "[1.000001] INFO: task a:1 blocked for more than 120 seconds.\n";
-    let tasks = "S   PID WCHAN                            CMD\nD    60 folio_wait_bit_common  [kswapd0]\n\
-                 D    61 folio_wait_bit_common  worker\nD    62 folio_wait_bit_common  worker\n";
-    for text in [format!("{hung}{tasks}"), format!("{tasks}{hung}")] {
-        assert_eq!(read_text(&text).last("system.blocked", ""), Some(3.0), "{text}");
-    }
-    let errors = "[1.000001] blk_update_request: I/O error, dev sdq, sector 1 op 0x1:(WRITE)\n".repeat(4);
-    let path = "  |- 6:0:4:13  sdq 66:160  failed faulty running\n";
-    for text in [format!("{errors}{path}"), format!("{errors}{}", path.replace("failed faulty", "active ready"))] {
-        assert_eq!(read_text(&text).last("physical_disk.kernel_messages", "sdq"), Some(4.0), "{text}");
-    }
-}
-
-#[test]
 fn work_on_an_array_is_seen_where_its_line_was_cut() {
     let line = "      [=>...]  recovery =  8.4% (82000/976630) finish=900.5min";
     let head =

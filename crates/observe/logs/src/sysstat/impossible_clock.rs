@@ -3,9 +3,8 @@
 
 use super::calendar;
 use super::time::{MAX_YEAR, MIN_YEAR, NumericDateOrder};
+use crate::skips::UNUSABLE_CLOCK;
 
-/// Why a line with such a time is left out.
-pub(crate) const UNUSABLE_CLOCK: &str = "a clock that cannot be used: its year is impossible";
 /// Longest text that can be a time.
 const MAX_TIME_BYTES: usize = 100;
 

@@ -3,14 +3,11 @@
 use diskwright_base::timestamp::day_number;
 
 use super::calendar;
+pub use crate::time_basis::{DAY_S, MAX_TIME_S};
 
-/// Seconds of a day.
-pub const DAY_S: i64 = 86_400;
 /// First and last year whose times are read; counted in nanoseconds since 1970, time ends in 2262.
 pub const MIN_YEAR: u32 = 1970;
 pub const MAX_YEAR: u32 = 2199;
-/// End of the last year, seconds since 1970.
-pub const MAX_TIME_S: i64 = 7_258_118_400;
 
 /// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -176,7 +176,7 @@ impl VmstatLog<'_, '_> {
         });
         let has_time = printed.is_some();
         if !has_time && impossible_clock::has_impossible_year(&time_text) {
-            self.batch.add_skip(format!("line {}", self.line_number), impossible_clock::UNUSABLE_CLOCK);
+            self.batch.add_skip(format!("line {}", self.line_number), crate::skips::UNUSABLE_CLOCK);
         }
         let context = format!("line {}", self.line_number);
         if self.has_times && !has_time {

@@ -23,9 +23,11 @@ pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Vec<Sectio
     if !taker.has_kernel_lines {
         return Vec::new();
     }
+    let first_host = taker.taken.iter().map(|taken| taken.host.as_str()).find(|host| !host.is_empty());
     let mut by_host: BTreeMap<&str, Vec<&TakenLine>> = BTreeMap::new();
     for taken in &taker.taken {
-        by_host.entry(&taken.host).or_default().push(taken);
+        let host = if taken.host.is_empty() { first_host.unwrap_or_default() } else { &taken.host };
+        by_host.entry(host).or_default().push(taken);
     }
     let sections = by_host.into_iter().map(|(host, taken)| to_section(host, &taken, lines)).collect();
     let mut index = 0;
@@ -129,7 +131,12 @@ impl MessageTaker {
 
     fn take_line(&mut self, index: usize, line: &str) {
         self.is_taken[index] = true;
-        let host = host_of_kernel_message(line).unwrap_or_else(|| self.prompt_host.clone());
+        // lines of other programs stand between those of the kernel
+        let above = || self.taken.last().map_or_else(String::new, |last| last.host.clone());
+        let host = host_of_kernel_message(line).unwrap_or_else(|| match self.prompt_host.as_str() {
+            "" => above(),
+            host => host.to_owned(),
+        });
         self.taken.push(TakenLine { index, text: line.to_owned(), host });
         self.is_first_of_command = false;
         if self.above != Above::Command {

@@ -29,7 +29,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::input::{InputHead, MAX_HEAD_BYTES};
-use crate::sysstat::impossible_clock;
 use crate::{LogFormat, host_split, plain_text, unsupported_formats, watcher_file};
 use cutter::TextPart;
 use line_times::LineTime;
@@ -151,7 +150,14 @@ fn add_messages(clean: marks::CleanLines, messages: Vec<Section>, is_finished: b
         let clean = marks::CleanLines { had_marks: true, ..clean };
         transcript = cut_text(clean, format, is_finished).unwrap_or_default();
     }
-    transcript.sections.extend(messages);
+    // messages without a name are of the machine whose output stands around them
+    let host = transcript.sections.iter().map(|section| &section.host).find(|host| !host.is_empty()).cloned();
+    for mut section in messages {
+        if section.host.is_empty() {
+            section.host = host.clone().unwrap_or_default();
+        }
+        transcript.sections.push(section);
+    }
     transcript
 }
 
@@ -192,7 +198,7 @@ fn cut_text(
     transcript.join_loops();
     if times.is_some_and(|times| times.iter().all(Option::is_none)) {
         let last = lines.last().map_or(1, |(number, _)| *number);
-        let reason = format!("times before lines: {}", impossible_clock::UNUSABLE_CLOCK);
+        let reason = format!("times before lines: {}", crate::skips::UNUSABLE_CLOCK);
         transcript.unread.push(UnreadPart { lines: (1, last), reason });
     }
     (!transcript.sections.is_empty()).then_some(transcript)
