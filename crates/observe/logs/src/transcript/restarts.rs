@@ -275,11 +275,7 @@ mod tests {
             ("the end of summer time", report("02:59:55") + &report("02:00:00") + &report("02:00:05"), &[1]),
             ("mpstat whose clock goes back", clocks(MP, "11") + &clocks(MP, "08"), &[1, 4]),
             ("mpstat below averages", format!("{MP}{averages}{}", clocks(MP, "12")), &[1, 5]),
-            (
-                "a comment that was written before",
-                format!("{}08:22:33     COM a remark\n{}", clocks(MP, "11"), clocks(MP, "12")),
-                &[1],
-            ),
+            ("a comment that was written before", format!("{}08:22:33     COM Third...\n{MP}", clocks(MP, "10")), &[1]),
             ("headings of each screen", format!("{MP}{}", MP.replace(":34", ":36").replace(":33", ":35")), &[1]),
             ("two short runs of vmstat", format!("{VM}{VM_ROWS}{VM}{VM_ROWS}"), &[1, 5]),
             ("screens of vmstat", screen.repeat(3), &[1]),
