@@ -1,5 +1,6 @@
 //! `why [LOG…]`: the main command. Watches this machine, or reads logs, and reports the bottleneck.
 
+use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -186,10 +187,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         is_one_text = input.is_one_text()?;
         let reading = arguments.window.options_for_whole_log()?;
+        let start = |window| StreamJudge { judge: new_judge(window), load: Some(LoadCollector::default()) };
         if let Some(log) = reading.map_or(Ok(None), |reading| input.stream(&reading))?
-            && let Some(judge) = log.read_whole(&new_judge, judge_piece)?
+            && let Some(StreamJudge { judge, load }) = log.read_whole(&start, StreamJudge::add_piece)?
         {
-            return print_answer(&judge.finish(), None, Some(&|| read_load(&log)), arguments);
+            let load = RefCell::new(load);
+            let take_load = || load.take().map_or_else(|| read_load(&log), |load| Ok(load.finish()));
+            return print_answer(&judge.finish(), None, Some(&take_load), arguments);
         }
         log::open_input(&input, &arguments.window)?
     };
@@ -244,6 +248,37 @@ fn read_load(log: &StreamedLog<'_>) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::default();
     log.read_again(|piece| collect_piece(&mut collector, piece))?;
     Ok(collector.finish())
+}
+
+/// Judges a log of another tool and collects its load for predictions, while it is read once.
+struct StreamJudge {
+    judge: Judge,
+    /// `None` once a piece could not be collected, such as a broken topology, which the verdict reports, and for logs so
+    /// wide that it would take much memory: it is then read once more, if it is needed.
+    load: Option<LoadCollector>,
+}
+
+/// Largest number of series of a log whose load is collected while it is judged.
+const MAX_COLLECTED_SERIES: usize = 10_000;
+
+impl StreamJudge {
+    fn add_piece(&mut self, piece: LogPiece<'_>) {
+        let of_load = match &piece {
+            LogPiece::Frame(frame) if frame.schema().series.len() > MAX_COLLECTED_SERIES => {
+                self.load = None;
+                None
+            }
+            LogPiece::Frame(frame) => Some(LogPiece::Frame(frame)),
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => Some(LogPiece::Note(note.clone())),
+            LogPiece::Note(_) => None,
+        };
+        if let (Some(load), Some(piece)) = (&mut self.load, of_load)
+            && collect_piece(load, piece).is_err()
+        {
+            self.load = None;
+        }
+        judge_piece(&mut self.judge, piece);
+    }
 }
 
 /// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.

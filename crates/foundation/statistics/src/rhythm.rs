@@ -97,8 +97,11 @@ impl Rhythm {
 
 /// Returns the part of a period in which a time lies.
 fn period_part(at_s: f64, period: Period, parts: usize) -> usize {
-    let position = at_s.rem_euclid(period.seconds()) / period.seconds() * parts as f64;
-    (position as usize).min(parts - 1)
+    let period_s = period.seconds();
+    // several times faster than `rem_euclid`, and as exact for whole seconds, at which parts of a day begin
+    let within_s = at_s - ((at_s / period_s) as i64) as f64 * period_s;
+    let within_s = if within_s < 0.0 { within_s + period_s } else { within_s };
+    ((within_s / period_s * parts as f64) as usize).min(parts - 1)
 }
 
 /// Mean of one part of one period; `row` is the number of the period in the series.
@@ -196,8 +199,9 @@ fn best_rhythm(points: &[WeightedPoint], spacing_s: f64) -> Option<Rhythm> {
     let span = points.last()?.time_s - points.first()?.time_s + spacing_s;
     let calendar = [Period::Day, Period::Week];
     let mut folds: Vec<Rhythm> = calendar.into_iter().filter_map(|p| fold_series(points, p, spacing_s)).collect();
+    let variance = PointVariance::new(points);
     for candidate in spectrum::candidate_periods(points, spacing_s) {
-        folds.extend(best_fold_near(points, candidate, span, spacing_s));
+        folds.extend(best_fold_near(&variance, candidate, span, spacing_s));
     }
     let trials = trial_count(points, spacing_s);
     let adjusted = |r: Rhythm| Rhythm { p_value: (r.p_value * trials).min(1.0), ..r };
@@ -208,7 +212,7 @@ fn best_rhythm(points: &[WeightedPoint], spacing_s: f64) -> Option<Rhythm> {
     folds.retain(|r| r.p_value < MAX_P_VALUE);
     // compared by the variance of the points: in a fold, parts of different lengths average out different amounts of
     // noise
-    let explained = |r: &Rhythm| explained_variance(points, r.period.seconds(), spacing_s);
+    let explained = |r: &Rhythm| variance.explained(r.period.seconds(), spacing_s);
     let most_explained = folds.iter().map(explained).fold(0.0, f64::max);
     folds.retain(|r| explained(r) >= TIE_SHARE * most_explained);
     let shortest = folds.iter().map(|r| r.period.seconds()).fold(f64::INFINITY, f64::min);
@@ -220,38 +224,50 @@ fn best_rhythm(points: &[WeightedPoint], spacing_s: f64) -> Option<Rhythm> {
 }
 
 /// Folds the series at the best period near a candidate.
-fn best_fold_near(points: &[WeightedPoint], candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
+fn best_fold_near(variance: &PointVariance<'_>, candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
     let step = 1.0 / (span * MAX_PARTS);
     let steps = (candidate.frequency_tolerance / step).ceil().min(MAX_STEPS) as i32;
     let seconds = |k: &i32| 1.0 / (candidate.frequency + f64::from(*k) * step);
     let periods = (-steps..=steps).map(|k| seconds(&k)).filter(|s| *s > 0.0);
-    let score = |s: f64| (s, explained_variance(points, s, spacing_s));
+    let score = |s: f64| (s, variance.explained(s, spacing_s));
     let (period_s, most_explained) = periods.map(score).max_by(|a, b| a.1.total_cmp(&b.1))?;
     // a round number of minutes is preferred if it explains nearly as much
     let resolution_s = period_s * period_s / span / MAX_PARTS;
     let round = [3600.0, 1800.0, 900.0, 300.0, 60.0].into_iter().map(|unit| (period_s / unit).round() * unit);
     let is_close = |s: &f64| *s > 0.0 && (s - period_s).abs() <= 2.0 * resolution_s;
-    let round_period =
-        round.filter(is_close).find(|s| explained_variance(points, *s, spacing_s) >= 0.97 * most_explained);
-    fold_series(points, Period::Other(round_period.unwrap_or(period_s)), spacing_s)
+    let round_period = round.filter(is_close).find(|s| variance.explained(*s, spacing_s) >= 0.97 * most_explained);
+    fold_series(variance.points, Period::Other(round_period.unwrap_or(period_s)), spacing_s)
 }
 
-/// Returns the sum of squares that the parts of a period explain; a cheap measure by which periods are searched.
-fn explained_variance(points: &[WeightedPoint], period_s: f64, spacing_s: f64) -> f64 {
-    let parts = ((period_s / spacing_s).floor() as usize).clamp(1, MAX_PARTS as usize);
-    let (mut sums, mut counts) = ([0.0; MAX_PARTS as usize], [0.0; MAX_PARTS as usize]);
-    for p in points {
-        let index = period_part(p.time_s, Period::Other(period_s), parts);
-        sums[index] += p.value;
-        counts[index] += 1.0;
+/// Points with their mean and the sum of their squared deviations, which are the same at every period.
+struct PointVariance<'p> {
+    points: &'p [WeightedPoint],
+    mean: f64,
+    total: f64,
+}
+
+impl<'p> PointVariance<'p> {
+    fn new(points: &'p [WeightedPoint]) -> PointVariance<'p> {
+        let mean = points.iter().map(|p| p.value).sum::<f64>() / points.len() as f64;
+        PointVariance { points, mean, total: squared_deviations(points) }
     }
-    let mean = sums.iter().sum::<f64>() / points.len() as f64;
-    let level = |(sum, count): (&f64, &f64)| if *count > 0.0 { count * (sum / count - mean).powi(2) } else { 0.0 };
-    let between: f64 = sums.iter().zip(&counts).map(level).sum();
-    let total: f64 = points.iter().map(|p| (p.value - mean).powi(2)).sum();
-    // minus what as many parts would explain of pure noise
-    let residual_df = (points.len() as f64 - parts as f64).max(1.0);
-    between - (parts as f64 - 1.0) * (total - between) / residual_df
+
+    /// Returns the sum of squares that the parts of a period explain; a cheap measure by which periods are searched.
+    fn explained(&self, period_s: f64, spacing_s: f64) -> f64 {
+        let parts = ((period_s / spacing_s).floor() as usize).clamp(1, MAX_PARTS as usize);
+        let (mut sums, mut counts) = ([0.0; MAX_PARTS as usize], [0.0; MAX_PARTS as usize]);
+        for p in self.points {
+            let index = period_part(p.time_s, Period::Other(period_s), parts);
+            sums[index] += p.value;
+            counts[index] += 1.0;
+        }
+        let level =
+            |(sum, count): (&f64, &f64)| if *count > 0.0 { count * (sum / count - self.mean).powi(2) } else { 0.0 };
+        let between: f64 = sums.iter().zip(&counts).map(level).sum();
+        // minus what as many parts would explain of pure noise
+        let residual_df = (self.points.len() as f64 - parts as f64).max(1.0);
+        between - (parts as f64 - 1.0) * (self.total - between) / residual_df
+    }
 }
 
 /// Folds a series at one period. `None` if the period does not occur often enough or the points lie too far apart.
@@ -413,6 +429,19 @@ mod tests {
     fn hours(values: impl IntoIterator<Item = f64>) -> Vec<WeightedPoint> {
         let values = values.into_iter().enumerate();
         values.map(|(i, value)| WeightedPoint { time_s: (i as f64 + 0.5) * HOUR, value, weight: 1.0 }).collect()
+    }
+
+    #[test]
+    fn a_time_lies_in_the_part_of_its_period_that_the_remainder_gives() {
+        for period in [Period::Day, Period::Week, Period::Other(7_200.0), Period::Other(5_431.7)] {
+            for hour in -50..2_000 {
+                for second in [0.0, 1.0, 1_799.5] {
+                    let at_s = f64::from(hour) * 3_600.0 + second;
+                    let exact = at_s.rem_euclid(period.seconds()) / period.seconds() * 24.0;
+                    assert_eq!(period_part(at_s, period, 24), (exact as usize).min(23), "{period:?} {at_s}");
+                }
+            }
+        }
     }
 
     #[test]
