@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Ceiling, Topology};
+use crate::{Ceiling, ProcessPlace, Topology};
 
 /// A content with a time. The kinds in use are the constants below.
 #[derive(Clone, Debug)]
@@ -324,6 +324,15 @@ pub struct ProcessRow {
     pub name: String,
     /// Path of its cgroup that does I/O accounting, `/` where there is none.
     pub cgroup: String,
+    /// Name of its effective user; the number where it has no name here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its command line, secrets masked; `None` for a kernel thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
+    /// Its unit, container, pod or machine, where the cgroup tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Box<ProcessPlace>>,
     /// Share of one processor, user and system together (1.0 is one full processor).
     pub processor: f64,
     /// The system-mode part of `processor`.
@@ -372,7 +381,8 @@ impl ProcessRow {
     /// Memory that the row takes with its long texts, bytes.
     fn memory_bytes(&self) -> usize {
         let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();
-        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + files
+        let command_line = self.command_line.as_ref().map_or(0, String::len);
+        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + command_line + files
     }
 }
 
