@@ -162,8 +162,9 @@ fn cut_middle(text: &str, max_bytes: usize) -> String {
         return text.to_owned();
     }
     let kept = max_bytes - CUT_MARK.len();
-    let begin = text.floor_char_boundary(kept * 2 / 3);
-    let end = text.ceil_char_boundary(text.len() - (kept - kept * 2 / 3));
+    let is_boundary = |index: &usize| text.is_char_boundary(*index);
+    let begin = (0..=kept * 2 / 3).rev().find(is_boundary).unwrap_or(0);
+    let end = (text.len() - (kept - kept * 2 / 3)..text.len()).find(is_boundary).unwrap_or(text.len());
     format!("{}{CUT_MARK}{}", &text[..begin], &text[end..])
 }
 
@@ -202,6 +203,9 @@ impl Masker {
 
     /// Masks a word within a longer argument, where quotes join several words.
     fn mask_quoted(&mut self, word: &str) -> String {
+        if word.is_empty() || self.next.is_some() && is_scheme(word) {
+            return word.to_owned();
+        }
         if let Some(quote) = self.quote {
             if word.ends_with(quote) {
                 self.quote = None;
@@ -210,7 +214,7 @@ impl Masker {
         }
         let opening = word.chars().next().filter(|first| matches!(first, '"' | '\'')).filter(|_| self.next.is_some());
         self.quote = opening.filter(|quote| word.len() == 1 || !word.ends_with(*quote));
-        if let Some(secret) = self.next.take().filter(|_| !word.is_empty() && !is_option(word)) {
+        if let Some(secret) = self.next.take().filter(|_| !is_option(word)) {
             return mask_value(word, if opening.is_some() { Secret::All } else { secret });
         }
         self.mask_word(word)
@@ -229,7 +233,7 @@ impl Masker {
                     return word.to_owned();
                 }
                 // a long option has a word of its own
-                Some(value) if !value.is_empty() && !(option.option.starts_with("--") && !value.starts_with('=')) => {
+                Some(value) if !(value.is_empty() || option.option.starts_with("--") && !value.starts_with('=')) => {
                     return format!("{}{}", option.option, mask_value(value, option.secret));
                 }
                 _ => {}
@@ -251,8 +255,8 @@ impl Masker {
 impl ShortOption {
     fn is_of(&self, program: &str) -> bool {
         let short = |name: &str| name.len() <= 4 && name != "snmp" && name != "ldap";
-        let is_named = |name: &&str| if short(name) { program == *name } else { program.starts_with(name) };
-        self.programs.iter().any(|name| is_named(&name))
+        let is_named = |name: &&'static str| if short(name) { program == *name } else { program.starts_with(name) };
+        self.programs.iter().any(is_named)
     }
 }
 

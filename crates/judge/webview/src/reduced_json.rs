@@ -105,6 +105,7 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
         "episodes": verdict.episodes.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "phases": verdict.phases.iter().take(MAX_PHASES).collect::<Vec<_>>(),
         "culprits": verdict.culprits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+        "unlisted": verdict.unlisted,
         "advice": verdict.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "certainty_limits": verdict.certainty_limits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "window": verdict.window,

@@ -13,6 +13,7 @@ use crate::answer::blame::relations::{
     BUSIEST_THREAD_COUNTER, CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk,
     is_unrelated_to_disk,
 };
+use crate::answer::blame::unlisted::unlisted_activity;
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{Strength, certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
 use crate::answer::episodes::find_episodes;
@@ -123,6 +124,7 @@ impl<'a> PackAnswer<'a> {
             (None, None) => String::new(),
         };
         let culprits = undecided.map(|f| find_culprits(observed, f, &self.load_facts(f))).unwrap_or_default();
+        let unlisted = undecided.and_then(|f| unlisted_activity(observed, f, &self.load_facts(f), &culprits));
         let confidence = bottlenecks.first().map_or_else(|| self.confidence(None), |first| first.confidence);
         let (trends, trend_questions) = self.trends();
         let mut verdict = Verdict {
@@ -138,6 +140,7 @@ impl<'a> PackAnswer<'a> {
             },
             phases: self.phases(&instance, confidence),
             culprits,
+            unlisted: unlisted.into_iter().collect(),
             requesters: self.requesters(),
             programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
@@ -194,6 +197,7 @@ impl<'a> PackAnswer<'a> {
             findings,
             positions: found.findings.clone(),
             advice: self.remedies(found, leading, &culprits),
+            unlisted: unlisted_activity(self.observed, leading, &self.load_facts(leading), &culprits),
             culprits,
         }
     }

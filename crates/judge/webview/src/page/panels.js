@@ -124,6 +124,10 @@ function showVerdict() {
 }
 const pct = x => Math.round(x * 100) + " %";
 const titled = one => (one.instance ? one.instance + ": " : "") + one.title;
+const placeOf = one => [
+  one.pod ? `pod ${one.pod.namespace || ""}/${one.pod.name || one.pod.uid}` : "",
+  one.container ? `${one.container.runtime} ${one.container.name || one.container.id}` : one.machine ? `machine ${one.machine}` : one.unit,
+  one.user && `user ${one.user}`].filter(Boolean).join(", ");
 function showCulprits() {
   const found = S.view.verdict, parts = [el("h2", {}, "Culprits")];
   const list = (title, items) => parts.push(el("h2", {}, title), el("ol", {}, ...items));
@@ -132,9 +136,10 @@ function showCulprits() {
   for (const one of culprits) {
     const name = one.processes > 1 ? `${one.name} (${one.processes} processes)` : one.pid ? `${one.name} (pid ${one.pid})` : one.name;
     const share = one.share === null ? "" : `${pct(one.share)} · `;
-    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" && one.cgroup !== one.name ? el("p", { className: "dim" }, one.cgroup) : ""));
+    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.command_line ? el("code", {}, one.command_line) : "", el("p", { className: "dim" }, placeOf(one) || (one.cgroup !== "/" && one.cgroup !== one.name ? one.cgroup : ""))));
   }
-  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log names no process." : "No bottleneck, no culprits."));
+  for (const words of found?.unlisted || []) parts.push(el("p", {}, words));
+  if (!culprits.length && !found?.unlisted.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log names no process." : "No bottleneck, no culprits."));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
     `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
@@ -212,7 +217,7 @@ function showProcesses() {
     sortHead("processor", "processor", state, set), sortHead("resident", "memory", state, set), el("th", { className: "text" }, "cgroup")];
   table($("processes"), heads, rows.map(row => el("tr", {}, el("td", {}, el("b", {}, row.name), ` ${row.pid}`),
     cell(row.read_bytes_per_s === null && row.write_bytes_per_s === null ? null : ORDERS.bytes[1](row), "bytes_per_s"), cell(row.read_bytes_per_s, "bytes_per_s"), cell(row.write_bytes_per_s, "bytes_per_s"),
-    cell(ORDERS.delay[1](row), "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, row.cgroup))));
+    cell(ORDERS.delay[1](row), "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, [placeOf({ ...row.place, user: row.user }) || row.cgroup, row.command_line].filter(Boolean).join(": ")))));
   if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
 }
 const peakText = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)

@@ -26,7 +26,8 @@ pub(crate) fn find_culprits(observed: &Observation, leading: &Finding, load: &Lo
     // a quota of processor time holds back processes that compute, not those that use disks
     let is_quota = leading.counter.starts_with(CPU_QUOTA_PREFIX);
     let bottleneck = if is_quota { Bottleneck::Cpu } else { leading.bottleneck };
-    observed.culprits.for_bottleneck(bottleneck, cgroup, blamed.as_ref())
+    let disk_writes = load.write_bytes_per_s.filter(|_| is_disk);
+    observed.culprits.for_loaded_disk(bottleneck, cgroup, blamed.as_ref(), disk_writes)
 }
 
 /// The disk of a finding with its rates; `None` where it is the only one.

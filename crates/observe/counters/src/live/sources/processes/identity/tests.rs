@@ -162,7 +162,7 @@ fn a_virtual_machine_is_named_by_its_command_line() {
     let machine = machine();
     for (line, expected) in [
         ("/usr/bin/qemu-system-x86_64\0-name\0guest=web 01,debug-threads=on\0", Some("web 01")),
-        ("qemu-kvm\0-m\0512\0-name\0db\0", Some("db")),
+        ("qemu-kvm\0-m\x00512\0-name\0db\0", Some("db")),
         ("qemu-kvm\0-name\0debug-threads=on\0", None),
         ("grep\0-name\0db\0", None),
     ] {
