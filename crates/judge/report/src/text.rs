@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(cut_middle("tar cf /backup.tar /srv", 23), "tar cf /backup.tar /srv");
         assert_eq!(cut_middle("tar cf /backup.tar /srv", 14), "tar cf..r /srv");
         assert_eq!(cut_middle("tar cf", 2), "ta");
-        assert_eq!(cut_middle("漢字漢字漢字", 8), "漢..漢");
+        assert_eq!(cut_middle("漢字漢字漢字", 8), "漢..字");
     }
 
     #[test]

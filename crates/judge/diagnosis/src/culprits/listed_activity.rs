@@ -21,7 +21,9 @@ impl ListedActivity {
         self.seconds += table.elapsed_s;
         for row in &table.rows {
             let reads = row.read_bytes_per_s.or(row.requested_read_bytes_per_s);
-            let writes = row.write_bytes_per_s.or(row.requested_write_bytes_per_s);
+            // pages that were discarded before they were written, or written again, are not in the kernel's account
+            let writes =
+                [row.write_bytes_per_s, row.requested_write_bytes_per_s].into_iter().flatten().reduce(f64::max);
             self.processor_s += row.processor * table.elapsed_s;
             self.read_bytes += reads.unwrap_or(0.0) * table.elapsed_s;
             self.write_bytes += writes.unwrap_or(0.0) * table.elapsed_s;

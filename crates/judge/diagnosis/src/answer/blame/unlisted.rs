@@ -51,14 +51,17 @@ pub(crate) fn unlisted_activity(
                 let share = 1.0 - listed / disk;
                 (share >= MIN_SHARE).then(|| {
                     let (share, rate) = (format_value(share, "fraction"), format_value(disk, "bytes_per_s"));
-                    format!("{share} of the {rate} {done} belongs to the kernel, or to processes that ended{whose}")
+                    format!(
+                        "{share} of the {rate} that {} {done} belongs to the kernel, or to processes that ended{whose}",
+                        leading.instance
+                    )
                 })
             };
             // of a disk that writes, the pages may be older than the window
             let is_reading = load.read_bytes_per_s >= load.write_bytes_per_s;
             match is_reading {
-                true => text("that the disk read", load.read_bytes_per_s, rate(listed.read_bytes)),
-                false => text("that the disk wrote", load.write_bytes_per_s, rate(listed.write_bytes)),
+                true => text("read", load.read_bytes_per_s, rate(listed.read_bytes)),
+                false => text("wrote", load.write_bytes_per_s, rate(listed.write_bytes)),
             }
         }
         _ => None,
