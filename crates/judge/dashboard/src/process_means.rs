@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use diskwright_base::{Note, ProcessPlace, ProcessRow, stable_task_name};
-use serde::Serialize;
+use diskwright_report::identity::place_text;
+use serde::{Serialize, Serializer};
 
 /// Means of a process over the shown stretch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -21,7 +22,7 @@ pub struct ProcessSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
     /// Unit, container, pod or machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize_place")]
     pub place: Option<Box<ProcessPlace>>,
     /// Processors used: 1 is one full processor.
     pub processor: f64,
@@ -37,6 +38,12 @@ pub struct ProcessSummary {
     pub major_faults_per_s: f64,
     /// Resident memory, bytes.
     pub resident_bytes: f64,
+}
+
+/// Writes a place as the text that screens show.
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
+fn serialize_place<S: Serializer>(place: &Option<Box<ProcessPlace>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&place.as_deref().map(place_text).unwrap_or_default())
 }
 
 /// Sort order of the processes.

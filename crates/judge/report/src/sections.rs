@@ -86,12 +86,12 @@ pub(crate) fn culprits_section(verdict: &Verdict) -> Markup {
     let row = |c: &Culprit| {
         let name = html! {
             (c.name) @if let Some(pid) = c.pid { " " span.dim { "(" (pid) ")" } }
-            @if let Some(command_line) = &c.command_line { br; code { (command_line) } }
-            @if let Some(user) = &c.user { br; span.dim { "user " (user) } }
+            @if let Some(command_line) = &c.command_line { div { code { (command_line) } } }
+            @if let Some(user) = &c.user { div { span.dim { "user " (user) } } }
         };
         let place = place_text(&culprit_place(c));
         let cgroup = html! {
-            @if !place.is_empty() { (place) br; }
+            @if !place.is_empty() { div { (place) } }
             @if !c.cgroup.is_empty() { (mark_id(&c.cgroup)) }
         };
         vec![name, c.description.render(), cgroup]
