@@ -28,7 +28,8 @@ pub struct ProcessPlace {
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessContainer {
-    /// `docker`, `podman`, `containerd`, `cri-o`, `lxc`, `systemd-nspawn`; `cri` for any runtime of a pod, else `unknown`.
+    /// `docker`, `podman`, `containerd`, `cri-o`, `lxc`, `systemd-nspawn`; `cri` for any runtime of a pod; else
+    /// `unknown`.
     pub runtime: String,
     /// Name that its user gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,9 +1,10 @@
 //! Culprits: sums every process over the window, and names the few that contribute most to what the verdict blames.
 
+mod activity_text;
+
 use std::collections::{BTreeMap, HashMap};
 
 use diskwright_base::kernel_threads::is_reclaim_thread;
-use diskwright_base::units::format_value;
 use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_name};
 
 use crate::culprits::blamed_disk::BlamedDisk;
@@ -13,17 +14,14 @@ use crate::culprits::process_identity::ProcessIdentity;
 use crate::culprits::process_memory::{ProcessMemory, peak_memory};
 use crate::culprits::program_activity::{Activity, ThreadSleeps};
 use crate::rules::Bottleneck;
+use activity_text::{activity_text, open_files_text};
 
 /// Processes kept when there are too many; pruning starts at twice as many.
 const MAX_PROCESSES: usize = 1024;
 /// Largest number of processes named in a verdict.
 const MAX_NAMED: usize = 5;
-/// Largest number of open files named in a process's sentence.
-const MAX_NAMED_FILES: usize = 2;
 /// Smallest share of the blamed activity for which a process is named.
 const MIN_NAMED_SHARE: f64 = 0.05;
-/// Smallest ratio of what a process wrote to what the disk took from which it wrote into memory.
-const MIN_CACHED_RATIO: f64 = 1.2;
 /// Largest number of busiest threads kept for a process.
 const MAX_THREADS: usize = 8;
 
@@ -523,80 +521,9 @@ fn relevant_files(totals: &ProcessTotals, bottleneck: Bottleneck, blamed: Option
     totals.files.iter().filter(may_be_on_disk).cloned().collect()
 }
 
-/// Text that lists open files; `more` is the number of files beyond those listed.
-fn open_files_text(files: &[FileRow], more: u32) -> String {
-    let names: Vec<&str> = files.iter().take(MAX_NAMED_FILES).map(|file| file.path.as_str()).collect();
-    let more = more as usize + files.len() - names.len();
-    match (names.is_empty(), more) {
-        (true, _) => String::new(),
-        (false, 0) => format!("; open files: {}", names.join(", ")),
-        (false, more) => format!("; open files: {} and {more} more", names.join(", ")),
-    }
-}
-
 /// True where open files on the blamed disk tell who uses it.
 fn concerns_disks(bottleneck: Bottleneck) -> bool {
     !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts | Bottleneck::Memory)
-}
-
-/// What a process writes. The kernel counts when pages become dirty: more than the disk took went into memory.
-fn write_text(totals: &ProcessTotals, scope: &BlameScope<'_>, seconds: f64) -> String {
-    let (written, dirtied) = (totals.write_bytes / seconds, totals.dirtied_bytes / seconds);
-    let rate_text = |rate: f64| format_value(rate, "bytes_per_s");
-    match scope.disk_writes_of(totals).filter(|disk_writes| dirtied >= MIN_CACHED_RATIO * disk_writes) {
-        Some(disk_writes) => {
-            format!("writes {} to the page cache (the disk took {} in all)", rate_text(dirtied), rate_text(disk_writes))
-        }
-        None => format!("writes {}", rate_text(written)),
-    }
-}
-
-/// Activity of a process in numbers; zero quantities are left out.
-fn activity_text(totals: &ProcessTotals, processes: u32, scope: &BlameScope<'_>, seconds: f64) -> String {
-    let bottleneck = scope.bottleneck;
-    let rate = |amount: f64| amount / seconds;
-    let mut parts: Vec<String> = Vec::new();
-    let mut add_part = |amount: f64, text: String| {
-        if amount > 0.0 {
-            parts.push(text);
-        }
-    };
-    // a shortage of memory shows as I/O too
-    let shows_io = !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts);
-    if bottleneck == Bottleneck::Memory {
-        let faults = format_value(rate(totals.major_faults), "per_s");
-        add_part(totals.major_faults, format!("{faults} major faults"));
-        add_part(totals.resident_bytes, format!("{} resident", format_value(totals.resident_bytes, "bytes")));
-        add_part(totals.growth_bytes(), format!("grew by {}", format_value(totals.growth_bytes(), "bytes")));
-        add_part(totals.swapped_bytes, format!("{} in swap", format_value(totals.swapped_bytes, "bytes")));
-    }
-    if bottleneck == Bottleneck::Application {
-        let calls = totals.read_calls + totals.write_calls;
-        let each = format_value(totals.requested_bytes / calls, "bytes");
-        add_part(calls, format!("{} calls of {each}", format_value(rate(calls), "per_s")));
-    }
-    if shows_io {
-        add_part(totals.read_bytes, format!("reads {}", format_value(rate(totals.read_bytes), "bytes_per_s")));
-        add_part(totals.write_bytes, write_text(totals, scope, seconds));
-        // share of the window; of several processes at once, the share of each
-        let waited = (totals.waited_s() / totals.seconds.max(seconds)).min(1.0);
-        let waits_in = totals.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
-        add_part(waited, format!("waits for I/O for {} of the time{waits_in}", format_value(waited, "fraction")));
-    }
-    let processor = rate(totals.processor_s);
-    if !shows_io || processor >= 0.1 {
-        // a real-time thread is worth naming: others get its processor only while it sleeps
-        let priority = totals.realtime_priority.filter(|_| !shows_io);
-        let priority_text = priority.map_or(String::new(), |priority| format!(" at real-time priority {priority}"));
-        add_part(processor, format!("{} of a processor{priority_text}", format_value(processor, "fraction")));
-    }
-    if let Some((ThreadRow { tid, name, .. }, _)) = totals.busiest_thread().filter(|_| !shows_io) {
-        // over the same time as the process, so that the thread's share is no larger than that of the process
-        let used = rate(totals.busiest_thread_s()).min(processor);
-        add_part(used, format!("its thread {name} ({tid}) {} of one", format_value(used, "fraction")));
-    }
-    let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
-    together + &parts.join(", ")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The processes and cgroups that cause what a finding blames.
 
 use crate::answer::blame::relations::{BUSIEST_THREAD_COUNTER, CGROUP, CPU_QUOTA_PREFIX, PHYSICAL_DISK};
+use crate::answer::blame::unlisted::unlisted_activity;
 use crate::answer::verdict::{Culprit, Finding};
 use crate::compile::cgroup_path;
 use crate::culprits::BlamedDisk;
@@ -12,8 +13,19 @@ const REALTIME_COUNTER: &str = "system.realtime_processors";
 /// Counter of the processors that the kernel's threads for memory use.
 const RECLAIM_COUNTER: &str = "system.reclaim_processors";
 
+/// Culprits of a bottleneck, and a sentence on what none of the listed processes did.
+pub(crate) fn find_culprits(
+    observed: &Observation,
+    leading: &Finding,
+    load: &LoadFacts<'_>,
+) -> (Vec<Culprit>, Option<String>) {
+    let culprits = rank_culprits(observed, leading, load);
+    let unlisted = unlisted_activity(observed, leading, load, &culprits);
+    (culprits, unlisted)
+}
+
 /// Culprits of a bottleneck, by its leading finding; for a blamed disk those that use it, as far as the log shows.
-pub(crate) fn find_culprits(observed: &Observation, leading: &Finding, load: &LoadFacts<'_>) -> Vec<Culprit> {
+fn rank_culprits(observed: &Observation, leading: &Finding, load: &LoadFacts<'_>) -> Vec<Culprit> {
     match leading.counter.as_str() {
         BUSIEST_THREAD_COUNTER => return observed.culprits.with_busiest_threads(),
         RECLAIM_COUNTER => return observed.culprits.of_reclaim_threads(),
