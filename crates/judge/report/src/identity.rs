@@ -43,11 +43,21 @@ pub fn identity_line(
         return cut_middle(&after, columns);
     }
     if after.is_empty() {
-        return cut_middle(command, columns);
+        return fit_command(command, columns);
     }
     let after_columns = columns.saturating_sub(MIN_COMMAND_COLUMNS.min(display_width(command)) + 3);
     let after = format!(" ({})", cut_middle(&after, after_columns));
-    format!("{}{after}", cut_middle(command, columns.saturating_sub(display_width(&after))))
+    format!("{}{after}", fit_command(command, columns.saturating_sub(display_width(&after))))
+}
+
+/// Makes a command line fit: without the folder of its program where it is too long, then without its middle.
+fn fit_command(command: &str, columns: usize) -> String {
+    if display_width(command) <= columns {
+        return command.to_owned();
+    }
+    let program_bytes = command.find(' ').unwrap_or(command.len());
+    let folder_bytes = command[..program_bytes].rfind('/').map_or(0, |slash| slash + 1);
+    cut_middle(&command[folder_bytes..], columns)
 }
 
 /// The place of a culprit.
@@ -116,6 +126,8 @@ mod tests {
         let long = format!("java -cp {} org.example.Main", "x".repeat(300));
         let cut = line(Some(&long), None, 60);
         assert!(cut.starts_with("java -cp x") && cut.ends_with("org.example.Main (cron.service)"), "{cut}");
+        let deep = "/usr/lib/postgresql/15/bin/postgres -D /var/lib/postgresql/15/main";
+        assert_eq!(line(Some(deep), None, 58), "postgres -D /var/lib/postgresql/15/main (cron.service)");
         for columns in 0..100 {
             assert!(display_width(&line(Some(&long), Some("somebody"), columns)) <= columns.max(6), "{columns}");
         }

@@ -223,8 +223,9 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         pad_left("pid", PROCESS_ID_WIDTH)
     );
     pen.write_text((0, layout.processes), width, &heading, Tone::Strong);
-    // lines that no process needs say who the first ones are
-    let mut spare_lines = usize::from(layout.process_rows).saturating_sub(rows.len());
+    // lines that no process needs say who the first ones are, and at least a third of all
+    let all_lines = usize::from(layout.process_rows);
+    let mut spare_lines = all_lines.saturating_sub(rows.len()).max(all_lines / 3);
     let mut lines = layout.processes + 1..=layout.processes + layout.process_rows;
     for row in rows {
         let Some(line) = lines.next() else { return };
