@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::command_line::{masked_command_text, program_of_command};
 use crate::{Ceiling, ProcessPlace, Topology};
 
 /// A content with a time. The kinds in use are the constants below.
@@ -378,6 +379,14 @@ pub struct ProcessRow {
 }
 
 impl ProcessRow {
+    /// Sets name and command line by a command as another tool printed it, which may have only the name.
+    #[must_use]
+    pub fn with_command(self, command: &str) -> ProcessRow {
+        let name = program_of_command(command);
+        let command_line = (name != command).then(|| masked_command_text(command));
+        ProcessRow { name: name.to_owned(), command_line, ..self }
+    }
+
     /// Memory that the row takes with its long texts, bytes.
     fn memory_bytes(&self) -> usize {
         let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();

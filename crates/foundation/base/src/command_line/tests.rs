@@ -112,3 +112,18 @@ fn any_text_has_a_masked_form() {
         }
     }
 }
+
+#[test]
+fn a_printed_command_line_has_the_name_of_its_program() {
+    for (text, name) in [
+        ("tar cf /backup.tar /srv", "tar"),
+        ("/usr/sbin/mysqld --port=1", "mysqld"),
+        ("postgres: app shop [local] COMMIT", "postgres"),
+        ("[kworker/u8:3 flush]", "[kworker/u8:3 flush]"),
+        ("dd", "dd"),
+        ("/ x", "/ x"),
+        ("", ""),
+    ] {
+        assert_eq!(program_of_command(text), name);
+    }
+}
