@@ -156,8 +156,8 @@ pub fn masked_command_text(text: &str) -> String {
     masked_command_line(&text.split_whitespace().collect::<Vec<_>>())
 }
 
-/// Returns the name of the program of a command line as another tool printed it: `tar` of `/bin/tar cf x`, `postgres` of
-/// `postgres: app shop [local] COMMIT`; all of a name without arguments, and of a kernel thread in brackets.
+/// Returns the name of the program of a command line as another tool printed it: `tar` of `/bin/tar cf x`, `postgres`
+/// of `postgres: app shop [local] COMMIT`; all of a name without arguments, and of a kernel thread in brackets.
 #[must_use]
 pub fn program_of_command(text: &str) -> &str {
     let Some((program, _)) = text.split_once(' ').filter(|_| !text.starts_with(['[', '<'])) else { return text };
