@@ -101,7 +101,26 @@ fn the_middle_of_a_long_command_line_is_left_out() {
 
 #[test]
 fn any_text_has_a_masked_form() {
-    let pieces = ["", "=", ":", "'", "\"", "ä", "password", "://", "@", "-", "--token", " ", "-p", "curl", "&", "…"];
+    let pieces = [
+        "",
+        "=",
+        "Bearer",
+        ":\u{1f600}",
+        ":",
+        "'",
+        "\"",
+        "ä",
+        "password",
+        "://",
+        "@",
+        "-",
+        "--token",
+        " ",
+        "-p",
+        "curl",
+        "&",
+        "…",
+    ];
     for a in pieces {
         for b in pieces {
             for c in pieces {

@@ -62,6 +62,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
             parse_cgroup(bytes),
             parse_swapped_bytes(bytes),
             run_accounts::parse_account(bytes),
+            identity::parse_any(bytes),
         ));
     },
     open: |roots, options: &SamplerOptions| {

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 
 use diskwright_base::command_line::masked_command_line;
-use diskwright_base::process_place::place_of_cgroup;
+use diskwright_base::process_place::{CgroupPlace, place_of_cgroup};
 use diskwright_base::{ProcessPlace, ProcessRow};
 
 use crate::live::Roots;
@@ -116,6 +116,12 @@ impl Identities {
     }
 }
 
+/// Reads any bytes as a command line, a `cgroup` and a `status`, for tests.
+pub(super) fn parse_any(bytes: &[u8]) -> (String, Vec<CgroupPlace>, Option<u32>) {
+    let places = cgroup_paths(bytes).iter().map(|path| place_of_cgroup(path)).collect();
+    (masked_command_line(&split_arguments(bytes)), places, effective_user(bytes))
+}
+
 /// Different paths of a process's `cgroup`, longest first.
 fn cgroup_paths(cgroup: &[u8]) -> Vec<String> {
     let mut paths: Vec<&[u8]> = text_lines(cgroup)
@@ -135,7 +141,10 @@ fn read_arguments(folder: &Path) -> Vec<String> {
         File::open(&path)?.take(MAX_READ_BYTES).read_to_end(&mut text)?;
         Ok(text)
     });
-    let text = read.unwrap_or_default();
+    split_arguments(&read.unwrap_or_default())
+}
+
+fn split_arguments(text: &[u8]) -> Vec<String> {
     // titles that servers write over their arguments end with many zeros
     let length = text.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let arguments = text[..length].split(|byte| *byte == 0);
