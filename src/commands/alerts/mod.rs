@@ -12,10 +12,14 @@ use clap::Args;
 use diskwright_base::{Frame, Note, Schema, Tick};
 use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::Pack;
+use diskwright_report::identity::culprit_summary;
 
 use super::log::Logs;
 use super::{Failure, ceilings, local_host_name, output};
 use actions::AlertActions;
+
+/// Largest width of what a message says of a culprit, in characters.
+const MAX_CULPRIT_COLUMNS: usize = 120;
 
 /// Selection of alerts and their recipients.
 #[derive(Args, Clone, Default)]
@@ -225,7 +229,10 @@ pub fn event_line(event: &AlertEvent) -> String {
         AlertChange::End => "ended",
     };
     let instance = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
-    let culprits = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
+    let culprits = alert
+        .culprits
+        .first()
+        .map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit_summary(culprit, MAX_CULPRIT_COLUMNS)));
     let next_step = if alert.next_step.is_empty() { String::new() } else { format!(" Next: {}", alert.next_step) };
     let event_text = match event.change {
         AlertChange::End => format!("it began at {}", alert.begin),

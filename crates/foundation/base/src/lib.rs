@@ -7,6 +7,7 @@ pub mod byte_size;
 pub mod catalogue;
 pub mod ceiling;
 pub mod checksum;
+pub mod command_line;
 pub mod counter_ids;
 pub mod counter_plan;
 pub mod diskstats;
@@ -22,6 +23,7 @@ pub mod log_piece;
 pub mod name_limit;
 pub mod note;
 pub mod problem;
+pub mod process_place;
 pub mod prometheus_names;
 pub mod request;
 pub mod rng;
@@ -46,6 +48,7 @@ pub use note::{
     FileRow, Note, ProcessRow, ProcessTable, RequesterRow, RequesterTable, SleepRow, ThreadRow, stable_task_name,
 };
 pub use problem::{Problem, ProblemSource, Problems};
+pub use process_place::{ProcessContainer, ProcessPlace, ProcessPod};
 pub use request::{Operation, Request};
 pub use rng::Rng;
 pub use topology::{Device, DeviceClass, DeviceKind, Filesystem, RaidLevel, Topology};

@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Ceiling, Topology};
+use crate::command_line::{masked_command_text, program_of_command};
+use crate::{Ceiling, ProcessPlace, Topology};
 
 /// A content with a time. The kinds in use are the constants below.
 #[derive(Clone, Debug)]
@@ -324,6 +325,15 @@ pub struct ProcessRow {
     pub name: String,
     /// Path of its cgroup that does I/O accounting, `/` where there is none.
     pub cgroup: String,
+    /// Name of its effective user; the number where it has no name here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its command line, secrets masked; `None` for a kernel thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
+    /// Its unit, container, pod or machine, where the cgroup tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Box<ProcessPlace>>,
     /// Share of one processor, user and system together (1.0 is one full processor).
     pub processor: f64,
     /// The system-mode part of `processor`.
@@ -369,10 +379,19 @@ pub struct ProcessRow {
 }
 
 impl ProcessRow {
+    /// Sets name and command line by a command as another tool printed it, which may have only the name.
+    #[must_use]
+    pub fn with_command(self, command: &str) -> ProcessRow {
+        let name = program_of_command(command);
+        let command_line = (name != command).then(|| masked_command_text(command));
+        ProcessRow { name: name.to_owned(), command_line, ..self }
+    }
+
     /// Memory that the row takes with its long texts, bytes.
     fn memory_bytes(&self) -> usize {
         let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();
-        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + files
+        let command_line = self.command_line.as_ref().map_or(0, String::len);
+        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + command_line + files
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use diskwright_base::{Note, ProcessRow, stable_task_name};
-use serde::Serialize;
+use diskwright_base::{Note, ProcessPlace, ProcessRow, stable_task_name};
+use diskwright_report::identity::place_text;
+use serde::{Serialize, Serializer};
 
 /// Means of a process over the shown stretch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -14,6 +15,15 @@ pub struct ProcessSummary {
     pub name: String,
     /// Control group.
     pub cgroup: String,
+    /// User; see [`ProcessRow::user`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Command line, secrets masked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
+    /// Unit, container, pod or machine.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize_place")]
+    pub place: Option<Box<ProcessPlace>>,
     /// Processors used: 1 is one full processor.
     pub processor: f64,
     /// Bytes per second that were read from block devices for it; `null` where they were unreadable.
@@ -28,6 +38,12 @@ pub struct ProcessSummary {
     pub major_faults_per_s: f64,
     /// Resident memory, bytes.
     pub resident_bytes: f64,
+}
+
+/// Writes a place as the text that screens show.
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
+fn serialize_place<S: Serializer>(place: &Option<Box<ProcessPlace>>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&place.as_deref().map(place_text).unwrap_or_default())
 }
 
 /// Sort order of the processes.
@@ -149,6 +165,15 @@ fn add_row(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
     // the name of a kernel worker ends with what it works on, so it changes
     sum.name.clone_from(&row.name);
     sum.cgroup.clone_from(&row.cgroup);
+    if row.user.is_some() {
+        sum.user.clone_from(&row.user);
+    }
+    if row.command_line.is_some() {
+        sum.command_line.clone_from(&row.command_line);
+    }
+    if row.place.is_some() {
+        sum.place.clone_from(&row.place);
+    }
     sum.processor += row.processor * weight;
     add(&mut sum.read_bytes_per_s, row.read_bytes_per_s);
     add(&mut sum.write_bytes_per_s, row.write_bytes_per_s);

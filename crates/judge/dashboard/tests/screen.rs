@@ -66,7 +66,11 @@ fn processes() -> String {
     let rows = vec![
         row(7, "idle\u{1b}]0;pwn\u{7}<i>\nx", 0.0),
         row(9, "磁盘磁盘磁盘磁盘磁盘", 0.0),
-        row(8, "reader", 409_600.0),
+        ProcessRow {
+            command_line: Some("tar cf /backup\u{1b}[2J.tar /srv".into()),
+            cgroup: "/system.slice/cron.service".into(),
+            ..row(8, "reader", 409_600.0)
+        },
     ];
     serde_json::to_string(&ProcessTable { elapsed_s: 5.0, rows, ..ProcessTable::default() }).expect("a table")
 }
@@ -142,7 +146,8 @@ fn no_name_from_outside_moves_the_columns_of_its_row() {
         watched.unicode = unicode;
         let lines = watched.draw();
         let first = lines.iter().position(|line| line.starts_with("process, by")).expect("a heading") + 1;
-        for line in &lines[first..first + 3] {
+        // the line below a process says who it is
+        for line in lines[first..first + 4].iter().filter(|line| !line.starts_with("    ")) {
             // a wide character is in one cell, and the one behind it is empty
             let behind: String = line.chars().rev().take(62).collect::<Vec<_>>().into_iter().rev().collect();
             let cells: Vec<&str> = behind.split_whitespace().collect();
@@ -577,4 +582,14 @@ fn a_stretch_is_marked_where_the_keys_before_it_went() {
     let actions = watched.press(&[ScreenKey::End, ScreenKey::Char('c')]);
     let ScreenAction::Compare(first, second) = &actions[1] else { panic!("{actions:?}") };
     assert_eq!((first.1, second.1), (START, START + 600 * SECOND));
+}
+
+#[test]
+fn processes_say_who_they_are_where_there_is_room() {
+    let drawn = |width: u16| Watched::new((width, 50)).draw().into_iter().find(|line| line.contains("tar cf /backup"));
+    for width in [80, 160] {
+        let line = drawn(width).expect("who the reader is");
+        assert!(line.contains(".tar /srv (cron.service)") && !line.contains('\u{1b}'), "{line}");
+        assert_eq!(line.contains("reader"), width > 120, "{line}");
+    }
 }

@@ -20,5 +20,6 @@ mod streaming;
 mod threads;
 mod ticks;
 mod trends;
+mod unlisted;
 mod waiting;
 mod windows;

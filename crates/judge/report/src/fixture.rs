@@ -2,7 +2,7 @@
 //! break out of the page.
 
 use diskwright_base::counter_ids::{memory, physical_disk, pressure};
-use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Note, RaidLevel, Topology};
+use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Note, ProcessContainer, RaidLevel, Topology};
 use diskwright_diagnosis::recording_hints::{LogOrigin, MissingCounters};
 use diskwright_diagnosis::trends::{Trend, TrendShape, TrendStep};
 use diskwright_diagnosis::verdict::*;
@@ -177,6 +177,12 @@ fn sample_culprits() -> Vec<Culprit> {
         pid: Some(pid),
         name: name.into(),
         cgroup: cgroup.into(),
+        user: None,
+        command_line: None,
+        unit: None,
+        container: None,
+        pod: None,
+        machine: None,
         processes: 1,
         share: Some(0.8),
         thread: None,
@@ -184,10 +190,19 @@ fn sample_culprits() -> Vec<Culprit> {
         description: description.into(),
     };
     let does = "reads 11 MB/s and writes 2.4 MB/s, blocked 81 % of the time";
-    vec![
-        culprit(812, "postgres", "/system.slice/postgresql.service", does),
-        culprit(4711, EVIL, "/user.slice", "reads 1.9 MB/s"),
-    ]
+    let server = Culprit {
+        user: Some("postgres".into()),
+        command_line: Some("postgres: app shop [local] COMMIT".into()),
+        unit: Some("postgresql.service".into()),
+        ..culprit(812, "postgres", "/system.slice/postgresql.service", does)
+    };
+    let contained = ProcessContainer { runtime: "docker".into(), name: Some(EVIL.into()), id: "0123456789ab".into() };
+    let other = Culprit {
+        command_line: Some(format!("/bin/sh -c {EVIL}")),
+        container: Some(contained),
+        ..culprit(4711, EVIL, "/user.slice", "reads 1.9 MB/s")
+    };
+    vec![server, other]
 }
 
 fn sample_episode() -> Episode {
@@ -286,6 +301,7 @@ pub(crate) fn sample_verdict() -> Verdict {
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
         culprits: sample_culprits(),
+        unlisted: Vec::new(),
         requesters: Vec::new(),
         programs: Vec::new(),
         advice: sample_remedies(),

@@ -17,6 +17,7 @@ pub mod explain;
 mod fixture;
 pub mod heat_map;
 pub mod html;
+pub mod identity;
 mod markup;
 mod palette;
 pub mod probe;

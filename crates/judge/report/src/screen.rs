@@ -7,6 +7,7 @@ use diskwright_base::Note;
 use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
+use crate::identity::culprit_line;
 use crate::sparkline::sparkline;
 use crate::style::{Ink, Style};
 use crate::table::TextTable;
@@ -426,7 +427,7 @@ impl<'a> Screen<'a> {
     }
 
     fn add_culprits(&mut self, verdict: &Verdict, detail: FrontDetail) {
-        if verdict.culprits.is_empty() {
+        if verdict.culprits.is_empty() && verdict.unlisted.is_empty() {
             return;
         }
         self.add_heading("Who is doing it");
@@ -438,8 +439,16 @@ impl<'a> Screen<'a> {
         let names: Vec<String> = shown.iter().map(|(culprit, _)| name(culprit)).collect();
         let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
         let lines_each = if verdict.bottlenecks.len() > 1 && detail.advice_lines < 3 { 1 } else { 2 };
-        for ((_, description), name) in shown.iter().zip(names) {
+        for ((culprit, description), name) in shown.iter().zip(names) {
             self.add_words(&format!("  {name}"), indent, description, None, lines_each);
+            let line = culprit_line(culprit, self.style.width - 4);
+            if !line.is_empty() {
+                let line = cut_text(&self.style.clean_text(&line), self.style.width - 4, "~");
+                self.lines.push(format!("    {}", self.style.paint(Ink::Dim, &line)));
+            }
+        }
+        for words in &verdict.unlisted {
+            self.add_words("  ", 2, words, None, 2);
         }
         for requester in verdict.requesters.iter().take(detail.culprits) {
             let words = self.style.clean_text(&verdict_words::requesters_text(requester));

@@ -12,6 +12,7 @@ use maud::{Markup, Render, html};
 
 use crate::chart_model::{self, Chart};
 use crate::html::{HtmlReport, chart_figure, rare_key, sentence_case};
+use crate::identity::{culprit_place, place_text};
 use crate::markup::{mark_code, mark_id};
 use crate::time;
 use crate::verdict_words;
@@ -79,20 +80,29 @@ pub(crate) fn ruled_out_section(verdict: &Verdict) -> Markup {
 
 /// Renders the processes and cgroups that cause the bottleneck.
 pub(crate) fn culprits_section(verdict: &Verdict) -> Markup {
-    if verdict.culprits.is_empty() {
+    if verdict.culprits.is_empty() && verdict.unlisted.is_empty() {
         return Markup::default();
     }
     let row = |c: &Culprit| {
-        let name = html! { (c.name) @if let Some(pid) = c.pid { " " span.dim { "(" (pid) ")" } } };
-        let cgroup = html! { @if !c.cgroup.is_empty() { (mark_id(&c.cgroup)) } };
+        let name = html! {
+            (c.name) @if let Some(pid) = c.pid { " " span.dim { "(" (pid) ")" } }
+            @if let Some(command_line) = &c.command_line { div { code { (command_line) } } }
+            @if let Some(user) = &c.user { div { span.dim { "user " (user) } } }
+        };
+        let place = place_text(&culprit_place(c));
+        let cgroup = html! {
+            @if !place.is_empty() { div { (place) } }
+            @if !c.cgroup.is_empty() { (mark_id(&c.cgroup)) }
+        };
         vec![name, c.description.render(), cgroup]
     };
     let table = |culprits: &[Culprit]| {
         let rows: Vec<Vec<Markup>> = culprits.iter().map(row).collect();
-        html_table(&["Process", "What it does", "Cgroup"], &rows)
+        html_table(&["Process", "What it does", "Where it runs"], &rows)
     };
     html! {
-        @if verdict.bottlenecks.len() < 2 {
+        @if verdict.culprits.is_empty() {
+        } @else if verdict.bottlenecks.len() < 2 {
             (table(&verdict.culprits))
         } @else {
             @for listed in verdict.bottlenecks.iter().filter(|listed| !listed.culprits.is_empty()) {
@@ -100,6 +110,7 @@ pub(crate) fn culprits_section(verdict: &Verdict) -> Markup {
                 (table(&listed.culprits))
             }
         }
+        @for words in &verdict.unlisted { p { (sentence_case(words)) "." } }
         @for requester in &verdict.requesters { p { (verdict_words::requesters_text(requester)) } }
     }
 }

@@ -141,6 +141,26 @@ pub fn cut_text(text: &str, columns: usize, mark: &str) -> String {
     format!("{}{mark}", fitting_prefix(text, kept_columns).trim_end())
 }
 
+/// Cuts the text to `columns`; if something was cut, it is the middle, where `..` stands.
+pub fn cut_middle(text: &str, columns: usize) -> String {
+    const MARK: &str = "..";
+    if display_width(text) <= columns {
+        return text.to_owned();
+    }
+    let kept_columns = columns.saturating_sub(MARK.len());
+    let begin = fitting_prefix(text, kept_columns.div_ceil(2).max(1));
+    let mut end = text.len();
+    let mut used = 0;
+    for (position, c) in text.char_indices().rev() {
+        used += char_columns(c);
+        if used > kept_columns / 2 {
+            break;
+        }
+        end = position;
+    }
+    if kept_columns == 0 { cut_text(text, columns, "") } else { format!("{begin}{MARK}{}", &text[end..]) }
+}
+
 /// Pads the text with blanks at its end to `columns`.
 pub fn pad_right(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(display_width(text))))
@@ -211,6 +231,14 @@ mod tests {
         assert_eq!((lines.len(), lines[0].len()), ((1 << 20) / 64, 64));
         // it took minutes where each line measured all that follows
         assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn the_middle_of_a_long_text_is_cut() {
+        assert_eq!(cut_middle("tar cf /backup.tar /srv", 23), "tar cf /backup.tar /srv");
+        assert_eq!(cut_middle("tar cf /backup.tar /srv", 14), "tar cf..r /srv");
+        assert_eq!(cut_middle("tar cf", 2), "ta");
+        assert_eq!(cut_middle("漢字漢字漢字", 8), "漢..字");
     }
 
     #[test]

@@ -7,7 +7,8 @@ use diskwright_base::{Catalogue, Counter};
 use diskwright_dashboard::panels::PanelCounter;
 use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
-use diskwright_diagnosis::verdict::VerdictBottleneck;
+use diskwright_diagnosis::verdict::{Culprit, VerdictBottleneck};
+use diskwright_report::identity::{culprit_place, place_text};
 use serde_json::{Value, json};
 
 /// Largest number of processes for each sort order.
@@ -59,6 +60,20 @@ fn busiest_processes(processes: &[ProcessSummary]) -> Vec<ProcessSummary> {
     processes.iter().enumerate().filter(|(index, _)| kept_indices.contains(index)).map(|(_, row)| row.clone()).collect()
 }
 
+/// JSON of the first culprits, with where each runs in words.
+fn culprit_documents(culprits: &[Culprit]) -> Vec<Value> {
+    let document = |culprit: &Culprit| {
+        let mut document = json!(culprit);
+        let place = place_text(&culprit_place(culprit));
+        let user = culprit.user.as_ref().map_or(String::new(), |user| format!("user {user}"));
+        let cgroup = if place.is_empty() && culprit.cgroup != culprit.name { culprit.cgroup.clone() } else { place };
+        let parts = [cgroup, user].into_iter().filter(|part| !matches!(part.as_str(), "" | "/"));
+        document["where"] = json!(parts.collect::<Vec<_>>().join(", "));
+        document
+    };
+    culprits.iter().take(MAX_LISTED).map(document).collect()
+}
+
 /// Reduced JSON of one of the bottlenecks.
 fn bottleneck_document(listed: &VerdictBottleneck) -> Value {
     json!({
@@ -67,7 +82,7 @@ fn bottleneck_document(listed: &VerdictBottleneck) -> Value {
         "confidence": listed.confidence,
         "sentence": listed.sentence,
         "findings": listed.findings,
-        "culprits": listed.culprits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+        "culprits": culprit_documents(&listed.culprits),
         "advice": listed.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
     })
 }
@@ -104,7 +119,8 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
         "findings": findings.collect::<Vec<_>>(),
         "episodes": verdict.episodes.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "phases": verdict.phases.iter().take(MAX_PHASES).collect::<Vec<_>>(),
-        "culprits": verdict.culprits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+        "culprits": culprit_documents(&verdict.culprits),
+        "unlisted": verdict.unlisted,
         "advice": verdict.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "certainty_limits": verdict.certainty_limits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "window": verdict.window,

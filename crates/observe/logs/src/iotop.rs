@@ -115,18 +115,20 @@ fn parse_row(line: &str) -> Option<ProcessRow> {
         index += 2;
     }
     // without delay accounting the text `?unavailable?` stands here
-    let name = words[index..].join(" ").trim_start_matches("?unavailable?").trim().to_owned();
+    let command = words[index..].join(" ");
+    let command = command.trim_start_matches("?unavailable?").trim();
     let block_delay = shares.last().map(|share| (share / 100.0).min(1.0));
-    Some(ProcessRow {
+    let row = ProcessRow {
         pid,
-        name,
+        user: Some(words[2].to_owned()),
         cgroup: "/".to_owned(),
         read_bytes_per_s: Some(read),
         write_bytes_per_s: Some(written),
         block_delay,
         blocked_share: block_delay.unwrap_or(0.0),
         ..ProcessRow::default()
-    })
+    };
+    Some(row.with_command(command))
 }
 
 impl IotopLog<'_, '_> {

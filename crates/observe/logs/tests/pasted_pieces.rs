@@ -250,7 +250,9 @@ fn iotop_or_a_row_of_it_shows_who_waits() {
             &[("paging.block_in_bytes_per_s", "", 3.0 * mib), ("paging.block_out_bytes_per_s", "", written * mib)],
         );
         let table = processes(&read);
-        assert_eq!((table.rows[0].name.as_str(), table.rows[0].block_delay), ("postgres: vacuum worker", Some(0.885)));
+        let row = &table.rows[0];
+        assert_eq!((row.name.as_str(), row.block_delay, row.user.as_deref()), ("postgres", Some(0.885), Some("pg")));
+        assert_eq!(row.command_line.as_deref(), Some("postgres: vacuum worker"));
     }
     assert_eq!(read_text("iotop-text", &whole.repeat(3)).ticks.len(), 3);
 }

@@ -48,7 +48,8 @@ fn reads_a_run_of_top() {
     let tables = process_tables(&read);
     assert_eq!((tables.len(), tables[0].elapsed_s), (2, 10.0));
     let row = &tables[0].rows[0];
-    assert_eq!((row.pid, row.name.as_str(), row.processor), (812, "mysqld --port 3306", 0.5));
+    assert_eq!((row.pid, row.name.as_str(), row.processor), (812, "mysqld", 0.5));
+    assert_eq!(row.command_line.as_deref(), Some("mysqld --port 3306"));
     assert_eq!((row.blocked_share, row.resident_bytes), (1.0, 6.4 * 1_073_741_824.0));
     assert!(read.notes.iter().all(|note| note.kind != Note::WARNING), "{:?}", read.notes);
 }

@@ -117,8 +117,10 @@ pub fn draw_screen(
     let alerts = current_alerts(view);
     let max_alert_rows = if area.height < 20 { 1 } else { 2 };
     let alert_rows = u16::try_from(alerts.len()).unwrap_or(max_alert_rows).min(max_alert_rows);
+    // a second line for each says who it is
+    let process_lines = 2 * processes.len();
     let layout =
-        layout::divide_rows(area.height, layout::HEADER_ROWS + alert_rows, count, view.strips.len(), processes.len());
+        layout::divide_rows(area.height, layout::HEADER_ROWS + alert_rows, count, view.strips.len(), process_lines);
     let devices = tables::visible_devices(screen, view, layout.device_rows);
     draw_heading(&mut pen, screen, view);
     draw_verdict(&mut pen, view.verdict.as_ref());

@@ -10,6 +10,7 @@ mod tables;
 pub use draw::{OwnCost, ScreenStyle, draw_screen};
 
 use diskwright_base::units::format_value;
+use diskwright_report::identity::culprit_summary;
 
 use crate::devices::DeviceRow;
 use crate::process_means::ProcessOrder;
@@ -439,6 +440,9 @@ impl WatchScreen {
     }
 }
 
+/// Largest width of what an alert says of a culprit, in cells.
+const MAX_IDENTITY_COLUMNS: usize = 60;
+
 /// Text of a page with all alerts of the timeline, the newest first.
 fn alert_list(view: &DashboardView) -> String {
     if view.alerts.is_empty() {
@@ -447,7 +451,7 @@ fn alert_list(view: &DashboardView) -> String {
     view.alerts.iter().rev().fold(String::new(), |text, alert| {
         let end = alert.end.as_ref().map_or_else(|| "now".to_owned(), Clone::clone);
         let instance = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
-        let culprits: Vec<&str> = alert.culprits.iter().map(|culprit| culprit.name.as_str()).collect();
+        let culprits: Vec<String> = alert.culprits.iter().map(|c| culprit_summary(c, MAX_IDENTITY_COLUMNS)).collect();
         let culprits = match culprits.is_empty() {
             true => String::new(),
             false => format!("  culprits: {}\n", culprits.join(", ")),

@@ -1,6 +1,8 @@
 //! The tables of devices and processes: selection and order of their rows, and their cells.
 
 use diskwright_base::catalogue::display_unit;
+use diskwright_base::process_place::place_of_cgroup;
+use diskwright_report::identity::identity_line;
 use diskwright_report::sparkline::sparkline;
 use diskwright_report::text::{cut_text, pad_left, pad_right};
 
@@ -22,7 +24,9 @@ const PROCESS_NAME_WIDTH: usize = 18;
 const PROCESS_ID_WIDTH: usize = 8;
 /// Width of a process's value in cells, with a space before it.
 const PROCESS_VALUE_WIDTH: usize = 9;
-/// Width of the screen in cells above which the cgroups of processes are shown.
+/// Width of the table of processes in cells: name, number and six values.
+const PROCESS_COLUMNS: usize = PROCESS_NAME_WIDTH + PROCESS_ID_WIDTH + 6 * PROCESS_VALUE_WIDTH;
+/// Width of the screen in cells above which command lines or cgroups of processes stand in their rows.
 const MAX_WIDTH_WITHOUT_CGROUPS: u16 = 120;
 
 /// A column of the table of devices.
@@ -219,7 +223,12 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         pad_left("pid", PROCESS_ID_WIDTH)
     );
     pen.write_text((0, layout.processes), width, &heading, Tone::Strong);
-    for (row, line) in rows.iter().zip(layout.processes + 1..=layout.processes + layout.process_rows) {
+    // lines that no process needs say who the first ones are, and at least a third of all
+    let all_lines = usize::from(layout.process_rows);
+    let mut spare_lines = all_lines.saturating_sub(rows.len()).max(all_lines / 3);
+    let mut lines = layout.processes + 1..=layout.processes + layout.process_rows;
+    for row in rows {
+        let Some(line) = lines.next() else { return };
         let values = [
             (Some(row.processor), "fraction"),
             (row.read_bytes_per_s, "bytes_per_s"),
@@ -232,10 +241,32 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
             .into_iter()
             .map(|(value, unit)| pad_left(&format_figure(value, unit), PROCESS_VALUE_WIDTH))
             .collect();
-        let group = if width > MAX_WIDTH_WITHOUT_CGROUPS { format!("  {}", row.cgroup) } else { String::new() };
+        let is_wide = width > MAX_WIDTH_WITHOUT_CGROUPS;
+        let columns = usize::from(width) - if is_wide { PROCESS_COLUMNS + 2 } else { 4 };
+        let identity = process_identity(pen, row, columns);
+        let group = match is_wide {
+            true if identity.is_empty() => format!("  {}", row.cgroup),
+            true => format!("  {identity}"),
+            false => String::new(),
+        };
         let name = cut_text(&pen.clean_text(&row.name), PROCESS_NAME_WIDTH - 1, "~");
         let pid = pad_left(&row.pid.to_string(), PROCESS_ID_WIDTH);
         let text = format!("{}{pid}{cells}{group}", pad_right(&name, PROCESS_NAME_WIDTH));
         pen.write_text((0, line), width, &text, Tone::Plain);
+        if !is_wide && spare_lines > 0 && !identity.is_empty() {
+            let Some(line) = lines.next() else { return };
+            spare_lines -= 1;
+            pen.write_text((4, line), width, &identity, Tone::Dim);
+        }
     }
+}
+
+/// Who a process is, in at most `columns`.
+fn process_identity(pen: &Pen<'_>, row: &ProcessSummary, columns: usize) -> String {
+    let place = match &row.place {
+        Some(place) => place.as_ref().clone(),
+        None => place_of_cgroup(&row.cgroup).place,
+    };
+    let line = identity_line(&row.name, row.command_line.as_deref(), &place, row.user.as_deref(), columns);
+    cut_text(&pen.clean_text(&line), columns, "~")
 }

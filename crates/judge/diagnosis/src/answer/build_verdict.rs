@@ -2,7 +2,6 @@
 
 use diskwright_base::DeviceKind;
 use diskwright_base::timestamp::format_rfc3339;
-
 use std::collections::BTreeMap;
 
 use crate::answer::blame::action_facts::action_facts;
@@ -123,7 +122,8 @@ impl<'a> PackAnswer<'a> {
             (None, Some(finding)) => self.instance(finding),
             (None, None) => String::new(),
         };
-        let culprits = undecided.map(|f| find_culprits(observed, f, &self.load_facts(f))).unwrap_or_default();
+        let of_undecided = undecided.map(|f| find_culprits(observed, f, &self.load_facts(f)));
+        let (culprits, unlisted) = of_undecided.unwrap_or_default();
         let confidence = bottlenecks.first().map_or_else(|| self.confidence(None), |first| first.confidence);
         let (trends, trend_questions) = self.trends();
         let mut verdict = Verdict {
@@ -139,6 +139,7 @@ impl<'a> PackAnswer<'a> {
             },
             phases: self.phases(&instance, confidence),
             culprits,
+            unlisted: Vec::from_iter(unlisted),
             requesters: self.requesters(),
             programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
@@ -176,7 +177,7 @@ impl<'a> PackAnswer<'a> {
     fn describe(&self, found: &FoundBottleneck) -> VerdictBottleneck {
         let leading = &self.findings[found.findings[0]];
         let instance = self.instance(leading);
-        let culprits = find_culprits(self.observed, leading, &self.load_facts(leading));
+        let (culprits, unlisted) = find_culprits(self.observed, leading, &self.load_facts(leading));
         let mut findings: Vec<String> = Vec::new();
         for finding in found.findings.iter().map(|index| &self.findings[*index]) {
             if !findings.contains(&finding.rule) {
@@ -195,6 +196,7 @@ impl<'a> PackAnswer<'a> {
             findings,
             positions: found.findings.clone(),
             advice: self.remedies(found, leading, &culprits),
+            unlisted,
             culprits,
         }
     }
@@ -311,8 +313,7 @@ impl<'a> PackAnswer<'a> {
     /// Programs that sent requests to the blamed disk, by operation; empty without a trace of requests.
     fn requesters(&self) -> Vec<OperationRequesters> {
         let observed = self.observed;
-        let disk = self.leading_finding().filter(|finding| finding.object == PHYSICAL_DISK);
-        let Some(finding) = disk else { return Vec::new() };
+        let Some(finding) = self.leading_finding().filter(|f| f.object == PHYSICAL_DISK) else { return Vec::new() };
         let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&finding.instance));
         let node = device.filter(|device| device.kind == DeviceKind::Multipath);
         let paths = node.map_or(&[][..], |node| node.below.as_slice());

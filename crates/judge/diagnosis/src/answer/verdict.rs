@@ -58,6 +58,9 @@ pub struct Verdict {
     pub ceilings: Vec<Ceiling>,
     /// Processes and cgroups that cause the bottleneck, where the log shows them.
     pub culprits: Vec<Culprit>,
+    /// Blamed activity that belongs to no listed process, a sentence for each bottleneck that has such.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unlisted: Vec<String>,
     /// Programs that sent requests to the blamed disk, by operation, from a trace of single requests; empty without
     /// one.
     #[serde(rename = "asked", default, skip_serializing_if = "Vec::is_empty")]
@@ -96,6 +99,9 @@ pub struct VerdictBottleneck {
     pub positions: Vec<usize>,
     /// Processes and cgroups that cause it, where the log shows them.
     pub culprits: Vec<Culprit>,
+    /// How much of what is blamed belongs to no listed process, in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unlisted: Option<String>,
     /// Remedies against it, cheapest first.
     pub advice: Vec<Advice>,
 }
@@ -131,6 +137,7 @@ impl Verdict {
         self.sentence = sentences.join(" Also: ");
         self.culprits.clear();
         self.advice.clear();
+        self.unlisted = self.bottlenecks.iter().filter_map(|listed| listed.unlisted.clone()).collect();
         for listed in &self.bottlenecks {
             let is_known = |culprit: &&Culprit| {
                 let mut known = self.culprits.iter();

@@ -49,11 +49,13 @@ pub(crate) struct StatisticPlan {
 }
 
 /// Counters of the machine that affect any verdict: its confidence, and which trouble can be the reason for another.
-const CONFIDENCE_COUNTERS: [&str; 11] = [
+const CONFIDENCE_COUNTERS: [&str; 13] = [
     memory::FREE_BYTES,
     memory::TOTAL_BYTES,
     processor::STEAL,
     processor::USER,
+    processor::NICE,
+    processor::SYSTEM,
     "processors",
     pressure::IO_SOME,
     pressure::MEMORY_SOME,

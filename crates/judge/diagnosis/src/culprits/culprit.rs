@@ -1,6 +1,6 @@
 //! Culprits, requesters and program activities as the verdict shows them: fields of its JSON contract.
 
-use diskwright_base::{FileRow, ThreadRow};
+use diskwright_base::{FileRow, ProcessContainer, ProcessPod, ThreadRow};
 use serde::{Deserialize, Serialize};
 
 /// A process or cgroup that causes the bottleneck.
@@ -14,6 +14,24 @@ pub struct Culprit {
     pub name: String,
     /// The process's cgroup.
     pub cgroup: String,
+    /// Its effective user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Its command line with secrets masked; of several processes, that of the most active one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
+    /// Its systemd unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Its container.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ProcessContainer>,
+    /// Its Kubernetes pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<ProcessPod>,
+    /// Name of the virtual machine that it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Number of processes of this name in this cgroup; `pid` is that of the most active one. 0 for a cgroup.
     pub processes: u32,
     /// Share of the blamed activity of all processes; `null` for a cgroup.

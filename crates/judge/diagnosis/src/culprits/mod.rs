@@ -2,12 +2,16 @@
 //!
 //! Uses `rules`.
 
+mod blamed_disk;
 mod culprit;
+mod listed_activity;
+mod process_identity;
 mod process_memory;
 mod process_totals;
 mod program_activity;
 mod requesters;
 
+pub(crate) use blamed_disk::BlamedDisk;
 pub use culprit::{AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
-pub(crate) use process_totals::{BlamedDisk, Culprits};
+pub(crate) use process_totals::Culprits;
 pub(crate) use requesters::Requesters;

@@ -1,73 +1,29 @@
 //! Culprits: sums every process over the window, and names the few that contribute most to what the verdict blames.
 
+mod activity_text;
+
 use std::collections::{BTreeMap, HashMap};
 
 use diskwright_base::kernel_threads::is_reclaim_thread;
-use diskwright_base::units::format_value;
 use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_name};
 
+use crate::culprits::blamed_disk::BlamedDisk;
 use crate::culprits::culprit::{Culprit, ProgramActivity};
+use crate::culprits::listed_activity::ListedActivity;
+use crate::culprits::process_identity::ProcessIdentity;
 use crate::culprits::process_memory::{ProcessMemory, peak_memory};
 use crate::culprits::program_activity::{Activity, ThreadSleeps};
 use crate::rules::Bottleneck;
+use activity_text::{activity_text, open_files_text};
 
 /// Processes kept when there are too many; pruning starts at twice as many.
 const MAX_PROCESSES: usize = 1024;
 /// Largest number of processes named in a verdict.
 const MAX_NAMED: usize = 5;
-/// Largest number of open files named in a process's sentence.
-const MAX_NAMED_FILES: usize = 2;
-/// Factor on the share of a process whose open files all lie on other disks than the blamed one.
-const OTHER_DISKS_FACTOR: f64 = 0.25;
 /// Smallest share of the blamed activity for which a process is named.
 const MIN_NAMED_SHARE: f64 = 0.05;
 /// Largest number of busiest threads kept for a process.
 const MAX_THREADS: usize = 8;
-
-/// A blamed disk among several, with its rates and the cgroups that use it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BlamedDisk {
-    pub name: String,
-    pub read_bytes_per_s: Option<f64>,
-    pub write_bytes_per_s: Option<f64>,
-    /// Share of each cgroup's bytes that goes to this disk, where cgroups are accounted by device.
-    pub cgroup_shares: BTreeMap<String, f64>,
-}
-
-impl BlamedDisk {
-    /// Largest share of a process's I/O that can be on this disk, from 0 to 1: the share of its cgroup where that is
-    /// known, else limited by the bytes that the disk moved.
-    fn process_share(&self, totals: &ProcessTotals, seconds: f64) -> f64 {
-        if let Some(share) = self.cgroup_shares.get(&totals.cgroup) {
-            return *share;
-        }
-        // a process that moved more than the disk did most of it elsewhere: its share of the disk's bytes is assumed to
-        // be the disk's share of its own (disk^2 / process; our estimate)
-        let bytes_on_disk =
-            |process_bytes: f64, disk_bytes_per_s: Option<f64>| match disk_bytes_per_s.map(|rate| rate * seconds) {
-                Some(disk_bytes) if process_bytes > disk_bytes => disk_bytes * (disk_bytes / process_bytes),
-                _ => process_bytes,
-            };
-        let on_disk = bytes_on_disk(totals.read_bytes, self.read_bytes_per_s)
-            + bytes_on_disk(totals.write_bytes, self.write_bytes_per_s);
-        let share = if totals.moved_bytes() > 0.0 { on_disk / totals.moved_bytes() } else { 1.0 };
-        if self.is_only_on_other_disks(totals) { share * OTHER_DISKS_FACTOR } else { share }
-    }
-
-    /// True where the process has files on this disk open.
-    fn is_used_by(&self, totals: &ProcessTotals) -> bool {
-        totals.files.iter().any(|file| file.disks.contains(&self.name))
-    }
-
-    /// True where all open files of the process lie on other disks. It may have closed the files that it read here.
-    fn is_only_on_other_disks(&self, totals: &ProcessTotals) -> bool {
-        let is_known = |file: &FileRow| !file.disks.is_empty();
-        !totals.files.is_empty()
-            && totals.more_files == 0
-            && totals.files.iter().all(is_known)
-            && !self.is_used_by(totals)
-    }
-}
 
 /// Processes over the window.
 #[derive(Clone, Debug, Default)]
@@ -76,21 +32,26 @@ pub(crate) struct Culprits {
     sleeps: ThreadSleeps,
     /// Seconds that the tables cover.
     seconds: f64,
+    /// Sums over all rows of the tables.
+    pub listed: ListedActivity,
     /// Processes of other users whose I/O could not be read: the largest number in one table.
     pub unreadable: u32,
 }
 
 /// Totals of one process over the window: amounts, not rates.
 #[derive(Clone, Debug, Default)]
-struct ProcessTotals {
+pub(super) struct ProcessTotals {
     name: String,
-    cgroup: String,
+    pub(super) cgroup: String,
+    identity: ProcessIdentity,
     seconds: f64,
     /// Start and end of its presence in the tables, seconds into the window.
     span_s: (f64, f64),
     processor_s: f64,
-    read_bytes: f64,
-    write_bytes: f64,
+    pub(super) read_bytes: f64,
+    pub(super) write_bytes: f64,
+    /// Bytes that it wrote into the page cache or to any disk, whichever disk is blamed.
+    dirtied_bytes: f64,
     read_calls: f64,
     write_calls: f64,
     requested_bytes: f64,
@@ -105,8 +66,8 @@ struct ProcessTotals {
     /// Its busiest threads, and the seconds over which each was measured.
     threads: Vec<(ThreadRow, f64)>,
     /// Open files in the last table that listed any.
-    files: Vec<FileRow>,
-    more_files: u32,
+    pub(super) files: Vec<FileRow>,
+    pub(super) more_files: u32,
 }
 
 impl ProcessTotals {
@@ -120,11 +81,13 @@ impl ProcessTotals {
         // the name of a kernel worker ends with what it works on, so it changes
         self.name.clone_from(&row.name);
         self.cgroup.clone_from(&row.cgroup);
+        self.identity.add_row(row);
         self.seconds += seconds;
         self.processor_s += row.processor * seconds;
         // Windows counts only the bytes that a process requested: better than no figure
         self.read_bytes += amount(row.read_bytes_per_s.or(row.requested_read_bytes_per_s));
         self.write_bytes += amount(row.write_bytes_per_s.or(row.requested_write_bytes_per_s));
+        self.dirtied_bytes += amount(row.write_bytes_per_s);
         self.read_calls += amount(row.read_calls_per_s);
         self.write_calls += amount(row.write_calls_per_s);
         self.requested_bytes += amount(row.requested_read_bytes_per_s) + amount(row.requested_write_bytes_per_s);
@@ -184,6 +147,7 @@ impl ProcessTotals {
         self.processor_s += other.processor_s;
         self.read_bytes += other.read_bytes;
         self.write_bytes += other.write_bytes;
+        self.dirtied_bytes += other.dirtied_bytes;
         self.read_calls += other.read_calls;
         self.write_calls += other.write_calls;
         self.requested_bytes += other.requested_bytes;
@@ -211,7 +175,7 @@ impl ProcessTotals {
         }
     }
 
-    fn moved_bytes(&self) -> f64 {
+    pub(super) fn moved_bytes(&self) -> f64 {
         self.read_bytes + self.write_bytes
     }
 
@@ -268,6 +232,7 @@ impl ProcessGroup {
         // on a tie, the lowest id, so that the answer does not depend on the order
         if self.processes == 0 || (activity, self.pid) > (self.max_activity, pid) {
             (self.pid, self.max_activity) = (pid, activity);
+            self.totals.identity.clone_from(&totals.identity);
             self.totals.files.clone_from(&totals.files);
             self.totals.more_files = totals.more_files;
         }
@@ -289,7 +254,7 @@ impl ProcessGroup {
 /// A quantity by which processes are blamed, and its weight.
 type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);
 
-const DISK_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::moved_bytes, 0.6), (ProcessTotals::waited_s, 0.4)];
+const DISK_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::moved_bytes, 0.8), (ProcessTotals::waited_s, 0.2)];
 const MEMORY_QUANTITIES: &[BlameQuantity] = &[
     (|s| s.major_faults, 0.4),
     (ProcessTotals::growth_bytes, 0.2),
@@ -330,6 +295,7 @@ impl Culprits {
         let from_s = self.seconds;
         self.seconds += table.elapsed_s;
         self.sleeps.add_table(table);
+        self.listed.add_table(table);
         self.unreadable = self.unreadable.max(table.unreadable);
         for row in &table.rows {
             let totals = self.processes.entry((row.pid, stable_task_name(&row.name).to_owned())).or_default();
@@ -351,6 +317,17 @@ impl Culprits {
         cgroup: Option<&str>,
         blamed: Option<&BlamedDisk>,
     ) -> Vec<Culprit> {
+        self.for_loaded_disk(bottleneck, cgroup, blamed, None)
+    }
+
+    /// The same, where the bytes per second that the disk wrote are known: a process that wrote more wrote into memory.
+    pub fn for_loaded_disk(
+        &self,
+        bottleneck: Bottleneck,
+        cgroup: Option<&str>,
+        blamed: Option<&BlamedDisk>,
+        disk_writes: Option<f64>,
+    ) -> Vec<Culprit> {
         let quantities = match bottleneck {
             Bottleneck::Memory => MEMORY_QUANTITIES,
             Bottleneck::Cpu | Bottleneck::Interrupts => PROCESSOR_QUANTITIES,
@@ -358,24 +335,24 @@ impl Culprits {
             Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller | Bottleneck::Throttle => DISK_QUANTITIES,
             Bottleneck::Network | Bottleneck::None | Bottleneck::Unknown => return self.cgroup_culprit(cgroup),
         };
-        self.rank_processes(quantities, bottleneck, cgroup, blamed)
+        self.rank_processes(quantities, &BlameScope { bottleneck, cgroup, blamed, disk_writes })
     }
 
     /// Processes with the busiest single threads.
     pub fn with_busiest_threads(&self) -> Vec<Culprit> {
-        self.rank_processes(THREAD_QUANTITIES, Bottleneck::Cpu, None, None)
+        self.rank_processes(THREAD_QUANTITIES, &BlameScope::of(Bottleneck::Cpu))
     }
 
     /// Processes of a real-time class by their processor time; all processes where the class is that of threads.
     pub fn of_realtime_class(&self) -> Vec<Culprit> {
         let has_any = self.processes.values().any(|totals| totals.realtime_processor_s() > 0.0);
         let quantities = if has_any { REALTIME_QUANTITIES } else { PROCESSOR_QUANTITIES };
-        self.rank_processes(quantities, Bottleneck::Cpu, None, None)
+        self.rank_processes(quantities, &BlameScope::of(Bottleneck::Cpu))
     }
 
     /// Threads of the kernel that free and arrange memory.
     pub fn of_reclaim_threads(&self) -> Vec<Culprit> {
-        self.rank_processes(RECLAIM_QUANTITIES, Bottleneck::Cpu, None, None)
+        self.rank_processes(RECLAIM_QUANTITIES, &BlameScope::of(Bottleneck::Cpu))
     }
 
     /// Activity and waits of the programs, for verdicts that blame nothing.
@@ -398,23 +375,18 @@ impl Culprits {
         self.sleeps.describe_programs(&groups.into_values().map(activity).collect::<Vec<_>>())
     }
 
-    /// Culprits by their weighted share of the quantities, the largest first.
-    fn rank_processes(
-        &self,
-        quantities: &[BlameQuantity],
-        bottleneck: Bottleneck,
-        cgroup: Option<&str>,
-        blamed: Option<&BlamedDisk>,
-    ) -> Vec<Culprit> {
-        let mut found = self.cgroup_culprit(cgroup);
-        let is_member = |totals: &ProcessTotals| cgroup.is_none_or(|path| totals.is_in_cgroup(path));
+    /// Culprits by their weighted share of the quantities, the largest first; of a disk, those that move bytes come
+    /// before those that only wait for it.
+    fn rank_processes(&self, quantities: &[BlameQuantity], scope: &BlameScope<'_>) -> Vec<Culprit> {
+        let mut found = self.cgroup_culprit(scope.cgroup);
+        let is_member = |totals: &ProcessTotals| scope.cgroup.is_none_or(|path| totals.is_in_cgroup(path));
         let mut groups: BTreeMap<(&str, &str), ProcessGroup> = BTreeMap::new();
         let mut members: Vec<_> = self.processes.iter().filter(|(_, totals)| is_member(totals)).collect();
         // floating-point sums depend on the order, so it is fixed
         members.sort_by_key(|(key, _)| *key);
         for ((pid, name), totals) in members {
             let group = groups.entry((name, &totals.cgroup)).or_default();
-            match blamed {
+            match scope.blamed {
                 Some(disk) => {
                     let io_share = disk.process_share(totals, self.seconds);
                     group.add_process(*pid, &totals.with_io_share(io_share), quantities);
@@ -425,52 +397,106 @@ impl Culprits {
         groups.values_mut().for_each(ProcessGroup::set_peak_memory);
         let quantity_sums: Vec<f64> =
             quantities.iter().map(|(quantity, _)| groups.values().map(|group| quantity(&group.totals)).sum()).collect();
+        let moved_bytes: f64 = groups.values().map(|group| group.totals.moved_bytes()).sum();
+        let only_waits = |group: &ProcessGroup| {
+            std::ptr::eq(quantities, DISK_QUANTITIES)
+                && moved_bytes > 0.0
+                && group.totals.moved_bytes() < MIN_NAMED_SHARE * moved_bytes
+        };
         let mut shares: Vec<(f64, ProcessGroup)> = groups
             .into_values()
             .map(|group| (weighted_share(&group.totals, quantities, &quantity_sums), group))
+            .filter(|(share, _)| *share >= MIN_NAMED_SHARE)
             .collect();
         // by share, then by id: the answer must not depend on the order of a hash map
-        shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.pid.cmp(&b.1.pid)));
-        // cgroups and open files show which disk a process uses; its byte counts do not
-        let doubt_text = |totals: &ProcessTotals| match blamed {
-            Some(disk) if !disk.cgroup_shares.contains_key(&totals.cgroup) && !disk.is_used_by(totals) => {
-                " (by total I/O; the log does not show which disk)"
-            }
-            _ => "",
-        };
-        for (share, group) in shares.into_iter().take(MAX_NAMED).filter(|(s, _)| *s >= MIN_NAMED_SHARE) {
-            let files = relevant_files(&group.totals, bottleneck, blamed);
-            let files_text = open_files_text(&files, group.totals.more_files);
-            found.push(Culprit {
-                kind: "process".into(),
-                pid: Some(group.pid),
-                name: group.name,
-                cgroup: group.totals.cgroup.clone(),
-                processes: group.processes,
-                share: Some(share),
-                thread: group.totals.busiest_thread().map(|(thread, _)| thread.clone()),
-                description: activity_text(&group.totals, group.processes, bottleneck, self.seconds)
-                    + &files_text
-                    + doubt_text(&group.totals),
-                files,
-            });
-        }
+        shares.sort_by(|(a_share, a), (b_share, b)| {
+            only_waits(a).cmp(&only_waits(b)).then(b_share.total_cmp(a_share)).then(a.pid.cmp(&b.pid))
+        });
+        found.extend(
+            shares.into_iter().take(MAX_NAMED).map(|(share, group)| group.to_culprit(share, scope, self.seconds)),
+        );
         found
     }
 
     fn cgroup_culprit(&self, cgroup: Option<&str>) -> Vec<Culprit> {
-        let culprit = |path: &str| Culprit {
+        let Some(path) = cgroup else { return Vec::new() };
+        let mut culprit = Culprit {
             kind: "cgroup".into(),
             pid: None,
             name: path.to_owned(),
             cgroup: path.to_owned(),
+            user: None,
+            command_line: None,
+            unit: None,
+            container: None,
+            pod: None,
+            machine: None,
             processes: 0,
             share: None,
             thread: None,
             files: Vec::new(),
             description: "the cgroup of the finding".into(),
         };
-        cgroup.map(culprit).into_iter().collect()
+        // its processes may know the name of its container
+        let own = self.processes.iter().filter(|(_, totals)| totals.cgroup == path).min_by_key(|(key, _)| *key);
+        own.map(|(_, totals)| totals.identity.clone()).unwrap_or_default().locate(&mut culprit);
+        vec![culprit]
+    }
+}
+
+/// What is blamed, and what is known of it.
+struct BlameScope<'a> {
+    bottleneck: Bottleneck,
+    cgroup: Option<&'a str>,
+    blamed: Option<&'a BlamedDisk>,
+    /// Bytes per second that the blamed disk wrote.
+    disk_writes: Option<f64>,
+}
+
+impl BlameScope<'_> {
+    fn of(bottleneck: Bottleneck) -> BlameScope<'static> {
+        BlameScope { bottleneck, cgroup: None, blamed: None, disk_writes: None }
+    }
+
+    /// Bytes per second that the disk wrote, where processes are known to write to it.
+    fn disk_writes_of(&self, totals: &ProcessTotals) -> Option<f64> {
+        self.disk_writes.filter(|_| self.blamed.is_none_or(|disk| disk.is_used_by(totals)))
+    }
+}
+
+impl ProcessGroup {
+    fn to_culprit(&self, share: f64, scope: &BlameScope<'_>, seconds: f64) -> Culprit {
+        let totals = &self.totals;
+        // cgroups and open files show which disk a process uses; its byte counts do not
+        let doubt_text = match scope.blamed {
+            Some(disk) if !disk.cgroup_shares.contains_key(&totals.cgroup) && !disk.is_used_by(totals) => {
+                " (by total I/O; the log does not show which disk)"
+            }
+            _ => "",
+        };
+        let files = relevant_files(totals, scope.bottleneck, scope.blamed);
+        let description = activity_text(totals, self.processes, scope, seconds)
+            + &open_files_text(&files, totals.more_files)
+            + doubt_text;
+        let mut culprit = Culprit {
+            kind: "process".into(),
+            pid: Some(self.pid),
+            name: self.name.clone(),
+            cgroup: totals.cgroup.clone(),
+            user: None,
+            command_line: None,
+            unit: None,
+            container: None,
+            pod: None,
+            machine: None,
+            processes: self.processes,
+            share: Some(share),
+            thread: totals.busiest_thread().map(|(thread, _)| thread.clone()),
+            files,
+            description,
+        };
+        totals.identity.describe(&mut culprit);
+        culprit
     }
 }
 
@@ -495,67 +521,9 @@ fn relevant_files(totals: &ProcessTotals, bottleneck: Bottleneck, blamed: Option
     totals.files.iter().filter(may_be_on_disk).cloned().collect()
 }
 
-/// Text that lists open files; `more` is the number of files beyond those listed.
-fn open_files_text(files: &[FileRow], more: u32) -> String {
-    let names: Vec<&str> = files.iter().take(MAX_NAMED_FILES).map(|file| file.path.as_str()).collect();
-    let more = more as usize + files.len() - names.len();
-    match (names.is_empty(), more) {
-        (true, _) => String::new(),
-        (false, 0) => format!("; open files: {}", names.join(", ")),
-        (false, more) => format!("; open files: {} and {more} more", names.join(", ")),
-    }
-}
-
 /// True where open files on the blamed disk tell who uses it.
 fn concerns_disks(bottleneck: Bottleneck) -> bool {
     !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts | Bottleneck::Memory)
-}
-
-/// Activity of a process in numbers; zero quantities are left out.
-fn activity_text(totals: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
-    let rate = |amount: f64| amount / seconds;
-    let mut parts: Vec<String> = Vec::new();
-    let mut add_part = |amount: f64, text: String| {
-        if amount > 0.0 {
-            parts.push(text);
-        }
-    };
-    // a shortage of memory shows as I/O too
-    let shows_io = !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts);
-    if bottleneck == Bottleneck::Memory {
-        let faults = format_value(rate(totals.major_faults), "per_s");
-        add_part(totals.major_faults, format!("{faults} major faults"));
-        add_part(totals.resident_bytes, format!("{} resident", format_value(totals.resident_bytes, "bytes")));
-        add_part(totals.growth_bytes(), format!("grew by {}", format_value(totals.growth_bytes(), "bytes")));
-        add_part(totals.swapped_bytes, format!("{} in swap", format_value(totals.swapped_bytes, "bytes")));
-    }
-    if bottleneck == Bottleneck::Application {
-        let calls = totals.read_calls + totals.write_calls;
-        let each = format_value(totals.requested_bytes / calls, "bytes");
-        add_part(calls, format!("{} calls of {each}", format_value(rate(calls), "per_s")));
-    }
-    if shows_io {
-        add_part(totals.read_bytes, format!("reads {}", format_value(rate(totals.read_bytes), "bytes_per_s")));
-        add_part(totals.write_bytes, format!("writes {}", format_value(rate(totals.write_bytes), "bytes_per_s")));
-        // share of the window; of several processes at once, the share of each
-        let waited = (totals.waited_s() / totals.seconds.max(seconds)).min(1.0);
-        let waits_in = totals.waits_in.as_deref().map_or(String::new(), |f| format!(" in {f}"));
-        add_part(waited, format!("waits for I/O for {} of the time{waits_in}", format_value(waited, "fraction")));
-    }
-    let processor = rate(totals.processor_s);
-    if !shows_io || processor >= 0.1 {
-        // a real-time thread is worth naming: others get its processor only while it sleeps
-        let priority = totals.realtime_priority.filter(|_| !shows_io);
-        let priority_text = priority.map_or(String::new(), |priority| format!(" at real-time priority {priority}"));
-        add_part(processor, format!("{} of a processor{priority_text}", format_value(processor, "fraction")));
-    }
-    if let Some((ThreadRow { tid, name, .. }, _)) = totals.busiest_thread().filter(|_| !shows_io) {
-        // over the same time as the process, so that the thread's share is no larger than that of the process
-        let used = rate(totals.busiest_thread_s()).min(processor);
-        add_part(used, format!("its thread {name} ({tid}) {} of one", format_value(used, "fraction")));
-    }
-    let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
-    together + &parts.join(", ")
 }
 
 #[cfg(test)]

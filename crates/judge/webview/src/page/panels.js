@@ -81,7 +81,7 @@ function showBar() {
     if (S.kept) buttons.push(button("Compare with first", () => compare(), { className: "main" }));
     buttons.push(button("Save report", () => saveReport(part), { id: "report" }), button("Clear", () => choose(null)));
   }
-  if (S.kept) buttons.push(el("span", { className: "dim" }, `first: ${when(S.kept[0])} – ${when(S.kept[1])}`),
+  if (S.kept) buttons.push(dim("span", `first: ${when(S.kept[0])} – ${when(S.kept[1])}`),
     button("Forget first", () => { S.kept = null; $("compared").hidden = true; drawVeil(); showBar(); }));
   if (S.kept && !part) buttons.push(el("span", {}, "Now choose the second stretch."));
   fill($("stretch"), ...buttons);
@@ -111,7 +111,7 @@ const typed = ({ text, command }) => [text + " ", command ? el("code", {}, comma
 function showVerdict() {
   const found = S.view.verdict, node = $("verdict");
   const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${period(to - from)} up to ${when(to)}`;
-  if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "Fewer than two ticks"), el("p", { className: "dim" }, about)); return; }
+  if (!found) { node.className = "card"; fill(node, el("p", { className: "kicker" }, "? Not enough data"), el("p", { className: "sentence" }, "Fewer than two ticks"), dim("p", about)); return; }
   const kind = kindOf(found);
   node.className = `card ${kind}`;
   const all = found.bottlenecks, each = all[0] ? all : [found];
@@ -119,9 +119,10 @@ function showVerdict() {
   fill(node,
     el("p", { className: `kicker ${kind}` }, `${SIGNS[kind]} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
     ...each.map(one => el("p", { className: "sentence" }, one.sentence)),
-    el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", el("span", { className: "dim" }, about)),
-    el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), el("span", { className: "dim" }, "confidence "), el("br", {}), meter));
+    el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", dim("span", about)),
+    el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), dim("span", "confidence "), el("br", {}), meter));
 }
+const dim = (tag, text) => el(tag, { className: "dim" }, text);
 const pct = x => Math.round(x * 100) + " %";
 const titled = one => (one.instance ? one.instance + ": " : "") + one.title;
 function showCulprits() {
@@ -132,16 +133,17 @@ function showCulprits() {
   for (const one of culprits) {
     const name = one.processes > 1 ? `${one.name} (${one.processes} processes)` : one.pid ? `${one.name} (pid ${one.pid})` : one.name;
     const share = one.share === null ? "" : `${pct(one.share)} · `;
-    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), one.cgroup && one.cgroup !== "/" && one.cgroup !== one.name ? el("p", { className: "dim" }, one.cgroup) : ""));
+    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), el("p", {}, one.command_line || ""), dim("p", one.where)));
   }
-  if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log names no process." : "No bottleneck, no culprits."));
+  parts.push(...(found?.unlisted || []).map(words => el("p", {}, words)));
+  if (!culprits.length) parts.push(dim("p", found?.blames ? "No process is named." : "No bottleneck, no culprits."));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
     `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
   if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
     stretch("", one), `${period(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`)));
   if (found?.blames && found.advice.length > 1) list("Also", found.advice.slice(1).map(one => el("li", {}, ...typed(one))));
-  if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, text)));
+  if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => dim("p", text)));
   fill($("who"), ...parts);
 }
 function table(node, heads, rows) {
@@ -212,7 +214,7 @@ function showProcesses() {
     sortHead("processor", "processor", state, set), sortHead("resident", "memory", state, set), el("th", { className: "text" }, "cgroup")];
   table($("processes"), heads, rows.map(row => el("tr", {}, el("td", {}, el("b", {}, row.name), ` ${row.pid}`),
     cell(row.read_bytes_per_s === null && row.write_bytes_per_s === null ? null : ORDERS.bytes[1](row), "bytes_per_s"), cell(row.read_bytes_per_s, "bytes_per_s"), cell(row.write_bytes_per_s, "bytes_per_s"),
-    cell(ORDERS.delay[1](row), "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, row.cgroup))));
+    cell(ORDERS.delay[1](row), "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, `${row.place || row.cgroup} ${row.command_line || ""}`))));
   if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
 }
 const peakText = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)
@@ -226,12 +228,12 @@ function showLists() {
   const go = ns => button(when(ns / 1e6), () => setCursor(ns / 1e6), PLAIN);
   const alerts = [...S.alerts].sort((a, b) => b.begin_ns - a.begin_ns).slice(0, 50).map(one => el("li", {}, go(one.begin_ns),
     el("b", { className: one.severity === "critical" ? "bad" : "warn" }, `▲ ${one.severity}${one.end_ns ? "" : ", lasts"} `),
-    el("span", { className: "dim" }, `${[one.id, ...(one.also || [])].join(", ")}${one.instance ? ` ${one.instance}` : ""}: `),
+    dim("span", `${[one.id, ...(one.also || [])].join(", ")}${one.instance ? ` ${one.instance}` : ""}: `),
     el("span", {}, one.sentence), " ", el("span", { className: "dim" },
       [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", peakText(one.peak), one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · "))));
   fill($("alerts"), ...(alerts.length ? alerts : [el("li", { className: "dim" }, "None in this time.")]));
   const notes = S.marks.filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
-    .map(one => el("li", {}, go(one.time_ns), el("span", { className: "dim" }, `${SHAPES[one.kind] || "•"} ${one.kind === "warning" ? "remark" : one.kind}: `), el("span", {}, one.text)));
+    .map(one => el("li", {}, go(one.time_ns), dim("span", `${SHAPES[one.kind] || "•"} ${one.kind === "warning" ? "remark" : one.kind}: `), el("span", {}, one.text)));
   fill($("notes"), ...(notes.length ? notes : [el("li", { className: "dim" }, "None in this time.")]));
 }
 function showMapNames() {

@@ -155,12 +155,9 @@ pub fn take_waiting(snapshot: &mut Snapshot<'_, '_>) -> Vec<ProcessRow> {
     let places = if places.is_empty() { String::new() } else { format!("; they wait in {places}") };
     let count = waiting.len();
     snapshot.push_warning(format!("{count} tasks are in uninterruptible sleep (D): {names}{places}"));
-    let row = |task: WaitingTask| ProcessRow {
-        pid: task.pid,
-        name: task.name,
-        cgroup: "/".to_owned(),
-        blocked_share: 1.0,
-        ..ProcessRow::default()
+    let row = |task: WaitingTask| {
+        let row = ProcessRow { pid: task.pid, cgroup: "/".to_owned(), blocked_share: 1.0, ..ProcessRow::default() };
+        row.with_command(&task.name)
     };
     waiting.into_iter().map(row).collect()
 }

@@ -197,14 +197,16 @@ impl TopTable {
     pub(super) fn emit_table(&mut self, batch: &mut FrameBatch<'_>, time_ns: Option<i64>) {
         let (Some(time_ns), true) = (time_ns, self.seconds > 0.0) else { return };
         let (seconds, frames) = (std::mem::take(&mut self.seconds), std::mem::take(&mut self.frame_count));
-        let row = |(pid, sum): (u32, TopSum)| ProcessRow {
-            pid,
-            name: sum.name,
-            cgroup: "/".to_owned(),
-            processor: sum.processor_s / seconds,
-            blocked_share: f64::from(sum.blocked_frames) / f64::from(frames.max(1)),
-            resident_bytes: sum.resident_bytes,
-            ..ProcessRow::default()
+        let row = |(pid, sum): (u32, TopSum)| {
+            let row = ProcessRow {
+                pid,
+                cgroup: "/".to_owned(),
+                processor: sum.processor_s / seconds,
+                blocked_share: f64::from(sum.blocked_frames) / f64::from(frames.max(1)),
+                resident_bytes: sum.resident_bytes,
+                ..ProcessRow::default()
+            };
+            row.with_command(&sum.name)
         };
         let mut rows: Vec<ProcessRow> = self.sums.drain().map(row).collect();
         rows.sort_by(|a, b| b.processor.total_cmp(&a.processor).then(a.pid.cmp(&b.pid)));

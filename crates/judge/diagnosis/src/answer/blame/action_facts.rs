@@ -2,6 +2,7 @@
 
 use diskwright_base::counter_ids::{cgroup, memory, processor};
 use diskwright_base::kernel_threads::is_kernel_thread;
+use diskwright_base::process_place::host_unit_of_cgroup;
 
 use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
@@ -76,7 +77,7 @@ pub(crate) fn action_facts(
     if leading.object == CGROUP {
         let path = cgroup_path(&leading.instance);
         facts.insert("group", path.to_owned());
-        match unit_of(path) {
+        match host_unit_of_cgroup(path) {
             Some(unit) => facts.insert("unit", unit.to_owned()),
             None => facts.remove("unit"),
         };
@@ -98,7 +99,7 @@ fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>)
     if !matches!(program.cgroup.as_str(), "" | "/") {
         facts.insert("group", program.cgroup.clone());
     }
-    facts.extend(unit_of(&program.cgroup).map(|unit| ("unit", unit.to_owned())));
+    facts.extend(host_unit_of_cgroup(&program.cgroup).map(|unit| ("unit", unit.to_owned())));
     let half = |rate: Option<f64>| rate.map(|rate| rate * program.share.unwrap_or(1.0) / 2.0);
     for (fact, rate) in [("half_read", half(load.read_bytes_per_s)), ("half_write", half(load.write_bytes_per_s))] {
         facts.extend(rate.filter(|rate| *rate >= MIN_LIMITED_RATE).map(|rate| (fact, format!("{rate:.0}"))));
@@ -118,28 +119,5 @@ fn add_memory_limit(facts: &mut ActionFacts, observed: &Observation, leading: &F
         // only version 2 counts the pressure of a group
         let version = if value(cgroup::MEMORY_SOME).is_some() { "unified" } else { "legacy" };
         facts.insert(version, String::new());
-    }
-}
-
-/// The systemd service or scope of a cgroup: the innermost, which holds the program.
-fn unit_of(cgroup: &str) -> Option<&str> {
-    let is_unit = |name: &&str| {
-        let is_manager = name.starts_with("user@") || *name == "init.scope";
-        !is_manager && (name.ends_with(".service") || name.ends_with(".scope"))
-    };
-    cgroup.rsplit('/').find(is_unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unit_of;
-
-    #[test]
-    fn the_innermost_unit_is_named() {
-        assert_eq!(unit_of("/system.slice/cron.service"), Some("cron.service"));
-        assert_eq!(unit_of("/system.slice/docker-8d19c375.scope/init"), Some("docker-8d19c375.scope"));
-        assert_eq!(unit_of("/user.slice/user-0.slice/user@0.service/app.slice/vte.scope"), Some("vte.scope"));
-        assert_eq!(unit_of("/user.slice/user@0.service"), None);
-        assert_eq!(unit_of("/jobs"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The processes and cgroups that cause what a finding blames.
 
 use crate::answer::blame::relations::{BUSIEST_THREAD_COUNTER, CGROUP, CPU_QUOTA_PREFIX, PHYSICAL_DISK};
+use crate::answer::blame::unlisted::unlisted_activity;
 use crate::answer::verdict::{Culprit, Finding};
 use crate::compile::cgroup_path;
 use crate::culprits::BlamedDisk;
@@ -12,8 +13,19 @@ const REALTIME_COUNTER: &str = "system.realtime_processors";
 /// Counter of the processors that the kernel's threads for memory use.
 const RECLAIM_COUNTER: &str = "system.reclaim_processors";
 
+/// Culprits of a bottleneck, and a sentence on what none of the listed processes did.
+pub(crate) fn find_culprits(
+    observed: &Observation,
+    leading: &Finding,
+    load: &LoadFacts<'_>,
+) -> (Vec<Culprit>, Option<String>) {
+    let culprits = rank_culprits(observed, leading, load);
+    let unlisted = unlisted_activity(observed, leading, load, &culprits);
+    (culprits, unlisted)
+}
+
 /// Culprits of a bottleneck, by its leading finding; for a blamed disk those that use it, as far as the log shows.
-pub(crate) fn find_culprits(observed: &Observation, leading: &Finding, load: &LoadFacts<'_>) -> Vec<Culprit> {
+fn rank_culprits(observed: &Observation, leading: &Finding, load: &LoadFacts<'_>) -> Vec<Culprit> {
     match leading.counter.as_str() {
         BUSIEST_THREAD_COUNTER => return observed.culprits.with_busiest_threads(),
         RECLAIM_COUNTER => return observed.culprits.of_reclaim_threads(),
@@ -26,7 +38,8 @@ pub(crate) fn find_culprits(observed: &Observation, leading: &Finding, load: &Lo
     // a quota of processor time holds back processes that compute, not those that use disks
     let is_quota = leading.counter.starts_with(CPU_QUOTA_PREFIX);
     let bottleneck = if is_quota { Bottleneck::Cpu } else { leading.bottleneck };
-    observed.culprits.for_bottleneck(bottleneck, cgroup, blamed.as_ref())
+    let disk_writes = load.write_bytes_per_s.filter(|_| is_disk);
+    observed.culprits.for_loaded_disk(bottleneck, cgroup, blamed.as_ref(), disk_writes)
 }
 
 /// The disk of a finding with its rates; `None` where it is the only one.

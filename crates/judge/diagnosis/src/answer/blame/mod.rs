@@ -5,3 +5,4 @@ pub(super) mod all_bottlenecks;
 pub(super) mod blamed_programs;
 pub(super) mod explanations;
 pub(super) mod relations;
+pub(super) mod unlisted;

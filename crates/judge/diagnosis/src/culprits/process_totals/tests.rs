@@ -1,3 +1,5 @@
+use diskwright_base::{ProcessContainer, ProcessPlace};
+
 use super::*;
 
 fn row(pid: u32, name: &str) -> ProcessRow {
@@ -115,4 +117,63 @@ fn memory_is_bounded_and_the_busiest_are_kept() {
     // thousands of equals are neither all kept nor all forgotten
     assert!((MAX_PROCESSES..=2 * MAX_PROCESSES + 1000).contains(&culprits.processes.len()));
     assert_eq!(culprits.for_bottleneck(Bottleneck::Cpu, None, None)[0].name, "hog");
+}
+
+/// It waits most and moves least: the one that moves the bytes is the cause.
+#[test]
+fn who_moves_the_bytes_comes_before_who_waits_for_them() {
+    let mut culprits = Culprits::default();
+    let hogs = [(7, "tar"), (8, "rsync"), (9, "cp")]
+        .map(|(pid, name)| ProcessRow { read_bytes_per_s: Some(30e6), ..row(pid, name) });
+    let victim = ProcessRow { read_bytes_per_s: Some(1e5), block_delay: Some(0.9), ..row(5, "postgres") };
+    let reader = ProcessRow { read_bytes_per_s: Some(7e6), block_delay: Some(0.9), ..row(6, "mysqld") };
+    culprits.add_table(&table([vec![victim, reader], hogs.to_vec()].concat()));
+    let found = culprits.for_bottleneck(Bottleneck::Disk, None, None);
+    let names: Vec<&str> = found.iter().map(|culprit| culprit.name.as_str()).collect();
+    assert_eq!(names, ["tar", "rsync", "cp", "mysqld", "postgres"]);
+}
+
+#[test]
+fn what_went_into_the_page_cache_is_told_from_what_the_disk_took() {
+    let mut culprits = Culprits::default();
+    let writer = ProcessRow { write_bytes_per_s: Some(6.44e6), ..row(7, "cp") };
+    culprits.add_table(&table(vec![writer]));
+    let words = |taken: f64| culprits.for_loaded_disk(Bottleneck::Disk, None, None, Some(taken)).remove(0).description;
+    assert_eq!(words(1.07e6), "writes 6.44 MB/s to the page cache (the disk took 1.07 MB/s in all)");
+    assert_eq!(words(6.4e6), "writes 6.44 MB/s");
+    // of several disks, another may have taken the rest
+    let other = BlamedDisk { name: "sdb".into(), ..BlamedDisk::default() };
+    let found = culprits.for_loaded_disk(Bottleneck::Disk, None, Some(&other), Some(1.07e6));
+    assert!(found[0].description.starts_with("writes 6.44 MB/s (by total I/O"), "{}", found[0].description);
+}
+
+#[test]
+fn a_culprit_says_who_it_is_and_where_it_runs() {
+    let place = ProcessPlace {
+        container: Some(ProcessContainer { runtime: "docker".into(), name: Some("db".into()), id: "0123".into() }),
+        ..ProcessPlace::default()
+    };
+    let worker = |pid: u32, read: f64, line: &str| ProcessRow {
+        read_bytes_per_s: Some(read),
+        user: Some("70".into()),
+        command_line: Some(line.into()),
+        place: Some(Box::new(place.clone())),
+        ..row(pid, "postgres")
+    };
+    let mut culprits = Culprits::default();
+    culprits.add_table(&table(vec![worker(5, 1e6, "postgres: idle"), worker(6, 3e6, "postgres: app COMMIT")]));
+    // a later table may list it without its names
+    culprits.add_table(&table(vec![ProcessRow { read_bytes_per_s: Some(1e6), ..row(6, "postgres") }]));
+    let found = culprits.for_bottleneck(Bottleneck::Disk, Some("/jobs/postgres"), None);
+    assert_eq!(found[0].container, place.container, "the cgroup has the name of its container");
+    assert_eq!(found[1].command_line.as_deref(), Some("postgres: app COMMIT"), "of the most active one");
+    assert_eq!((found[1].user.as_deref(), &found[1].container), (Some("70"), &place.container));
+}
+
+#[test]
+fn the_path_of_a_cgroup_tells_the_unit_where_no_table_does() {
+    let mut culprits = Culprits::default();
+    let cron = ProcessRow { cgroup: "/system.slice/cron.service".into(), processor: 1.0, ..row(7, "tar") };
+    culprits.add_table(&table(vec![cron]));
+    assert_eq!(culprits.for_bottleneck(Bottleneck::Cpu, None, None)[0].unit.as_deref(), Some("cron.service"));
 }

@@ -7,6 +7,7 @@
 //! A process that starts and ends between two scans is not seen.
 
 mod blocked_survey;
+mod identity;
 mod open_files;
 pub mod parse;
 mod process_rows;
@@ -47,12 +48,13 @@ pub const SOURCE: SourceInfo = SourceInfo {
         "/proc/PID/io",
         "/proc/PID/cgroup",
         "/proc/PID/status",
+        "/proc/PID/cmdline",
         "/proc/PID/wchan",
         "/proc/PID/task/TID/stat",
         "/proc/PID/fd/N",
     ],
-    explain: "Processor time, I/O, faults and waiting of the busiest processes, their busiest threads, and what those \
-              that use disks most have open.",
+    explain: "Processor time, I/O, faults and waiting of the busiest processes, their command lines, users and \
+              containers, their busiest threads, and what those that use disks most have open.",
     parse_any: |bytes| {
         _ = black_box((
             parse_stat(bytes),
@@ -60,6 +62,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
             parse_cgroup(bytes),
             parse_swapped_bytes(bytes),
             run_accounts::parse_account(bytes),
+            identity::parse_any(bytes),
         ));
     },
     open: |roots, options: &SamplerOptions| {
@@ -124,6 +127,7 @@ struct ProcessSource {
     missing_noted: bool,
     text: Vec<u8>,
     threads: threads::ThreadTracker,
+    identities: identity::Identities,
     /// Number of account files that may stay open.
     max_open_accounts: usize,
     /// Number of account files that are open.
@@ -146,6 +150,7 @@ impl ProcessSource {
             missing_noted: false,
             text: vec![0; 4096],
             threads: threads::ThreadTracker::new(),
+            identities: identity::Identities::default(),
             max_open_accounts: run_accounts::max_open_accounts(),
             open_accounts: 0,
         }
@@ -189,7 +194,8 @@ impl CounterSource for ProcessSource {
         self.note_limits(context, unreadable);
         if self.scan_count > 1 && elapsed_s > 0.0 {
             let mut busiest = self.threads.choose_processes(context, &spans, elapsed_s, !self.known.is_empty());
-            let mut rows = process_rows::busiest_rows(context.roots, &spans, elapsed_s, self.counts_delays);
+            let (counts, identities) = (self.counts_delays, &mut self.identities);
+            let mut rows = process_rows::busiest_rows(context, &spans, elapsed_s, counts, identities);
             rows.iter_mut().for_each(|row| row.busiest_thread = busiest.remove(&row.pid));
             rows.extend(blocked_processes().iter().map(BlockedProcess::to_row));
             let sleepers = if self.is_sleeper_scan_due(context) {

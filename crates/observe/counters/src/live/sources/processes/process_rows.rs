@@ -6,8 +6,10 @@ use diskwright_base::ProcessRow;
 
 use crate::live::Roots;
 use crate::live::open_file::{read_bytes, read_text};
+use crate::live::tick_context::TickContext;
 use crate::live::watched_read::list_folder;
 
+use super::identity::{Identities, ListedProcess};
 use super::open_files;
 use super::parse::{self, ProcessIo, ProcessStat};
 
@@ -42,22 +44,24 @@ impl ProcessInterval {
 
 /// Returns the rows: the busiest by each criterion, busiest first.
 pub(super) fn busiest_rows(
-    roots: &Roots,
+    context: &TickContext,
     spans: &[ProcessInterval],
     elapsed_s: f64,
     counts_delays: bool,
+    identities: &mut Identities,
 ) -> Vec<ProcessRow> {
     if elapsed_s <= 0.0 {
         return Vec::new();
     }
-    let mut rows: Vec<(ProcessRow, u64)> = spans
+    let roots = context.roots;
+    let mut rows: Vec<(ProcessRow, &ProcessStat)> = spans
         .iter()
-        .map(|s| (process_row(s, elapsed_s, counts_delays), s.now.threads))
+        .map(|s| (process_row(s, elapsed_s, counts_delays), &s.now))
         .filter(|(r, _)| has_activity(r))
         .collect();
     keep_busiest(&mut rows);
-    for (row, threads) in &mut rows {
-        add_details(row, *threads, &roots.proc.join(row.pid.to_string()));
+    for (row, now) in &mut rows {
+        add_details(row, now, context, identities);
     }
     let mut rows: Vec<ProcessRow> = rows.into_iter().map(|(row, _)| row).collect();
     add_files(roots, &mut rows);
@@ -90,6 +94,9 @@ fn process_row(span: &ProcessInterval, elapsed_s: f64, counts_delays: bool) -> P
         pid: span.pid,
         name: String::from_utf8_lossy(&now.name).into_owned(),
         cgroup: String::new(),
+        user: None,
+        command_line: None,
+        place: None,
         processor: round_share(per_s(now.user_ticks, before.user_ticks) * TICK_S + system),
         processor_system: round_share(system),
         read_bytes_per_s: io_per_s(|i| i.read_bytes),
@@ -138,7 +145,7 @@ fn sort_weight(row: &ProcessRow) -> f64 {
         + row.major_faults_per_s / 1e3
 }
 
-fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
+fn keep_busiest<T>(rows: &mut Vec<(ProcessRow, T)>) {
     let criteria: [fn(&ProcessRow) -> f64; 7] = [
         |r| r.processor,
         disk_bytes,
@@ -165,12 +172,22 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
 }
 
 /// Adds the fields whose files are read only for reported rows.
-fn add_details(row: &mut ProcessRow, threads: u64, folder: &Path) {
-    row.cgroup = parse::parse_cgroup(&read_bytes(&folder.join("cgroup")).unwrap_or_default());
-    row.swapped_bytes =
-        read_bytes(&folder.join("status")).ok().and_then(|t| parse::parse_swapped_bytes(&t)).map(|bytes| bytes as f64);
+fn add_details(row: &mut ProcessRow, now: &ProcessStat, context: &TickContext, identities: &mut Identities) {
+    let folder = &context.roots.proc.join(row.pid.to_string());
+    let cgroup = read_bytes(&folder.join("cgroup")).unwrap_or_default();
+    let status = read_bytes(&folder.join("status")).unwrap_or_default();
+    row.cgroup = parse::parse_cgroup(&cgroup);
+    row.swapped_bytes = parse::parse_swapped_bytes(&status).map(|bytes| bytes as f64);
+    let process = ListedProcess {
+        folder,
+        start_ticks: now.start_ticks,
+        is_kernel_thread: now.is_kernel_thread(),
+        cgroup: &cgroup,
+        status: &status,
+    };
+    identities.add_to(row, context.roots, &process, context.is_slow_tick);
     let mut blocked = (row.blocked_share > 0.0).then(|| folder.to_owned());
-    if blocked.is_none() && threads > 1 {
+    if blocked.is_none() && now.threads > 1 {
         // the state of a process is that of its first thread; a database waits in other threads
         blocked = find_blocked_thread(folder);
         if blocked.is_some() {
