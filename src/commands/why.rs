@@ -253,8 +253,8 @@ fn read_load(log: &StreamedLog<'_>) -> Result<LoadSeries, Failure> {
 /// Judges a log of another tool and collects its load for predictions, while it is read once.
 struct StreamJudge {
     judge: Judge,
-    /// `None` once a piece could not be collected, such as a broken topology, which the verdict reports, and for logs so
-    /// wide that it would take much memory: it is then read once more, if it is needed.
+    /// `None` once a piece could not be collected, such as a broken topology, which the verdict reports, and for a log
+    /// so wide that it would take much memory: it is then read once more, if it is needed.
     load: Option<LoadCollector>,
 }
 

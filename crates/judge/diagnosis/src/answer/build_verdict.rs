@@ -367,14 +367,14 @@ impl<'a> PackAnswer<'a> {
         if judged.is_empty() {
             return None;
         }
+        if let Some(rank) = self.ranking.iter().find(|rank| rank.bottleneck == bottleneck) {
+            return Some(weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_unrelated));
+        }
         if let Some(aside) = self.explained.iter().find(|s| s.bottleneck == bottleneck) {
             let subject = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
             return Some(format!("{subject}{}, but {}", aside.title, aside.because));
         }
-        Some(match self.ranking.iter().find(|r| r.bottleneck == bottleneck) {
-            Some(rank) => weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_unrelated),
-            None => return nearest_rules_text(self.observed, &judged),
-        })
+        nearest_rules_text(self.observed, &judged)
     }
 
     /// Remedies of some findings, given by position, that fit their load and device: cheapest first, and in the

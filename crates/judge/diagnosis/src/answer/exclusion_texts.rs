@@ -27,6 +27,9 @@ pub(crate) fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, i
         Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
             format!("paging causes the same symptoms: {rules} held too, but memory is judged first")
         }
+        Bottleneck::Memory if rank.bottleneck == Bottleneck::Cpu => {
+            format!("paging may be what they do: {rules} held too, and programs take less than 80 % of them")
+        }
         _ if rank.score >= chosen_score => {
             format!("{} is judged first: {rules} held too ({:.2} against {chosen_score:.2})", chosen.name(), rank.score)
         }
@@ -81,7 +84,10 @@ mod tests {
         ];
         assert_eq!(crate::answer::ranking::choose_bottleneck(&ranking, false), Bottleneck::Memory);
         let reason = |index: usize| weaker_reason(&ranking[index], &ranking, Bottleneck::Memory, false);
-        assert_eq!(reason(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
+        assert_eq!(
+            reason(1),
+            "paging may be what they do: cpu.full held too, and programs take less than 80 % of them"
+        );
         assert_eq!(reason(3), "weaker than memory: network.full (0.40 against 0.50)");
     }
 }

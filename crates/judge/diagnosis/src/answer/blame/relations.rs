@@ -128,7 +128,8 @@ fn have_common_disk(relations: &Relations<'_>, a: &str, b: &str) -> bool {
 pub(crate) fn is_unrelated(relations: &Relations<'_>, cause: Blame<'_>, effect: Blame<'_>) -> bool {
     match (cause.bottleneck, effect.bottleneck) {
         (Bottleneck::Memory, Bottleneck::Cpu) if effect.counter != BUSIEST_THREAD_COUNTER => {
-            relations.observed.mean_sign(processor::USER).is_some_and(|share| share >= MIN_OWN_PROCESSOR_SHARE)
+            let share = |counter| relations.observed.mean_sign(counter).unwrap_or(0.0);
+            share(processor::USER) + share(processor::NICE) >= MIN_OWN_PROCESSOR_SHARE
         }
         (Bottleneck::Memory, _) if effect.object == PHYSICAL_DISK && effect.bottleneck != Bottleneck::Memory => {
             match cause.object {
