@@ -9,7 +9,9 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::stderr;
 
-use crate::devices::{Bench, find_processes, report_skip, run_tool, send_signal, wait_up_to_10_s, write_at};
+use crate::devices::{
+    Bench, find_processes, report_skip, run_tool, send_signal, wait_for_server, wait_up_to_10_s, write_at,
+};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
@@ -38,7 +40,7 @@ impl AttachBench {
         let (socket, journal) = (bench.path("socket"), bench.path("journal").display().to_string());
         let path = socket.display().to_string();
         let server = bench.start_program("nbdkit", &[&["-f", "-U", &path], options, &["memory", "64M"]].concat())?;
-        wait_up_to_10_s(|| socket.exists()).expect("a server");
+        wait_for_server(&socket).expect("a server");
         bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
         Some(AttachBench { bench, uri: format!("nbd+unix:///?socket={path}"), journal, server })
     }

@@ -7,6 +7,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -171,7 +172,7 @@ impl Bench {
         let options: Vec<&str> = arguments.iter().copied().filter(|a| !a.starts_with("--")).collect();
         let server = [&["-f", "-U", &path], &filters[..], &["memory", &size], &options[..]].concat();
         let server = self.start_program("nbdkit", &server)?;
-        wait_up_to_10_s(|| socket.exists())?;
+        wait_for_server(&socket)?;
         File::create(&mount).expect("a mount point");
         let (uri, point) = (format!("nbd+unix:///?socket={path}"), mount.display().to_string());
         self.start_program("nbdfuse", &["-C", "8", &point, &uri])?;
@@ -289,6 +290,11 @@ pub fn wait_up_to_10_s(mut condition: impl FnMut() -> bool) -> Option<()> {
         std::thread::sleep(Duration::from_millis(20));
     }
     Some(())
+}
+
+/// Waits until a server accepts connections at a socket, whose file is there before; `None` if it does not.
+pub fn wait_for_server(socket: &Path) -> Option<()> {
+    wait_up_to_10_s(|| UnixStream::connect(socket).is_ok())
 }
 
 /// MD5 checksum of a file or device.
