@@ -82,7 +82,13 @@ fn start_server(bench: &mut Bench, more: &[String]) -> Option<u32> {
 
 /// Standard output of a program that must succeed; `None` where it is not installed.
 fn run_if_installed(program: &str, arguments: &[&str]) -> Option<String> {
-    let Ok(done) = Command::new(program).args(arguments).stdin(Stdio::null()).output() else {
+    let mut outcome = None;
+    // btrfs asks about every mount, and that of another test's killed server does not answer until it is gone
+    wait_up_to_10_s(|| {
+        outcome = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok();
+        !outcome.as_ref().is_some_and(|done| String::from_utf8_lossy(&done.stderr).contains("not connected"))
+    });
+    let Some(done) = outcome else {
         report_skip(&format!("{program} is not installed"));
         return None;
     };
