@@ -128,7 +128,10 @@ pub fn unit_of_cgroup(path: &str) -> Option<&str> {
 /// The same, but a unit that the machine's own systemd knows: none of a container's.
 #[must_use]
 pub fn host_unit_of_cgroup(path: &str) -> Option<&str> {
-    unit_of_cgroup(path.get(..place_of_cgroup(path).host_path_bytes)?)
+    let host_path = path.get(..place_of_cgroup(path).host_path_bytes)?;
+    // below a user's manager, units are that manager's own
+    let is_of_user = host_path.split('/').any(|part| part.starts_with("user@"));
+    unit_of_cgroup(host_path).filter(|_| !is_of_user)
 }
 
 impl CgroupPlace {
@@ -255,6 +258,13 @@ mod tests {
         let machine = found.place.machine.map(|machine| format!("machine {machine}"));
         let unit = found.place.unit.map(|unit| unit.replace(ID, "ID"));
         [container, pod, machine, unit].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn a_unit_of_a_user_is_not_the_machines() {
+        let app = "/user.slice/user-1000.slice/user@1000.service/app.slice/backup.service";
+        assert_eq!((unit_of_cgroup(app), host_unit_of_cgroup(app)), (Some("backup.service"), None));
+        assert_eq!(host_unit_of_cgroup("/system.slice/backup.service"), Some("backup.service"));
     }
 
     #[test]

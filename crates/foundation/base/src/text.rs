@@ -112,6 +112,30 @@ pub fn quote_csv_cell(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Quotes a text as one word of a shell's command, whatever it contains: others choose names of mount points, programs
+/// and cgroups. A plain word stays as it is. Control characters need the syntax of bash and zsh.
+pub fn quote_for_shell(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if text.chars().all(is_plain) && !text.is_empty() {
+        return text.to_owned();
+    }
+    quote_always(text)
+}
+
+/// Quotes a text for a shell in any case; see [`quote_for_shell`].
+pub fn quote_always(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let escaped = text.chars().map(|c| match c {
+        '\'' => r"\'".to_owned(),
+        '\\' => r"\\".to_owned(),
+        c if c.is_control() => c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+        c => c.to_string(),
+    });
+    format!("$'{}'", escaped.collect::<String>())
+}
+
 /// Prefixes a text cell that a spreadsheet would take for a formula with an apostrophe,
 /// which the spreadsheet hides. Not for numbers.
 pub fn escape_formula(cell: &str) -> Cow<'_, str> {
@@ -134,6 +158,19 @@ mod tests {
     use super::*;
 
     const HOSTILE: &str = "a\x1b[2J\x07b\u{7f}\u{9b}31m\u{202e}c\u{2066}\u{2028}d\r\te\n\0";
+
+    #[test]
+    fn a_foreign_text_is_one_word_of_a_shell() {
+        for (text, word) in [
+            ("/data/probe.dat", "/data/probe.dat"),
+            ("/run/media/ann/My Disk/probe.dat", "'/run/media/ann/My Disk/probe.dat'"),
+            ("/mnt/it's $(x)/probe.dat", r"'/mnt/it'\''s $(x)/probe.dat'"),
+            ("/jobs\n/a", r"$'/jobs\x0a/a'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quote_for_shell(text), word);
+        }
+    }
 
     #[test]
     fn no_terminal_control_is_left() {

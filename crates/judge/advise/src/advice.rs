@@ -1,5 +1,6 @@
 //! All checks of one host: items worth changing, in the order of their expected benefit here.
 
+use diskwright_base::text::{quote_always, quote_for_shell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -158,32 +159,10 @@ pub(crate) fn active_choice(text: &str) -> &str {
     choice.unwrap_or(text).trim()
 }
 
-/// Quotes a word for a shell, whatever it contains. Control characters need the syntax of bash and zsh.
-pub(crate) fn quote_for_shell(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-    if text.chars().all(is_plain) && !text.is_empty() {
-        return text.to_owned();
-    }
-    ansi_c_quote(text)
-}
-
-fn ansi_c_quote(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
-        return format!("'{}'", text.replace('\'', r"'\''"));
-    }
-    let escaped = text.chars().map(|c| match c {
-        '\'' => r"\'".to_owned(),
-        '\\' => r"\\".to_owned(),
-        c if c.is_control() => c.to_string().bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
-        c => c.to_string(),
-    });
-    format!("$'{}'", escaped.collect::<String>())
-}
-
 /// Returns shell commands that write settings; `value` chooses the content to write.
 fn write_commands<'a>(writes: &'a [SettingWrite], value: impl Fn(&'a SettingWrite) -> &'a str) -> String {
     let command =
-        |write: &'a SettingWrite| format!("echo {} > {}", ansi_c_quote(value(write)), quote_for_shell(&write.path));
+        |write: &'a SettingWrite| format!("echo {} > {}", quote_always(value(write)), quote_for_shell(&write.path));
     writes.iter().map(command).collect::<Vec<_>>().join("; ")
 }
 

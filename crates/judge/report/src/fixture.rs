@@ -2,7 +2,9 @@
 //! break out of the page.
 
 use diskwright_base::counter_ids::{memory, physical_disk, pressure};
-use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Note, ProcessContainer, RaidLevel, Topology};
+use diskwright_base::{
+    Device, DeviceClass, DeviceKind, Filesystem, Note, ProcessContainer, ProcessPlace, RaidLevel, Topology,
+};
 use diskwright_diagnosis::recording_hints::{LogOrigin, MissingCounters};
 use diskwright_diagnosis::trends::{Trend, TrendShape, TrendStep};
 use diskwright_diagnosis::verdict::*;
@@ -177,29 +179,22 @@ fn sample_culprits() -> Vec<Culprit> {
         pid: Some(pid),
         name: name.into(),
         cgroup: cgroup.into(),
-        user: None,
-        command_line: None,
-        unit: None,
-        container: None,
-        pod: None,
-        machine: None,
         processes: 1,
         share: Some(0.8),
-        thread: None,
-        files: Vec::new(),
         description: description.into(),
+        ..Culprit::default()
     };
     let does = "reads 11 MB/s and writes 2.4 MB/s, blocked 81 % of the time";
     let server = Culprit {
         user: Some("postgres".into()),
         command_line: Some("postgres: app shop [local] COMMIT".into()),
-        unit: Some("postgresql.service".into()),
+        place: ProcessPlace { unit: Some("postgresql.service".into()), ..ProcessPlace::default() },
         ..culprit(812, "postgres", "/system.slice/postgresql.service", does)
     };
     let contained = ProcessContainer { runtime: "docker".into(), name: Some(EVIL.into()), id: "0123456789ab".into() };
     let other = Culprit {
         command_line: Some(format!("/bin/sh -c {EVIL}")),
-        container: Some(contained),
+        place: ProcessPlace { container: Some(contained), ..ProcessPlace::default() },
         ..culprit(4711, EVIL, "/user.slice", "reads 1.9 MB/s")
     };
     vec![server, other]

@@ -60,20 +60,10 @@ fn fit_command(command: &str, columns: usize) -> String {
     cut_middle(&command[folder_bytes..], columns)
 }
 
-/// The place of a culprit.
-pub fn culprit_place(culprit: &Culprit) -> ProcessPlace {
-    ProcessPlace {
-        unit: culprit.unit.clone(),
-        container: culprit.container.clone(),
-        pod: culprit.pod.clone(),
-        machine: culprit.machine.clone(),
-    }
-}
-
 /// The line of a culprit; see [`identity_line`].
 pub fn culprit_line(culprit: &Culprit, columns: usize) -> String {
-    let place = culprit_place(culprit);
-    identity_line(&culprit.name, culprit.command_line.as_deref(), &place, culprit.user.as_deref(), columns)
+    let (command_line, user) = (culprit.command_line.as_deref(), culprit.user.as_deref());
+    identity_line(&culprit.name, command_line, &culprit.place, user, columns)
 }
 
 /// Names a culprit with who it is, for a sentence: `tar (tar cf /backup.tar /srv, cron.service)`.

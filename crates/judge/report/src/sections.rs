@@ -12,7 +12,7 @@ use maud::{Markup, Render, html};
 
 use crate::chart_model::{self, Chart};
 use crate::html::{HtmlReport, chart_figure, rare_key, sentence_case};
-use crate::identity::{culprit_place, place_text};
+use crate::identity::place_text;
 use crate::markup::{mark_code, mark_id};
 use crate::time;
 use crate::verdict_words;
@@ -89,7 +89,7 @@ pub(crate) fn culprits_section(verdict: &Verdict) -> Markup {
             @if let Some(command_line) = &c.command_line { div { code { (command_line) } } }
             @if let Some(user) = &c.user { div { span.dim { "user " (user) } } }
         };
-        let place = place_text(&culprit_place(c));
+        let place = place_text(&c.place);
         let cgroup = html! {
             @if !place.is_empty() { div { (place) } }
             @if !c.cgroup.is_empty() { (mark_id(&c.cgroup)) }

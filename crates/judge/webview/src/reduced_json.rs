@@ -8,7 +8,7 @@ use diskwright_dashboard::panels::PanelCounter;
 use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::verdict::{Culprit, VerdictBottleneck};
-use diskwright_report::identity::{culprit_place, place_text};
+use diskwright_report::identity::place_text;
 use serde_json::{Value, json};
 
 /// Largest number of processes for each sort order.
@@ -64,7 +64,7 @@ fn busiest_processes(processes: &[ProcessSummary]) -> Vec<ProcessSummary> {
 fn culprit_documents(culprits: &[Culprit]) -> Vec<Value> {
     let document = |culprit: &Culprit| {
         let mut document = json!(culprit);
-        let place = place_text(&culprit_place(culprit));
+        let place = place_text(&culprit.place);
         let user = culprit.user.as_ref().map_or(String::new(), |user| format!("user {user}"));
         let cgroup = if place.is_empty() && culprit.cgroup != culprit.name { culprit.cgroup.clone() } else { place };
         let parts = [cgroup, user].into_iter().filter(|part| !matches!(part.as_str(), "" | "/"));

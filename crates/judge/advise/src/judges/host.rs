@@ -1,11 +1,11 @@
 //! Filesystems, alignment of partitions, PCIe links and the clock.
 
 use super::{format_fill_level, unknown_fact};
-use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::filesystem_space::{self, FilesystemSpace};
 use crate::host_facts::{HostFacts, sysfs_name};
 use diskwright_base::byte_size::ByteSize;
+use diskwright_base::text::quote_for_shell;
 
 const GIB: f64 = 1_073_741_824.0;
 /// Free space that can be used up within moments, bytes. Our choice.

@@ -1,9 +1,9 @@
 //! Links and power saving: the speed of SATA and USB, the power saving of links, the frequency of processors.
 
 use diskwright_base::DeviceClass;
+use diskwright_base::text::quote_for_shell;
 
 use super::{absent_or_unknown, format_percent, unknown_fact};
-use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::host_facts::HostFacts;
 

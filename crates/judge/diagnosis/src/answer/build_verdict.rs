@@ -1,6 +1,7 @@
 //! Puts a verdict together from an observation: ranking, confidence, phases, trends, culprits, advice and the sentence.
 
 use diskwright_base::DeviceKind;
+use diskwright_base::kernel_threads::is_kernel_thread;
 use diskwright_base::timestamp::format_rfc3339;
 use std::collections::BTreeMap;
 
@@ -24,7 +25,9 @@ use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
 use crate::answer::phases::find_phases;
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
-use crate::answer::sentences::{WindowLength, one_thread_sentence, quantity_label, verdict_sentence};
+use crate::answer::sentences::{
+    ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, one_thread_sentence, quantity_label, verdict_sentence,
+};
 use crate::answer::verdict::*;
 use crate::compile::cgroup_path;
 use crate::rules::{
@@ -69,6 +72,7 @@ struct PackAnswer<'a> {
     bottlenecks: Vec<FoundBottleneck>,
     /// Counters that the log showed.
     seen: BTreeMap<&'a str, Option<f64>>,
+    relations: Relations<'a>,
 }
 
 impl<'a> PackAnswer<'a> {
@@ -110,21 +114,23 @@ impl<'a> PackAnswer<'a> {
             bottleneck,
             bottlenecks,
             seen,
+            relations,
         }
     }
 
     fn into_verdict(self) -> Verdict {
         let observed = self.observed;
-        let bottlenecks: Vec<VerdictBottleneck> = self.bottlenecks.iter().map(|found| self.describe(found)).collect();
+        let bottlenecks: Vec<VerdictBottleneck> =
+            self.bottlenecks.iter().map(|found| self.describe_bottleneck(found)).collect();
         let undecided = self.leading_finding().filter(|_| bottlenecks.is_empty());
         let instance = match (bottlenecks.first(), undecided) {
             (Some(first), _) => first.instance.clone(),
-            (None, Some(finding)) => self.instance(finding),
+            (None, Some(finding)) => self.name_instance(finding),
             (None, None) => String::new(),
         };
         let of_undecided = undecided.map(|f| find_culprits(observed, f, &self.load_facts(f)));
         let (culprits, unlisted) = of_undecided.unwrap_or_default();
-        let confidence = bottlenecks.first().map_or_else(|| self.confidence(None), |first| first.confidence);
+        let confidence = bottlenecks.first().map_or_else(|| self.confidence_in(None), |first| first.confidence);
         let (trends, trend_questions) = self.trends();
         let mut verdict = Verdict {
             schema: SCHEMA,
@@ -134,7 +140,7 @@ impl<'a> PackAnswer<'a> {
             bottleneck: self.bottleneck,
             confidence,
             sentence: match undecided {
-                Some(finding) => self.sentence(finding, &instance, &culprits),
+                Some(finding) => self.write_sentence(finding, &instance, &culprits),
                 None => self.no_bottleneck_sentence() + &serious_facts_text(&self.findings),
             },
             phases: self.phases(&instance, confidence),
@@ -145,7 +151,7 @@ impl<'a> PackAnswer<'a> {
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
             instance,
             bottlenecks,
-            episodes: find_episodes(&Relations::new(observed, &self.outcomes), &self.outcomes),
+            episodes: find_episodes(&self.relations, &self.outcomes),
             ruled_out: self.exclusions(),
             send_next: self.next_commands(),
             missing: MissingCounters::from_counters(
@@ -174,9 +180,9 @@ impl<'a> PackAnswer<'a> {
     }
 
     /// Describes a bottleneck for the verdict.
-    fn describe(&self, found: &FoundBottleneck) -> VerdictBottleneck {
+    fn describe_bottleneck(&self, found: &FoundBottleneck) -> VerdictBottleneck {
         let leading = &self.findings[found.findings[0]];
-        let instance = self.instance(leading);
+        let instance = self.name_instance(leading);
         let (culprits, unlisted) = find_culprits(self.observed, leading, &self.load_facts(leading));
         let mut findings: Vec<String> = Vec::new();
         for finding in found.findings.iter().map(|index| &self.findings[*index]) {
@@ -186,36 +192,32 @@ impl<'a> PackAnswer<'a> {
         }
         VerdictBottleneck {
             bottleneck: found.bottleneck,
-            confidence: self.confidence(Some(found)),
-            sentence: match self.bottlenecks.len() {
-                1 => self.sentence(leading, &instance, &culprits),
-                // as one of several, it is not the bottleneck
-                _ => self.sentence(leading, &instance, &culprits).replacen(" the bottleneck", " a bottleneck", 1),
-            },
+            confidence: self.confidence_in(Some(found)),
+            sentence: self.write_sentence(leading, &instance, &culprits),
             instance,
             findings,
             positions: found.findings.clone(),
-            advice: self.remedies(found, leading, &culprits),
+            advice: self.find_remedies(found, leading, &culprits),
             unlisted,
             culprits,
         }
     }
 
     /// Commands that fit a bottleneck, then the advice of its findings. A program that is known need not be looked for.
-    fn remedies(&self, found: &FoundBottleneck, leading: &Finding, culprits: &[Culprit]) -> Vec<Advice> {
+    fn find_remedies(&self, found: &FoundBottleneck, leading: &Finding, culprits: &[Culprit]) -> Vec<Advice> {
         let mut list = Vec::new();
         if self.observed.notes.source == LogOrigin::Live {
             let facts = action_facts(self.observed, leading, culprits, &self.load_facts(leading));
             list = fitting_actions(found.bottleneck, &leading.object, &facts);
         }
-        let is_found = culprits.iter().any(|culprit| culprit.pid.is_some());
+        let is_found = culprits.iter().any(|culprit| culprit.pid.is_some() && !is_kernel_thread(&culprit.name));
         let general = self.advice(|index| found.findings.contains(&index));
         list.extend(general.into_iter().filter(|advice| !is_found || !advice.id.ends_with(SEARCH_ENDING)));
         list
     }
 
     /// Confidence of one of the bottlenecks, or of there being none.
-    fn confidence(&self, found: Option<&FoundBottleneck>) -> f64 {
+    fn confidence_in(&self, found: Option<&FoundBottleneck>) -> f64 {
         let bottleneck = found.map_or(self.bottleneck, |found| found.bottleneck);
         let rank = self.ranking.iter().find(|rank| rank.bottleneck == bottleneck);
         let is_first = |found: &FoundBottleneck| self.bottlenecks.first().is_some_and(|first| first == found);
@@ -234,7 +236,7 @@ impl<'a> PackAnswer<'a> {
     }
 
     /// Instance that a bottleneck is named with; empty for the machine as a whole.
-    fn instance(&self, leading: &Finding) -> String {
+    fn name_instance(&self, leading: &Finding) -> String {
         let of_same_rule = self.findings.iter().filter(|f| f.rule == leading.rule);
         let of_same_rule = of_same_rule.map(|f| f.instance.as_str()).collect();
         bottleneck_instance(self.observed, leading.bottleneck, &leading.object, &leading.instance, of_same_rule)
@@ -247,7 +249,7 @@ impl<'a> PackAnswer<'a> {
         let leading_rule = self.leading_finding().map(|first| (first.rule.as_str(), first.title.as_str()));
         let (bottleneck, unjudged) = (self.bottleneck, self.unjudged.as_slice());
         let window_verdict = WindowVerdict { bottleneck, instance, confidence, unjudged, leading_rule };
-        find_phases(self.observed, self.pack_index, &self.outcomes, &window_verdict)
+        find_phases(&self.relations, self.pack_index, &self.outcomes, &window_verdict)
     }
 
     /// Trends, and the number of tests made to find them.
@@ -255,12 +257,15 @@ impl<'a> PackAnswer<'a> {
         if self.pack_index == 0 { find_trends(self.observed, self.pack_index) } else { (Vec::new(), 0) }
     }
 
-    fn sentence(&self, leading: &Finding, instance: &str, culprits: &[Culprit]) -> String {
+    /// A bottleneck in one sentence, by its leading finding.
+    fn write_sentence(&self, leading: &Finding, instance: &str, culprits: &[Culprit]) -> String {
+        let noun = if self.bottlenecks.len() > 1 { ONE_BOTTLENECK } else { ONLY_BOTTLENECK };
         let window = WindowLength::from_observation(self.observed);
         if leading.counter == BUSIEST_THREAD_COUNTER {
-            return one_thread_sentence(leading, culprits.first(), window);
+            return one_thread_sentence(noun, leading, culprits.first(), window);
         }
-        let sentence = verdict_sentence(instance, leading, &self.quantity_label(leading).unwrap_or_default(), window);
+        let label = self.quantity_label(leading).unwrap_or_default();
+        let sentence = verdict_sentence((instance, noun), leading, &label, window);
         let rule = self.pack.find_rule(&leading.rule);
         sentence + &rule.map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes))
     }

@@ -1,5 +1,6 @@
 //! Remarks on measured ceilings: the origin of a limit, and disks whose ceiling is missing or old.
 
+use diskwright_base::text::quote_for_shell;
 use diskwright_base::timestamp::parse_leading_day;
 use diskwright_base::{Ceiling, DeviceClass};
 
@@ -82,27 +83,9 @@ fn measuring_remark(observed: &Observation, disk: &str, other_disks: usize) -> O
     let mounted =
         topology.filesystems.iter().filter(|f| uses_disk(&f.device)).map(|f| f.mount.trim_end_matches('/')).min();
     let target = match mounted {
-        Some(mount) => shell_word(&format!("{mount}/probe.dat")),
+        Some(mount) => quote_for_shell(&format!("{mount}/probe.dat")),
         None => format!("/dev/{disk} --live"),
     };
     let more = if other_disks == 0 { String::new() } else { format!(" (and {other_disks} more)") };
     Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
-}
-
-/// Quotes a path for a shell: a mount point may be called `/run/media/ann/My Disk`.
-fn shell_word(path: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_one_word_of_a_shell() {
-        assert_eq!(shell_word("/data/probe.dat"), "/data/probe.dat");
-        assert_eq!(shell_word("/run/media/ann/My Disk/probe.dat"), "'/run/media/ann/My Disk/probe.dat'");
-        assert_eq!(shell_word("/mnt/it's $(x)/probe.dat"), r"'/mnt/it'\''s $(x)/probe.dat'");
-    }
 }

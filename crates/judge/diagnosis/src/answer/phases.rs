@@ -56,7 +56,7 @@ struct PartsVerdict<'a> {
 /// The rules and parts from which phases are found.
 struct PhaseTimeline<'a> {
     observed: &'a Observation,
-    relations: Relations<'a>,
+    relations: &'a Relations<'a>,
     tracks: Vec<RuleTrack<'a>>,
     /// Prefix sums of the parts' lengths, seconds.
     time: Vec<f64>,
@@ -67,22 +67,23 @@ struct PhaseTimeline<'a> {
 /// Id of a rule, and an instance at which it is judged.
 type RulePlace<'a> = (&'a str, &'a str);
 
-fn place<'a>(outcome: &RuleOutcome<'a>) -> RulePlace<'a> {
+fn rule_place<'a>(outcome: &RuleOutcome<'a>) -> RulePlace<'a> {
     (&outcome.rule.id, &outcome.progress.instance)
 }
 
 /// Finds the phases of a window; at least one unless the window is empty.
 pub(crate) fn find_phases(
-    observed: &Observation,
+    relations: &Relations<'_>,
     pack: usize,
     outcomes: &[RuleOutcome<'_>],
     window_verdict: &WindowVerdict<'_>,
 ) -> Vec<VerdictPhase> {
+    let observed = relations.observed;
     let grid = &observed.grid;
     if grid.parts.is_empty() || observed.window.elapsed_ns == 0 {
         return Vec::new();
     }
-    let timeline = PhaseTimeline::new(observed, grid, outcomes);
+    let timeline = PhaseTimeline::new(relations, grid, outcomes);
     let cuts = phase_borders(observed, grid);
     let mut pieces: Vec<PhaseRange> = Vec::new();
     for cut in cuts.windows(2) {
@@ -128,7 +129,7 @@ fn prefix_sums(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 impl<'a> PhaseTimeline<'a> {
-    fn new(observed: &'a Observation, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
+    fn new(relations: &'a Relations<'a>, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
         let may_hold_in_parts = |o: &&RuleOutcome<'_>| {
             // a condition on the whole window holds for all of it or not at all
             let holds_window_conditions = o.holds || o.rule.all.iter().all(|c| !c.is_window_value());
@@ -139,23 +140,22 @@ impl<'a> PhaseTimeline<'a> {
             Some(RuleTrack { outcome, sums: prefix_sums(seconds.into_iter()) })
         });
         let tracks: Vec<RuleTrack<'a>> = tracks.collect();
-        let relations = Relations::new(observed, outcomes);
         let mut unrelated = HashMap::new();
         for shortage in tracks.iter().map(|t| t.outcome).filter(|o| is_shortage(o)) {
             let cause = Blame::of_outcome(shortage);
             let others = tracks.iter().map(|t| t.outcome);
-            let apart = others.filter(|other| is_unrelated(&relations, cause, Blame::of_outcome(other)));
-            unrelated.extend(
-                apart.map(|other| ((place(shortage), place(other)), is_unrelated_to_disk(&relations, shortage, other))),
-            );
+            let apart = others.filter(|other| is_unrelated(relations, cause, Blame::of_outcome(other)));
+            unrelated.extend(apart.map(|other| {
+                ((rule_place(shortage), rule_place(other)), is_unrelated_to_disk(relations, shortage, other))
+            }));
         }
         let time = prefix_sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
-        PhaseTimeline { observed, relations, tracks, time, unrelated }
+        PhaseTimeline { observed: relations.observed, relations, tracks, time, unrelated }
     }
 
     /// True for a shortage that is known not to be why something else is short; see [`is_unrelated`].
     fn is_unrelated(&self, shortage: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
-        is_shortage(shortage) && self.unrelated.contains_key(&(place(shortage), place(other)))
+        is_shortage(shortage) && self.unrelated.contains_key(&(rule_place(shortage), rule_place(other)))
     }
 
     /// Share of the parts' time at which a rule held.
@@ -173,7 +173,7 @@ impl<'a> PhaseTimeline<'a> {
         let rules: HashMap<&str, &Rule> =
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
         let held_at: HashMap<RulePlace<'_>, &RuleOutcome<'_>> =
-            held.iter().map(|(t, _)| (place(t.outcome), t.outcome)).collect();
+            held.iter().map(|(t, _)| (rule_place(t.outcome), t.outcome)).collect();
         let mut held_by_rule: HashMap<&str, Vec<&RuleOutcome<'_>>> = HashMap::new();
         held.iter().for_each(|(t, _)| held_by_rule.entry(&t.outcome.rule.id).or_default().push(t.outcome));
         let is_explained = |outcome: &RuleOutcome<'_>| {
@@ -183,7 +183,7 @@ impl<'a> PhaseTimeline<'a> {
                     return here.is_some_and(|here| !self.is_unrelated(here, outcome));
                 }
                 let mut held_outcomes = held_by_rule.get(other.id.as_str()).into_iter().flatten();
-                held_outcomes.any(|o| are_related(&self.relations, o, outcome) && !self.is_unrelated(o, outcome))
+                held_outcomes.any(|o| are_related(self.relations, o, outcome) && !self.is_unrelated(o, outcome))
             })
         };
         let blames = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
@@ -199,7 +199,7 @@ impl<'a> PhaseTimeline<'a> {
         );
         let held = holding.iter().map(|(t, _)| t.outcome);
         let is_memory_unrelated = is_memory_unrelated_to_disk(held, |memory, disk| {
-            self.unrelated.get(&(place(memory), place(disk))).is_some_and(|is_by_device| *is_by_device)
+            self.unrelated.get(&(rule_place(memory), rule_place(disk))).is_some_and(|is_by_device| *is_by_device)
         });
         let mut bottleneck = choose_bottleneck(&ranking, is_memory_unrelated);
         let is_undecided = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);

@@ -237,26 +237,30 @@ fn measured_text(condition: &Condition, measured: ConditionValue, instance: &str
     format!("{} {}{} ({limit})", quantity_label(condition), format_value(measured.value, unit), at_instance(instance))
 }
 
-/// Names the bottleneck in the phrase before the colon.
-fn bottleneck_phrase(bottleneck: Bottleneck, instance: &str) -> String {
+/// What a bottleneck is called if it is the only one, and if it is one of several.
+pub(crate) const ONLY_BOTTLENECK: &str = "the bottleneck";
+pub(crate) const ONE_BOTTLENECK: &str = "a bottleneck";
+
+/// Names the bottleneck in the phrase before the colon; `noun` is [`ONLY_BOTTLENECK`] or [`ONE_BOTTLENECK`].
+fn bottleneck_phrase(bottleneck: Bottleneck, instance: &str, noun: &str) -> String {
     match (bottleneck, instance) {
-        (Bottleneck::Memory, "") => "Memory is the bottleneck".into(),
-        (Bottleneck::Memory, instance) => format!("Memory is the bottleneck, in {instance}"),
-        (Bottleneck::Disk, "") => "The disks are the bottleneck".into(),
-        (Bottleneck::Disk, instance) => format!("The disk {instance} is the bottleneck"),
-        (Bottleneck::Cpu, "") => "The processors are the bottleneck".into(),
-        (Bottleneck::Cpu, instance) => format!("The processor {instance} is the bottleneck"),
-        (Bottleneck::Interrupts, "") => "Interrupts and copying are the bottleneck".into(),
-        (Bottleneck::Interrupts, instance) => format!("Interrupts on {instance} are the bottleneck"),
-        (Bottleneck::Channel, instance) => format!("The channel{} is the bottleneck", to_instance(instance)),
-        (Bottleneck::Controller, "") => "The controller is the bottleneck".into(),
-        (Bottleneck::Controller, instance) => format!("The controller {instance} is the bottleneck"),
-        (Bottleneck::Network, instance) => format!("The network{} is the bottleneck", at_instance(instance)),
+        (Bottleneck::Memory, "") => format!("Memory is {noun}"),
+        (Bottleneck::Memory, instance) => format!("Memory is {noun}, in {instance}"),
+        (Bottleneck::Disk, "") => format!("The disks are {noun}"),
+        (Bottleneck::Disk, instance) => format!("The disk {instance} is {noun}"),
+        (Bottleneck::Cpu, "") => format!("The processors are {noun}"),
+        (Bottleneck::Cpu, instance) => format!("The processor {instance} is {noun}"),
+        (Bottleneck::Interrupts, "") => format!("Interrupts and copying are {noun}"),
+        (Bottleneck::Interrupts, instance) => format!("Interrupts on {instance} are {noun}"),
+        (Bottleneck::Channel, instance) => format!("The channel{} is {noun}", to_instance(instance)),
+        (Bottleneck::Controller, "") => format!("The controller is {noun}"),
+        (Bottleneck::Controller, instance) => format!("The controller {instance} is {noun}"),
+        (Bottleneck::Network, instance) => format!("The network{} is {noun}", at_instance(instance)),
         (Bottleneck::Application, instance) => {
-            format!("The application's I/O pattern{} is the bottleneck", at_instance(instance))
+            format!("The application's I/O pattern{} is {noun}", at_instance(instance))
         }
-        (Bottleneck::Throttle, "") => "A configured limit is the bottleneck".into(),
-        (Bottleneck::Throttle, instance) => format!("A limit on {instance} is the bottleneck"),
+        (Bottleneck::Throttle, "") => format!("A configured limit is {noun}"),
+        (Bottleneck::Throttle, instance) => format!("A limit on {instance} is {noun}"),
         (Bottleneck::None, _) => "No bottleneck found".into(),
         (Bottleneck::Unknown, _) => "Not enough data".into(),
     }
@@ -267,15 +271,20 @@ fn to_instance(instance: &str) -> String {
 }
 
 /// The verdict in one sentence, from its strongest finding.
-pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, window: WindowLength) -> String {
+pub(crate) fn verdict_sentence(
+    (instance, noun): (&str, &str),
+    finding: &Finding,
+    label: &str,
+    window: WindowLength,
+) -> String {
     let subject = match finding.bottleneck {
-        Bottleneck::Disk if finding.object == "logical_disk" => format!("The filesystem {instance} is the bottleneck"),
-        Bottleneck::Disk if finding.object == "array" => format!("The array {instance} is the bottleneck"),
-        Bottleneck::Application if finding.object == "network" => "The application is the bottleneck".to_owned(),
+        Bottleneck::Disk if finding.object == "logical_disk" => format!("The filesystem {instance} is {noun}"),
+        Bottleneck::Disk if finding.object == "array" => format!("The array {instance} is {noun}"),
+        Bottleneck::Application if finding.object == "network" => format!("The application is {noun}"),
         // an undecided finding names its disk
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
         Bottleneck::Unknown => "Undecided".into(),
-        bottleneck => bottleneck_phrase(bottleneck, instance),
+        bottleneck => bottleneck_phrase(bottleneck, instance, noun),
     };
     format!(
         "{subject}: {} ({}; {}).",
@@ -286,7 +295,12 @@ pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, w
 }
 
 /// The verdict on a thread that one processor limits: the machine has spare capacity, the program does not.
-pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, window: WindowLength) -> String {
+pub(crate) fn one_thread_sentence(
+    noun: &str,
+    finding: &Finding,
+    culprit: Option<&Culprit>,
+    window: WindowLength,
+) -> String {
     let culprit_text = match culprit.and_then(|c| Some((c, c.pid?, c.thread.as_ref()?))) {
         Some((process, pid, thread)) if thread.name == process.name => {
             format!("thread {} of {} (process {pid})", thread.tid, process.name)
@@ -306,7 +320,7 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
     };
     let held = held_text(finding.share, finding.judged_s, window);
     format!(
-        "One thread is the bottleneck, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). \
+        "One thread is {noun}, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). \
          More processors will not make this program faster."
     )
 }

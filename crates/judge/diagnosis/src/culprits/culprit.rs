@@ -1,10 +1,10 @@
 //! Culprits, requesters and program activities as the verdict shows them: fields of its JSON contract.
 
-use diskwright_base::{FileRow, ProcessContainer, ProcessPod, ThreadRow};
+use diskwright_base::{FileRow, ProcessPlace, ThreadRow};
 use serde::{Deserialize, Serialize};
 
 /// A process or cgroup that causes the bottleneck.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Culprit {
     /// `process` or `cgroup`.
     pub kind: String,
@@ -20,18 +20,12 @@ pub struct Culprit {
     /// Its command line with secrets masked; of several processes, that of the most active one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
-    /// Its systemd unit.
+    /// Where it runs: `unit`, `container`, `pod`, `machine`.
+    #[serde(flatten)]
+    pub place: ProcessPlace,
+    /// Its real-time priority, 1 to 99; left out for an ordinary one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<String>,
-    /// Its container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub container: Option<ProcessContainer>,
-    /// Its Kubernetes pod.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<ProcessPod>,
-    /// Name of the virtual machine that it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine: Option<String>,
+    pub realtime_priority: Option<u32>,
     /// Number of processes of this name in this cgroup; `pid` is that of the most active one. 0 for a cgroup.
     pub processes: u32,
     /// Share of the blamed activity of all processes; `null` for a cgroup.

@@ -3,8 +3,6 @@
 use diskwright_base::process_place::place_of_cgroup;
 use diskwright_base::{ProcessPlace, ProcessRow};
 
-use crate::culprits::culprit::Culprit;
-
 /// What the last rows that knew it told.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProcessIdentity {
@@ -26,19 +24,13 @@ impl ProcessIdentity {
         }
     }
 
-    /// Tells the culprit who it is. Where a table does not tell where a process runs, the path of its cgroup does.
-    pub fn describe(&self, culprit: &mut Culprit) {
-        culprit.user.clone_from(&self.user);
-        culprit.command_line.clone_from(&self.command_line);
-        self.locate(culprit);
+    /// User and command line.
+    pub fn user_and_command(&self) -> (Option<String>, Option<String>) {
+        (self.user.clone(), self.command_line.clone())
     }
 
-    /// Tells the culprit, which may be the cgroup, where it runs.
-    pub fn locate(&self, culprit: &mut Culprit) {
-        let place = self.place.as_deref().cloned().unwrap_or_else(|| place_of_cgroup(&culprit.cgroup).place);
-        culprit.unit = place.unit;
-        culprit.container = place.container;
-        culprit.pod = place.pod;
-        culprit.machine = place.machine;
+    /// Where it runs. Where a table does not tell, the path of its cgroup does.
+    pub fn place_in(&self, cgroup: &str) -> ProcessPlace {
+        self.place.as_deref().cloned().unwrap_or_else(|| place_of_cgroup(cgroup).place)
     }
 }

@@ -420,27 +420,17 @@ impl Culprits {
 
     fn cgroup_culprit(&self, cgroup: Option<&str>) -> Vec<Culprit> {
         let Some(path) = cgroup else { return Vec::new() };
-        let mut culprit = Culprit {
-            kind: "cgroup".into(),
-            pid: None,
-            name: path.to_owned(),
-            cgroup: path.to_owned(),
-            user: None,
-            command_line: None,
-            unit: None,
-            container: None,
-            pod: None,
-            machine: None,
-            processes: 0,
-            share: None,
-            thread: None,
-            files: Vec::new(),
-            description: "the cgroup of the finding".into(),
-        };
         // its processes may know the name of its container
         let own = self.processes.iter().filter(|(_, totals)| totals.cgroup == path).min_by_key(|(key, _)| *key);
-        own.map(|(_, totals)| totals.identity.clone()).unwrap_or_default().locate(&mut culprit);
-        vec![culprit]
+        let identity = own.map(|(_, totals)| totals.identity.clone()).unwrap_or_default();
+        vec![Culprit {
+            kind: "cgroup".into(),
+            name: path.to_owned(),
+            cgroup: path.to_owned(),
+            place: identity.place_in(path),
+            description: "the cgroup of the finding".into(),
+            ..Culprit::default()
+        }]
     }
 }
 
@@ -478,25 +468,22 @@ impl ProcessGroup {
         let description = activity_text(totals, self.processes, scope, seconds)
             + &open_files_text(&files, totals.more_files)
             + doubt_text;
-        let mut culprit = Culprit {
+        let (user, command_line) = totals.identity.user_and_command();
+        Culprit {
             kind: "process".into(),
             pid: Some(self.pid),
             name: self.name.clone(),
             cgroup: totals.cgroup.clone(),
-            user: None,
-            command_line: None,
-            unit: None,
-            container: None,
-            pod: None,
-            machine: None,
+            user,
+            command_line,
+            place: totals.identity.place_in(&totals.cgroup),
+            realtime_priority: totals.realtime_priority,
             processes: self.processes,
             share: Some(share),
             thread: totals.busiest_thread().map(|(thread, _)| thread.clone()),
             files,
             description,
-        };
-        totals.identity.describe(&mut culprit);
-        culprit
+        }
     }
 }
 

@@ -14,7 +14,9 @@ pub mod pseudo_counters;
 pub mod recording_hints;
 pub mod rule;
 
-pub(crate) use advice::{ActionFacts, Advice, AdviceCondition, LoadFacts, fitting_actions};
+pub(crate) use advice::{
+    ActionFacts, Advice, AdviceCondition, LoadFacts, fitting_actions, honors_priorities, is_batch_program,
+};
 pub(crate) use bottleneck_proof::{BottleneckProof, NextCommand};
 pub(crate) use counter_names::{RuleCounter, rule_objects};
 pub(crate) use device_ceiling::DeviceCeiling;

@@ -7,48 +7,13 @@ use diskwright_base::process_place::host_unit_of_cgroup;
 use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
 use crate::compile::cgroup_path;
-use crate::rules::{ActionFacts, LoadFacts};
+use crate::rules::{ActionFacts, LoadFacts, honors_priorities, is_batch_program};
 use crate::run::Observation;
 
 /// Smallest share of the blamed activity of a process that a command is about.
 const MIN_ACTING_SHARE: f64 = 0.2;
 /// Smallest rate that is worth a limit, bytes per second.
 const MIN_LIMITED_RATE: f64 = 1e5;
-/// Schedulers that honor the priorities of I/O (Linux Documentation/block/ioprio.rst; mq-deadline since 5.14).
-const PRIORITY_SCHEDULERS: [&str; 3] = ["bfq", "cfq", "mq-deadline"];
-/// Programs that can wait: copies, backups, indexes.
-const BATCH_PROGRAMS: [&str; 30] = [
-    "tar",
-    "rsync",
-    "cp",
-    "mv",
-    "dd",
-    "find",
-    "du",
-    "grep",
-    "updatedb",
-    "locate",
-    "mandb",
-    "gzip",
-    "bzip2",
-    "xz",
-    "zstd",
-    "pigz",
-    "7z",
-    "zip",
-    "restic",
-    "borg",
-    "rclone",
-    "duplicity",
-    "bacula-fd",
-    "pg_dump",
-    "pg_basebackup",
-    "mysqldump",
-    "xtrabackup",
-    "mariabackup",
-    "md5sum",
-    "sha256sum",
-];
 const MIB: f64 = 1_048_576.0;
 
 /// Facts about the leading finding of a bottleneck and its first culprit.
@@ -63,7 +28,7 @@ pub(crate) fn action_facts(
         facts.insert("device", leading.instance.clone());
         let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&leading.instance));
         let scheduler = device.and_then(|device| device.scheduler.as_deref());
-        if scheduler.is_some_and(|scheduler| PRIORITY_SCHEDULERS.contains(&scheduler)) {
+        if scheduler.is_some_and(honors_priorities) {
             facts.insert("priorities", String::new());
         }
     }
@@ -77,7 +42,8 @@ pub(crate) fn action_facts(
     if leading.object == CGROUP {
         let path = cgroup_path(&leading.instance);
         facts.insert("group", path.to_owned());
-        match host_unit_of_cgroup(path) {
+        // a limit of a group inside a unit is not that of the unit
+        match host_unit_of_cgroup(path).filter(|unit| path.rsplit('/').next() == Some(*unit)) {
             Some(unit) => facts.insert("unit", unit.to_owned()),
             None => facts.remove("unit"),
         };
@@ -88,12 +54,17 @@ pub(crate) fn action_facts(
 
 /// Adds the process that acts: there may be several of its name, of which it is the most active.
 fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>) {
-    facts.insert("name", program.name.clone());
+    // a command reaches one process
+    let name = match program.processes {
+        0 | 1 => program.name.clone(),
+        count => format!("{} (the most active of {count})", program.name),
+    };
+    facts.insert("name", name);
     facts.extend(program.pid.map(|pid| ("pid", pid.to_string())));
-    if BATCH_PROGRAMS.contains(&program.name.as_str()) {
+    if is_batch_program(&program.name) {
         facts.insert("batch", String::new());
     }
-    if program.description.contains("real-time priority") {
+    if program.realtime_priority.is_some() {
         facts.insert("realtime", String::new());
     }
     if !matches!(program.cgroup.as_str(), "" | "/") {

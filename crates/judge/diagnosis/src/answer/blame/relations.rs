@@ -27,7 +27,7 @@ const MIN_OWN_PROCESSOR_SHARE: f64 = 0.8;
 
 /// What relations of a window's troubles depend on.
 pub(crate) struct Relations<'a> {
-    observed: &'a Observation,
+    pub observed: &'a Observation,
     /// The cgroups that are short of memory, where the machine as a whole is not: most of what it shows of a shortage
     /// is theirs. Empty otherwise.
     starved_groups: Vec<&'a str>,

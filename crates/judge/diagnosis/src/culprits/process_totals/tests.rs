@@ -165,9 +165,9 @@ fn a_culprit_says_who_it_is_and_where_it_runs() {
     // a later table may list it without its names
     culprits.add_table(&table(vec![ProcessRow { read_bytes_per_s: Some(1e6), ..row(6, "postgres") }]));
     let found = culprits.for_bottleneck(Bottleneck::Disk, Some("/jobs/postgres"), None);
-    assert_eq!(found[0].container, place.container, "the cgroup has the name of its container");
+    assert_eq!(found[0].place.container, place.container, "the cgroup has the name of its container");
     assert_eq!(found[1].command_line.as_deref(), Some("postgres: app COMMIT"), "of the most active one");
-    assert_eq!((found[1].user.as_deref(), &found[1].container), (Some("70"), &place.container));
+    assert_eq!((found[1].user.as_deref(), &found[1].place.container), (Some("70"), &place.container));
 }
 
 #[test]
@@ -175,5 +175,5 @@ fn the_path_of_a_cgroup_tells_the_unit_where_no_table_does() {
     let mut culprits = Culprits::default();
     let cron = ProcessRow { cgroup: "/system.slice/cron.service".into(), processor: 1.0, ..row(7, "tar") };
     culprits.add_table(&table(vec![cron]));
-    assert_eq!(culprits.for_bottleneck(Bottleneck::Cpu, None, None)[0].unit.as_deref(), Some("cron.service"));
+    assert_eq!(culprits.for_bottleneck(Bottleneck::Cpu, None, None)[0].place.unit.as_deref(), Some("cron.service"));
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use diskwright_base::text::quote_for_shell;
 use serde::Deserialize;
 
 use crate::rules::{Advice, AdviceCondition, Bottleneck};
@@ -31,20 +32,33 @@ struct Action {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ActionFile {
+    /// Schedulers that honor the priorities of I/O.
+    priority_schedulers: Vec<String>,
+    /// Programs that can wait.
+    batch_programs: Vec<String>,
     action: Vec<Action>,
 }
 
-/// The actions of `rules/actions.toml`.
+/// Content of `rules/actions.toml`.
 ///
 /// # Panics
 /// Where the file is wrong, which a test excludes.
-fn builtin_actions() -> &'static [Action] {
-    static BUILTIN: OnceLock<Vec<Action>> = OnceLock::new();
+fn builtin_actions() -> &'static ActionFile {
+    static BUILTIN: OnceLock<ActionFile> = OnceLock::new();
     BUILTIN.get_or_init(|| {
         let text = include_str!("../../../../../../rules/actions.toml");
-        let file: ActionFile = diskwright_base::toml_reader::read_built_in("rules/actions.toml", text);
-        file.action
+        diskwright_base::toml_reader::read_built_in("rules/actions.toml", text)
     })
+}
+
+/// True for a scheduler that honors the priorities of I/O.
+pub(crate) fn honors_priorities(scheduler: &str) -> bool {
+    builtin_actions().priority_schedulers.iter().any(|known| known == scheduler)
+}
+
+/// True for a program that can wait: a copy, a backup, an index.
+pub(crate) fn is_batch_program(name: &str) -> bool {
+    builtin_actions().batch_programs.iter().any(|known| known == name)
 }
 
 /// The actions that fit a finding, in the order of the file.
@@ -54,19 +68,19 @@ pub(crate) fn fitting_actions(bottleneck: Bottleneck, object: &str, facts: &Acti
         let has_facts = action.needs.iter().all(|fact| facts.contains_key(fact.as_str()));
         action.bottleneck == bottleneck && is_about && has_facts
     };
-    builtin_actions().iter().filter(fits).filter_map(|action| fill_action(action, facts)).collect()
+    builtin_actions().action.iter().filter(fits).filter_map(|action| fill_action(action, facts)).collect()
 }
 
 /// Fills the texts of an action; `None` where they name a fact that is not known.
 fn fill_action(action: &Action, facts: &ActionFacts) -> Option<Advice> {
-    let undo = action.undo.as_deref().map(|undo| fill_template(undo, facts, quote_word));
+    let undo = action.undo.as_deref().map(|undo| fill_template(undo, facts, quote_for_shell));
     Some(Advice {
         id: action.id.clone(),
         text: fill_template(&action.text, facts, str::to_owned)?,
         modern: String::new(),
         source: action.source.clone(),
         cost: 1,
-        command: Some(fill_template(&action.command, facts, quote_word)?),
+        command: Some(fill_template(&action.command, facts, quote_for_shell)?),
         undo: match undo {
             Some(undo) => Some(undo?),
             None => None,
@@ -87,12 +101,6 @@ fn fill_template(template: &str, facts: &ActionFacts, write: fn(&str) -> String)
         text += rest;
     }
     Some(text)
-}
-
-/// Writes a value as a part of a shell's word: names of programs and cgroups are chosen by others.
-fn quote_word(value: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+,=".contains(c);
-    if value.chars().all(is_plain) { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]
@@ -119,7 +127,7 @@ mod tests {
             "crowded",
         ];
         let all: ActionFacts = FACTS.into_iter().map(|fact| (fact, "x".to_owned())).collect();
-        for action in builtin_actions() {
+        for action in &builtin_actions().action {
             assert!(action.needs.iter().all(|fact| all.contains_key(fact.as_str())), "{action:?}");
             let filled = fill_action(action, &all).unwrap_or_else(|| panic!("{}: an unknown fact", action.id));
             assert!(filled.command.is_some_and(|command| !command.contains(['{', '}'])), "{action:?}");
