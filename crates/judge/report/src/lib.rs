@@ -5,6 +5,7 @@
 pub mod axis;
 pub mod bar_chart;
 pub mod beside_document;
+pub mod changes;
 pub mod chart_book;
 pub mod chart_model;
 pub mod compare;
@@ -12,6 +13,7 @@ pub mod curves;
 pub mod downsample;
 #[cfg(test)]
 mod expected_output;
+pub mod events;
 pub mod explain;
 #[cfg(test)]
 mod fixture;

@@ -8,8 +8,10 @@
 mod alert;
 mod alert_text;
 mod engine;
+mod event_alerts;
 mod hold_tracker;
 mod recent_verdict;
+mod silenced_cause;
 pub mod rules;
 
 pub use alert::{Alert, AlertPeak, RESTATE_INTERVAL_NS, SCHEMA, alert_from_note, merge_alert};

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use diskwright_base::{Ceiling, Schema, Topology};
 
 use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
-use crate::culprits::{Culprits, Requesters};
+use crate::culprits::{Culprits, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Rule};
+use crate::run::event_watch::EventWatch;
 use crate::run::log_notes::LogNotes;
+use crate::run::machine_onsets::MachineOnsets;
 use crate::sums::{PagingTracks, RuleProgress, States, WindowGrid, WindowState};
 
 /// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
@@ -32,6 +34,10 @@ pub(crate) struct Observation {
     pub window: WindowState,
     pub grid: WindowGrid,
     pub notes: LogNotes,
+    pub events: EventWatch,
+    /// What processes began, and what else did.
+    pub process_onsets: ProcessOnsets,
+    pub machine_onsets: MachineOnsets,
     pub culprits: Culprits,
     /// Programs that sent requests, from traces.
     pub requesters: Requesters,
