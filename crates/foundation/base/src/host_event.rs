@@ -23,8 +23,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds.
-    pub const ALL: [EventKind; 4] =
-        [EventKind::OomKill, EventKind::ReadOnly, EventKind::DeviceFailed, EventKind::Full];
+    pub const ALL: [EventKind; 4] = [EventKind::OomKill, EventKind::ReadOnly, EventKind::DeviceFailed, EventKind::Full];
 
     /// Its name in data.
     pub fn name(self) -> &'static str {

@@ -20,7 +20,8 @@ fn recording(ticks: usize, busy: std::ops::Range<usize>) -> Recording {
         let busy = busy.clone();
         move |tick: usize| (if busy.contains(&tick) { 300.0 } else { 20.0 }) * (1.0 + 0.2 * scatter(tick))
     };
-    let read_s = move |tick: usize| (if busy.contains(&tick) { 0.068 } else { 0.022 }) * (1.0 + 0.2 * scatter(tick + 999));
+    let read_s =
+        move |tick: usize| (if busy.contains(&tick) { 0.068 } else { 0.022 }) * (1.0 + 0.2 * scatter(tick + 999));
     let (of_bytes, of_time, of_queue) = (reads.clone(), (reads.clone(), read_s.clone()), (reads.clone(), read_s));
     Recording::new(ticks)
         .with("physical_disk.reads", "sda", reads)
@@ -82,7 +83,7 @@ fn the_moment_and_the_process_that_began_are_told() {
         let [queue] = find(&verdict, QUEUE).try_into().unwrap();
         for change in [latency, queue] {
             let late_s = (change.time_ns - START) as f64 / 1e9 - from as f64;
-            assert!(late_s.abs() <= 1.5, "{late_s} s late of {ticks}");
+            assert!(late_s.abs() <= 1.5, "{late_s} s late of {ticks}: {change:?}");
             assert_eq!((change.instance.as_str(), change.until_ns), ("sda", None));
             let names: Vec<(&str, Option<u32>)> = change.began.iter().map(|b| (b.name.as_str(), b.pid)).collect();
             assert_eq!(names, [("tar", Some(12))], "not the victim, and not what uses another disk");
@@ -123,11 +124,11 @@ fn a_bookmark_a_mount_a_resync_and_a_limit_are_told() {
     let make = |background: Option<&str>, mounts: &[&str]| {
         let mut sda = device("sda", DeviceClass::Rotational, &[], None);
         sda.background = background.map(str::to_owned);
-        let filesystem =
-            |mount: &&str| diskwright_base::Filesystem { mount: (*mount).into(), ..Default::default() };
+        let filesystem = |mount: &&str| diskwright_base::Filesystem { mount: (*mount).into(), ..Default::default() };
         Topology { devices: vec![sda], filesystems: mounts.iter().map(filesystem).collect(), ..Topology::default() }
     };
-    let run = recording(120, 60..120).with("cgroup.memory_limit_bytes", "/app", |tick| if tick < 60 { 2e9 } else { 1e9 });
+    let run =
+        recording(120, 60..120).with("cgroup.memory_limit_bytes", "/app", |tick| if tick < 60 { 2e9 } else { 1e9 });
     let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
     let mut judge = diskwright_diagnosis::Judge::new(vec![pack], run.options());
     let far = Note::new(START + 20 * STEP, Note::BOOKMARK, "lunch");

@@ -72,7 +72,8 @@ fn what_was_before_the_window_is_no_event_of_it() {
 fn an_event_of_unknown_time_has_none() {
     let event = HostEvent::new(EventKind::ReadOnly, "EXT4-fs (sdg1): Remounting filesystem read-only");
     let event = HostEvent { victim: Some("sdg1".into()), ..event };
-    let verdict = judged(&Recording::new(60).with("paging.oom_kills", "", |_| 0.0), &[Note::event(START + STEP, &event)]);
+    let verdict =
+        judged(&Recording::new(60).with("paging.oom_kills", "", |_| 0.0), &[Note::event(START + STEP, &event)]);
     let document = serde_json::to_value(&verdict.events[0]).unwrap();
     assert_eq!((document["kind"].as_str(), document["at"].is_null()), (Some("read_only"), true));
     for field in ["group", "limit_bytes", "pid"] {

@@ -11,9 +11,9 @@ pub mod chart_model;
 pub mod compare;
 pub mod curves;
 pub mod downsample;
+pub mod events;
 #[cfg(test)]
 mod expected_output;
-pub mod events;
 pub mod explain;
 #[cfg(test)]
 mod fixture;

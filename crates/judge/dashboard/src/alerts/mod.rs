@@ -11,8 +11,8 @@ mod engine;
 mod event_alerts;
 mod hold_tracker;
 mod recent_verdict;
-mod silenced_cause;
 pub mod rules;
+mod silenced_cause;
 
 pub use alert::{Alert, AlertPeak, RESTATE_INTERVAL_NS, SCHEMA, alert_from_note, merge_alert};
 pub use engine::{AlertChange, AlertEngine, AlertEvent};

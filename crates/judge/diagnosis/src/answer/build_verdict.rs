@@ -18,7 +18,6 @@ use crate::answer::confidence::{
     DEFAULT_PACK, Strength, certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
 };
 use crate::answer::episodes::find_episodes;
-use crate::answer::events::find_events;
 use crate::answer::evidence_seen::{
     next_commands, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
 };
@@ -30,7 +29,7 @@ use crate::answer::sentences::{
     ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, one_thread_sentence, quantity_label, verdict_sentence,
 };
 use crate::answer::verdict::*;
-use crate::changes::{candidate_p_values, describe_changes, find_candidates};
+use crate::changes::{candidate_p_values, describe_changes, find_candidates, find_events};
 use crate::compile::cgroup_path;
 use crate::rules::{
     Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, LogOrigin, MissingCounters, Pack, Rule, fitting_actions,

@@ -7,7 +7,6 @@ mod build_verdict;
 mod ceiling_remarks;
 mod confidence;
 mod episodes;
-mod events;
 mod evidence_seen;
 mod exclusion_texts;
 mod phases;

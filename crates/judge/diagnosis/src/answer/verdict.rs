@@ -6,14 +6,13 @@ use serde::Serialize;
 
 use diskwright_base::Ceiling;
 
-pub use crate::answer::events::{VerdictEvent, event_sentence};
+pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
     AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
 };
 pub use crate::rules::bottleneck_proof::NextCommand;
 use crate::rules::{Advice, Bottleneck, MissingCounters, Severity};
 use crate::trends::Trend;
-pub use crate::changes::{BeganKind, Beginning, Change};
 
 /// Verdict of one pack on a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]

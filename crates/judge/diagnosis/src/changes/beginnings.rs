@@ -36,9 +36,11 @@ pub(super) fn find_began(observed: &Observation, change: &Change, activity: Acti
     };
     let others = observed.machine_onsets.list.iter().filter(is_near).filter(|onset| concerns(onset, change));
     list.extend(others.take(MAX_NAMED).map(describe_onset));
-    let marks = observed.notes.bookmarks.iter().filter(|mark| {
-        change.time_ns.saturating_sub(mark.time_ns).abs() <= margin_ns.max(BOOKMARK_MARGIN_NS)
-    });
+    let marks = observed
+        .notes
+        .bookmarks
+        .iter()
+        .filter(|mark| change.time_ns.saturating_sub(mark.time_ns).abs() <= margin_ns.max(BOOKMARK_MARGIN_NS));
     list.extend(marks.take(MAX_NAMED).map(|mark| Beginning {
         kind: BeganKind::Bookmark,
         name: mark.text.clone(),

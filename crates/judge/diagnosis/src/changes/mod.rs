@@ -1,19 +1,22 @@
-//! What changed when: levels of latency, queue, load and pressure that stepped within the window, and what began or
+//! What happened when: events that lead the answer; and what changed: levels of latency, queue, load and pressure that stepped within the window, and what began or
 //! stopped at that moment. Whether a step is more than noise is judged together with all trends of the log (Holm).
 //!
 //! Uses `rules`, `sums`, `culprits` and `run`.
 
 mod beginnings;
 mod change;
+mod events;
 
 use diskwright_base::Catalogue;
-use diskwright_statistics::{ERROR_RATE, LevelChange, MinChange, WeightedPoint, find_level_changes};
+use diskwright_statistics::{ERROR_RATE, LevelChange, MinChange, WeightedPoint, blocks, find_level_changes};
 
 use crate::rules::{ChangeQuantity, change_quantities};
 use crate::run::Observation;
 use crate::sums::{BucketPoint, ChangeSeries};
 use beginnings::{find_began, find_stopped};
 pub use change::{BeganKind, Beginning, Change};
+pub(crate) use events::find_events;
+pub use events::{VerdictEvent, event_sentence};
 
 /// Smallest ratio of two levels.
 const MIN_RATIO: f64 = 1.5;
@@ -26,6 +29,8 @@ pub(crate) struct SeriesChanges<'a> {
     instance: &'a str,
     /// Origin of the times, nanoseconds since 1970.
     origin_ns: i64,
+    /// False for a series that never changes.
+    is_tested: bool,
     found: Vec<LevelChange>,
 }
 
@@ -46,13 +51,16 @@ fn series_changes(series: &ChangeSeries) -> SeriesChanges<'_> {
     let points: Vec<WeightedPoint> =
         filled.iter().map(point).filter(|p| p.value.is_finite() && p.weight.is_finite()).collect();
     let found = find_level_changes(&points, MinChange { ratio: MIN_RATIO, difference: quantity.min_change });
-    SeriesChanges { quantity, instance: &series.instance, origin_ns, found }
+    let is_tested = !points.is_empty() && !blocks::is_constant(&points);
+    SeriesChanges { quantity, instance: &series.instance, origin_ns, is_tested, found }
 }
 
-/// P-values of the steps, for a test together with others: one for each step, and 1 for each series without any.
+/// P-values of the steps, for a test together with others: one for each step, and 1 for each series without any;
+/// `NaN` for one that never changes, which is no test.
 pub(crate) fn candidate_p_values(candidates: &[SeriesChanges<'_>]) -> Vec<f64> {
     let of_series = |series: &SeriesChanges<'_>| match series.found.as_slice() {
-        [] => vec![1.0],
+        [] if series.is_tested => vec![1.0],
+        [] => vec![f64::NAN],
         found => found.iter().map(|change| change.p_value).collect(),
     };
     candidates.iter().flat_map(of_series).collect()

@@ -69,6 +69,8 @@ struct KnownProcess {
     /// The beginnings that ended last, and the table at which they did.
     ended: [Option<(usize, u64)>; 3],
     last_table: u64,
+    /// Time of that table.
+    last_range: (i64, i64),
 }
 
 /// Beginnings so far.
@@ -100,7 +102,8 @@ impl ProcessOnsets {
                 known.rates = [0.0; 3];
                 for (onset, ended) in known.onsets.iter_mut().zip(&mut known.ended) {
                     if let Some(index) = onset.take() {
-                        list[index].stopped = Some((from_ns, time_ns));
+                        // it did nothing in this table, so it stopped in the one before
+                        list[index].stopped = Some(known.last_range);
                         *ended = Some((index, now));
                     }
                 }
@@ -115,7 +118,7 @@ impl ProcessOnsets {
             return;
         }
         let known = self.known.entry(key).or_default();
-        known.last_table = self.tables;
+        (known.last_table, known.last_range) = (self.tables, range);
         for (index, doing) in DOINGS.into_iter().enumerate() {
             let rate = doing.rate(row);
             let before = std::mem::replace(&mut known.rates[index], rate);
@@ -198,7 +201,7 @@ mod tests {
         }
         let [tar] = onsets.list.try_into().unwrap();
         assert_eq!((tar.pid, tar.doing), (12, Doing::Read));
-        assert_eq!((tar.began, tar.stopped), ((10 * SECOND, 15 * SECOND), Some((30 * SECOND, 35 * SECOND))));
+        assert_eq!((tar.began, tar.stopped), ((10 * SECOND, 15 * SECOND), Some((25 * SECOND, 30 * SECOND))));
         assert_eq!(tar.rate, 3.1e7);
     }
 

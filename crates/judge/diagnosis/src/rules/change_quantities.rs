@@ -45,7 +45,8 @@ struct QuantityFile {
 pub(crate) fn change_quantities() -> &'static [ChangeQuantity] {
     static READ: OnceLock<Vec<ChangeQuantity>> = OnceLock::new();
     READ.get_or_init(|| {
-        toml_reader::read_built_in::<QuantityFile>("change_quantities.toml", include_str!("change_quantities.toml")).quantity
+        toml_reader::read_built_in::<QuantityFile>("change_quantities.toml", include_str!("change_quantities.toml"))
+            .quantity
     })
 }
 

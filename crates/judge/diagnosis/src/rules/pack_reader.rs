@@ -1,10 +1,10 @@
 //! Reads the text of a pack into rules. Everything that can be checked without a log is checked here: keys, words,
 //! counters, units, references.
 
-use diskwright_base::{DeviceClass, EventKind};
 use diskwright_base::Problems;
 use diskwright_base::toml_reader::{TomlFields, TomlSource, TomlValue, did_you_mean, toml_number};
 use diskwright_base::units::parse_duration;
+use diskwright_base::{DeviceClass, EventKind};
 
 use crate::rules::advice::{self, Advice};
 use crate::rules::counter_names::{RuleCounter, are_comparable, product_unit, quotient_unit, rule_objects};

@@ -14,8 +14,8 @@ use crate::run::machine_onsets::MachineOnsets;
 use crate::run::observation::Observation;
 use crate::run::program_cache::{CachedProgram, TopologyReader};
 use crate::sums::{
-    CHUNK_TICKS, Chunk, ChunkTimes, ClockBucketTicks, ClockTimeline, LIGHT_LOAD_QUEUES, MAX_CHANGE_BUCKETS, MaskScratch, NodeColumn,
-    NodeColumns, States, Statistic, WindowBucketTicks, WindowGrid, WindowState,
+    CHUNK_TICKS, Chunk, ChunkTimes, ClockBucketTicks, ClockTimeline, LIGHT_LOAD_QUEUES, MAX_CHANGE_BUCKETS,
+    MaskScratch, NodeColumn, NodeColumns, States, Statistic, WindowBucketTicks, WindowGrid, WindowState,
 };
 
 /// Facts that the caller knows apart from the samples.

@@ -17,7 +17,9 @@ mod window_states;
 
 pub(crate) use chunk_times::ChunkTimes;
 pub use clock_buckets::MIN_WINDOW_S;
-pub(crate) use clock_buckets::{BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline, MAX_CHANGE_BUCKETS, is_long_enough};
+pub(crate) use clock_buckets::{
+    BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline, MAX_CHANGE_BUCKETS, is_long_enough,
+};
 pub(crate) use lane_sums::LaneSums;
 pub(crate) use node::{
     CHUNK_TICKS, CeilingNodes, Chunk, Formula, NodeColumn, NodeColumns, NodeFactor, NodeId, ProgramNode, SwapNodes,

@@ -41,7 +41,8 @@ impl HostEvents {
 
     fn keep(&mut self, events: Vec<HostEvent>, now: &(EventTime, String)) {
         for event in events.into_iter().take(MAX_EVENTS.saturating_sub(self.found.len())) {
-            let (moment, host) = if event.because.contains("invoked oom-killer") { self.last.clone() } else { now.clone() };
+            let (moment, host) =
+                if event.because.contains("invoked oom-killer") { self.last.clone() } else { now.clone() };
             self.found.push((event, moment, host));
         }
     }

@@ -316,8 +316,10 @@ fn tell_history(events: &[Event]) -> Option<String> {
     let more = if more > 0 { format!("; and {more} more kinds") } else { String::new() };
     (!told.is_empty()).then(|| {
         let told = told.join("; ");
-        format!("messages of the kernel from outside the measured time or of another machine are history and are not \
-             judged: {told}{more}")
+        format!(
+            "messages of the kernel from outside the measured time or of another machine are history and are not \
+             judged: {told}{more}"
+        )
     })
 }
 

@@ -14,8 +14,8 @@ use crate::live::watched_read::watch_read;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use diskwright_base::{EventKind, HostEvent, Note};
 use diskwright_base::counter_ids::logical_disk;
+use diskwright_base::{EventKind, HostEvent, Note};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -99,11 +99,7 @@ fn is_read_only(mount: &Mount) -> bool {
 }
 
 /// Notes the filesystems that could be written before, and cannot any more.
-fn note_turned_read_only(
-    writable: &mut HashSet<(String, (u64, u64))>,
-    mounts: &[&Mount],
-    context: &mut TickContext,
-) {
+fn note_turned_read_only(writable: &mut HashSet<(String, (u64, u64))>, mounts: &[&Mount], context: &mut TickContext) {
     let key = |mount: &&Mount| (mount.point.clone(), mount.device);
     for mount in mounts.iter().filter(|mount| is_read_only(mount) && writable.contains(&key(mount))) {
         let because = format!("{} ({}): mounted read-write before, read-only now", mount.point, mount.source);
@@ -210,8 +206,10 @@ mod tests {
     fn a_filesystem_that_turns_read_only_is_an_event_and_one_that_was_is_none() {
         let machine = crate::live::fake::FakeMachine::new();
         let table = |data: &str, image: &str| {
-            format!("1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 8:1 / /data rw - ext4 /dev/sdb {data}\n\
-                     3 1 8:2 / /image ro - ext4 /dev/sdc {image}\n")
+            format!(
+                "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 8:1 / /data rw - ext4 /dev/sdb {data}\n\
+                     3 1 8:2 / /image ro - ext4 /dev/sdc {image}\n"
+            )
         };
         machine.put_ordinary_files().put_file("proc/self/mountinfo", table("rw,errors=remount-ro", "ro"));
         let mut watch = machine.watch_default();

@@ -20,9 +20,9 @@ use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use events::KernelEvents;
 use crate::live::open_file::{error_reason, read_text};
 use crate::live::watched_read::{canonicalize, list_folder};
+use events::KernelEvents;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {

@@ -70,9 +70,8 @@ impl VerdictEvent {
 pub(crate) fn find_events(observed: &Observation) -> Vec<VerdictEvent> {
     let watch = &observed.events;
     let (from_ns, to_ns) = (observed.window.from_ns, observed.window.to_ns);
-    let is_within = |time_ns: i64| {
-        from_ns.saturating_sub(MARGIN_NS) <= time_ns && time_ns <= to_ns.saturating_add(MARGIN_NS)
-    };
+    let is_within =
+        |time_ns: i64| from_ns.saturating_sub(MARGIN_NS) <= time_ns && time_ns <= to_ns.saturating_add(MARGIN_NS);
     let of_window = watch.noted.iter().filter(|(noted_ns, event)| is_within(event.time_ns.unwrap_or(*noted_ns)));
     let mut list: Vec<HostEvent> = Vec::new();
     for mut event in of_window.map(|(_, event)| event.clone()) {
