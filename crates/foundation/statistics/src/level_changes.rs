@@ -110,7 +110,7 @@ impl<'p> LogSeries<'p> {
         (squares - sum * sum / (to - from) as f64).max(0.0)
     }
 
-    /// Cuts the series where levels explain more than a cut costs. Returns the first points of all levels but the first.
+    /// Cuts the series where levels explain more than a cut costs. Returns the first point of each level but the first.
     fn partition(&self) -> Vec<usize> {
         let count = self.logs.len();
         let per_block = count.div_ceil(MAX_BLOCKS);

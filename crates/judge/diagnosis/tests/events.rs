@@ -39,11 +39,11 @@ fn summary(events: &[VerdictEvent]) -> Vec<Summary<'_>> {
 
 #[test]
 fn a_kill_is_told_once_by_its_note_and_its_counters() {
-    let at = |second: usize, kills: f64| move |tick: usize| if tick == second { kills } else { 0.0 };
+    let killed = |second: usize, kills: f64| move |tick: usize| if tick == second { kills } else { 0.0 };
     let run = Recording::new(60)
-        .with("paging.oom_kills", "", at(30, 1.0))
-        .with("cgroup.oom_kills", "/app", at(30, 1.0))
-        .with("cgroup.oom_kills", "/app/web", at(30, 1.0))
+        .with("paging.oom_kills", "", killed(30, 1.0))
+        .with("cgroup.oom_kills", "/app", killed(30, 1.0))
+        .with("cgroup.oom_kills", "/app/web", killed(30, 1.0))
         .with("cgroup.memory_limit_bytes", "/app/web", |_| 8e6);
     let verdict = judged(&run, &[kill(30, Some("/app/web"))]);
     assert_eq!(summary(&verdict.events), [(EventKind::OomKill, Some(30), Some("web"), Some("/app/web"), 1)]);
@@ -55,7 +55,7 @@ fn a_kill_is_told_once_by_its_note_and_its_counters() {
     assert_eq!(summary(&verdict.events), [(EventKind::OomKill, Some(31), None, Some("/app/web"), 1)]);
     assert_eq!((verdict.events[0].pid, verdict.events[0].limit_bytes), (None, Some(8_000_000)));
     // two were killed, and the kernel's message of one was seen
-    let two = Recording::new(60).with("paging.oom_kills", "", at(30, 2.0));
+    let two = Recording::new(60).with("paging.oom_kills", "", killed(30, 2.0));
     let events = judged(&two, &[kill(30, None)]).events;
     assert_eq!(events.iter().map(|e| e.times).sum::<u64>(), 2, "{events:?}");
     assert_eq!(judged(&Recording::new(60).with("paging.oom_kills", "", |_| 0.0), &[]).events, []);

@@ -80,7 +80,10 @@ fn culprit_documents(culprits: &[Culprit]) -> Vec<Value> {
 /// Changes of level as marks of the timeline; `leads` is true for the one that tells most about what is blamed.
 fn change_documents(verdict: &Verdict) -> Vec<Value> {
     let leading = changes::leading_change_time(verdict);
-    let document = |(time_ns, text): (i64, String)| json!({ "time_ns": time_ns, "kind": "change", "text": text, "leads": leading == Some(time_ns) });
+    let document = |(time_ns, text): (i64, String)| {
+        let leads = leading == Some(time_ns);
+        json!({ "time_ns": time_ns, "kind": "change", "text": text, "leads": leads })
+    };
     changes::change_marks(verdict).into_iter().take(MAX_CHANGES).map(document).collect()
 }
 

@@ -1,5 +1,6 @@
-//! What happened when: events that lead the answer; and what changed: levels of latency, queue, load and pressure that stepped within the window, and what began or
-//! stopped at that moment. Whether a step is more than noise is judged together with all trends of the log (Holm).
+//! What happened when: events that lead the answer, and levels of latency, queue, load and pressure that stepped within
+//! the window, with what began or stopped at that moment. Whether a step is more than noise is judged together with all
+//! trends of the log (Holm).
 //!
 //! Uses `rules`, `sums`, `culprits` and `run`.
 

@@ -327,8 +327,8 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         "events",
         MACHINE,
         "count",
-        "Number of events of the alert's `event` that came with the tick: the kernel's messages, and what the sampler saw. \
-         Only alerts have it.",
+        "Number of events of the alert's `event` that came with the tick: the kernel's messages, and what the sampler \
+         saw. Only alerts have it.",
     ),
     pseudo_counter(
         Pseudo::LightLoad,

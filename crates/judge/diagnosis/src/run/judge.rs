@@ -142,7 +142,10 @@ impl Judge {
         self.prepare_program(frame.schema());
         let count = frame.ticks().len();
         for start in (0..count).step_by(CHUNK_TICKS) {
-            self.process_chunk(frame, start..(start + CHUNK_TICKS).min(count));
+            let range = start..(start + CHUNK_TICKS).min(count);
+            self.observation.events.add_ticks(frame, range.clone());
+            self.observation.machine_onsets.add_ticks(frame, range.clone());
+            self.process_chunk(frame, range);
         }
     }
 
@@ -255,22 +258,18 @@ impl Judge {
         let Judge {
             options,
             program,
-            observation: Observation { states, window, grid, events, machine_onsets, .. },
+            observation: Observation { states, window, grid, .. },
             timeline,
             change_timeline,
             scratch,
             ..
         } = self;
         scratch.chunk += 1;
-        events.add_ticks(frame, range.clone());
-        machine_onsets.add_ticks(frame, range.clone());
         // it may wrap around: only its remainder by the number of lanes counts (see `LaneSums`)
         let number = (window.ticks % (1 << 48)) as usize;
         window.add_ticks(frame, range.clone(), &mut scratch.segments);
         scratch.clock_ticks.clear();
-        if let Some(timeline) = timeline {
-            timeline.cut_ticks(frame, range.clone(), &mut scratch.clock_ticks);
-        }
+        timeline.iter_mut().for_each(|line| line.cut_ticks(frame, range.clone(), &mut scratch.clock_ticks));
         change_timeline.cut_ticks(frame, range.clone(), &mut scratch.change_ticks);
         scratch.times.fill_from(frame, range.clone(), window.from_ns, number);
         scratch.times.expected = options.expected;
@@ -307,12 +306,10 @@ impl Judge {
                 if !progress.judge_chunk(plan, &columns, &scratch.times, &mut scratch.masks) {
                     continue;
                 }
-                for &node in &plan.lazy {
-                    if scratch.computed[node] != scratch.chunk {
-                        scratch.computed[node] = scratch.chunk;
-                        columns.evaluate_node(node, &program.nodes[node], &chunk);
-                    }
+                for &node in plan.lazy.iter().filter(|node| scratch.computed[**node] != scratch.chunk) {
+                    columns.evaluate_node(node, &program.nodes[node], &chunk);
                 }
+                plan.lazy.iter().for_each(|node| scratch.computed[*node] = scratch.chunk);
                 progress.read_evidence(plan, &columns, &scratch.times, &scratch.masks);
             }
         }

@@ -1,5 +1,6 @@
 //! Events that the kernel's messages tell: kills because memory ran out, filesystems that allow no writes any more,
-//! devices that failed. Each becomes a note. A message that repeats itself (a failed disk writes thousands) is one event.
+//! devices that failed. Each becomes a note. A message that repeats itself (a failed disk writes thousands) is one
+//! event.
 
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! `/dev/kmsg`: the kernel's messages about errors, timeouts and resets of disks and their links, counted by
-//! disk from the start of the recording, and events: kills, filesystems that turn read-only, devices that fail. The file
-//! is read without blocking. The table of messages is in `base` (`kernel_messages.toml`).
+//! disk from the start of the recording, and events: kills, filesystems that turn read-only, devices that fail. The
+//! file is read without blocking. The table of messages is in `base` (`kernel_messages.toml`).
 
 mod events;
 
