@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use diskwright_base::{Ceiling, Frame, Note, Tick};
 use diskwright_diagnosis::pseudo_counters::Pseudo;
-use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick, Severity};
+use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick};
 
 use super::alert::{Alert, RESTATE_INTERVAL_NS};
 use super::alert_text;
