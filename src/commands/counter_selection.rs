@@ -31,8 +31,17 @@ const OVERVIEW_COUNTERS: &[&str] = &[
 const MAX_UNNAMED_SERIES: usize = 200;
 
 /// Kinds of notes that are kept completely; process tables are too many.
-const KEPT_NOTE_KINDS: &[&str] =
-    &[Note::BOOKMARK, Note::GAP, Note::MISSED, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY, Note::ALERT];
+const KEPT_NOTE_KINDS: &[&str] = &[
+    Note::BOOKMARK,
+    Note::GAP,
+    Note::MISSED,
+    Note::UNSEEN,
+    Note::CLOCK,
+    Note::WARNING,
+    Note::TOPOLOGY,
+    Note::ALERT,
+    Note::EVENT,
+];
 
 /// First pass over logs: returns the series, and the notes that people read or that describe the topology.
 pub fn scan_schemas_and_notes(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {

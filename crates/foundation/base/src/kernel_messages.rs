@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
+use crate::host_event::EventKind;
 use crate::toml_reader;
 
 /// Meaning of a message.
@@ -79,6 +80,7 @@ struct MessageGroup {
     starts: Vec<String>,
     #[serde(default)]
     program: String,
+    event: Option<EventKind>,
     texts: Vec<String>,
 }
 
@@ -97,6 +99,8 @@ pub struct KernelMessage<'m> {
     pub text: &'static str,
     /// Device, server or task that it names, as it is written; empty if there is none.
     pub name: &'m str,
+    /// The event that it tells, if it tells one by itself.
+    pub event: Option<EventKind>,
 }
 
 /// Name of the kernel among the programs that log.
@@ -127,7 +131,8 @@ pub fn read_message<'m>(program: &str, message: &'m str) -> Option<KernelMessage
     known.filter(|group| group.has_start(message)).find_map(|group| {
         let text = group.texts.iter().find(|text| message.contains(text.as_str()))?;
         let name = group.find_name(message)?;
-        is_sound(group.class, text, name, message).then_some(KernelMessage { class: group.class, text, name })
+        let (class, event) = (group.class, group.event);
+        is_sound(class, text, name, message).then_some(KernelMessage { class, text, name, event })
     })
 }
 

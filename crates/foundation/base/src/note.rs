@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::command_line::{masked_command_text, program_of_command};
-use crate::{Ceiling, ProcessPlace, Topology};
+use crate::{Ceiling, HostEvent, ProcessPlace, Topology};
 
 /// A content with a time. The kinds in use are the constants below.
 #[derive(Clone, Debug)]
@@ -84,6 +84,8 @@ impl Note {
     pub const HOST: &'static str = "host";
     /// Highest performance that probes measured on the machine's devices: a list of [`crate::Ceiling`] as JSON.
     pub const CEILINGS: &'static str = "ceilings";
+    /// A [`HostEvent`] as JSON: a program that was killed, a filesystem or device that failed.
+    pub const EVENT: &'static str = "event";
     /// A [`ProcessTable`] as JSON, at the slow interval.
     pub const PROCESSES: &'static str = "processes";
     /// An alert that was raised, lasts or has ended: `diskwright.alert/1` as JSON.
@@ -116,6 +118,19 @@ impl Note {
     /// A note of measured ceilings.
     pub fn ceilings(time_ns: i64, ceilings: impl Into<Arc<Vec<Ceiling>>>) -> Note {
         Note::with_content(time_ns, Note::CEILINGS, NoteContent::Ceilings(ceilings.into()))
+    }
+
+    /// A note of an event; it has the event's time, or that of the tick at which it was seen.
+    pub fn event(time_ns: i64, event: &HostEvent) -> Note {
+        Note::new(time_ns, Note::EVENT, serde_json::to_string(event).expect("an event is text and numbers"))
+    }
+
+    /// The event of a note of that kind.
+    ///
+    /// # Errors
+    /// Where a text is no event in JSON.
+    pub fn read_event(&self) -> serde_json::Result<HostEvent> {
+        serde_json::from_str(self.text())
     }
 
     fn with_content(time_ns: i64, kind: &str, content: NoteContent) -> Note {
@@ -334,6 +349,9 @@ pub struct ProcessRow {
     /// Its unit, container, pod or machine, where the cgroup tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Box<ProcessPlace>>,
+    /// Seconds since it started, where that was between the two scans; `None` for an older one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_s: Option<f64>,
     /// Share of one processor, user and system together (1.0 is one full processor).
     pub processor: f64,
     /// The system-mode part of `processor`.

@@ -13,6 +13,7 @@ pub mod blocks;
 pub mod contrast;
 pub mod covariance_analysis;
 pub mod distribution;
+pub mod level_changes;
 pub mod line_fit;
 pub mod mean;
 pub mod multiple_tests;
@@ -24,6 +25,7 @@ pub mod step;
 
 pub use blocks::block_means;
 pub use contrast::{Bounds, Contrast};
+pub use level_changes::{LevelChange, MinChange, find_level_changes};
 pub use line_fit::{Crossing, LineFit};
 pub use mean::MeanVariance;
 pub use rhythm::{Period, Rhythm};

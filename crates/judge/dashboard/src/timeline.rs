@@ -1,6 +1,7 @@
 //! The timeline: one quantity of the machine over time, and the marks on it.
 
 use diskwright_base::Note;
+use diskwright_diagnosis::verdict::event_sentence;
 use serde::Serialize;
 
 use crate::alerts::Alert;
@@ -26,7 +27,7 @@ pub struct TimelineView {
 pub struct TimelineMark {
     /// Nanoseconds since 1970 UTC.
     pub time_ns: i64,
-    /// `bookmark`, `gap`, `clock`, `warning` or `alert`.
+    /// `bookmark`, `gap`, `clock`, `warning`, `event` or `alert`.
     pub kind: String,
     /// The text.
     pub text: String,
@@ -41,6 +42,11 @@ impl TimelineMark {
 
 /// Mark of a note that the timeline shows; `None` for other notes.
 pub(crate) fn mark_from_note(note: &Note) -> Option<TimelineMark> {
+    if note.kind == Note::EVENT {
+        let event = note.read_event().ok()?;
+        let time_ns = event.time_ns.unwrap_or(note.time_ns);
+        return Some(TimelineMark { time_ns, kind: note.kind.clone(), text: event_sentence(&event) });
+    }
     [Note::BOOKMARK, Note::GAP, Note::MISSED, Note::CLOCK, Note::WARNING]
         .contains(&note.kind.as_str())
         .then(|| TimelineMark { time_ns: note.time_ns, kind: note.kind.clone(), text: note.text().to_owned() })

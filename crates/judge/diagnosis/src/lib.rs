@@ -12,10 +12,12 @@
 //! - `culprits`: processes and programs that cause a bottleneck
 //! - `run`: the judge feeds frames and notes to the states
 //! - `trends`: slopes, steps and rhythms of the judged quantities
+//! - `changes`: levels that stepped, and what began then
 //! - `answer`: from sums to the verdict
 //! - `compare`: two windows side by side
 
 mod answer;
+pub mod changes;
 pub mod compare;
 mod compile;
 mod culprits;

@@ -1,9 +1,11 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
 mod ceilings;
+mod changes;
 mod common;
 mod compare;
 mod default_pack;
+mod events;
 mod fitting;
 mod grammar;
 mod loading;

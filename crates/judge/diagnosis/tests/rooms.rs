@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of `src`; each uses only those before it.
-const ROOMS: [&str; 8] = ["rules", "sums", "compile", "culprits", "run", "trends", "answer", "compare"];
+const ROOMS: [&str; 9] = ["rules", "sums", "compile", "culprits", "run", "trends", "changes", "answer", "compare"];
 /// Largest number of files in a room.
 const MAX_FILES: usize = 12;
 

@@ -277,6 +277,9 @@ pub(crate) fn sample_verdict() -> Verdict {
         sentence: "The disk sda is the bottleneck: it cannot keep up with its requests, so each of them waits \
                    48 ms where the disk alone needs 9 ms."
             .into(),
+        events: Vec::new(),
+        changes: Vec::new(),
+        has_process_tables: true,
         findings: sample_findings(),
         episodes: vec![sample_episode()],
         phases: Vec::new(),

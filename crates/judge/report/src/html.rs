@@ -8,8 +8,10 @@ use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::axis;
+use crate::changes;
 use crate::chart_book::{self, finding_id};
 use crate::chart_model::Chart;
+use crate::events;
 use crate::heat_map::{self, HeatChart};
 use crate::markup::{finish_page, format_unbroken, mark_code, mark_id};
 use crate::palette::Palette;
@@ -113,6 +115,7 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("evidence", "Evidence", evidence),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
+        ("changes", "What changed when", changes_section(report, verdict)),
         ("episodes", "At times", sections::episodes_section(report, verdict)),
         ("trends", "Where it is heading", trends::trends_section(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out_section(verdict)),
@@ -136,6 +139,12 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
             @for (id, title, content) in &parts { (page_section(id, title, content)) }
         }
     }
+}
+
+/// Lists the changes of level, each with what began then.
+fn changes_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
+    let lines = changes::change_lines(verdict, &report.zone);
+    html! { @if !lines.is_empty() { ul { @for line in &lines { li { (line) } } } } }
 }
 
 /// Renders a section with its heading; nothing if it has no content.
@@ -189,6 +198,8 @@ fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
             }
             div.card.verdict.none[!blames] {
                 @for (index, answer) in answers.iter().enumerate() { (answer_headline(index, *answer)) }
+                @for line in events::event_lines(verdict, &report.zone) { p.event { (mark_code(&line)) } }
+                @if let Some(line) = changes::leading_change_line(verdict, &report.zone) { p.since { (line) } }
                 @for first in remedies_in_order(verdict).iter().take(answers.len()).filter(|_| blames) {
                     p.first {
                         b { "First:" } " " (mark_code(&first.words()))

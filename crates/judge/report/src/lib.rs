@@ -5,11 +5,13 @@
 pub mod axis;
 pub mod bar_chart;
 pub mod beside_document;
+pub mod changes;
 pub mod chart_book;
 pub mod chart_model;
 pub mod compare;
 pub mod curves;
 pub mod downsample;
+pub mod events;
 #[cfg(test)]
 mod expected_output;
 pub mod explain;

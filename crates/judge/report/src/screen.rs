@@ -9,6 +9,8 @@ use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
 mod remedy_lines;
 
+use crate::changes;
+use crate::events;
 use crate::identity::culprit_line;
 use crate::sparkline::sparkline;
 use crate::style::{Ink, Style};
@@ -199,6 +201,7 @@ impl<'a> Screen<'a> {
     /// Adds timeline, episodes, trends, exclusions and limits.
     fn add_back(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         self.add_phases(verdict, zone, detail);
+        self.add_changes(verdict, zone, detail);
         self.add_episodes(verdict, zone, detail);
         self.add_trends(verdict, zone, detail);
         self.add_ruled_out(verdict, detail);
@@ -238,6 +241,17 @@ impl<'a> Screen<'a> {
             self.add_words(&format!("  {sign}"), 4, &verdict_words::phase_text(phase, zone), ink, 2);
         }
         self.add_more_line(verdict.phases.len(), max_phases);
+    }
+
+    /// Adds all changes of level, where everything is shown; the one that tells most is in the headline.
+    fn add_changes(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        let lines = changes::change_lines(verdict, zone);
+        if lines.is_empty() || detail.phases != usize::MAX {
+            return;
+        }
+        self.add_heading("What changed when");
+        let sign = self.style.glyph("· ", "- ");
+        lines.iter().for_each(|line| self.add_words(&format!("  {sign}"), 4, line, None, usize::MAX));
     }
 
     /// Adds episodes: bottlenecks that were too short to be the answer, such as a bad hour
@@ -330,6 +344,23 @@ impl<'a> Screen<'a> {
         for listed in &verdict.bottlenecks {
             self.add_badge((listed.bottleneck, &listed.instance, listed.confidence), &listed.sentence, sentence_lines);
         }
+        self.add_events(verdict, zone, sentence_lines);
+        if let Some(line) = changes::leading_change_line(verdict, zone) {
+            self.add_words("", 0, &line, None, if sentence_lines > 2 { 3 } else { 2 });
+        }
+    }
+
+    /// Adds kills, filesystems that turned read-only or are full, and devices that failed; one is always shown.
+    fn add_events(&mut self, verdict: &Verdict, zone: &DisplayZone, sentence_lines: usize) {
+        let lines = events::event_lines(verdict, zone);
+        let shown = if sentence_lines > 4 { lines.len() } else { lines.len().min(sentence_lines.clamp(1, 3)) };
+        let sign = self.style.paint(Ink::Bad, self.style.glyph("●", "!"));
+        for line in &lines[..shown] {
+            let index = self.lines.len();
+            self.add_words("", 2, line, Some(Ink::Bold), if sentence_lines > 1 { 3 } else { 2 });
+            self.lines[index].replace_range(..2, &format!("{sign} "));
+        }
+        self.add_more_line(lines.len(), shown);
     }
 
     /// Adds a bottleneck with its confidence, and its sentence.

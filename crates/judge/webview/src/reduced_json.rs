@@ -8,6 +8,7 @@ use diskwright_dashboard::panels::PanelCounter;
 use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::verdict::{Culprit, VerdictBottleneck};
+use diskwright_report::changes;
 use diskwright_report::identity::place_text;
 use serde_json::{Value, json};
 
@@ -15,6 +16,8 @@ use serde_json::{Value, json};
 const MAX_PROCESSES_PER_ORDER: usize = 12;
 /// Largest number of phases of a verdict.
 const MAX_PHASES: usize = 60;
+/// Largest number of changes of level.
+const MAX_CHANGES: usize = 60;
 /// Largest number of findings, episodes, culprits, remedies and remarks.
 const MAX_LISTED: usize = 6;
 
@@ -74,6 +77,16 @@ fn culprit_documents(culprits: &[Culprit]) -> Vec<Value> {
     culprits.iter().take(MAX_LISTED).map(document).collect()
 }
 
+/// Changes of level as marks of the timeline; `leads` is true for the one that tells most about what is blamed.
+fn change_documents(verdict: &Verdict) -> Vec<Value> {
+    let leading = changes::leading_change_time(verdict);
+    let document = |(time_ns, text): (i64, String)| {
+        let leads = leading == Some(time_ns);
+        json!({ "time_ns": time_ns, "kind": "change", "text": text, "leads": leads })
+    };
+    changes::change_marks(verdict).into_iter().take(MAX_CHANGES).map(document).collect()
+}
+
 /// Reduced JSON of one of the bottlenecks.
 fn bottleneck_document(listed: &VerdictBottleneck) -> Value {
     json!({
@@ -116,6 +129,8 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
         "confidence": verdict.confidence,
         "sentence": verdict.sentence,
         "bottlenecks": verdict.bottlenecks.iter().map(bottleneck_document).collect::<Vec<_>>(),
+        "changes": change_documents(verdict),
+        "events": verdict.events.iter().rev().take(MAX_LISTED).collect::<Vec<_>>(),
         "findings": findings.collect::<Vec<_>>(),
         "episodes": verdict.episodes.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "phases": verdict.phases.iter().take(MAX_PHASES).collect::<Vec<_>>(),

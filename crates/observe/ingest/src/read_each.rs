@@ -132,6 +132,9 @@ fn measured_time<'a>(logs: impl Iterator<Item = (&'a ReadSummary, &'a Placement)
         whole = Some(whole.map_or(range, |(first, last)| (first.min(range.0), last.max(range.1))));
         let steps = i64::try_from(summary.ticks.saturating_sub(1)).unwrap_or(i64::MAX).max(1);
         measured.step_ns = measured.step_ns.max((to - from) / steps);
+        if measured.host.is_empty() {
+            measured.host.clone_from(&summary.host);
+        }
         measured.boot_ns = measured.boot_ns.or(summary.boot_ns.map(moved));
         if summary.time_basis < TimeBasis::NoDate {
             measured.ranges.push(range);

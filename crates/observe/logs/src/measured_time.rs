@@ -17,6 +17,8 @@ pub struct MeasuredTime {
     pub whole: (i64, i64),
     /// Longest usual time between two ticks.
     pub step_ns: i64,
+    /// Name of the machine; empty where no log gives it.
+    pub host: String,
     /// When the machine started, on the same clock.
     pub boot_ns: Option<i64>,
 }

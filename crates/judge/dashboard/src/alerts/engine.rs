@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 
 use diskwright_base::{Ceiling, Frame, Note, Tick};
 use diskwright_diagnosis::pseudo_counters::Pseudo;
-use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick, Severity};
+use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick};
 
 use super::alert::{Alert, RESTATE_INTERVAL_NS};
 use super::alert_text;
+use super::event_alerts::{TickEvents, tell_event};
 use super::hold_tracker::HoldTracker;
 use super::recent_verdict::RecentVerdict;
+use super::silenced_cause::SilencedCause;
 use crate::history::RecentHistory;
 
 /// Largest number of alerts that are open at the same time.
@@ -79,25 +81,6 @@ struct OpenAlert {
     stated_ns: i64,
 }
 
-/// A cause that raises no alert until some time.
-struct SilencedCause {
-    cause: String,
-    instance: String,
-    /// The rules of the ended alert.
-    rules: Vec<usize>,
-    /// Severity of the most severe of them.
-    severity: Severity,
-    until_ns: i64,
-}
-
-impl SilencedCause {
-    /// True where the silence covers a rule: one of the ended alert, or another one that is neither more severe nor
-    /// critical.
-    fn covers_rule(&self, index: usize, severity: Severity) -> bool {
-        self.rules.contains(&index) || (severity <= self.severity && severity < Severity::Critical)
-    }
-}
-
 /// Raises, updates and ends alerts.
 pub struct AlertEngine {
     /// Judges the rules, followed by their companions and clearing conditions as further rules.
@@ -115,6 +98,7 @@ pub struct AlertEngine {
     silenced: Vec<SilencedCause>,
     verdicts: RecentVerdict,
     recent: RecentHistory,
+    tick_events: TickEvents,
     last: Option<Tick>,
     tick_number: u64,
     /// The clock was stepped, or the machine slept, since the last tick.
@@ -161,6 +145,7 @@ impl AlertEngine {
             silenced: Vec::new(),
             verdicts: RecentVerdict::new(judging, ceilings),
             recent: RecentHistory::new(MAX_RECENT_BYTES),
+            tick_events: TickEvents::default(),
             last: None,
             tick_number: 0,
             clock_moved: false,
@@ -197,6 +182,7 @@ impl AlertEngine {
         if note.kind == Note::END {
             self.ended_ns = Some(note.time_ns);
         }
+        self.tick_events.add_note(note);
         self.monitor.add_note(note);
         self.recent.add_note(note.clone());
     }
@@ -229,6 +215,7 @@ impl AlertEngine {
             }
         });
         self.judge_verdict_rules(&tick);
+        self.judge_event_rules(&tick);
         self.drop_vanished(&tick);
         self.last = Some(tick);
         self.update_alerts(tick.time_ns, &mut events);
@@ -302,6 +289,17 @@ impl AlertEngine {
                 tracker.mark_held((last.time_ns, now_ns), Some((0, overdue_s)));
             }
         }
+    }
+
+    /// Judges the rules on events.
+    fn judge_event_rules(&mut self, tick: &Tick) {
+        for (index, rule) in self.rules.iter().enumerate() {
+            let Some(count) = self.tick_events.count_for(rule) else { continue };
+            let (holds, lead) = (Some(rule_holds(rule, count)), Some((0, count)));
+            let rule_tick = RuleTick { rule: index, instance: "", holds, lead };
+            self.trackers[index].entry(String::new()).or_default().add_tick(tick, rule_tick, self.tick_number);
+        }
+        self.tick_events.clear();
     }
 
     /// Stores a tick for as long as verdicts need it.
@@ -459,11 +457,14 @@ impl AlertEngine {
         }
         let Some(tracker) = self.trackers[index].get(&key) else { return };
         let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
-        if !reads_pseudo(rule, Pseudo::VerdictConfidence) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
+        if rule.alert.as_ref().is_some_and(|terms| terms.event.is_some()) {
+            self.verdicts.judge_now(&self.recent, now_ns, interval_ns);
+        } else if !reads_pseudo(rule, Pseudo::VerdictConfidence) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
             self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
         }
-        let alert =
-            alert_text::build_alert(self.monitor.pack(), rule, (&key, tracker), self.verdicts.verdict.as_ref(), now_ns);
+        let verdict = self.verdicts.verdict.as_ref();
+        let mut alert = alert_text::build_alert(self.monitor.pack(), rule, (&key, tracker), verdict, now_ns);
+        tell_event(&mut alert, rule, verdict);
         events.push(AlertEvent { change: AlertChange::Begin, alert: alert.clone(), time_ns: now_ns });
         self.open.push(OpenAlert { alert, cause, members: vec![(index, key)], stated_ns: now_ns });
     }

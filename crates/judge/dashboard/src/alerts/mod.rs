@@ -8,9 +8,11 @@
 mod alert;
 mod alert_text;
 mod engine;
+mod event_alerts;
 mod hold_tracker;
 mod recent_verdict;
 pub mod rules;
+mod silenced_cause;
 
 pub use alert::{Alert, AlertPeak, RESTATE_INTERVAL_NS, SCHEMA, alert_from_note, merge_alert};
 pub use engine::{AlertChange, AlertEngine, AlertEvent};

@@ -48,6 +48,12 @@ impl RecentVerdict {
         true
     }
 
+    /// Judges at once.
+    pub fn judge_now(&mut self, recent: &RecentHistory, time_ns: i64, interval_ns: i64) {
+        self.judged_ns = None;
+        self.judge_if_due(recent, time_ns, interval_ns);
+    }
+
     fn judge_window(&mut self, recent: &RecentHistory, (from, to): (i64, i64)) -> Option<Verdict> {
         let judge = &mut self.judge;
         judge.restart(Some((from, to)));

@@ -5,6 +5,7 @@ use diskwright_base::units::format_value;
 use diskwright_diagnosis::verdict::VerdictBottleneck;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
+use diskwright_report::events::event_lines;
 use diskwright_report::sparkline::sparkline;
 use diskwright_report::text::{cut_text, wrap};
 use ratatui::buffer::Buffer;
@@ -184,9 +185,14 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =
         lines.get(1).map(|line| format!("{}{more}", cut_text(line, usize::from(width).saturating_sub(more.len()), "")));
-    let further_lines = second.into_iter().chain(advice);
-    for (row, text) in (2..layout::HEADER_ROWS).zip(further_lines) {
-        pen.write_text((0, row), width, &cut_text(&pen.clean_text(&text), usize::from(width), "..."), Tone::Plain);
+    // a kill, or a filesystem or device that failed, comes before more about the bottleneck
+    let event = event_lines(verdict, &pen.style.zone).into_iter().next();
+    let event_tone = if event.is_some() { Tone::Bad } else { Tone::Plain };
+    let tones = [event_tone, Tone::Plain];
+    let second = second.filter(|_| event.is_none() || advice.is_none());
+    let further_lines = event.into_iter().chain(second).chain(advice);
+    for ((row, text), tone) in (2..layout::HEADER_ROWS).zip(further_lines).zip(tones) {
+        pen.write_text((0, row), width, &cut_text(&pen.clean_text(&text), usize::from(width), "..."), tone);
     }
 }
 

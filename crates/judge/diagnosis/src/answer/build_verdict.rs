@@ -29,12 +29,13 @@ use crate::answer::sentences::{
     ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, one_thread_sentence, quantity_label, verdict_sentence,
 };
 use crate::answer::verdict::*;
+use crate::changes::{candidate_p_values, describe_changes, find_candidates, find_events};
 use crate::compile::cgroup_path;
 use crate::rules::{
     Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, LogOrigin, MissingCounters, Pack, Rule, fitting_actions,
 };
 use crate::run::{Judge, NoteCount, Observation};
-use crate::trends::{Trend, find_trends};
+use crate::trends::{TrendsFound, find_trends};
 
 /// End of the ids of advice to look for the program that causes a load.
 const SEARCH_ENDING: &str = ".find-process";
@@ -131,7 +132,7 @@ impl<'a> PackAnswer<'a> {
         let of_undecided = undecided.map(|f| find_culprits(observed, f, &self.load_facts(f)));
         let (culprits, unlisted) = of_undecided.unwrap_or_default();
         let confidence = bottlenecks.first().map_or_else(|| self.confidence_in(None), |first| first.confidence);
-        let (trends, trend_questions) = self.trends();
+        let (TrendsFound { list: trends, test_count: trend_questions, .. }, changes) = self.trends_and_changes();
         let mut verdict = Verdict {
             schema: SCHEMA,
             pack: self.pack.id.clone(),
@@ -148,9 +149,12 @@ impl<'a> PackAnswer<'a> {
             unlisted: Vec::from_iter(unlisted),
             requesters: self.requesters(),
             programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
+            changes,
+            has_process_tables: observed.process_onsets.has_tables,
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
             instance,
             bottlenecks,
+            events: if self.pack_index == 0 { find_events(observed) } else { Vec::new() },
             episodes: find_episodes(&self.relations, &self.outcomes),
             ruled_out: self.exclusions(),
             send_next: self.next_commands(),
@@ -252,9 +256,15 @@ impl<'a> PackAnswer<'a> {
         find_phases(&self.relations, self.pack_index, &self.outcomes, &window_verdict)
     }
 
-    /// Trends, and the number of tests made to find them.
-    fn trends(&self) -> (Vec<Trend>, usize) {
-        if self.pack_index == 0 { find_trends(self.observed, self.pack_index) } else { (Vec::new(), 0) }
+    /// Trends and changes of level, which share one chance of error; only of the first pack.
+    fn trends_and_changes(&self) -> (TrendsFound, Vec<Change>) {
+        if self.pack_index > 0 {
+            return (TrendsFound::default(), Vec::new());
+        }
+        let candidates = find_candidates(self.observed);
+        let found = find_trends(self.observed, self.pack_index, &candidate_p_values(&candidates));
+        let changes = describe_changes(self.observed, &candidates, &found.further);
+        (found, changes)
     }
 
     /// A bottleneck in one sentence, by its leading finding.

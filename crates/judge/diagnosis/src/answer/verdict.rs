@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use diskwright_base::Ceiling;
 
+pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
     AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
 };
@@ -35,6 +36,9 @@ pub struct Verdict {
     /// All bottlenecks, the first being `bottleneck`: each would be left if the others were taken away. Empty where
     /// nothing is blamed.
     pub bottlenecks: Vec<VerdictBottleneck>,
+    /// Programs that were killed because memory ran out, filesystems that turned read-only or are full, and devices
+    /// that failed, in the window, in order of time; empty for all packs but the first.
+    pub events: Vec<VerdictEvent>,
     /// Rules that held, those of the bottleneck first.
     pub findings: Vec<Finding>,
     /// Rules that held for a stretch, but for too little of the window to be findings; longest first.
@@ -69,6 +73,12 @@ pub struct Verdict {
     pub programs: Vec<ProgramActivity>,
     /// Remedies, cheapest first.
     pub advice: Vec<Advice>,
+    /// Levels of latency, queue, load and pressure that stepped within the window, each with what began or stopped
+    /// then; in order of time, empty for all packs but the first.
+    pub changes: Vec<Change>,
+    /// True where the log has tables of processes: only then can one be named that began.
+    #[serde(skip)]
+    pub has_process_tables: bool,
     /// Remarks of the log.
     pub notes: Vec<LogRemark>,
     /// Limits of the verdict's certainty, a sentence each.

@@ -3,6 +3,7 @@
 //!
 //! Uses `rules` and `sums`.
 
+mod change_nodes;
 mod logical_stand_ins;
 mod node_builder;
 mod node_slots;

@@ -83,7 +83,7 @@ pub(super) fn assign_slots(nodes: Vec<ProgramNode>, mut groups: Vec<ProgramGroup
 
 /// Nodes that a group needs at every chunk.
 fn eager_roots(group: &ProgramGroup) -> impl Iterator<Item = NodeId> {
-    let tracks = group.tracks.iter().map(|(node, _)| *node);
+    let tracks = group.tracks.iter().chain(&group.changes).map(|(node, _)| *node);
     let statistics = group.statistics.iter().flat_map(|s| [s.queue, s.value]);
     let windows = group.progress_plans.iter().flat_map(|s| &s.window);
     let means = windows.flat_map(|w| w.means.iter().map(|(_, node)| *node).chain(w.spread));

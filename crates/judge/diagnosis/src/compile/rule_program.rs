@@ -36,6 +36,8 @@ pub(crate) struct ProgramGroup {
     pub order: Vec<NodeId>,
     /// Nodes, and the tracks that they feed.
     pub tracks: Vec<(NodeId, usize)>,
+    /// Nodes, and the series of changes that they feed.
+    pub changes: Vec<(NodeId, usize)>,
     pub statistics: Vec<StatisticPlan>,
     pub progress_plans: Vec<ProgressPlan>,
 }
@@ -79,6 +81,8 @@ pub(crate) struct ProgramOptions<'a> {
     pub role: Option<&'a str>,
     /// True where start and end of the window are known beforehand.
     pub knows_window: bool,
+    /// True where changes of level are looked for.
+    pub finds_changes: bool,
 }
 
 /// Compiles the program for a schema and finds or creates the states that it feeds.
@@ -107,6 +111,9 @@ pub(crate) fn compile_rules(
         }
     }
     program_builder.add_confidence_tracks();
+    if options.finds_changes {
+        program_builder.add_change_series();
+    }
     let ProgramBuilder { builder, groups, .. } = program_builder;
     assign_slots(builder.nodes, groups)
 }
@@ -119,9 +126,9 @@ struct RuleRequest<'r> {
     stands_in: bool,
 }
 
-struct ProgramBuilder<'a, 's> {
-    builder: NodeBuilder<'a>,
-    states: &'s mut States,
+pub(super) struct ProgramBuilder<'a, 's> {
+    pub(super) builder: NodeBuilder<'a>,
+    pub(super) states: &'s mut States,
     knows_window: bool,
     groups: Vec<ProgramGroup>,
     group_of: HashMap<String, usize>,
@@ -330,7 +337,7 @@ impl<'a> ProgramBuilder<'a, '_> {
     }
 
     /// Adds what a rule needs at a scope to the group of that scope.
-    fn merge_group(&mut self, scope: &RuleScope<'_>, part: ProgramGroup) {
+    pub(super) fn merge_group(&mut self, scope: &RuleScope<'_>, part: ProgramGroup) {
         let next = self.groups.len();
         let number = *self.group_of.entry(scope.key()).or_insert(next);
         if number == next {
@@ -349,6 +356,7 @@ impl<'a> ProgramBuilder<'a, '_> {
             }
         }
         group.progress_plans.extend(part.progress_plans);
+        group.changes.extend(part.changes);
     }
 
     fn track_node(&mut self, node: NodeId, group: &mut ProgramGroup) -> usize {

@@ -7,11 +7,13 @@ mod culprit;
 mod listed_activity;
 mod process_identity;
 mod process_memory;
+mod process_onsets;
 mod process_totals;
 mod program_activity;
 mod requesters;
 
 pub(crate) use blamed_disk::BlamedDisk;
 pub use culprit::{AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
+pub(crate) use process_onsets::{Doing, ProcessOnset, ProcessOnsets};
 pub(crate) use process_totals::Culprits;
 pub(crate) use requesters::Requesters;

@@ -5,6 +5,7 @@
 
 pub mod advice;
 pub(crate) mod bottleneck_proof;
+mod change_quantities;
 pub mod counter_names;
 mod device_ceiling;
 mod log_origin;
@@ -19,6 +20,7 @@ pub(crate) use advice::{
     is_server_program,
 };
 pub(crate) use bottleneck_proof::{BottleneckProof, NextCommand};
+pub(crate) use change_quantities::{Activity, ChangeQuantity, change_quantities};
 pub(crate) use counter_names::{RuleCounter, rule_objects};
 pub(crate) use device_ceiling::DeviceCeiling;
 pub use device_ceiling::DeviceLoad;

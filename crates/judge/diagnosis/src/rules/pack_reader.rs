@@ -1,10 +1,10 @@
 //! Reads the text of a pack into rules. Everything that can be checked without a log is checked here: keys, words,
 //! counters, units, references.
 
-use diskwright_base::DeviceClass;
 use diskwright_base::Problems;
 use diskwright_base::toml_reader::{TomlFields, TomlSource, TomlValue, did_you_mean, toml_number};
 use diskwright_base::units::parse_duration;
+use diskwright_base::{DeviceClass, EventKind};
 
 use crate::rules::advice::{self, Advice};
 use crate::rules::counter_names::{RuleCounter, are_comparable, product_unit, quotient_unit, rule_objects};
@@ -316,12 +316,21 @@ fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
     };
     let clear = if inner.has_key("clear") { read_conditions(inner, "clear", object) } else { Some(Vec::new()) };
     let [hold, clear_hold, silence] = ["hold", "clear_hold", "silence"].map(seconds);
+    let kind = |name: &str| EventKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let event = inner.read_text("event").and_then(|name| {
+        let found = kind(name);
+        if found.is_none() {
+            inner.report_key_problem("event", format!("`{name}` is no kind of event"));
+        }
+        found
+    });
     let has_no_unknown_keys = inner.reject_unknown_keys();
     let terms = AlertTerms {
         hold_s: hold.unwrap_or(0.0),
         clear: clear?,
         clear_hold_s: clear_hold.or(hold).unwrap_or(0.0),
         silence_s: silence.unwrap_or(0.0),
+        event,
     };
     if terms.clear.iter().any(Condition::is_window_value) {
         inner.report_problem(

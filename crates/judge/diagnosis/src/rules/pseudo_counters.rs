@@ -59,6 +59,8 @@ pub enum Pseudo {
     VerdictConfidence,
     /// Seconds for which ticks are overdue; only alerts have it.
     TicksOverdue,
+    /// Events of the alert's kind that notes tell; only alerts have it.
+    Events,
     /// Seconds per transfer at light load; one value for the whole window.
     LightLoad,
     /// Bytes per transfer at light load; one value for the whole window.
@@ -319,6 +321,14 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         "s",
         "Time since the last tick, minus three usual intervals. Only alerts have it. Time in which the machine was \
          suspended does not count.",
+    ),
+    pseudo_counter(
+        Pseudo::Events,
+        "events",
+        MACHINE,
+        "count",
+        "Number of events of the alert's `event` that came with the tick: the kernel's messages, and what the sampler \
+         saw. Only alerts have it.",
     ),
     pseudo_counter(
         Pseudo::LightLoad,

@@ -1,7 +1,7 @@
 //! Rule packs as data. `docs/rules.md` describes the grammar; [`super::pack_reader`] turns text into these types
 //! and rejects everything invalid.
 
-use diskwright_base::DeviceClass;
+use diskwright_base::{DeviceClass, EventKind};
 use serde::{Deserialize, Serialize};
 
 use crate::rules::advice::Advice;
@@ -247,6 +247,8 @@ pub struct AlertTerms {
     pub clear_hold_s: f64,
     /// Seconds after its end in which the same cause raises no other alert.
     pub silence_s: f64,
+    /// The events that it is about: they say what happened to whom.
+    pub event: Option<EventKind>,
 }
 
 /// Time for which a rule must hold.

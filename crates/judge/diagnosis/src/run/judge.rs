@@ -6,14 +6,16 @@ use std::sync::Arc;
 use diskwright_base::{Ceiling, Frame, Note, Schema, ceiling};
 
 use crate::compile::{JudgeProgram, ProgramOptions, SchemaIndex, StatisticPlan, compile_rules};
-use crate::culprits::{Culprits, Requesters};
+use crate::culprits::{Culprits, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Pseudo};
+use crate::run::event_watch::EventWatch;
 use crate::run::log_notes::LogNotes;
+use crate::run::machine_onsets::MachineOnsets;
 use crate::run::observation::Observation;
 use crate::run::program_cache::{CachedProgram, TopologyReader};
 use crate::sums::{
-    CHUNK_TICKS, Chunk, ChunkTimes, ClockBucketTicks, ClockTimeline, LIGHT_LOAD_QUEUES, MaskScratch, NodeColumn,
-    NodeColumns, States, Statistic, WindowBucketTicks, WindowGrid, WindowState,
+    CHUNK_TICKS, Chunk, ChunkTimes, ClockBucketTicks, ClockTimeline, LIGHT_LOAD_QUEUES, MAX_CHANGE_BUCKETS,
+    MaskScratch, NodeColumn, NodeColumns, States, Statistic, WindowBucketTicks, WindowGrid, WindowState,
 };
 
 /// Facts that the caller knows apart from the samples.
@@ -38,6 +40,8 @@ pub struct Judge {
     observation: Observation,
     /// Clock of the trend buckets; `None` where the window is known to be too short for trends.
     timeline: Option<ClockTimeline>,
+    /// Clock of the buckets in which changes of level are looked for.
+    change_timeline: ClockTimeline,
     /// Compiled rules for the series of the last frame.
     program: Arc<JudgeProgram>,
     scratch: JudgeScratch,
@@ -61,6 +65,7 @@ struct JudgeScratch {
     times: ChunkTimes,
     segments: Vec<WindowBucketTicks>,
     clock_ticks: Vec<ClockBucketTicks>,
+    change_ticks: Vec<ClockBucketTicks>,
     masks: MaskScratch,
     /// For each lazy node, the number of the last chunk for which it was computed.
     computed: Vec<u64>,
@@ -77,6 +82,12 @@ fn trend_timeline(expected: Option<(i64, i64)>) -> Option<ClockTimeline> {
     Some(timeline)
 }
 
+fn change_timeline(expected: Option<(i64, i64)>) -> ClockTimeline {
+    let mut timeline = ClockTimeline::with_max_buckets(MAX_CHANGE_BUCKETS);
+    expected.into_iter().for_each(|window| timeline.reserve_window(window));
+    timeline
+}
+
 fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
     Observation {
         ceilings: ceiling::ceilings_for_topology(None, &options.ceilings),
@@ -86,6 +97,9 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         packs,
         topology: None,
         notes: LogNotes::default(),
+        events: EventWatch::default(),
+        process_onsets: ProcessOnsets::default(),
+        machine_onsets: MachineOnsets::default(),
         culprits: Culprits::default(),
         requesters: Requesters::default(),
         schema: None,
@@ -98,6 +112,7 @@ impl Judge {
     pub fn new(packs: Vec<Pack>, options: JudgeOptions) -> Judge {
         Judge {
             timeline: trend_timeline(options.expected),
+            change_timeline: change_timeline(options.expected),
             observation: empty_observation(packs, &options),
             options,
             program: Arc::default(),
@@ -115,6 +130,7 @@ impl Judge {
     pub fn restart(&mut self, expected: Option<(i64, i64)>) {
         self.options.expected = expected;
         self.timeline = trend_timeline(expected);
+        self.change_timeline = change_timeline(expected);
         self.observation = empty_observation(std::mem::take(&mut self.observation.packs), &self.options);
         self.noted_ceilings.clear();
         self.is_unprepared = true;
@@ -130,7 +146,10 @@ impl Judge {
         self.prepare_program(frame.schema());
         let count = frame.ticks().len();
         for start in (0..count).step_by(CHUNK_TICKS) {
-            self.process_chunk(frame, start..(start + CHUNK_TICKS).min(count));
+            let range = start..(start + CHUNK_TICKS).min(count);
+            self.observation.events.add_ticks(frame, range.clone());
+            self.observation.machine_onsets.add_ticks(frame, range.clone());
+            self.process_chunk(frame, range);
         }
     }
 
@@ -140,6 +159,10 @@ impl Judge {
             Note::TOPOLOGY => match self.topologies.read(note) {
                 Ok(topology) => {
                     if self.observation.topology.as_ref() != Some(topology.as_ref()) {
+                        let Observation { topology: before, machine_onsets, .. } = &mut self.observation;
+                        if let Some(before) = before {
+                            machine_onsets.add_topology(note.time_ns, before, &topology);
+                        }
                         self.observation.topology = Some(Arc::unwrap_or_clone(topology));
                         self.match_ceilings();
                     }
@@ -147,7 +170,10 @@ impl Judge {
                 Err(error) => self.note_unreadable(note, &error),
             },
             Note::PROCESSES => match note.read_processes() {
-                Ok(table) => self.observation.culprits.add_table(&table),
+                Ok(table) => {
+                    self.observation.process_onsets.add_table(note.time_ns, &table);
+                    self.observation.culprits.add_table(&table);
+                }
                 Err(error) => self.note_unreadable(note, &error),
             },
             Note::REQUESTERS => match note.read_requesters() {
@@ -168,6 +194,11 @@ impl Judge {
                 }
                 Err(error) => self.note_unreadable(note, &error),
             },
+            Note::EVENT => {
+                if let Err(error) = self.observation.events.add_note(note) {
+                    self.note_unreadable(note, &error);
+                }
+            }
             _ => self.observation.notes.add_note(note),
         }
     }
@@ -222,23 +253,28 @@ impl Judge {
         let schema_index = SchemaIndex::new(schema, self.observation.topology.as_ref(), &self.observation.ceilings)
             .with_hidden_spindles(foreign);
         self.observation.states.forget_gone_instances(|instance| schema_index.has_instance(instance));
-        let options = ProgramOptions { role: self.options.role.as_deref(), knows_window };
+        let options = ProgramOptions { role: self.options.role.as_deref(), knows_window, finds_changes: true };
         self.program =
             Arc::new(compile_rules(&self.observation.packs, &schema_index, &options, &mut self.observation.states));
     }
 
     fn process_chunk(&mut self, frame: &Frame, range: std::ops::Range<usize>) {
         let Judge {
-            options, program, observation: Observation { states, window, grid, .. }, timeline, scratch, ..
+            options,
+            program,
+            observation: Observation { states, window, grid, .. },
+            timeline,
+            change_timeline,
+            scratch,
+            ..
         } = self;
         scratch.chunk += 1;
         // it may wrap around: only its remainder by the number of lanes counts (see `LaneSums`)
         let number = (window.ticks % (1 << 48)) as usize;
         window.add_ticks(frame, range.clone(), &mut scratch.segments);
         scratch.clock_ticks.clear();
-        if let Some(timeline) = timeline {
-            timeline.cut_ticks(frame, range.clone(), &mut scratch.clock_ticks);
-        }
+        timeline.iter_mut().for_each(|line| line.cut_ticks(frame, range.clone(), &mut scratch.clock_ticks));
+        change_timeline.cut_ticks(frame, range.clone(), &mut scratch.change_ticks);
         scratch.times.fill_from(frame, range.clone(), window.from_ns, number);
         scratch.times.expected = options.expected;
         scratch.times.grid_cells.clear();
@@ -261,6 +297,11 @@ impl Judge {
                     buckets.add_chunk(number, &scratch.clock_ticks, &slot.values, &slot.weights);
                 }
             }
+            for &(node, series) in &group.changes {
+                let slot = columns.node_column(node);
+                let buckets = &mut states.change_series[series].buckets;
+                buckets.add_chunk(number, &scratch.change_ticks, &slot.values, &slot.weights);
+            }
             for plan in &group.statistics {
                 feed_statistic(&mut states.statistics[plan.state], plan, &columns, &scratch.times);
             }
@@ -269,12 +310,10 @@ impl Judge {
                 if !progress.judge_chunk(plan, &columns, &scratch.times, &mut scratch.masks) {
                     continue;
                 }
-                for &node in &plan.lazy {
-                    if scratch.computed[node] != scratch.chunk {
-                        scratch.computed[node] = scratch.chunk;
-                        columns.evaluate_node(node, &program.nodes[node], &chunk);
-                    }
+                for &node in plan.lazy.iter().filter(|node| scratch.computed[**node] != scratch.chunk) {
+                    columns.evaluate_node(node, &program.nodes[node], &chunk);
                 }
+                plan.lazy.iter().for_each(|node| scratch.computed[*node] = scratch.chunk);
                 progress.read_evidence(plan, &columns, &scratch.times, &scratch.masks);
             }
         }

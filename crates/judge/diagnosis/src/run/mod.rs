@@ -3,13 +3,17 @@
 //!
 //! Uses `rules`, `sums`, `compile` and `culprits`.
 
+mod event_watch;
 mod judge;
 mod log_notes;
+mod machine_onsets;
 mod observation;
 mod program_cache;
 mod rule_monitor;
 
+pub(crate) use event_watch::KillTick;
 pub use judge::{Judge, JudgeOptions};
 pub(crate) use log_notes::NoteCount;
+pub(crate) use machine_onsets::{MachineOnset, OnsetKind};
 pub(crate) use observation::Observation;
 pub use rule_monitor::{RuleMonitor, RuleTick};

@@ -8,9 +8,11 @@ use diskwright_base::counter_ids::paging;
 use diskwright_base::{Ceiling, DeviceClass, Schema, Topology};
 
 use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
-use crate::culprits::{Culprits, Requesters};
+use crate::culprits::{Culprits, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Rule};
+use crate::run::event_watch::EventWatch;
 use crate::run::log_notes::LogNotes;
+use crate::run::machine_onsets::MachineOnsets;
 use crate::sums::{PagingTracks, RuleProgress, States, WindowGrid, WindowState};
 
 /// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
@@ -33,6 +35,10 @@ pub(crate) struct Observation {
     pub window: WindowState,
     pub grid: WindowGrid,
     pub notes: LogNotes,
+    pub events: EventWatch,
+    /// What processes began, and what else did.
+    pub process_onsets: ProcessOnsets,
+    pub machine_onsets: MachineOnsets,
     pub culprits: Culprits,
     /// Programs that sent requests, from traces.
     pub requesters: Requesters,

@@ -112,7 +112,7 @@ impl RuleMonitor {
         }
         let schema_index = SchemaIndex::new(schema, self.topology.as_ref(), &self.matched_ceilings);
         self.states.forget_gone_instances(|instance| schema_index.has_instance(instance));
-        let options = ProgramOptions { role: None, knows_window: false };
+        let options = ProgramOptions { role: None, knows_window: false, finds_changes: false };
         self.program = compile_rules(&self.packs, &schema_index, &options, &mut self.states);
         self.slots.resize_with(self.program.slot_count, NodeColumn::default);
         self.schema = Some(schema.clone());

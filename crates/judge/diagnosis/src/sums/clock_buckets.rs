@@ -7,6 +7,9 @@ use crate::sums::lane_sums::LaneSums;
 
 /// Largest number of buckets of a series, for trends.
 const MAX_BUCKETS: i64 = 1024;
+/// Largest number of buckets of a series whose changes of level are looked for: ticks of a second are told apart for an
+/// hour, and pairs of them for four.
+pub(crate) const MAX_CHANGE_BUCKETS: i64 = 8192;
 /// Initial doublings of the smallest width for trends: an hour then fills all buckets, and shorter windows have no
 /// trends.
 const TREND_DOUBLINGS: u32 = 3;

@@ -17,7 +17,9 @@ mod window_states;
 
 pub(crate) use chunk_times::ChunkTimes;
 pub use clock_buckets::MIN_WINDOW_S;
-pub(crate) use clock_buckets::{BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline, is_long_enough};
+pub(crate) use clock_buckets::{
+    BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline, MAX_CHANGE_BUCKETS, is_long_enough,
+};
 pub(crate) use lane_sums::LaneSums;
 pub(crate) use node::{
     CHUNK_TICKS, CeilingNodes, Chunk, Formula, NodeColumn, NodeColumns, NodeFactor, NodeId, ProgramNode, SwapNodes,
@@ -29,4 +31,4 @@ pub(crate) use rule_progress::{
 };
 pub(crate) use window_buckets::{WindowBucketTicks, WindowState};
 pub(crate) use window_parts::{HeldTimes, WindowGrid};
-pub(crate) use window_states::{LIGHT_LOAD_QUEUES, PagingTracks, RuleState, States, Statistic};
+pub(crate) use window_states::{ChangeSeries, LIGHT_LOAD_QUEUES, PagingTracks, RuleState, States, Statistic};

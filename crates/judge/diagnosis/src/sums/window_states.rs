@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::rules::{Pack, Pseudo, Rule};
+use crate::sums::clock_buckets::ClockBuckets;
 use crate::sums::lane_sums::LaneSums;
 use crate::sums::rule_progress::RuleProgress;
 use crate::sums::steadiness::Levels;
@@ -44,6 +45,16 @@ pub(crate) struct RuleState {
     pub missing: BTreeSet<String>,
 }
 
+/// A series whose changes of level are looked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChangeSeries {
+    /// Position of its quantity.
+    pub quantity: usize,
+    /// Its instance; empty for the machine.
+    pub instance: String,
+    pub buckets: ClockBuckets,
+}
+
 /// Tracks of one disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PagingTracks {
@@ -73,6 +84,8 @@ pub(crate) struct States {
     pub cgroup_tracks: BTreeMap<String, Vec<usize>>,
     /// Tracks that tell how much of a disk's work is paging, by disk.
     pub paging_tracks: BTreeMap<String, PagingTracks>,
+    /// Series whose changes of level are looked for.
+    pub change_series: Vec<ChangeSeries>,
     /// True where the log has pressure stall information.
     pub has_pressure: bool,
     /// Number of states dropped because their instances were gone.
@@ -159,6 +172,16 @@ impl States {
         self.tracks.push(BucketTrack::new(has_trends));
         self.track_of.insert(key.to_owned(), self.tracks.len() - 1);
         self.tracks.len() - 1
+    }
+
+    /// Index of the series of a quantity and instance; created where there is none.
+    pub fn change_series_index(&mut self, quantity: usize, instance: &str) -> usize {
+        let is_same = |series: &ChangeSeries| series.quantity == quantity && series.instance == instance;
+        self.change_series.iter().position(is_same).unwrap_or_else(|| {
+            let series = ChangeSeries { quantity, instance: instance.to_owned(), ..ChangeSeries::default() };
+            self.change_series.push(series);
+            self.change_series.len() - 1
+        })
     }
 
     /// Index of a device's statistic; created where there is none.

@@ -30,11 +30,22 @@ const MIN_CHANGE_OF_SCALE: f64 = 0.1;
 /// Smallest share of the variance that a rhythm worth showing explains.
 const MIN_RHYTHM_SHARE: f64 = 0.3;
 
-/// Finds all trends of a pack, important ones first, and the number of tests for which the p-values are adjusted. There
-/// are none for windows under an hour.
-pub(crate) fn find_trends(observed: &Observation, pack: usize) -> (Vec<Trend>, usize) {
+/// All trends of a pack, and what was tested together with them.
+#[derive(Default)]
+pub(crate) struct TrendsFound {
+    /// Important ones first.
+    pub list: Vec<Trend>,
+    /// Number of tests for which the p-values are adjusted.
+    pub test_count: usize,
+    /// The further p-values, adjusted.
+    pub further: Vec<f64>,
+}
+
+/// Finds all trends of a pack. There are none for windows under an hour. `further` are p-values of the same log that
+/// share the chance of error.
+pub(crate) fn find_trends(observed: &Observation, pack: usize, further: &[f64]) -> TrendsFound {
     if !is_long_enough((observed.window.from_ns, observed.window.to_ns)) {
-        return (Vec::new(), 0);
+        return TrendsFound { further: multiple_tests::adjust_by_holm(further), ..TrendsFound::default() };
     }
     let subjects = trend_subjects(observed, pack);
     let found: Vec<(&TrendSubject<'_>, SeriesAnalysis)> =
@@ -49,6 +60,8 @@ pub(crate) fn find_trends(observed: &Observation, pack: usize) -> (Vec<Trend>, u
         p_values.extend([line, step]);
         p_values.extend(analysis.rhythms.iter().map(|r| r.p_value));
     }
+    let own_count = p_values.len();
+    p_values.extend(further);
     let test_count = p_values.iter().filter(|p_value| !p_value.is_nan()).count();
     let adjusted = multiple_tests::adjust_by_holm(&p_values);
     let mut list: Vec<Trend> = found
@@ -59,7 +72,7 @@ pub(crate) fn find_trends(observed: &Observation, pack: usize) -> (Vec<Trend>, u
         })
         .collect();
     list.sort_by_cached_key(subjects::sort_key);
-    (list, test_count)
+    TrendsFound { list, test_count, further: adjusted[own_count..].to_vec() }
 }
 
 /// Builds one trend; `adjusted` begins with the adjusted p-values of its line, its step and its rhythms.

@@ -137,7 +137,9 @@ function drawHeat() {
   const s = value => show(value, "s");
   $("key2").textContent = `${map.requests.toLocaleString()} requests; half took up to ${s(map.median_s)}, 99 % up to ${s(map.p99_s)}, the longest ${s(map.longest_s)}. Darker means more.`;
 }
-const SHAPES = { bookmark: "◆", alert: "▲", gap: "▬", clock: "◷", warning: "!" };
+const SHAPES = { bookmark: "◆", alert: "▲", gap: "▬", clock: "◷", warning: "!", event: "✖", change: "↕" };
+// levels that stepped, by the verdict that is shown, beside the marks of the log
+const allMarks = () => [...S.marks, ...(S.view?.verdict?.changes || [])];
 function drawMarks() {
   const [c, wide] = canvas($("marks"));
   c.textAlign = "center";
@@ -149,10 +151,10 @@ function drawMarks() {
     if (!S.marks.some(mark => mark.kind === "alert" && Math.abs(mark.time_ns - alert.begin_ns) < 1e6)) c.fillText(SHAPES.alert, a, 12);
   }
   c.font = "13px system-ui, sans-serif";
-  for (const mark of S.marks) {
+  for (const mark of allMarks()) {
     const x = toX(mark.time_ns / 1e6, wide);
     if (x < MARGIN || x > wide) continue;
-    c.fillStyle = inks[{ bookmark: "link", alert: "bad" }[mark.kind] || "dim"];
+    c.fillStyle = inks[{ bookmark: "link", alert: "bad", event: "bad", change: "warn" }[mark.kind] || "dim"];
     c.fillText(SHAPES[mark.kind] || "•", x, 12);
   }
 }

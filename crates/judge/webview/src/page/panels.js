@@ -119,6 +119,8 @@ function showVerdict() {
   fill(node,
     el("p", { className: `kicker ${kind}` }, `${SIGNS[kind]} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
     ...each.map(one => el("p", { className: "sentence" }, one.sentence)),
+    ...found.events.map(one => el("p", { className: "event" }, one.at ? when(Date.parse(one.at)) + " " : "", one.sentence)),
+    ...found.changes.filter(one => one.leads).map(one => dim("p", `${when(one.time_ns / 1e6)} ${one.text}`)),
     el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", dim("span", about)),
     el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), dim("span", "confidence "), el("br", {}), meter));
 }
@@ -222,7 +224,7 @@ const peakText = peak => !peak || peak.value === null ? "" : /verdict_confidence
 let noted = "";
 function showLists() {
   if (isHeld($("alerts"), showLists) || isHeld($("notes"), showLists)) return;
-  const mark = JSON.stringify([S.alerts, S.marks, day(Date.now())]);
+  const mark = JSON.stringify([S.alerts, allMarks(), day(Date.now())]);
   if (mark === noted) return;
   noted = mark;
   const go = ns => button(when(ns / 1e6), () => setCursor(ns / 1e6), PLAIN);
@@ -232,7 +234,7 @@ function showLists() {
     el("span", {}, one.sentence), " ", el("span", { className: "dim" },
       [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", peakText(one.peak), one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · "))));
   fill($("alerts"), ...(alerts.length ? alerts : [el("li", { className: "dim" }, "None in this time.")]));
-  const notes = S.marks.filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
+  const notes = allMarks().filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
     .map(one => el("li", {}, go(one.time_ns), dim("span", `${SHAPES[one.kind] || "•"} ${one.kind === "warning" ? "remark" : one.kind}: `), el("span", {}, one.text)));
   fill($("notes"), ...(notes.length ? notes : [el("li", { className: "dim" }, "None in this time.")]));
 }

@@ -8,6 +8,8 @@ use crate::{MeasuredTime, stamp_line};
 const SECOND_NS: i64 = 1_000_000_000;
 /// Longest time between an event and a measurement that still may show its effect.
 const MAX_DISTANCE_NS: i64 = 10 * 60 * SECOND_NS;
+/// Farthest that the kernel's times are from those of the measurements, nanoseconds: `dmesg -T` counts from the start.
+const MAX_CLOCK_ERROR_NS: i64 = 5 * SECOND_NS;
 /// Farthest that a clock on the wall is from UTC.
 const MAX_ZONE_NS: i64 = 14 * 3600 * SECOND_NS;
 /// A leap year, for dates without a year.
@@ -69,12 +71,62 @@ impl EventTime {
         years.into_iter().find(|(local_s, _)| *local_s <= latest_s + DAY_S)
     }
 
+    /// True for a date that cannot be read, or cannot be: the 30th of February.
+    pub fn is_unreadable(&self) -> bool {
+        let text = spread_date(&self.stamp);
+        let is_date = self.stamp.contains([' ', 'T']) && self.stamp.contains(':');
+        let parse = |text: &str| stamp_line::parse_stamp(text, NumericDateOrder::MonthFirst);
+        is_date && parse(&text).is_none() && parse(&format!("{text} {ANY_YEAR}")).is_none()
+    }
+
+    /// False for an event that is known to be from another time than what was measured.
+    pub fn may_be_within(&self, measured: Option<&MeasuredTime>) -> bool {
+        let Some(measured) = measured else { return true };
+        let margin_ns = measured.step_ns.saturating_add(MAX_CLOCK_ERROR_NS);
+        match (self.place(Some(measured)), self.exact_ns(Some(measured))) {
+            (Place::Outside, _) => false,
+            (Place::Unknown, _) | (_, None) => true,
+            (Place::Inside(_), Some(time_ns)) => {
+                let ranges = if measured.ranges.is_empty() { &[measured.whole][..] } else { &measured.ranges };
+                place_between(time_ns, ranges, margin_ns) != Place::Outside
+            }
+        }
+    }
+
+    /// The event's time, nanoseconds since 1970, where the log tells it: with a zone, or beside measurements that are
+    /// on the same clock.
+    pub fn exact_ns(&self, measured: Option<&MeasuredTime>) -> Option<i64> {
+        let Some(measured) = measured.filter(|measured| !measured.ranges.is_empty() || measured.boot_ns.is_some())
+        else {
+            let (local_s, offset_s) = self.local_s(None).filter(|_| self.has_year())?;
+            return Some((local_s - offset_s?).saturating_mul(SECOND_NS));
+        };
+        let latest_s = measured.ranges.iter().map(|(_, to)| to.div_euclid(SECOND_NS)).max();
+        if let Some((local_s, offset_s)) = latest_s.and_then(|latest_s| self.local_s(Some(latest_s))) {
+            let local_ns = local_s.saturating_mul(SECOND_NS);
+            let utc_ns = offset_s.map(|offset_s| local_ns - offset_s * SECOND_NS);
+            let times = if measured.has_zone { [utc_ns, Some(local_ns)] } else { [Some(local_ns), utc_ns] };
+            let is_near = |time_ns: &i64| place_between(*time_ns, &measured.ranges, MAX_DISTANCE_NS) != Place::Outside;
+            return times.into_iter().flatten().find(is_near);
+        }
+        Some(measured.boot_ns?.saturating_add((self.boot_s? * 1e9) as i64))
+    }
+
+    /// True for a date with its year.
+    fn has_year(&self) -> bool {
+        stamp_line::parse_stamp(&spread_date(&self.stamp), NumericDateOrder::MonthFirst)
+            .is_some_and(|stamp| !stamp.has_no_date)
+    }
+
     /// Places the event.
     pub fn place(&self, measured: Option<&MeasuredTime>) -> Place {
         let Some(measured) = measured else { return Place::Unknown };
         let latest = measured.ranges.iter().chain(&measured.days).map(|(_, to)| to.div_euclid(SECOND_NS)).max();
         if let (Some((local_s, offset_s)), Some(_)) = (latest.and_then(|latest| self.local_s(Some(latest))), latest) {
             return place_dated(local_s.saturating_mul(SECOND_NS), offset_s, measured);
+        }
+        if latest.is_some() && self.is_unreadable() {
+            return Place::Outside;
         }
         if let (Some(boot_ns), Some(seconds)) = (measured.boot_ns, self.boot_s) {
             let time_ns = boot_ns.saturating_add((seconds * 1e9) as i64);
@@ -166,6 +218,9 @@ mod tests {
             ("11월 20 10:01:00", true),
             ("nov. 20 10:01:00", true),
             ("ноя 25 10:01:00", false),
+            ("Mon Nov 31 10:01:00 2026", true),
+            ("Feb 30 10:01:00", true),
+            ("Wed Nov 25 10:01:00 2199", true),
         ] {
             assert_eq!(dated(stamp).place(Some(&measured)) == Place::Outside, is_history, "{stamp}");
         }
@@ -175,6 +230,36 @@ mod tests {
             assert_eq!(moment.place(Some(&boot)) == Place::Outside, is_history, "{seconds}");
         }
         assert_eq!(dated("Nov 20 10:01:00").place(None), Place::Unknown);
+    }
+
+    #[test]
+    fn only_a_time_that_is_told_is_known() {
+        let minutes = |count: i64| count * 60 * SECOND_NS;
+        let range = (TEN, TEN + minutes(2));
+        let measured = MeasuredTime { ranges: vec![range], whole: range, ..MeasuredTime::default() };
+        for (stamp, alone, beside, is_within) in [
+            ("2026-11-25T10:01:00+0000", Some(TEN + minutes(1)), Some(TEN + minutes(1)), true),
+            ("Wed Nov 25 10:01:00 2026", None, Some(TEN + minutes(1)), true),
+            ("Nov 25 10:01:00", None, Some(TEN + minutes(1)), true),
+            ("Nov 25 09:55:00", None, Some(TEN - minutes(5)), false),
+            ("Nov 20 10:01:00", None, None, false),
+            ("", None, None, true),
+        ] {
+            let moment = dated(stamp);
+            assert_eq!((moment.exact_ns(None), moment.exact_ns(Some(&measured))), (alone, beside), "{stamp}");
+            assert_eq!(moment.may_be_within(Some(&measured)), is_within, "{stamp}");
+        }
+        for (stamp, is_unreadable) in [
+            ("Feb 30 10:01:00", true),
+            ("2026-13-45T10:01:00Z", true),
+            ("Mon Nov 31 10:01:00 2026", true),
+            ("Feb 29 10:01:00", false),
+            ("10:01:00", false),
+            ("1709543575.250000", false),
+            ("", false),
+        ] {
+            assert_eq!(dated(stamp).is_unreadable(), is_unreadable, "{stamp}");
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) struct LogLine<'l> {
     pub boot_s: Option<f64>,
     /// Set for a time that is the difference from the line before.
     pub is_relative: bool,
+    /// The machine; empty if the line does not name it.
+    pub host: &'l str,
     /// The program that logged it.
     pub program: &'l str,
     pub message: &'l str,
@@ -51,8 +53,8 @@ impl<'l> LogLine<'l> {
         }
         rest = found.strip_marks(rest);
         let is_marked = !found.stamp.is_empty() || !found.program.is_empty();
-        if let Some(message) = split_kernel(rest, is_marked) {
-            found.program = KERNEL;
+        if let Some((host, message)) = split_kernel(rest, is_marked) {
+            (found.program, found.host) = (KERNEL, host);
             found.message = found.strip_marks(message);
             return Some(found);
         }
@@ -64,8 +66,8 @@ impl<'l> LogLine<'l> {
             found.program = KERNEL;
             return Some(found);
         }
-        if let Some((program, message)) = split_program(rest, !found.stamp.is_empty()) {
-            (found.program, found.message) = (program, message);
+        if let Some((host, program, message)) = split_program(rest, !found.stamp.is_empty()) {
+            (found.host, found.program, found.message) = (host, program, message);
             return Some(found);
         }
         let event = parse_pod_event(rest)?;
@@ -143,13 +145,14 @@ fn strip_level(text: &str) -> Option<&str> {
 /// Parses what follows the version in RFC 5424: time, host, program, process, id, data, message.
 fn parse_structured(text: &str) -> Option<LogLine<'_>> {
     let mut words = text.splitn(6, ' ');
-    let (stamp, _host, program) = (words.next()?, words.next()?, words.next()?);
+    let (stamp, host, program) = (words.next()?, words.next()?, words.next()?);
     let rest = words.nth(2)?;
     let message = match rest.strip_prefix('[') {
         Some(data) => data.split_once("] ").map(|(_, message)| message)?,
         None => rest.strip_prefix("- ")?,
     };
-    let mut found = LogLine { stamp, ..LogLine::default() };
+    let host = if host == "-" { "" } else { host };
+    let mut found = LogLine { stamp, host, ..LogLine::default() };
     let message = if program == KERNEL { found.strip_marks(message) } else { message };
     Some(LogLine { program, message: message.trim_start_matches('\u{feff}'), ..found })
 }
@@ -225,31 +228,39 @@ fn is_digits(word: &str) -> bool {
     word.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Returns the message behind `kernel: `, before which host and facility may stand.
-fn split_kernel(text: &str, is_marked: bool) -> Option<&str> {
-    let mut rest = text;
+/// Returns the machine and the message behind `kernel: `, before which host and facility may stand.
+fn split_kernel(text: &str, is_marked: bool) -> Option<(&str, &str)> {
+    let (mut rest, mut host) = (text, "");
     for index in 0..3 {
         let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
         let name = word.strip_suffix(':').map(|name| name.split('[').next().unwrap_or_default());
         if name == Some(KERNEL) {
-            return Some(after.trim_start());
+            return Some((host, after.trim_start()));
         }
         // `db1 kernel:`, `db1 kern.err kernel:`
         let is_origin = is_marked && is_plain(word) && (index == 0 || word.contains('.'));
         if !is_origin {
             return None;
         }
+        if index == 0 && !is_facility(word) {
+            host = word;
+        }
         rest = after.trim_start();
     }
     None
 }
 
-/// Splits the program off that logged a message: `db1 systemd[1]: …`.
-fn split_program(text: &str, is_stamped: bool) -> Option<(&str, &str)> {
+/// True for facility and level as busybox writes them: `kern.err`.
+fn is_facility(word: &str) -> bool {
+    word.split_once('.').is_some_and(|(facility, _)| matches!(facility, "kern" | "user" | "daemon" | "syslog"))
+}
+
+/// Splits the machine and the program off that logged a message: `db1 systemd[1]: …`.
+fn split_program(text: &str, is_stamped: bool) -> Option<(&str, &str, &str)> {
     let (first, after) = text.split_once(' ')?;
     if let Some(name) = first.strip_suffix(':').map(|name| name.split('[').next().unwrap_or_default()) {
         let is_known = PROGRAMS.contains(&name) || name == "systemd" && first.contains('[');
-        return (is_known && read_message(name, after).is_some()).then_some((name, after));
+        return (is_known && read_message(name, after).is_some()).then_some(("", name, after));
     }
     let mut rest = after.trim_start();
     let mut word = rest.split(' ').next()?;
@@ -263,7 +274,7 @@ fn split_program(text: &str, is_stamped: bool) -> Option<(&str, &str)> {
     let is_level = LEVELS.iter().any(|level| first.eq_ignore_ascii_case(level));
     let is_program =
         is_stamped && is_plain(first) && !is_level && !program.is_empty() && !program.contains(['"', '\'', '“']);
-    is_program.then(|| (program, rest[word.len()..].trim_start()))
+    is_program.then(|| (first, program, rest[word.len()..].trim_start()))
 }
 
 /// True for the name of a machine, or facility and level.

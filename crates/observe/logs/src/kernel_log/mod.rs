@@ -5,6 +5,7 @@
 
 mod disks;
 mod event_times;
+mod host_events;
 pub(crate) mod log_line;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::report_times::ReportTimes;
 use crate::sysstat::stream_window::StreamWindow;
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, MeasuredTime};
 use event_times::{EventTime, Place};
+use host_events::HostEvents;
 use log_line::{LogLine, SECTION_MARK, is_journal_mark};
 use troubles::{Event, Findings, judge_events};
 
@@ -149,6 +151,7 @@ struct MessageLog {
     lost_events: usize,
     /// The last date that was printed, to which differences refer.
     last_stamp: String,
+    host_events: HostEvents,
     /// Time of the machine's start on the clock of the log.
     start_s: Option<f64>,
 }
@@ -158,7 +161,7 @@ impl MessageLog {
         let Some(found) = LogLine::parse(line) else {
             let is_blank = line.trim().is_empty() || is_journal_mark(line) || is_between(line);
             self.unknown_lines += usize::from(!is_blank);
-            return;
+            return self.host_events.add_bare_line(line);
         };
         if !found.stamp.is_empty() {
             found.stamp.clone_into(&mut self.last_stamp);
@@ -167,13 +170,16 @@ impl MessageLog {
         let is_of_kernel = found.program == KERNEL || known.is_some();
         self.kernel_lines += usize::from(is_of_kernel);
         self.other_lines += usize::from(!is_of_kernel);
+        let stamp = if found.is_relative { self.last_stamp.as_str() } else { found.stamp };
+        let moment = EventTime { stamp: stamp.to_owned(), boot_s: found.boot_s };
+        if is_of_kernel {
+            self.host_events.add_message((found.program, found.message), &moment, found.host);
+        }
         let Some(known) = known else { return };
         if self.events.len() >= MAX_EVENTS {
             self.lost_events += 1;
             return;
         }
-        let stamp = if found.is_relative { self.last_stamp.as_str() } else { found.stamp };
-        let moment = EventTime { stamp: stamp.to_owned(), boot_s: found.boot_s };
         let clock_s = moment.clock_s();
         if known.class == MessageClass::Start {
             self.start_s = clock_s.filter(|_| found.boot_s.is_none());
@@ -184,6 +190,7 @@ impl MessageLog {
             text: known.text,
             name: known.name.to_owned(),
             message: truncate_text(found.message, MAX_TOLD_CHARS),
+            host: found.host.to_owned(),
             moment,
             is_at_start: since_start.is_some_and(|seconds| (0.0..START_S).contains(&seconds)),
         });
@@ -191,8 +198,14 @@ impl MessageLog {
 
     fn finish(mut self, options: &LogOptions, batch: &mut FrameBatch<'_>) {
         let measured = options.measured.as_ref();
+        let host = machine_name(options);
+        let host_events = std::mem::take(&mut self.host_events).finish(measured, host);
         let (mut inside_ns, mut history) = (Vec::new(), Vec::new());
         self.events.retain(|event| match event.moment.place(measured) {
+            _ if !host.is_empty() && !host_events::is_of_machine(&event.host, host, &[]) => {
+                history.push(event.clone());
+                false
+            }
             Place::Inside(time_ns) => {
                 inside_ns.push(time_ns);
                 true
@@ -215,6 +228,7 @@ impl MessageLog {
             None => ReportTimes::new(options).next(batch),
         };
         batch.push_topology(time_ns, &Topology::default());
+        host_events.iter().for_each(|event| batch.push_note(Note::event(time_ns, event)));
         self.push_notes(&findings, &history, (time_ns, span.is_some()), batch);
         push_tick(&findings, (time_ns, elapsed_ns), batch);
     }
@@ -248,6 +262,12 @@ impl MessageLog {
             batch.add_skip(format!("{} {lines}", group_digits(self.unknown_lines)), "no message of a log");
         }
     }
+}
+
+/// Name of the machine that was measured; empty where it is not known.
+fn machine_name(options: &LogOptions) -> &str {
+    let measured = options.measured.as_ref().map_or("", |measured| measured.host.as_str());
+    [options.machine_name.as_str(), measured].into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
 /// Returns end and length of the tick of events. It is longer than those of the other logs, so that it does not cut
@@ -296,7 +316,10 @@ fn tell_history(events: &[Event]) -> Option<String> {
     let more = if more > 0 { format!("; and {more} more kinds") } else { String::new() };
     (!told.is_empty()).then(|| {
         let told = told.join("; ");
-        format!("messages of the kernel from outside the measured time are history and are not judged: {told}{more}")
+        format!(
+            "messages of the kernel from outside the measured time or of another machine are history and are not \
+             judged: {told}{more}"
+        )
     })
 }
 

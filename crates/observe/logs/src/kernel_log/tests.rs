@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use diskwright_base::Note;
+use diskwright_base::{EventKind, HostEvent, Note};
 
 use crate::{LogInput, LogOptions, LogPiece, MeasuredTime, ReadSummary};
 
@@ -10,14 +10,16 @@ use crate::{LogInput, LogOptions, LogPiece, MeasuredTime, ReadSummary};
 struct Found {
     values: Vec<(String, String, f64)>,
     warnings: String,
+    events: Vec<HostEvent>,
     summary: ReadSummary,
 }
 
 fn read_with(text: &str, options: &LogOptions) -> Found {
-    let (mut values, mut warnings) = (Vec::new(), String::new());
+    let (mut values, mut warnings, mut events) = (Vec::new(), String::new(), Vec::new());
     let mut sink = |piece: LogPiece<'_>| {
         match piece {
             LogPiece::Note(note) if note.kind == Note::WARNING => warnings += &(note.text().to_owned() + "\n"),
+            LogPiece::Note(note) if note.kind == Note::EVENT => events.push(note.read_event().unwrap()),
             LogPiece::Note(_) => {}
             LogPiece::Frame(frame) => {
                 for (column, series) in frame.schema().series.iter().enumerate() {
@@ -30,7 +32,7 @@ fn read_with(text: &str, options: &LogOptions) -> Found {
     let mut input = LogInput::from_bytes("log", text.as_bytes().to_vec()).unwrap();
     let summary = crate::read(&mut input, options, &mut sink).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(summary.format, "kernel-log", "{text}");
-    Found { values, warnings, summary }
+    Found { values, warnings, events, summary }
 }
 
 fn read_text(text: &str) -> Found {
@@ -260,4 +262,66 @@ fn events_outside_the_measured_time_are_told_with_their_date() {
         let end_ns = read.summary.range.unwrap().1;
         assert_eq!((end_ns - begin) / 1_000_000_000, 65, "{message}");
     }
+}
+
+const KILL: &str = "indexd invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n\
+    memory: usage 262144kB, limit 262144kB, failcnt 31\n\
+    oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/app,task_memcg=/app,\
+    task=indexd,pid=771,uid=0\n\
+    Memory cgroup out of memory: Killed process 771 (indexd) total-vm:900kB, anon-rss:800kB\n";
+
+/// The lines of a kill, each with a text before it.
+fn kill_with(before: &str) -> String {
+    KILL.lines().map(|line| format!("{before}{line}\n")).collect()
+}
+
+/// Measurements from 10:00 to 10:02 on 2026-11-25 in UTC, of a machine of this name.
+fn measured(host: &str) -> LogOptions {
+    let begin = 1_795_600_800_000_000_000;
+    let range = (begin, begin + 120_000_000_000);
+    let whole = MeasuredTime { ranges: vec![range], whole: range, has_zone: true, ..MeasuredTime::default() };
+    LogOptions { measured: Some(MeasuredTime { host: host.into(), ..whole }), ..LogOptions::default() }
+}
+
+#[test]
+fn a_kill_is_an_event_with_what_the_text_tells_and_nothing_more() {
+    for before in ["", "[   77.5] ", "[Wed Nov 25 10:01:05 2026] ", "Nov 25 10:01:05 pump7 kernel: [ 77.5] "] {
+        let [event] = read_text(&kill_with(before)).events.try_into().unwrap();
+        assert_eq!((event.kind, event.pid, event.victim.as_deref()), (EventKind::OomKill, Some(771), Some("indexd")));
+        assert_eq!((event.group.as_deref(), event.limit_bytes), (Some("/app"), Some(262_144 * 1024)), "{before}");
+        assert_eq!(event.time_ns, None, "{before}: no zone, or no date");
+        assert_eq!(event.time_text.is_some(), !before.is_empty());
+    }
+    let [event] = read_text("Out of memory: Killed process 812 (java) total-vm:900kB\n").events.try_into().unwrap();
+    assert_eq!((event.group, event.limit_bytes, event.time_ns, event.time_text), (None, None, None, None));
+    let [event] = read_with(&kill_with("2026-11-25T10:01:05,000000+00:00 "), &measured("")).events.try_into().unwrap();
+    assert_eq!(event.time_ns, Some(1_795_600_865_000_000_000));
+}
+
+#[test]
+fn only_events_of_the_measured_time_and_machine_are_current() {
+    let events = |before: &str, host: &str| read_with(&kill_with(before), &measured(host)).events.len();
+    assert_eq!(events("Nov 25 10:01:05 pump7 kernel: ", "pump7"), 1);
+    assert_eq!(events("Nov 25 10:01:05 pump7.example.org kernel: ", "pump7"), 1);
+    assert_eq!(events("Nov 25 10:01:05 pump7 kernel: ", ""), 1, "the machine has no name");
+    for (before, host) in [
+        ("Nov 25 10:01:05 pump8 kernel: ", "pump7"),
+        ("Nov 25 09:55:00 pump7 kernel: ", "pump7"),
+        ("Nov 20 10:01:05 pump7 kernel: ", "pump7"),
+        ("Nov 31 10:01:05 pump7 kernel: ", "pump7"),
+        ("Feb 30 10:01:05 pump7 kernel: ", ""),
+        ("[Wed Nov 25 10:01:05 2199] ", ""),
+        ("2026-13-45T10:01:05Z pump7 kernel: ", ""),
+    ] {
+        let read = read_with(&kill_with(before), &measured(host));
+        assert_eq!(read.events, [], "{before}");
+        if !before.contains("09:55") {
+            assert_eq!(read.troubles(), Vec::<&str>::new(), "{before}");
+            assert!(read.warnings.contains("history"), "{before}: {}", read.warnings);
+        }
+    }
+    // lines of two machines, and nothing says which was measured
+    let both = kill_with("Nov 25 10:01:05 pump7 kernel: ") + &kill_with("Nov 25 10:01:07 pump8 kernel: ");
+    assert_eq!(read_with(&both, &measured("")).events, []);
+    assert_eq!(read_with(&both, &measured("pump8")).events.len(), 1);
 }

@@ -18,6 +18,8 @@ pub(super) struct Event {
     pub text: &'static str,
     pub name: String,
     pub message: String,
+    /// The machine; empty if the line does not name it.
+    pub host: String,
     pub moment: EventTime,
     /// Set while the machine starts, when drivers look for devices.
     pub is_at_start: bool,

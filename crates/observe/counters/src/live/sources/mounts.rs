@@ -2,6 +2,7 @@
 //! value stays, because space changes slowly. A filesystem on another machine or behind a user process is never
 //! queried: it may not answer.
 
+use std::collections::HashSet;
 use std::hint::black_box;
 use std::path::PathBuf;
 
@@ -13,8 +14,8 @@ use crate::live::watched_read::watch_read;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use diskwright_base::Note;
 use diskwright_base::counter_ids::logical_disk;
+use diskwright_base::{EventKind, HostEvent, Note};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -40,6 +41,8 @@ struct MountSource {
     text: Vec<u8>,
     /// Mount points as the kernel names them, and the paths to query.
     mount_points: Vec<(String, PathBuf)>,
+    /// The filesystems that can be written, by mount point and device.
+    writable: HashSet<(String, (u64, u64))>,
     tables: [CounterTable; 1],
 }
 
@@ -49,6 +52,7 @@ impl MountSource {
             file: PolledMounts::new(OpenFile::in_pieces(roots.proc.join("self/mountinfo"), "filesystems are not seen")),
             text: Vec::new(),
             mount_points: Vec::new(),
+            writable: HashSet::new(),
             tables: [CounterTable::new("filesystem", &COLUMNS, CounterReset::OneNumber)],
         }
     }
@@ -87,6 +91,28 @@ pub fn local_mounts(mounts: &[Mount]) -> Vec<&Mount> {
     found
 }
 
+/// Returns true if nothing can be written to a filesystem. The kernel shows so in the options of the filesystem if an
+/// error was the reason.
+fn is_read_only(mount: &Mount) -> bool {
+    let shows = |options: &str, states: &[&str]| options.split(',').any(|option| states.contains(&option));
+    shows(&mount.flags, &["ro"]) || shows(&mount.options, &["ro", "emergency_ro", "shutdown"])
+}
+
+/// Notes the filesystems that could be written before, and cannot any more.
+fn note_turned_read_only(writable: &mut HashSet<(String, (u64, u64))>, mounts: &[&Mount], context: &mut TickContext) {
+    let key = |mount: &&Mount| (mount.point.clone(), mount.device);
+    for mount in mounts.iter().filter(|mount| is_read_only(mount) && writable.contains(&key(mount))) {
+        let because = format!("{} ({}): mounted read-write before, read-only now", mount.point, mount.source);
+        let event = HostEvent {
+            time_ns: Some(context.time_ns),
+            victim: Some(mount.point.clone()),
+            ..HostEvent::new(EventKind::ReadOnly, because)
+        };
+        context.notes.push_note(Note::event(context.time_ns, &event));
+    }
+    *writable = mounts.iter().filter(|mount| !is_read_only(mount)).take(MAX_FILESYSTEMS).map(key).collect();
+}
+
 impl CounterSource for MountSource {
     fn read_tick(&mut self, context: &mut TickContext) {
         if !context.is_slow_tick {
@@ -104,6 +130,7 @@ impl CounterSource for MountSource {
                     format!("{} filesystems are mounted; the free space of {MAX_FILESYSTEMS} is watched", local.len());
                 context.notes.push_limited(context.time_ns, Note::UNSEEN, "mounts", || text);
             }
+            note_turned_read_only(&mut self.writable, &local, context);
             self.mount_points = local
                 .iter()
                 .take(MAX_FILESYSTEMS)
@@ -173,6 +200,30 @@ mod tests {
         let mounts =
             mountinfo::parse_mounts(b"1 0 0:99 / / rw - overlay overlay rw\n2 1 0:98 / /x rw - overlay overlay rw\n");
         assert_eq!(local_mounts(&mounts).len(), 1);
+    }
+
+    #[test]
+    fn a_filesystem_that_turns_read_only_is_an_event_and_one_that_was_is_none() {
+        let machine = crate::live::fake::FakeMachine::new();
+        let table = |data: &str, image: &str| {
+            format!(
+                "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 8:1 / /data rw - ext4 /dev/sdb {data}\n\
+                     3 1 8:2 / /image ro - ext4 /dev/sdc {image}\n"
+            )
+        };
+        machine.put_ordinary_files().put_file("proc/self/mountinfo", table("rw,errors=remount-ro", "ro"));
+        let mut watch = machine.watch_default();
+        assert_eq!(watch.tick().notes_of_kind(Note::EVENT), Vec::<&str>::new());
+        machine.put_file("proc/self/mountinfo", table("ro,errors=remount-ro", "ro,x"));
+        watch.tick_after(5.0);
+        let [text] = watch.notes_of_kind(Note::EVENT).try_into().unwrap();
+        let event: HostEvent = serde_json::from_str(text).unwrap();
+        assert_eq!((event.kind, event.victim.as_deref()), (EventKind::ReadOnly, Some("/data")));
+        // unmounted and mounted again
+        machine.put_file("proc/self/mountinfo", "1 0 8:0 / / rw - ext4 /dev/sda rw\n");
+        watch.tick_after(5.0);
+        machine.put_file("proc/self/mountinfo", table("ro", "ro"));
+        assert_eq!(watch.tick_after(5.0).notes_of_kind(Note::EVENT).len(), 1, "no further one");
     }
 
     #[test]

@@ -62,11 +62,19 @@ pub(super) fn busiest_rows(
     keep_busiest(&mut rows);
     for (row, now) in &mut rows {
         add_details(row, now, context, identities);
+        row.age_s = age_s(now, context).filter(|age_s| *age_s <= elapsed_s);
     }
     let mut rows: Vec<ProcessRow> = rows.into_iter().map(|(row, _)| row).collect();
     add_files(roots, &mut rows);
     rows.sort_by(|a, b| sort_weight(b).total_cmp(&sort_weight(a)).then(a.pid.cmp(&b.pid)));
     rows
+}
+
+/// Seconds since a process started.
+fn age_s(now: &ProcessStat, context: &TickContext) -> Option<f64> {
+    let started_ns = now.start_ticks.checked_mul(10_000_000)?;
+    let age_ns = context.since_boot_ns.checked_sub(started_ns)?;
+    Some((age_ns / 10_000_000) as f64 * TICK_S)
 }
 
 /// Adds open files to the rows that use disks most.
@@ -97,6 +105,7 @@ fn process_row(span: &ProcessInterval, elapsed_s: f64, counts_delays: bool) -> P
         user: None,
         command_line: None,
         place: None,
+        age_s: None,
         processor: round_share(per_s(now.user_ticks, before.user_ticks) * TICK_S + system),
         processor_system: round_share(system),
         read_bytes_per_s: io_per_s(|i| i.read_bytes),

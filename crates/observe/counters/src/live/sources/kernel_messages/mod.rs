@@ -1,6 +1,8 @@
 //! `/dev/kmsg`: the kernel's messages about errors, timeouts and resets of disks and their links, counted by
-//! disk from the start of the recording. The file is read without blocking. The table of messages is in `base`
-//! (`kernel_messages.toml`).
+//! disk from the start of the recording, and events: kills, filesystems that turn read-only, devices that fail. The
+//! file is read without blocking. The table of messages is in `base` (`kernel_messages.toml`).
+
+mod events;
 
 use std::fs::File;
 use std::hint::black_box;
@@ -20,12 +22,14 @@ use crate::live::{Roots, SamplerOptions};
 use super::{CounterSource, SourceInfo};
 use crate::live::open_file::{error_reason, read_text};
 use crate::live::watched_read::{canonicalize, list_folder};
+use events::KernelEvents;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "kernel_messages",
     files: &["/dev/kmsg"],
-    explain: "Messages of the kernel about errors, timeouts and resets, by disk.",
+    explain: "Messages of the kernel about errors, timeouts and resets, by disk; programs killed because memory ran \
+              out, filesystems that turned read-only, devices that failed.",
     parse_any: |bytes| _ = black_box(String::from_utf8_lossy(bytes).lines().filter_map(device_of_message).count()),
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(KernelMessages::default())),
 };
@@ -75,6 +79,7 @@ struct KernelMessages {
     failure_noted: bool,
     buffer: Vec<u8>,
     counts: Vec<(String, u64)>,
+    events: KernelEvents,
     table: Option<[CounterTable; 1]>,
 }
 
@@ -115,7 +120,7 @@ impl KernelMessages {
     }
 
     /// Reads the pending messages; each read of the kernel's file returns one.
-    fn read_messages(&mut self, context: &TickContext) {
+    fn read_messages(&mut self, context: &mut TickContext) {
         let Some(file) = &mut self.file else { return };
         self.buffer.resize(8192, 0);
         for _ in 0..MAX_MESSAGES_PER_TICK {
@@ -129,8 +134,12 @@ impl KernelMessages {
             let text = String::from_utf8_lossy(&self.buffer[..length]);
             // `6,1234,5678901,-;the message`; lines that begin with a blank continue it
             let messages = text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split_once(';'));
-            for device in messages.filter_map(|(_, message)| device_of_message(message)) {
-                let Some(disk) = disk_of_device(&context.roots.sys, device) else { continue };
+            for (head, message) in messages {
+                let sys = &context.roots.sys;
+                self.events.add_record(head, message, context, |device| disk_of_device(sys, device));
+                let Some(disk) = device_of_message(message).and_then(|device| disk_of_device(sys, device)) else {
+                    continue;
+                };
                 match self.counts.iter_mut().find(|(known, _)| *known == disk) {
                     Some((_, count)) => *count += 1,
                     None => self.counts.push((disk, 1)),
