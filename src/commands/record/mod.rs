@@ -28,6 +28,7 @@ use diskwright_webview::WebView;
 use indicatif::ProgressBar;
 
 use super::alerts::{AlertArguments, AlertMonitor};
+use super::databases::DatabaseArguments;
 use super::metric_feeds::{FeedArguments, Feeds};
 use super::pacer::{self, Pacer};
 use super::serve::{self, PageArguments};
@@ -75,6 +76,8 @@ pub struct Arguments {
     /// Maximum share of all processors' time for --trace; above it, tracing is reduced, and the log says so
     #[arg(long, default_value = "1%", value_parser = parse_budget, value_name = "SHARE", requires = "trace")]
     trace_budget: f64,
+    #[command(flatten)]
+    databases: DatabaseArguments,
     #[command(flatten)]
     feeding: FeedArguments,
     #[command(flatten)]
@@ -137,12 +140,14 @@ fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
     self_protection::return_freed_memory();
+    let databases = arguments.databases.start(arguments.every, slow_interval(arguments.every))?;
     // before anything is started or printed, so that a signal always ends it cleanly
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
     let mut alerts = alert_monitor(&arguments.alerts)?;
     let mut sampler = protected_sampler(sampler_options(arguments.every));
+    databases.into_iter().for_each(|columns| sampler.attach_columns(columns));
     let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
     let _page = serve_page(arguments)?;
     pacer.reset_start();
@@ -195,10 +200,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     fate
 }
 
+/// Interval of the costly work, and of notes on activity.
+fn slow_interval(every: Duration) -> Duration {
+    every.max(Duration::from_secs(10))
+}
+
 /// Options of a sampler with ticks of this length.
 fn sampler_options(every: Duration) -> SamplerOptions {
-    let slow_interval = every.max(Duration::from_secs(10));
-    SamplerOptions { slow_interval, raises_priority: true, ..SamplerOptions::default() }
+    SamplerOptions { slow_interval: slow_interval(every), raises_priority: true, ..SamplerOptions::default() }
 }
 
 /// Warns of a recording without any counter. One that is stopped at once has read nothing yet.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::answer::blame::action_facts::action_facts;
 use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks};
 use crate::answer::blame::blamed_programs::find_culprits;
+use crate::answer::blame::database_blame::{disk_load_text, lock_sentence};
 use crate::answer::blame::explanations::separate_explained;
 use crate::answer::blame::relations::{
     BUSIEST_THREAD_COUNTER, CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk,
@@ -26,7 +27,7 @@ use crate::answer::phases::find_phases;
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
 use crate::answer::sentences::{
-    ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, one_thread_sentence, quantity_label, verdict_sentence,
+    ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, held_text, one_thread_sentence, quantity_label, verdict_sentence,
 };
 use crate::answer::verdict::*;
 use crate::compile::cgroup_path;
@@ -147,6 +148,7 @@ impl<'a> PackAnswer<'a> {
             culprits,
             unlisted: Vec::from_iter(unlisted),
             requesters: self.requesters(),
+            databases: observed.databases.shown_servers(),
             programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
             instance,
@@ -264,10 +266,15 @@ impl<'a> PackAnswer<'a> {
         if leading.counter == BUSIEST_THREAD_COUNTER {
             return one_thread_sentence(noun, leading, culprits.first(), window);
         }
+        let held = held_text(leading.share, leading.judged_s, window);
+        if let Some(sentence) = lock_sentence(self.observed, leading, noun, &held) {
+            return sentence;
+        }
         let label = self.quantity_label(leading).unwrap_or_default();
         let sentence = verdict_sentence((instance, noun), leading, &label, window);
         let rule = self.pack.find_rule(&leading.rule);
-        sentence + &rule.map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes))
+        let disks = rule.map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes));
+        sentence + &disks + &disk_load_text(self.observed, leading, culprits)
     }
 
     /// Label of the leading quantity of a finding.

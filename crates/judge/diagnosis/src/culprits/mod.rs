@@ -4,6 +4,7 @@
 
 mod blamed_disk;
 mod culprit;
+mod database_totals;
 mod listed_activity;
 mod process_identity;
 mod process_memory;
@@ -13,5 +14,6 @@ mod requesters;
 
 pub(crate) use blamed_disk::BlamedDisk;
 pub use culprit::{AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
+pub(crate) use database_totals::{DatabaseTotals, is_server_program, moved_bytes};
 pub(crate) use process_totals::Culprits;
 pub(crate) use requesters::Requesters;

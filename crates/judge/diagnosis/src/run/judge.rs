@@ -6,7 +6,7 @@ use std::sync::Arc;
 use diskwright_base::{Ceiling, Frame, Note, Schema, ceiling};
 
 use crate::compile::{JudgeProgram, ProgramOptions, SchemaIndex, StatisticPlan, compile_rules};
-use crate::culprits::{Culprits, Requesters};
+use crate::culprits::{Culprits, DatabaseTotals, Requesters};
 use crate::rules::{LogOrigin, Pack, Pseudo};
 use crate::run::log_notes::LogNotes;
 use crate::run::observation::Observation;
@@ -85,6 +85,7 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         notes: LogNotes::default(),
         culprits: Culprits::default(),
         requesters: Requesters::default(),
+        databases: DatabaseTotals::default(),
         schema: None,
     }
 }
@@ -148,6 +149,10 @@ impl Judge {
             },
             Note::REQUESTERS => match note.read_requesters() {
                 Ok(table) => self.observation.requesters.add_table(&table),
+                Err(error) => self.note_unreadable(note, &error),
+            },
+            Note::DATABASE => match note.read_database() {
+                Ok(activity) => self.observation.databases.add_activity(&activity),
                 Err(error) => self.note_unreadable(note, &error),
             },
             Note::CEILINGS => match note.read_ceilings() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use diskwright_base::{Ceiling, Schema, Topology};
 
 use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
-use crate::culprits::{Culprits, Requesters};
+use crate::culprits::{Culprits, DatabaseTotals, Requesters};
 use crate::rules::{LogOrigin, Pack, Rule};
 use crate::run::log_notes::LogNotes;
 use crate::sums::{PagingTracks, RuleProgress, States, WindowGrid, WindowState};
@@ -35,6 +35,7 @@ pub(crate) struct Observation {
     pub culprits: Culprits,
     /// Programs that sent requests, from traces.
     pub requesters: Requesters,
+    pub databases: DatabaseTotals,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
 }

@@ -4,6 +4,7 @@ use diskwright_base::counter_ids::{cgroup, memory, processor};
 use diskwright_base::kernel_threads::is_kernel_thread;
 use diskwright_base::process_place::host_unit_of_cgroup;
 
+use crate::answer::blame::database_blame::add_database_facts;
 use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
 use crate::compile::cgroup_path;
@@ -32,6 +33,7 @@ pub(crate) fn action_facts(
             facts.insert("priorities", String::new());
         }
     }
+    add_database_facts(&mut facts, observed, leading);
     let acts = |c: &&Culprit| !is_kernel_thread(&c.name) && c.share.is_some_and(|share| share >= MIN_ACTING_SHARE);
     if let Some(program) = culprits.iter().find(|c| c.pid.is_some() && acts(c)) {
         add_program(&mut facts, program, load);

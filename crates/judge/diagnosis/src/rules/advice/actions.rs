@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 15] = [
+        const FACTS: [&str; 21] = [
             "pid",
             "name",
             "unit",
@@ -125,6 +125,12 @@ mod tests {
             "legacy",
             "realtime",
             "crowded",
+            "lock_holder",
+            "idle_holder",
+            "postgres_url",
+            "mysql_place",
+            "max_wal_size",
+            "more_wal",
         ];
         let all: ActionFacts = FACTS.into_iter().map(|fact| (fact, "x".to_owned())).collect();
         for action in &builtin_actions().action {
