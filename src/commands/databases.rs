@@ -36,43 +36,42 @@ pub struct DatabaseArguments {
 }
 
 impl DatabaseArguments {
-    /// True if any server was given.
-    pub fn is_given(&self) -> bool {
-        !self.postgres.is_empty() || !self.mysql.is_empty()
-    }
-
     /// The first option that was given.
     pub fn first_given_option(&self) -> Option<&'static str> {
         let given = [("--postgres", !self.postgres.is_empty()), ("--mysql", !self.mysql.is_empty())];
         super::first_given_option(&given)
     }
 
-    /// Starts a thread for each server; `None` if there is none. Servers that cannot be reached yet are no failure.
-    pub fn start(&self, every: Duration, note_every: Duration) -> Result<Option<Box<dyn AttachedColumns>>, Failure> {
+    /// The addresses with their files of passwords; refuses what is no address, or holds a password.
+    pub fn addresses(&self) -> Result<Vec<(DatabaseAddress, Option<&PathBuf>)>, Failure> {
         let engines = [
             (DatabaseEngine::Postgres, &self.postgres, &self.postgres_password_file),
             (DatabaseEngine::Mysql, &self.mysql, &self.mysql_password_file),
         ];
-        let mut servers: Vec<(DatabaseAddress, Option<String>)> = Vec::new();
+        let mut servers = Vec::new();
         for (engine, urls, password_file) in engines {
-            let password = password_file.as_deref().map(read_secret).transpose()?;
             for url in urls {
-                let address = DatabaseAddress::parse(engine, url).map_err(|error| Failure::Usage(error.to_string()))?;
-                servers.push((address, password.clone()));
+                let address = DatabaseAddress::parse(engine, url);
+                servers.push((address.map_err(|error| Failure::Usage(error.to_string()))?, password_file.as_ref()));
             }
         }
         if servers.len() > MAX_SERVERS {
             return Err(Failure::Usage(format!("at most {MAX_SERVERS} databases can be asked")));
         }
+        Ok(servers)
+    }
+
+    /// Starts a thread for each server; `None` if there is none. Servers that cannot be reached yet are no failure.
+    pub fn start(&self, every: Duration, note_every: Duration) -> Result<Option<Box<dyn AttachedColumns>>, Failure> {
         let mut monitors: Vec<DatabaseMonitor> = Vec::new();
         let mut names: Vec<String> = Vec::new();
-        for (address, password) in servers {
+        for (address, password_file) in self.addresses()? {
             let instance = unused_name(&address.instance_name(), &names);
             names.push(instance.clone());
             let options = MonitorOptions {
                 address,
                 instance,
-                password,
+                password: password_file.map(|file| read_secret(file)).transpose()?,
                 tick_interval: every,
                 note_interval: note_every,
                 stack_bytes: SMALL_STACK_BYTES,

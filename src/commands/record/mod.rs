@@ -109,11 +109,12 @@ fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     }
 }
 
-/// Refuses options that have no effect without a log or without a page.
+/// Refuses options that have no effect without a log or without a page, and wrong addresses.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.dir.is_none() && !arguments.keep.is_empty() {
         return Err(Failure::Usage("--keep needs a log: record DIR".into()));
     }
+    arguments.databases.addresses()?;
     match arguments.page.first_unused_option(arguments.feeding.has_server()).filter(|_| arguments.serve.is_none()) {
         Some(option) => Err(Failure::Usage(format!("{option} needs --serve"))),
         None => Ok(()),
@@ -140,14 +141,13 @@ fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
     self_protection::return_freed_memory();
-    let databases = arguments.databases.start(arguments.every, slow_interval(arguments.every))?;
     // before anything is started or printed, so that a signal always ends it cleanly
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
     let mut alerts = alert_monitor(&arguments.alerts)?;
     let mut sampler = protected_sampler(sampler_options(arguments.every));
-    databases.into_iter().for_each(|columns| sampler.attach_columns(columns));
+    attach_databases(arguments, &mut sampler)?;
     let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
     let _page = serve_page(arguments)?;
     pacer.reset_start();
@@ -198,6 +198,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     ended.map_or(Ok(()), |ended| ended.result)?;
     warn_if_empty(sum.ticks, &sampler);
     fate
+}
+
+/// Starts the threads that ask databases.
+fn attach_databases(arguments: &Arguments, sampler: &mut Sampler) -> Result<(), Failure> {
+    let columns = arguments.databases.start(arguments.every, slow_interval(arguments.every))?;
+    columns.into_iter().for_each(|columns| sampler.attach_columns(columns));
+    Ok(())
 }
 
 /// Interval of the costly work, and of notes on activity.

@@ -17,6 +17,9 @@ pub struct DatabaseActivity {
     pub version: String,
     /// Address that it was asked at, without a password.
     pub address: String,
+    /// Id of its process, where it says so; PostgreSQL has one for each session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// True where it runs on this machine, by its address.
     pub is_local: bool,
     /// Period that it covers, seconds.

@@ -3,6 +3,7 @@
 mod ceilings;
 mod common;
 mod compare;
+mod databases;
 mod default_pack;
 mod fitting;
 mod grammar;

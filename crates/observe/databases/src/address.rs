@@ -64,8 +64,8 @@ pub struct DatabaseAddress {
 pub enum AddressError {
     /// It holds a password, which is not repeated here.
     #[error(
-        "an address with a password is refused, because `ps` shows it to every user: leave the password out, and put it \
-         into {0}"
+        "an address with a password is refused, because `ps` shows it to every user: leave the password out, and put \
+         it into {0}"
     )]
     Password(&'static str),
     /// It is of another form.

@@ -22,8 +22,8 @@ use crate::sample::{Details, Sample, ServerFacts, ServerQueries};
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest time between them.
 const MIN_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Time before a tick at which a server is asked at the latest.
-const MIN_LEAD: Duration = Duration::from_millis(50);
+/// Part of the interval before a tick at which a server is asked at the latest: on a full machine, answers come late.
+const MIN_LEAD_PART: u32 = 4;
 /// Time for an answer. The server itself gives up after two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time for the first answer, which includes the connection.
@@ -230,7 +230,7 @@ impl MonitorThread {
     /// that the first ticks have something to compare with.
     fn next_sample(&self, tick: Option<Instant>) -> Instant {
         let interval = self.sample_interval();
-        let lead = (self.last_duration * 2).clamp(MIN_LEAD, interval / 2);
+        let lead = (self.last_duration * 2).clamp(interval / MIN_LEAD_PART, interval / 2);
         let last = self.last_sample.filter(|_| self.client.is_some());
         match (last, tick) {
             (None, _) => self.next_try,
@@ -333,6 +333,7 @@ impl MonitorThread {
         activity.version.clone_from(&self.facts.version);
         activity.address = address.to_string();
         activity.is_local = self.is_local;
+        activity.pid = self.facts.pid;
         activity.settings.clone_from(&self.facts.settings);
         let mut state = self.shared.lock();
         if state.notes.len() < MAX_NOTES {

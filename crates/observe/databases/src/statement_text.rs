@@ -19,38 +19,41 @@ pub(crate) enum QuoteStyle {
 pub(crate) fn mask_statement(text: &str, style: QuoteStyle) -> String {
     let characters: Vec<char> = text.chars().collect();
     let mut masked = MaskedText::default();
-    let mut at = 0;
-    while at < characters.len() && !masked.is_full() {
-        let (c, next) = (characters[at], characters.get(at + 1).copied());
+    let mut position = 0;
+    while position < characters.len() && !masked.is_full() {
+        let (c, next) = (characters[position], characters.get(position + 1).copied());
         let is_comment = (c == '-' && next == Some('-')) || (c == '#' && style == QuoteStyle::Mysql);
-        at = match c {
-            _ if is_comment => find_from(&characters, at, |i| characters[i] == '\n'),
+        position = match c {
+            _ if is_comment => find_from(&characters, position, |i| characters[i] == '\n'),
             '/' if next == Some('*') => {
-                find_from(&characters, at + 2, |i| characters[i] == '*' && characters.get(i + 1) == Some(&'/')) + 2
+                find_from(&characters, position + 2, |i| characters[i] == '*' && characters.get(i + 1) == Some(&'/'))
+                    + 2
             }
             '\'' => {
                 let is_escaped = style == QuoteStyle::Mysql || masked.ends_in_escape_prefix();
-                end_of_literal(&characters, at, is_escaped)
+                end_of_literal(&characters, position, is_escaped)
             }
-            '"' if style == QuoteStyle::Mysql => end_of_literal(&characters, at, true),
+            '"' if style == QuoteStyle::Mysql => end_of_literal(&characters, position, true),
             '"' | '`' => {
-                let end = end_of_literal(&characters, at, false);
-                characters[at..end].iter().for_each(|c| masked.push(*c));
-                at = end;
+                let end = end_of_literal(&characters, position, false);
+                characters[position..end].iter().for_each(|c| masked.push(*c));
+                position = end;
                 continue;
             }
-            '$' if style == QuoteStyle::Standard && !masked.ends_in_word() => match end_of_dollars(&characters, at) {
-                Some(end) => end,
-                None => {
-                    masked.push(c);
-                    at += 1;
-                    continue;
+            '$' if style == QuoteStyle::Standard && !masked.ends_in_word() => {
+                match end_of_dollars(&characters, position) {
+                    Some(end) => end,
+                    None => {
+                        masked.push(c);
+                        position += 1;
+                        continue;
+                    }
                 }
-            },
-            '0'..='9' if !masked.ends_in_word() => end_of_number(&characters, at),
+            }
+            '0'..='9' if !masked.ends_in_word() => end_of_number(&characters, position),
             _ => {
                 masked.push(c);
-                at += 1;
+                position += 1;
                 continue;
             }
         };
@@ -60,7 +63,7 @@ pub(crate) fn mask_statement(text: &str, style: QuoteStyle) -> String {
             _ => masked.push_mask(),
         }
     }
-    masked.finish(at < characters.len())
+    masked.finish(position < characters.len())
 }
 
 /// First position from `start` on at which `is_end` holds, or the end.
@@ -71,13 +74,13 @@ fn find_from(characters: &[char], start: usize, is_end: impl Fn(usize) -> bool) 
 /// Position behind a quoted text; a text that was cut has no end. A doubled quote stands for itself.
 fn end_of_literal(characters: &[char], start: usize, has_backslashes: bool) -> usize {
     let quote = characters[start];
-    let mut at = start + 1;
-    while at < characters.len() {
-        match characters[at] {
-            '\\' if has_backslashes => at += 2,
-            c if c == quote && characters.get(at + 1) == Some(&quote) => at += 2,
-            c if c == quote => return at + 1,
-            _ => at += 1,
+    let mut position = start + 1;
+    while position < characters.len() {
+        match characters[position] {
+            '\\' if has_backslashes => position += 2,
+            c if c == quote && characters.get(position + 1) == Some(&quote) => position += 2,
+            c if c == quote => return position + 1,
+            _ => position += 1,
         }
     }
     characters.len()
@@ -127,6 +130,7 @@ impl MaskedText {
             self.text.pop();
             self.chars -= 1;
         }
+        self.drop_sign();
         if self.text.trim_end().ends_with("?,") {
             let end = self.text.trim_end().len() - 1;
             self.text.truncate(end);
@@ -138,6 +142,15 @@ impl MaskedText {
             self.text.truncate(end);
         }
         self.chars = self.text.chars().count();
+    }
+
+    /// Removes the sign of a number: a statement is the same with a negative value.
+    fn drop_sign(&mut self) {
+        if let Some(before) = self.text.strip_suffix('-')
+            && before.trim_end().ends_with(['(', ',', '=', '+', '-', '*', '/', '<', '>'])
+        {
+            self.text.pop();
+        }
     }
 
     /// True behind the E of E'…', in which a backslash stands before a quote.
@@ -178,7 +191,8 @@ mod tests {
     fn literals_are_masked_and_names_stay() {
         for (text, expected) in [
             ("SELECT * FROM t1 WHERE id = 42 AND n='O''Hara';", "SELECT * FROM t1 WHERE id = ? AND n=?"),
-            ("select a2, $1, -1.5e10 from \"t 1\"", "select a2, $1, -? from \"t 1\""),
+            ("select a2, $1, -1.5e10 from \"t 1\"", "select a2, $1, ? from \"t 1\""),
+            ("select a - 1, b + -1, -c", "select a - ?, b + ?, -c"),
             ("insert into x values (1, 'a', 2)", "insert into x values (?, …)"),
             ("alter role u password E'sec\\'ret'", "alter role u password ?"),
             ("select $$secret$$, $a$it's $$ secret$a$ from t", "select ?, … from t"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::answer::blame::action_facts::action_facts;
 use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks};
 use crate::answer::blame::blamed_programs::find_culprits;
-use crate::answer::blame::database_blame::{disk_load_text, lock_sentence};
+use crate::answer::blame::database_blame::{DATABASE, disk_load_text, lock_sentence};
 use crate::answer::blame::explanations::separate_explained;
 use crate::answer::blame::relations::{
     BUSIEST_THREAD_COUNTER, CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk,
@@ -209,8 +209,13 @@ impl<'a> PackAnswer<'a> {
     fn find_remedies(&self, found: &FoundBottleneck, leading: &Finding, culprits: &[Culprit]) -> Vec<Advice> {
         let mut list = Vec::new();
         if self.observed.notes.source == LogOrigin::Live {
-            let facts = action_facts(self.observed, leading, culprits, &self.load_facts(leading));
-            list = fitting_actions(found.bottleneck, &leading.object, &facts);
+            // a server's own finding has commands of its own, also where the disk below it leads
+            let own = found.findings.iter().map(|index| &self.findings[*index]).filter(|f| f.object == DATABASE);
+            for finding in std::iter::once(leading).chain(own) {
+                let facts = action_facts(self.observed, finding, culprits, &self.load_facts(finding));
+                let fitting = fitting_actions(found.bottleneck, &finding.object, &facts);
+                list.extend(fitting.into_iter().filter(|advice| !list.contains(advice)).collect::<Vec<_>>());
+            }
         }
         let is_found = culprits.iter().any(|culprit| culprit.pid.is_some() && !is_kernel_thread(&culprit.name));
         let general = self.advice(|index| found.findings.contains(&index));

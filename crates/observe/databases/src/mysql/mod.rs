@@ -57,6 +57,10 @@ fn without_brackets(host: &str) -> String {
 pub(crate) struct MysqlQueries {
     is_mariadb: bool,
     has_file_times: bool,
+    /// The user may read performance_schema.
+    sees_threads: bool,
+    /// The user has the right PROCESS.
+    sees_transactions: bool,
     max_connections: f64,
     log_capacity: Option<f64>,
 }
@@ -68,7 +72,8 @@ const SETTINGS: &str = "'version','performance_schema','innodb_flush_log_at_trx_
     'innodb_doublewrite','innodb_lock_wait_timeout','max_connections','datadir','log_bin',\
     'binlog_group_commit_sync_delay','binlog_commit_wait_count','binlog_commit_wait_usec'";
 /// Counters of the server that become ours.
-const STATUS: &str = "'Threads_connected','Handler_commit','Handler_rollback','Innodb_deadlocks','Innodb_row_lock_time',\
+const STATUS: &str = "'Threads_connected','Handler_commit','Handler_rollback','Innodb_deadlocks',\
+    'Innodb_row_lock_time',\
     'Innodb_buffer_pool_reads','Innodb_buffer_pool_read_requests','Innodb_data_read','Innodb_data_written',\
     'Innodb_data_fsyncs','Innodb_buffer_pool_wait_free','Innodb_checkpoint_age','Innodb_checkpoint_max_age',\
     'Innodb_redo_log_checkpoint_lsn','Innodb_redo_log_current_lsn','Innodb_os_log_written','Innodb_os_log_fsyncs',\
@@ -85,7 +90,9 @@ impl ServerQueries for MysqlQueries {
              SELECT JSON_OBJECT('t','user','name',CURRENT_USER(),'shown',\
              (SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN ('PROCESS','SUPER')));\n\
              SELECT JSON_OBJECT('t','files','enabled',COUNT(*)) FROM performance_schema.setup_instruments \
-             WHERE ENABLED='YES' AND TIMED='YES' AND NAME='wait/io/file/innodb/innodb_data_file';"
+             WHERE ENABLED='YES' AND TIMED='YES' AND NAME='wait/io/file/innodb/innodb_data_file';\n\
+             SELECT JSON_OBJECT('t','process','pid',THREAD_OS_ID) FROM performance_schema.threads \
+             WHERE NAME='thread/sql/main';"
         ))?;
         let settings = read_pairs(&lines);
         if settings.is_empty() {
@@ -100,10 +107,12 @@ impl ServerQueries for MysqlQueries {
         let has_schema = settings.get("performance_schema").is_some_and(|value| value == "ON");
         let files = rows_called(&rows, "files").next().and_then(|row| number_of(row, "enabled"));
         self.has_file_times = has_schema && files.is_some_and(|count| count > 0.0);
+        self.sees_threads = has_schema && files.is_some();
         let mut unseen = Vec::new();
         let user = rows_called(&rows, "user").next();
         let name = user.map(|row| text_of(row, "name")).unwrap_or_default();
-        if user.and_then(|row| number_of(row, "shown")) == Some(0.0) {
+        self.sees_transactions = user.and_then(|row| number_of(row, "shown")).is_some_and(|rights| rights > 0.0);
+        if !self.sees_transactions {
             unseen.push(format!(
                 "sessions, statements and locks of other users are hidden from {name}: GRANT PROCESS ON *.* TO it"
             ));
@@ -119,7 +128,8 @@ impl ServerQueries for MysqlQueries {
         } else if !self.has_file_times {
             unseen.push("times of reads and writes are not measured: wait/io/file is off in setup_instruments".into());
         }
-        Ok(ServerFacts { version, settings, unseen })
+        let pid = rows_called(&rows, "process").next().and_then(|row| number_of(row, "pid"));
+        Ok(ServerFacts { version, pid: pid.map(|pid| pid as u32), settings, unseen })
     }
 
     fn read_sample(&mut self, ask: Ask<'_>) -> Result<Sample, ClientError> {
@@ -129,7 +139,7 @@ impl ServerQueries for MysqlQueries {
             return Err(ClientError::Unreadable("the server refused the statements"));
         }
         let mut sessions: Vec<SampledSession> = rows_called(&rows, "session").map(read_session).collect();
-        if sessions.iter().any(|session| session.wait == WaitKind::Lock) {
+        if self.sees_transactions && sessions.iter().any(|session| session.wait == WaitKind::Lock) {
             let rows = parse_rows(&ask(lock_rows::lock_statement(self.is_mariadb))?);
             add_locks(&mut sessions, &rows);
         }
@@ -248,26 +258,38 @@ fn read_session(row: &Value) -> SampledSession {
 }
 
 impl MysqlQueries {
+    /// A table that the user may not read would fail the whole statement, so it is left out.
     fn sample_statements(&self) -> String {
         let time = if self.is_mariadb { "p.TIME_MS/1000" } else { "p.TIME" };
-        format!(
+        let (mut columns, mut joins, mut idle) = (String::new(), String::new(), "");
+        if self.sees_transactions {
+            columns += ",'transaction',x.trx_state,\
+                'transaction_s',TIMESTAMPDIFF(MICROSECOND,x.trx_started,NOW(6))/1000000,\
+                'lock_wait_s',TIMESTAMPDIFF(MICROSECOND,x.trx_wait_started,NOW(6))/1000000";
+            joins += " LEFT JOIN information_schema.INNODB_TRX x ON x.trx_mysql_thread_id=p.ID";
+            idle = " OR x.trx_id IS NOT NULL";
+        }
+        if self.sees_threads {
+            columns += ",'tid',t.THREAD_OS_ID,'event',(SELECT w.EVENT_NAME FROM \
+                performance_schema.events_waits_current w WHERE w.THREAD_ID=t.THREAD_ID AND w.END_EVENT_ID IS NULL \
+                ORDER BY w.EVENT_ID DESC LIMIT 1)";
+            joins += " LEFT JOIN performance_schema.threads t ON t.PROCESSLIST_ID=p.ID";
+        }
+        let mut statements = format!(
             "SHOW GLOBAL STATUS WHERE Variable_name IN ({STATUS});\n\
              SELECT JSON_OBJECT('t','session','id',p.ID,'user',p.USER,'host',p.HOST,'database',p.DB,\
-             'command',p.COMMAND,'state',p.STATE,'query',LEFT(p.INFO,2000),'statement_s',{time},\
-             'transaction',x.trx_state,\
-             'transaction_s',TIMESTAMPDIFF(MICROSECOND,x.trx_started,NOW(6))/1000000,\
-             'lock_wait_s',TIMESTAMPDIFF(MICROSECOND,x.trx_wait_started,NOW(6))/1000000,\
-             'tid',t.THREAD_OS_ID,'event',(SELECT w.EVENT_NAME FROM performance_schema.events_waits_current w \
-               WHERE w.THREAD_ID=t.THREAD_ID AND w.END_EVENT_ID IS NULL ORDER BY w.EVENT_ID DESC LIMIT 1)) \
-             FROM information_schema.PROCESSLIST p \
-             LEFT JOIN information_schema.INNODB_TRX x ON x.trx_mysql_thread_id=p.ID \
-             LEFT JOIN performance_schema.threads t ON t.PROCESSLIST_ID=p.ID \
+             'command',p.COMMAND,'state',p.STATE,'query',LEFT(p.INFO,2000),'statement_s',{time}{columns}) \
+             FROM information_schema.PROCESSLIST p{joins} \
              WHERE p.ID<>CONNECTION_ID() AND p.COMMAND NOT IN ('Daemon','Binlog Dump','Binlog Dump GTID','Slave_IO',\
-             'Slave_SQL','Slave_worker') AND (p.COMMAND<>'Sleep' OR x.trx_id IS NOT NULL) LIMIT {MAX_SESSIONS};\n\
-             SELECT JSON_OBJECT('t','file','event',EVENT_NAME,'read_ps',SUM_TIMER_READ,'write_ps',SUM_TIMER_WRITE,\
-             'other_ps',SUM_TIMER_MISC) FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN \
-             ('wait/io/file/innodb/innodb_data_file','wait/io/file/innodb/innodb_log_file','wait/io/file/sql/binlog');"
-        )
+             'Slave_SQL','Slave_worker') AND (p.COMMAND<>'Sleep'{idle}) LIMIT {MAX_SESSIONS};\n"
+        );
+        if self.has_file_times {
+            statements += "SELECT JSON_OBJECT('t','file','event',EVENT_NAME,'read_ps',SUM_TIMER_READ,\
+                'write_ps',SUM_TIMER_WRITE,'other_ps',SUM_TIMER_MISC) \
+                FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN \
+                ('wait/io/file/innodb/innodb_data_file','wait/io/file/innodb/innodb_log_file');";
+        }
+        statements
     }
 
     fn add_totals(&self, values: &mut SampleValues, status: &BTreeMap<String, String>) {

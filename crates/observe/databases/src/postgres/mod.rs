@@ -27,7 +27,7 @@ pub(crate) const END_STATEMENT: &str = "\\echo '-- end of answer --'";
 
 /// Settings that a session begins with: it changes nothing, and waits for nothing for long.
 const SESSION_OPTIONS: &str = "-c default_transaction_read_only=on -c statement_timeout=2000 -c lock_timeout=200 \
-    -c idle_in_transaction_session_timeout=5000 -c client_min_messages=error";
+    -c idle_in_transaction_session_timeout=5000 -c client_min_messages=error -c search_path=pg_catalog";
 /// Seconds to connect.
 const CONNECT_TIMEOUT_S: &str = "5";
 
@@ -63,7 +63,7 @@ const SETTINGS: &str = "'max_wal_size','min_wal_size','checkpoint_timeout','chec
     'checkpoint_flush_after','synchronous_commit','fsync','commit_delay','commit_siblings','wal_sync_method',\
     'full_page_writes','wal_compression','wal_buffers','shared_buffers','effective_io_concurrency','work_mem',\
     'bgwriter_lru_maxpages','track_io_timing','track_wal_io_timing','synchronous_standby_names','max_connections',\
-    'data_directory','log_lock_waits','deadlock_timeout','idle_in_transaction_session_timeout'";
+    'data_directory','log_lock_waits','deadlock_timeout'";
 
 impl ServerQueries for PostgresQueries {
     fn read_facts(&mut self, ask: Ask<'_>) -> Result<ServerFacts, ClientError> {
@@ -103,7 +103,7 @@ impl ServerQueries for PostgresQueries {
         unseen.extend((!self.has_io_times).then(|| missing_times("reads and writes", "track_io_timing")));
         let lacks_log_times = self.version >= 140_000 && !self.has_log_times;
         unseen.extend(lacks_log_times.then(|| missing_times("flushes of the log", "track_wal_io_timing")));
-        Ok(ServerFacts { version: text_of(facts, "version"), settings, unseen })
+        Ok(ServerFacts { version: text_of(facts, "version"), pid: None, settings, unseen })
     }
 
     fn read_sample(&mut self, ask: Ask<'_>) -> Result<Sample, ClientError> {
@@ -185,9 +185,11 @@ fn lock_statements(pids: &str) -> String {
 
 impl PostgresQueries {
     fn sample_statements(&self) -> String {
+        // one transaction, because each counts among the server's commits
         let mut statements = format!(
-            "SELECT json_build_object('t','session','pid',pid,'kind',backend_type,'user',usename,'database',datname,\
-             'application',application_name,'client',client_addr,'state',state,'wait_kind',wait_event_type,\
+            "BEGIN;\nSELECT json_build_object('t','session','pid',pid,'kind',backend_type,'user',usename,\
+             'database',datname,'application',application_name,'client',client_addr,'state',state,\
+             'wait_kind',wait_event_type,\
              'wait',wait_event,'transaction_s',extract(epoch from clock_timestamp()-xact_start),\
              'statement_s',extract(epoch from clock_timestamp()-query_start),'query',left(query,2000)) \
              FROM (SELECT * FROM pg_stat_activity WHERE pid<>pg_backend_pid() AND state IS DISTINCT FROM 'idle' \
@@ -215,7 +217,7 @@ impl PostgresQueries {
             statements +=
                 "SELECT json_build_object('t','checkpointer','row',to_jsonb(c)) FROM pg_stat_checkpointer c;\n";
         }
-        statements
+        statements + "COMMIT;"
     }
 
     fn add_totals(&self, values: &mut SampleValues, rows: &[Value]) {

@@ -15,6 +15,7 @@ use crate::run::Observation;
 
 /// Object of rules on database servers.
 pub(crate) const DATABASE: &str = "database";
+const PHYSICAL_DISK: &str = "physical_disk";
 /// Begin of the ids of rules on locks.
 const LOCK_RULES: &str = "database.lock-";
 /// The rule on checkpoints that come before their time.
@@ -40,7 +41,7 @@ pub(crate) fn is_idle_lock_holder(counter: &str) -> bool {
 
 /// The name of a session as people look for it.
 fn session_text(identity: &SessionIdentity, engine: &str) -> String {
-    let id = if engine == "postgres" { "PID" } else { "connection" };
+    let id = if engine == "postgres" { "PID" } else { "Connection" };
     let mut who: Vec<String> = Vec::new();
     let mut add = |label: &str, value: &str| {
         if !value.is_empty() {
@@ -80,7 +81,7 @@ fn holder_text(server: &DatabaseActivity, lock: &LockRow) -> String {
         let began_ns = lock.seen_ns.saturating_sub((seconds * 1e9) as i64);
         let time = format_rfc3339(began_ns);
         let time = time.get(11..19).unwrap_or_default().to_owned();
-        format!(" in a transaction that began at {time} UTC, {} before", format_duration(seconds.round()))
+        format!(", in a transaction that began at {time} UTC, {} before,", format_duration(seconds.round()))
     });
     let does = match (lock.is_idle, lock.waits_for.is_empty()) {
         (true, _) => " and is idle: its client sends nothing".to_owned(),
@@ -115,7 +116,6 @@ pub(crate) fn lock_culprits(observed: &Observation, finding: &Finding) -> Vec<Cu
         kind: if is_process { "process" } else { "session" }.into(),
         pid: lock.holder.tid.filter(|_| is_process),
         name: if is_process { "postgres".into() } else { finding.instance.clone() },
-        user: Some(lock.holder.user.clone()).filter(|user| !user.is_empty()),
         statement: Some(lock.statement.clone()).filter(|text| !text.is_empty()),
         processes: 1,
         description: holder_text(server, lock),
@@ -123,16 +123,32 @@ pub(crate) fn lock_culprits(observed: &Observation, finding: &Finding) -> Vec<Cu
     }]
 }
 
-/// The server that a process belongs to, if it is watched; several of one kind on one machine are told apart by their
-/// sessions alone.
+/// The server that a process belongs to, if it is watched. A process of PostgreSQL is known by its session, one of
+/// MariaDB by its id: there may be other servers on the machine.
 fn server_of_culprit<'a>(observed: &'a Observation, culprit: &Culprit) -> Option<&'a DatabaseActivity> {
-    let is_program = is_server_program(&culprit.name);
-    let engine = if culprit.name.starts_with("post") { "postgres" } else { "mysql" };
-    let mut of_kind = observed.databases.local_servers().filter(|server| is_program && server.engine == engine);
-    let first = of_kind.next()?;
-    let rest: Vec<&DatabaseActivity> = of_kind.collect();
-    let has_session = |server: &&DatabaseActivity| server.sessions.iter().any(|row| row.identity.tid == culprit.pid);
-    if rest.is_empty() { Some(first) } else { std::iter::once(first).chain(rest).find(has_session) }
+    let pid = culprit.pid.filter(|_| is_server_program(&culprit.name))?;
+    let is_own = |server: &&DatabaseActivity| {
+        server.pid == Some(pid) || server.sessions.iter().any(|row| row.identity.tid == Some(pid))
+    };
+    observed.databases.local_servers().find(is_own)
+}
+
+/// True where the data of a server are known to lie on other disks than this one.
+fn is_known_elsewhere(observed: &Observation, server: &DatabaseActivity, disk: &str) -> bool {
+    let Some(topology) = observed.topology.as_ref().filter(|topology| topology.find_device(disk).is_some()) else {
+        return false;
+    };
+    let setting = |name: &str| server.settings.get(name);
+    let Some(folder) = setting("data_directory").or_else(|| setting("datadir")) else { return false };
+    let holds = |mount: &str| {
+        let rest = folder.strip_prefix(mount.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let held_by = topology.filesystems.iter().filter(|filesystem| holds(&filesystem.mount));
+    let device = held_by.max_by_key(|filesystem| filesystem.mount.len()).map(|filesystem| filesystem.device.as_str());
+    device.is_some_and(|device| {
+        topology.find_device(device).is_some() && !topology.stands_on(device, disk) && !topology.stands_on(disk, device)
+    })
 }
 
 /// Adds to processes of database servers what they execute.
@@ -168,6 +184,9 @@ pub(crate) fn disk_load_text(observed: &Observation, finding: &Finding, culprits
         culprits.iter().filter_map(|culprit| server_of_culprit(observed, culprit)).collect();
     if finding.object == DATABASE {
         servers.extend(observed.databases.server(&finding.instance));
+    }
+    if finding.object == PHYSICAL_DISK {
+        servers.retain(|server| !is_known_elsewhere(observed, server, &finding.instance));
     }
     servers.sort_by(|a, b| a.name.cmp(&b.name));
     servers.dedup_by(|a, b| a.name == b.name);
@@ -310,6 +329,6 @@ mod tests {
             ..SessionIdentity::default()
         };
         assert_eq!(session_text(&identity, "postgres"), "PID 1122 (user app, psql, from 10.0.0.7)");
-        assert_eq!(session_text(&SessionIdentity { id: 7, ..SessionIdentity::default() }, "mysql"), "connection 7");
+        assert_eq!(session_text(&SessionIdentity { id: 7, ..SessionIdentity::default() }, "mysql"), "Connection 7");
     }
 }
