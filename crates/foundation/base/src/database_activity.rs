@@ -17,9 +17,9 @@ pub struct DatabaseActivity {
     pub version: String,
     /// Address that it was asked at, without a password.
     pub address: String,
-    /// Id of its process, where it says so; PostgreSQL has one for each session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pid: Option<u32>,
+    /// Ids of its processes that serve no single client: of MariaDB the only one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
     /// True where it runs on this machine, by its address.
     pub is_local: bool,
     /// Period that it covers, seconds.

@@ -167,6 +167,15 @@ fn a_disk_is_connected_with_the_statement_and_the_table_of_its_server() {
 }
 
 #[test]
+fn a_process_that_works_for_all_sessions_is_connected_too() {
+    let server = DatabaseActivity { pids: vec![70], sessions: Vec::new(), ..reading("/var/lib/pg") };
+    let verdict = judge(&with_full_disk(quiet_machine(), "sda"), &[reading_process(70), Note::database(START, server)]);
+    assert!(verdict.sentence.contains("postgres:shop: 0.9 sessions"), "{}", verdict.sentence);
+    let words = "its sessions wait most in `SELECT sum(price) FROM orders`";
+    assert!(verdict.culprits[0].description.ends_with(words), "{}", verdict.culprits[0].description);
+}
+
+#[test]
 fn a_server_is_not_connected_with_what_is_not_its_own() {
     let recording = with_full_disk(quiet_machine(), "sda");
     // its data are on the other disk
@@ -190,7 +199,7 @@ fn checkpoints_get_a_size_of_the_log_that_lasts() {
             .into(),
         ..activity()
     };
-    let levels = [("requested_checkpoint_running", 1.0), ("is_local", 1.0), ("log_bytes", 1e7)];
+    let levels = [("checkpoint_hurrying", 1.0), ("is_local", 1.0), ("log_bytes", 1e7)];
     let recording = levels
         .into_iter()
         .fold(quiet_machine(), |r, (name, value)| r.with(&format!("database.{name}"), SERVER, move |_| value))

@@ -333,7 +333,7 @@ impl MonitorThread {
         activity.version.clone_from(&self.facts.version);
         activity.address = address.to_string();
         activity.is_local = self.is_local;
-        activity.pid = self.facts.pid;
+        activity.pids.clone_from(&self.facts.pids);
         activity.settings.clone_from(&self.facts.settings);
         let mut state = self.shared.lock();
         if state.notes.len() < MAX_NOTES {

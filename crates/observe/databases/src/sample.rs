@@ -12,8 +12,8 @@ use crate::client_process::ClientError;
 pub(crate) struct ServerFacts {
     /// Its version as it says it.
     pub version: String,
-    /// Id of its process, where it says so.
-    pub pid: Option<u32>,
+    /// Ids of its processes that serve no single client.
+    pub pids: Vec<u32>,
     /// Settings that bear on disks.
     pub settings: BTreeMap<String, String>,
     /// What it does not measure or show to this user, and how to change that: a sentence each.

@@ -129,7 +129,7 @@ impl ServerQueries for MysqlQueries {
             unseen.push("times of reads and writes are not measured: wait/io/file is off in setup_instruments".into());
         }
         let pid = rows_called(&rows, "process").next().and_then(|row| number_of(row, "pid"));
-        Ok(ServerFacts { version, pid: pid.map(|pid| pid as u32), settings, unseen })
+        Ok(ServerFacts { version, pids: pid.map(|pid| pid as u32).into_iter().collect(), settings, unseen })
     }
 
     fn read_sample(&mut self, ask: Ask<'_>) -> Result<Sample, ClientError> {

@@ -34,6 +34,12 @@ pub(super) fn waiting_for_data(rows: &[Value]) -> f64 {
     clients.filter(|row| row["state"] == "active" && row_wait(row) == WaitKind::Data).count() as f64
 }
 
+/// 1 where a checkpoint works without pauses, else 0. The checkpointer is listed only while it works.
+pub(super) fn hurrying_checkpoint(rows: &[Value]) -> f64 {
+    let works = |row: &Value| row["kind"] == "checkpointer" && row["wait"] != "CheckpointWriteDelay";
+    f64::from(u8::from(rows_called(rows, "session").any(works)))
+}
+
 /// Reads a row of `pg_stat_activity`.
 pub(super) fn read_session(row: &Value) -> SampledSession {
     let (kind, state) = (text_of(row, "kind"), text_of(row, "state"));
@@ -107,6 +113,14 @@ mod tests {
         ] {
             assert_eq!(wait_kind(kind, event), expected, "{kind} {event}");
         }
+    }
+
+    #[test]
+    fn a_checkpoint_hurries_unless_it_pauses_or_sleeps() {
+        let of = |wait: &str| [json!({ "t": "session", "kind": "checkpointer", "wait": wait })];
+        assert_eq!(hurrying_checkpoint(&of("DataFileWrite")), 1.0);
+        assert_eq!(hurrying_checkpoint(&of("CheckpointWriteDelay")), 0.0);
+        assert_eq!(hurrying_checkpoint(&[]), 0.0);
     }
 
     #[test]

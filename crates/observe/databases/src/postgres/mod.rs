@@ -52,10 +52,6 @@ pub(crate) struct PostgresQueries {
     has_log_times: bool,
     /// Schema of the extension that counts statements.
     statements_schema: Option<String>,
-    /// Checkpoints that were requested, in the last sample.
-    requested_checkpoints: Option<f64>,
-    /// The checkpoint that runs now was requested.
-    is_checkpoint_requested: bool,
 }
 
 /// Settings that a verdict or its advice may name.
@@ -74,6 +70,7 @@ impl ServerQueries for PostgresQueries {
              'is_monitor',(SELECT coalesce(bool_or(pg_has_role(oid,'USAGE')),false) FROM pg_roles \
                WHERE rolname IN ('pg_monitor','pg_read_all_stats')) OR current_setting('is_superuser')='on',\
              'user',current_user,\
+             'pids',(SELECT json_agg(pid) FROM pg_stat_activity WHERE backend_type<>'client backend'),\
              'statements',(SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n \
                ON n.oid=e.extnamespace WHERE e.extname='pg_stat_statements'));\n\
              SELECT json_build_object('t','settings','all',json_object_agg(name,current_setting(name,true))) \
@@ -92,7 +89,6 @@ impl ServerQueries for PostgresQueries {
         self.max_connections = settings.get("max_connections").and_then(|text| text.parse().ok()).unwrap_or(f64::NAN);
         (self.has_io_times, self.has_log_times) = (is_on("track_io_timing"), is_on("track_wal_io_timing"));
         self.statements_schema = facts["statements"].as_str().map(str::to_owned);
-        self.requested_checkpoints = None;
         let mut unseen = Vec::new();
         if facts["is_monitor"].as_bool() != Some(true) {
             let user = text_of(facts, "user");
@@ -103,7 +99,9 @@ impl ServerQueries for PostgresQueries {
         unseen.extend((!self.has_io_times).then(|| missing_times("reads and writes", "track_io_timing")));
         let lacks_log_times = self.version >= 140_000 && !self.has_log_times;
         unseen.extend(lacks_log_times.then(|| missing_times("flushes of the log", "track_wal_io_timing")));
-        Ok(ServerFacts { version: text_of(facts, "version"), pid: None, settings, unseen })
+        let pids = facts["pids"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+        let pids = pids.filter_map(|pid| u32::try_from(pid).ok()).collect();
+        Ok(ServerFacts { version: text_of(facts, "version"), pids, settings, unseen })
     }
 
     fn read_sample(&mut self, ask: Ask<'_>) -> Result<Sample, ClientError> {
@@ -123,7 +121,7 @@ impl ServerQueries for PostgresQueries {
         }
         let mut values = session_values(&sessions);
         self.add_totals(&mut values, &rows);
-        self.add_checkpoint(&mut values, &rows);
+        values.insert(database::CHECKPOINT_HURRYING, answer_rows::hurrying_checkpoint(&rows));
         Ok(Sample { values, sessions })
     }
 
@@ -288,16 +286,6 @@ impl PostgresQueries {
         }
         values.extend(parts[2].map(|bytes| (database::SESSION_WRITTEN_BYTES, bytes)));
         values.extend(number_of(writer, "buffers_backend_fsync").map(|syncs| (database::SESSION_SYNCS, syncs)));
-    }
-
-    /// Whether a checkpoint runs that was requested. The checkpointer is listed only while it works.
-    fn add_checkpoint(&mut self, values: &mut SampleValues, rows: &[Value]) {
-        let is_running = rows_called(rows, "session").any(|row| row["kind"] == "checkpointer");
-        let requested = values.get(database::CHECKPOINTS_REQUESTED).copied();
-        let is_new = requested.zip(self.requested_checkpoints).is_some_and(|(now, before)| now > before);
-        self.requested_checkpoints = requested;
-        self.is_checkpoint_requested = is_new || (self.is_checkpoint_requested && is_running);
-        values.insert(database::REQUESTED_CHECKPOINT_RUNNING, f64::from(u8::from(self.is_checkpoint_requested)));
     }
 
     fn read_detail_rows(&self, rows: &[Value]) -> Details {

@@ -128,7 +128,7 @@ pub(crate) fn lock_culprits(observed: &Observation, finding: &Finding) -> Vec<Cu
 fn server_of_culprit<'a>(observed: &'a Observation, culprit: &Culprit) -> Option<&'a DatabaseActivity> {
     let pid = culprit.pid.filter(|_| is_server_program(&culprit.name))?;
     let is_own = |server: &&DatabaseActivity| {
-        server.pid == Some(pid) || server.sessions.iter().any(|row| row.identity.tid == Some(pid))
+        server.pids.contains(&pid) || server.sessions.iter().any(|row| row.identity.tid == Some(pid))
     };
     observed.databases.local_servers().find(is_own)
 }
@@ -156,13 +156,13 @@ pub(crate) fn add_statements(observed: &Observation, culprits: &mut [Culprit]) {
     for culprit in culprits.iter_mut().filter(|culprit| culprit.pid.is_some() && culprit.statement.is_none()) {
         let Some(server) = server_of_culprit(observed, culprit) else { continue };
         let own = server.sessions.iter().find(|row| row.identity.tid.is_some() && row.identity.tid == culprit.pid);
-        let statement = match own {
-            Some(row) => Some(row.statement.as_str()),
-            // of a server of threads, or of many short sessions, that which waits most for disks
-            None => waiting_statements(server).first().map(|row| row.statement.as_str()),
+        let (does, statement) = match own {
+            Some(row) => ("executes", Some(row.statement.as_str())),
+            // it works for all sessions: of them that which waits most for disks
+            None => ("its sessions wait most in", waiting_statements(server).first().map(|row| row.statement.as_str())),
         };
         let Some(statement) = statement.filter(|text| !text.is_empty()) else { continue };
-        culprit.description += &format!("; executes {}", quote_statement(statement));
+        culprit.description += &format!("; {does} {}", quote_statement(statement));
         culprit.statement = Some(statement.to_owned());
     }
 }
