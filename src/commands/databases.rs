@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::{Note, Series, Tick};
-use diskwright_counters::live::AttachedColumns;
+use diskwright_counters::live::{AttachedColumns, Clock, SystemClock};
 use diskwright_databases::{DatabaseAddress, DatabaseEngine, DatabaseMonitor, MonitorOptions};
 
 use super::Failure;
@@ -74,6 +74,7 @@ impl DatabaseArguments {
                 password: password_file.map(|file| read_secret(file)).transpose()?,
                 tick_interval: every,
                 note_interval: note_every,
+                wall_clock: || SystemClock.read_clocks().wall_ns,
                 stack_bytes: SMALL_STACK_BYTES,
             };
             let started = DatabaseMonitor::start(options);

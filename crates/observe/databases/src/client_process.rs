@@ -122,7 +122,7 @@ impl ClientProcess {
             if !is_open {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::park_timeout(Duration::from_millis(10));
         }
         let line = self.error_line();
         match (line.is_empty(), error) {
@@ -139,7 +139,7 @@ impl Drop for ClientProcess {
         let _ = self.child.kill();
         let deadline = Instant::now() + MAX_END_TIME;
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::park_timeout(Duration::from_millis(5));
         }
     }
 }

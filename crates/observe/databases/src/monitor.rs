@@ -3,7 +3,7 @@
 
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use diskwright_base::counter_ids::database;
 use diskwright_base::units::format_value;
@@ -46,6 +46,8 @@ pub struct MonitorOptions {
     pub tick_interval: Duration,
     /// Time between two notes of its activity.
     pub note_interval: Duration,
+    /// The wall clock, nanoseconds since 1970 UTC, for notes.
+    pub wall_clock: fn() -> i64,
     /// Stack of its thread, bytes.
     pub stack_bytes: usize,
 }
@@ -253,7 +255,7 @@ impl MonitorThread {
         let passed = self.last_sample.map_or(Duration::ZERO, |last| began.duration_since(last));
         let seconds = passed.min(self.sample_interval() * 2).as_secs_f64();
         self.last_sample = Some(began);
-        self.sums.add_sample(&sample, seconds, wall_ns());
+        self.sums.add_sample(&sample, seconds, (self.options.wall_clock)());
         self.publish_sample(sample);
         if self.last_note.elapsed() >= self.options.note_interval {
             let mut ask = |statements: &str| client.ask(statements, ANSWER_TIMEOUT);
@@ -337,14 +339,14 @@ impl MonitorThread {
         activity.settings.clone_from(&self.facts.settings);
         let mut state = self.shared.lock();
         if state.notes.len() < MAX_NOTES {
-            state.notes.push(Note::database(wall_ns(), activity));
+            state.notes.push(Note::database((self.options.wall_clock)(), activity));
         }
     }
 
     fn push_note(&self, kind: &str, text: String) {
         let mut state = self.shared.lock();
         if state.notes.len() < MAX_NOTES {
-            state.notes.push(Note::new(wall_ns(), kind, text));
+            state.notes.push(Note::new((self.options.wall_clock)(), kind, text));
         }
     }
 }
@@ -361,9 +363,4 @@ fn with_reason(error: ClientError, client: &ClientProcess) -> ClientError {
         ClientError::Unreadable(_) if !line.is_empty() => ClientError::Ended(line),
         error => error,
     }
-}
-
-fn wall_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }

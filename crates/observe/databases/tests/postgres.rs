@@ -28,6 +28,7 @@ impl Watch {
             password: password.map(str::to_owned),
             tick_interval: TICK,
             note_interval: Duration::from_secs(1),
+            wall_clock: || 1_767_225_600_000_000_000,
             stack_bytes: 512 << 10,
         };
         let monitor = DatabaseMonitor::start(options).expect("a client");
@@ -39,7 +40,7 @@ impl Watch {
     pub fn tick_until(&mut self, event: &str, holds: impl Fn(&Watch) -> bool) {
         let begin = Instant::now();
         loop {
-            std::thread::sleep(TICK);
+            std::thread::park_timeout(TICK);
             let tick = Instant::now();
             self.monitor.begin_tick(&mut self.notes);
             self.longest_tick = self.longest_tick.max(tick.elapsed());
@@ -53,8 +54,9 @@ impl Watch {
     /// The value of a counter at the last tick; `None` for a gap or where there is no such column.
     pub fn value(&self, counter: &str) -> Option<f64> {
         let columns = self.monitor.series().iter().zip(self.monitor.cells());
-        let found = columns.filter(|(series, _)| series.counter == counter).map(|(series, cell)| cell * series.scale);
-        found.last().filter(|value| !value.is_nan())
+        let mut found =
+            columns.filter(|(series, _)| series.counter == counter).map(|(series, cell)| cell * series.scale);
+        found.next_back().filter(|value| !value.is_nan())
     }
 
     pub fn has_column(&self, counter: &str) -> bool {

@@ -37,7 +37,7 @@ impl Drop for Server {
             if begin.elapsed() > Duration::from_secs(20) {
                 let _ = self.process.kill();
             }
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::park_timeout(Duration::from_millis(20));
         }
     }
 }
@@ -134,7 +134,7 @@ impl Server {
         let begin = Instant::now();
         while !self.run_as(self.user, "SELECT 1").status.success() {
             assert!(begin.elapsed() < START_TIMEOUT, "the server does not answer");
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::park_timeout(Duration::from_millis(100));
         }
     }
 
