@@ -70,7 +70,7 @@ impl DatabaseTotals {
 }
 
 /// True for a process of a database server, by its name.
-pub(crate) fn is_server_program(name: &str) -> bool {
+pub(crate) fn is_database_program(name: &str) -> bool {
     SERVER_PROGRAMS.contains(&name)
 }
 

@@ -14,6 +14,6 @@ mod requesters;
 
 pub(crate) use blamed_disk::BlamedDisk;
 pub use culprit::{AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
-pub(crate) use database_totals::{DatabaseTotals, is_server_program, moved_bytes};
+pub(crate) use database_totals::{DatabaseTotals, is_database_program, moved_bytes};
 pub(crate) use process_totals::Culprits;
 pub(crate) use requesters::Requesters;

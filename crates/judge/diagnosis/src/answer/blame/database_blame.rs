@@ -9,7 +9,7 @@ use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::{format_count, format_duration, format_value};
 
 use crate::answer::verdict::{Culprit, Finding};
-use crate::culprits::{is_server_program, moved_bytes};
+use crate::culprits::{is_database_program, moved_bytes};
 use crate::rules::{ActionFacts, Bottleneck};
 use crate::run::Observation;
 
@@ -126,7 +126,7 @@ pub(crate) fn lock_culprits(observed: &Observation, finding: &Finding) -> Vec<Cu
 /// The server that a process belongs to, if it is watched. A process of PostgreSQL is known by its session, one of
 /// MariaDB by its id: there may be other servers on the machine.
 fn server_of_culprit<'a>(observed: &'a Observation, culprit: &Culprit) -> Option<&'a DatabaseActivity> {
-    let pid = culprit.pid.filter(|_| is_server_program(&culprit.name))?;
+    let pid = culprit.pid.filter(|_| is_database_program(&culprit.name))?;
     let is_own = |server: &&DatabaseActivity| {
         server.pids.contains(&pid) || server.sessions.iter().any(|row| row.identity.tid == Some(pid))
     };
