@@ -39,9 +39,11 @@ fn a_recorded_lock_is_in_the_verdict_with_its_holder() {
     let Some(server) = servers::start_postgres(&[]) else { return };
     server.execute("CREATE TABLE orders(id int PRIMARY KEY, note text); INSERT INTO orders VALUES (1, 'a')");
     let _holder = server.open_session("BEGIN; UPDATE orders SET note = 'secret' WHERE id = 1;");
+    server.wait_for_idle_transaction();
     let _waiting = server.open_session("UPDATE orders SET note = 'hidden' WHERE id = 1;");
     let (log, url) = (folder("databases-lock").join("log"), server.address("postgres"));
-    let recorded = diskwright(&["record", text(&log), "--for", "24s", "--postgres", &url, "--json"]);
+    // long ticks: on a full machine, an answer takes its time
+    let recorded = diskwright(&["record", text(&log), "--every", "3s", "--for", "30s", "--postgres", &url, "--json"]);
     assert!(success(&recorded)["ticks"].as_u64().is_some_and(|ticks| ticks >= 2), "{}", stderr(&recorded));
     let verdict = success(&diskwright(&["why", text(&log), "--json"]));
     let known = verdict["findings"].as_array().expect("a list");

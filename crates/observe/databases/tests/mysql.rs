@@ -14,6 +14,7 @@ fn shows_who_holds_a_lock_and_who_waits_for_it() {
          INSERT INTO shop.orders VALUES (1, 'a')",
     );
     let holder = server.open_session("BEGIN; UPDATE shop.orders SET note = 'secret' WHERE id = 1;");
+    server.wait_for_idle_transaction();
     let mut watch = Watch::start(DatabaseEngine::Mysql, &server.address("root"), None);
     watch.tick_until("an answer", |watch| watch.value("database.sessions").is_some_and(|sessions| sessions >= 1.0));
     let waiting: Vec<_> =

@@ -83,6 +83,7 @@ fn shows_who_holds_a_lock_and_who_waits_for_it() {
     let Some(server) = start_postgres(&[]) else { return };
     server.execute("CREATE TABLE orders(id int PRIMARY KEY, note text); INSERT INTO orders VALUES (1, 'a')");
     let holder = server.open_session("BEGIN; UPDATE orders SET note = 'secret' WHERE id = 1;");
+    server.wait_for_idle_transaction();
     let mut watch = watch(&server);
     watch.tick_until("an answer", |watch| watch.value("database.sessions").is_some_and(|sessions| sessions >= 1.0));
     let waiting: Vec<_> =

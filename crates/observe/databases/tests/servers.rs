@@ -161,6 +161,24 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
+    /// Waits until statements print this.
+    pub fn wait_until(&self, statements: &str, printed: &str) {
+        let begin = Instant::now();
+        while self.execute(statements) != printed {
+            assert!(begin.elapsed() < START_TIMEOUT, "{statements} does not print {printed}");
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until a session has locked what it changed and does nothing more.
+    pub fn wait_for_idle_transaction(&self) {
+        let statements = match self.is_postgres {
+            true => "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'",
+            false => "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0",
+        };
+        self.wait_until(statements, "1");
+    }
+
     /// A session that stays open after these statements.
     pub fn open_session(&self, statements: &str) -> Session {
         let mut command = self.client_command(self.user);
