@@ -12,6 +12,7 @@ mod compare;
 mod compare_results;
 mod counter_ids;
 mod counter_means;
+mod databases;
 mod devices;
 mod disk_attach;
 mod disk_backing;

@@ -14,6 +14,7 @@ mod counter_selection;
 mod credentials;
 mod csv_cells;
 mod damage;
+mod databases;
 mod disk;
 mod drives;
 mod experiments;

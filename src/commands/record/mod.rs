@@ -28,6 +28,7 @@ use diskwright_webview::WebView;
 use indicatif::ProgressBar;
 
 use super::alerts::{AlertArguments, AlertMonitor};
+use super::databases::DatabaseArguments;
 use super::metric_feeds::{FeedArguments, Feeds};
 use super::pacer::{self, Pacer};
 use super::serve::{self, PageArguments};
@@ -76,6 +77,8 @@ pub struct Arguments {
     #[arg(long, default_value = "1%", value_parser = parse_budget, value_name = "SHARE", requires = "trace")]
     trace_budget: f64,
     #[command(flatten)]
+    databases: DatabaseArguments,
+    #[command(flatten)]
     feeding: FeedArguments,
     #[command(flatten)]
     alerts: AlertArguments,
@@ -106,11 +109,12 @@ fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     }
 }
 
-/// Refuses options that have no effect without a log or without a page.
+/// Refuses options that have no effect without a log or without a page, and wrong addresses.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.dir.is_none() && !arguments.keep.is_empty() {
         return Err(Failure::Usage("--keep needs a log: record DIR".into()));
     }
+    arguments.databases.addresses()?;
     match arguments.page.first_unused_option(arguments.feeding.has_server()).filter(|_| arguments.serve.is_none()) {
         Some(option) => Err(Failure::Usage(format!("{option} needs --serve"))),
         None => Ok(()),
@@ -143,6 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
     let mut alerts = alert_monitor(&arguments.alerts)?;
     let mut sampler = protected_sampler(sampler_options(arguments.every));
+    attach_databases(arguments, &mut sampler)?;
     let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
     let _page = serve_page(arguments)?;
     pacer.reset_start();
@@ -195,10 +200,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     fate
 }
 
+/// Starts the threads that ask databases.
+fn attach_databases(arguments: &Arguments, sampler: &mut Sampler) -> Result<(), Failure> {
+    let columns = arguments.databases.start(arguments.every, slow_interval(arguments.every))?;
+    columns.into_iter().for_each(|columns| sampler.attach_columns(columns));
+    Ok(())
+}
+
+/// Interval of the costly work, and of notes on activity.
+fn slow_interval(every: Duration) -> Duration {
+    every.max(Duration::from_secs(10))
+}
+
 /// Options of a sampler with ticks of this length.
 fn sampler_options(every: Duration) -> SamplerOptions {
-    let slow_interval = every.max(Duration::from_secs(10));
-    SamplerOptions { slow_interval, raises_priority: true, ..SamplerOptions::default() }
+    SamplerOptions { slow_interval: slow_interval(every), raises_priority: true, ..SamplerOptions::default() }
 }
 
 /// Warns of a recording without any counter. One that is stopped at once has read nothing yet.

@@ -284,6 +284,7 @@ fn instance_of(counter: &str) -> &'static str {
         "network" => "eth0",
         "array" => "md0",
         "network_filesystem" => "/mnt",
+        "database" => "postgres:shop",
         "processor" => "_total",
         "cgroup" => "/jobs",
         _ => "",
@@ -451,7 +452,8 @@ fn missing_counters_of_a_log_are_named() {
         judge.add_frame(&Recording::default().frame());
         let verdict = judge.finish().remove(0);
         // a machine without arrays lacks nothing, and what no tool can show of any is not missing
-        let nothing_to_lack = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
+        let nothing_to_lack =
+            ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server"];
         // without a profile a rule on a ceiling is as if it were not there, and the machine may have no such thing
         let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| c.quantity.counter.id.contains(".ceiling."));
         let silent = |rule: &Rule| {

@@ -301,6 +301,7 @@ pub(crate) fn sample_verdict() -> Verdict {
         culprits: sample_culprits(),
         unlisted: Vec::new(),
         requesters: Vec::new(),
+        databases: Vec::new(),
         programs: Vec::new(),
         advice: sample_remedies(),
         notes: sample_remarks(),

@@ -208,7 +208,7 @@ fn share_judged(observed: &Observation, pack: usize, unjudged: &[UnjudgedRule]) 
 }
 
 /// Objects that most machines lack: a log without them lacks nothing.
-const OPTIONAL_OBJECTS: [&str; 3] = ["hardware", "network_filesystem", "nfs_server"];
+const OPTIONAL_OBJECTS: [&str; 4] = ["database", "hardware", "network_filesystem", "nfs_server"];
 
 /// Smallest share of judged rules for the answer "no bottleneck".
 const MIN_JUDGED_SHARE: f64 = 0.1;

@@ -4,7 +4,7 @@ use diskwright_base::catalogue::display_unit;
 use diskwright_base::units::format_value;
 use serde::Serialize;
 
-use diskwright_base::Ceiling;
+use diskwright_base::{Ceiling, DatabaseActivity};
 
 pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
@@ -69,6 +69,9 @@ pub struct Verdict {
     /// one.
     #[serde(rename = "asked", default, skip_serializing_if = "Vec::is_empty")]
     pub requesters: Vec<OperationRequesters>,
+    /// Database servers that were asked: who waited for what, statements, tables, locks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<DatabaseActivity>,
     /// Activity and waits of programs, with the next step to take; only where nothing is blamed.
     pub programs: Vec<ProgramActivity>,
     /// Remedies, cheapest first.

@@ -20,6 +20,10 @@ pub struct Culprit {
     /// Its command line with secrets masked; of several processes, that of the most active one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
+    /// Statement that it executes for a client, or executed last, literals masked: of a process of a database server
+    /// that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement: Option<String>,
     /// Where it runs: `unit`, `container`, `pod`, `machine`.
     #[serde(flatten)]
     pub place: ProcessPlace,

@@ -486,6 +486,7 @@ impl ProcessGroup {
             cgroup: totals.cgroup.clone(),
             user,
             command_line,
+            statement: None,
             place: totals.identity.place_in(&totals.cgroup),
             realtime_priority: totals.realtime_priority,
             nice: totals.nice,

@@ -8,7 +8,7 @@ use diskwright_base::counter_ids::paging;
 use diskwright_base::{Ceiling, DeviceClass, Schema, Topology};
 
 use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
-use crate::culprits::{Culprits, ProcessOnsets, Requesters};
+use crate::culprits::{Culprits, DatabaseTotals, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Rule};
 use crate::run::event_watch::EventWatch;
 use crate::run::log_notes::LogNotes;
@@ -42,6 +42,7 @@ pub(crate) struct Observation {
     pub culprits: Culprits,
     /// Programs that sent requests, from traces.
     pub requesters: Requesters,
+    pub databases: DatabaseTotals,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
     /// Clock of who reads the verdict, nanoseconds since 1970; `None` where it is read as it is made.

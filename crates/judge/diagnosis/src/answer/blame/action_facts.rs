@@ -4,6 +4,7 @@ use diskwright_base::counter_ids::{cgroup, memory, processor};
 use diskwright_base::kernel_threads::is_kernel_thread;
 use diskwright_base::process_place::host_unit_of_cgroup;
 
+use crate::answer::blame::database_blame::add_database_facts;
 use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
 use crate::compile::cgroup_path;
@@ -40,6 +41,10 @@ pub(crate) fn action_facts(
     }
     let acts = |c: &&Culprit| !is_kernel_thread(&c.name) && c.share.is_some_and(|share| share >= MIN_ACTING_SHARE);
     let is_recent = observed.age_ns().is_none_or(|age| age <= MAX_ACTING_AGE_NS);
+    add_database_facts(&mut facts, observed, leading);
+    if !is_recent {
+        facts.remove("lock_holder");
+    }
     if let Some(program) = culprits.iter().find(|c| c.pid.is_some() && acts(c)) {
         add_program(&mut facts, program, load);
         if !(is_recent && program.is_in_last_table) {

@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 19] = [
+        const FACTS: [&str; 25] = [
             "pid",
             "name",
             "unit",
@@ -136,6 +136,12 @@ mod tests {
             "legacy",
             "realtime",
             "crowded",
+            "lock_holder",
+            "idle_holder",
+            "postgres_url",
+            "mysql_place",
+            "max_wal_size",
+            "more_wal",
             "nice",
             "urgent",
             "server",
