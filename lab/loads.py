@@ -18,7 +18,7 @@ def touch_memory(options):
     size = options.mib << 20
     # Private: shared anonymous memory would be counted as page cache.
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    noise = random.Random(options.seed)
+    noise, rate = random.Random(options.seed), Rate()
     for offset in range(0, size, mmap.PAGESIZE):
         memory[offset] = 1
     for _ in until(options.seconds):
@@ -27,6 +27,9 @@ def touch_memory(options):
             continue
         for _ in range(64):
             memory[noise.randrange(size // mmap.PAGESIZE) * mmap.PAGESIZE] = 2
+        rate.count(64)
+        # where nothing pauses, the kernel has been seen to kill rather than to swap: it finds no page that is old
+        time.sleep(options.pause)
 
 
 def spin(options):
@@ -49,24 +52,35 @@ def compute(options):
 
 
 def serve(options):
-    """Does a piece of work at a time, at most so many a second, and tells each second how many it did: it hashes
-    so many mebibytes, or reads a page of a disk past the page cache."""
+    """Does a piece of work at a time, at most so many a second: it hashes so many mebibytes, or reads a page of a disk
+    past the page cache. Tells its rate."""
     block, page = bytes(options.mib << 20), mmap.mmap(-1, mmap.PAGESIZE)
     disk = os.open(options.path, os.O_RDONLY | os.O_DIRECT) if options.path else None
     pages = os.lseek(disk, 0, os.SEEK_END) // mmap.PAGESIZE if options.path else 0
-    noise, done, began = random.Random(options.seed), 0, time.monotonic()
-    told = began
+    noise, rate = random.Random(options.seed), Rate()
     for _ in until(options.seconds):
+        began = time.monotonic()
         if options.path:
             os.preadv(disk, [page], noise.randrange(pages) * mmap.PAGESIZE)
         else:
             hashlib.sha256(block).digest()
-        done += 1
+        rate.count(1)
+        time.sleep(max(0, 1 / options.rate - (time.monotonic() - began)))
+
+
+class Rate:
+    """Tells each second how much was done in it, in pgbench's words."""
+
+    def __init__(self):
+        self.done, self.began = 0, time.monotonic()
+        self.told = self.began
+
+    def count(self, pieces):
+        self.done += pieces
         now = time.monotonic()
-        if now - told >= 1:
-            print(f"progress: {now - began:.1f} s, {done / (now - told):.1f} tps", flush=True)
-            done, told = 0, now
-        time.sleep(max(0, 1 / options.rate - (time.monotonic() - now)))
+        if now - self.told >= 1:
+            print(f"progress: {now - self.began:.1f} s, {self.done / (now - self.told):.1f} tps", flush=True)
+            self.done, self.told = 0, now
 
 
 def grow(options):
@@ -214,6 +228,7 @@ def main():
     parser.add_argument("--path")
     parser.add_argument("--threads", type=int, default=24)
     parser.add_argument("--rate", type=float, default=10, help="pieces of work a second")
+    parser.add_argument("--pause", type=float, default=0, help="seconds between touches of 64 pages")
     parser.add_argument("--part", help="of a served system")
     parser.add_argument("--once", action="store_true", help="touches all once, and sleeps")
     parser.add_argument("--seed", type=int, default=1)

@@ -166,7 +166,8 @@ class Commands(unittest.TestCase):
     def test_commands_on_what_is_ours_are_typed(self):
         pid = self.child.pid
         for command in (f"ionice -c3 -p {pid}", f"ionice -c2 -n4 -p {pid}", f"renice -n 19 -p {pid}",
-                        f"kill -STOP {pid}", f"chrt --other --all-tasks --pid 0 {pid}", "podman pause nightly-backup",
+                        f"renice -n 19 -p $(ls /proc/{pid}/task)", f"kill -STOP {pid}",
+                        f"chrt --other --all-tasks --pid 0 {pid}", "podman pause nightly-backup",
                         "echo 201326592 > /sys/fs/cgroup/memory/diskwright-lab-1/memory.limit_in_bytes",
                         "echo mq-deadline > /sys/block/loop3/queue/scheduler",
                         "psql -c 'select pg_terminate_backend(1122)'",
@@ -176,7 +177,8 @@ class Commands(unittest.TestCase):
     def test_all_else_is_refused(self):
         pid = self.child.pid
         for command in ("renice -n 19 -p 1", f"renice -n 19 -p {os.getppid()}", f"renice -n 19 -p {pid} 1",
-                        f"renice -n 19 -p {pid}; reboot", "ionice -c3 -p $(pidof init)", f"kill -KILL {pid}",
+                        f"renice -n 19 -p {pid}; reboot", "ionice -c3 -p $(pidof init)",
+                        "ionice -c3 -p $(ls /proc/1/task)", f"kill -KILL {pid}",
                         "kill -STOP", f"ionice -c3 -p {pid} > /etc/passwd", "rm -rf /",
                         "kill -STOP PID", "ionice -c3 -p <pid>",
                         "echo 1 > /sys/fs/cgroup/memory/other/memory.limit_in_bytes",

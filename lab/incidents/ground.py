@@ -100,8 +100,11 @@ class Ground(Machine):
     def schedule(self, device, scheduler):
         """Has a disk's requests put in order by a scheduler that honors priorities, as spinning disks have."""
         path = f"/sys/block/{os.path.basename(device)}/queue/scheduler"
-        if scheduler not in read_text(path):
+        there = read_text(path)
+        if scheduler not in there:
             raise Unavailable(f"this kernel has no scheduler {scheduler}")
+        # the device is not ours alone: others get it when it has been given back
+        self.undo.push("write", path, re.search(r"\[(\S+)\]", there)[1])
         write_text(path, scheduler)
 
     def make_files(self, folder, count, kib):
@@ -170,9 +173,12 @@ class Ground(Machine):
     def guest(self, name, device):
         """An emulated machine whose first drive is a disk of this machine."""
         try:
-            return Guest(self.undo, self.folder, [Drive(device, direct=True)], name=name, memory_mib=256)
+            guest = Guest(self.undo, self.folder, [Drive(device, direct=True)], name=name, memory_mib=256)
         except GuestError as error:
             raise Unavailable(str(error)) from None
+        if os.path.isdir(WEIGHT_GROUP):
+            write_text(f"{WEIGHT_GROUP}/cgroup.procs", str(guest.process.pid))
+        return guest
 
 
 def free_port():

@@ -47,7 +47,7 @@ def table(results):
 def remark(result):
     said = [result[key] for key in ("skipped", "failed") if key in result]
     rates = result.get("victim", {})
-    if rates.get("calm") is not None:
+    if rates:
         said.append("who suffers: " + ", ".join(f"{name} {value}/s" for name, value in rates.items()))
     return "; ".join(said)
 

@@ -14,7 +14,7 @@ def prepare(ground):
         "disk.plain.servers": 4, "disk.plain.service": "{ uniform_us = [800, 1200] }"}))
 
     def begin():
-        load = ground.own("touch-memory", "--mib", 148, cgroups=[group])
+        load = ground.victim = ground.own("touch-memory", "--mib", 148, cgroups=[group])
         return Truth(resources=[("memory", os.path.basename(group))],
                      culprits=[Culprit(["python3", "touch-memory"], ground.pids_of(load))],
                      place=[os.path.basename(group)])

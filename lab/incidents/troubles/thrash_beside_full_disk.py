@@ -15,7 +15,7 @@ def prepare(ground):
     disk = ground.disk("one-arm")
 
     def begin():
-        load = ground.own("touch-memory", "--mib", 180, cgroups=[group])
+        load = ground.victim = ground.own("touch-memory", "--mib", 160, "--pause", 0.002, cgroups=[group])
         readers = start_readers(ground, disk)
         return Truth(resources=[("memory", os.path.basename(group)), ("disk", device_name(disk))],
                      culprits=[Culprit(["python3", "touch-memory"], ground.pids_of(load)),
