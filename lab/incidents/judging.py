@@ -214,16 +214,11 @@ def clock(seconds):
     return datetime.datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
 
 
-def judge_shown(answer):
-    """Whether a screen shows a whole command."""
-    commands = remedies.commands_on(answer.screen)
-    return Found(bool(commands), "" if commands else "no whole command on the screen")
-
-
-def judge_typed(typed):
-    """The parts `remedy` and `effect`, by what became of the commands of the screen."""
+def judge_typed(typed, answer):
+    """The parts `remedy` and `effect` of a screen, by what became of its commands."""
     if not typed:
-        missing = Found(False, "no whole command on the screen")
+        shown = remedies.commands_on(answer.screen)
+        missing = Found(False, f"not tried: {shown[0]}" if shown else "no whole command on the screen")
         return {"remedy": missing, "effect": missing}
     worked = [one for one in typed if one["worked"]]
     said = "; ".join(f"{one['command']}: {one['because']}" for one in typed)

@@ -57,7 +57,7 @@ def missing_lines(results):
     for result in results:
         lines += [f"{result['name']}, {view}: {part}: {because}" for view, part, because in misses(result)]
         for typed in result.get("typed", []):
-            where = "typed" if typed["shown"] else "typed, though not on the screen"
+            where = f"typed ({', '.join(typed['screens'])})" if typed["screens"] else "typed, though not on the screen"
             undone = f"; undone: {typed['undone']}" if "undone" in typed else ""
             lines.append(f"{result['name']}, {where}: {typed['command']}: {typed['because']}{undone}")
     return lines

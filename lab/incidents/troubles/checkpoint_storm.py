@@ -5,7 +5,9 @@ from incidents.troubles.parts import device_name
 
 MAKES = "an UPDATE of a million rows has PostgreSQL write checkpoint after checkpoint (max_wal_size 64 MB)"
 NEEDS = ["pg_ctlcluster", "setpriv", "losetup", "mkfs.ext4"]
-BATCH = "update pgbench_accounts set abalance = abalance + 1, filler = md5(aid::text);"
+# another table than the one that the others use, so that nobody waits for its locks
+TABLE = "create table ledger as select * from pgbench_accounts"
+BATCH = "update ledger set abalance = abalance + 1, filler = md5(aid::text);"
 
 
 def prepare(ground):
@@ -13,6 +15,7 @@ def prepare(ground):
         "disk.plain.servers": 1, "disk.plain.service": "{ uniform_us = [800, 1200] }", "disk.capacity": "4GiB"})
     folder = ground.mount_ext4(disk, "3g")
     server = ground.postgres(folder, scale=10, max_wal_size="64MB", min_wal_size="32MB")
+    server.sql(TABLE)
     ground.victim = server.bench(4, rate=30, script="simple-update")
 
     def begin():
