@@ -17,10 +17,12 @@ from machine import Machine, Unavailable, need_root, read_text, write_text
 from qemu import Drive, Guest, GuestError
 from undo import uninterrupted
 
-# Others compile on this machine, too. All of an incident's programs have as many times the weight of one task of them;
-# the group's name is short, so that it is taken for no place.
+# Others compile on this machine, too. An incident's programs have as many times the weight of one task of them, and so
+# have, in a group of their own as services have, the recorder and those who ask. The names are short, so that they
+# are taken for no place.
 WEIGHT = 64
-WEIGHT_GROUP = "/sys/fs/cgroup/cpu/dw-lab"
+CPU = "/sys/fs/cgroup/cpu"
+TROUBLE_GROUP, ASKING_GROUP = f"{CPU}/dw-lab", f"{CPU}/dw-ask"
 AS_POSTGRES = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
 # Of the limits that a container is given, none may be above ours.
 CONTAINER_WORDS = ["--cgroup-manager", "cgroupfs", "--runtime", "runc"]
@@ -41,20 +43,27 @@ class Ground(Machine):
 
     def weigh(self):
         """Lets nobody else's work decide who gets the processors; without version 1 of cgroups, others may."""
-        if os.access("/sys/fs/cgroup/cpu/cpu.shares", os.W_OK):
-            self.undo.push("rmdir", WEIGHT_GROUP)
-            os.makedirs(WEIGHT_GROUP, exist_ok=True)
-            write_text(f"{WEIGHT_GROUP}/cpu.shares", str(1024 * WEIGHT))
+        if os.access(f"{CPU}/cpu.shares", os.W_OK):
+            for group in (TROUBLE_GROUP, ASKING_GROUP):
+                self.undo.push("rmdir", group)
+                os.makedirs(group, exist_ok=True)
+                write_text(f"{group}/cpu.shares", str(1024 * WEIGHT))
+            write_text(f"{ASKING_GROUP}/cgroup.procs", str(os.getpid()))
 
     @staticmethod
-    def weighed(argv):
-        """The command of a program that belongs to an incident."""
-        if not os.path.isdir(WEIGHT_GROUP):
-            return argv
-        return ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', WEIGHT_GROUP, *argv]
+    def leave():
+        """Leaves the group, which would not go otherwise."""
+        if os.path.isdir(ASKING_GROUP):
+            write_text(f"{CPU}/cgroup.procs", str(os.getpid()))
 
     def start(self, argv):
-        return super().start(self.weighed(argv))
+        """As `Machine.start`; all but what asks belongs to the trouble."""
+        if os.path.isdir(TROUBLE_GROUP):
+            argv = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', TROUBLE_GROUP, *argv]
+        return super().start(argv)
+
+    def start_asking(self, argv):
+        return super().start(argv)
 
     def belongings(self):
         """What commands may be typed for."""
@@ -176,8 +185,8 @@ class Ground(Machine):
             guest = Guest(self.undo, self.folder, [Drive(device, direct=True)], name=name, memory_mib=256)
         except GuestError as error:
             raise Unavailable(str(error)) from None
-        if os.path.isdir(WEIGHT_GROUP):
-            write_text(f"{WEIGHT_GROUP}/cgroup.procs", str(guest.process.pid))
+        if os.path.isdir(TROUBLE_GROUP):
+            write_text(f"{TROUBLE_GROUP}/cgroup.procs", str(guest.process.pid))
         return guest
 
 
