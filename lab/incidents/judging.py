@@ -19,7 +19,7 @@ NAMES = {"processor": "cpu", "no bottleneck": "none", "not enough data": "unknow
 BLAMED_ON_OTHERS = "cpu"
 TIME = re.compile(r"\b(\d\d):(\d\d):(\d\d)\b")
 SINCE_WORDS = re.compile(r"\b(since|began|begins?|started|starts?|rose|fell|grew|stepped|when|killed)\b", re.I)
-PARTS = ["resource", "culprit", "place", "since", "event", "remedy", "effect"]
+PARTS = ["fits", "resource", "culprit", "place", "since", "event", "remedy", "effect"]
 
 
 @dataclasses.dataclass
@@ -76,12 +76,19 @@ class Found:
 def judge(truth, answer, since_wanted=True):
     """The parts of an answer that the screen alone can have."""
     return {
+        "fits": judge_size(answer),
         "resource": judge_resources(truth, answer),
         "culprit": judge_culprits(truth, answer),
         "place": judge_place(truth, answer),
         "since": judge_since(truth, answer) if since_wanted else Found(None),
         "event": judge_events(truth, answer),
     }
+
+
+def judge_size(answer):
+    """What is longer than the terminal has its first rows, which matter most, above the top."""
+    rows = len(answer.rows)
+    return Found(rows <= ROWS, f"{rows} rows: the first are out of sight" if rows > ROWS else "")
 
 
 def blamed(rows):

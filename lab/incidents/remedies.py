@@ -18,6 +18,8 @@ WRITE = re.compile(r"echo ('?)([\w=:. -]+)\1 > (/sys/[\w./:@\\-]+)")
 SQL = re.compile(r"(?i)(select pg_(terminate|cancel)_backend\(\d+\)|select pg_reload_conf\(\)"
                  r"|alter system (set \w+ = ?'?[\w.]+'?|reset \w+)"
                  r"|alter (role|database) \"?\w+\"? set \w+ = ?'?[\w.]+'?);?")
+# What stands before the command that takes another one back.
+WAY_BACK = re.compile(r"(?i)\b(back|undo)\b[^`]{0,12}$")
 NUMBER = re.compile(r"-?\d+")
 # All threads of a process: ionice and renice take one thread each.
 THREADS = re.compile(r"\$\(ls /proc/(\d+)/task/?\)")
@@ -74,11 +76,12 @@ def descends(pid, ancestors):
 
 def commands_on(rows):
     """The commands that a screen shows whole, in its order: between backticks, or on rows of their own. A command
-    that is cut (its last backtick is missing, or it ends in a mark of omission) is none."""
+    that is cut (its last backtick is missing, or it ends in a mark of omission) is none, nor is a way back."""
     found = []
     text = " ".join(row.strip() for row in rows)
     for quoted in re.finditer(r"`((?:%s) [^`…]+)`" % "|".join(PROGRAMS), text):
-        found.append((quoted.start(), quoted[1]))
+        if not WAY_BACK.search(text[:quoted.start()]):
+            found.append((quoted.start(), quoted[1]))
     for row in rows:
         alone = re.match(r"^\s*(?:[$#] )?((?:%s) \S.*)$" % "|".join(PROGRAMS), row)
         if alone and "`" not in row and "…" not in row:

@@ -31,16 +31,16 @@ def misses(result):
 
 
 def table(results):
-    rows = [["incident", "asked", *PARTS, "rows", "others", "remark"]]
+    rows = [["incident", "asked", *PARTS, "others", "remark"]]
     for result in results:
         if "views" not in result:
-            rows.append([result["name"], "-", *["-"] * len(PARTS), "-", "-", outcome(result) + ": " + remark(result)])
+            rows.append([result["name"], "-", *["-"] * len(PARTS), "-", outcome(result) + ": " + remark(result)])
             continue
         for view in VIEWS:
             told = result["views"][view]
             rows.append([result["name"] if view == VIEWS[0] else "", view,
-                         *(cell(told["parts"].get(part)) for part in PARTS), str(told["rows"]),
-                         f"{told['others_share']:.0%}", remark(result) if view == VIEWS[0] else ""])
+                         *(cell(told["parts"].get(part)) for part in PARTS), f"{told['others_share']:.0%}",
+                         remark(result) if view == VIEWS[0] else ""])
     return aligned(rows)
 
 
