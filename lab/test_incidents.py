@@ -90,6 +90,12 @@ class Screens(unittest.TestCase):
     def test_a_command_line_that_is_cut_before_what_matters(self):
         self.assertEqual(missing(with_words(" documents", "")), ["culprit"])
 
+    def test_what_only_the_document_has_is_told_and_is_missing(self):
+        document = {"culprits": [{"command_line": "tar -C /srv -cf /backup/b.tar documents"}]}
+        found = judging.judge_culprits(truth(), Answer(with_words(" documents", ""), document))
+        self.assertFalse(found.right)
+        self.assertIn("culprits[] has it", found.because)
+
     def test_the_right_name_with_another_process(self):
         self.assertEqual(missing(with_words("(24951)", "(24952)")), ["culprit"])
 

@@ -6,6 +6,7 @@ counts for nothing; it only tells whether the screen or the diagnosis lacks it.
 
 import dataclasses
 import datetime
+import json
 import re
 
 from incidents import remedies
@@ -145,12 +146,19 @@ def judge_culprits(truth, answer):
         lacks = f"without {' '.join(absent)}" if absent else "its words are scattered"
         if not absent and pids:
             lacks = f"without its number ({', '.join(map(str, pids[:4]))})"
-        said.append(f"not named with its command line: {' '.join(culprit.words)} ({lacks})")
+        elsewhere = tell_behind(answer, "culprits", culprit.words)
+        said.append(f"not named with its command line: {' '.join(culprit.words)} ({lacks}{elsewhere})")
     for victim in truth.victims:
         row = row_of([victim], answer.screen)
         if row is not None and first and row < min(first) and not is_headline(row, answer.screen):
             said.append(f"the victim {victim} stands before the culprit")
     return Found(not said, "; ".join(said)) if truth.culprits else Found(None)
+
+
+def tell_behind(answer, field, words):
+    """Says whether the document has in one entry of a list what the screen lacks."""
+    entries = [json.dumps(entry, ensure_ascii=False) for entry in (answer.document or {}).get(field, [])]
+    return f"; {field}[] has it" if any(all(word in entry for word in words) for entry in entries) else ""
 
 
 def is_headline(row, rows):
@@ -163,7 +171,8 @@ def judge_place(truth, answer):
     if not truth.place:
         return Found(None)
     absent = [word for word in truth.place if not any(word in row for row in answer.screen)]
-    return Found(not absent, f"not named: {', '.join(absent)}" if absent else "")
+    elsewhere = tell_behind(answer, "culprits", absent)
+    return Found(not absent, f"not named: {', '.join(absent)}{elsewhere}" if absent else "")
 
 
 def judge_events(truth, answer):
@@ -171,7 +180,8 @@ def judge_events(truth, answer):
         return Found(None)
     text = " ".join(answer.screen)
     absent = [pattern for pattern in truth.events if not re.search(pattern, text, re.I)]
-    return Found(not absent, f"nothing like: {', '.join(absent)}" if absent else "")
+    elsewhere = tell_behind(answer, "events", [])
+    return Found(not absent, f"nothing like: {', '.join(absent)}{elsewhere}" if absent else "")
 
 
 def judge_since(truth, answer):
