@@ -81,6 +81,11 @@ class Screens(unittest.TestCase):
         self.assertEqual(missing(rows, resources=[("disk", "loop3")], others_share=0.1), ["resource"])
         self.assertEqual(missing(rows, resources=[("disk", "loop3")], others_share=0.9), [])
 
+    def test_another_ones_disk_is_no_fault_of_the_answer(self):
+        rows = [*SCREEN[:3], SCREEN[2].replace("loop3", "loop7"), *SCREEN[3:]]
+        self.assertEqual(missing(rows), ["resource"])
+        self.assertTrue(judging.judge_resources(truth(), Answer(rows, others_disks=("loop7",))).right)
+
     def test_nothing_named_is_not_that_nothing_is_wrong(self):
         self.assertEqual(missing(without("DISK", "MEMORY"), resources=[]), ["resource"])
         rows = with_words("MEMORY  /shop", "NO BOTTLENECK")

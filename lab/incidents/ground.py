@@ -71,6 +71,11 @@ class Ground(Machine):
         return remedies.Own(os.getpid(), list(self.groups), list(self.disks), [*self.containers, *self.container_ids],
                             environment, [f"libpod-{one}" for one in self.container_ids])
 
+    def others_disks(self):
+        """Loop devices that are in use and not ours: somebody else's trial."""
+        return tuple(name for name in os.listdir("/sys/block") if name.startswith("loop")
+                     and name not in self.disks and read_text(f"/sys/block/{name}/size") != "0")
+
     # --- who is who ------------------------------------------------------------
 
     @staticmethod

@@ -55,8 +55,9 @@ class Answer:
 
     rows: list
     document: dict | None = None
-    # the share of the processors that others used meanwhile
+    # the share of the processors that others used meanwhile, and the disks that others made
     others_share: float = 0.0
+    others_disks: tuple = ()
 
     @property
     def screen(self):
@@ -114,7 +115,8 @@ def judge_resources(truth, answer):
         else:
             missing.append(f"{bottleneck} {instance or ''}".strip())
     others = answer.others_share > 0.3 and (BLAMED_ON_OTHERS, None) not in truth.resources
-    extra = [f"{name} {instance}".strip() for name, instance, _ in named if not (others and name == BLAMED_ON_OTHERS)]
+    extra = [f"{name} {instance}".strip() for name, instance, _ in named
+             if not (others and name == BLAMED_ON_OTHERS or instance in answer.others_disks)]
     said = [f"not named: {', '.join(missing)}"] if missing else []
     said += [f"named without a cause: {', '.join(extra)}"] if extra else []
     return Found(not said, "; ".join(said))
