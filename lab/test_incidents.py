@@ -139,6 +139,12 @@ class Since(unittest.TestCase):
     def test_a_time_that_says_no_beginning(self):
         self.assertEqual(missing(with_words("since 14:10:12, when tar started", "worst at 14:10:12")), ["since"])
 
+    def test_a_word_that_the_wrapping_took_away(self):
+        at = SCREEN.index("loop3: 22 to 68 ms since 14:10:12, when tar started")
+        wrapped = ["loop3: latency 22 to 68 ms and queue 0 to 7.9 from 14:10:12,", "when tar began"]
+        rows = [*SCREEN[:at], *wrapped, *SCREEN[at + 1:]]
+        self.assertEqual(missing(rows), [])
+
     def test_the_timeline_tells_beginnings(self):
         rows = without("since") + ["Timeline", "  · 14:10:12 to 14:10:40: disk loop3 (83 %)"]
         self.assertEqual(missing(rows), [])

@@ -192,8 +192,7 @@ def judge_since(truth, answer):
     told = []
     for number, row in enumerate(answer.screen[1:], 1):
         for time in TIME.finditer(row):
-            # a word that the row before ends with belongs to a time that this one begins with
-            around = row if time.start() > 8 else f"{answer.screen[number - 1][-12:]} {row}"
+            around = words_around(answer.screen, number, time)
             off = seconds_off(time, truth.since)
             if abs(off) <= SINCE_TOLERANCE_S and (SINCE_WORDS.search(around) or in_timeline(number, answer.screen)):
                 return Found(True)
@@ -204,6 +203,15 @@ def judge_since(truth, answer):
     if any(change_off(change, truth) <= SINCE_TOLERANCE_S for change in (answer.document or {}).get("changes", [])):
         return Found(False, f"it began at {began}: changes[] has it, the screen has not")
     return Found(False, f"it began at {began}; no time but the window's")
+
+
+def words_around(rows, number, time):
+    """A row, and what the wrapping took from it: the end of the row before a time that begins one, and the beginning
+    of the row after a time that ends one."""
+    row = rows[number]
+    before = rows[number - 1][-12:] if time.start() <= 8 else ""
+    after = rows[number + 1][:12] if time.end() + 4 >= len(row) and number + 1 < len(rows) else ""
+    return f"{before} {row} {after}"
 
 
 def in_timeline(number, rows):

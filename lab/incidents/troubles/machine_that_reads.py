@@ -19,7 +19,7 @@ def prepare(ground):
     disk = ground.disk("one-arm")
     ground.schedule(disk, "bfq")
     guest = ground.guest(GUEST, disk)
-    ground.victim = ground.own("serve", "--path", disk, "--rate", 20)
+    ground.victim = ground.own("serve", "--path", disk, "--rate", 40)
 
     def begin():
         guest.sh(READ)

@@ -23,7 +23,7 @@ def prepare(ground):
         since = wait_for_kill(group)
         name = re.escape(os.path.basename(group))
         return Truth(resources=[("memory", os.path.basename(group))], culprits=[Culprit(["python3"])],
-                     events=[r"\bOOM|out of memory", rf"(kill|OOM).{{0,160}}{name}|{name}.{{0,160}}(kill|OOM)"],
+                     events=[r"\bOOM|out of memory|memory ran out", rf"(kill|OOM).{{0,160}}{name}|{name}.{{0,160}}(kill|OOM)"],
                      since=since)
 
     return begin
