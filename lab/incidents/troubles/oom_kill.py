@@ -22,8 +22,8 @@ def prepare(ground):
         ground.load(["sh", "-c", SUPERVISOR, "supervisor", *worker, "--mib", "115"], cgroups=[group])
         since = wait_for_kill(group)
         name = re.escape(os.path.basename(group))
-        return Truth(resources=[("memory", os.path.basename(group))], culprits=[Culprit(["python3"])],
-                     events=[r"\bOOM|out of memory|memory ran out", rf"(kill|OOM).{{0,160}}{name}|{name}.{{0,160}}(kill|OOM)"],
+        killed = [r"\bOOM|out of memory|memory ran out", rf"(kill|OOM).{{0,160}}{name}|{name}.{{0,160}}(kill|OOM)"]
+        return Truth(resources=[("memory", os.path.basename(group))], culprits=[Culprit(["python3"])], events=killed,
                      since=since)
 
     return begin
