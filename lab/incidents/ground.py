@@ -231,7 +231,7 @@ class Postgres:
 
     @property
     def url(self):
-        return f"postgresql://diskwright@127.0.0.1:{self.port}/bench"
+        return f"postgres://diskwright@127.0.0.1:{self.port}/bench"
 
     def environment(self):
         return {"PGHOST": self.sockets, "PGPORT": str(self.port), "PGUSER": "postgres", "PGDATABASE": "bench"}
