@@ -12,11 +12,11 @@ BATCH = "update ledger set abalance = abalance + 1, filler = md5(aid::text);"
 
 def prepare(ground):
     disk = ground.disk("many-at-once", {
-        "disk.plain.servers": 1, "disk.plain.service": "{ uniform_us = [800, 1200] }", "disk.capacity": "4GiB"})
+        "disk.plain.servers": 1, "disk.plain.service": "{ uniform_us = [2400, 3600] }", "disk.capacity": "4GiB"})
     folder = ground.mount_ext4(disk, "3g")
     server = ground.postgres(folder, scale=10, max_wal_size="64MB", min_wal_size="32MB")
     server.sql(TABLE)
-    ground.victim = server.bench(4, rate=30, script="simple-update")
+    ground.victim = server.bench(4, rate=60, script="simple-update")
 
     def begin():
         server.session(" ".join([BATCH] * 20))
