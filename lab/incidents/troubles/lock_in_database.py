@@ -17,7 +17,7 @@ def prepare(ground):
         server.session(LOCK)
         ground.wait_for(lambda: server.sql(HOLDER).isdigit(), "the lock")
         holder = int(server.sql(HOLDER))
-        return Truth(resources=[], culprits=[Culprit(["postgres"], lambda: [holder])],
+        return Truth(resources=[("application", None)], culprits=[Culprit(["postgres"], lambda: [holder])],
                      events=[r"\block", rf"\b{holder}\b"])
 
     return begin
