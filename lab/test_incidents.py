@@ -195,6 +195,7 @@ class Commands(unittest.TestCase):
                         "echo 201326592 > /sys/fs/cgroup/memory/diskwright-lab-1/memory.limit_in_bytes",
                         "echo mq-deadline > /sys/block/loop3/queue/scheduler",
                         "psql -c 'select pg_terminate_backend(1122)'",
+                        "psql -d postgres://role@127.0.0.1:5433/bench -c 'select pg_reload_conf()'",
                         'psql -c "ALTER SYSTEM SET max_wal_size = \'1GB\'"'):
             self.assertTrue(remedies.vet(command, self.own), command)
 
@@ -210,6 +211,7 @@ class Commands(unittest.TestCase):
                         "echo 1 > /sys/fs/cgroup/memory/diskwright-lab-1/below/memory.limit_in_bytes",
                         "echo $(reboot) > /sys/fs/cgroup/memory/diskwright-lab-1/memory.limit_in_bytes",
                         "echo none > /sys/block/vda/queue/scheduler", "podman pause other", "podman rm nightly-backup",
+                        "psql -d postgres://role@127.0.0.1:5432/bench -c 'select pg_reload_conf()'",
                         "psql -c 'drop table x'", "psql -p 5432 -c 'select pg_reload_conf()'",
                         "psql -c 'select pg_reload_conf(); drop table x'",
                         "systemctl set-property x.service CPUQuota=5%"):

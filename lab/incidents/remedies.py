@@ -205,12 +205,20 @@ def check_psql(words, own):
         if word in ("-c", "--command"):
             if not options or not SQL.fullmatch(options.pop(0)):
                 raise Refused("is SQL that the lab does not send")
+        elif word == "-d" and options and is_own_address(options[0], own.environment):
+            options.pop(0)
         elif word in ("-d", "-U", "-p", "-h"):
             name = {"-d": "PGDATABASE", "-U": "PGUSER", "-p": "PGPORT", "-h": "PGHOST"}[word]
             if not options or options.pop(0) != own.environment.get(name):
                 raise Refused("is about another server")
         elif word != own.environment.get("PGDATABASE") and word not in ("-X", "-At", "-q"):
             raise Refused("has options that the lab does not know")
+
+
+def is_own_address(text, environment):
+    """Whether a text is the address of the lab's server, with any role of it."""
+    server = rf"127\.0\.0\.1:{environment.get('PGPORT')}/{environment.get('PGDATABASE')}"
+    return bool(re.fullmatch(rf"postgres(ql)?://\w+@{server}", text))
 
 
 def check_systemctl(words, own):
