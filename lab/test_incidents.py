@@ -117,6 +117,11 @@ class Screens(unittest.TestCase):
     def test_a_kill_that_is_not_told(self):
         self.assertEqual(missing(without("killed")), ["event"])
 
+    def test_a_kill_that_is_told_over_two_rows(self):
+        killed = ["The kernel killed 2 processes", "  of /shop for lack of memory (limit 96 MiB)."]
+        at = SCREEN.index(" ".join(line.strip() for line in killed))
+        self.assertEqual(missing([*SCREEN[:at], *killed, *SCREEN[at + 1:]], events=[r"2 processes of /shop"]), [])
+
     def test_what_stands_below_the_first_screen_counts_for_nothing(self):
         rows = [*SCREEN[:2], *[""] * 22, *SCREEN[2:]]
         self.assertEqual(missing(rows), ["fits", "resource", "culprit", "place", "since", "event"])

@@ -180,7 +180,8 @@ def judge_place(truth, answer):
 def judge_events(truth, answer):
     if not truth.events:
         return Found(None)
-    text = " ".join(answer.screen)
+    # rows that go on are indented
+    text = " ".join(" ".join(answer.screen).split())
     absent = [pattern for pattern in truth.events if not re.search(pattern, text, re.I)]
     elsewhere = tell_behind(answer, "events", [])
     return Found(not absent, f"nothing like: {', '.join(absent)}{elsewhere}" if absent else "")
