@@ -183,6 +183,15 @@ class Commands(unittest.TestCase):
         after_a_cut_one = ["  1. Lower it. `renice …", "  … 4 more: `--full`", "  2. `kill -STOP 8`"]
         self.assertEqual(remedies.commands_on(after_a_cut_one), ["kill -STOP 8"])
 
+    def test_commands_on_rows_of_their_own(self):
+        group = "/sys/fs/cgroup/memory/diskwright-lab-22092/memory.limit_in_bytes"
+        rows = ["  1. disk loop0: Let tar use loop0 only when no one else does.", "     ionice -c3 -p 7",
+                "     back: ionice -c2 -n4 -p 7", "  2. memory /shop: echo 201326592 >", f"     {group}",
+                "  3. renice -n 19 -p 8", "     mount it with noatime, and", "     kill what nobody needs"]
+        self.assertEqual(remedies.commands_on(rows),
+                         ["ionice -c3 -p 7", f"echo 201326592 > {group}", "renice -n 19 -p 8"])
+        self.assertEqual(remedies.commands_on(["  1. disk loop0: ionice -c3 …"]), [])
+
     def test_a_way_back_is_no_remedy(self):
         self.assertEqual(remedies.commands_on(["`ionice -c3 -p 7` (back: `ionice -c2 -n4 -p 7`)"]), ["ionice -c3 -p 7"])
 

@@ -10,6 +10,8 @@ import re
 import shlex
 import subprocess
 
+from incidents.terminal import COLUMNS
+
 PROGRAMS = ("ionice", "renice", "chrt", "kill", "systemctl", "echo", "psql", "podman", "docker", "taskset", "sysctl",
             "mount", "sudo", "virsh", "nice", "cgset", "tc", "fstrim")
 # What an answer says with placeholders instead of a thing's own name.
@@ -20,6 +22,10 @@ SQL = re.compile(r"(?i)(select pg_(terminate|cancel)_backend\(\d+\)|select pg_re
                  r"|alter (role|database) \"?\w+\"? set \w+ = ?'?[\w.]+'?);?")
 # What stands before the command that takes another one back.
 WAY_BACK = re.compile(r"(?i)\b(back|undo)\b[^`]{0,12}$")
+# A command on rows of its own, after its number and what it is against, if these are told. Words that are no command
+# begin likewise ("mount it …"), so that more than the program's name is asked for.
+ALONE = re.compile(r"\s*(?:\d+\. *)?(?:(?!back:)[a-z][\w /.:-]*: )?(?:[$#] )?"
+                   r"(echo \S+ > /[^`…]+|(?:%s) (?:-|\d|set-property|pause|unpause|update)[^`…]*)" % "|".join(PROGRAMS))
 NUMBER = re.compile(r"-?\d+")
 # All threads of a process: ionice and renice take one thread each.
 THREADS = re.compile(r"\$\(ls /proc/(\d+)/task/?\)")
@@ -82,11 +88,25 @@ def commands_on(rows):
     for quoted in re.finditer(r"`((?:%s) [^`…]+)`" % "|".join(PROGRAMS), text):
         if not WAY_BACK.search(text[:quoted.start()]):
             found.append((quoted.start(), quoted[1]))
-    for row in rows:
-        alone = re.match(r"^\s*(?:[$#] )?((?:%s) \S.*)$" % "|".join(PROGRAMS), row)
-        if alone and "`" not in row and "…" not in row:
+    for number, row in enumerate(rows):
+        if alone := ALONE.fullmatch(unwrapped(rows, number)):
             found.append((text.index(row.strip()), alone[1].strip()))
     return list(dict.fromkeys(command for _, command in sorted(found) if is_command(command)))
+
+
+def unwrapped(rows, number):
+    """A row with what the wrapping put on the next ones: words for which there was no room, not less indented."""
+    text = last = rows[number]
+    for row in rows[number + 1:]:
+        is_next = not row or indent_of(row) < indent_of(last) or re.match(r" *(back:|\d+\.)", row)
+        if is_next or len(last) + 1 + len(row.split()[0]) <= COLUMNS:
+            break
+        text, last = f"{text} {row.strip()}", row
+    return text
+
+
+def indent_of(row):
+    return len(row) - len(row.lstrip())
 
 
 def is_command(text):
