@@ -194,6 +194,8 @@ class Commands(unittest.TestCase):
 
     def test_a_way_back_is_no_remedy(self):
         self.assertEqual(remedies.commands_on(["`ionice -c3 -p 7` (back: `ionice -c2 -n4 -p 7`)"]), ["ionice -c3 -p 7"])
+        words = ["     renice prints the old one, for the way back. `renice -n 19 -p 7`"]
+        self.assertEqual(remedies.commands_on(words), ["renice -n 19 -p 7"])
 
     def test_a_word_that_the_screen_broke_is_mended(self):
         whole = "echo 1 > /sys/fs/cgroup/memory/diskwright-lab-1/memory.limit_in_bytes"

@@ -21,7 +21,7 @@ SQL = re.compile(r"(?i)(select pg_(terminate|cancel)_backend\(\d+\)|select pg_re
                  r"|alter system (set \w+ = ?'?[\w.]+'?|reset \w+)"
                  r"|alter (role|database) \"?\w+\"? set \w+ = ?'?[\w.]+'?);?")
 # What stands before the command that takes another one back.
-WAY_BACK = re.compile(r"(?i)\b(back|undo)\b[^`]{0,12}$")
+WAY_BACK = re.compile(r"(?i)\b(back|undo): ?$")
 # A command on rows of its own, after its number and what it is against, if these are told. Words that are no command
 # begin likewise ("mount it …"), so that more than the program's name is asked for.
 ALONE = re.compile(r"\s*(?:\d+\. *)?(?:(?!back:)[a-z][\w /.:-]*: )?(?:[$#] )?"
