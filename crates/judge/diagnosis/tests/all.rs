@@ -3,6 +3,7 @@
 mod ceilings;
 mod common;
 mod compare;
+mod compare_devices;
 mod default_pack;
 mod fitting;
 mod grammar;

@@ -8,6 +8,7 @@ use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::axis;
+use crate::captures;
 use crate::chart_book::{self, finding_id};
 use crate::chart_model::Chart;
 use crate::heat_map::{self, HeatChart};
@@ -116,6 +117,7 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
         ("trends", "Where it is heading", trends::trends_section(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out_section(verdict)),
         ("culprits", "Who is doing it", sections::culprits_section(verdict)),
+        ("captures", "Captured at the moment", captures::captures_section(verdict, &report.zone)),
         ("programs", "What the programs do and wait for", sections::programs_section(verdict)),
         ("advice", "What to do, cheapest first", sections::advice_section(verdict)),
         ("packs", "What other packs say", sections::packs_section(&report.verdicts)),

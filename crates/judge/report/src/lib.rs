@@ -5,9 +5,11 @@
 pub mod axis;
 pub mod bar_chart;
 pub mod beside_document;
+mod captures;
 pub mod chart_book;
 pub mod chart_model;
 pub mod compare;
+mod counter_names;
 pub mod curves;
 pub mod downsample;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use diskwright_base::units::format_value;
 use serde::Serialize;
 
 use diskwright_base::Ceiling;
+use diskwright_base::capture::MomentCapture;
 
 pub use crate::culprits::{
     AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
@@ -71,6 +72,9 @@ pub struct Verdict {
     pub advice: Vec<Advice>,
     /// Remarks of the log.
     pub notes: Vec<LogRemark>,
+    /// What was saved at the beginning of alerts (`record --capture`), the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captures: Vec<MomentCapture>,
     /// Limits of the verdict's certainty, a sentence each.
     pub certainty_limits: Vec<String>,
     /// Trends of the judged quantities, important ones first; empty for windows under an hour.

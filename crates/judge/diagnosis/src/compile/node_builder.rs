@@ -319,7 +319,7 @@ impl<'a> NodeBuilder<'a> {
             // known only at the end of the window; see `ProgramBuilder::plan_operand`
             Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness => Err(missing()),
             // only alerts have these
-            Pseudo::VerdictConfidence | Pseudo::TicksOverdue => Err(missing()),
+            Pseudo::VerdictConfidence | Pseudo::AnyVerdictConfidence | Pseudo::TicksOverdue => Err(missing()),
         }
     }
 
