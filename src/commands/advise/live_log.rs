@@ -117,7 +117,7 @@ fn choose_log(results: Vec<ReadLog>) -> FoundLog {
     };
     remarks.insert(0, format!("the log being recorded in {} was used, its {RECENT_WINDOW_WORDS}", dir.display()));
     if let Some((_, other, _)) = own.last() {
-        let others = format_count(own.len() as u64, "other log", "other logs");
+        let others = format_count(own.len() as u64, "other log is", "other logs are");
         remarks.push(format!("{others} being recorded here, such as {}: name one to use it instead", other.display()));
     }
     FoundLog { dir: Some(dir), recorded: Some(*recorded), remarks }
@@ -141,7 +141,7 @@ mod tests {
             found.remarks
         );
         assert!(
-            found.remarks[1].contains("2 other logs") && found.remarks[1].contains("/older"),
+            found.remarks[1].contains("2 other logs are") && found.remarks[1].contains("/older"),
             "{:?}",
             found.remarks
         );

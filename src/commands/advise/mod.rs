@@ -137,12 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let left_out = item_count - advice.items.len();
     // the book of applied changes is about this host, not about one in a folder
     let folder = folder.ok().filter(|folder| arguments.root.is_none() && folder.is_dir());
-    let applied = folder.map(|folder| ChangeBook::open(&folder));
-    let applied = applied.transpose().unwrap_or_else(|error| {
-        host.remarks.push(format!("what was applied is unknown: {error}"));
-        None
-    });
-    let applied = applied.map_or_else(Vec::new, |book| book.changes().to_vec());
+    let applied = folder.map_or_else(Vec::new, |folder| read_applied(&folder, &mut host));
     if arguments.json {
         output::print_json(&advice_document(&host, &advice, left_out, &applied))?;
     } else {
@@ -158,6 +153,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let is_too_severe =
         arguments.fail_on.is_some_and(|min_severity| advice.items.iter().any(|item| item.severity >= min_severity));
     if is_too_severe { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
+}
+
+/// What was applied on this host; a book that cannot be read is a remark.
+fn read_applied(folder: &Path, host: &mut AdvisedHost) -> Vec<diskwright_advise::SettingChange> {
+    match ChangeBook::open(folder) {
+        Ok(book) => book.changes().to_vec(),
+        Err(error) => {
+            host.remarks.push(format!("what was applied is unknown: {error}"));
+            Vec::new()
+        }
+    }
 }
 
 fn advice_document(

@@ -245,7 +245,7 @@ impl CaptureWorker {
             }
         }
         capture.schema = CAPTURE_SCHEMA.into();
-        capture.at = format_rfc3339(request.time_ns);
+        capture.time = format_rfc3339(request.time_ns);
         (capture.alert, capture.instance) = (request.alert.clone(), request.instance.clone());
         capture.took_s = begin.elapsed().as_secs_f64();
         capture

@@ -14,7 +14,8 @@ pub struct MomentCapture {
     /// `diskwright.capture/1`.
     pub schema: String,
     /// Time at which it began, RFC 3339 in UTC.
-    pub at: String,
+    #[serde(rename = "at")]
+    pub time: String,
     /// Id of the alert that began.
     pub alert: String,
     /// Its instance; empty for the machine.

@@ -107,11 +107,16 @@ mod tests {
             ("memory.swappiness", ""),
             ("limit.group-memory", "/web/one"),
         ];
-        let mut advice =
-            HostAdvice { items: items.map(|(check, at)| item(check, at)).to_vec(), ..HostAdvice::default() };
+        let mut advice = HostAdvice {
+            items: items.map(|(check, instance)| item(check, instance)).to_vec(),
+            ..HostAdvice::default()
+        };
         let troubles: Vec<HostTrouble> = troubles
             .iter()
-            .map(|(bottleneck, at)| HostTrouble { bottleneck: (*bottleneck).into(), instance: (*at).into() })
+            .map(|(bottleneck, instance)| HostTrouble {
+                bottleneck: (*bottleneck).into(),
+                instance: (*instance).into(),
+            })
             .collect();
         advice.put_related_first(&host(), &troubles);
         advice.items.into_iter().map(|item| (item.id, item.bears_on)).collect()

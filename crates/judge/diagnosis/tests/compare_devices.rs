@@ -1,4 +1,4 @@
-//! Several disks in two windows: each is judged by itself, and a neighbour's noise does not decide.
+//! Several disks in two windows: each is judged by itself, and a neighbor's noise does not decide.
 
 use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, WindowComparison};
 
@@ -14,9 +14,9 @@ fn names(comparison: &WindowComparison) -> Vec<(&str, ChangeOutcome)> {
     comparison.devices.iter().map(|device| (device.instance.as_str(), device.outcome)).collect()
 }
 
-/// The busy neighbour has fifty times the requests, so the sums over both disks hardly move.
+/// The busy neighbor has fifty times the requests, so the sums over both disks hardly move.
 #[test]
-fn a_disk_that_got_three_times_better_is_seen_beside_a_busy_neighbour() {
+fn a_disk_that_got_three_times_better_is_seen_beside_a_busy_neighbor() {
     let both = compared(&disks([(40.0, 0.06), (2000.0, 0.0003)], 1), &disks([(40.0, 0.02), (2000.0, 0.0003)], 9));
     assert_eq!(both.before.instance, "sda", "{}", both.before.sentence);
     assert_eq!(names(&both), [("sda", ChangeOutcome::Helped), ("sdb", ChangeOutcome::Unchanged)], "{}", both.sentence);
@@ -30,9 +30,9 @@ fn a_disk_that_got_three_times_better_is_seen_beside_a_busy_neighbour() {
     assert!(both.counters.iter().any(|row| row.instance == ALL_INSTANCES), "the sums are still there");
 }
 
-/// The neighbour gets twice the requests and takes longer for each; the disk in question did not change.
+/// The neighbor gets twice the requests and takes longer for each; the disk in question did not change.
 #[test]
-fn a_neighbour_that_got_worse_decides_nothing_about_the_blamed_disk() {
+fn a_neighbor_that_got_worse_decides_nothing_about_the_blamed_disk() {
     let both = compared(&disks([(200.0, 0.03), (500.0, 0.0005)], 1), &disks([(200.0, 0.03), (1000.0, 0.001)], 9));
     assert_eq!(both.before.instance, "sda", "{}", both.before.sentence);
     assert_eq!((names(&both)[0], both.outcome), (("sda", ChangeOutcome::Unchanged), ChangeOutcome::Unchanged));

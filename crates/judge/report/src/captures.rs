@@ -1,34 +1,29 @@
-//! What was saved at the beginning of alerts: lines for a terminal, and a section of the page.
+//! What was saved at the beginning of alerts, in lines.
 
 use diskwright_base::capture::{BlockedTask, MemoryHolder, MomentCapture, OpenFile, TracedOperations};
 use diskwright_base::units::{format_count, format_value};
-use diskwright_diagnosis::Verdict;
-use maud::{Markup, Render, html};
 
-use crate::sections::html_table;
 use crate::time::DisplayZone;
 
 /// Largest number of stacks, files and requests of a capture in a terminal.
 const MAX_TERMINAL_ROWS: usize = 12;
-/// Largest number of them on the page.
-const MAX_PAGE_ROWS: usize = 60;
 /// Functions of a stack that are shown: the innermost say what is waited for, the next ones why.
-const MAX_STACK_FUNCTIONS: usize = 8;
+pub(crate) const MAX_STACK_FUNCTIONS: usize = 8;
 
 /// Tasks of the same stack.
-struct StackGroup<'a> {
-    task: &'a BlockedTask,
-    count: usize,
-    names: Vec<&'a str>,
+pub(crate) struct StackGroup<'a> {
+    pub task: &'a BlockedTask,
+    pub count: usize,
+    pub names: Vec<&'a str>,
 }
 
 /// A capture in one line: `captured at 14:10:12: 7 tasks wait in folio_wait_bit_common`.
 pub(crate) fn short_line(capture: &MomentCapture, zone: &DisplayZone) -> String {
-    format!("captured at {}: {}", zone.format_time(&capture.at), capture.short_text())
+    format!("captured at {}: {}", zone.format_time(&capture.time), capture.short_text())
 }
 
 /// Everything that a capture has, a line each, for a terminal without limit of height.
-pub(crate) fn detail_lines(capture: &MomentCapture) -> Vec<String> {
+pub fn detail_lines(capture: &MomentCapture) -> Vec<String> {
     let mut lines = Vec::new();
     for group in group_stacks(&capture.blocked.tasks).into_iter().take(MAX_TERMINAL_ROWS) {
         lines.push(stack_text(&group));
@@ -57,80 +52,8 @@ pub(crate) fn detail_lines(capture: &MomentCapture) -> Vec<String> {
     lines
 }
 
-/// The section of the page.
-pub(crate) fn captures_section(verdict: &Verdict, zone: &DisplayZone) -> Markup {
-    html! {
-        @for capture in &verdict.captures {
-            h3 { (short_line(capture, zone)) }
-            p.dim { "When " code { (capture.alert) } " began; it took " (format_value(capture.took_s, "s")) ". "
-                (format_count(capture.blocked.looked_at, "task was looked at", "tasks were looked at")) "." }
-            (stacks_table(capture))
-            (files_table(capture))
-            (requests_table(capture))
-            (memory_table(capture))
-            @for part in &capture.missing { p.dim { "Not saved: " (part.what) " (" (part.because) ")." } }
-        }
-    }
-}
-
-fn stacks_table(capture: &MomentCapture) -> Markup {
-    let row = |group: StackGroup<'_>| {
-        let stack = group.task.stack.iter().take(MAX_STACK_FUNCTIONS).map(String::as_str).collect::<Vec<_>>();
-        vec![
-            group.count.to_string().render(),
-            group.names.join(", ").render(),
-            function_text(&group.task.waits_in).render(),
-            stack.join(" ← ").render(),
-        ]
-    };
-    let groups = group_stacks(&capture.blocked.tasks);
-    let rows: Vec<Vec<Markup>> = groups.into_iter().take(MAX_PAGE_ROWS).map(row).collect();
-    optional_table(&["Tasks", "Names", "Wait in", "Stack, innermost first"], rows)
-}
-
-fn files_table(capture: &MomentCapture) -> Markup {
-    let rows = capture.open_files.iter().flat_map(|process| {
-        process.files.iter().map(move |file| {
-            let name = format!("{} ({})", process.name, process.pid);
-            let offset = file.offset_bytes.map_or(String::new(), |bytes| bytes.to_string());
-            vec![name.render(), file.path.render(), offset.render(), file.mode.render()]
-        })
-    });
-    optional_table(&["Open file of", "File", "Position", "Opened for"], rows.take(MAX_PAGE_ROWS).collect())
-}
-
-fn requests_table(capture: &MomentCapture) -> Markup {
-    let operations = capture.requests.iter().flat_map(|requests| &requests.operations);
-    let rows = operations.map(|operation| {
-        let latency = |s: Option<f64>| s.map_or("not measured".to_owned(), |s| format_value(s, "s")).render();
-        vec![
-            format!("{} {}", operation.device, operation.operation).render(),
-            operation.requests.to_string().render(),
-            latency(operation.mean_s),
-            latency(operation.p99_s),
-            latency(operation.max_s),
-        ]
-    });
-    optional_table(&["Requests", "Number", "Mean", "99 %", "Longest"], rows.take(MAX_PAGE_ROWS).collect())
-}
-
-fn memory_table(capture: &MomentCapture) -> Markup {
-    let holders = capture.memory_groups.iter().chain(&capture.memory_processes);
-    let row = |holder: &MemoryHolder| {
-        let bytes = |bytes: Option<u64>| bytes.map_or(String::new(), |bytes| format_value(bytes as f64, "bytes"));
-        let name = holder.pid.map_or_else(|| holder.name.clone(), |pid| format!("{} ({pid})", holder.name));
-        let swapped = bytes(holder.swapped_bytes);
-        vec![name.render(), bytes(Some(holder.bytes)).render(), swapped.render(), bytes(holder.limit_bytes).render()]
-    };
-    optional_table(&["Memory of", "In memory", "Swapped", "Limit"], holders.map(row).collect())
-}
-
-fn optional_table(titles: &[&str], rows: Vec<Vec<Markup>>) -> Markup {
-    if rows.is_empty() { Markup::default() } else { html_table(titles, &rows) }
-}
-
 /// Groups tasks with the same stack, the most frequent first.
-fn group_stacks(tasks: &[BlockedTask]) -> Vec<StackGroup<'_>> {
+pub(crate) fn group_stacks(tasks: &[BlockedTask]) -> Vec<StackGroup<'_>> {
     let mut groups: Vec<StackGroup<'_>> = Vec::new();
     for task in tasks {
         let is_same =
@@ -156,7 +79,7 @@ fn stack_text(group: &StackGroup<'_>) -> String {
     format!("{tasks} ({}) in {}{stack}", group.names.join(", "), function_text(&group.task.waits_in))
 }
 
-fn function_text(function: &str) -> &str {
+pub(crate) fn function_text(function: &str) -> &str {
     if function.is_empty() { "an unknown function" } else { function }
 }
 
@@ -211,7 +134,7 @@ mod tests {
         };
         let file = OpenFile { fd: 3, path: fixture::EVIL.into(), offset_bytes: Some(8192), mode: "read-write".into() };
         MomentCapture {
-            at: "2026-11-21T22:21:00Z".into(),
+            time: "2026-11-21T22:21:00Z".into(),
             alert: "verdict.stable".into(),
             took_s: 5.4,
             blocked: BlockedTasks {
@@ -251,7 +174,7 @@ mod tests {
     fn the_page_escapes_names_and_groups_equal_stacks() {
         let mut verdict = fixture::sample_verdict();
         verdict.captures = vec![sample_capture()];
-        let section = captures_section(&verdict, &DisplayZone::utc()).into_string();
+        let section = crate::sections::captures_section(&verdict, &DisplayZone::utc()).into_string();
         assert!(!section.contains("<script>") && section.contains("folio_wait_bit_common ← filemap_read"), "{section}");
         assert!(section.contains(">2<"), "one row for both: {section}");
     }

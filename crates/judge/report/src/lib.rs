@@ -5,7 +5,7 @@
 pub mod axis;
 pub mod bar_chart;
 pub mod beside_document;
-mod captures;
+pub mod captures;
 pub mod chart_book;
 pub mod chart_model;
 pub mod compare;

@@ -120,7 +120,10 @@ mod tests {
         for (index, listed) in names.iter().enumerate() {
             history.verdicts.push_back(Blamed {
                 time_ns: index as i64 * 5_000_000_000,
-                bottlenecks: listed.iter().map(|(bottleneck, at)| (*bottleneck, (*at).to_owned())).collect(),
+                bottlenecks: listed
+                    .iter()
+                    .map(|(bottleneck, instance)| (*bottleneck, (*instance).to_owned()))
+                    .collect(),
                 confidence: if listed.is_empty() { 0.0 } else { 0.7 },
             });
         }

@@ -121,8 +121,8 @@ fn disputed_sentence(comparison: &WindowComparison) -> String {
         name_list(devices.map(|device| device.instance.as_str()))
     };
     format!(
-        "The disks changed in opposite directions, and no verdict blames one: requests take less time on {}, and longer \
-         on {}.",
+        "The disks changed in opposite directions, and no verdict blames one: requests take less time on {}, and \
+         longer on {}.",
         named(ChangeOutcome::Helped),
         named(ChangeOutcome::Worse)
     )

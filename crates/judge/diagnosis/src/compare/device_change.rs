@@ -1,4 +1,4 @@
-//! Each disk in both windows, judged by itself: a neighbour's noise must not decide whether a change helped the disk
+//! Each disk in both windows, judged by itself: a neighbor's noise must not decide whether a change helped the disk
 //! that was in question.
 
 use serde::Serialize;

@@ -217,14 +217,9 @@ pub fn compare_windows(
         equal_load::compare_at_equal_load([first, second], &counters[row], disk)
     });
     let sums = tests.len();
-    tests.push(match picked.response {
-        Some(_) => answer_quantities::compare_read_share(first, second, answer_quantities::disks_instance(first)),
-        None => TestedDifference::from_contrast(None),
-    });
-    tests.push(TestedDifference::from_contrast(equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast))));
-    if depends_on_devices {
-        picked.goals.iter().for_each(|(row, _)| tests[*row].is_leading = true);
-    } else {
+    let equal_contrast = equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast));
+    tests.extend(sum_tests([first, second], picked.response.is_some(), equal_contrast));
+    if !depends_on_devices {
         tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
         picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
     }
@@ -263,6 +258,19 @@ pub fn compare_windows(
     };
     comparison.sentence = comparison_text::comparison_sentence(&comparison, of_devices.is_some());
     comparison
+}
+
+/// The tests of all disks together: the share of reads, and the response time at equal load.
+fn sum_tests(
+    [first, second]: [&CounterWindow; 2],
+    has_response: bool,
+    equal: Option<Contrast>,
+) -> [TestedDifference; 2] {
+    let share = match has_response {
+        true => answer_quantities::compare_read_share(first, second, answer_quantities::disks_instance(first)),
+        false => TestedDifference::from_contrast(None),
+    };
+    [share, TestedDifference::from_contrast(equal)]
 }
 
 /// For each difference, the index of the first one that is the same. A difference under two names, or in two units, has

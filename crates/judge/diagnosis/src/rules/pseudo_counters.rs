@@ -319,8 +319,8 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         "any_verdict_confidence",
         MACHINE,
         "fraction",
-        "The highest confidence of anything that the verdicts of the last 30 seconds blame, else 0. Only alerts have it; \
-         it does not restart when the verdict changes, so it holds while bottlenecks alternate.",
+        "The highest confidence of anything that the verdicts of the last 30 seconds blame, else 0. Only alerts have \
+         it; it does not restart when the verdict changes, so it holds while bottlenecks alternate.",
     ),
     pseudo_counter(
         Pseudo::TicksOverdue,

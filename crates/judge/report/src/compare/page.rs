@@ -71,6 +71,8 @@ pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
     };
     let rows: Vec<Vec<Markup>> = order_rows(comparison).into_iter().take(MAX_TABLE_ROWS).map(table_cells).collect();
     let titles = ["Counter", "Instance", "Before", "After", "Difference", "Ratio", ""];
+    // long names of mounts and cgroups break anywhere
+    let counters = html! { div.facts { (html_table(&titles, &rows)) } };
     let remarks = html! { ul { @for remark in comparison_remarks(comparison) { li { (remark) } } } };
     let body = html! {
         header {
@@ -86,7 +88,7 @@ pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
             (page_section("windows", "The windows", &windows))
             (page_section("devices", "Disk by disk", &devices::page_table(comparison)))
             (page_section("charts", "Charts", &charts_section(&page)))
-            (page_section("counters", "Counter by counter", &html_table(&titles, &rows)))
+            (page_section("counters", "Counter by counter", &counters))
             (page_section("trust", "How far to trust this", &remarks))
         }
     };

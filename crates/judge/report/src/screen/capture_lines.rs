@@ -15,8 +15,9 @@ impl Screen<'_> {
         let first = verdict.captures.len().saturating_sub(count);
         for capture in &verdict.captures[first..] {
             self.lines.push(String::new());
-            let more = if is_whole { "" } else { "; `--full` shows all of it" };
-            self.add_words("", 2, &format!("{}{more}", captures::short_line(capture, zone)), None, 2);
+            let more = if is_whole { "" } else { " (`--full`)" };
+            let lines = if is_whole { usize::MAX } else { 1 };
+            self.add_words("", 2, &format!("{}{more}", captures::short_line(capture, zone)), None, lines);
             if is_whole {
                 for line in captures::detail_lines(capture) {
                     let indent = 2 + (line.len() - line.trim_start().len());
