@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use diskwright_base::timestamp::now_ns;
 use diskwright_base::units::parse_duration;
 use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
@@ -144,7 +145,7 @@ impl JudgingArguments {
     /// Creates a judge with these packs for a window, nanoseconds since 1970 UTC.
     pub fn new_judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
         let ceilings = ceilings::known_ceilings().to_vec();
-        Judge::new(packs, JudgeOptions { role: self.role.clone(), expected, ceilings })
+        Judge::new(packs, JudgeOptions { role: self.role.clone(), expected, ceilings, clock: Some(now_ns) })
     }
 }
 

@@ -369,6 +369,9 @@ pub struct ProcessRow {
     /// Real-time priority of its first thread (1 to 99), which runs before all ordinary ones; `None` for those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realtime_priority: Option<u32>,
+    /// Its niceness, -20 to 19; `None` where it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
     /// Its busiest thread; only of processes that used nearly a whole processor or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_thread: Option<ThreadRow>,
@@ -393,7 +396,9 @@ impl ProcessRow {
     fn memory_bytes(&self) -> usize {
         let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();
         let command_line = self.command_line.as_ref().map_or(0, String::len);
-        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + command_line + files
+        let user = self.user.as_ref().map_or(0, String::len);
+        let place = self.place.as_ref().map_or(0, |_| size_of::<ProcessPlace>());
+        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + command_line + user + place + files
     }
 }
 

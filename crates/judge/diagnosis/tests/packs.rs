@@ -245,6 +245,7 @@ impl Recording {
             role: self.roles.as_ref().and_then(|roles| roles.first().cloned()),
             expected: Some((START, START + self.ticks() as i64 * self.tick())),
             ceilings: self.ceilings(),
+            clock: None,
         };
         let topology = serde_json::to_string(&self.topology()).expect("a topology is JSON");
         JudgeInput { options, topology: Note::new(START, Note::TOPOLOGY, topology), frame: self.frame() }

@@ -14,6 +14,7 @@ use crate::heat_map::{self, HeatChart};
 use crate::identity;
 use crate::markup::{finish_page, format_unbroken, mark_code, mark_id};
 use crate::palette::Palette;
+use crate::remedies::remedies_in_order;
 use crate::sections;
 use crate::svg;
 use crate::time::DisplayZone;
@@ -192,8 +193,12 @@ fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
             }
             div.card.verdict.none[!blames] {
                 @for (index, answer) in answers.iter().enumerate() { (answer_headline(index, *answer)) }
-                @for first in verdict_words::remedies_in_order(verdict).iter().take(answers.len()).filter(|_| blames) {
-                    p.first { b { "First:" } " " (mark_code(first)) }
+                @for first in remedies_in_order(verdict).iter().take(answers.len()).filter(|_| blames) {
+                    p.first {
+                        b { "First:" } " " (mark_code(&first.words()))
+                        @if let Some(command) = &first.command { " " code { (command) } }
+                        @if let Some(undo) = &first.undo { " (back: " code { (undo) } ")" }
+                    }
                 }
                 @for limit in verdict.certainty_limits.iter().take(2) {
                     p.dim { (mark_code(&sentence_case(limit))) }

@@ -132,6 +132,18 @@ impl Verdict {
         self.follow_bottlenecks();
     }
 
+    /// Tells the bottlenecks as those of an earlier run: `run` names it, and `later` the run after it that shows none.
+    /// Nothing is advised against what has gone.
+    pub fn set_in_past(&mut self, run: &str, later: &str) {
+        for (index, listed) in self.bottlenecks.iter_mut().enumerate() {
+            let in_run = if index == 0 { format!("In {run}: ") } else { String::new() };
+            listed.sentence = format!("{in_run}{}", listed.sentence);
+            listed.advice.clear();
+        }
+        self.follow_bottlenecks();
+        self.sentence = format!("No bottleneck any more in {later}. {}", self.sentence);
+    }
+
     /// Sets the fields that repeat the bottlenecks in the order of these.
     pub(crate) fn follow_bottlenecks(&mut self) {
         let Some(first) = self.bottlenecks.first() else { return };

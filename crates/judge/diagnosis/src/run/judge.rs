@@ -27,6 +27,9 @@ pub struct JudgeOptions {
     /// Ceilings that probes measured, of this machine's devices or of others; a ceiling is matched with a device by its
     /// key, or by its name if it has no key.
     pub ceilings: Vec<Ceiling>,
+    /// Clock of who reads the verdict, nanoseconds since 1970 UTC. A verdict on a window that ended long ago names no
+    /// process to act on. `None` where a verdict is read as it is made.
+    pub clock: Option<fn() -> i64>,
 }
 
 /// Judges a window by one or more packs.
@@ -86,6 +89,7 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         culprits: Culprits::default(),
         requesters: Requesters::default(),
         schema: None,
+        clock: options.clock,
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Observation {
     pub requesters: Requesters,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
+    /// Clock of who reads the verdict, nanoseconds since 1970; `None` where it is read as it is made.
+    pub clock: Option<fn() -> i64>,
 }
 
 /// End of 1970: a window that ends before it is counted from there, and has no date.
@@ -46,6 +48,11 @@ impl Observation {
     /// False for a log without dates, whose times are counted from 1970.
     pub fn is_dated(&self) -> bool {
         self.window.elapsed_ns == 0 || self.notes.source == LogOrigin::Live || self.window.to_ns >= FIRST_YEAR_NS
+    }
+
+    /// Time since the window ended, by the clock of who reads the verdict; `None` where it is read as it is made.
+    pub fn age_ns(&self) -> Option<i64> {
+        self.clock.map(|now_ns| now_ns().saturating_sub(self.window.to_ns))
     }
 
     /// Number of reports, where a log has neither times nor an interval, so that a report counts as a second.
