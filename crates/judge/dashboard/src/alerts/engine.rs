@@ -399,6 +399,10 @@ impl AlertEngine {
         let shared = self.open.iter_mut().find(|open| {
             (has_cause(&open.causes) || rule.none.contains(&open.alert.id)) && is_related(&open.alert.instance)
         });
+        // what alternates with an open alert's bottleneck is told there already
+        if shared.is_some() && verdict_rules::alternates(rule) {
+            return;
+        }
         if let Some(open) = shared {
             let tracker = self.trackers[index].get(&key).copied().unwrap_or_default();
             let change =

@@ -38,10 +38,11 @@ fn bottlenecks_that_take_turns_are_one_trouble_that_persists() {
     let events = turns(&mut machine, 40, 8, [&DISK, &PROCESSORS]);
     assert_eq!(words(&events), ["Begin verdict.alternates "]);
     let alert = &events[0].alert;
-    let named: Vec<(&str, &str)> =
-        alert.alternated.iter().map(|one| (one.bottleneck.name(), one.instance.as_str())).collect();
-    assert!(named.contains(&("disk", "sda")) && named.contains(&("cpu", "")), "{named:?}");
-    assert!(alert.sentence.contains("disk sda (") && alert.sentence.contains("cpu ("), "{}", alert.sentence);
+    assert!(alert.alternated.len() >= 2, "{:?}", alert.alternated);
+    assert!(alert.alternated.iter().any(|one| one.bottleneck.name() == "disk" && one.instance == "sda"));
+    for one in &alert.alternated {
+        assert!(alert.sentence.contains(&format!("{} {} (", one.bottleneck.name(), one.instance).replace("  ", " ")));
+    }
     assert!(alert.raised_ns - begin <= 180 * SECOND, "{} s", (alert.raised_ns - begin) / SECOND);
     assert!(!alert.next_step.is_empty());
     assert_eq!(words(&machine.last(120, &QUIET)), ["End verdict.alternates "]);
