@@ -142,7 +142,7 @@ pub(super) const SECRET_URLS: [&str; 6] = [
     "hc-ping.com/",
 ];
 
-/// Options of one letter that mean a password in some programs and something else in others: their value is masked where
+/// Options of one letter that mean a password in some programs and something else in others: their value is masked if
 /// it looks like one.
 pub(super) const DOUBTFUL_OPTIONS: [&str; 3] = ["-p", "-P", "-w"];
 /// Smallest length of a value that looks like a password.

@@ -18,8 +18,8 @@ const MIN_LIMITED_RATE: f64 = 1e5;
 const MAX_NICE: i32 = 19;
 const MIB: f64 = 1_048_576.0;
 
-/// Longest time after the end of the window at which a process of the window may be acted on: later, its id may be that of
-/// another.
+/// Longest time after the end of the window at which a process of the window may be acted on: later, its id may be that
+/// of another.
 const MAX_ACTING_AGE_NS: i64 = 600_000_000_000;
 
 /// Facts about the leading finding of a bottleneck and its first culprit.
@@ -65,6 +65,9 @@ pub(crate) fn action_facts(
 /// Adds the process that acts: there may be several of its name, of which it is the most active.
 fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>) {
     // a command reaches one process
+    if program.processes > 1 {
+        facts.insert("several", String::new());
+    }
     let name = match program.processes {
         0 | 1 => program.name.clone(),
         count => format!("{} (the most active of {count})", program.name),

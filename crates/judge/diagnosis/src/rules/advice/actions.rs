@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 18] = [
+        const FACTS: [&str; 19] = [
             "pid",
             "name",
             "unit",
@@ -139,6 +139,7 @@ mod tests {
             "nice",
             "urgent",
             "server",
+            "several",
         ];
         let all: ActionFacts = FACTS.into_iter().map(|fact| (fact, "x".to_owned())).collect();
         for action in &builtin_actions().action {
@@ -157,7 +158,7 @@ mod tests {
         let commands = |bottleneck| -> Vec<String> {
             fitting_actions(bottleneck, "physical_disk", &facts).into_iter().filter_map(|a| a.command).collect()
         };
-        assert_eq!(commands(Bottleneck::Cpu), ["renice -n 19 -p 7"]);
+        assert_eq!(commands(Bottleneck::Cpu), ["renice -n 19 -p $(ls /proc/7/task)"]);
         assert!(commands(Bottleneck::Disk).is_empty());
     }
 
