@@ -48,6 +48,7 @@ mod probe_guard;
 mod probe_hangs;
 mod probe_scripts;
 mod probe_suites;
+mod record_capture;
 mod record_failures;
 mod record_trace;
 mod serve;

@@ -2,6 +2,9 @@
 //! disk: `log_thread` decouples it from the log, `log_keeper` writes there, `self_protection` asks the kernel to keep
 //! the recorder alive when resources run short; `systemd` reports its state to systemd.
 
+mod capture;
+pub mod capture_moment;
+mod captured_trace;
 mod host_settings;
 mod log_keeper;
 mod log_thread;
@@ -22,6 +25,7 @@ use diskwright_base::byte_size::parse_capacity;
 use diskwright_base::units::{UnitError, format_count, parse_duration};
 use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Clock, Sampler, SamplerOptions, SystemClock};
+use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, find_log_device};
 use diskwright_diagnosis::packs;
 use diskwright_webview::WebView;
@@ -36,6 +40,7 @@ use super::trace::parse_budget;
 use super::{Failure, damage, output, process_limits};
 use crate::commands::live_sampler::protected_sampler;
 use crate::memory_reserve;
+use capture::{CaptureArguments, CaptureThread};
 use host_settings::HostSettingsThread;
 use log_keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
@@ -82,6 +87,8 @@ pub struct Arguments {
     feeding: FeedArguments,
     #[command(flatten)]
     alerts: AlertArguments,
+    #[command(flatten)]
+    capture: CaptureArguments,
     /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT; by default
     /// 127.0.0.1:9190
     #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::DEFAULT_LISTEN)]
@@ -115,6 +122,9 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage("--keep needs a log: record DIR".into()));
     }
     arguments.databases.addresses()?;
+    if arguments.dir.is_none() && arguments.capture.is_given() {
+        return Err(Failure::Usage("--capture needs a log: record DIR".into()));
+    }
     match arguments.page.first_unused_option(arguments.feeding.has_server()).filter(|_| arguments.serve.is_none()) {
         Some(option) => Err(Failure::Usage(format!("{option} needs --serve"))),
         None => Ok(()),
@@ -145,7 +155,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
-    let mut alerts = alert_monitor(&arguments.alerts)?;
+    let mut alerts = alert_monitor(arguments)?;
     let mut sampler = protected_sampler(sampler_options(arguments.every));
     attach_databases(arguments, &mut sampler)?;
     let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
@@ -306,18 +316,20 @@ fn forward_tick(
     let facts: Vec<Note> = log.facts.iter().flat_map(HostSettingsThread::take_notes).collect();
     facts.into_iter().chain(notes).for_each(|note| log.thread.queue_note(note));
     let goes_on = log.thread.queue_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
-    raised.into_iter().flatten().for_each(|event| log.thread.queue_note(event.to_log_note()));
+    let raised = raised.unwrap_or_default();
+    raised.iter().for_each(|event| log.thread.queue_note(event.to_log_note()));
+    log.handle_captures(&raised);
     Ok(goes_on)
 }
 
 /// Returns the alert monitor of a recording, if requested. The default pack names culprits.
-fn alert_monitor(arguments: &AlertArguments) -> Result<Option<AlertMonitor>, Failure> {
-    if !arguments.is_given() {
+fn alert_monitor(arguments: &Arguments) -> Result<Option<AlertMonitor>, Failure> {
+    if !arguments.alerts.is_given() && !arguments.capture.is_given() {
         return Ok(None);
     }
     let verdict_pack =
         packs::builtin_pack("default").ok_or_else(|| Failure::Failed("there is no default pack".into()))??;
-    AlertMonitor::new(arguments, verdict_pack).map(Some)
+    AlertMonitor::new(&arguments.alerts, verdict_pack).map(Some)
 }
 
 /// Warns of something that the recorder goes on without, and returns the note about it.
@@ -333,6 +345,8 @@ struct ActiveLog {
     thread: LogThread<StoreError>,
     /// `None` where no thread could be started for it.
     facts: Option<HostSettingsThread>,
+    /// `None` where no captures are requested, or no thread could be started for them.
+    captures: Option<CaptureThread>,
     totals: Arc<Mutex<LogTotals>>,
 }
 
@@ -355,12 +369,25 @@ impl ActiveLog {
         let facts = HostSettingsThread::start();
         let lack = facts.as_ref().err().map(|error| lack_note("settings of this host", error));
         lack.into_iter().for_each(|note| thread.queue_note(note));
-        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: facts.ok(), totals: sum })
+        let captures = arguments.capture.is_given().then(|| CaptureThread::start(&arguments.capture)).transpose();
+        let lack = captures.as_ref().err().map(|error| lack_note("captures", error));
+        lack.into_iter().for_each(|note| thread.queue_note(note));
+        let captures = captures.unwrap_or_default();
+        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: facts.ok(), captures, totals: sum })
+    }
+
+    /// Begins a capture where an alert began, and writes what is complete.
+    fn handle_captures(&mut self, events: &[AlertEvent]) {
+        let Some(captures) = &mut self.captures else { return };
+        captures.handle_events(events);
+        captures.take_notes().into_iter().for_each(|note| self.thread.queue_note(note));
     }
 
     /// Waits until everything is written, but not for ever.
     fn end_log(mut self, missed: Option<Note>) -> FinishedLog {
         missed.into_iter().for_each(|note| self.thread.queue_note(note));
+        let captures = self.captures.take().map(CaptureThread::finish).unwrap_or_default();
+        captures.into_iter().for_each(|note| self.thread.queue_note(note));
         let facts = self.facts.iter().flat_map(HostSettingsThread::take_notes);
         facts.for_each(|note| self.thread.queue_note(note));
         let unqueued = self.thread.lost_ticks;

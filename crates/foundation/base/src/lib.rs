@@ -4,6 +4,7 @@
 
 pub mod arithmetic;
 pub mod byte_size;
+pub mod capture;
 pub mod catalogue;
 pub mod ceiling;
 pub mod checksum;

@@ -92,6 +92,8 @@ impl Note {
     pub const PROCESSES: &'static str = "processes";
     /// An alert that was raised, lasts or has ended: `diskwright.alert/1` as JSON.
     pub const ALERT: &'static str = "alert";
+    /// What was saved at the beginning of an alert: a [`crate::capture::MomentCapture`] as JSON.
+    pub const CAPTURE: &'static str = "capture";
     /// Start, end and method of tracing of single requests, and what was lost or left out; plain text.
     pub const TRACE: &'static str = "trace";
     /// Requests of each thread to each device, by a trace: a [`RequesterTable`] as JSON, at the slow interval.

@@ -4,6 +4,7 @@ mod ceilings;
 mod changes;
 mod common;
 mod compare;
+mod compare_devices;
 mod databases;
 mod default_pack;
 mod events;

@@ -306,6 +306,7 @@ pub(crate) fn sample_verdict() -> Verdict {
         advice: sample_remedies(),
         notes: sample_remarks(),
         send_next: Vec::new(),
+        captures: Vec::new(),
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
         trends: sample_trends(),
         trend_questions: 840,

@@ -5,10 +5,12 @@
 pub mod axis;
 pub mod bar_chart;
 pub mod beside_document;
+pub mod captures;
 pub mod changes;
 pub mod chart_book;
 pub mod chart_model;
 pub mod compare;
+mod counter_names;
 pub mod curves;
 pub mod downsample;
 pub mod events;

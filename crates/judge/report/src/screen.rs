@@ -7,6 +7,7 @@ use diskwright_base::Note;
 use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
+mod capture_lines;
 mod remedy_lines;
 
 use crate::changes;
@@ -200,6 +201,7 @@ impl<'a> Screen<'a> {
 
     /// Adds timeline, episodes, trends, exclusions and limits.
     fn add_back(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        self.add_captures(verdict, zone, detail);
         self.add_phases(verdict, zone, detail);
         self.add_changes(verdict, zone, detail);
         self.add_episodes(verdict, zone, detail);

@@ -166,6 +166,7 @@ impl<'a> PackAnswer<'a> {
             ),
             ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
             notes: log_remarks(observed),
+            captures: observed.notes.captures.iter().cloned().collect(),
             certainty_limits: self.certainty_limits(),
             trends,
             trend_questions,

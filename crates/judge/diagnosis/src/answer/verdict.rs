@@ -4,6 +4,7 @@ use diskwright_base::catalogue::display_unit;
 use diskwright_base::units::format_value;
 use serde::Serialize;
 
+use diskwright_base::capture::MomentCapture;
 use diskwright_base::{Ceiling, DatabaseActivity};
 
 pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
@@ -84,6 +85,9 @@ pub struct Verdict {
     pub has_process_tables: bool,
     /// Remarks of the log.
     pub notes: Vec<LogRemark>,
+    /// What was saved at the beginning of alerts (`record --capture`), the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captures: Vec<MomentCapture>,
     /// Limits of the verdict's certainty, a sentence each.
     pub certainty_limits: Vec<String>,
     /// Trends of the judged quantities, important ones first; empty for windows under an hour.
