@@ -302,8 +302,11 @@ impl<'a> Screen<'a> {
     /// Adds the heading of a list of which so many of all items are shown.
     fn add_heading_of_some(&mut self, words: &str, (total, shown): (usize, usize)) {
         self.add_heading(words);
-        if let Some(line) = self.lines.last_mut().filter(|_| total > shown) {
-            *line += &self.style.paint(Ink::Dim, &format!(" ({} more: `--full`)", total - shown));
+        let hint = format!(" ({} more: `--full`)", total.saturating_sub(shown));
+        // on a narrow screen the list alone shows that it goes on
+        let has_room = text::display_width(words) + text::display_width(&hint) <= self.style.width;
+        if let Some(line) = self.lines.last_mut().filter(|_| total > shown && has_room) {
+            *line += &self.style.paint(Ink::Dim, &hint);
         }
     }
 
