@@ -1,6 +1,7 @@
 """Small loads that no packaged program makes just so. Each ends by itself."""
 
 import argparse
+import hashlib
 import json
 import mmap
 import os
@@ -17,7 +18,7 @@ def touch_memory(options):
     size = options.mib << 20
     # Private: shared anonymous memory would be counted as page cache.
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    noise = random.Random(options.seed)
+    noise, rate = random.Random(options.seed), Rate()
     for offset in range(0, size, mmap.PAGESIZE):
         memory[offset] = 1
     for _ in until(options.seconds):
@@ -26,6 +27,9 @@ def touch_memory(options):
             continue
         for _ in range(64):
             memory[noise.randrange(size // mmap.PAGESIZE) * mmap.PAGESIZE] = 2
+        rate.count(64)
+        # where nothing pauses, the kernel has been seen to kill rather than to swap: it finds no page that is old
+        time.sleep(options.pause)
 
 
 def spin(options):
@@ -34,6 +38,58 @@ def spin(options):
     for _ in until(options.seconds):
         for number in range(100_000):
             total += number * number
+
+
+def compute(options):
+    """Keeps so many threads of one process computing; hashing leaves the interpreter to the others."""
+    block = bytes(1 << 20)
+
+    def work():
+        for _ in until(options.seconds):
+            hashlib.sha256(block).digest()
+
+    together(options.threads, work)
+
+
+def serve(options):
+    """Does a piece of work at a time, at most so many a second: it hashes so many mebibytes, or reads a page of a disk
+    past the page cache. Tells its rate."""
+    block, page = bytes(options.mib << 20), mmap.mmap(-1, mmap.PAGESIZE)
+    disk = os.open(options.path, os.O_RDONLY | os.O_DIRECT) if options.path else None
+    pages = os.lseek(disk, 0, os.SEEK_END) // mmap.PAGESIZE if options.path else 0
+    noise, rate = random.Random(options.seed), Rate()
+    for _ in until(options.seconds):
+        began = time.monotonic()
+        if options.path:
+            os.preadv(disk, [page], noise.randrange(pages) * mmap.PAGESIZE)
+        else:
+            hashlib.sha256(block).digest()
+        rate.count(1)
+        time.sleep(max(0, 1 / options.rate - (time.monotonic() - began)))
+
+
+class Rate:
+    """Tells each second how much was done in it, in pgbench's words."""
+
+    def __init__(self):
+        self.done, self.began = 0, time.monotonic()
+        self.told = self.began
+
+    def count(self, pieces):
+        self.done += pieces
+        now = time.monotonic()
+        if now - self.told >= 1:
+            print(f"progress: {now - self.began:.1f} s, {self.done / (now - self.told):.1f} tps", flush=True)
+            self.done, self.told = 0, now
+
+
+def grow(options):
+    """Takes more and more memory, as a leak does, up to a size that it keeps."""
+    taken = []
+    for _ in until(options.seconds):
+        if len(taken) < options.mib // 4:
+            taken.append(os.urandom(1 << 12) * 1024)
+        time.sleep(0.25)
 
 
 def contend(options):
@@ -161,7 +217,7 @@ def until(seconds):
 
 LOADS = {"touch-memory": touch_memory, "touch-file": touch_file, "spin": spin, "write-file": write_file, "flood": flood,
          "contend": contend, "doze": doze, "ask": ask, "stall": stall,
-         "read-ahead": read_ahead}
+         "read-ahead": read_ahead, "compute": compute, "serve": serve, "grow": grow}
 
 
 def main():
@@ -171,6 +227,8 @@ def main():
     parser.add_argument("--mib", type=int, default=64)
     parser.add_argument("--path")
     parser.add_argument("--threads", type=int, default=24)
+    parser.add_argument("--rate", type=float, default=10, help="pieces of work a second")
+    parser.add_argument("--pause", type=float, default=0, help="seconds between touches of 64 pages")
     parser.add_argument("--part", help="of a served system")
     parser.add_argument("--once", action="store_true", help="touches all once, and sleeps")
     parser.add_argument("--seed", type=int, default=1)

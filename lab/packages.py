@@ -31,9 +31,13 @@ PACKAGE_OF = {
     "chrt": "util-linux",
     "useradd": "passwd",
     "pg_ctlcluster": "postgresql",
+    "podman": "podman",
+    "runc": "runc",
+    "conmon": "conmon",
 }
 # What comes in use with a program, without being named by each scenario.
-ALONG_WITH = {"mkfs.btrfs": ["chattr"], "qemu-system-x86_64": ["busybox", "depmod"]}
+ALONG_WITH = {"mkfs.btrfs": ["chattr"], "qemu-system-x86_64": ["busybox", "depmod"],
+              "podman": ["runc", "conmon", "busybox"]}
 
 
 def programs_of(needs):

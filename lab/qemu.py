@@ -285,7 +285,7 @@ class Guest:
     """A machine that is up. `undo` is a run's `Undo`, `folder` a private folder."""
 
     def __init__(self, undo, folder, drives=(), modules=(), programs=(), files=None,
-                 network=False, memory_mib=768, patience=180, processors=1, packages=()):
+                 network=False, memory_mib=768, patience=180, processors=1, packages=(), name=None):
         self.folder, self.read = folder, b""
         models = {drive.model for drive in drives}
         modules = [*(module for model in sorted(models) for module in MODULES_OF[model]),
@@ -305,6 +305,7 @@ class Guest:
                      "-append", KERNEL_WORDS,
                      "-serial", f"file:{self.console}",
                      "-chardev", f"socket,id=shell,path={path}", "-serial", "chardev:shell"]
+            words += ["-name", f"guest={name},debug-threads=on"] if name else []
             for model in sorted(models):
                 words += CONTROLLERS.get(model, [])
             for number, drive in enumerate(drives):

@@ -2,12 +2,13 @@
 signals that lead to an end in order, and everything undone."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 
-from undo import STOPS, Undo, clean_leftovers, uninterrupted
+from undo import JOURNAL_DIR, STOPS, Undo, clean_leftovers, uninterrupted
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -34,6 +35,17 @@ def build(caller):
 def with_sbin():
     """Debian keeps mkfs, losetup and their like where users do not look."""
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+
+
+def lock(caller, name="lock"):
+    """Two runs at once would be each other's noise. Returns what holds the lock until it is closed."""
+    os.makedirs(JOURNAL_DIR, exist_ok=True)
+    file = open(os.path.join(JOURNAL_DIR, name), "w", encoding="ascii")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(f"{caller}: another run is going on")
+    return file
 
 
 def catch_signals():

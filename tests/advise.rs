@@ -106,6 +106,56 @@ fn reads_host_settings_from_a_log() {
     assert!(!wrong.status.success() && stderr(&wrong).contains("queue.iostats@nothing"), "{}", stderr(&wrong));
 }
 
+/// Other recorders may run on this machine at the same time, so that the log need not be this one.
+#[test]
+fn finds_the_log_that_is_being_recorded_here() {
+    let bench = folder("advise_live");
+    let log = bench.join("log");
+    let arguments = ["record", text(&log), "--every", "200ms"];
+    let mut recorder = crate::common::command(&arguments).spawn().expect("the program runs");
+    let advise = || success(&run_advise(&bench, &["--json"]));
+    crate::common::wait_until("a log that is recorded", || advise()["log"].is_string());
+    let document = advise();
+    let found = document["log"].as_str().expect("a log").to_owned();
+    let remarks = document["remarks"].to_string();
+    assert!(remarks.contains("was used, its last 5 minutes") && remarks.contains(&found), "{document}");
+    assert!(found == text(&log) || remarks.contains("other log"), "{found}: {document}");
+    assert!(document["verdict"]["sentence"].is_string() && document["from"] == "this host", "{document}");
+    let without = success(&run_advise(&bench, &["--no-log", "--json"]));
+    assert!(without["log"].is_null() && without["verdict"].is_null(), "{without}");
+    crate::common::interrupt(&recorder);
+    recorder.wait().expect("it ends");
+}
+
+/// Two disks with the same wrong setting: that of the blamed one comes first.
+#[test]
+fn puts_what_bears_on_the_verdict_first_and_says_so() {
+    let bench = folder("advise_bears");
+    let root = create_host_folder(&bench);
+    for (disk, dev) in [("sda", "8:0\n"), ("sdb", "8:16\n")] {
+        let block = root.join("sys/block").join(disk);
+        fs::create_dir_all(block.join("queue")).expect("a folder");
+        for (file, content) in
+            [("size", "1000000\n"), ("dev", dev), ("queue/nomerges", "2\n"), ("queue/rotational", "1\n")]
+        {
+            fs::write(block.join(file), content).expect("a file");
+        }
+    }
+    let log = crate::compare::write_log(&bench.join("log"), 300, 1, |_| 200.0, |_| 0.03, |_| 0.5);
+    let document = success(&run_advise(&bench, &[text(&log), "--root", text(&root), "--json"]));
+    let blamed = &document["verdict"]["bottlenecks"][0];
+    assert_eq!((&blamed["bottleneck"], &blamed["instance"]), (&"disk".into(), &"sda".into()), "{document}");
+    let items = document["items"].as_array().expect("a list");
+    assert_eq!((&items[0]["id"], &items[0]["bears_on"]), (&"queue.nomerges@sda".into(), &"disk sda".into()));
+    let other = items.iter().find(|item| item["id"] == "queue.nomerges@sdb").expect("the other disk");
+    assert!(other["bears_on"].is_null(), "{other}");
+    let screen = run_advise(&bench, &[text(&log), "--root", text(&root)]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("verdict: ") && screen.contains("bears on the verdict: disk sda"), "{screen}");
+    let without = success(&run_advise(&bench, &["--root", text(&root), "--json"]));
+    assert!(without["items"].as_array().expect("a list").iter().all(|item| item["bears_on"].is_null()), "{without}");
+}
+
 #[test]
 fn compares_with_the_saved_settings_and_undoes_only_applied_items() {
     let bench = folder("advise_saved");

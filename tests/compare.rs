@@ -23,7 +23,7 @@ fn pseudo_noise(number: usize) -> f64 {
 
 /// Writes a log of a disk that serves `load(tick)` reads a second, each in `each(tick)` seconds, and of memory of which
 /// the share `free(tick)` is available; returns its path.
-fn write_log(
+pub(crate) fn write_log(
     place: &Path,
     ticks: usize,
     every_s: u64,
@@ -84,12 +84,17 @@ fn compares_two_logs() {
         assert!(latency.get(field).is_some_and(|v| !v.is_null()), "{field}: {latency}");
     }
     assert_eq!(of("physical_disk.transfers_per_s")["noise"], true);
+    let device = &both["devices"][0];
+    assert_eq!(
+        (&device["instance"], &device["outcome"], &device["blamed"]),
+        (&"sda".into(), &"helped".into(), &true.into())
+    );
 
     let page = place.join("page.html");
     let done = diskwright(&["compare", text(&slow), text(&fast), "-o", text(&page)]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let screen = String::from_utf8_lossy(&done.stdout);
-    assert!(screen.contains("The change helped") && screen.contains("physical_disk.avg_s_per"), "{screen}");
+    assert!(screen.contains("The change helped") && screen.contains("read latency  "), "{screen}");
     assert!(screen.lines().all(|l| l.chars().count() <= 120), "{screen}");
     let html = fs::read_to_string(&page).expect("the page");
     assert!(html.contains("<svg") && html.contains("The change helped") && !html.contains("src=\"http"));

@@ -81,7 +81,7 @@ fn a_second_run_without_a_prompt_is_read() {
         let (answer, warnings) = judge(name, &paste);
         assert_eq!(answer["bottleneck"], "disk", "{name}: {answer:#}");
         let limits = answer["certainty_limits"].to_string();
-        let is_told = limits.contains("of this text would hide it") || limits.contains("runs, read as one stretch");
+        let is_told = limits.contains("would hide it") || limits.contains("runs, read as one stretch");
         assert!(is_told, "{name}: {limits}");
         assert!(warnings.contains("one run after the other") && !warnings.contains("same minutes"), "{warnings}");
     }
@@ -149,6 +149,49 @@ fn before_and_after_are_two_windows() {
     assert_eq!(runs_of(&answer), ["db1/before: disk", "db1/after: none"]);
     let limits = answer["certainty_limits"].to_string();
     assert!(limits.contains("before") && limits.contains("no bottleneck"), "{limits}");
+    assert_in_past(&answer, "after");
+}
+
+/// The answer says that the bottleneck has gone, and advises nothing against it.
+fn assert_in_past(answer: &Value, later: &str) {
+    let sentence = answer["sentence"].as_str().unwrap_or_default();
+    assert!(sentence.starts_with("No bottleneck any more in ") && sentence.contains(later), "{sentence}");
+    assert_eq!((&answer["bottleneck"], &answer["advice"]), (&"disk".into(), &Value::Array(Vec::new())), "{answer:#}");
+}
+
+#[test]
+fn a_run_that_recovered_is_told_in_the_past() {
+    let kernel = "[12345.678901] blk_update_request: I/O error, dev sdq, sector 12 op 0x1:(WRITE)\n";
+    for (name, paste) in [
+        ("unnamed", vmstat_run(true) + &vmstat_run(false)),
+        ("languages", format!("vorher:\n{}nachher:\n{}", vmstat_run(true), vmstat_run(false))),
+        ("kernels", format!("old kernel:\n{}new kernel:\n{}", vmstat_run(true), vmstat_run(false))),
+        // the later run stands first
+        ("reversed", format!("after:\n{}before:\n{}", vmstat_run(false), vmstat_run(true))),
+    ] {
+        let (answer, _) = judge(&format!("past-{name}"), &paste);
+        assert_in_past(&answer, "");
+    }
+    // what the kernel said in the later run is of that run
+    let paste = format!("before:\n{}after:\n{kernel}{}", vmstat_run(false), vmstat_run(false));
+    let (answer, _) = judge("past-kernel", &paste);
+    assert_eq!(runs_of(&answer)[0], "/before: none", "{answer:#}");
+}
+
+#[test]
+fn machines_by_labels_are_judged_one_by_one() {
+    let paste = format!("server A:\n{}server B:\n{}", vmstat_run(true), vmstat_run(false));
+    let (answer, _) = judge("labels", &paste);
+    assert_eq!(runs_of(&answer), ["server A/: disk", "server B/: none"]);
+    assert_eq!(answer["host"], "server A", "{answer:#}");
+    assert!(answer["sentence"].as_str().is_some_and(|text| !text.contains("any more")), "{answer:#}");
+}
+
+#[test]
+fn a_message_with_an_address_is_of_the_machine_beside_it() {
+    let hung = "Nov 21 10:00:05 10.0.0.9 kernel: INFO: task worker:373 blocked for more than 120 seconds.\n";
+    let (answer, _) = judge("address", &format!("root@db1:~# vmstat 1 7\n{}{hung}", vmstat_run(true)));
+    assert!(runs_of(&answer).is_empty() && answer["bottleneck"] == "disk", "{answer:#}");
 }
 
 #[test]

@@ -314,8 +314,9 @@ fn record_ends_with_a_summary_line() {
     let Ok(done) = script.output() else { return eprintln!("skipped: no `script` here") };
     let shown = String::from_utf8_lossy(&done.stdout);
     let last = shown.trim_end().lines().last().unwrap_or_default();
-    let next = format!("lost 0; next: diskwright why {}", text(&log));
-    assert!(last.contains(": recorded ") && last.ends_with(&next), "{shown:?}");
+    let next = format!("; next: diskwright why {}", text(&log));
+    // a busy machine may miss a tick, which the line tells then
+    assert!(last.contains(": recorded ") && last.contains("lost 0") && last.ends_with(&next), "{shown:?}");
 }
 
 /// Number of processes of this program that have this log among their arguments.

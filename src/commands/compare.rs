@@ -242,9 +242,7 @@ fn write_page(
         side.counters.part_means(&row.counter, &row.instance, window, MAX_CHART_POINTS).unwrap_or_default()
     };
     let ranked = drawn::rank_rows(comparison);
-    let whole_machine_row =
-        |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole_machine(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = drawn::MAIN_COUNTERS.iter().filter_map(whole_machine_row).collect();
+    let mut rows = drawn::main_rows(comparison, &ranked);
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < MAX_CHARTS && !rows.iter().any(|r| r.counter == row.counter) {
             rows.push(row);

@@ -14,6 +14,7 @@ mod counter_selection;
 mod credentials;
 mod csv_cells;
 mod damage;
+mod databases;
 mod disk;
 mod drives;
 mod experiments;
@@ -134,6 +135,9 @@ pub enum CliCommand {
     /// Read this machine's counters for another process of this program
     #[command(hide = true)]
     ReadSources(live_sampler::Arguments),
+    /// Read what a capture of `record` saves, for another process of this program
+    #[command(hide = true)]
+    CaptureMoment(record::capture_moment::Arguments),
 }
 
 /// Runs a command.
@@ -169,6 +173,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Completions(arguments) => manual::print_completions(&arguments),
         CliCommand::Manual(arguments) => manual::write_manual(&arguments),
         CliCommand::ReadSources(arguments) => live_sampler::run(&arguments),
+        CliCommand::CaptureMoment(arguments) => record::capture_moment::run(&arguments),
     }
 }
 

@@ -22,6 +22,19 @@ pub struct GroupAnswer {
     pub runs: Value,
 }
 
+/// What was judged by itself: a machine, or a run.
+struct JudgedGroup<'a> {
+    group: &'a TextGroup,
+    verdicts: Vec<Verdict>,
+    logs: Logs,
+}
+
+impl JudgedGroup<'_> {
+    fn verdict(&self) -> &Verdict {
+        &self.verdicts[0]
+    }
+}
+
 /// Judges each machine and run of a text by itself. The answer is that on the machine that shows a bottleneck best, and
 /// on the latest run that shows one.
 pub fn judge_groups(
@@ -30,31 +43,41 @@ pub fn judge_groups(
     window: &LogWindow,
     new_judge: &dyn Fn((i64, i64)) -> Judge,
 ) -> Result<GroupAnswer, Failure> {
-    let mut judged: Vec<(usize, Vec<Verdict>, Logs)> = Vec::new();
+    let mut judged: Vec<JudgedGroup<'_>> = Vec::new();
     let mut failure = None;
-    for (index, group) in groups.iter().enumerate() {
+    for group in groups {
         match judge_group(&input.for_group(group)?, window, new_judge) {
-            Ok((verdicts, logs)) => judged.push((index, verdicts, logs)),
+            Ok((verdicts, logs)) => judged.push(JudgedGroup { group, verdicts, logs }),
             Err(error) => {
                 output::print_warning(format_args!("{}: {error} (left out)", group.name()));
                 failure = Some(error);
             }
         }
     }
+    // in the order of time, as far as the names of the runs tell it
+    judged.sort_by_key(|judged| judged.group.told_order());
     let has_machines = groups.iter().any(|group| group.host != groups[0].host);
     let Some(best) = choose_best(&judged, has_machines) else {
         return Err(failure.unwrap_or_else(|| Failure::Failed("no part of the text could be judged".into())));
     };
-    let answer_on = judged[best].0;
-    let runs =
-        judged.iter().map(|(index, verdicts, _)| run_document(&groups[*index], &verdicts[0], *index == answer_on));
-    let runs = Value::Array(runs.collect());
-    let others: Vec<(String, &Verdict)> =
-        judged.iter().filter(|(index, ..)| *index != answer_on).map(|(i, v, _)| (groups[*i].name(), &v[0])).collect();
-    let text = describe_groups(&groups[answer_on].name(), &others, (groups.len(), has_machines));
-    let (_, mut verdicts, logs) = judged.swap_remove(best);
+    let runs = judged.iter().enumerate().map(|(place, judged)| run_document(judged, place == best)).collect();
+    let others: Vec<&JudgedGroup<'_>> =
+        judged.iter().enumerate().filter(|(place, _)| *place != best).map(|(_, judged)| judged).collect();
+    let text = describe_groups(&judged[best].group.name(), &others, (groups.len(), has_machines));
+    let recovered = recovered_run(&judged, best).map(|later| later.group.name());
+    let JudgedGroup { group, mut verdicts, logs } = judged.swap_remove(best);
+    if let Some(later) = recovered {
+        verdicts[0].set_in_past(&group.name(), &later);
+    }
     verdicts[0].certainty_limits.insert(0, text);
-    Ok(GroupAnswer { verdicts, logs, runs })
+    Ok(GroupAnswer { verdicts, logs, runs: Value::Array(runs) })
+}
+
+/// The last run of the same machine, if it shows that the bottleneck of a run has gone.
+fn recovered_run<'a>(judged: &'a [JudgedGroup<'a>], place: usize) -> Option<&'a JudgedGroup<'a>> {
+    let is_same_machine = |other: &&JudgedGroup<'_>| other.group.host == judged[place].group.host;
+    let last = judged[place + 1..].iter().rfind(is_same_machine)?;
+    (judged[place].verdict().bottleneck.blames() && last.verdict().bottleneck == Bottleneck::None).then_some(last)
 }
 
 fn judge_group(
@@ -67,23 +90,29 @@ fn judge_group(
     choose_run(logs, verdicts, new_judge)
 }
 
-/// Place of the answer among what was judged.
-fn choose_best(judged: &[(usize, Vec<Verdict>, Logs)], has_machines: bool) -> Option<usize> {
+/// Place of the answer among what was judged, which is in the order of time.
+fn choose_best(judged: &[JudgedGroup<'_>], has_machines: bool) -> Option<usize> {
     let weight = |place: &usize| {
-        let verdict = &judged[*place].1[0];
+        let verdict = judged[*place].verdict();
         let kind = if verdict.bottleneck.blames() { 2 } else { u8::from(verdict.bottleneck == Bottleneck::Unknown) };
+        let lasts = recovered_run(judged, *place).is_none();
+        // of machines, one that was measured counts before one of which there are messages alone
+        let is_measured = has_machines && verdict.window.seconds > 0.0;
         // of machines the sickest counts, of runs the latest
         let strength = if has_machines && kind == 2 { (verdict.confidence * 1000.0) as u64 } else { 0 };
-        (kind, strength, if has_machines { 0 } else { *place })
+        (kind, lasts, is_measured, strength, if has_machines { 0 } else { *place })
     };
     (0..judged.len()).max_by_key(weight)
 }
 
 /// Tells on which part the answer is, and what the others show.
-fn describe_groups(name: &str, others: &[(String, &Verdict)], (count, has_machines): (usize, bool)) -> String {
+fn describe_groups(name: &str, others: &[&JudgedGroup<'_>], (count, has_machines): (usize, bool)) -> String {
     let what = if has_machines { "machines or runs" } else { "runs" };
-    let told: Vec<String> =
-        others.iter().take(MAX_TOLD).map(|(name, v)| format!("{name}: {}", name_answer(v))).collect();
+    let told: Vec<String> = others
+        .iter()
+        .take(MAX_TOLD)
+        .map(|judged| format!("{}: {}", judged.group.name(), name_answer(judged.verdict())))
+        .collect();
     let more = others.len().saturating_sub(MAX_TOLD);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     format!(
@@ -102,7 +131,8 @@ fn name_answer(verdict: &Verdict) -> String {
     }
 }
 
-fn run_document(group: &TextGroup, verdict: &Verdict, is_answer: bool) -> Value {
+fn run_document(judged: &JudgedGroup<'_>, is_answer: bool) -> Value {
+    let (group, verdict) = (judged.group, judged.verdict());
     json!({
         "name": group.name(),
         "host": group.host,
@@ -115,37 +145,41 @@ fn run_document(group: &TextGroup, verdict: &Verdict, is_answer: bool) -> Value 
     })
 }
 
-/// Returns the verdicts on the run that shows a bottleneck best, with the logs of that run; the given ones if the whole
-/// text shows a bottleneck, or no run does. Several runs are told in any case.
+/// Returns the verdicts on the run that tells most, with its logs, where a text holds several runs of a tool: the whole
+/// if all runs, or none of them, show a bottleneck, else the latest run that shows one. Several runs are told in any
+/// case.
 pub fn choose_run(
     logs: Logs,
     mut verdicts: Vec<Verdict>,
     new_judge: &dyn Fn((i64, i64)) -> Judge,
 ) -> Result<(Vec<Verdict>, Logs), Failure> {
     let runs = logs.name_ranges();
-    let is_blamed = |verdicts: &[Verdict]| verdicts.first().is_some_and(|first| first.bottleneck.blames());
-    if runs.len() < 2 || runs.len() > MAX_RUNS {
+    if runs.len() < 2 || runs.len() > MAX_RUNS || verdicts.is_empty() {
         return Ok((verdicts, logs));
     }
-    let mut best: Option<(Vec<Verdict>, usize)> = None;
-    for (index, (_, range)) in runs.iter().enumerate().filter(|_| !is_blamed(&verdicts)) {
-        let found = judge_logs(&logs.for_range(*range), new_judge(*range))?;
-        let is_better = |best: &(Vec<Verdict>, usize)| found[0].confidence > best.0[0].confidence;
-        if is_blamed(&found) && best.as_ref().is_none_or(is_better) {
-            best = Some((found, index));
-        }
+    let mut judged = Vec::with_capacity(runs.len());
+    for (_, range) in &runs {
+        judged.push(judge_logs(&logs.for_range(*range), new_judge(*range))?);
     }
-    let Some((mut found, index)) = best else {
+    let blames = |verdicts: &Vec<Verdict>| verdicts[0].bottleneck.blames();
+    let is_clear = |verdicts: &Vec<Verdict>| verdicts[0].bottleneck == Bottleneck::None;
+    let best = judged.iter().rposition(blames);
+    let is_mixed = judged.iter().any(is_clear) || !blames(&verdicts);
+    let Some(best) = best.filter(|_| is_mixed) else {
         let text = format!("the text holds {} runs, read as one stretch of time, one after the other", runs.len());
-        if let Some(first) = verdicts.first_mut() {
-            first.certainty_limits.insert(0, text);
-        }
+        verdicts[0].certainty_limits.insert(0, text);
         return Ok((verdicts, logs));
     };
-    let (name, range) = &runs[index];
+    let has_recovered = judged.last().is_some_and(is_clear);
+    let mut found = judged.swap_remove(best);
+    let (name, range) = &runs[best];
+    if has_recovered {
+        found[0].set_in_past(name, &runs[runs.len() - 1].0);
+    }
     let others = runs.len() - 1;
     let others = if others == 1 { "the other run".to_owned() } else { format!("the other {others} runs") };
-    found[0].certainty_limits.insert(0, format!("this is the answer on {name}; {others} of this text would hide it"));
+    let text = format!("this is the answer on {name}; {others} of this text, read with it, would hide it");
+    found[0].certainty_limits.insert(0, text);
     let run = logs.for_range(*range);
     Ok((found, run))
 }

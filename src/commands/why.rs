@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use diskwright_base::timestamp::now_ns;
 use diskwright_base::units::parse_duration;
 use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
@@ -17,6 +18,7 @@ use diskwright_report::text::wrap;
 use diskwright_report::{DisplayZone, screen};
 use serde_json::{Value, json};
 
+use super::databases::DatabaseArguments;
 use super::gains::{self, PredictedGain};
 use super::live_sampler::live_sampler;
 use super::log::{self, LogWindow, Logs};
@@ -43,6 +45,8 @@ pub struct Arguments {
     every: Option<Duration>,
     #[command(flatten)]
     window: LogWindow,
+    #[command(flatten)]
+    databases: DatabaseArguments,
     #[command(flatten)]
     store: StoreArguments,
     /// Rank all machines of the store by the severity of their bottlenecks
@@ -144,7 +148,7 @@ impl JudgingArguments {
     /// Creates a judge with these packs for a window, nanoseconds since 1970 UTC.
     pub fn new_judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
         let ceilings = ceilings::known_ceilings().to_vec();
-        Judge::new(packs, JudgeOptions { role: self.role.clone(), expected, ceilings })
+        Judge::new(packs, JudgeOptions { role: self.role.clone(), expected, ceilings, clock: Some(now_ns) })
     }
 }
 
@@ -161,6 +165,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if arguments.store.is_given()? || !arguments.log.is_empty() {
         pacer::refuse_live_options(&[("--for", arguments.duration.is_some()), ("--every", arguments.every.is_some())])?;
+        refuse_databases(&arguments.databases)?;
     }
     if arguments.fleet {
         if arguments.judging.all_packs() {
@@ -281,6 +286,16 @@ impl StreamJudge {
     }
 }
 
+/// Refuses databases beside a log, which has what it has.
+fn refuse_databases(databases: &DatabaseArguments) -> Result<(), Failure> {
+    match databases.first_given_option() {
+        Some(option) => {
+            Err(Failure::Usage(format!("{option} asks a server while this machine is watched; not for logs")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.
 fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
     let (duration, every) = (
@@ -290,13 +305,12 @@ fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Ver
     if duration < every * 2 {
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
+    let slow_interval = every.max(Duration::from_secs(2));
+    let databases = arguments.databases.start(every, slow_interval)?;
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
-    let options = LiveOptions {
-        slow_interval: every.max(Duration::from_secs(2)),
-        raises_priority: true,
-        ..LiveOptions::default()
-    };
+    let options = LiveOptions { slow_interval, raises_priority: true, ..LiveOptions::default() };
     let mut sampler = live_sampler(options);
+    databases.into_iter().for_each(|columns| sampler.attach_columns(columns));
     let mut pacer = Pacer::new(every, Some(duration))?;
     let bar = pacer::watch_progress_bar(Some(duration), "watching".into());
     pacer.sample_first_tick(&mut sampler);

@@ -1,31 +1,31 @@
 //! `advise [LOG]`: improvements for this host, or for a host recorded in a log, with the evidence. Nothing is changed
 //! unless `--apply` or `--undo` requests it.
 
+mod advised_host;
 mod changes;
+mod live_log;
 mod screen;
 
-use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
-use diskwright_advise::{
-    AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostFacts, HostLoad, HostLoadReader, HostPlatform, HostTree,
-    ServerRole, advise,
-};
-use diskwright_base::{Ceiling, LogPiece, Note, Topology};
+use diskwright_advise::{AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostPlatform, ServerRole, advise};
 use serde_json::{Value, json};
 
-use super::log::{self, LogWindow, Logs};
+use super::log::LogWindow;
 use super::{Failure, ceilings, first_given_option, name_search, output};
+
+use advised_host::{AdvisedHost, FactOrigin};
 
 /// Arguments of `advise`.
 #[derive(Args)]
 pub struct Arguments {
     /// Logs of the host, as evidence; a log of `record` contains its host's settings, so it may
-    /// come from another host
+    /// come from another host. By default, the log that is being recorded on this host now
     log: Vec<PathBuf>,
+    /// Do not look for a log that is being recorded: judge the settings alone
+    #[arg(long, conflicts_with = "log")]
+    no_log: bool,
     #[command(flatten)]
     window: LogWindow,
     /// Check a folder with another host's /proc and /sys, instead of this host
@@ -70,34 +70,6 @@ fn parse_severity(text: &str) -> Result<AdviceSeverity, String> {
     severity.ok_or_else(|| "expected info, notice, warning or critical".to_owned())
 }
 
-/// Origin of a host's facts.
-enum FactOrigin {
-    /// Read on this host.
-    ThisHost,
-    /// Recorded in a log.
-    Log,
-    /// Read in a folder with another host's files.
-    Folder(PathBuf),
-}
-
-impl fmt::Display for FactOrigin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FactOrigin::ThisHost => f.write_str("this host"),
-            FactOrigin::Log => f.write_str("the log"),
-            FactOrigin::Folder(path) => path.display().fmt(f),
-        }
-    }
-}
-
-/// A host, and the origin of its facts.
-pub struct AdvisedHost {
-    facts: HostFacts,
-    origin: FactOrigin,
-    /// Remarks on missing facts.
-    remarks: Vec<String>,
-}
-
 /// Refuses options for the list of items if an action replaces the list.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     let actions = [
@@ -137,8 +109,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.diff {
         return changes::print_settings_diff(&folder?, arguments.json);
     }
-    let mut host = load_host(arguments, role)?;
+    let mut host = AdvisedHost::load(arguments, role)?;
     let mut advice = advise(&host.facts);
+    if let Some(verdict) = &host.verdict {
+        advice.put_related_first(&host.facts, &verdict.troubles);
+    }
     if let Some(id) = &arguments.apply {
         if !matches!(host.origin, FactOrigin::ThisHost) {
             return Err(Failure::Usage(format!("--apply changes this host, and {} is of another one", host.origin)));
@@ -162,12 +137,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let left_out = item_count - advice.items.len();
     // the book of applied changes is about this host, not about one in a folder
     let folder = folder.ok().filter(|folder| arguments.root.is_none() && folder.is_dir());
-    let applied = folder.map(|folder| ChangeBook::open(&folder));
-    let applied = applied.transpose().unwrap_or_else(|error| {
-        host.remarks.push(format!("what was applied is unknown: {error}"));
-        None
-    });
-    let applied = applied.map_or_else(Vec::new, |book| book.changes().to_vec());
+    let applied = folder.map_or_else(Vec::new, |folder| read_applied(&folder, &mut host));
     if arguments.json {
         output::print_json(&advice_document(&host, &advice, left_out, &applied))?;
     } else {
@@ -185,6 +155,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if is_too_severe { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
 }
 
+/// What was applied on this host; a book that cannot be read is a remark.
+fn read_applied(folder: &Path, host: &mut AdvisedHost) -> Vec<diskwright_advise::SettingChange> {
+    match ChangeBook::open(folder) {
+        Ok(book) => book.changes().to_vec(),
+        Err(error) => {
+            host.remarks.push(format!("what was applied is unknown: {error}"));
+            Vec::new()
+        }
+    }
+}
+
 fn advice_document(
     host: &AdvisedHost,
     advice: &HostAdvice,
@@ -194,6 +175,8 @@ fn advice_document(
     json!({
         "schema": "diskwright.advice/1",
         "from": host.origin.to_string(),
+        "log": host.found_log.as_deref().map(Path::to_string_lossy),
+        "verdict": host.verdict.as_ref().map(advised_host::LogVerdict::document),
         "role": host.facts.role.name(),
         "role_from": host.facts.role_program,
         "machine": HostPlatform::from_tree(host.facts.tree()),
@@ -219,100 +202,6 @@ fn parse_role(text: &str) -> Result<ServerRole, Failure> {
 fn advice_state_folder() -> Result<PathBuf, Failure> {
     let folder = ceilings::state_folder().map(|state| state.join("advice"));
     folder.ok_or_else(|| Failure::Failed("no folder to keep it in: set DISKWRIGHT_STATE or HOME".into()))
-}
-
-/// Returns the host of the logs, of a folder, or this one.
-fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, Failure> {
-    let known_ceilings = ceilings::known_ceilings();
-    if arguments.log.is_empty() {
-        if !arguments.window.is_whole() {
-            return Err(Failure::Usage("--from and --to need a log".into()));
-        }
-        arguments.window.refuse_log_options()?;
-        let root = arguments.root.as_deref().unwrap_or(Path::new("/"));
-        if !root.is_dir() {
-            return Err(Failure::Failed(format!("{}: not a folder", root.display())));
-        }
-        let origin = arguments.root.clone().map_or(FactOrigin::ThisHost, FactOrigin::Folder);
-        let remarks = vec![
-            "no log was given, so what matters under load is unknown; give one, or record one with `record`".into(),
-        ];
-        return Ok(AdvisedHost { facts: HostFacts::read(root, role).with_load(None, known_ceilings), origin, remarks });
-    }
-    let recorded = RecordedHost::read(&log::open(&arguments.log, &arguments.window)?)?;
-    let ceilings = if recorded.ceilings.is_empty() { known_ceilings } else { &recorded.ceilings };
-    let (facts, origin, remarks) = match (&arguments.root, recorded.tree) {
-        // settings are judged as they are now, with the load that the log shows
-        (None, _) if arguments.apply.is_some() && is_this_host(&recorded.topology) => {
-            (HostFacts::read(Path::new("/"), role), FactOrigin::ThisHost, Vec::new())
-        }
-        (Some(root), _) => (HostFacts::read(root, role), FactOrigin::Folder(root.clone()), Vec::new()),
-        (None, Some(tree)) => (HostFacts::from_facts(tree, recorded.topology, role), FactOrigin::Log, Vec::new()),
-        (None, None) if is_this_host(&recorded.topology) => {
-            let remark = "the log has no facts about the host; it is a log of this host, so its present settings were \
-                          read"
-                .to_owned();
-            (HostFacts::read(Path::new("/"), role), FactOrigin::ThisHost, vec![remark])
-        }
-        (None, None) => {
-            let remark = "the log has no facts about the host; only its devices are known".to_owned();
-            (HostFacts::from_facts(HostTree::default(), recorded.topology, role), FactOrigin::Log, vec![remark])
-        }
-    };
-    Ok(AdvisedHost { facts: facts.with_load(recorded.load, ceilings), origin, remarks })
-}
-
-/// True if a log's host is this one: name, kernel, memory and at least one disk are the same.
-fn is_this_host(recorded: &Topology) -> bool {
-    let this_host =
-        diskwright_counters::live::sources::topology::read_topology(&diskwright_counters::live::Roots::default());
-    let identity = (&recorded.host, &recorded.kernel, recorded.memory_bytes);
-    // machines made from one image are alike, but their disks are not
-    let serials = |topology: &Topology| -> BTreeSet<String> {
-        topology.devices.iter().filter_map(|device| device.serial.clone()).collect()
-    };
-    let (recorded_serials, own_serials) = (serials(recorded), serials(&this_host));
-    let has_other_disks =
-        !recorded_serials.is_empty() && !own_serials.is_empty() && recorded_serials.is_disjoint(&own_serials);
-    !recorded.host.is_empty()
-        && !has_other_disks
-        && identity == (&this_host.host, &this_host.kernel, this_host.memory_bytes)
-}
-
-/// Facts about a host in a log.
-#[derive(Default)]
-struct RecordedHost {
-    tree: Option<HostTree>,
-    topology: Topology,
-    ceilings: Vec<Ceiling>,
-    load: Option<HostLoad>,
-}
-
-impl RecordedHost {
-    fn read(logs: &Logs) -> Result<RecordedHost, Failure> {
-        let mut host = RecordedHost::default();
-        let mut load = HostLoadReader::default();
-        logs.read::<Failure>(|piece| {
-            match piece {
-                LogPiece::Frame(frame) => load.add_frame(frame),
-                LogPiece::Note(note) => host.handle_note(&note)?,
-            }
-            Ok(())
-        })?;
-        host.load = load.into_load();
-        Ok(host)
-    }
-
-    /// The last note of each kind counts: the host as it was at the end.
-    fn handle_note(&mut self, note: &Note) -> Result<(), Failure> {
-        match note.kind.as_str() {
-            Note::TOPOLOGY => self.topology = Arc::unwrap_or_clone(note.read_topology()?),
-            Note::HOST => self.tree = Some(serde_json::from_str(note.text())?),
-            Note::CEILINGS => self.ceilings = Arc::unwrap_or_clone(note.read_ceilings()?),
-            _ => {}
-        }
-        Ok(())
-    }
 }
 
 /// Returns the ids of ignored items, after the requested changes to them.

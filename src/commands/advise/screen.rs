@@ -1,13 +1,14 @@
 //! Advice as text: the most worthwhile item first, three items in full.
 
 use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, HostPlatform, SettingChange};
+use diskwright_base::text::quote_for_shell;
 use diskwright_base::units::format_count;
 use diskwright_report::text::{cut_text, wrap};
 use diskwright_report::{Ink, Style};
 
-use super::AdvisedHost;
+use super::advised_host::AdvisedHost;
 
-/// Maximum number of items in full on the first screen.
+/// Maximum number of items in full on the first screen, critical ones apart.
 const MAX_FULL_ITEMS: usize = 3;
 /// Maximum number of instances, and of commands, in one heading.
 const MAX_NAMES: usize = 3;
@@ -31,13 +32,17 @@ pub fn draw_advice(
 ) -> String {
     let groups = group_items(&advice.items);
     let mut out = draw_head(host, advice, groups.len(), style);
-    let full = if show_all { groups.len() } else { MAX_FULL_ITEMS };
-    for (number, group) in groups.iter().take(full).enumerate() {
+    // what bears on a verdict comes first, and endangered data is never in the short list behind it
+    let is_full = |(number, group): &(usize, &AdviceGroup<'_>)| {
+        show_all || *number < MAX_FULL_ITEMS || group.item.severity == AdviceSeverity::Critical
+    };
+    let (full, short): (Vec<_>, Vec<_>) = groups.iter().enumerate().partition(is_full);
+    for (number, (_, group)) in full.into_iter().enumerate() {
         out += &draw_group(number + 1, group, show_all, style);
     }
-    if groups.len() > full {
+    if !short.is_empty() {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
-        for group in &groups[full..] {
+        for (_, group) in short {
             let text = style.clean_text(&format!("{}: {}", group_title(group), group.item.seen));
             out += &cut_line(&format!("  {text}"), style);
         }
@@ -67,6 +72,14 @@ fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Sty
     for (disk, kind) in &platform.volumes {
         out += &indent_text(&format!("{}: ", style.clean_text(disk)), kind, style);
     }
+    if let Some(verdict) = &host.verdict {
+        out += &indent_text("verdict: ", &style.clean_text(&verdict.sentence), style);
+        if !verdict.troubles.is_empty() && !advice.items.iter().any(|item| item.bears_on.is_some()) {
+            let log = host.found_log.as_deref().map_or("LOG".into(), |dir| quote_for_shell(&dir.to_string_lossy()));
+            let text = format!("no setting that was checked bears on it; `diskwright why {log}` says what to do");
+            out += &indent_text("", &style.clean_text(&text), style);
+        }
+    }
     for remark in &host.remarks {
         out += &indent_text("note: ", &style.clean_text(remark), style);
     }
@@ -83,6 +96,7 @@ fn group_items(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
                 && first.seen == item.seen
                 && first.good == item.good
                 && first.evidence == item.evidence
+                && first.bears_on == item.bears_on
         };
         match groups.iter_mut().find(has_same_text) {
             Some(group) => group.items.push(item),
@@ -113,6 +127,9 @@ fn draw_group(number: usize, group: &AdviceGroup<'_>, show_all: bool, style: &St
     let mut out =
         format!("\n{number}. {} ({severity}, risk {})\n", style.clean_text(&group_title(group)), item.risk.name());
     let mut add_text = |label: &str, text: &str| out += &indent_text(label, &style.clean_text(text), style);
+    if let Some(trouble) = &item.bears_on {
+        add_text("bears on the verdict: ", trouble);
+    }
     add_text("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
     match &item.evidence {
         Some(evidence) => add_text("evidence: ", evidence),

@@ -122,6 +122,7 @@ pub(super) mod tests {
             raised_ns: 0,
             peak,
             also: Vec::new(),
+            alternated: Vec::new(),
             culprits: Vec::new(),
             sentence: "sda: $(touch /tmp/never) stalls".into(),
             next_step: String::new(),

@@ -2,6 +2,9 @@
 //! disk: `log_thread` decouples it from the log, `log_keeper` writes there, `self_protection` asks the kernel to keep
 //! the recorder alive when resources run short; `systemd` reports its state to systemd.
 
+mod capture;
+pub mod capture_moment;
+mod captured_trace;
 mod host_settings;
 mod log_keeper;
 mod log_thread;
@@ -22,12 +25,14 @@ use diskwright_base::byte_size::parse_capacity;
 use diskwright_base::units::{UnitError, format_count, parse_duration};
 use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Clock, Sampler, SamplerOptions, SystemClock};
+use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, find_log_device};
 use diskwright_diagnosis::packs;
 use diskwright_webview::WebView;
 use indicatif::ProgressBar;
 
 use super::alerts::{AlertArguments, AlertMonitor};
+use super::databases::DatabaseArguments;
 use super::metric_feeds::{FeedArguments, Feeds};
 use super::pacer::{self, Pacer};
 use super::serve::{self, PageArguments};
@@ -35,6 +40,7 @@ use super::trace::parse_budget;
 use super::{Failure, damage, output, process_limits};
 use crate::commands::live_sampler::protected_sampler;
 use crate::memory_reserve;
+use capture::{CaptureArguments, CaptureThread};
 use host_settings::HostSettingsThread;
 use log_keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
@@ -76,9 +82,13 @@ pub struct Arguments {
     #[arg(long, default_value = "1%", value_parser = parse_budget, value_name = "SHARE", requires = "trace")]
     trace_budget: f64,
     #[command(flatten)]
+    databases: DatabaseArguments,
+    #[command(flatten)]
     feeding: FeedArguments,
     #[command(flatten)]
     alerts: AlertArguments,
+    #[command(flatten)]
+    capture: CaptureArguments,
     /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT; by default
     /// 127.0.0.1:9190
     #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::DEFAULT_LISTEN)]
@@ -106,10 +116,14 @@ fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     }
 }
 
-/// Refuses options that have no effect without a log or without a page.
+/// Refuses options that have no effect without a log or without a page, and wrong addresses.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.dir.is_none() && !arguments.keep.is_empty() {
         return Err(Failure::Usage("--keep needs a log: record DIR".into()));
+    }
+    arguments.databases.addresses()?;
+    if arguments.dir.is_none() && arguments.capture.is_given() {
+        return Err(Failure::Usage("--capture needs a log: record DIR".into()));
     }
     match arguments.page.first_unused_option(arguments.feeding.has_server()).filter(|_| arguments.serve.is_none()) {
         Some(option) => Err(Failure::Usage(format!("{option} needs --serve"))),
@@ -141,8 +155,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
-    let mut alerts = alert_monitor(&arguments.alerts)?;
+    let mut alerts = alert_monitor(arguments)?;
     let mut sampler = protected_sampler(sampler_options(arguments.every));
+    attach_databases(arguments, &mut sampler)?;
     let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
     let _page = serve_page(arguments)?;
     pacer.reset_start();
@@ -195,10 +210,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     fate
 }
 
+/// Starts the threads that ask databases.
+fn attach_databases(arguments: &Arguments, sampler: &mut Sampler) -> Result<(), Failure> {
+    let columns = arguments.databases.start(arguments.every, slow_interval(arguments.every))?;
+    columns.into_iter().for_each(|columns| sampler.attach_columns(columns));
+    Ok(())
+}
+
+/// Interval of the costly work, and of notes on activity.
+fn slow_interval(every: Duration) -> Duration {
+    every.max(Duration::from_secs(10))
+}
+
 /// Options of a sampler with ticks of this length.
 fn sampler_options(every: Duration) -> SamplerOptions {
-    let slow_interval = every.max(Duration::from_secs(10));
-    SamplerOptions { slow_interval, raises_priority: true, ..SamplerOptions::default() }
+    SamplerOptions { slow_interval: slow_interval(every), raises_priority: true, ..SamplerOptions::default() }
 }
 
 /// Warns of a recording without any counter. One that is stopped at once has read nothing yet.
@@ -290,18 +316,20 @@ fn forward_tick(
     let facts: Vec<Note> = log.facts.iter().flat_map(HostSettingsThread::take_notes).collect();
     facts.into_iter().chain(notes).for_each(|note| log.thread.queue_note(note));
     let goes_on = log.thread.queue_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
-    raised.into_iter().flatten().for_each(|event| log.thread.queue_note(event.to_log_note()));
+    let raised = raised.unwrap_or_default();
+    raised.iter().for_each(|event| log.thread.queue_note(event.to_log_note()));
+    log.handle_captures(&raised);
     Ok(goes_on)
 }
 
 /// Returns the alert monitor of a recording, if requested. The default pack names culprits.
-fn alert_monitor(arguments: &AlertArguments) -> Result<Option<AlertMonitor>, Failure> {
-    if !arguments.is_given() {
+fn alert_monitor(arguments: &Arguments) -> Result<Option<AlertMonitor>, Failure> {
+    if !arguments.alerts.is_given() && !arguments.capture.is_given() {
         return Ok(None);
     }
     let verdict_pack =
         packs::builtin_pack("default").ok_or_else(|| Failure::Failed("there is no default pack".into()))??;
-    AlertMonitor::new(arguments, verdict_pack).map(Some)
+    AlertMonitor::new(&arguments.alerts, verdict_pack).map(Some)
 }
 
 /// Warns of something that the recorder goes on without, and returns the note about it.
@@ -317,6 +345,8 @@ struct ActiveLog {
     thread: LogThread<StoreError>,
     /// `None` where no thread could be started for it.
     facts: Option<HostSettingsThread>,
+    /// `None` where no captures are requested, or no thread could be started for them.
+    captures: Option<CaptureThread>,
     totals: Arc<Mutex<LogTotals>>,
 }
 
@@ -339,12 +369,25 @@ impl ActiveLog {
         let facts = HostSettingsThread::start();
         let lack = facts.as_ref().err().map(|error| lack_note("settings of this host", error));
         lack.into_iter().for_each(|note| thread.queue_note(note));
-        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: facts.ok(), totals: sum })
+        let captures = arguments.capture.is_given().then(|| CaptureThread::start(&arguments.capture)).transpose();
+        let lack = captures.as_ref().err().map(|error| lack_note("captures", error));
+        lack.into_iter().for_each(|note| thread.queue_note(note));
+        let captures = captures.unwrap_or_default();
+        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: facts.ok(), captures, totals: sum })
+    }
+
+    /// Begins a capture where an alert began, and writes what is complete.
+    fn handle_captures(&mut self, events: &[AlertEvent]) {
+        let Some(captures) = &mut self.captures else { return };
+        captures.handle_events(events);
+        captures.take_notes().into_iter().for_each(|note| self.thread.queue_note(note));
     }
 
     /// Waits until everything is written, but not for ever.
     fn end_log(mut self, missed: Option<Note>) -> FinishedLog {
         missed.into_iter().for_each(|note| self.thread.queue_note(note));
+        let captures = self.captures.take().map(CaptureThread::finish).unwrap_or_default();
+        captures.into_iter().for_each(|note| self.thread.queue_note(note));
         let facts = self.facts.iter().flat_map(HostSettingsThread::take_notes);
         facts.for_each(|note| self.thread.queue_note(note));
         let unqueued = self.thread.lost_ticks;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use diskwright_base::LogPiece;
+use diskwright_base::timestamp::now_ns;
 use diskwright_dashboard::{Alert, History};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_ingest::{IngestError, MachineDescription, OpenedLogs};
@@ -102,7 +103,8 @@ impl ServedSource {
     }
 
     fn judge_for_range(&self, range: Stretch) -> Judge {
-        let options = JudgeOptions { role: None, expected: Some(range), ceilings: ceilings::known_ceilings().to_vec() };
+        let ceilings = ceilings::known_ceilings().to_vec();
+        let options = JudgeOptions { expected: Some(range), ceilings, clock: Some(now_ns), ..JudgeOptions::default() };
         Judge::new(vec![self.pack.clone()], options)
     }
 }

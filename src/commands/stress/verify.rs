@@ -182,7 +182,7 @@ fn judge_load(load: &mut StressRun, duration: Duration) -> Result<Verdict, Failu
     let expected = Some((start, start + i64::try_from(duration.as_nanos()).unwrap_or(0)));
     let packs = packs::builtin_packs()?.into_iter().filter(|pack| pack.id == "default").collect();
     let ceilings = ceilings::known_ceilings().to_vec();
-    let mut judge = Judge::new(packs, JudgeOptions { role: None, expected, ceilings });
+    let mut judge = Judge::new(packs, JudgeOptions { expected, ceilings, ..JudgeOptions::default() });
     let mut frame = Frame::default();
     loop {
         for note in sampler.take_notes() {

@@ -11,6 +11,7 @@ pub mod sources;
 mod terminal;
 mod unattended;
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -129,7 +130,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Watches for alerts without a screen.
 fn run_unattended(arguments: &Arguments, monitor: AlertMonitor) -> Result<(), Failure> {
     let Arguments { fail_on, json, duration, .. } = arguments;
-    let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, duration: *duration };
+    let run =
+        UnattendedRun { fail_on: fail_on.clone(), json: *json, duration: *duration, has_alerts: Cell::new(false) };
     run.check_alert_ids(&arguments.alerts.load_alert_pack()?)?;
     if arguments.log.is_empty() {
         return run.watch_this_machine(arguments.every.unwrap_or(DEFAULT_INTERVAL), monitor);

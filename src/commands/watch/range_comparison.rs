@@ -1,6 +1,7 @@
 //! Two ranges of the watched history side by side, as `compare` shows them.
 
 use diskwright_base::LogPiece;
+use diskwright_base::timestamp::now_ns;
 use diskwright_base::units::format_count;
 use diskwright_dashboard::History;
 use diskwright_diagnosis::compare::{self, CounterWindow, WindowComparison};
@@ -74,7 +75,10 @@ pub fn separate_ranges(first: (i64, i64), second: (i64, i64)) -> ((i64, i64), (i
 
 fn read_side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(CounterWindow, Verdict), Failure> {
     let known = ceilings::known_ceilings().to_vec();
-    let mut judge = Judge::new(vec![pack.clone()], JudgeOptions { role: None, expected: Some(range), ceilings: known });
+    let mut judge = Judge::new(
+        vec![pack.clone()],
+        JudgeOptions { expected: Some(range), ceilings: known, clock: Some(now_ns), ..JudgeOptions::default() },
+    );
     let mut counters = CounterWindow::new(range);
     let handle = &mut |piece: LogPiece<'_>| match piece {
         LogPiece::Frame(frame) => {

@@ -1,5 +1,6 @@
 //! `watch --no-screen`: alerts of this machine or of logs, one line each, for services and test scripts.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,8 @@ pub struct UnattendedRun {
     pub json: bool,
     /// Duration; for ever if it is `None`.
     pub duration: Option<Duration>,
+    /// An alert was printed.
+    pub has_alerts: Cell<bool>,
 }
 
 impl UnattendedRun {
@@ -114,6 +117,10 @@ impl UnattendedRun {
                 result = self.print_events(&events, monitor.host());
             }
         }
+        if result.is_ok() && !self.has_alerts.get() {
+            let (from, to) = (format_rfc3339(logs.range_ns.0), format_rfc3339(logs.last_ns()));
+            output::print_note(format_args!("no alert began in the log between {from} and {to}"));
+        }
         if result.is_ok() && !grows && !waits_for_recorder && logs.may_grow() {
             let last = format_rfc3339(logs.last_ns());
             output::print_note(format_args!(
@@ -158,6 +165,7 @@ impl UnattendedRun {
     /// Prints events; fails if one of them ends the run.
     fn print_events(&self, events: &[AlertEvent], host: &str) -> Result<(), Failure> {
         for event in events.iter().filter(|event| event.change != AlertChange::Still) {
+            self.has_alerts.set(true);
             if !self.json {
                 output::print_text(&format!("{} {}\n", format_rfc3339(event.time_ns), event_line(event)))?;
             } else if event.change.notifies_people() {

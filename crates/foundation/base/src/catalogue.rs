@@ -232,6 +232,7 @@ pub const CATALOGUE_FILES: &[(&str, &str)] = &[
     ("cgroup", include_str!("../counters/cgroup.toml")),
     ("channel", include_str!("../counters/channel.toml")),
     ("controller", include_str!("../counters/controller.toml")),
+    ("database", include_str!("../counters/database.toml")),
     ("hardware", include_str!("../counters/hardware.toml")),
     ("interrupts", include_str!("../counters/interrupts.toml")),
     ("logical_disk", include_str!("../counters/logical_disk.toml")),

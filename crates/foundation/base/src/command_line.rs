@@ -1,6 +1,10 @@
 //! Command lines for records: secrets are masked, the middle of a long one is left out. A mask too many hides a word, a
 //! mask too few gives a password away: in doubt, a word is masked.
 
+mod secret_words;
+
+use secret_words::*;
+
 /// Largest length of a command line in a record, bytes.
 pub const MAX_COMMAND_LINE_BYTES: usize = 256;
 /// Stands for a secret.
@@ -14,155 +18,65 @@ const MIN_URL_TOKEN_CHARS: usize = 20;
 /// Length of the secret part of an AWS key.
 const AWS_SECRET_CHARS: usize = 40;
 
-/// Parts of names whose values are secret, in small letters and without dashes and underscores.
-const SECRET_PARTS: [&str; 22] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "accountkey",
-    "privatekey",
-    "sharedkey",
-    "authkey",
-    "encryptionkey",
-    "signingkey",
-    "masterkey",
-    "licensekey",
-    "credential",
-    "requirepass",
-    "masterauth",
-    "authorization",
-    "cookie",
-    "jwt",
-];
-/// Names whose values are secret.
-const SECRET_NAMES: [&str; 8] = ["pass", "pwd", "pw", "auth", "bearer", "sig", "signature", "psk"];
-/// Ends of names whose values are secret.
-const SECRET_ENDS: [&str; 2] = ["pass", "pwd"];
-/// Ends of names whose values tell where or how large a secret is.
-const PLAIN_ENDS: [&str; 16] = [
-    "file",
-    "path",
-    "dir",
-    "folder",
-    "length",
-    "count",
-    "ttl",
-    "policy",
-    "url",
-    "uri",
-    "type",
-    "size",
-    "limit",
-    "timeout",
-    "tokens",
-    "tokenizer",
-];
-/// Begins of names that ask for a secret or refuse it.
-const PLAIN_BEGINS: [&str; 3] = ["no", "ask", "prompt"];
-/// Words before the secret in the value of a header.
-const SCHEMES: [&str; 6] = ["bearer", "basic", "token", "digest", "negotiate", "apikey"];
-/// Begins of tokens that are known by them.
-const TOKEN_PREFIXES: [&str; 19] = [
-    "AKIA",
-    "ASIA",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "xoxa-",
-    "sk-",
-    "sk_live_",
-    "rk_live_",
-    "eyJ",
-    "AIza",
-    "hvs.",
-    "npm_",
-];
-
-/// What is secret in the value of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Secret {
-    All,
-    /// What follows this character.
-    After(char),
-}
-
-/// An option of one letter with a secret, of some programs.
-struct ShortOption {
-    /// Names of the programs, or their begins.
-    programs: &'static [&'static str],
-    option: &'static str,
-    secret: Secret,
-    /// The value may be the next argument.
-    takes_next: bool,
-}
-
-const fn option(
-    programs: &'static [&'static str],
-    option: &'static str,
-    secret: Secret,
-    takes_next: bool,
-) -> ShortOption {
-    ShortOption { programs, option, secret, takes_next }
-}
-
-const SHORT_OPTIONS: &[ShortOption] = &[
-    option(
-        &["mysql", "maria", "xtrabackup", "innobackupex", "mydumper", "myloader", "mytop"],
-        "-p",
-        Secret::All,
-        false,
-    ),
-    option(&["sshpass", "mongo", "cqlsh", "az", "influx", "7z", "rar"], "-p", Secret::All, true),
-    option(&["redis-cli", "valkey-cli", "keydb-cli"], "-a", Secret::All, true),
-    option(&["curl"], "-u", Secret::After(':'), true),
-    option(&["curl"], "--user", Secret::After(':'), true),
-    option(&["curl"], "-U", Secret::After(':'), true),
-    option(&["curl"], "--proxy-user", Secret::After(':'), true),
-    option(&["lftp"], "-u", Secret::After(','), true),
-    option(&["smbclient", "rpcclient", "smbget", "net"], "-U", Secret::After('%'), true),
-    option(&["ldap", "htpasswd"], "-w", Secret::All, true),
-    option(&["sqlcmd", "bcp", "ipmitool", "zip", "unzip", "isql", "tsql"], "-P", Secret::All, true),
-    option(&["snmp"], "-c", Secret::All, true),
-    option(&["snmp"], "-A", Secret::All, true),
-    option(&["snmp"], "-X", Secret::All, true),
-    option(&["openssl"], "-k", Secret::All, true),
-    option(&["openssl"], "-K", Secret::All, true),
-    option(&["xfreerdp", "wlfreerdp"], "/p:", Secret::All, false),
-];
+/// Programs that run a script, without the version at the end of their name.
+const INTERPRETERS: [&str; 14] =
+    ["python", "pypy", "perl", "ruby", "node", "nodejs", "php", "java", "lua", "sh", "bash", "dash", "zsh", "ksh"];
 
 /// Makes the text of a command line from its arguments: joined by blanks, secrets masked, the middle of a long one left
 /// out.
 #[must_use]
 pub fn masked_command_line<T: AsRef<str>>(arguments: &[T]) -> String {
-    let mut masker = Masker::default();
-    let masked: Vec<String> = arguments.iter().map(|argument| masker.mask_argument(argument.as_ref())).collect();
-    cut_middle(masked.join(" ").trim(), MAX_COMMAND_LINE_BYTES)
+    Masker::default().mask_arguments(arguments)
 }
 
 /// The same for a command line as another tool printed it, where blanks stand between the arguments.
 #[must_use]
 pub fn masked_command_text(text: &str) -> String {
-    masked_command_line(&text.split_whitespace().collect::<Vec<_>>())
+    Masker { is_printed: true, ..Masker::default() }.mask_arguments(&text.split_whitespace().collect::<Vec<_>>())
 }
 
 /// Returns the name of the program of a command line as another tool printed it: `tar` of `/bin/tar cf x`, `postgres`
 /// of `postgres: app shop [local] COMMIT`; all of a name without arguments, and of a kernel thread in brackets.
 #[must_use]
 pub fn program_of_command(text: &str) -> &str {
+    // `NAME=VALUE` before a program is for its environment
+    let mut text = text;
+    while let Some((_, rest)) = text.split_once(' ').filter(|(first, _)| is_variable(first)) {
+        text = rest.trim_start();
+    }
     let Some((program, _)) = text.split_once(' ').filter(|_| !text.starts_with(['[', '<'])) else { return text };
     let name = program.rsplit('/').next().unwrap_or(program).trim_end_matches(':');
     if name.is_empty() { text } else { name }
+}
+
+/// True for `NAME=VALUE`, which sets a variable of the environment.
+fn is_variable(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// Returns the script, module or class that an interpreter runs: `backup.py` of `python3 -u /opt/backup.py --all`;
+/// `None` for other programs and for code on the command line.
+#[must_use]
+pub fn script_of_command(text: &str) -> Option<&str> {
+    let mut words = text.split_whitespace();
+    let program = words.next()?.rsplit('/').next()?;
+    let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    if !INTERPRETERS.contains(&name) {
+        return None;
+    }
+    while let Some(word) = words.next() {
+        match word {
+            "-c" | "-e" | "-r" => return None,
+            "-m" | "-jar" => return words.next(),
+            "-cp" | "-classpath" | "--class-path" | "-W" | "-X" => drop(words.next()),
+            _ if word.starts_with('-') => {}
+            _ => return word.rsplit('/').next(),
+        }
+    }
+    None
 }
 
 /// Leaves out the middle of a text that is too long: the end has the main class of a Java program, or its last file.
@@ -186,21 +100,37 @@ struct Masker {
     next: Option<Secret>,
     /// All words up to this quote are secret.
     quote: Option<char>,
+    /// The word before was a name whose value is secret: `PASSWORD = SECRET`.
+    after_name: bool,
+    /// The program has a password among its arguments, and so many arguments were seen; see [`PASSWORD_ARGUMENTS`].
+    arguments_seen: Option<usize>,
+    /// A word before says that the program logs in.
+    logs_in: bool,
+    /// Arguments were cut at blanks, also within quotes.
+    is_printed: bool,
 }
 
 impl Masker {
+    fn mask_arguments<T: AsRef<str>>(&mut self, arguments: &[T]) -> String {
+        let masked: Vec<String> = arguments.iter().map(|argument| self.mask_argument(argument.as_ref())).collect();
+        cut_middle(masked.join(" ").trim(), MAX_COMMAND_LINE_BYTES)
+    }
+
     fn mask_argument(&mut self, argument: &str) -> String {
-        // the secret follows: `Authorization: Basic SECRET`
-        if self.next.is_some() && is_scheme(argument) {
+        // the secret follows: `Authorization: Basic SECRET`, `--password -- SECRET`
+        if self.next.is_some() && (is_scheme(argument) || argument == "--") {
             return argument.to_owned();
+        }
+        if self.is_printed && (self.quote.is_some() || self.next.is_some()) {
+            return self.mask_quoted(argument);
         }
         if let Some(secret) = self.next.take().filter(|_| !is_option(argument)) {
             return mask_value(argument, secret);
         }
-        let text = mask_assignments(argument);
         if !argument.contains(char::is_whitespace) {
-            return self.mask_word(&text);
+            return self.mask_word(argument);
         }
+        let text = mask_assignments(argument);
         // a command for a shell, or a title
         text.split_inclusive(char::is_whitespace)
             .map(|piece| {
@@ -226,14 +156,35 @@ impl Masker {
         if let Some(secret) = self.next.take().filter(|_| !is_option(word)) {
             return mask_value(word, if opening.is_some() { Secret::All } else { secret });
         }
-        self.mask_word(word)
+        self.mask_plain_word(word)
     }
 
+    /// Masks an argument of one word.
     fn mask_word(&mut self, word: &str) -> String {
+        let is_after_name = std::mem::replace(&mut self.after_name, is_secret_name(word) && !word.contains('='));
+        // `PASSWORD = SECRET`, `Authorization:Bearer SECRET`
+        let is_begun = is_after_name && matches!(word, "=" | ":" | ":=");
+        let has_scheme = word.split_once([':', '=']).is_some_and(|(name, value)| {
+            let value = value.trim_start_matches(['"', '\'']);
+            is_secret_name(name) && is_scheme(value)
+        });
+        if is_begun || has_scheme {
+            self.next = Some(Secret::All);
+            return word.to_owned();
+        }
+        self.mask_plain_word(&mask_assignments(word))
+    }
+
+    fn mask_plain_word(&mut self, word: &str) -> String {
         let name = word.rsplit('/').next().unwrap_or(word).trim_matches(['"', '\'', '(', '`']);
         if !word.starts_with('-') && SHORT_OPTIONS.iter().any(|option| option.is_of(name)) {
             name.clone_into(&mut self.program);
+            self.logs_in = false;
             return mask_token(word);
+        }
+        self.logs_in |= LOGIN_WORDS.contains(&word);
+        if let Some(masked) = self.mask_password_argument(name, word) {
+            return masked;
         }
         for option in SHORT_OPTIONS.iter().filter(|option| option.is_of(&self.program)) {
             match word.strip_prefix(option.option) {
@@ -248,6 +199,9 @@ impl Masker {
                 _ => {}
             }
         }
+        if let Some(masked) = self.mask_doubtful_option(word) {
+            return masked;
+        }
         // `--password SECRET`; `--password=SECRET` is masked already
         if word.starts_with('-') && !word.contains('=') && is_secret_name(word) {
             self.next = Some(Secret::All);
@@ -259,6 +213,55 @@ impl Masker {
         }
         mask_token(word)
     }
+}
+
+impl Masker {
+    /// Masks the password among the arguments of a program that takes one without an option.
+    fn mask_password_argument(&mut self, name: &str, word: &str) -> Option<String> {
+        if PASSWORD_ARGUMENTS.iter().any(|(program, ..)| name == *program) {
+            name.clone_into(&mut self.program);
+            self.arguments_seen = None;
+            return Some(word.to_owned());
+        }
+        let (_, letter, position) = PASSWORD_ARGUMENTS.iter().find(|(program, ..)| self.program == *program)?;
+        if let Some(letters) = word.strip_prefix('-') {
+            if letters.contains(*letter) {
+                self.arguments_seen = Some(0);
+            }
+            return None;
+        }
+        let seen = self.arguments_seen.as_mut()?;
+        *seen += 1;
+        (*seen == *position).then(|| MASK.to_owned())
+    }
+
+    /// Masks the value of an option that means a password in some programs, where it looks like one or a login is
+    /// meant; the value may be the next word.
+    fn mask_doubtful_option(&mut self, word: &str) -> Option<String> {
+        let option = DOUBTFUL_OPTIONS.into_iter().find(|option| word.starts_with(option))?;
+        let value = &word[option.len()..];
+        if value.is_empty() {
+            self.next = Some(if self.logs_in { Secret::All } else { Secret::IfLikely });
+            return Some(word.to_owned());
+        }
+        looks_like_password(value).then(|| format!("{option}{MASK}"))
+    }
+}
+
+/// True for a value that looks like a password: of small letters, capitals, digits and signs, two kinds at least. Not for
+/// numbers, addresses, paths, and names of files.
+fn looks_like_password(value: &str) -> bool {
+    let is_any = |is_one: fn(char) -> bool| usize::from(value.chars().any(is_one));
+    let kinds = is_any(|c| c.is_lowercase())
+        + is_any(|c| c.is_uppercase())
+        + is_any(|c| c.is_ascii_digit())
+        + is_any(|c| matches!(c, '!' | '#' | '$' | '%' | '&' | '*' | '?' | '@' | '^' | '~' | '+' | ';'));
+    let is_address = value.chars().all(|c| c.is_ascii_hexdigit() || matches!(c, '.' | ':' | '-' | ','));
+    let is_file = value.contains('/')
+        || value.rsplit_once('.').is_some_and(|(name, end)| {
+            !name.is_empty() && (1..=4).contains(&end.len()) && end.chars().all(|c| c.is_ascii_alphanumeric())
+        });
+    value.chars().count() >= MIN_PASSWORD_CHARS && kinds >= 2 && !is_address && !is_file
 }
 
 impl ShortOption {
@@ -276,6 +279,8 @@ fn is_scheme(word: &str) -> bool {
 fn mask_value(value: &str, secret: Secret) -> String {
     match secret {
         Secret::All => MASK.to_owned(),
+        Secret::IfLikely if looks_like_password(value) => MASK.to_owned(),
+        Secret::IfLikely => value.to_owned(),
         Secret::After(mark) => {
             value.split_once(mark).map_or_else(|| value.to_owned(), |(begin, _)| format!("{begin}{mark}{MASK}"))
         }
@@ -338,9 +343,12 @@ fn is_name_char(c: char) -> bool {
 /// Where the value begins after the name, and a scheme such as `Bearer`; `None` without a value.
 fn assigned_value(after: &str) -> Option<usize> {
     let after_quote = after.trim_start_matches(['"', '\'']);
-    let is_equal = after_quote.starts_with('=');
-    let mut value = after_quote.strip_prefix([':', '='])?;
-    if !is_equal {
+    // `password = SECRET`
+    let sign = after_quote.trim_start();
+    let is_spaced = sign.len() < after_quote.len();
+    let is_equal = sign.starts_with('=');
+    let mut value = sign.strip_prefix([':', '='])?;
+    if !is_equal || is_spaced {
         value = value.trim_start();
     }
     let unquoted = value.trim_start_matches(['"', '\'']);
@@ -373,6 +381,12 @@ fn mask_urls(text: &str) -> String {
         masked += begin;
         let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
         let word = &after[..after.find(is_end).unwrap_or(after.len())];
+        if let Some(known) = SECRET_URLS.iter().find(|known| word.starts_with(*known)) {
+            masked += known;
+            masked += MASK;
+            rest = &after[word.len()..];
+            continue;
+        }
         // a password may have slashes that nobody escaped
         let host = word.find(['/', '?']).map_or(word, |path| &word[..path]);
         let account_bytes = host.rfind('@').or_else(|| if host.contains(':') { word.rfind('@') } else { None });

@@ -4,12 +4,14 @@
 
 pub mod arithmetic;
 pub mod byte_size;
+pub mod capture;
 pub mod catalogue;
 pub mod ceiling;
 pub mod checksum;
 pub mod command_line;
 pub mod counter_ids;
 pub mod counter_plan;
+pub mod database_activity;
 pub mod diskstats;
 pub mod frame;
 pub mod glossary;
@@ -39,6 +41,7 @@ pub mod zipf;
 pub use catalogue::{Catalogue, Counter, CounterKind};
 pub use ceiling::Ceiling;
 pub use counter_plan::{CounterPlan, CounterSummary};
+pub use database_activity::DatabaseActivity;
 pub use frame::{Frame, Schema, Series, Tick};
 pub use histogram::Histogram;
 pub use host_event::{EventKind, EventReader, HostEvent};

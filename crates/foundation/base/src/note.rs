@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::command_line::{masked_command_text, program_of_command};
-use crate::{Ceiling, HostEvent, ProcessPlace, Topology};
+use crate::{Ceiling, DatabaseActivity, HostEvent, ProcessPlace, Topology};
 
 /// A content with a time. The kinds in use are the constants below.
 #[derive(Clone, Debug)]
@@ -32,6 +32,7 @@ enum NoteContent {
     Processes(Arc<ProcessTable>),
     Requesters(Arc<RequesterTable>),
     Ceilings(Arc<Vec<Ceiling>>),
+    Database(Arc<DatabaseActivity>),
 }
 
 impl NoteContent {
@@ -42,6 +43,7 @@ impl NoteContent {
             NoteContent::Processes(table) => serde_json::to_string(table.as_ref()),
             NoteContent::Requesters(table) => serde_json::to_string(table.as_ref()),
             NoteContent::Ceilings(list) => serde_json::to_string(list.as_ref()),
+            NoteContent::Database(activity) => serde_json::to_string(activity.as_ref()),
         };
         written.expect("structs with keys of text are JSON")
     }
@@ -90,10 +92,14 @@ impl Note {
     pub const PROCESSES: &'static str = "processes";
     /// An alert that was raised, lasts or has ended: `diskwright.alert/1` as JSON.
     pub const ALERT: &'static str = "alert";
+    /// What was saved at the beginning of an alert: a [`crate::capture::MomentCapture`] as JSON.
+    pub const CAPTURE: &'static str = "capture";
     /// Start, end and method of tracing of single requests, and what was lost or left out; plain text.
     pub const TRACE: &'static str = "trace";
     /// Requests of each thread to each device, by a trace: a [`RequesterTable`] as JSON, at the slow interval.
     pub const REQUESTERS: &'static str = "askers";
+    /// Activity of a database server: a [`DatabaseActivity`] as JSON, at the slow interval.
+    pub const DATABASE: &'static str = "database";
 
     /// A note of one of the kinds above, with plain text or JSON.
     pub fn new(time_ns: i64, kind: &str, text: impl Into<String>) -> Note {
@@ -131,6 +137,11 @@ impl Note {
     /// Where a text is no event in JSON.
     pub fn read_event(&self) -> serde_json::Result<HostEvent> {
         serde_json::from_str(self.text())
+    }
+
+    /// A note of the activity of a database server.
+    pub fn database(time_ns: i64, activity: impl Into<Arc<DatabaseActivity>>) -> Note {
+        Note::with_content(time_ns, Note::DATABASE, NoteContent::Database(activity.into()))
     }
 
     fn with_content(time_ns: i64, kind: &str, content: NoteContent) -> Note {
@@ -182,6 +193,7 @@ impl Note {
             NoteContent::Processes(table) => table.rows.iter().map(ProcessRow::memory_bytes).sum(),
             NoteContent::Requesters(table) => table.rows.len() * size_of::<RequesterRow>(),
             NoteContent::Ceilings(list) => list.len() * size_of::<Ceiling>(),
+            NoteContent::Database(activity) => activity.memory_bytes(),
         };
         stored_bytes + self.json.get().map_or(0, String::len)
     }
@@ -226,6 +238,17 @@ impl Note {
     pub fn read_ceilings(&self) -> serde_json::Result<Arc<Vec<Ceiling>>> {
         if let NoteContent::Ceilings(list) = &self.content {
             return Ok(Arc::clone(list));
+        }
+        self.parse_text()
+    }
+
+    /// The activity of a note of a database server.
+    ///
+    /// # Errors
+    /// Where a text is no such activity in JSON.
+    pub fn read_database(&self) -> serde_json::Result<Arc<DatabaseActivity>> {
+        if let NoteContent::Database(activity) = &self.content {
+            return Ok(Arc::clone(activity));
         }
         self.parse_text()
     }
@@ -385,6 +408,9 @@ pub struct ProcessRow {
     /// Real-time priority of its first thread (1 to 99), which runs before all ordinary ones; `None` for those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realtime_priority: Option<u32>,
+    /// Its niceness, -20 to 19; `None` where it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
     /// Its busiest thread; only of processes that used nearly a whole processor or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_thread: Option<ThreadRow>,
@@ -409,7 +435,9 @@ impl ProcessRow {
     fn memory_bytes(&self) -> usize {
         let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();
         let command_line = self.command_line.as_ref().map_or(0, String::len);
-        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + command_line + files
+        let user = self.user.as_ref().map_or(0, String::len);
+        let place = self.place.as_ref().map_or(0, |_| size_of::<ProcessPlace>());
+        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + command_line + user + place + files
     }
 }
 

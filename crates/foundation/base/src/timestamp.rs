@@ -22,6 +22,11 @@ fn timestamp_from_ns(time_ns: i64) -> Timestamp {
     Timestamp::from_duration(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
+/// Returns the time of the machine's clock, nanoseconds since 1970 UTC.
+pub fn now_ns() -> i64 {
+    i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
+}
+
 /// Parses an RFC 3339 time to nanoseconds since 1970 UTC; `None` where it is not one.
 pub fn parse_rfc3339(rfc3339: &str) -> Option<i64> {
     let time: Timestamp = rfc3339.parse().ok()?;

@@ -42,6 +42,8 @@ pub struct AdviceItem {
     pub evidence: Option<String>,
     /// Share of time or work that the evidence concerns.
     pub evidence_share: Option<f64>,
+    /// The bottleneck of the log on which the setting bears, such as `disk sda`; `None` if there is none, or no log.
+    pub bears_on: Option<String>,
     /// Gain that a model predicts.
     pub gain: Option<ExpectedGain>,
     /// Reason for the advice.
@@ -195,6 +197,7 @@ fn new_item(check: &HostCheck, host: &HostFacts, instance: &str, id: String, pro
         good: proposal.good.unwrap_or_else(|| check.good.clone()),
         evidence,
         evidence_share,
+        bears_on: None,
         gain: proposal.gain,
         reason: check.reason.clone(),
         source: check.source.clone(),
@@ -292,7 +295,7 @@ fn join_instructions(lines: &[String]) -> String {
 
 /// Rank of an item: its severity, the share of the recorded time that it concerns, the predicted gain, and the risk.
 /// Without evidence an item ranks low, but endangered data always comes first.
-fn rank_value(item: &AdviceItem) -> f64 {
+pub(crate) fn rank_value(item: &AdviceItem) -> f64 {
     let severity = match item.severity {
         AdviceSeverity::Critical => 1000.0,
         AdviceSeverity::Warning => 30.0,
@@ -327,8 +330,17 @@ fn drop_conflicting(items: &mut Vec<AdviceItem>) -> Vec<AdviceItem> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// An item of a check, on a host without facts.
+    pub(crate) fn made_up_item(check: &str, instance: &str, severity: AdviceSeverity) -> AdviceItem {
+        let check = CHECKS.iter().find(|known| known.id == check).expect("a check");
+        let host =
+            HostFacts::from_facts(crate::host_tree::HostTree::default(), diskwright_base::Topology::default(), None);
+        let id = if instance.is_empty() { check.id.clone() } else { format!("{}@{instance}", check.id) };
+        new_item(check, &host, instance, id, Proposal::new("made up").with_severity(severity))
+    }
 
     fn item_that_writes(id: &str, after: &str, severity: AdviceSeverity) -> AdviceItem {
         let check = CHECKS.iter().find(|check| check.id == id).expect("a check");

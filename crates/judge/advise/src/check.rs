@@ -86,6 +86,9 @@ pub struct HostCheck {
     pub source: String,
     /// Severity of a finding, unless the check decides otherwise.
     pub severity: AdviceSeverity,
+    /// Bottlenecks that the setting may cause or relieve: where a verdict names one, its items come first.
+    #[serde(default)]
+    pub bears_on: Vec<String>,
     /// Risk of the change.
     pub risk: ChangeRisk,
     /// Possible harm of the change.

@@ -4,7 +4,7 @@
 //!   a live host and a note of a log all become one [`HostTree`].
 //! - `host_facts`: the facts prepared for checks: devices, mounts, the role, the load.
 //! - `check`: the table of checks (`data/*.toml`); `judges/`: functions for checks that a limit cannot express.
-//! - `advice`: the findings of the checks, in order.
+//! - `advice`: the findings of the checks, in order; `trouble`: those first that bear on a verdict.
 //! - `setting_change`: writing settings and reverting them; `baseline`: changes since a saved state.
 //!
 //! Nothing here opens a log or prints.
@@ -22,6 +22,7 @@ mod judges;
 mod platform;
 mod role;
 mod setting_change;
+mod trouble;
 
 pub use advice::{AdviceItem, HostAdvice, SettingWrite, UnknownCheck, advise};
 pub use check::{AdviceSeverity, CHECKS, ChangeRisk, HostCheck};
@@ -33,3 +34,4 @@ pub use host_tree::{HostTree, TreeGap};
 pub use platform::HostPlatform;
 pub use role::ServerRole;
 pub use setting_change::{ChangeBook, ChangeBookError, SettingChange};
+pub use trouble::HostTrouble;

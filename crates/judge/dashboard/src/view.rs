@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use diskwright_base::timestamp::now_ns;
 use diskwright_base::{Catalogue, Ceiling, LogPiece, Note, Schema, Topology, ceiling};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_report::{ChartBucket, Downsampler};
@@ -136,7 +137,7 @@ struct MomentPart {
 impl Viewer {
     /// Creates a viewer with these panels, a pack to judge by, and the ceilings that probes measured.
     pub fn new(panels: Panels, pack: Pack, ceilings: Vec<Ceiling>) -> Viewer {
-        let options = JudgeOptions { ceilings: ceilings.clone(), ..JudgeOptions::default() };
+        let options = JudgeOptions { ceilings: ceilings.clone(), clock: Some(now_ns), ..JudgeOptions::default() };
         Viewer {
             panels,
             judge: Judge::new(vec![pack.clone()], options),

@@ -4,6 +4,8 @@ mod ceilings;
 mod changes;
 mod common;
 mod compare;
+mod compare_devices;
+mod databases;
 mod default_pack;
 mod events;
 mod fitting;

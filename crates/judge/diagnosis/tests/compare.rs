@@ -9,14 +9,14 @@ use diskwright_diagnosis::compare::{
 };
 use diskwright_diagnosis::{Bottleneck, Verdict, packs};
 
-const TICKS: usize = 600;
+pub(crate) const TICKS: usize = 600;
 
 /// A disk that serves `reads` a second, each in `seconds`, with noise of a tenth.
-fn disk(name: &str, reads: f64, seconds: f64, seed: u64) -> Recording {
+pub(crate) fn disk(name: &str, reads: f64, seconds: f64, seed: u64) -> Recording {
     with_disk(Recording::new(TICKS), name, reads, seconds, seed)
 }
 
-fn with_disk(recording: Recording, name: &str, reads: f64, seconds: f64, seed: u64) -> Recording {
+pub(crate) fn with_disk(recording: Recording, name: &str, reads: f64, seconds: f64, seed: u64) -> Recording {
     let count: Vec<f64> =
         Noise(seed).remembering(0.7, TICKS).iter().map(|n| (reads * (1.0 + 0.1 * n)).round().max(1.0)).collect();
     let each: Vec<f64> = Noise(seed + 1000).remembering(0.7, TICKS).iter().map(|n| seconds * (1.0 + 0.1 * n)).collect();
@@ -44,7 +44,7 @@ fn watched(recording: &Recording) -> (CounterWindow, Verdict) {
     (watch, recording.by_default())
 }
 
-fn compared(before: &Recording, after: &Recording) -> WindowComparison {
+pub(crate) fn compared(before: &Recording, after: &Recording) -> WindowComparison {
     let ((first, before), (second, after)) = (watched(before), watched(after));
     compare_windows(&first, &second, before, after)
 }

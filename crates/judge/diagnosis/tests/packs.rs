@@ -245,6 +245,7 @@ impl Recording {
             role: self.roles.as_ref().and_then(|roles| roles.first().cloned()),
             expected: Some((START, START + self.ticks() as i64 * self.tick())),
             ceilings: self.ceilings(),
+            clock: None,
         };
         let topology = serde_json::to_string(&self.topology()).expect("a topology is JSON");
         JudgeInput { options, topology: Note::new(START, Note::TOPOLOGY, topology), frame: self.frame() }
@@ -283,6 +284,7 @@ fn instance_of(counter: &str) -> &'static str {
         "network" => "eth0",
         "array" => "md0",
         "network_filesystem" => "/mnt",
+        "database" => "postgres:shop",
         "processor" => "_total",
         "cgroup" => "/jobs",
         _ => "",
@@ -450,7 +452,8 @@ fn missing_counters_of_a_log_are_named() {
         judge.add_frame(&Recording::default().frame());
         let verdict = judge.finish().remove(0);
         // a machine without arrays lacks nothing, and what no tool can show of any is not missing
-        let nothing_to_lack = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
+        let nothing_to_lack =
+            ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server"];
         // without a profile a rule on a ceiling is as if it were not there, and the machine may have no such thing
         let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| c.quantity.counter.id.contains(".ceiling."));
         let silent = |rule: &Rule| {

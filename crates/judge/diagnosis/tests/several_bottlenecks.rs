@@ -197,16 +197,36 @@ fn what_to_type_has_the_process_the_unit_and_the_disk() {
         full.topology(topology).with_tables(&[table(&[("tar", "/system.slice/backup.service", 4e6)])])
     };
     let priorities = with_scheduler("bfq");
-    assert_eq!(commands(&priorities)[0], ("ionice -c3 -p 100", Some("ionice -c2 -n4 -p 100")));
+    assert_eq!(
+        commands(&priorities)[0],
+        ("ionice -c3 -p $(ls /proc/100/task)", Some("ionice -c2 -n4 -p $(ls /proc/100/task)"))
+    );
     assert!(priorities.advice.iter().all(|advice| advice.id != "disk.find-process"), "the process is known");
     let without = with_scheduler("none");
     let typed = commands(&without);
     assert_eq!(
-        typed[0].0, "systemctl set-property --runtime backup.service IOReadBandwidthMax='/dev/sdb 2048000'",
-        "half of 1,000 reads of 4 KiB"
+        typed[0].0, "systemctl set-property --runtime backup.service IOReadBandwidthMax='/dev/sdb 2000000'",
+        "half of what it reads itself"
     );
     assert!(typed.contains(&("kill -STOP 100", Some("kill -CONT 100"))), "{typed:?}");
     assert!(typed.iter().all(|(command, _)| !command.starts_with("ionice")), "this scheduler ignores it");
+}
+
+#[test]
+fn a_process_is_acted_on_only_at_once_and_only_if_it_was_active_to_the_end() {
+    let full = || and(with_full_disk(with_idle_disk(machine(&[]), "sda"), "sdb"), &pressure(0.9, 0.0, 0.0));
+    let tar = || table(&[("tar", "/system.slice/backup.service", 4e6)]);
+    let names_process = |verdict: &Verdict| {
+        commands(verdict).iter().any(|(command, _)| command.contains("/proc/100/") || command.ends_with(" 100"))
+    };
+    let judged_at = |clock: fn() -> i64, tables: &[Note]| full().read_by_clock(tables, Some(clock));
+    let [soon, late]: [fn() -> i64; 2] = [|| START + 120 * SECOND as i64, || START + 3600 * SECOND as i64];
+    assert!(names_process(&judged_at(soon, &[tar()])));
+    let later = judged_at(late, &[tar()]);
+    assert!(!names_process(&later), "the id may be that of another by now");
+    assert!(commands(&later)[0].0.contains("backup.service"), "the unit is still that one: {later:#?}");
+    let ended = judged_at(soon, &[tar(), table(&[("cat", "/", 1.0)])]);
+    assert!(!names_process(&ended));
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn windows() -> Vec<Window> {
 fn a_restarted_judge_gives_the_verdicts_of_a_new_one() {
     let pack = || packs::builtin_pack("default").expect("it is built in").expect("it can be read");
     for ceilings in [vec![], vec![ceiling(90.0)]] {
-        let options = |expected| JudgeOptions { role: None, expected, ceilings: ceilings.clone() };
+        let options = |expected| JudgeOptions { expected, ceilings: ceilings.clone(), ..JudgeOptions::default() };
         let mut lasting = Judge::new(vec![pack()], options(None));
         let mut findings = 0;
         for (number, window) in windows().iter().enumerate() {

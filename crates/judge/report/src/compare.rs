@@ -1,183 +1,25 @@
 //! Comparison of two windows: the answer in words and a table of the changes for
 //! the terminal, and a page with the same and charts.
 
-use diskwright_base::counter_ids::{physical_disk, pressure, processor};
-use diskwright_base::units::{self, format_count};
-use diskwright_diagnosis::Verdict;
-use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, ComparisonRow, WindowComparison};
-use maud::{Markup, Render, html};
+mod devices;
+mod page;
+mod rows;
 
-use crate::beside_document::BesideDocument;
-use crate::chart_model::{Chart, ChartLine};
-use crate::downsample::ChartBucket;
-use crate::html::{self, HtmlReport, chart_figure, page_section};
-use crate::markup::{format_unbroken, mark_code, mark_id};
-use crate::sections::html_table;
-use crate::sheet;
+use diskwright_base::units::{format_count, format_value};
+use diskwright_diagnosis::Verdict;
+use diskwright_diagnosis::compare::{ChangeOutcome, ComparisonRow, WindowComparison};
+
+use crate::counter_names::short_counter_name;
 use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
 use crate::text::wrap;
 use crate::time::DisplayZone;
 use crate::verdict_words;
 
-/// Counters that are listed first, for all instances together.
-pub const MAIN_COUNTERS: &[&str] = &[
-    physical_disk::TRANSFERS_PER_S,
-    physical_disk::AVG_S_PER_TRANSFER,
-    physical_disk::AVG_QUEUE_LENGTH,
-    physical_disk::BYTES_PER_S,
-    processor::BUSY,
-    pressure::IO_SOME,
-    pressure::MEMORY_SOME,
-    pressure::CPU_SOME,
-];
-
-/// Smallest factor of a change that is listed among the first.
-const MIN_CHANGE_RATIO: f64 = 1.05;
-/// If one end of an interval lies farther from the mean than the other by more than
-/// this factor, both ends are printed instead of `±`.
-const MAX_UNEVEN_RATIO: f64 = 1.25;
-/// Largest number of rows of the page's table.
-const MAX_TABLE_ROWS: usize = 300;
-
-/// Orders the rows by interest: changes beyond noise first; among them the most
-/// certain, then the largest, before the others.
-pub fn rank_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
-    let is_duplicate = |r: &ComparisonRow| {
-        // the row of a single disk already stands for all disks together
-        let is_of_instance = |o: &&ComparisonRow| o.counter == r.counter && o.instance != ALL_INSTANCES;
-        r.instance == ALL_INSTANCES && comparison.counters.iter().filter(is_of_instance).count() == 1
-    };
-    let mut rows: Vec<&ComparisonRow> = comparison.counters.iter().filter(|r| !is_duplicate(r)).collect();
-    let noise_rank = |r: &ComparisonRow| match r.noise {
-        Some(false) if change_ratio(r) >= MIN_CHANGE_RATIO => 0,
-        Some(false) => 1,
-        None => 2,
-        Some(true) => 3,
-    };
-    rows.sort_by(|a, b| {
-        let significance = |r: &ComparisonRow| r.significance.unwrap_or(1.0);
-        // in half decades; probabilities below 1e-6 count as equal
-        let significance_rank = |r: &ComparisonRow| (significance(r).max(1e-6).log10() * 2.0) as i64;
-        let is_single_instance = |r: &ComparisonRow| r.instance != ALL_INSTANCES;
-        let by_noise = noise_rank(a).cmp(&noise_rank(b)).then(significance_rank(a).cmp(&significance_rank(b)));
-        let by_change = by_noise.then(change_ratio(b).total_cmp(&change_ratio(a)));
-        by_change.then(is_single_instance(a).cmp(&is_single_instance(b)))
-    });
-    rows
-}
-
-/// Returns the rows that the screen shows: those that stand for the machine, then
-/// those that changed.
-fn screen_rows(comparison: &WindowComparison, max_rows: usize) -> Vec<&ComparisonRow> {
-    let ranked = rank_rows(comparison);
-    if max_rows >= ranked.len() {
-        return ranked;
-    }
-    let main_row =
-        |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole_machine(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(|counter| main_row(counter)).collect();
-    for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
-        if rows.len() < max_rows && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
-            rows.push(row);
-        }
-    }
-    rows
-}
-
-/// Returns all rows for readers of only the first few: those that stand for the machine, then the rest in the
-/// order of [`rank_rows`].
-pub fn order_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
-    let ranked = rank_rows(comparison);
-    let main_row =
-        |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole_machine(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(main_row).collect();
-    let main_count = rows.len();
-    for row in ranked {
-        if !rows[..main_count].iter().any(|known| std::ptr::eq(*known, row)) {
-            rows.push(row);
-        }
-    }
-    rows
-}
-
-/// Returns true if a row stands for the whole machine: for all instances, or for the
-/// only instance in `among`.
-pub fn is_whole_machine(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
-    let is_total = ["", "_total", ALL_INSTANCES].contains(&row.instance.as_str());
-    is_total || among.iter().filter(|r| r.counter == row.counter).count() == 1
-}
-
-/// Returns how many times larger the larger mean is than the smaller one.
-fn change_ratio(row: &ComparisonRow) -> f64 {
-    let (a, b) = (row.before.mean.abs(), row.after.mean.abs());
-    let (small, large) = (a.min(b), a.max(b));
-    // a change from zero has no ratio: it counts as 1000
-    if large == 0.0 { 1.0 } else { (large / small).min(1e3) }
-}
-
-/// Formats a mean with its interval: `1.2 ±0.1 ms`, or `36 (9 to 140) ms` if the ends
-/// lie unevenly; the mean alone if the interval is unknown. `is_after` selects the second window.
-fn format_estimate(row: &ComparisonRow, is_after: bool) -> String {
-    let side = if is_after { &row.after } else { &row.before };
-    let show = |v: f64| units::format_value(v, row.display_unit());
-    match (side.low, side.high) {
-        (Some(low), Some(high)) if high > low => {
-            let (below, above) = (side.mean - low, high - side.mean);
-            if above.max(below) <= MAX_UNEVEN_RATIO * above.min(below) {
-                return join_values(&show(side.mean), " ±", &show((high - low) / 2.0));
-            }
-            format!("{} ({})", show(side.mean), join_values(&show(low), " to ", &show(high)))
-        }
-        _ => show(side.mean),
-    }
-}
-
-/// Joins two formatted values; a unit that they share is written once.
-pub(crate) fn join_values(first: &str, separator: &str, second: &str) -> String {
-    let unit = |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && !"/%".contains(c)).to_owned();
-    let first_number = first.strip_suffix(&unit(first)).unwrap_or(first).trim_end();
-    let first = if unit(first) == unit(second) { first_number } else { first };
-    format!("{first}{separator}{second}")
-}
-
-/// Formats a difference with its sign.
-pub(crate) fn format_signed(v: f64, unit: &str) -> String {
-    let sign = if v > 0.0 { "+" } else { "" };
-    format!("{sign}{}", units::format_value(v, unit))
-}
-
-/// Formats the interval of the difference, which may be open at one end.
-fn format_interval(row: &ComparisonRow) -> String {
-    match (row.difference_low, row.difference_high) {
-        (Some(low), Some(high)) if high > low => {
-            join_values(&format_signed(low, row.display_unit()), " to ", &format_signed(high, row.display_unit()))
-        }
-        (Some(_), Some(_)) => String::new(),
-        (Some(low), None) => format!("{} or more", format_signed(low, row.display_unit())),
-        (None, Some(high)) => format!("{} or less", format_signed(high, row.display_unit())),
-        (None, None) => "unknown".into(),
-    }
-}
-
-fn format_ratio(row: &ComparisonRow) -> String {
-    row.ratio.map_or(String::new(), |r| {
-        if r < 1000.0 { format!("x {}", units::format_significant(r)) } else { "x 1000+".into() }
-    })
-}
-
-fn noise_word(row: &ComparisonRow) -> &'static str {
-    match row.noise {
-        Some(true) if row.difference == 0.0 && row.difference_low == row.difference_high => "same",
-        Some(true) => "noise",
-        Some(false) => "",
-        None => "unknown",
-    }
-}
-
-fn instance_name(row: &ComparisonRow) -> &str {
-    if row.instance == ALL_INSTANCES { "all" } else { &row.instance }
-}
+pub use page::{ComparePage, comparison_chart, render_page};
+use rows::{change_cell, format_estimate, format_interval, format_ratio, instance_name, noise_word, screen_rows};
+pub(crate) use rows::{format_signed, join_values};
+pub use rows::{lead_device, main_rows, order_rows, rank_rows};
 
 /// Describes the windows, a line each: host, times and verdict.
 fn describe_windows(comparison: &WindowComparison, zone: &DisplayZone) -> [String; 2] {
@@ -217,6 +59,36 @@ fn comparison_remarks(comparison: &WindowComparison) -> Vec<String> {
     remarks
 }
 
+/// Width from which a table shows the intervals of all values.
+const MIN_WIDE_COLUMNS: usize = 110;
+
+/// The table of the counters. A narrow one has the means, and the ratio with its range.
+fn counter_table(rows: &[&ComparisonRow], is_wide: bool) -> TextTable {
+    let mut table = TextTable::new()
+        .with_text_column("counter")
+        .with_text_column("of")
+        .with_column("before", Align::Right)
+        .with_column("after", Align::Right);
+    table = if is_wide {
+        let table = table.with_column("difference", Align::Right);
+        table.with_column("ratio", Align::Right).with_column("", Align::Left)
+    } else {
+        table.with_column("ratio", Align::Left)
+    };
+    for row in rows {
+        let mut cells = vec![short_counter_name(&row.counter), instance_name(row).to_owned()];
+        if is_wide {
+            cells.extend([format_estimate(row, false), format_estimate(row, true), format_interval(row)]);
+            cells.extend([format_ratio(row), noise_word(row).to_owned()]);
+        } else {
+            let show = |value: f64| format_value(value, row.display_unit());
+            cells.extend([show(row.before.mean), show(row.after.mean), change_cell(row)]);
+        }
+        table.add_row(cells);
+    }
+    table
+}
+
 /// Renders the answer for a terminal, with at most `max_rows` rows of the table.
 pub fn render_screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone, style: &Style) -> String {
     let ink = match comparison.outcome {
@@ -239,27 +111,18 @@ pub fn render_screen(comparison: &WindowComparison, max_rows: usize, zone: &Disp
         out.push_str(&format!("{}\n", style.paint(ink, &line)));
     }
     out.push('\n');
+    if let Some((table, left_out)) = devices::screen_table(comparison, max_rows == usize::MAX) {
+        out.push_str(&table.render(style));
+        if left_out > 0 {
+            let more = format_count(left_out, "more disk", "more disks");
+            out.push_str(&format!("{}\n", style.paint(Ink::Dim, &format!("{more}; --all and --json have them"))));
+        }
+        out.push('\n');
+    }
     let rows = screen_rows(comparison, max_rows);
     let ranked = rank_rows(comparison);
     let changed = ranked.iter().filter(|r| r.noise == Some(false)).count();
-    let mut table = TextTable::new()
-        .with_text_column("counter")
-        .with_text_column("of")
-        .with_column("before", Align::Right)
-        .with_column("after", Align::Right)
-        .with_column("difference", Align::Right)
-        .with_column("ratio", Align::Right)
-        .with_column("", Align::Left);
-    for row in &rows {
-        let cells = [
-            format_estimate(row, false),
-            format_estimate(row, true),
-            format_interval(row),
-            format_ratio(row),
-            noise_word(row).to_owned(),
-        ];
-        table.add_row([row.counter.clone(), instance_name(row).to_owned()].into_iter().chain(cells));
-    }
+    let table = counter_table(&rows, style.width >= MIN_WIDE_COLUMNS);
     out.push_str(&table.render(style));
     out.push('\n');
     let mut remark_parts =
@@ -274,129 +137,14 @@ pub fn render_screen(comparison: &WindowComparison, max_rows: usize, zone: &Disp
     out
 }
 
-/// Content of the page besides the comparison.
-pub struct ComparePage {
-    /// Charts made by [`comparison_chart`].
-    pub charts: Vec<Chart>,
-    /// Zone that times are shown in.
-    pub zone: DisplayZone,
-    /// Version of the program, for the foot of the page.
-    pub version: String,
-    /// Measurements from outside, made at the same time; empty if there are none.
-    pub beside: BesideDocument,
-}
-
-/// Draws both windows of one counter in one chart, aligned at their starts: `from_ns`
-/// is the start of the second window; `to_ns` minus `from_ns` is the length of the
-/// longer one. Returns `None` if neither window has values.
-pub fn comparison_chart(
-    row: &ComparisonRow,
-    (from_ns, to_ns): (i64, i64),
-    before: &[Option<f64>],
-    after: &[Option<f64>],
-) -> Option<Chart> {
-    let bucket = |v: &Option<f64>| ChartBucket::from_value(*v);
-    let line = |name: &str, points: &[Option<f64>]| ChartLine {
-        instance: name.into(),
-        buckets: points.iter().map(bucket).collect(),
-    };
-    let lines = vec![line("before", before), line("after", after)];
-    lines.iter().any(|l| l.summary().is_some()).then_some(())?;
-    let mut chart = Chart::new(&row.counter, from_ns, to_ns, lines);
-    chart.title = match row.instance.as_str() {
-        ALL_INSTANCES | "" | "_total" => crate::axis::counter_title(&row.counter, &[]),
-        instance => format!("{} of {instance}", crate::axis::counter_words(&row.counter)),
-    };
-    chart.unit = row.display_unit().to_owned();
-    Some(chart)
-}
-
-/// Renders the comparison as an HTML page.
-pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
-    let is_worse = comparison.outcome == ChangeOutcome::Worse;
-    let beside = &page.beside;
-    // if the user's file brings a heading, the comparison's sentence moves to the section on the windows
-    let (first, later) = comparison.sentence.split_once(". ").unwrap_or((&comparison.sentence, ""));
-    let (title, moved_sentence) = match beside.title.as_str() {
-        "" => (first.trim_end_matches('.'), None),
-        title => (title, Some(&comparison.sentence)),
-    };
-    let windows = html! {
-        @if let Some(sentence) = moved_sentence { p { (sentence) } }
-        (windows_table(comparison, &page))
-    };
-    let rows: Vec<Vec<Markup>> = rank_rows(comparison).into_iter().take(MAX_TABLE_ROWS).map(table_cells).collect();
-    let titles = ["Counter", "Instance", "Before", "After", "Difference", "Ratio", ""];
-    let remarks = html! { ul { @for remark in comparison_remarks(comparison) { li { (remark) } } } };
-    let body = html! {
-        header {
-            p.made { b { "Before and after" } }
-            div.card.verdict.none[!is_worse] {
-                h1 { (title) }
-                @for line in &beside.lead { p.dim { (mark_code(line)) } }
-                @if moved_sentence.is_none() && !later.is_empty() { p.first { (later) } }
-            }
-        }
-        main {
-            (sheet::render_sections(&beside.sections))
-            (page_section("windows", "The windows", &windows))
-            (page_section("charts", "Charts", &charts_section(&page)))
-            (page_section("counters", "Counter by counter", &html_table(&titles, &rows)))
-            (page_section("trust", "How far to trust this", &remarks))
-        }
-    };
-    html::wrap_document("before and after", body, &page.version)
-}
-
-fn windows_table(comparison: &WindowComparison, page: &ComparePage) -> Markup {
-    let windows = describe_windows(comparison, &page.zone);
-    let names = page.beside.names.clone().unwrap_or_else(|| ["Before".to_owned(), "After".to_owned()]);
-    let verdicts = [&comparison.before, &comparison.after];
-    let row = |side: usize| vec![names[side].render(), windows[side].render(), mark_code(&verdicts[side].sentence)];
-    html_table(&["", "When, and which bottleneck", "In words"], &[row(0), row(1)])
-}
-
-fn table_cells(row: &ComparisonRow) -> Vec<Markup> {
-    let difference = html! {
-        (format_unbroken(row.difference, row.display_unit())) " " span.dim { (format_interval(row)) }
-    };
-    vec![
-        mark_id(&row.counter),
-        instance_name(row).render(),
-        format_estimate(row, false).render(),
-        format_estimate(row, true).render(),
-        difference,
-        format_ratio(row).replace(' ', "\u{a0}").render(),
-        noise_word(row).render(),
-    ]
-}
-
-fn charts_section(page: &ComparePage) -> Markup {
-    if page.charts.is_empty() {
-        return Markup::default();
-    }
-    // the figures need only the zone
-    let empty_report = HtmlReport {
-        verdicts: Vec::new(),
-        charts: Vec::new(),
-        heat: Vec::new(),
-        notes: Vec::new(),
-        topology: None,
-        zone: page.zone.clone(),
-        version: String::new(),
-    };
-    let palette = empty_report.choose_palette();
-    let draw = |(number, chart)| chart_figure(chart, &empty_report, &palette, &format!("c{number}"), "");
-    let figures = page.charts.iter().enumerate();
-    html! {
-        p { "Both windows are aligned at their start; the times are those of the second." }
-        (sheet::chart_cards(figures.map(draw)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use diskwright_diagnosis::compare::{ChangeDirection, CounterInstance, MeanEstimate, QuantityChange};
+    use diskwright_diagnosis::compare::{
+        ALL_INSTANCES, ChangeDirection, CounterInstance, MeanEstimate, QuantityChange,
+    };
+
+    use crate::beside_document::BesideDocument;
+    use crate::chart_model::Chart;
 
     use super::*;
     use crate::{expected_output, fixture};
@@ -450,6 +198,7 @@ mod tests {
             mix: Vec::new(),
             equal_load: None,
             equal_load_missing: None,
+            devices: Vec::new(),
             goals: Vec::new(),
             questions: 212,
             counters: vec![

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use diskwright_base::{Note, Topology, units};
-use diskwright_diagnosis::{Bottleneck, Finding, Verdict};
+use diskwright_diagnosis::{Bottleneck, Culprit, Finding, Verdict};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::axis;
@@ -13,8 +13,10 @@ use crate::chart_book::{self, finding_id};
 use crate::chart_model::Chart;
 use crate::events;
 use crate::heat_map::{self, HeatChart};
+use crate::identity;
 use crate::markup::{finish_page, format_unbroken, mark_code, mark_id};
 use crate::palette::Palette;
+use crate::remedies::remedies_in_order;
 use crate::sections;
 use crate::svg;
 use crate::time::DisplayZone;
@@ -113,12 +115,13 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
         charts.filter(|(index, _)| !shown_charts.contains(index)).map(|(_, chart)| chart).collect();
     let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("evidence", "Evidence", evidence),
+        ("culprits", "Who is doing it", sections::culprits_section(verdict)),
+        ("captures", "Captured at the moment", sections::captures_section(verdict, &report.zone)),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
         ("changes", "What changed when", changes_section(report, verdict)),
         ("episodes", "At times", sections::episodes_section(report, verdict)),
         ("trends", "Where it is heading", trends::trends_section(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out_section(verdict)),
-        ("culprits", "Who is doing it", sections::culprits_section(verdict)),
         ("programs", "What the programs do and wait for", sections::programs_section(verdict)),
         ("advice", "What to do, cheapest first", sections::advice_section(verdict)),
         ("packs", "What other packs say", sections::packs_section(&report.verdicts)),
@@ -184,9 +187,11 @@ fn cited_list(report: &HtmlReport) -> Markup {
 fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let host = verdict_words::host_text(verdict, "an unnamed machine");
     let blames = verdict.bottleneck.blames();
-    let answers: Vec<(Bottleneck, &str, &str, f64)> = match verdict.bottlenecks.as_slice() {
-        [] => vec![(verdict.bottleneck, &verdict.instance, &verdict.sentence, verdict.confidence)],
-        listed => listed.iter().map(|b| (b.bottleneck, &*b.instance, &*b.sentence, b.confidence)).collect(),
+    let answers: Vec<HeadlineAnswer<'_>> = match verdict.bottlenecks.as_slice() {
+        [] => vec![(verdict.bottleneck, &verdict.instance, &verdict.sentence, verdict.confidence, &[])],
+        listed => {
+            listed.iter().map(|b| (b.bottleneck, &*b.instance, &*b.sentence, b.confidence, &*b.culprits)).collect()
+        }
     };
     html! {
         header {
@@ -199,8 +204,12 @@ fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
                 @for (index, answer) in answers.iter().enumerate() { (answer_headline(index, *answer)) }
                 @for line in events::event_lines(verdict, &report.zone) { p.event { (mark_code(&line)) } }
                 @if let Some(line) = changes::leading_change_line(verdict, &report.zone) { p.since { (line) } }
-                @for first in verdict_words::remedies_in_order(verdict).iter().take(answers.len()).filter(|_| blames) {
-                    p.first { b { "First:" } " " (mark_code(first)) }
+                @for first in remedies_in_order(verdict).iter().take(answers.len()).filter(|_| blames) {
+                    p.first {
+                        b { "First:" } " " (mark_code(&first.words()))
+                        @if let Some(command) = &first.command { " " code { (command) } }
+                        @if let Some(undo) = &first.undo { " (back: " code { (undo) } ")" }
+                    }
                 }
                 @for limit in verdict.certainty_limits.iter().take(2) {
                     p.dim { (mark_code(&sentence_case(limit))) }
@@ -210,11 +219,16 @@ fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
     }
 }
 
+/// A bottleneck, its instance, sentence, confidence and culprits.
+type HeadlineAnswer<'a> = (Bottleneck, &'a str, &'a str, f64, &'a [Culprit]);
+
+/// Largest number of culprits of a bottleneck in the headline; the section on them has all.
+const MAX_HEADLINE_CULPRITS: usize = 2;
+/// Longest description of who a culprit is in the headline, characters.
+const MAX_IDENTITY_COLUMNS: usize = 120;
+
 /// Renders one bottleneck of the headline, or that there is none; only the first is the page's title.
-fn answer_headline(
-    index: usize,
-    (bottleneck, instance, sentence, confidence): (Bottleneck, &str, &str, f64),
-) -> Markup {
+fn answer_headline(index: usize, (bottleneck, instance, sentence, confidence, culprits): HeadlineAnswer<'_>) -> Markup {
     let subject = match instance {
         "" => verdict_words::bottleneck_name(bottleneck).to_owned(),
         instance => format!("{}: {instance}", verdict_words::bottleneck_name(bottleneck)),
@@ -227,6 +241,19 @@ fn answer_headline(
         p.sure {
             span.meter aria-hidden="true" { i style=(meter) {} }
             span { (confidence_words(confidence)) " (confidence " (percent) ")" }
+        }
+        @for culprit in culprits.iter().take(MAX_HEADLINE_CULPRITS) { (headline_culprit(culprit)) }
+    }
+}
+
+/// Renders who is doing it, in a line.
+fn headline_culprit(culprit: &Culprit) -> Markup {
+    let name = verdict_words::culprit_name(culprit);
+    let identity = identity::culprit_line(culprit, MAX_IDENTITY_COLUMNS);
+    html! {
+        p.doer {
+            b { (name) } ": " (culprit.description)
+            @if !identity.is_empty() { " " span.dim { (identity) } }
         }
     }
 }

@@ -57,7 +57,25 @@ fn fit_command(command: &str, columns: usize) -> String {
     }
     let program_bytes = command.find(' ').unwrap_or(command.len());
     let folder_bytes = command[..program_bytes].rfind('/').map_or(0, |slash| slash + 1);
-    cut_middle(&command[folder_bytes..], columns)
+    let mut words: Vec<String> = command[folder_bytes..].split(' ').map(str::to_owned).collect();
+    // folders tell less than names: those of the longest paths are left out first
+    while display_width(&words.join(" ")) > columns {
+        let saved = |word: &str, short: &str| display_width(word) - display_width(short);
+        let shortened = words.iter().enumerate().filter_map(|(index, word)| Some((index, without_folder(word)?)));
+        let Some((index, short)) = shortened.max_by_key(|(index, short)| saved(&words[*index], short)) else { break };
+        words[index] = short;
+    }
+    cut_middle(&words.join(" "), columns)
+}
+
+/// A word with the name of a file alone: `--log=…/x.log` of `--log=/var/lib/app/x.log`; `None` where nothing is saved.
+fn without_folder(word: &str) -> Option<String> {
+    const FOLDER_MARK: &str = "…/";
+    let path_begin = word.find('/').map(|slash| word[..slash].rfind('=').map_or(0, |equals| equals + 1))?;
+    let (before, path) = word.split_at(path_begin);
+    let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty())?;
+    let short = format!("{before}{FOLDER_MARK}{name}");
+    (display_width(&short) < display_width(word) && !word.contains("://")).then_some(short)
 }
 
 /// The line of a culprit; see [`identity_line`].
@@ -116,6 +134,8 @@ mod tests {
         let long = format!("java -cp {} org.example.Main", "x".repeat(300));
         let cut = line(Some(&long), None, 60);
         assert!(cut.starts_with("java -cp x") && cut.ends_with("org.example.Main (cron.service)"), "{cut}");
+        let command = Some("python3 /opt/site/jobs/nightly/reindex.py --log=/var/log/site/jobs/reindex.log all");
+        assert_eq!(line(command, None, 64), "python3 …/reindex.py --log=…/reindex.log all (cron.service)");
         let deep = "/usr/lib/postgresql/15/bin/postgres -D /var/lib/postgresql/15/main";
         assert_eq!(line(Some(deep), None, 58), "postgres -D /var/lib/postgresql/15/main (cron.service)");
         for columns in 0..100 {

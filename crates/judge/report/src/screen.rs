@@ -7,6 +7,9 @@ use diskwright_base::Note;
 use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
+mod capture_lines;
+mod remedy_lines;
+
 use crate::changes;
 use crate::events;
 use crate::identity::culprit_line;
@@ -20,6 +23,9 @@ use crate::verdict_words;
 
 /// Rows of a common terminal minus one for the prompt; the first remedy must end within them.
 const FIRST_LOOK_ROWS: usize = 23;
+
+/// Further counters that a finding on a screen shows.
+const MAX_COUNTERS: usize = 6;
 
 /// Numbers of items and lines shown in the first half.
 #[derive(Clone, Copy)]
@@ -134,7 +140,7 @@ pub fn draw_screen(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> Stri
 /// Renders the same with nothing left out or cut, for a page that scrolls.
 pub fn draw_whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     const NO_LIMIT: usize = usize::MAX;
-    let mut screen = Screen::new(style);
+    let mut screen = Screen { is_whole: true, ..Screen::new(style) };
     screen.add_front(verdict, zone, FrontDetail::new([NO_LIMIT; 4], NO_LIMIT, [NO_LIMIT; 2]));
     screen.add_back(verdict, zone, BackDetail::new([NO_LIMIT; 2], [NO_LIMIT; 3], NO_LIMIT));
     screen.lines.join("\n") + "\n"
@@ -169,11 +175,13 @@ pub fn other_packs_table(verdicts: &[Verdict], style: &Style) -> String {
 struct Screen<'a> {
     style: &'a Style,
     lines: Vec<String>,
+    /// Nothing is cut, whatever the limits of lines.
+    is_whole: bool,
 }
 
 impl<'a> Screen<'a> {
     fn new(style: &'a Style) -> Screen<'a> {
-        Screen { style, lines: Vec::new() }
+        Screen { style, lines: Vec::new(), is_whole: false }
     }
 
     /// Adds verdict, evidence, culprits and advice. Returns the number of lines up to the end of the first remedy.
@@ -193,6 +201,7 @@ impl<'a> Screen<'a> {
 
     /// Adds timeline, episodes, trends, exclusions and limits.
     fn add_back(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        self.add_captures(verdict, zone, detail);
         self.add_phases(verdict, zone, detail);
         self.add_changes(verdict, zone, detail);
         self.add_episodes(verdict, zone, detail);
@@ -274,7 +283,8 @@ impl<'a> Screen<'a> {
         }
         self.add_heading("Where it is heading");
         let sign = self.style.glyph("· ", "- ");
-        let shown = trends::MAX_SCREEN_TRENDS.min(detail.episodes_and_trends);
+        let max_shown = if self.is_whole { usize::MAX } else { trends::MAX_SCREEN_TRENDS };
+        let shown = max_shown.min(detail.episodes_and_trends);
         for line in lines.iter().take(shown) {
             self.add_words(&format!("  {sign}"), 4, line, None, detail.lines_each.clamp(1, 2));
         }
@@ -289,12 +299,20 @@ impl<'a> Screen<'a> {
         self.lines.push(self.style.paint(Ink::Bold, words));
     }
 
+    /// Adds the heading of a list of which so many of all items are shown.
+    fn add_heading_of_some(&mut self, words: &str, (total, shown): (usize, usize)) {
+        self.add_heading(words);
+        if let Some(line) = self.lines.last_mut().filter(|_| total > shown) {
+            *line += &self.style.paint(Ink::Dim, &format!(" ({} more: `--full`)", total - shown));
+        }
+    }
+
     /// Adds wrapped words with a hanging indent; `first` stands before the first
     /// line. At most `max_lines` lines are added; cut text ends in a mark.
     fn add_words(&mut self, first: &str, indent: usize, words: &str, ink: Option<Ink>, max_lines: usize) {
         let columns = self.style.width.saturating_sub(indent);
         let mut lines = wrap(&self.style.clean_text(words), columns, 0);
-        if lines.len() > max_lines {
+        if lines.len() > max_lines && !self.is_whole {
             lines.truncate(max_lines);
             if let Some(last) = lines.last_mut() {
                 let more = self.style.glyph(" …", " ...");
@@ -381,9 +399,9 @@ impl<'a> Screen<'a> {
         if findings.is_empty() {
             return;
         }
-        self.add_heading("Evidence");
         // each bottleneck has a row, however terse the screen
         let shown = &findings[..findings.len().min(detail.findings.max(verdict.bottlenecks.len()))];
+        self.add_heading_of_some("Evidence", (findings.len(), shown.len()));
         let values: Vec<String> = shown.iter().map(|f| self.style.clean_text(&f.format_value(f.value))).collect();
         let column = values.iter().map(|v| text::display_width(v)).max().unwrap_or(0);
         let limits: Vec<String> = shown
@@ -397,7 +415,6 @@ impl<'a> Screen<'a> {
             let max_lines = if index == 0 { [first, detail.explain_lines] } else { [others, 0] };
             self.add_finding(finding, [&text::pad_left(value, column), limit], spark_columns, max_lines);
         }
-        self.add_more_line(findings.len(), shown.len());
     }
 
     /// Adds a finding: title; sparkline in `columns`, value, and limit with its duration; then
@@ -426,7 +443,8 @@ impl<'a> Screen<'a> {
         let evidence = verdict_words::evidence_values(finding);
         if evidence_lines > 0 && !evidence.is_empty() {
             let text = |(name, value, unit): &(String, f64, &str)| verdict_words::measurement_text(name, *value, unit);
-            let counters: Vec<String> = evidence.iter().take(6).map(text).collect();
+            let max_counters = if self.is_whole { usize::MAX } else { MAX_COUNTERS };
+            let counters: Vec<String> = evidence.iter().take(max_counters).map(text).collect();
             self.add_words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence_lines);
         }
         if explain_lines > 0 && !finding.explain.is_empty() {
@@ -461,31 +479,39 @@ impl<'a> Screen<'a> {
         if verdict.culprits.is_empty() && verdict.unlisted.is_empty() {
             return;
         }
-        self.add_heading("Who is doing it");
         let rows = verdict_words::culprit_rows(verdict);
         // each bottleneck has a row, however terse the screen
         let shown = &rows[..rows.len().min(detail.culprits.max(verdict.bottlenecks.len()))];
-        let max_columns = 30.min(self.style.width / 2);
+        self.add_heading_of_some("Who is doing it", (rows.len(), shown.len()));
+        let max_columns = self.max_name_columns();
         let name = |c: &Culprit| cut_text(&self.style.clean_text(&verdict_words::culprit_name(c)), max_columns, "~");
         let names: Vec<String> = shown.iter().map(|(culprit, _)| name(culprit)).collect();
         let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
         let lines_each = if verdict.bottlenecks.len() > 1 && detail.advice_lines < 3 { 1 } else { 2 };
         for ((culprit, description), name) in shown.iter().zip(names) {
             self.add_words(&format!("  {name}"), indent, description, None, lines_each);
-            let line = culprit_line(culprit, self.style.width - 4);
-            if !line.is_empty() {
+            let line = culprit_line(culprit, if self.is_whole { usize::MAX } else { self.style.width - 4 });
+            if !line.is_empty() && self.is_whole {
+                self.add_words("", 4, &line, Some(Ink::Dim), usize::MAX);
+            } else if !line.is_empty() {
                 let line = cut_text(&self.style.clean_text(&line), self.style.width - 4, "~");
                 self.lines.push(format!("    {}", self.style.paint(Ink::Dim, &line)));
             }
         }
-        for words in &verdict.unlisted {
+        // where rows are few, what to type is worth more; nobody at all must have a reason
+        let is_terse = lines_each == 1 && !shown.is_empty();
+        for words in verdict.unlisted.iter().filter(|_| !is_terse) {
             self.add_words("  ", 2, words, None, 2);
         }
         for requester in verdict.requesters.iter().take(detail.culprits) {
             let words = self.style.clean_text(&verdict_words::requesters_text(requester));
             self.add_words("  ", 2, &words, None, 2);
         }
-        self.add_more_line(rows.len(), shown.len());
+    }
+
+    /// Columns for the name of a program, beside which its activity stands.
+    fn max_name_columns(&self) -> usize {
+        if self.is_whole { self.style.width / 2 } else { 30.min(self.style.width / 2) }
     }
 
     /// Adds the programs with their activity and waits, each with the next place to look.
@@ -495,7 +521,7 @@ impl<'a> Screen<'a> {
         }
         self.add_heading("What the programs do and wait for");
         let shown = &verdict.programs[..verdict.programs.len().min(detail.culprits)];
-        let max_columns = 30.min(self.style.width / 2);
+        let max_columns = self.max_name_columns();
         let name =
             |p: &ProgramActivity| cut_text(&self.style.clean_text(&verdict_words::program_name(p)), max_columns, "~");
         let names: Vec<String> = shown.iter().map(name).collect();
@@ -507,24 +533,6 @@ impl<'a> Screen<'a> {
             }
         }
         self.add_more_line(verdict.programs.len(), shown.len());
-    }
-
-    /// Adds the remedies. Returns the number of lines up to the end of the first remedy.
-    fn add_advice(&mut self, verdict: &Verdict, detail: FrontDetail) -> usize {
-        let remedies = verdict_words::remedies_in_order(verdict);
-        if remedies.is_empty() {
-            return self.lines.len();
-        }
-        self.add_heading("What to do, cheapest first");
-        let mut first_ends = 0;
-        for (index, remedy) in remedies.iter().take(detail.advice).enumerate() {
-            self.add_words(&format!("  {}.", index + 1), 5, remedy, None, detail.advice_lines);
-            if index == 0 {
-                first_ends = self.lines.len();
-            }
-        }
-        self.add_more_line(remedies.len(), detail.advice);
-        first_ends
     }
 
     fn add_limit_remarks(&mut self, verdict: &Verdict, detail: BackDetail) {

@@ -1,6 +1,8 @@
 //! Sections of the page below the evidence. Each function returns the content of a
 //! section, or empty markup if there is none.
 
+mod captured;
+
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
 use diskwright_base::{Device, Filesystem, Note, Topology};
@@ -16,6 +18,8 @@ use crate::identity::place_text;
 use crate::markup::{mark_code, mark_id};
 use crate::time;
 use crate::verdict_words;
+
+pub(crate) use captured::captures_section;
 
 /// Renders a table in a card. The first cell names the row; on a phone the title
 /// of its column stands before each cell.

@@ -96,6 +96,11 @@ impl DisplayZone {
         format!("{} to {}", from.strftime(start), to.strftime(end))
     }
 
+    /// Formats an RFC 3339 time as a time of day; a string that is no such time is kept unchanged.
+    pub fn format_time(&self, time: &str) -> String {
+        parse_rfc3339(time).map_or_else(|| time.to_owned(), |time_ns| self.format_clock(time_ns))
+    }
+
     /// Formats a range between two RFC 3339 times; strings that are not such times are kept unchanged.
     pub fn format_range_between(&self, from: &str, to: &str) -> String {
         match (parse_rfc3339(from), parse_rfc3339(to)) {

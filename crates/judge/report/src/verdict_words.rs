@@ -81,7 +81,7 @@ pub(crate) fn culprit_rows(verdict: &Verdict) -> Vec<(&Culprit, String)> {
 }
 
 /// Takes the first of each list, then the second of each, and so on.
-fn in_turns<T: Clone>(lists: &[Vec<T>]) -> Vec<T> {
+pub(crate) fn in_turns<T: Clone>(lists: &[Vec<T>]) -> Vec<T> {
     let most = lists.iter().map(Vec::len).max().unwrap_or(0);
     (0..most).flat_map(|turn| lists.iter().filter_map(move |list| list.get(turn).cloned())).collect()
 }
@@ -94,31 +94,6 @@ pub(crate) fn evidence_in_order(verdict: &Verdict) -> Vec<&Finding> {
     };
     let mut list: Vec<&Finding> = verdict.evidence().collect();
     list.sort_by_key(|finding| !leads(finding));
-    list
-}
-
-/// Returns the remedies in the order to try them: the first against each bottleneck, then the others. With several
-/// bottlenecks, each remedy says against which it is.
-pub(crate) fn remedies_in_order(verdict: &Verdict) -> Vec<String> {
-    if verdict.bottlenecks.len() < 2 {
-        return verdict.advice.iter().map(|remedy| remedy.sentence()).collect();
-    }
-    let mut texts: Vec<String> = Vec::new();
-    let of_each: Vec<Vec<(String, String)>> = verdict
-        .bottlenecks
-        .iter()
-        .map(|listed| {
-            let title = bottleneck_title(listed.bottleneck, &listed.instance);
-            listed.advice.iter().map(|remedy| (title.clone(), remedy.sentence())).collect()
-        })
-        .collect();
-    let mut list = Vec::new();
-    for (title, text) in in_turns(&of_each) {
-        if !texts.contains(&text) {
-            list.push(format!("{title}: {text}"));
-            texts.push(text);
-        }
-    }
     list
 }
 

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use diskwright_base::byte_size::SizeMeaning;
+use diskwright_base::capture::MomentCapture;
 use diskwright_base::{Catalogue, Counter};
 use diskwright_dashboard::panels::PanelCounter;
 use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::verdict::{Culprit, VerdictBottleneck};
-use diskwright_report::changes;
 use diskwright_report::identity::place_text;
+use diskwright_report::{captures, changes};
 use serde_json::{Value, json};
 
 /// Largest number of processes for each sort order.
@@ -20,6 +21,10 @@ const MAX_PHASES: usize = 60;
 const MAX_CHANGES: usize = 60;
 /// Largest number of findings, episodes, culprits, remedies and remarks.
 const MAX_LISTED: usize = 6;
+
+/// Largest number of captures, and of the lines of one.
+const MAX_CAPTURES: usize = 3;
+const MAX_CAPTURE_LINES: usize = 60;
 
 /// JSON of a counter with its title, unit and explanation.
 pub fn counter_document(shown: &PanelCounter) -> Value {
@@ -100,6 +105,17 @@ fn bottleneck_document(listed: &VerdictBottleneck) -> Value {
     })
 }
 
+/// What was saved at the beginning of an alert, in lines.
+fn capture_document(capture: &MomentCapture) -> Value {
+    let lines = captures::detail_lines(capture);
+    json!({
+        "at": capture.time,
+        "alert": capture.alert,
+        "text": capture.short_text(),
+        "lines": lines.iter().take(MAX_CAPTURE_LINES).collect::<Vec<_>>(),
+    })
+}
+
 /// Reduced JSON of a verdict, without series and long texts.
 pub fn verdict_document(verdict: &Verdict) -> Value {
     let findings = verdict.findings.iter().take(MAX_LISTED).map(|finding| {
@@ -137,6 +153,7 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
         "culprits": culprit_documents(&verdict.culprits),
         "unlisted": verdict.unlisted,
         "advice": verdict.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+        "captures": verdict.captures.iter().rev().take(MAX_CAPTURES).map(capture_document).collect::<Vec<_>>(),
         "certainty_limits": verdict.certainty_limits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "window": verdict.window,
     })

@@ -1,3 +1,4 @@
-//! Sampling of counters. [`live`] reads this machine.
+//! Sampling of counters. [`live`] reads this machine; [`moment`] reads what no counter keeps, once.
 
 pub mod live;
+pub mod moment;

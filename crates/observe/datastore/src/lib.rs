@@ -19,6 +19,7 @@ mod notes;
 mod reader;
 mod record_file;
 mod record_scanner;
+mod recorded_logs;
 mod recorder_lock;
 mod recorder_state;
 mod recovery;
@@ -38,6 +39,7 @@ pub use ledger::TrimSummary;
 pub use log_detection::{is_log, is_log_file_name};
 pub use log_device::find_log_device;
 pub use reader::{LogEnd, LogItem, LogPosition, LogReader};
+pub use recorded_logs::{RecordedLog, find_recorded_logs};
 pub use recorder_state::{RecorderState, read_recorder_state};
 pub use writer::{LogWriter, WriteOutcome, WriterOptions};
 

@@ -21,6 +21,11 @@ pub struct TextGroup {
 }
 
 impl TextGroup {
+    /// Order in time that its name tells: -1 for one like `before`, 1 for one like `after`, 0 where it tells nothing.
+    pub fn told_order(&self) -> i8 {
+        diskwright_logs::transcript::order_of_label(&self.run_name)
+    }
+
     /// Name in messages: `db2, "after the change" (lines 7-12)`.
     pub fn name(&self) -> String {
         let run = if self.run_name.is_empty() { String::new() } else { format!("\"{}\"", self.run_name) };

@@ -45,6 +45,21 @@ const HIDDEN: &[(&str, &str)] = &[
     ("aws¦AKIAHunter2Hunter2H¦x", "aws AKIA*** x"),
     ("git¦clone¦https://ghp_Hunter2Hunter2Hunter2Hunter2@github.com/a/b", "git clone https://***@github.com/a/b"),
     ("app¦Bearer Hunter2", "app Bearer ***"),
+    ("docker¦login¦-u¦me¦-p¦Hunter2¦registry", "docker login -u me -p *** registry"),
+    ("backup.sh¦-pHunter2¦shop", "backup.sh -p*** shop"),
+    ("mosquitto_pub¦-u¦me¦-P¦Hunter2", "mosquitto_pub -u me -P ***"),
+    ("mysql¦-u¦root¦-p¦Hunter2", "mysql -u root -p ***"),
+    ("http¦authorization:Token¦Hunter2", "http authorization:Token ***"),
+    ("http¦Authorization:Bearer Hunter2", "http Authorization:Bearer ***"),
+    ("psql¦password = 'x Hunter2' user = me", "psql password = *** user = me"),
+    ("app¦DB_PASSWORD¦=¦Hunter2", "app DB_PASSWORD = ***"),
+    ("app¦--password¦--¦Hunter2", "app --password -- ***"),
+    ("app¦--pin=Hunter2", "app --pin=***"),
+    ("app¦--password\u{a0}Hunter2", "app --password\u{a0}***"),
+    ("app¦--password\nHunter2", "app --password\n***"),
+    ("htpasswd¦-b¦/etc/users¦me¦Hunter2", "htpasswd -b /etc/users me ***"),
+    ("curl¦https://hooks.slack.com/services/T0/B0/Hunter2", "curl https://hooks.slack.com/services/***"),
+    ("sh¦-c¦PGPASSWORD=Hunter2 psql -h db", "sh -c PGPASSWORD=***"),
     ("worker: login password=Hunter2 for me", "worker: login password=*** for me"),
 ];
 
@@ -85,6 +100,12 @@ fn what_is_no_secret_stays() {
         "git fetch 0123456789abcdef0123456789abcdef01234567",
         "qemu-system-x86_64 -name guest=web,debug-threads=on",
         "docker-proxy -proto tcp -host-ip 0.0.0.0",
+        "docker run -p 8080:80 nginx",
+        "cp -p Report2026.pdf /srv",
+        "mkdir -p Backup/2026",
+        "ps -p 1234",
+        "patch -p1",
+        "tar -pxf x.tar",
     ] {
         assert_eq!(masked_command_line(&line.split(' ').collect::<Vec<_>>()), line);
         assert_eq!(masked_command_line(&[line]), line);
@@ -140,9 +161,26 @@ fn a_printed_command_line_has_the_name_of_its_program() {
         ("postgres: app shop [local] COMMIT", "postgres"),
         ("[kworker/u8:3 flush]", "[kworker/u8:3 flush]"),
         ("dd", "dd"),
+        ("PGPASSWORD=x LC_ALL=C /usr/bin/psql -h db", "psql"),
         ("/ x", "/ x"),
         ("", ""),
     ] {
         assert_eq!(program_of_command(text), name);
+    }
+}
+
+#[test]
+fn an_interpreter_runs_a_script() {
+    for (text, script) in [
+        ("python3 -u /opt/backup.py --all", Some("backup.py")),
+        ("/usr/bin/python3.11 -m http.server 80", Some("http.server")),
+        ("java -Xmx1g -cp /a:/b org.example.Main x", Some("org.example.Main")),
+        ("java -jar /srv/app.jar", Some("/srv/app.jar")),
+        ("bash -c sleep", None),
+        ("bash", None),
+        ("tar cf x", None),
+        ("", None),
+    ] {
+        assert_eq!(script_of_command(text), script, "{text}");
     }
 }

@@ -41,6 +41,9 @@ pub struct Alert {
     /// Further rules of the same cause that held meanwhile, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+    /// The bottlenecks that alternated, the most frequent first; empty where one lasted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternated: Vec<AlternatedBottleneck>,
     /// Culprits, by the verdict on the time before it was raised.
     pub culprits: Vec<Culprit>,
     /// Description in one sentence.
@@ -48,6 +51,17 @@ pub struct Alert {
     /// Next step; empty where none is known.
     #[serde(rename = "next")]
     pub next_step: String,
+}
+
+/// One of several bottlenecks that alternated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlternatedBottleneck {
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// Its instance; empty for the machine.
+    pub instance: String,
+    /// Share of the verdicts that named it.
+    pub share: f64,
 }
 
 /// The worst value of an alert so far.

@@ -39,15 +39,14 @@ fn reads_verdict(rule: &Rule) -> bool {
     rule.conditions().any(|condition| condition.quantity.counter.pseudo == Some(Pseudo::VerdictConfidence))
 }
 
-/// Builds the alert that a rule raises; `key` is that of its tracker.
+/// Builds the alert that a rule raises on a bottleneck and instance; see [`alert_target`].
 pub(crate) fn build_alert(
     pack: &Pack,
     rule: &Rule,
-    (key, tracker): (&str, &HoldTracker),
+    ((bottleneck, instance), tracker): ((Bottleneck, String), &HoldTracker),
     verdict: Option<&Verdict>,
     now_ns: i64,
 ) -> Alert {
-    let (bottleneck, instance) = alert_target(rule, key, verdict);
     let begin_ns = tracker.holds_since.unwrap_or(now_ns);
     let has_same_target = |listed: &&VerdictBottleneck| {
         let is_related = listed.instance == instance || listed.instance.is_empty() || instance.is_empty();
@@ -68,6 +67,7 @@ pub(crate) fn build_alert(
         raised_ns: now_ns,
         sentence: listed.map_or_else(|| rule_sentence(rule, &instance, &peak), |listed| listed.sentence.clone()),
         also: Vec::new(),
+        alternated: Vec::new(),
         culprits: listed.map(|listed| listed.culprits.clone()).unwrap_or_default(),
         next_step: advice.map(Advice::sentence).unwrap_or_default(),
         instance,

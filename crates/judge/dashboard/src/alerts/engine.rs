@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 
 use diskwright_base::{Ceiling, Frame, Note, Tick};
 use diskwright_diagnosis::pseudo_counters::Pseudo;
-use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick};
+use diskwright_diagnosis::{Pack, Rule, RuleMonitor, RuleTick};
+
+mod verdict_rules;
 
 use super::alert::{Alert, RESTATE_INTERVAL_NS};
 use super::alert_text;
+use super::blame_history::{BlameHistory, WaitMeter};
 use super::event_alerts::{TickEvents, tell_event};
 use super::hold_tracker::HoldTracker;
 use super::recent_verdict::RecentVerdict;
@@ -73,8 +76,8 @@ impl AlertEvent {
 /// An alert that lasts.
 struct OpenAlert {
     alert: Alert,
-    /// The bottleneck's name, or the rule's id where it blames none; rules of the same cause share the alert.
-    cause: String,
+    /// The names of its bottlenecks, or the rule's id where it blames none; rules of the same cause share the alert.
+    causes: Vec<String>,
     /// Rules, by position, and the instances at which they hold.
     members: Vec<(usize, String)>,
     /// Time at which the alert was last written to the log, nanoseconds since 1970 UTC.
@@ -97,6 +100,10 @@ pub struct AlertEngine {
     open: Vec<OpenAlert>,
     silenced: Vec<SilencedCause>,
     verdicts: RecentVerdict,
+    /// What the last verdicts blamed.
+    blames: BlameHistory,
+    /// For each rule on the verdict, whether tasks waited lately.
+    waits: BTreeMap<usize, WaitMeter>,
     recent: RecentHistory,
     tick_events: TickEvents,
     last: Option<Tick>,
@@ -120,9 +127,8 @@ impl AlertEngine {
         for rule in &rules {
             let other_conditions =
                 || Rule { id: format!("{}.companion", rule.id), all: rule.all[1..].to_vec(), ..rule.clone() };
-            let companion = reads_pseudo(rule, Pseudo::VerdictConfidence)
-                .then(other_conditions)
-                .filter(|rule| rule.conditions().count() > 0);
+            let companion =
+                verdict_rules::reads_verdict(rule).then(other_conditions).filter(|rule| rule.conditions().count() > 0);
             companion_rules.push(companion.is_some().then_some(watched.rules.len()));
             watched.rules.extend(companion);
             let clear = rule.alert.as_ref().map(|terms| terms.clear.clone()).unwrap_or_default();
@@ -144,6 +150,8 @@ impl AlertEngine {
             open: Vec::new(),
             silenced: Vec::new(),
             verdicts: RecentVerdict::new(judging, ceilings),
+            blames: BlameHistory::default(),
+            waits: BTreeMap::new(),
             recent: RecentHistory::new(MAX_RECENT_BYTES),
             tick_events: TickEvents::default(),
             last: None,
@@ -273,6 +281,8 @@ impl AlertEngine {
         for open in &mut self.open {
             open.stated_ns = open.stated_ns.saturating_sub(back_ns);
         }
+        self.blames.clear();
+        self.waits.clear();
     }
 
     /// Judges the rules on overdue ticks.
@@ -308,71 +318,6 @@ impl AlertEngine {
         self.recent.push(frame.schema(), *tick, &row);
         let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
         self.recent.forget_before(tick.time_ns.saturating_sub(RecentVerdict::needed_ns(interval_ns)));
-    }
-
-    /// Judges the rules whose first condition is on the verdict, with one tracker for each bottleneck and device.
-    fn judge_verdict_rules(&mut self, tick: &Tick) {
-        let verdict_rules: Vec<usize> =
-            (0..self.rules.len()).filter(|rule| reads_pseudo(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
-        // where the log lacks the counters of all companion conditions, it is unknown whether tasks wait
-        let waits = |rule: &usize| {
-            let companion = self.companion_rules[*rule].and_then(|index| self.trackers[index].get(""));
-            companion.map(|tracker| tracker.holds_since.is_some())
-        };
-        let waits: Vec<Option<bool>> = verdict_rules.iter().map(waits).collect();
-        // verdicts are most of the engine's cost, so no verdict is made that no rule would use
-        let is_wanted = waits.iter().any(|waits| *waits != Some(false));
-        if is_wanted {
-            let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
-            self.verdicts.judge_if_due(&self.recent, tick.time_ns, interval_ns);
-        }
-        let verdict = self.verdicts.verdict.as_ref().filter(|_| is_wanted);
-        let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
-        // each bottleneck is followed by itself, so that two that take turns at the top are both seen to last
-        let blamed_keys = blamed.map_or_else(Vec::new, alert_text::verdict_keys);
-        // an inefficient pattern of requests is an alert only where tasks are known to wait
-        let is_pattern = blamed.is_some_and(|verdict| verdict.bottleneck == Bottleneck::Application);
-        for (index, waits) in verdict_rules.into_iter().zip(waits) {
-            let clear = self.clear_rules[index];
-            let counts = waits.unwrap_or(!is_pattern);
-            for (key, _) in &blamed_keys {
-                for rule_index in [Some(index), clear].into_iter().flatten() {
-                    self.trackers[rule_index].entry(key.clone()).or_default();
-                }
-            }
-            for rule_index in [Some(index), clear].into_iter().flatten() {
-                let rule = &self.monitor.pack().rules[rule_index];
-                for (instance, tracker) in &mut self.trackers[rule_index] {
-                    let known = blamed_keys.iter().find(|(key, _)| counts && key == instance);
-                    let value = known.map_or(0.0, |(_, confidence)| *confidence);
-                    let rule_tick = RuleTick {
-                        rule: rule_index,
-                        instance,
-                        holds: Some(rule_holds(rule, value)),
-                        lead: Some((0, value)),
-                    };
-                    tracker.add_tick(tick, rule_tick, self.tick_number);
-                }
-            }
-            self.forget_blamed(index, tick);
-        }
-    }
-
-    /// Drops trackers of devices that no verdict has blamed for long: cgroups and volumes come and go for weeks.
-    fn forget_blamed(&mut self, index: usize, tick: &Tick) {
-        let after_ns =
-            i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(FORGET_AFTER_TICKS.cast_signed());
-        let is_open = |instance: &str| {
-            self.open.iter().any(|open| open.members.iter().any(|(rule, known)| *rule == index && known == instance))
-        };
-        let is_old = |(instance, tracker): &(&String, &HoldTracker)| {
-            tracker.failed_for(after_ns, tick.time_ns) && !is_open(instance)
-        };
-        let old: Vec<String> = self.trackers[index].iter().filter(is_old).map(|(key, _)| key.clone()).collect();
-        for instance in old {
-            self.trackers[index].remove(&instance);
-            self.clear_rules[index].and_then(|clear| self.trackers[clear].remove(&instance));
-        }
     }
 
     /// Marks rules at vanished instances as not holding, and drops them after a while.
@@ -427,8 +372,22 @@ impl AlertEngine {
     fn raise_alert(&mut self, index: usize, key: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
         let rule = &self.rules[index];
         let verdict = self.verdicts.verdict.as_ref();
-        let (bottleneck, instance) = alert_text::alert_target(rule, &key, verdict);
-        let cause = if bottleneck.blames() { bottleneck.name().to_owned() } else { rule.id.clone() };
+        let alternated =
+            self.trackers[index].get(&key).map(|tracker| self.find_alternated(rule, tracker)).unwrap_or_default();
+        // one bottleneck that lasted is the alert of another rule
+        if verdict_rules::alternates(rule) && alternated.is_empty() {
+            return;
+        }
+        let (bottleneck, instance) = match alternated.first() {
+            Some(most) => (most.bottleneck, String::new()),
+            None => alert_text::alert_target(rule, &key, verdict),
+        };
+        let causes = match alternated.as_slice() {
+            [] if bottleneck.blames() => vec![bottleneck.name().to_owned()],
+            [] => vec![rule.id.clone()],
+            list => list.iter().map(|one| one.bottleneck.name().to_owned()).collect(),
+        };
+        let has_cause = |others: &[String]| causes.iter().any(|cause| others.contains(cause));
         // an alert on the whole machine is related to each of its instances
         let is_related = |other: &str| other == instance || other.is_empty() || instance.is_empty();
         if self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == index && *i == key)) {
@@ -436,8 +395,12 @@ impl AlertEngine {
         }
         // a rule that is set aside by an open alert's rule has the same cause
         let shared = self.open.iter_mut().find(|open| {
-            (open.cause == cause || rule.none.contains(&open.alert.id)) && is_related(&open.alert.instance)
+            (has_cause(&open.causes) || rule.none.contains(&open.alert.id)) && is_related(&open.alert.instance)
         });
+        // what alternates with an open alert's bottleneck is told there already
+        if shared.is_some() && verdict_rules::alternates(rule) {
+            return;
+        }
         if let Some(open) = shared {
             let tracker = self.trackers[index].get(&key).copied().unwrap_or_default();
             let change =
@@ -450,7 +413,7 @@ impl AlertEngine {
             return;
         }
         let is_silent = self.silenced.iter().any(|silenced| {
-            silenced.cause == cause && is_related(&silenced.instance) && silenced.covers_rule(index, rule.severity)
+            has_cause(&silenced.causes) && is_related(&silenced.instance) && silenced.covers_rule(index, rule.severity)
         });
         if is_silent || self.open.len() >= MAX_OPEN_ALERTS {
             return;
@@ -459,14 +422,18 @@ impl AlertEngine {
         let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
         if rule.alert.as_ref().is_some_and(|terms| terms.event.is_some()) {
             self.verdicts.judge_now(&self.recent, now_ns, interval_ns);
-        } else if !reads_pseudo(rule, Pseudo::VerdictConfidence) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
+        } else if !verdict_rules::reads_verdict(rule) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
             self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
         }
         let verdict = self.verdicts.verdict.as_ref();
-        let mut alert = alert_text::build_alert(self.monitor.pack(), rule, (&key, tracker), verdict, now_ns);
+        let target = (bottleneck, instance);
+        let mut alert = alert_text::build_alert(self.monitor.pack(), rule, (target, tracker), verdict, now_ns);
+        if !alternated.is_empty() {
+            verdict_rules::describe_alternation(&mut alert, alternated, verdict, now_ns);
+        }
         tell_event(&mut alert, rule, verdict);
         events.push(AlertEvent { change: AlertChange::Begin, alert: alert.clone(), time_ns: now_ns });
-        self.open.push(OpenAlert { alert, cause, members: vec![(index, key)], stated_ns: now_ns });
+        self.open.push(OpenAlert { alert, causes, members: vec![(index, key)], stated_ns: now_ns });
     }
 
     /// Updates the worst value of each open alert by its first rule, which is the most severe one.
@@ -515,7 +482,7 @@ impl AlertEngine {
         let silence_s = open.members.iter().map(rule_silence_s).fold(0.0, f64::max);
         if silence_s > 0.0 {
             self.silenced.push(SilencedCause {
-                cause: open.cause.clone(),
+                causes: open.causes.clone(),
                 instance: open.alert.instance.clone(),
                 rules: open.members.iter().map(|(rule, _)| *rule).collect(),
                 severity: open.alert.severity,

@@ -1,5 +1,6 @@
 //! The verdict on the most recent ticks, for alerts: the bottleneck, its culprits, and what to do.
 
+use diskwright_base::timestamp::now_ns;
 use diskwright_base::{Ceiling, LogPiece};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 
@@ -24,7 +25,7 @@ pub(crate) struct RecentVerdict {
 impl RecentVerdict {
     /// Creates a judge for this pack, without a verdict so far.
     pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> RecentVerdict {
-        let options = JudgeOptions { ceilings, ..JudgeOptions::default() };
+        let options = JudgeOptions { ceilings, clock: Some(now_ns), ..JudgeOptions::default() };
         RecentVerdict { judge: Judge::new(vec![pack], options), judged_ns: None, verdict: None }
     }
 

@@ -4,7 +4,8 @@ use diskwright_diagnosis::Severity;
 
 /// A cause that raises no alert until some time.
 pub(crate) struct SilencedCause {
-    pub cause: String,
+    /// Names of what it blames, or the id of the rule.
+    pub causes: Vec<String>,
     pub instance: String,
     /// The rules of the ended alert.
     pub rules: Vec<usize>,

@@ -1,5 +1,7 @@
 //! Our alerts, each with cells on both sides of its limit.
 
+mod alternating;
+
 use super::{Machine, SECOND, words};
 
 /// One of our alerts: its series, cells on the quiet side of its limit and on the other, and its hold time.
@@ -42,6 +44,33 @@ pub const CASES: &[Case] = &[
         quiet: &[0.0, 0.09],
         loud: &[0.0, 0.11],
         hold_s: 20,
+    },
+    Case {
+        id: "pressure.io-unusual",
+        instance: "",
+        series: &[("pressure.io_some_s", "")],
+        warm_s: 1900,
+        quiet: &[0.29],
+        loud: &[0.31],
+        hold_s: 120,
+    },
+    Case {
+        id: "pressure.memory-unusual",
+        instance: "",
+        series: &[("pressure.memory_some_s", "")],
+        warm_s: 1900,
+        quiet: &[0.09],
+        loud: &[0.11],
+        hold_s: 120,
+    },
+    Case {
+        id: "pressure.cpu-unusual",
+        instance: "",
+        series: &[("pressure.cpu_some_s", "")],
+        warm_s: 1900,
+        quiet: &[0.49],
+        loud: &[0.51],
+        hold_s: 120,
     },
     Case {
         id: "disk.stall",
@@ -253,6 +282,8 @@ pub fn usual(case: &Case) -> Vec<f64> {
         "disk.tail" => vec![0.002, 100.0],
         "disk.slow" => vec![100.0, 0.2],
         "pressure.io" | "pressure.memory" => vec![0.0, 0.0],
+        "pressure.io-unusual" | "pressure.cpu-unusual" => vec![0.05],
+        "pressure.memory-unusual" => vec![0.01],
         "cgroup.throttled" => vec![10.0, 0.0, 0.0],
         "volume.throttled" | "instance.throttled" => vec![0.0, 0.0],
         _ => case.quiet.to_vec(),

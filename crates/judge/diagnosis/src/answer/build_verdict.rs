@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use crate::answer::blame::action_facts::action_facts;
 use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks};
 use crate::answer::blame::blamed_programs::find_culprits;
+use crate::answer::blame::database_blame::{DATABASE, disk_load_text, lock_sentence};
 use crate::answer::blame::explanations::separate_explained;
 use crate::answer::blame::relations::{
     BUSIEST_THREAD_COUNTER, CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk,
@@ -26,7 +27,7 @@ use crate::answer::phases::find_phases;
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
 use crate::answer::sentences::{
-    ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, one_thread_sentence, quantity_label, verdict_sentence,
+    ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, held_text, one_thread_sentence, quantity_label, verdict_sentence,
 };
 use crate::answer::verdict::*;
 use crate::changes::{candidate_p_values, describe_changes, find_candidates, find_events};
@@ -148,6 +149,7 @@ impl<'a> PackAnswer<'a> {
             culprits,
             unlisted: Vec::from_iter(unlisted),
             requesters: self.requesters(),
+            databases: observed.databases.shown_servers(),
             programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
             changes,
             has_process_tables: observed.process_onsets.has_tables,
@@ -164,6 +166,7 @@ impl<'a> PackAnswer<'a> {
             ),
             ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
             notes: log_remarks(observed),
+            captures: observed.notes.captures.iter().cloned().collect(),
             certainty_limits: self.certainty_limits(),
             trends,
             trend_questions,
@@ -211,8 +214,13 @@ impl<'a> PackAnswer<'a> {
     fn find_remedies(&self, found: &FoundBottleneck, leading: &Finding, culprits: &[Culprit]) -> Vec<Advice> {
         let mut list = Vec::new();
         if self.observed.notes.source == LogOrigin::Live {
-            let facts = action_facts(self.observed, leading, culprits, &self.load_facts(leading));
-            list = fitting_actions(found.bottleneck, &leading.object, &facts);
+            // a server's own finding has commands of its own, also where the disk below it leads
+            let own = found.findings.iter().map(|index| &self.findings[*index]).filter(|f| f.object == DATABASE);
+            for finding in std::iter::once(leading).chain(own) {
+                let facts = action_facts(self.observed, finding, culprits, &self.load_facts(finding));
+                let fitting = fitting_actions(found.bottleneck, &finding.object, &facts);
+                list.extend(fitting.into_iter().filter(|advice| !list.contains(advice)).collect::<Vec<_>>());
+            }
         }
         let is_found = culprits.iter().any(|culprit| culprit.pid.is_some() && !is_kernel_thread(&culprit.name));
         let general = self.advice(|index| found.findings.contains(&index));
@@ -274,10 +282,15 @@ impl<'a> PackAnswer<'a> {
         if leading.counter == BUSIEST_THREAD_COUNTER {
             return one_thread_sentence(noun, leading, culprits.first(), window);
         }
+        let held = held_text(leading.share, leading.judged_s, window);
+        if let Some(sentence) = lock_sentence(self.observed, leading, noun, &held) {
+            return sentence;
+        }
         let label = self.quantity_label(leading).unwrap_or_default();
         let sentence = verdict_sentence((instance, noun), leading, &label, window);
         let rule = self.pack.find_rule(&leading.rule);
-        sentence + &rule.map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes))
+        let disks = rule.map_or(String::new(), |rule| shown_disks_text(rule, &self.outcomes));
+        sentence + &disks + &disk_load_text(self.observed, leading, culprits)
     }
 
     /// Label of the leading quantity of a finding.

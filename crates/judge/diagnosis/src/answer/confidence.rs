@@ -208,12 +208,12 @@ fn share_judged(observed: &Observation, pack: usize, unjudged: &[UnjudgedRule]) 
 }
 
 /// Objects that most machines lack: a log without them lacks nothing.
-const OPTIONAL_OBJECTS: [&str; 3] = ["hardware", "network_filesystem", "nfs_server"];
+const OPTIONAL_OBJECTS: [&str; 4] = ["database", "hardware", "network_filesystem", "nfs_server"];
 
 /// Smallest share of judged rules for the answer "no bottleneck".
 const MIN_JUDGED_SHARE: f64 = 0.1;
 /// Suspects of which at least one must have been judged for the answer "no bottleneck".
-const FIRST_SUSPECTS: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, Bottleneck::Cpu];
+pub(super) const FIRST_SUSPECTS: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, Bottleneck::Cpu];
 
 /// True where the log does not allow the answer "no bottleneck": too few rules could be judged, or one found something
 /// that the log cannot decide.

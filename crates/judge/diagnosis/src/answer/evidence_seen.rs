@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::counter_ids::physical_disk;
 
+use crate::answer::confidence::FIRST_SUSPECTS;
 use crate::answer::rule_outcome::{RuleOutcome, window_value};
 use crate::answer::verdict::Finding;
 use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand, Rule, Severity};
@@ -29,9 +30,6 @@ pub(crate) fn seen_counters<'a>(
     seen
 }
 
-/// Bottlenecks whose evidence is asked for where nothing is blamed.
-const ASKED_FOR: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, Bottleneck::Cpu];
-
 /// Commands that would tell what a log leaves open: where nothing is blamed, the evidence that it lacks; else the disk
 /// and the program. Our own logs have what there is.
 pub(crate) fn next_commands(
@@ -46,7 +44,7 @@ pub(crate) fn next_commands(
         return list;
     }
     if !bottleneck.blames() {
-        let lacking = ASKED_FOR
+        let lacking = FIRST_SUSPECTS
             .into_iter()
             .filter_map(BottleneckProof::for_bottleneck)
             .filter(|proof| !proof.is_answered_by(seen));

@@ -4,6 +4,7 @@ use diskwright_base::catalogue::display_unit;
 use diskwright_base::counter_ids::{physical_disk, processor};
 use diskwright_base::units::{format_amount, format_count, format_duration, format_significant, format_value};
 
+use crate::answer::blame::database_blame::{DATABASE, database_subject};
 use crate::answer::rule_outcome::{ConditionValue, RuleOutcome, window_value};
 use crate::answer::verdict::{Culprit, Finding, seen_s};
 use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, Pseudo, RuleQuantity};
@@ -280,6 +281,7 @@ pub(crate) fn verdict_sentence(
     let subject = match finding.bottleneck {
         Bottleneck::Disk if finding.object == "logical_disk" => format!("The filesystem {instance} is {noun}"),
         Bottleneck::Disk if finding.object == "array" => format!("The array {instance} is {noun}"),
+        _ if finding.object == DATABASE => database_subject(finding, noun),
         Bottleneck::Application if finding.object == "network" => format!("The application is {noun}"),
         // an undecided finding names its disk
         Bottleneck::Unknown if !instance.is_empty() => format!("Not enough data: {instance}"),
@@ -395,7 +397,7 @@ fn reports_held_text(share: f64, judged_s: f64) -> String {
 
 /// Share of the judged time for which a rule held. The judged time may be less than the window; nothing is known about
 /// the rest.
-fn held_text(share: f64, judged_s: f64, window: WindowLength) -> String {
+pub(crate) fn held_text(share: f64, judged_s: f64, window: WindowLength) -> String {
     let window_s = match window {
         WindowLength::Seconds(seconds) => seconds,
         WindowLength::Reports(_) => return reports_held_text(share, judged_s),

@@ -4,7 +4,8 @@ use diskwright_base::catalogue::display_unit;
 use diskwright_base::units::format_value;
 use serde::Serialize;
 
-use diskwright_base::Ceiling;
+use diskwright_base::capture::MomentCapture;
+use diskwright_base::{Ceiling, DatabaseActivity};
 
 pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
@@ -69,6 +70,9 @@ pub struct Verdict {
     /// one.
     #[serde(rename = "asked", default, skip_serializing_if = "Vec::is_empty")]
     pub requesters: Vec<OperationRequesters>,
+    /// Database servers that were asked: who waited for what, statements, tables, locks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<DatabaseActivity>,
     /// Activity and waits of programs, with the next step to take; only where nothing is blamed.
     pub programs: Vec<ProgramActivity>,
     /// Remedies, cheapest first.
@@ -81,6 +85,9 @@ pub struct Verdict {
     pub has_process_tables: bool,
     /// Remarks of the log.
     pub notes: Vec<LogRemark>,
+    /// What was saved at the beginning of alerts (`record --capture`), the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captures: Vec<MomentCapture>,
     /// Limits of the verdict's certainty, a sentence each.
     pub certainty_limits: Vec<String>,
     /// Trends of the judged quantities, important ones first; empty for windows under an hour.
@@ -136,6 +143,18 @@ impl Verdict {
         };
         self.bottlenecks[..=position].rotate_right(1);
         self.follow_bottlenecks();
+    }
+
+    /// Tells the bottlenecks as those of an earlier run: `run` names it, and `later` the run after it that shows none.
+    /// Nothing is advised against what has gone.
+    pub fn set_in_past(&mut self, run: &str, later: &str) {
+        for (index, listed) in self.bottlenecks.iter_mut().enumerate() {
+            let in_run = if index == 0 { format!("In {run}: ") } else { String::new() };
+            listed.sentence = format!("{in_run}{}", listed.sentence);
+            listed.advice.clear();
+        }
+        self.follow_bottlenecks();
+        self.sentence = format!("No bottleneck any more in {later}. {}", self.sentence);
     }
 
     /// Sets the fields that repeat the bottlenecks in the order of these.

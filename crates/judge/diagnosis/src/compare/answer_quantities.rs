@@ -110,6 +110,15 @@ impl AnswerRows {
         AnswerRows { load: requests.or_else(traffic), size: disk_row(SIZE_COUNTER), response, goals }
     }
 
+    /// Selects the rows of one disk; `None` where it has no load in either window, or no response time.
+    pub fn of_device(rows: &[ComparisonRow], instance: &str) -> Option<AnswerRows> {
+        let row = |counter: &str| rows.iter().position(|r| r.counter == counter && r.instance == instance);
+        let is_loaded = |row: &usize| rows[*row].before.mean.max(rows[*row].after.mean) >= MIN_REQUESTS_PER_S;
+        let load = row(REQUESTS_COUNTER).filter(is_loaded)?;
+        let response = row(RESPONSE_COUNTER)?;
+        Some(AnswerRows { load: Some(load), size: row(SIZE_COUNTER), response: Some(response), goals: Vec::new() })
+    }
+
     /// Indices of all selected rows.
     pub fn row_indices(&self) -> impl Iterator<Item = usize> {
         let goals = self.goals.iter().map(|(row, _)| *row);
@@ -231,27 +240,18 @@ fn read_share_change(contrast: &Contrast, tested: &TestedDifference) -> Quantity
     }
 }
 
-/// Compares the share of reads among the requests of all disks.
-pub(super) fn compare_read_share(
-    first: &CounterWindow,
-    second: &CounterWindow,
-    picked: &AnswerRows,
-) -> TestedDifference {
-    let none = TestedDifference::from_contrast(None);
-    if picked.response.is_none() {
-        return none;
-    }
+/// Compares the share of reads among the requests of a disk, or of all disks.
+pub(super) fn compare_read_share(first: &CounterWindow, second: &CounterWindow, instance: &str) -> TestedDifference {
     let mean_share = |window: &CounterWindow| {
-        let list = read_shares(window).into_iter().map(|(_, point)| point).collect::<Vec<WeightedPoint>>();
+        let list = read_shares(window, instance).into_iter().map(|(_, point)| point).collect::<Vec<WeightedPoint>>();
         MeanVariance::from_points(&list)
     };
-    let (Some(a), Some(b)) = (mean_share(first), mean_share(second)) else { return none };
-    TestedDifference::from_contrast(Some(Contrast::compare_means(&a, &b, Bounds::SHARE)))
+    let contrast = mean_share(first).zip(mean_share(second));
+    TestedDifference::from_contrast(contrast.map(|(a, b)| Contrast::compare_means(&a, &b, Bounds::SHARE)))
 }
 
 /// The share of reads by bucket.
-pub(super) fn read_shares(window: &CounterWindow) -> Vec<(i64, WeightedPoint)> {
-    let instance = disks_instance(window);
+pub(super) fn read_shares(window: &CounterWindow, instance: &str) -> Vec<(i64, WeightedPoint)> {
     let points = |counter: &str| window.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
     let reads: HashMap<i64, f64> = points(READS_COUNTER).into_iter().map(|(bucket, p)| (bucket, p.value)).collect();
     let share = |(bucket, p): (i64, WeightedPoint)| {

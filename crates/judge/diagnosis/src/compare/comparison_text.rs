@@ -5,34 +5,169 @@ use diskwright_base::units::{format_significant, format_value};
 use super::answer_quantities::{
     ChangeDirection, MIN_CHANGE, QuantityChange, READ_SHARE_QUOTIENT, REQUESTS_COUNTER, SIZE_COUNTER,
 };
+use super::device_change::DeviceChange;
+use super::equal_load::EqualLoad;
 use super::{ChangeOutcome, WindowComparison};
 use crate::answer::Verdict;
+use crate::answer::verdict::VerdictBottleneck;
 use crate::rules::Bottleneck;
 
-/// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
-/// present bottleneck.
-pub(super) fn comparison_sentence(comparison: &WindowComparison) -> String {
-    let mut parts = Vec::new();
-    let load_changes: Vec<String> =
-        comparison.load.iter().chain(&comparison.mix).filter(|m| has_changed(m)).map(change_text).collect();
-    let begins_with_load =
-        !load_changes.is_empty() && !matches!(comparison.outcome, ChangeOutcome::LowerLoad | ChangeOutcome::HigherLoad);
-    if begins_with_load {
-        parts.push(format!("The load differs: {}.", load_changes.join("; ")));
+/// What a sentence is about: a disk, or the machine.
+pub(super) struct ChangeFacts<'a> {
+    pub outcome: ChangeOutcome,
+    /// The disk; `None` for all of them.
+    pub device: Option<&'a str>,
+    pub load: Option<&'a QuantityChange>,
+    pub mix: &'a [QuantityChange],
+    pub response: Option<&'a QuantityChange>,
+    pub equal_load: Option<&'a EqualLoad>,
+    pub equal_load_missing: Option<&'a str>,
+    pub goals: &'a [QuantityChange],
+}
+
+impl<'a> ChangeFacts<'a> {
+    pub fn of_device(device: &'a DeviceChange) -> ChangeFacts<'a> {
+        ChangeFacts {
+            outcome: device.outcome,
+            device: Some(&device.instance),
+            load: device.load.as_ref(),
+            mix: &device.mix,
+            response: device.response.as_ref(),
+            equal_load: device.equal_load.as_ref(),
+            equal_load_missing: device.equal_load_missing.as_deref(),
+            goals: &[],
+        }
     }
-    parts.push(outcome_sentence(comparison));
-    parts.extend(equal_load_sentence(comparison, !load_changes.is_empty()));
-    let is_load_told = begins_with_load && comparison.load.as_ref().is_some_and(has_changed);
-    parts.extend(load_and_response_text(
-        comparison.load.as_ref().filter(|_| !is_load_told),
-        comparison.response.as_ref(),
-    ));
+
+    fn of_machine(comparison: &'a WindowComparison) -> ChangeFacts<'a> {
+        ChangeFacts {
+            outcome: comparison.outcome,
+            device: None,
+            load: comparison.load.as_ref(),
+            mix: &comparison.mix,
+            response: comparison.response.as_ref(),
+            equal_load: comparison.equal_load.as_ref(),
+            equal_load_missing: comparison.equal_load_missing.as_deref(),
+            goals: &comparison.goals,
+        }
+    }
+
+    fn load_changes(&self) -> Vec<String> {
+        let changed = self.load.into_iter().chain(self.mix).filter(|m| has_changed(m));
+        changed.map(|m| self.change_text(m)).collect()
+    }
+
+    fn change_text(&self, m: &QuantityChange) -> String {
+        change_text(m, self.device)
+    }
+}
+
+/// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
+/// other disks, the present bottleneck. With `by_device`, it is about the first disk.
+pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool) -> String {
+    let first = comparison.devices.first().filter(|_| by_device);
+    let mut facts = first.map_or_else(|| ChangeFacts::of_machine(comparison), ChangeFacts::of_device);
+    facts.outcome = comparison.outcome;
+    // the only disk needs no name
+    facts.device = facts.device.filter(|_| comparison.devices.len() > 1);
+    let outcome = match first {
+        Some(_) if is_disputed(comparison) => disputed_sentence(comparison),
+        _ => outcome_sentence(&facts, Some((&comparison.before, &comparison.after))),
+    };
+    let mut parts = vec![change_sentences(&facts, outcome)];
+    if let Some(first) = first.filter(|_| !is_disputed(comparison)) {
+        parts.extend(devices_sentence(first, &comparison.devices[1..]));
+    }
     if comparison.outcome == ChangeOutcome::Unchanged && comparison.before.bottleneck != comparison.after.bottleneck {
         let why = "although no measured value changed beyond noise: the machine is close to a limit of the rules";
         parts.push(format!("The verdicts on the two windows differ, {why}."));
     }
     parts.push(current_bottleneck_sentence(&comparison.before, &comparison.after));
     parts.join(" ")
+}
+
+/// The same about one disk, without verdicts.
+pub(super) fn device_sentence(facts: &ChangeFacts<'_>) -> String {
+    change_sentences(facts, outcome_sentence(facts, None))
+}
+
+/// Differences of the load, the outcome, the response time at equal load, the numbers.
+fn change_sentences(facts: &ChangeFacts<'_>, outcome: String) -> String {
+    let mut parts = Vec::new();
+    let load_changes = facts.load_changes();
+    let begins_with_load =
+        !load_changes.is_empty() && !matches!(facts.outcome, ChangeOutcome::LowerLoad | ChangeOutcome::HigherLoad);
+    if begins_with_load {
+        parts.push(format!("The load differs: {}.", load_changes.join("; ")));
+    }
+    parts.push(outcome);
+    parts.extend(equal_load_sentence(facts, !load_changes.is_empty()));
+    let is_load_told = begins_with_load && facts.load.is_some_and(has_changed);
+    parts.extend(load_and_response_text(facts, facts.load.filter(|_| !is_load_told)));
+    parts.join(" ")
+}
+
+/// True where no disk is blamed, and the disks changed in opposite directions.
+fn is_disputed(comparison: &WindowComparison) -> bool {
+    let outcomes = comparison.devices.iter().map(|device| device.outcome);
+    comparison.outcome == ChangeOutcome::Unclear
+        && comparison.devices.first().is_some_and(DeviceChange::has_changed)
+        && outcomes.filter(|outcome| *outcome != ChangeOutcome::Unclear).count() > 1
+}
+
+fn disputed_sentence(comparison: &WindowComparison) -> String {
+    let named = |outcome: ChangeOutcome| {
+        let devices = comparison.devices.iter().filter(|device| device.outcome == outcome);
+        name_list(devices.map(|device| device.instance.as_str()))
+    };
+    format!(
+        "The disks changed in opposite directions, and no verdict blames one: requests take less time on {}, and \
+         longer on {}.",
+        named(ChangeOutcome::Helped),
+        named(ChangeOutcome::Worse)
+    )
+}
+
+/// Largest number of disks that a sentence names.
+const MAX_NAMED_DEVICES: usize = 3;
+
+/// `sda, sdb and 2 more`.
+fn name_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let more = names.len().saturating_sub(MAX_NAMED_DEVICES);
+    match names.as_slice() {
+        [named @ .., last] if more == 0 && !named.is_empty() => format!("{} and {last}", named.join(", ")),
+        _ if more > 0 => format!("{} and {more} more", names[..MAX_NAMED_DEVICES].join(", ")),
+        _ => names.join(", "),
+    }
+}
+
+/// Which disk the answer is about and why, and what became of the others.
+fn devices_sentence(first: &DeviceChange, others: &[DeviceChange]) -> Option<String> {
+    if others.is_empty() {
+        return None;
+    }
+    let why = match first.outcome {
+        _ if first.blamed => "which a verdict blames",
+        ChangeOutcome::Helped | ChangeOutcome::Worse => "which changed most",
+        _ => "the busiest disk",
+    };
+    let groups = [
+        (ChangeOutcome::Worse, "got worse"),
+        (ChangeOutcome::Helped, "got better"),
+        (ChangeOutcome::HigherLoad, "had a higher load"),
+        (ChangeOutcome::LowerLoad, "had a lower load"),
+        (ChangeOutcome::DifferentLoad, "had different requests"),
+        (ChangeOutcome::Unchanged, "did not change beyond noise"),
+        (ChangeOutcome::Unclear, "cannot be compared"),
+    ];
+    let text = |(outcome, words): &(ChangeOutcome, &str)| {
+        let names: Vec<&str> =
+            others.iter().filter(|d| d.outcome == *outcome).map(|device| device.instance.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{} {words}", name_list(names.into_iter())))
+    };
+    let parts: Vec<String> = groups.iter().filter_map(text).collect();
+    Some(format!("Judged by {}, {why}; other disks: {}.", first.instance, parts.join("; ")))
 }
 
 fn has_changed(m: &QuantityChange) -> bool {
@@ -43,43 +178,54 @@ fn direction_of_change(quantity: Option<&QuantityChange>) -> ChangeDirection {
     quantity.map_or(ChangeDirection::Unknown, |m| m.change)
 }
 
-fn outcome_sentence(comparison: &WindowComparison) -> String {
-    let (before, after) = (&comparison.before, &comparison.after);
-    let known = after.bottleneck != Bottleneck::Unknown;
-    let gone = before.bottleneck.blames() && before.bottleneck != after.bottleneck && known;
-    let by_goals = !comparison.goals.is_empty();
-    let (load, response) =
-        (direction_of_change(comparison.load.as_ref()), direction_of_change(comparison.response.as_ref()));
-    let words = match comparison.outcome {
-        ChangeOutcome::Helped if gone => {
+/// The effect of the change; with the verdicts on the windows, also whether what the first blames is gone.
+fn outcome_sentence(facts: &ChangeFacts<'_>, verdicts: Option<(&Verdict, &Verdict)>) -> String {
+    let relieved = verdicts.filter(|(before, after)| is_relieved(before, after)).map(|(before, _)| before);
+    let by_goals = !facts.goals.is_empty();
+    let (load, response) = (direction_of_change(facts.load), direction_of_change(facts.response));
+    let words = match (facts.outcome, relieved) {
+        (ChangeOutcome::Helped, Some(before)) => {
             return format!("The change helped: {} no longer a bottleneck.", subject_phrase(before));
         }
-        ChangeOutcome::Helped if by_goals => return format!("The change helped: {}.", blamed_changes_text(comparison)),
-        ChangeOutcome::Helped if load == ChangeDirection::Up && response == ChangeDirection::Down => {
+        (ChangeOutcome::Helped, _) if by_goals => return format!("The change helped: {}.", blamed_changes_text(facts)),
+        (ChangeOutcome::Helped, _) if load == ChangeDirection::Up && response == ChangeDirection::Down => {
             "The change helped: the machine serves more, and each request takes less time."
         }
-        ChangeOutcome::Helped => "The change helped: each request takes less time at the same load.",
-        ChangeOutcome::Worse if by_goals => return format!("It got worse: {}.", blamed_changes_text(comparison)),
-        ChangeOutcome::Worse if load == ChangeDirection::Down && response == ChangeDirection::Up => {
+        (ChangeOutcome::Helped, _) => "The change helped: each request takes less time at the same load.",
+        (ChangeOutcome::Worse, _) if by_goals => return format!("It got worse: {}.", blamed_changes_text(facts)),
+        (ChangeOutcome::Worse, _) if load == ChangeDirection::Down && response == ChangeDirection::Up => {
             "It got worse: the machine serves less, and each request takes longer."
         }
-        ChangeOutcome::Worse => "It got worse: each request takes longer at the same load.",
-        ChangeOutcome::LowerLoad => {
+        (ChangeOutcome::Worse, _) => "It got worse: each request takes longer at the same load.",
+        (ChangeOutcome::LowerLoad, _) => {
             "The load was lower in the second window, so nothing shows that the change itself helped."
         }
-        ChangeOutcome::HigherLoad => return higher_load_sentence(comparison, response),
-        ChangeOutcome::DifferentLoad => {
+        (ChangeOutcome::HigherLoad, _) => return higher_load_sentence(facts, response),
+        (ChangeOutcome::DifferentLoad, _) => {
             "These windows do not show whether the change helped: they had different requests."
         }
-        ChangeOutcome::Unchanged => return unchanged_sentence(comparison),
-        ChangeOutcome::Unclear => "These windows do not show whether the change helped.",
+        (ChangeOutcome::Unchanged, _) => return unchanged_sentence(facts),
+        (ChangeOutcome::Unclear, _) => "These windows do not show whether the change helped.",
     };
-    words.to_owned()
+    match facts.device {
+        Some(_) => words.replace("the machine serves", "it serves"),
+        None => words.to_owned(),
+    }
+}
+
+/// True where the first bottleneck of the first window is none of the second. Of disks, each is one of its own.
+fn is_relieved(before: &Verdict, after: &Verdict) -> bool {
+    let is_same = |listed: &VerdictBottleneck| {
+        let is_other_disk = before.bottleneck == Bottleneck::Disk && listed.instance != before.instance;
+        listed.bottleneck == before.bottleneck && !is_other_disk
+    };
+    let is_known = after.bottleneck != Bottleneck::Unknown;
+    before.bottleneck.blames() && is_known && !after.bottlenecks.iter().any(is_same)
 }
 
 /// Sentence on a higher load; it mentions response times only where they were measured.
-fn higher_load_sentence(comparison: &WindowComparison, response: ChangeDirection) -> String {
-    let (goals, higher) = (blamed_changes_text(comparison), "The load was higher in the second window");
+fn higher_load_sentence(facts: &ChangeFacts<'_>, response: ChangeDirection) -> String {
+    let (goals, higher) = (blamed_changes_text(facts), "The load was higher in the second window");
     match response {
         _ if !goals.is_empty() => format!("{higher}. That alone may explain this: {goals}."),
         ChangeDirection::Up => format!("{higher}. That alone may explain why each request takes longer."),
@@ -89,13 +235,13 @@ fn higher_load_sentence(comparison: &WindowComparison, response: ChangeDirection
 }
 
 /// Sentence on unchanged windows; it mentions the time per request only where that was judged.
-fn unchanged_sentence(comparison: &WindowComparison) -> String {
-    let by = if comparison.load.iter().chain(&comparison.response).chain(&comparison.goals).any(is_small_change) {
+fn unchanged_sentence(facts: &ChangeFacts<'_>) -> String {
+    let by = if facts.load.into_iter().chain(facts.response).chain(facts.goals).any(is_small_change) {
         "by 5 %"
     } else {
         "beyond noise"
     };
-    match (comparison.goals.is_empty(), &comparison.load, &comparison.response) {
+    match (facts.goals.is_empty(), facts.load, facts.response) {
         (false, None, _) => format!("What the verdict blames does not differ {by}."),
         (false, Some(_), _) => format!("Neither the load nor what the verdict blames differs {by}."),
         (true, _, None) => format!("The load does not differ {by}. Nothing shows how long a request takes."),
@@ -115,20 +261,18 @@ fn excludes_no_difference(low: Option<f64>, high: Option<f64>) -> bool {
 }
 
 /// Changes of the blamed counters, in numbers.
-fn blamed_changes_text(comparison: &WindowComparison) -> String {
-    let changes: Vec<String> = comparison.goals.iter().filter(|m| has_changed(m)).map(change_text).collect();
+fn blamed_changes_text(facts: &ChangeFacts<'_>) -> String {
+    let changes: Vec<String> = facts.goals.iter().filter(|m| has_changed(m)).map(|m| facts.change_text(m)).collect();
     changes.join("; ")
 }
 
 /// Sentence on the response time at equal load, where it adds something.
-fn equal_load_sentence(comparison: &WindowComparison, has_load_changed: bool) -> Option<String> {
-    if let Some(reason) = comparison.equal_load_missing.as_ref().filter(|_| has_load_changed) {
+fn equal_load_sentence(facts: &ChangeFacts<'_>, has_load_changed: bool) -> Option<String> {
+    if let Some(reason) = facts.equal_load_missing.filter(|_| has_load_changed) {
         return Some(format!("Service at equal load cannot be compared: {reason}."));
     }
-    let equal = comparison
-        .equal_load
-        .as_ref()
-        .filter(|e| has_load_changed || e.change != direction_of_change(comparison.response.as_ref()))?;
+    let is_new = |e: &&EqualLoad| has_load_changed || e.change != direction_of_change(facts.response);
+    let equal = facts.equal_load.filter(is_new)?;
     let load = format!("{} to {}", format_value(equal.load_low, ""), format_value(equal.load_high, "per_s"));
     let range = interval_text(Some(equal.ratio_low), equal.ratio_high);
     let is_near = (1.0 - equal.ratio.min(1.0 / equal.ratio)) < MIN_CHANGE;
@@ -148,8 +292,8 @@ fn equal_load_sentence(comparison: &WindowComparison, has_load_changed: bool) ->
 }
 
 /// Load and response time in numbers, as far as they are known and not mentioned yet.
-fn load_and_response_text(load: Option<&QuantityChange>, response: Option<&QuantityChange>) -> Option<String> {
-    let both: Vec<String> = load.into_iter().chain(response).map(change_text).collect();
+fn load_and_response_text(facts: &ChangeFacts<'_>, load: Option<&QuantityChange>) -> Option<String> {
+    let both: Vec<String> = load.into_iter().chain(facts.response).map(|m| facts.change_text(m)).collect();
     let mut text = both.join("; ") + ".";
     let upper = text.get(..1)?.to_uppercase();
     text.replace_range(..1, &upper);
@@ -157,9 +301,9 @@ fn load_and_response_text(load: Option<&QuantityChange>, response: Option<&Quant
 }
 
 /// `requests of the disks: 120/s before and 180/s after, +50 % (between +40 % and +61 %)`.
-fn change_text(m: &QuantityChange) -> String {
+fn change_text(m: &QuantityChange, device: Option<&str>) -> String {
     let quantity = match m.counter.as_str() {
-        REQUESTS_COUNTER => "requests of the disks:",
+        REQUESTS_COUNTER => &format!("requests of {}:", device.unwrap_or("the disks")),
         SIZE_COUNTER => "size of a request:",
         READ_SHARE_QUOTIENT => "share of reads:",
         super::answer_quantities::RESPONSE_COUNTER => "a request took",
@@ -262,17 +406,22 @@ mod tests {
         WindowComparison { outcome, load: Some(load), goals, ..nothing }
     }
 
+    fn outcome_sentence_of(comparison: &WindowComparison) -> String {
+        let facts = ChangeFacts::of_machine(comparison);
+        outcome_sentence(&facts, Some((&comparison.before, &comparison.after)))
+    }
+
     #[test]
     fn says_nothing_about_requests_that_were_not_judged() {
         let more = quantity("network.bytes_per_s", (100.0, 150.0), ChangeDirection::Up);
         let busier = quantity("processor.busy", (0.5, 0.9), ChangeDirection::Up);
-        let sentence = outcome_sentence(&comparison(ChangeOutcome::HigherLoad, more.clone(), vec![busier.clone()]));
+        let sentence = outcome_sentence_of(&comparison(ChangeOutcome::HigherLoad, more.clone(), vec![busier.clone()]));
         assert!(
             sentence.starts_with("The load was higher in the second window. That alone may explain this: "),
             "{sentence}"
         );
         assert!(sentence.contains("processor.busy") && !sentence.contains("slower"), "{sentence}");
-        let sentence = outcome_sentence(&comparison(ChangeOutcome::HigherLoad, more, Vec::new()));
+        let sentence = outcome_sentence_of(&comparison(ChangeOutcome::HigherLoad, more, Vec::new()));
         assert!(!sentence.contains("slower"), "{sentence}");
         // requests that take longer beside processors that were as busy before
         let (same, busy) = ((100.0, 100.0), (0.9, 0.9));
@@ -281,19 +430,19 @@ mod tests {
         let response =
             Some(quantity(super::super::answer_quantities::RESPONSE_COUNTER, (0.01, 0.02), ChangeDirection::Up));
         let both = WindowComparison { response, ..comparison(ChangeOutcome::Unchanged, load, goals) };
-        assert_eq!(outcome_sentence(&both), "Neither the load nor what the verdict blames differs beyond noise.");
+        assert_eq!(outcome_sentence_of(&both), "Neither the load nor what the verdict blames differs beyond noise.");
     }
 
     #[test]
     fn a_small_difference_beyond_noise_is_no_noise() {
         let load = quantity(REQUESTS_COUNTER, (100.0, 103.0), ChangeDirection::Same);
-        let text = change_text(&load);
+        let text = change_text(&load, None);
         assert!(text.contains("a difference of less than 5 % (between +2 % and +4 %)"), "{text}");
         let response =
             Some(quantity(super::super::answer_quantities::RESPONSE_COUNTER, (0.01, 0.01), ChangeDirection::Same));
         let both = WindowComparison { response, ..comparison(ChangeOutcome::Unchanged, load, Vec::new()) };
-        assert_eq!(outcome_sentence(&both), "Neither the load nor the time per request differs by 5 %.");
-        let text = change_text(&quantity(REQUESTS_COUNTER, (100.0, 100.0), ChangeDirection::Same));
+        assert_eq!(outcome_sentence_of(&both), "Neither the load nor the time per request differs by 5 %.");
+        let text = change_text(&quantity(REQUESTS_COUNTER, (100.0, 100.0), ChangeDirection::Same), None);
         assert!(text.contains("no difference beyond noise"), "{text}");
     }
 }

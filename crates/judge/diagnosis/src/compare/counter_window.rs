@@ -217,6 +217,13 @@ impl CounterWindow {
         &self.counters
     }
 
+    /// The machine's disks in the last schema, each once: stacked devices and memory disks are left out.
+    pub(crate) fn disks(&self) -> Vec<String> {
+        let Some(schema) = &self.schema else { return Vec::new() };
+        let disks = crate::physical_disks(schema, self.topology.as_ref());
+        disks.into_iter().map(str::to_owned).collect()
+    }
+
     /// Smallest bucket width that is at least this and at least the one in use.
     pub(crate) fn width_at_least(&self, min_ns: i64) -> i64 {
         self.timeline.width_at_least(min_ns)

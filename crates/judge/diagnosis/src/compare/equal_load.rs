@@ -51,15 +51,15 @@ pub(super) struct EqualLoadResult {
     held_equal: Vec<&'static str>,
 }
 
-/// Compares the response time at equal load. The error is the reason why that is impossible.
+/// Compares the response time at equal load, of a disk or of all disks. The error is the reason why that is impossible.
 pub(super) fn compare_at_equal_load(
-    first: &CounterWindow,
-    second: &CounterWindow,
+    [first, second]: [&CounterWindow; 2],
     response: &ComparisonRow,
+    disk: &str,
 ) -> Result<EqualLoadResult, String> {
     let drivers = [REQUESTS_COUNTER, SIZE_COUNTER, READ_SHARE_QUOTIENT];
     let width = bucket_width_ns(first, response).max(bucket_width_ns(second, response));
-    let tables = [series_points(first, response, width), series_points(second, response, width)];
+    let tables = [first, second].map(|window| series_points(window, response, disk, width));
     // a driver that one of the windows lacks cannot be held equal
     let is_in_both = |index: usize| tables.iter().all(|t| t.iter().any(|row| row.drivers[index].is_finite()));
     let held: Vec<usize> = (0..drivers.len()).filter(|&index| is_in_both(index)).collect();
@@ -130,8 +130,7 @@ fn merge_buckets(points: Vec<(i64, WeightedPoint)>, width: i64) -> Vec<(i64, Wei
 }
 
 /// Logarithms of the response time over each `width` nanoseconds, with its drivers; `NaN` where one is unknown.
-fn series_points(window: &CounterWindow, response: &ComparisonRow, width: i64) -> Vec<SeriesPoint> {
-    let instance = answer_quantities::disks_instance(window);
+fn series_points(window: &CounterWindow, response: &ComparisonRow, disk: &str, width: i64) -> Vec<SeriesPoint> {
     let points = |counter: &str, instance: &str| {
         let points = window.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
         merge_buckets(points, width)
@@ -139,8 +138,8 @@ fn series_points(window: &CounterWindow, response: &ComparisonRow, width: i64) -
     let by_time = |points: Vec<(i64, WeightedPoint)>| -> HashMap<i64, f64> {
         points.into_iter().map(|(bucket, p)| (bucket, p.value)).collect()
     };
-    let (rates, sizes) = (by_time(points(REQUESTS_COUNTER, instance)), by_time(points(SIZE_COUNTER, instance)));
-    let shares = by_time(merge_buckets(answer_quantities::read_shares(window), width));
+    let (rates, sizes) = (by_time(points(REQUESTS_COUNTER, disk)), by_time(points(SIZE_COUNTER, disk)));
+    let shares = by_time(merge_buckets(answer_quantities::read_shares(window, disk), width));
     let logarithm = |values: &HashMap<i64, f64>, bucket: i64| {
         values.get(&bucket).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln())
     };

@@ -11,6 +11,7 @@ mod answer_quantities;
 mod change_outcome;
 mod comparison_text;
 mod counter_window;
+mod device_change;
 mod equal_load;
 
 use std::collections::HashSet;
@@ -22,10 +23,13 @@ use diskwright_statistics::{Bounds, Contrast, ERROR_RATE, MeanVariance, contrast
 use serde::Serialize;
 
 use crate::answer::Verdict;
+use answer_quantities::{AnswerQuantities, AnswerRows};
 pub use answer_quantities::{ChangeDirection, QuantityChange};
 pub use change_outcome::ChangeOutcome;
 use counter_window::WindowMean;
 pub use counter_window::{ALL_INSTANCES, CounterWindow};
+pub use device_change::DeviceChange;
+use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
 
 /// A mean whose interval reaches beyond ten times its value counts as unknown.
@@ -54,6 +58,9 @@ pub struct WindowComparison {
     pub equal_load: Option<EqualLoad>,
     /// Reason why it cannot be compared; `null` where it can, or where the answer does not depend on disks.
     pub equal_load_missing: Option<String>,
+    /// Each disk judged by itself, the one in question first: what a verdict blames, or what changed most. Where the
+    /// answer depends on disks, the first decides, and not the sums over all disks above.
+    pub devices: Vec<DeviceChange>,
     /// Blamed counters, where the answer does not depend on the disks' response time.
     pub goals: Vec<QuantityChange>,
     /// Number of tests; significance is adjusted for that number.
@@ -199,28 +206,37 @@ pub fn compare_windows(
     before: Verdict,
     after: Verdict,
 ) -> WindowComparison {
-    let (mut counters, mut questions) = comparison_rows(first, second);
-    let picked = answer_quantities::AnswerRows::select_rows(&counters, &before, &after);
-    let mut further: Vec<TestedDifference> = vec![answer_quantities::compare_read_share(first, second, &picked)];
-    let equal = picked.response.map(|row| equal_load::compare_at_equal_load(first, second, &counters[row]));
-    further.push(TestedDifference::from_contrast(equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast))));
-    picked.row_indices().for_each(|row| questions[row].is_leading = true);
-    further.iter_mut().for_each(|q| q.is_leading = true);
-    let rows = questions.len();
-    questions.append(&mut further);
-    let count = test_differences(&mut questions);
-    for (row, question) in counters.iter_mut().zip(&questions) {
-        fill_row(row, question);
+    let (mut counters, mut tests) = comparison_rows(first, second);
+    let rows = tests.len();
+    let picked = AnswerRows::select_rows(&counters, &before, &after);
+    let devices = DeviceTests::select_devices([first, second], &counters, [&before, &after], &mut tests);
+    let depends_on_devices = picked.response.is_some() && picked.goals.is_empty() && !devices.is_empty();
+    // the sums over all disks decide only where no disk does
+    let equal = picked.response.map(|row| {
+        let disk = answer_quantities::disks_instance(first);
+        equal_load::compare_at_equal_load([first, second], &counters[row], disk)
+    });
+    let sums = tests.len();
+    let equal_contrast = equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast));
+    tests.extend(sum_tests([first, second], picked.response.is_some(), equal_contrast));
+    if !depends_on_devices {
+        tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
+        picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
     }
-    let (share, at_equal) = (&questions[rows], &questions[rows + 1]);
-    let quantities = answer_quantities::AnswerQuantities::from_rows(&counters, &picked, share);
-    let equal = equal.map(|e| e.map(|e| e.into_equal_load(at_equal)));
-    let (equal_load, equal_load_missing) = match equal {
+    let count = test_differences(&mut tests);
+    for (row, test) in counters.iter_mut().zip(&tests[..rows]) {
+        fill_row(row, test);
+    }
+    let quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
+    let (equal_load, equal_load_missing) = match equal.map(|e| e.map(|e| e.into_equal_load(&tests[sums + 1]))) {
         Some(Ok(equal)) => (Some(equal), None),
         Some(Err(reason)) => (None, Some(reason)),
         None => (None, None),
     };
-    let outcome = change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after);
+    let devices = device_change::judge_devices(devices, &counters, &tests, [&before, &after]);
+    let of_devices = device_change::outcome_of_devices(&devices).filter(|_| depends_on_devices);
+    let outcome =
+        of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -230,6 +246,7 @@ pub fn compare_windows(
         response: quantities.response,
         equal_load,
         equal_load_missing,
+        devices,
         goals: quantities.goals,
         questions: count,
         counters,
@@ -239,8 +256,21 @@ pub fn compare_windows(
         before,
         after,
     };
-    comparison.sentence = comparison_text::comparison_sentence(&comparison);
+    comparison.sentence = comparison_text::comparison_sentence(&comparison, of_devices.is_some());
     comparison
+}
+
+/// The tests of all disks together: the share of reads, and the response time at equal load.
+fn sum_tests(
+    [first, second]: [&CounterWindow; 2],
+    has_response: bool,
+    equal: Option<Contrast>,
+) -> [TestedDifference; 2] {
+    let share = match has_response {
+        true => answer_quantities::compare_read_share(first, second, answer_quantities::disks_instance(first)),
+        false => TestedDifference::from_contrast(None),
+    };
+    [share, TestedDifference::from_contrast(equal)]
 }
 
 /// For each difference, the index of the first one that is the same. A difference under two names, or in two units, has

@@ -319,7 +319,9 @@ impl<'a> NodeBuilder<'a> {
             // known only at the end of the window; see `ProgramBuilder::plan_operand`
             Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness => Err(missing()),
             // only alerts have these
-            Pseudo::VerdictConfidence | Pseudo::TicksOverdue | Pseudo::Events => Err(missing()),
+            Pseudo::VerdictConfidence | Pseudo::AnyVerdictConfidence | Pseudo::TicksOverdue | Pseudo::Events => {
+                Err(missing())
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
-use diskwright_base::counter_ids::{cgroup, memory, physical_disk, pressure, processor, system};
+use diskwright_base::counter_ids::{cgroup, memory, paging, physical_disk, pressure, processor, system};
 use std::collections::{BTreeSet, HashMap};
 
 use crate::compile::logical_stand_ins::{may_stand_in, on_logical_disks};
@@ -51,7 +51,7 @@ pub(crate) struct StatisticPlan {
 }
 
 /// Counters of the machine that affect any verdict: its confidence, and which trouble can be the reason for another.
-const CONFIDENCE_COUNTERS: [&str; 13] = [
+const CONFIDENCE_COUNTERS: [&str; 14] = [
     memory::FREE_BYTES,
     memory::TOTAL_BYTES,
     processor::STEAL,
@@ -65,6 +65,7 @@ const CONFIDENCE_COUNTERS: [&str; 13] = [
     processor::IOWAIT,
     system::BLOCKED,
     system::RUNNING,
+    paging::SWAP_IN_PAGES_PER_S,
 ];
 
 /// Largest number of pairs of cgroup and device whose bytes are summed, to find out which cgroup uses a disk.
@@ -73,7 +74,8 @@ pub(crate) const MAX_CGROUPS: usize = 256;
 const MAX_PAGED_DISKS: usize = 64;
 const PHYSICAL_DISK: &str = "physical_disk";
 /// Objects that a machine may not have, so that a log without them lacks nothing.
-const OPTIONAL_OBJECTS: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
+const OPTIONAL_OBJECTS: [&str; 7] =
+    ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server"];
 
 /// Options of the caller on which the program depends.
 pub(crate) struct ProgramOptions<'a> {

@@ -20,12 +20,29 @@ pub struct Culprit {
     /// Its command line with secrets masked; of several processes, that of the most active one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
+    /// Statement that it executes for a client, or executed last, literals masked: of a process of a database server
+    /// that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statement: Option<String>,
     /// Where it runs: `unit`, `container`, `pod`, `machine`.
     #[serde(flatten)]
     pub place: ProcessPlace,
     /// Its real-time priority, 1 to 99; left out for an ordinary one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realtime_priority: Option<u32>,
+    /// Its niceness, -20 to 19; left out where it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nice: Option<i32>,
+    /// Bytes per second that it reads from the blamed disk, as far as the log shows which disk; of a finding that
+    /// concerns no disk, from all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes_per_s: Option<f64>,
+    /// The same for writes, which are counted when pages become dirty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bytes_per_s: Option<f64>,
+    /// True where the last process table of the window lists the process of `pid`.
+    #[serde(skip)]
+    pub is_in_last_table: bool,
     /// Number of processes of this name in this cgroup; `pid` is that of the most active one. 0 for a cgroup.
     pub processes: u32,
     /// Share of the blamed activity of all processes; `null` for a cgroup.

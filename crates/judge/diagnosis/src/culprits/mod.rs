@@ -4,6 +4,7 @@
 
 mod blamed_disk;
 mod culprit;
+mod database_totals;
 mod listed_activity;
 mod process_identity;
 mod process_memory;
@@ -14,6 +15,7 @@ mod requesters;
 
 pub(crate) use blamed_disk::BlamedDisk;
 pub use culprit::{AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
+pub(crate) use database_totals::{DatabaseTotals, is_database_program, moved_bytes};
 pub(crate) use process_onsets::{Doing, ProcessOnset, ProcessOnsets};
 pub(crate) use process_totals::Culprits;
 pub(crate) use requesters::Requesters;

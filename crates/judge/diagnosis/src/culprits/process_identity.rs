@@ -1,5 +1,6 @@
 //! Who a process is, from the rows of its tables: user, command line, and where it runs.
 
+use diskwright_base::command_line::script_of_command;
 use diskwright_base::process_place::place_of_cgroup;
 use diskwright_base::{ProcessPlace, ProcessRow};
 
@@ -27,6 +28,11 @@ impl ProcessIdentity {
     /// User and command line.
     pub fn user_and_command(&self) -> (Option<String>, Option<String>) {
         (self.user.clone(), self.command_line.clone())
+    }
+
+    /// The script that an interpreter runs.
+    pub fn script(&self) -> Option<&str> {
+        script_of_command(self.command_line.as_deref()?)
     }
 
     /// Where it runs. Where a table does not tell, the path of its cgroup does.

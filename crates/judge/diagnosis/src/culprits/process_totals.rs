@@ -63,6 +63,7 @@ pub(super) struct ProcessTotals {
     swapped_bytes: f64,
     waits_in: Option<String>,
     realtime_priority: Option<u32>,
+    nice: Option<i32>,
     /// Its busiest threads, and the seconds over which each was measured.
     threads: Vec<(ThreadRow, f64)>,
     /// Open files in the last table that listed any.
@@ -100,6 +101,7 @@ impl ProcessTotals {
             self.waits_in.clone_from(&row.waits_in);
         }
         self.realtime_priority = row.realtime_priority.or(self.realtime_priority);
+        self.nice = row.nice.or(self.nice);
         if let Some(thread) = &row.busiest_thread {
             self.add_thread(thread, seconds);
         }
@@ -233,6 +235,8 @@ impl ProcessGroup {
         if self.processes == 0 || (activity, self.pid) > (self.max_activity, pid) {
             (self.pid, self.max_activity) = (pid, activity);
             self.totals.identity.clone_from(&totals.identity);
+            self.totals.nice = totals.nice;
+            self.totals.span_s = totals.span_s;
             self.totals.files.clone_from(&totals.files);
             self.totals.more_files = totals.more_files;
         }
@@ -250,6 +254,10 @@ impl ProcessGroup {
             (first, resident, swapped);
     }
 }
+
+/// Name, cgroup, script and niceness of processes that are named together: workers of a server are, two scripts of one
+/// interpreter are not.
+type GroupKey<'a> = (&'a str, &'a str, Option<&'a str>, Option<i32>);
 
 /// A quantity by which processes are blamed, and its weight.
 type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);
@@ -380,12 +388,13 @@ impl Culprits {
     fn rank_processes(&self, quantities: &[BlameQuantity], scope: &BlameScope<'_>) -> Vec<Culprit> {
         let mut found = self.cgroup_culprit(scope.cgroup);
         let is_member = |totals: &ProcessTotals| scope.cgroup.is_none_or(|path| totals.is_in_cgroup(path));
-        let mut groups: BTreeMap<(&str, &str), ProcessGroup> = BTreeMap::new();
+        let mut groups: BTreeMap<GroupKey<'_>, ProcessGroup> = BTreeMap::new();
         let mut members: Vec<_> = self.processes.iter().filter(|(_, totals)| is_member(totals)).collect();
         // floating-point sums depend on the order, so it is fixed
         members.sort_by_key(|(key, _)| *key);
         for ((pid, name), totals) in members {
-            let group = groups.entry((name, &totals.cgroup)).or_default();
+            let key = (name.as_str(), totals.cgroup.as_str(), totals.identity.script(), totals.nice);
+            let group = groups.entry(key).or_default();
             match scope.blamed {
                 Some(disk) => {
                     let io_share = disk.process_share(totals, self.seconds);
@@ -469,6 +478,7 @@ impl ProcessGroup {
             + &open_files_text(&files, totals.more_files)
             + doubt_text;
         let (user, command_line) = totals.identity.user_and_command();
+        let rate_of = |bytes: f64| (bytes > 0.0).then(|| bytes / seconds);
         Culprit {
             kind: "process".into(),
             pid: Some(self.pid),
@@ -476,8 +486,13 @@ impl ProcessGroup {
             cgroup: totals.cgroup.clone(),
             user,
             command_line,
+            statement: None,
             place: totals.identity.place_in(&totals.cgroup),
             realtime_priority: totals.realtime_priority,
+            nice: totals.nice,
+            read_bytes_per_s: rate_of(totals.read_bytes),
+            write_bytes_per_s: rate_of(totals.write_bytes),
+            is_in_last_table: totals.span_s.1 >= seconds,
             processes: self.processes,
             share: Some(share),
             thread: totals.busiest_thread().map(|(thread, _)| thread.clone()),

@@ -12,7 +12,7 @@ use crate::rules::pack_reader::DEVICE_CLASSES;
 use diskwright_base::Problems;
 use diskwright_base::toml_reader::{TomlFields, TomlSource};
 
-pub(crate) use actions::{ActionFacts, fitting_actions, honors_priorities, is_batch_program};
+pub(crate) use actions::{ActionFacts, fitting_actions, honors_priorities, is_batch_program, is_server_program};
 
 /// One remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]

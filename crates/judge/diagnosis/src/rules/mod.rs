@@ -17,6 +17,7 @@ pub mod rule;
 
 pub(crate) use advice::{
     ActionFacts, Advice, AdviceCondition, LoadFacts, fitting_actions, honors_priorities, is_batch_program,
+    is_server_program,
 };
 pub(crate) use bottleneck_proof::{BottleneckProof, NextCommand};
 pub(crate) use change_quantities::{Activity, ChangeQuantity, change_quantities};

@@ -57,6 +57,8 @@ pub enum Pseudo {
     PagingUnseen,
     /// Confidence of the verdict; only alerts have it.
     VerdictConfidence,
+    /// The highest confidence of anything that the latest verdicts blame; only alerts have it.
+    AnyVerdictConfidence,
     /// Seconds for which ticks are overdue; only alerts have it.
     TicksOverdue,
     /// Events of the alert's kind that notes tell; only alerts have it.
@@ -313,6 +315,14 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         "fraction",
         "Confidence of the verdict on the last 30 seconds if it blames something, else 0. Only alerts have it; it \
          restarts when the verdict names another bottleneck or device.",
+    ),
+    pseudo_counter(
+        Pseudo::AnyVerdictConfidence,
+        "any_verdict_confidence",
+        MACHINE,
+        "fraction",
+        "The highest confidence of anything that the verdicts of the last 30 seconds blame, else 0. Only alerts have \
+         it; it does not restart when the verdict changes, so it holds while bottlenecks alternate.",
     ),
     pseudo_counter(
         Pseudo::TicksOverdue,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use diskwright_base::{Ceiling, Frame, Note, Schema, ceiling};
 
 use crate::compile::{JudgeProgram, ProgramOptions, SchemaIndex, StatisticPlan, compile_rules};
-use crate::culprits::{Culprits, ProcessOnsets, Requesters};
+use crate::culprits::{Culprits, DatabaseTotals, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Pseudo};
 use crate::run::event_watch::EventWatch;
 use crate::run::log_notes::LogNotes;
@@ -29,6 +29,9 @@ pub struct JudgeOptions {
     /// Ceilings that probes measured, of this machine's devices or of others; a ceiling is matched with a device by its
     /// key, or by its name if it has no key.
     pub ceilings: Vec<Ceiling>,
+    /// Clock of who reads the verdict, nanoseconds since 1970 UTC. A verdict on a window that ended long ago names no
+    /// process to act on. `None` where a verdict is read as it is made.
+    pub clock: Option<fn() -> i64>,
 }
 
 /// Judges a window by one or more packs.
@@ -99,7 +102,9 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         machine_onsets: MachineOnsets::default(),
         culprits: Culprits::default(),
         requesters: Requesters::default(),
+        databases: DatabaseTotals::default(),
         schema: None,
+        clock: options.clock,
     }
 }
 
@@ -174,6 +179,10 @@ impl Judge {
             },
             Note::REQUESTERS => match note.read_requesters() {
                 Ok(table) => self.observation.requesters.add_table(&table),
+                Err(error) => self.note_unreadable(note, &error),
+            },
+            Note::DATABASE => match note.read_database() {
+                Ok(activity) => self.observation.databases.add_activity(&activity),
                 Err(error) => self.note_unreadable(note, &error),
             },
             Note::CEILINGS => match note.read_ceilings() {

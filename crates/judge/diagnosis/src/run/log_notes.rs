@@ -1,6 +1,9 @@
 //! Notes of the log that limit the verdict's certainty, each text once.
 
+use std::collections::VecDeque;
+
 use diskwright_base::Note;
+use diskwright_base::capture::MomentCapture;
 
 use crate::rules::LogOrigin;
 
@@ -10,6 +13,9 @@ const MAX_TEXTS_PER_KIND: usize = 50;
 /// Largest number of bookmarks kept: a person set each of them, and looks for it.
 const MAX_BOOKMARKS: usize = 100_000;
 
+/// Largest number of captures kept: the latest.
+const MAX_CAPTURES: usize = 8;
+
 /// Notes collected so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogNotes {
@@ -17,6 +23,8 @@ pub(crate) struct LogNotes {
     pub remarks: Vec<NoteCount>,
     /// Bookmarks, each at its own time, in order of time.
     pub bookmarks: Vec<NoteCount>,
+    /// What was saved at the beginning of alerts.
+    pub captures: VecDeque<MomentCapture>,
     /// Number of gap notes, repeated ones included.
     pub gaps: u64,
     /// Ticks that the recorder missed.
@@ -55,6 +63,12 @@ impl LogNotes {
             }
             return;
         }
+        if note.kind == Note::CAPTURE {
+            // one that cannot be read was cut with its log, which says so
+            self.captures.extend(serde_json::from_str::<MomentCapture>(note.text()).ok());
+            self.captures.drain(..self.captures.len().saturating_sub(MAX_CAPTURES));
+            return;
+        }
         if note.kind == Note::GAP {
             self.gaps += 1;
         }
@@ -89,6 +103,18 @@ mod tests {
         (0..500).for_each(|i| notes.add_note(&Note::new(i, Note::BOOKMARK, "backup")));
         assert_eq!((notes.bookmarks.len(), notes.remarks.len(), notes.left_out), (500, 0, 0));
         assert!(notes.bookmarks.iter().enumerate().all(|(i, r)| r.time_ns == i as i64 && r.times == 1));
+    }
+
+    #[test]
+    fn the_latest_captures_are_kept_and_broken_ones_are_not() {
+        let mut notes = LogNotes::default();
+        for number in 0..20 {
+            let text = format!(r#"{{"alert": "a{number}", "blocked": {{"count": {number}}}}}"#);
+            notes.add_note(&Note::new(number, Note::CAPTURE, text));
+        }
+        notes.add_note(&Note::new(21, Note::CAPTURE, "{\"alert\": "));
+        assert_eq!((notes.captures.len(), notes.captures[7].blocked.count), (MAX_CAPTURES, 19));
+        assert!(notes.remarks.is_empty(), "a capture is no remark");
     }
 
     #[test]

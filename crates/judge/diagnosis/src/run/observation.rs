@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use diskwright_base::{Ceiling, Schema, Topology};
+use diskwright_base::counter_ids::paging;
+use diskwright_base::{Ceiling, DeviceClass, Schema, Topology};
 
 use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
-use crate::culprits::{Culprits, ProcessOnsets, Requesters};
+use crate::culprits::{Culprits, DatabaseTotals, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Rule};
 use crate::run::event_watch::EventWatch;
 use crate::run::log_notes::LogNotes;
@@ -41,8 +42,11 @@ pub(crate) struct Observation {
     pub culprits: Culprits,
     /// Programs that sent requests, from traces.
     pub requesters: Requesters,
+    pub databases: DatabaseTotals,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
+    /// Clock of who reads the verdict, nanoseconds since 1970; `None` where it is read as it is made.
+    pub clock: Option<fn() -> i64>,
 }
 
 /// End of 1970: a window that ends before it is counted from there, and has no date.
@@ -52,6 +56,11 @@ impl Observation {
     /// False for a log without dates, whose times are counted from 1970.
     pub fn is_dated(&self) -> bool {
         self.window.elapsed_ns == 0 || self.notes.source == LogOrigin::Live || self.window.to_ns >= FIRST_YEAR_NS
+    }
+
+    /// Time since the window ended, by the clock of who reads the verdict; `None` where it is read as it is made.
+    pub fn age_ns(&self) -> Option<i64> {
+        self.clock.map(|now_ns| now_ns().saturating_sub(self.window.to_ns))
     }
 
     /// Number of reports, where a log has neither times nor an interval, so that a report counts as a second.
@@ -131,10 +140,34 @@ impl Observation {
     pub fn is_read_by_others(&self, disk: &str, groups: &[&str]) -> bool {
         let mean = |of_disk: &PagingTracks| self.states.tracks[of_disk.read_bytes].mean().unwrap_or(0.0);
         let Some(reads) = self.states.paging_tracks.get(disk).map(mean) else { return false };
+        // what comes back from swap space on this disk is paging, whatever others read elsewhere
+        if self.holds_swap(disk) && self.may_be_paging(disk) {
+            return false;
+        }
         let elsewhere = self.states.paging_tracks.iter().filter(|(name, _)| *name != disk);
-        let elsewhere: f64 = elsewhere.map(|(_, of_disk)| mean(of_disk)).sum();
+        let elsewhere = elsewhere.map(|(_, of_disk)| mean(of_disk)).sum::<f64>() + self.bytes_from_memory_swap();
         let [inside, outside] = self.culprits.read_rates_by_side(groups);
         reads > 0.0 && outside >= MIN_OTHERS_SHARE * reads && inside > 0.0 && elsewhere >= MIN_ELSEWHERE * inside
+    }
+
+    /// True where swap space lies on a disk, or may lie there.
+    fn holds_swap(&self, disk: &str) -> bool {
+        let Some(topology) = &self.topology else { return true };
+        let on_disk =
+            |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
+        topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device))
+    }
+
+    /// Bytes per second that came back from swap space in memory, which processes read as they read a disk.
+    fn bytes_from_memory_swap(&self) -> f64 {
+        let Some(topology) = self.topology.as_ref().filter(|topology| !topology.swaps.is_empty()) else { return 0.0 };
+        let is_in_memory =
+            |name: &str| topology.find_device(name).is_some_and(|device| device.class == DeviceClass::Memory);
+        let pages = self.mean_sign(paging::SWAP_IN_PAGES_PER_S);
+        match topology.swaps.iter().all(|swap| is_in_memory(&swap.device)) {
+            true => pages.unwrap_or(0.0) * topology.page_size_bytes(),
+            false => 0.0,
+        }
     }
 
     /// True where the log shows that a cgroup does not use a disk: its reads and writes go to other disks, and there is
@@ -143,9 +176,7 @@ impl Observation {
         let Some(topology) = self.topology.as_ref().filter(|_| self.states.cgroup_tracks.len() < MAX_CGROUPS) else {
             return false;
         };
-        let on_disk =
-            |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
-        let may_swap_to_disk = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
+        let may_swap_to_disk = self.holds_swap(disk);
         let path = split_cgroup_device(group).map_or(group, |(path, _)| path);
         let start = format!("{path}@");
         // the path of another cgroup may begin with `path@` too

@@ -136,8 +136,13 @@ impl Recording {
 
     /// Judged by the default pack, with process tables.
     pub fn with_tables(&self, tables: &[Note]) -> Verdict {
+        self.read_by_clock(tables, None)
+    }
+
+    /// The same, read when this clock says.
+    pub fn read_by_clock(&self, tables: &[Note], clock: Option<fn() -> i64>) -> Verdict {
         let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
-        let mut judge = Judge::new(vec![pack], self.options());
+        let mut judge = Judge::new(vec![pack], JudgeOptions { clock, ..self.options() });
         judge.add_note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(self.described()).unwrap()));
         tables.iter().for_each(|note| judge.add_note(note));
         judge.add_frame(&self.frame(0..self.ticks));

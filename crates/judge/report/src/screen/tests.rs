@@ -1,3 +1,5 @@
+use diskwright_diagnosis::verdict::VerdictBottleneck;
+
 use super::*;
 use crate::{expected_output, fixture};
 
@@ -141,4 +143,60 @@ fn names_cannot_write_to_the_terminal() {
     verdict.ruled_out[0].because = evil.into();
     let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(80));
     assert!(!screen.contains(['\x1b', '\x07']));
+}
+
+#[test]
+fn nothing_is_cut_on_a_whole_page() {
+    let mut verdict = fixture::sample_verdict();
+    let long = |word: &str| format!("{} end-of-{word}", format!("{word} ").repeat(200));
+    verdict.certainty_limits = vec![long("remark")];
+    verdict.set_aside = vec![diskwright_diagnosis::verdict::SetAsideFinding {
+        rule: "disk.busy".into(),
+        title: long("title"),
+        bottleneck: Bottleneck::Disk,
+        instance: "sdb".into(),
+        because: long("reason"),
+    }];
+    for culprit in &mut verdict.culprits {
+        culprit.command_line = Some(long("argument"));
+        culprit.description = long("activity");
+    }
+    for columns in [20, 40, 80, 200] {
+        let screen = draw_whole(&verdict, &DisplayZone::utc(), &Style::plain(columns));
+        // narrow columns break words
+        let screen: String = screen.split_whitespace().collect();
+        for word in ["remark", "title", "reason", "argument", "activity"] {
+            assert!(screen.contains(&format!("end-of-{word}")), "{columns} {word}: {screen}");
+        }
+        assert!(!screen.contains('…') && !screen.contains("--full"), "{columns}: {screen}");
+    }
+}
+
+#[test]
+fn a_first_screen_has_a_whole_command_against_each_bottleneck() {
+    let mut verdict = fixture::sample_verdict();
+    let command = "systemctl set-property --runtime backup-of-all-tables.service IOReadBandwidthMax='/dev/sda 2000000'";
+    verdict.advice[0].command = Some(command.into());
+    verdict.unlisted = vec!["much belongs to others".repeat(5)];
+    let first = VerdictBottleneck {
+        bottleneck: Bottleneck::Disk,
+        instance: "sda".into(),
+        confidence: 0.9,
+        sentence: verdict.sentence.clone(),
+        findings: vec![verdict.findings[0].rule.clone()],
+        positions: vec![0],
+        culprits: verdict.culprits.clone(),
+        unlisted: None,
+        advice: verdict.advice.clone(),
+    };
+    let mut second = VerdictBottleneck { bottleneck: Bottleneck::Cpu, instance: String::new(), ..first.clone() };
+    second.advice[0].command = Some("renice -n 19 -p 4711".into());
+    second.positions = vec![1];
+    verdict.bottlenecks = vec![first, second];
+    for height in [24, 50] {
+        let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style { height, ..Style::plain(80) });
+        assert!(screen.lines().count() <= height, "{screen}");
+        let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(command) && words.contains("renice -n 19 -p 4711"), "{screen}");
+    }
 }

@@ -107,7 +107,9 @@ function showPanels() {
   $("when").textContent = `means of ${period(to - from)} up to ${when(to)}`;
   $("when2").textContent = S.view.processes.length ? $("when").textContent : "";
 }
-const typed = ({ text, command }) => [text + " ", command ? el("code", {}, command) : ""];
+// what stands between backticks is typed or a name
+const marked = text => String(text).split("`").map((part, i) => i % 2 ? el("code", {}, part) : part);
+const typed = ({ text, command }) => [...marked(text), " ", command ? el("code", {}, command) : ""];
 function showVerdict() {
   const found = S.view.verdict, node = $("verdict");
   const [from, to] = S.view.judged.map(ns => ns / 1e6), about = `judged: ${period(to - from)} up to ${when(to)}`;
@@ -118,8 +120,8 @@ function showVerdict() {
   const meter = el("meter", { min: 0, max: 1, value: found.confidence, "aria-label": "Confidence" });
   fill(node,
     el("p", { className: `kicker ${kind}` }, `${SIGNS[kind]} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
-    ...each.map(one => el("p", { className: "sentence" }, one.sentence)),
-    ...found.events.map(one => el("p", { className: "event" }, one.at ? when(Date.parse(one.at)) + " " : "", one.sentence)),
+    ...each.map(one => el("p", { className: "sentence" }, ...marked(one.sentence))),
+    ...found.events.map(one => el("p", { className: "event" }, one.at ? when(Date.parse(one.at)) + " " : "", ...marked(one.sentence))),
     ...found.changes.filter(one => one.leads).map(one => dim("p", `${when(one.time_ns / 1e6)} ${one.text}`)),
     el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", dim("span", about)),
     el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), dim("span", "confidence "), el("br", {}), meter));
@@ -139,13 +141,15 @@ function showCulprits() {
   }
   parts.push(...(found?.unlisted || []).map(words => el("p", {}, words)));
   if (!culprits.length) parts.push(dim("p", found?.blames ? "No process is named." : "No bottleneck, no culprits."));
+  if (found?.captures?.length) parts.push(el("h2", {}, "Captured"), ...found.captures.map(one => el("details", {},
+    el("summary", {}, `${when(Date.parse(one.at))}: ${one.text}`), ...one.lines.map(text => dim("p", text)))));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
     `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
   if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
     stretch("", one), `${period(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`)));
   if (found?.blames && found.advice.length > 1) list("Also", found.advice.slice(1).map(one => el("li", {}, ...typed(one))));
-  if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => dim("p", text)));
+  if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, ...marked(text))));
   fill($("who"), ...parts);
 }
 function table(node, heads, rows) {
@@ -176,7 +180,7 @@ function showDevices() {
   const over = rows.length - ROWS;
   if (over > 0 && !S.allRows) rows.length = ROWS;
   const heads = [el("th", { scope: "col" }, "device"), ...columns.map((one, i) => sortHead(one.title, i, S.sort, set, explain(one.counter))),
-    sortHead("of ceiling", "use", S.sort, set, "Share of the maximum that a probe measured on this device"), el("th", {}, "queue")];
+    sortHead("of its measured maximum", "use", S.sort, set, "Share of the maximum that a probe measured on this device"), el("th", {}, "queue")];
   const made = rows.map(row => {
     const use = row.ceiling_used, bar = el("span", { className: "use", "aria-hidden": "true" }, el("i", {}));
     bar.firstChild.style.width = `${Math.min(1, use || 0) * 100}%`;
@@ -231,8 +235,8 @@ function showLists() {
   const alerts = [...S.alerts].sort((a, b) => b.begin_ns - a.begin_ns).slice(0, 50).map(one => el("li", {}, go(one.begin_ns),
     el("b", { className: one.severity === "critical" ? "bad" : "warn" }, `▲ ${one.severity}${one.end_ns ? "" : ", lasts"} `),
     dim("span", `${[one.id, ...(one.also || [])].join(", ")}${one.instance ? ` ${one.instance}` : ""}: `),
-    el("span", {}, one.sentence), " ", el("span", { className: "dim" },
-      [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", peakText(one.peak), one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · "))));
+    el("span", {}, ...marked(one.sentence)), " ", el("span", { className: "dim" }, ...marked(
+      [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", peakText(one.peak), one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · ")))));
   fill($("alerts"), ...(alerts.length ? alerts : [el("li", { className: "dim" }, "None in this time.")]));
   const notes = allMarks().filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
     .map(one => el("li", {}, go(one.time_ns), dim("span", `${SHAPES[one.kind] || "•"} ${one.kind === "warning" ? "remark" : one.kind}: `), el("span", {}, one.text)));

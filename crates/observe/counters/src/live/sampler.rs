@@ -88,7 +88,7 @@ pub struct Sampler {
     clock: Box<dyn Clock>,
     options: SamplerOptions,
     reader: RowReader,
-    attached: Option<Box<dyn AttachedColumns>>,
+    attached: Vec<Box<dyn AttachedColumns>>,
     notes: NoteCollector,
     last: Option<ClockReading>,
     next_slow_tick_ns: u64,
@@ -130,7 +130,7 @@ impl Sampler {
             clock,
             options,
             reader,
-            attached: None,
+            attached: Vec::new(),
             notes: NoteCollector::default(),
             last: None,
             next_slow_tick_ns: 0,
@@ -142,7 +142,7 @@ impl Sampler {
 
     /// Records these columns too, from the next tick on.
     pub fn attach_columns(&mut self, columns: Box<dyn AttachedColumns>) {
-        self.attached = Some(columns);
+        self.attached.push(columns);
     }
 
     /// Reads everything once. Files that block are left out, with a note.
@@ -162,7 +162,7 @@ impl Sampler {
         }
         self.reader.move_notes(&mut self.notes);
         let mut changed = self.reader.take_changed();
-        if let Some(attached) = &mut self.attached {
+        for attached in &mut self.attached {
             changed |= attached.measure_tick(self.tick_stamp);
             attached.take_notes().into_iter().for_each(|note| self.notes.push_note(note));
         }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use diskwright_base::diskstats::disk_of_partition;
 use diskwright_base::kernel_messages::MessageClass;
 
 use super::troubles::{Event, Findings, put_disk};
@@ -137,17 +138,7 @@ fn disk_of_name(name: &str) -> String {
     if let Some(minor) = name.strip_prefix("8:").and_then(|minor| minor.parse::<u8>().ok()) {
         return format!("sd{}", char::from(b'a' + minor / 16));
     }
-    let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let is_letters = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase());
-    let is_plain_disk =
-        ["sd", "vd", "hd", "xvd"].iter().any(|driver| base.strip_prefix(driver).is_some_and(is_letters));
-    let disk = base.strip_suffix('p').filter(|disk| disk.starts_with("nvme") || disk.starts_with("mmcblk"));
-    let disk = disk.filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()) && base.len() < name.len());
-    match disk {
-        Some(disk) => disk.to_owned(),
-        None if is_plain_disk => base.to_owned(),
-        None => name.to_owned(),
-    }
+    disk_of_partition(name).unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Lines of the kernel's log and of syslog in a text, wherever they stand: they are of one log, and what remains is
 //! the output of tools. Sentences that quote a message stay where they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::kernel_messages::read_message;
 
@@ -14,8 +14,8 @@ use crate::kernel_log::{is_between, is_of_kernel};
 /// Length from which on a line may have been wrapped, characters.
 const MIN_WRAPPED_CHARS: usize = 60;
 
-/// Takes the lines of logs of messages out of a text, a section for each machine; none if no line tells of the kernel.
-pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Vec<Section> {
+/// Takes the lines of logs of messages out of a text; none if no line tells of the kernel.
+pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Vec<MessageLine> {
     let mut taker = MessageTaker::default();
     for (index, (_, line)) in lines.iter().enumerate() {
         taker.read_line(index, line);
@@ -23,24 +23,63 @@ pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Vec<Sectio
     if !taker.has_kernel_lines {
         return Vec::new();
     }
-    let first_host = taker.taken.iter().map(|taken| taken.host.as_str()).find(|host| !host.is_empty());
-    let mut by_host: BTreeMap<&str, Vec<&TakenLine>> = BTreeMap::new();
-    for taken in &taker.taken {
-        let host = if taken.host.is_empty() { first_host.unwrap_or_default() } else { &taken.host };
-        by_host.entry(host).or_default().push(taken);
+    let first_host = taker.taken.iter().map(|taken| &taken.host).find(|host| !host.is_empty()).cloned();
+    for taken in taker.taken.iter_mut().filter(|taken| taken.host.is_empty()) {
+        taken.host = first_host.clone().unwrap_or_default();
     }
-    let sections = by_host.into_iter().map(|(host, taken)| to_section(host, &taken, lines)).collect();
+    for taken in &mut taker.taken {
+        taken.number = lines[taken.index].0;
+    }
     let mut index = 0;
     lines.retain(|_| {
         index += 1;
         !taker.is_taken[index - 1]
     });
-    sections
+    taker.taken
 }
 
-/// Makes a section of the messages of a machine.
-fn to_section(host: &str, taken: &[&TakenLine], lines: &[(usize, String)]) -> Section {
-    let numbers = taken.iter().map(|taken| lines[taken.index].0);
+/// Number of the machines that messages are of.
+pub(super) fn count_hosts(messages: &[MessageLine]) -> usize {
+    messages.iter().map(|message| &message.host).collect::<BTreeSet<_>>().len()
+}
+
+/// Makes sections of messages beside the output of tools: one for each machine and run that a person named.
+pub(super) fn make_sections(messages: Vec<MessageLine>, others: &[Section]) -> Vec<Section> {
+    let mut groups: BTreeMap<(String, usize), Vec<MessageLine>> = BTreeMap::new();
+    for mut message in messages {
+        if let Some(host) = host_by_others(&message.host, others) {
+            host.clone_into(&mut message.host);
+        }
+        let run = section_around(&message, others).map_or(0, |section| section.run);
+        groups.entry((message.host.clone(), run)).or_default().push(message);
+    }
+    let run_name = |run: usize| others.iter().find(|section| section.run == run).map(|section| &section.run_name);
+    let to_section = |((host, run), taken): ((String, usize), Vec<MessageLine>)| {
+        make_section(host, (run, run_name(run).cloned().unwrap_or_default()), &taken)
+    };
+    groups.into_iter().map(to_section).collect()
+}
+
+/// Another name for the machine of a message, by the output of tools: without a name, and with an address for one, it
+/// is of the only machine whose output stands beside it.
+fn host_by_others<'a>(host: &str, others: &'a [Section]) -> Option<&'a str> {
+    let names: BTreeSet<&str> =
+        others.iter().map(|section| section.host.as_str()).filter(|name| !name.is_empty()).collect();
+    let is_nameless = host.is_empty() || host.parse::<std::net::IpAddr>().is_ok();
+    match (is_nameless, names.len()) {
+        (true, 1) => names.into_iter().next(),
+        (true, _) if host.is_empty() => others.iter().map(|s| s.host.as_str()).find(|name| !name.is_empty()),
+        _ => None,
+    }
+}
+
+/// The last section that begins above a message, or the first.
+fn section_around<'a>(message: &MessageLine, others: &'a [Section]) -> Option<&'a Section> {
+    others.iter().rfind(|section| section.lines.0 <= message.number).or(others.first())
+}
+
+fn make_section(host: String, (run, run_name): (usize, String), taken: &[MessageLine]) -> Section {
+    let numbers = taken.iter().map(|taken| taken.number);
     let range = (numbers.clone().min().unwrap_or(1), numbers.max().unwrap_or(1));
     let messages: String = taken.iter().map(|taken| format!("{}\n", taken.text)).collect();
     Section {
@@ -50,9 +89,9 @@ fn to_section(host: &str, taken: &[&TakenLine], lines: &[(usize, String)]) -> Se
         command: None,
         interval: None,
         is_first_report_kept: false,
-        host: host.to_owned(),
-        run: 0,
-        run_name: String::new(),
+        host,
+        run,
+        run_name,
         prompt_host: None,
         remark: 0,
         format: MESSAGES,
@@ -60,8 +99,11 @@ fn to_section(host: &str, taken: &[&TakenLine], lines: &[(usize, String)]) -> Se
 }
 
 /// A line that was taken, with what was wrapped into the next.
-struct TakenLine {
+#[derive(Clone, Debug, Default)]
+pub(super) struct MessageLine {
     index: usize,
+    /// Number in the whole text, counted from 1.
+    number: usize,
     text: String,
     /// Machine that the line or the prompt above names; empty if nothing does.
     host: String,
@@ -80,7 +122,7 @@ enum Above {
 
 #[derive(Default)]
 struct MessageTaker {
-    taken: Vec<TakenLine>,
+    taken: Vec<MessageLine>,
     is_taken: Vec<bool>,
     above: Above,
     /// Set until a line of the command's output was taken.
@@ -137,7 +179,7 @@ impl MessageTaker {
             "" => above(),
             host => host.to_owned(),
         });
-        self.taken.push(TakenLine { index, text: line.to_owned(), host });
+        self.taken.push(MessageLine { index, number: 0, text: line.to_owned(), host });
         self.is_first_of_command = false;
         if self.above != Above::Command {
             self.above = Above::Taken;
@@ -146,7 +188,7 @@ impl MessageTaker {
 
     /// Joins the rest of a line that was wrapped.
     fn join_line(&mut self, index: usize, line: &str) -> bool {
-        let Some(TakenLine { text: last, .. }) = self.taken.last_mut() else { return false };
+        let Some(MessageLine { text: last, .. }) = self.taken.last_mut() else { return false };
         let is_wrapped = last.chars().count() >= MIN_WRAPPED_CHARS && tool_lines::number_percent(line) < 50;
         if is_wrapped {
             let (spaced, plain) = (format!("{last} {}", line.trim_start()), format!("{last}{}", line.trim_start()));

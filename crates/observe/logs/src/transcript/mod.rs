@@ -32,7 +32,10 @@ use crate::input::{InputHead, MAX_HEAD_BYTES};
 use crate::{LogFormat, host_split, plain_text, unsupported_formats, watcher_file};
 use cutter::TextPart;
 use line_times::LineTime;
+use message_lines::MessageLine;
 use tool_lines::ToolKind;
+
+pub use run_labels::order_of_label;
 
 /// Largest text that is cut; a larger file is a log of one tool, bytes.
 pub const MAX_TRANSCRIPT_BYTES: usize = 8 << 20;
@@ -134,7 +137,8 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
     let messages = message_lines::take_message_lines(&mut clean.lines);
     if !messages.is_empty() {
         let is_all = clean.lines.iter().all(|(_, line)| line.trim().is_empty());
-        if is_all && !clean.had_marks && messages.len() < 2 && format.is_some_and(|format| format.id == MESSAGES) {
+        let is_of_one = message_lines::count_hosts(&messages) < 2;
+        if is_all && !clean.had_marks && is_of_one && format.is_some_and(|format| format.id == MESSAGES) {
             return None;
         }
         return Some(add_messages(clean, messages, text.ends_with(b"\n")));
@@ -143,21 +147,21 @@ pub fn split_transcript(text: &[u8]) -> Option<Transcript> {
 }
 
 /// Cuts what remains of a text without its messages, and adds these.
-fn add_messages(clean: marks::CleanLines, messages: Vec<Section>, is_finished: bool) -> Transcript {
+fn add_messages(clean: marks::CleanLines, messages: Vec<MessageLine>, is_finished: bool) -> Transcript {
     let mut transcript = Transcript::default();
     if clean.lines.iter().any(|(_, line)| !line.trim().is_empty()) {
         let format = format_of_lines(&clean.lines);
         let clean = marks::CleanLines { had_marks: true, ..clean };
         transcript = cut_text(clean, format, is_finished).unwrap_or_default();
     }
-    // messages without a name are of the machine whose output stands around them
-    let host = transcript.sections.iter().map(|section| &section.host).find(|host| !host.is_empty()).cloned();
-    for mut section in messages {
-        if section.host.is_empty() {
-            section.host = host.clone().unwrap_or_default();
-        }
-        transcript.sections.push(section);
+    let messages = message_lines::make_sections(messages, &transcript.sections);
+    // output without a name is of the only machine that the messages name
+    let is_nameless = transcript.sections.iter().all(|section| section.host.is_empty());
+    let of_one = messages.first().filter(|first| messages.iter().all(|section| section.host == first.host));
+    if let Some(first) = of_one.filter(|_| is_nameless) {
+        transcript.sections.iter_mut().for_each(|section| section.host.clone_from(&first.host));
     }
+    transcript.sections.extend(messages);
     transcript
 }
 
@@ -376,9 +380,7 @@ fn to_section(
     if let Some(format) = format {
         let own_host = || {
             let own_lines = part.lines.iter().map(|index| lines[*index].1.as_str());
-            own_lines.take(MAX_HOST_LINES).find_map(|line| {
-                prompt_host::host_of_banner(line).or_else(|| prompt_host::host_of_kernel_message(line))
-            })
+            own_lines.take(MAX_HOST_LINES).find_map(prompt_host::host_of_banner)
         };
         return Ok(Section {
             program,

@@ -34,6 +34,45 @@ const FIRST_WORDS: [&str; 24] = [
 const LAST_WORDS: [&str; 8] = ["before", "after", "off", "on", "earlier", "later", "disabled", "enabled"];
 /// Words before the number of a run: `run 2`, `test #1`.
 const NUMBERED_WORDS: [&str; 6] = ["run", "test", "case", "attempt", "try", "round"];
+/// Words that name a run in a line of few words: `old kernel`, `Monday`, and `before` and `after` in other languages.
+const SHORT_LABEL_WORDS: [&str; 32] = [
+    "old",
+    "new",
+    "prior",
+    "previous",
+    "previously",
+    "original",
+    "current",
+    "currently",
+    "today",
+    "yesterday",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "morning",
+    "evening",
+    "night",
+    "peak",
+    "off-peak",
+    "vorher",
+    "nachher",
+    "avant",
+    "après",
+    "antes",
+    "después",
+    "depois",
+    "prima",
+    "dopo",
+    "vóór",
+];
+/// Most words of such a line.
+const MAX_SHORT_LABEL_WORDS: usize = 3;
+/// Words before the letter or number of a machine: `server A`, `node 2`.
+const MACHINE_WORDS: [&str; 7] = ["server", "host", "machine", "node", "box", "vm", "instance"];
 /// Words before a run's word that say nothing.
 const ARTICLES: [&str; 6] = ["the", "and", "this", "is", "here", "it's"];
 
@@ -56,8 +95,58 @@ pub(super) fn parse_run_label(line: &str) -> Option<String> {
     let is_numbered = has_number && words.len() <= 4 && words.iter().any(|w| NUMBERED_WORDS.contains(&w.as_str()));
     let is_first = FIRST_WORDS.contains(&first.as_str());
     let is_last = words.last().is_some_and(|word| words.len() > 1 && LAST_WORDS.contains(&word.as_str()));
+    let is_short = words.len() <= MAX_SHORT_LABEL_WORDS && SHORT_LABEL_WORDS.contains(&first.as_str());
     // a sentence that begins like a name: `now it hangs`, `with this I see it` is one too
-    (is_first || is_last || is_numbered).then(|| text.to_owned())
+    (is_first || is_last || is_numbered || is_short || is_machine_label(text)).then(|| text.to_owned())
+}
+
+/// True for a label that names a machine: `server A`, `node 2`.
+pub(super) fn is_machine_label(label: &str) -> bool {
+    let mut words = label.split_whitespace();
+    let (Some(kind), Some(which), None) = (words.next(), words.next(), words.next()) else { return false };
+    let is_one = which.trim_matches('#').chars().count() == 1 || which.len() <= 3 && which.parse::<u32>().is_ok();
+    MACHINE_WORDS.contains(&kind.to_lowercase().as_str()) && is_one
+}
+
+/// Words of labels that say that a run was earlier than others, and later.
+const EARLIER_WORDS: [&str; 13] = [
+    "before",
+    "earlier",
+    "baseline",
+    "old",
+    "prior",
+    "previous",
+    "previously",
+    "original",
+    "vorher",
+    "avant",
+    "antes",
+    "prima",
+    "yesterday",
+];
+const LATER_WORDS: [&str; 14] = [
+    "after",
+    "afterwards",
+    "later",
+    "now",
+    "new",
+    "current",
+    "currently",
+    "today",
+    "nachher",
+    "après",
+    "después",
+    "depois",
+    "dopo",
+    "since",
+];
+
+/// Order in time that the name of a run tells: -1 for an earlier one, 1 for a later one, 0 where it tells nothing.
+#[must_use]
+pub fn order_of_label(label: &str) -> i8 {
+    let label = label.to_lowercase();
+    let has_any = |known: &[&str]| label.split(|c: char| !c.is_alphanumeric()).any(|word| known.contains(&word));
+    i8::from(has_any(&LATER_WORDS)) - i8::from(has_any(&EARLIER_WORDS))
 }
 
 #[cfg(test)]
@@ -77,6 +166,11 @@ mod tests {
             ("test #1:", Some("test #1")),
             ("and now, under load:", Some("and now, under load")),
             ("idle:", Some("idle")),
+            ("old kernel:", Some("old kernel")),
+            ("=== Monday ===", Some("Monday")),
+            ("nachher:", Some("nachher")),
+            ("server A:", Some("server A")),
+            ("New Generation (Eden + 1 Survivor Space):", None),
             ("sda 1.00 2.00", None),
             ("procs -----------memory----------", None),
             ("Average:", None),
@@ -86,6 +180,15 @@ mod tests {
             ("some words about the machine", None),
         ] {
             assert_eq!(parse_run_label(line).as_deref(), label, "{line}");
+        }
+    }
+
+    #[test]
+    fn names_of_runs_tell_their_order() {
+        for (label, order) in
+            [("before", -1), ("After the reboot", 1), ("old kernel", -1), ("run 2", 0), ("nachher", 1)]
+        {
+            assert_eq!(order_of_label(label), order, "{label}");
         }
     }
 }

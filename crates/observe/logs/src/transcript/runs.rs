@@ -6,6 +6,7 @@ use diskwright_base::text::is_same_host;
 
 use super::Section;
 use super::cutter::Remark;
+use super::run_labels::is_machine_label;
 
 /// Most runs that are told apart.
 const MAX_RUNS: usize = 50;
@@ -69,5 +70,17 @@ pub(super) fn number_runs(sections: &mut [Section], remarks: &[Remark]) {
     }
     if run >= MAX_RUNS {
         sections.iter_mut().for_each(|section| section.run = 0);
+    }
+    name_machines_by_labels(sections);
+}
+
+/// Takes `server A:` and `server B:` above output without a machine's name for names of machines.
+fn name_machines_by_labels(sections: &mut [Section]) {
+    let is_named = |section: &Section| section.host.is_empty() && is_machine_label(&section.run_name);
+    if sections.iter().all(is_named) {
+        for section in sections.iter_mut() {
+            section.host = std::mem::take(&mut section.run_name);
+            section.run = 0;
+        }
     }
 }

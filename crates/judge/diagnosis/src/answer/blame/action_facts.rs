@@ -4,17 +4,24 @@ use diskwright_base::counter_ids::{cgroup, memory, processor};
 use diskwright_base::kernel_threads::is_kernel_thread;
 use diskwright_base::process_place::host_unit_of_cgroup;
 
+use crate::answer::blame::database_blame::add_database_facts;
 use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
 use crate::compile::cgroup_path;
-use crate::rules::{ActionFacts, LoadFacts, honors_priorities, is_batch_program};
+use crate::rules::{ActionFacts, LoadFacts, honors_priorities, is_batch_program, is_server_program};
 use crate::run::Observation;
 
 /// Smallest share of the blamed activity of a process that a command is about.
 const MIN_ACTING_SHARE: f64 = 0.2;
 /// Smallest rate that is worth a limit, bytes per second.
 const MIN_LIMITED_RATE: f64 = 1e5;
+/// Niceness that no program can exceed.
+const MAX_NICE: i32 = 19;
 const MIB: f64 = 1_048_576.0;
+
+/// Longest time after the end of the window at which a process of the window may be acted on: later, its id may be that
+/// of another.
+const MAX_ACTING_AGE_NS: i64 = 600_000_000_000;
 
 /// Facts about the leading finding of a bottleneck and its first culprit.
 pub(crate) fn action_facts(
@@ -33,8 +40,16 @@ pub(crate) fn action_facts(
         }
     }
     let acts = |c: &&Culprit| !is_kernel_thread(&c.name) && c.share.is_some_and(|share| share >= MIN_ACTING_SHARE);
+    let is_recent = observed.age_ns().is_none_or(|age| age <= MAX_ACTING_AGE_NS);
+    add_database_facts(&mut facts, observed, leading);
+    if !is_recent {
+        facts.remove("lock_holder");
+    }
     if let Some(program) = culprits.iter().find(|c| c.pid.is_some() && acts(c)) {
         add_program(&mut facts, program, load);
+        if !(is_recent && program.is_in_last_table) {
+            facts.remove("pid");
+        }
     }
     if leading.counter == processor::BUSY && leading.object == MACHINE {
         facts.insert("crowded", String::new());
@@ -55,14 +70,24 @@ pub(crate) fn action_facts(
 /// Adds the process that acts: there may be several of its name, of which it is the most active.
 fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>) {
     // a command reaches one process
+    if program.processes > 1 {
+        facts.insert("several", String::new());
+    }
     let name = match program.processes {
         0 | 1 => program.name.clone(),
         count => format!("{} (the most active of {count})", program.name),
     };
     facts.insert("name", name);
     facts.extend(program.pid.map(|pid| ("pid", pid.to_string())));
+    facts.extend(program.nice.map(|nice| ("nice", nice.to_string())));
+    if program.nice.is_none_or(|nice| nice < MAX_NICE) {
+        facts.insert("urgent", String::new());
+    }
     if is_batch_program(&program.name) {
         facts.insert("batch", String::new());
+    }
+    if is_server_program(&program.name) {
+        facts.insert("server", String::new());
     }
     if program.realtime_priority.is_some() {
         facts.insert("realtime", String::new());
@@ -71,8 +96,11 @@ fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>)
         facts.insert("group", program.cgroup.clone());
     }
     facts.extend(host_unit_of_cgroup(&program.cgroup).map(|unit| ("unit", unit.to_owned())));
-    let half = |rate: Option<f64>| rate.map(|rate| rate * program.share.unwrap_or(1.0) / 2.0);
-    for (fact, rate) in [("half_read", half(load.read_bytes_per_s)), ("half_write", half(load.write_bytes_per_s))] {
+    // what a process writes into memory faster than the disk takes it is no rate of the disk
+    let of_disk = |own: Option<f64>, disk: Option<f64>| own.map(|own| disk.map_or(own, |disk| own.min(disk)) / 2.0);
+    let half_read = of_disk(program.read_bytes_per_s, load.read_bytes_per_s);
+    let half_write = of_disk(program.write_bytes_per_s, load.write_bytes_per_s);
+    for (fact, rate) in [("half_read", half_read), ("half_write", half_write)] {
         facts.extend(rate.filter(|rate| *rate >= MIN_LIMITED_RATE).map(|rate| (fact, format!("{rate:.0}"))));
     }
 }

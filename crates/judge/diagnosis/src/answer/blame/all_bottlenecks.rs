@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::answer::blame::database_blame::is_about_lock;
 use crate::answer::blame::relations::{Blame, Relations, are_linked};
 use crate::answer::ranking::rule_score;
 use crate::answer::verdict::Finding;
@@ -78,6 +79,6 @@ pub(crate) fn find_bottlenecks(
 /// else does.
 fn is_further(finding: &Finding) -> bool {
     finding.severity > Severity::Info
-        && finding.bottleneck != Bottleneck::Application
+        && (finding.bottleneck != Bottleneck::Application || is_about_lock(finding))
         && rule_score(finding.weight, finding.share) >= MIN_FURTHER_SCORE
 }

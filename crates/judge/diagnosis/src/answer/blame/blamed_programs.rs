@@ -1,5 +1,6 @@
 //! The processes and cgroups that cause what a finding blames.
 
+use crate::answer::blame::database_blame::{add_statements, is_about_lock, lock_culprits};
 use crate::answer::blame::relations::{BUSIEST_THREAD_COUNTER, CGROUP, CPU_QUOTA_PREFIX, PHYSICAL_DISK};
 use crate::answer::blame::unlisted::unlisted_activity;
 use crate::answer::verdict::{Culprit, Finding};
@@ -19,7 +20,11 @@ pub(crate) fn find_culprits(
     leading: &Finding,
     load: &LoadFacts<'_>,
 ) -> (Vec<Culprit>, Option<String>) {
-    let culprits = rank_culprits(observed, leading, load);
+    if is_about_lock(leading) {
+        return (lock_culprits(observed, leading), None);
+    }
+    let mut culprits = rank_culprits(observed, leading, load);
+    add_statements(observed, &mut culprits);
     let unlisted = unlisted_activity(observed, leading, load, &culprits);
     (culprits, unlisted)
 }

@@ -3,6 +3,7 @@
 pub(super) mod action_facts;
 pub(super) mod all_bottlenecks;
 pub(super) mod blamed_programs;
+pub(super) mod database_blame;
 pub(super) mod explanations;
 pub(super) mod relations;
 pub(super) mod unlisted;

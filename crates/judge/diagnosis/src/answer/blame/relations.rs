@@ -4,6 +4,7 @@
 use diskwright_base::counter_ids::{memory, processor};
 use diskwright_base::{DeviceClass, Topology};
 
+use crate::answer::blame::database_blame::is_idle_lock_holder;
 use crate::answer::rule_outcome::{RuleOutcome, leading_condition};
 use crate::answer::verdict::Finding;
 use crate::compile::{cgroup_path, split_cgroup_device};
@@ -189,6 +190,11 @@ pub(crate) fn are_linked(relations: &Relations<'_>, one: Blame<'_>, other: Blame
     use Bottleneck::{Channel, Controller, Cpu, Disk, Memory, Network, Throttle};
     // a pair is the same whichever comes first
     let (a, b) = if other.bottleneck < one.bottleneck { (other, one) } else { (one, other) };
+    // who holds a lock and waits for nothing but a client is held up by nothing of the machine, and holds up nothing
+    // but sessions
+    if is_idle_lock_holder(one.counter) != is_idle_lock_holder(other.counter) {
+        return one.object == other.object && one.instance == other.instance;
+    }
     match (a.bottleneck, b.bottleneck) {
         (Memory, Memory) => a.object != CGROUP || b.object != CGROUP || are_same_branch(a.instance, b.instance),
         (Memory, Throttle) => match (a.object, b.object) {

@@ -23,6 +23,9 @@ struct Action {
     /// Facts that must be known beside those that the texts name.
     #[serde(default)]
     needs: Vec<String>,
+    /// Facts that must not be known.
+    #[serde(default)]
+    unless: Vec<String>,
     text: String,
     command: String,
     undo: Option<String>,
@@ -36,6 +39,8 @@ struct ActionFile {
     priority_schedulers: Vec<String>,
     /// Programs that can wait.
     batch_programs: Vec<String>,
+    /// Programs that others wait for.
+    server_programs: Vec<String>,
     action: Vec<Action>,
 }
 
@@ -61,11 +66,17 @@ pub(crate) fn is_batch_program(name: &str) -> bool {
     builtin_actions().batch_programs.iter().any(|known| known == name)
 }
 
+/// True for a program that others wait for: a database, a file server.
+pub(crate) fn is_server_program(name: &str) -> bool {
+    builtin_actions().server_programs.iter().any(|known| known == name)
+}
+
 /// The actions that fit a finding, in the order of the file.
 pub(crate) fn fitting_actions(bottleneck: Bottleneck, object: &str, facts: &ActionFacts) -> Vec<Advice> {
     let fits = |action: &&Action| {
         let is_about = action.objects.is_empty() || action.objects.iter().any(|known| known == object);
-        let has_facts = action.needs.iter().all(|fact| facts.contains_key(fact.as_str()));
+        let has_facts = action.needs.iter().all(|fact| facts.contains_key(fact.as_str()))
+            && !action.unless.iter().any(|fact| facts.contains_key(fact.as_str()));
         action.bottleneck == bottleneck && is_about && has_facts
     };
     builtin_actions().action.iter().filter(fits).filter_map(|action| fill_action(action, facts)).collect()
@@ -109,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 15] = [
+        const FACTS: [&str; 25] = [
             "pid",
             "name",
             "unit",
@@ -125,6 +136,16 @@ mod tests {
             "legacy",
             "realtime",
             "crowded",
+            "lock_holder",
+            "idle_holder",
+            "postgres_url",
+            "mysql_place",
+            "max_wal_size",
+            "more_wal",
+            "nice",
+            "urgent",
+            "server",
+            "several",
         ];
         let all: ActionFacts = FACTS.into_iter().map(|fact| (fact, "x".to_owned())).collect();
         for action in &builtin_actions().action {
@@ -136,12 +157,14 @@ mod tests {
 
     #[test]
     fn an_action_without_its_facts_is_left_out() {
-        let facts: ActionFacts =
-            [("name", "tar".to_owned()), ("pid", "7".to_owned()), ("crowded", String::new())].into();
+        let facts: ActionFacts = ["name=tar", "pid=7", "crowded=", "urgent=", "nice=5"]
+            .map(|fact| fact.split_once('=').expect("name and value"))
+            .map(|(fact, value)| (fact, value.to_owned()))
+            .into();
         let commands = |bottleneck| -> Vec<String> {
             fitting_actions(bottleneck, "physical_disk", &facts).into_iter().filter_map(|a| a.command).collect()
         };
-        assert_eq!(commands(Bottleneck::Cpu), ["renice -n 19 -p 7"]);
+        assert_eq!(commands(Bottleneck::Cpu), ["renice -n 19 -p $(ls /proc/7/task)"]);
         assert!(commands(Bottleneck::Disk).is_empty());
     }
 

@@ -2,6 +2,9 @@
 
 use crate::live::text_scan::{WordIter, parse_number, split_key_and_number, text_lines, trim_blanks};
 
+/// Number of the field of `stat` that has the niceness.
+const NICE_FIELD: usize = 19;
+
 /// Fields of a process's `stat`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessStat {
@@ -19,6 +22,8 @@ pub struct ProcessStat {
     pub user_ticks: u64,
     /// Processor time in system mode, hundredths of a second.
     pub system_ticks: u64,
+    /// Niceness, -20 to 19; `None` where it cannot be read.
+    pub nice: Option<i32>,
     /// Number of threads.
     pub threads: u64,
     /// Start, hundredths of a second after boot.
@@ -53,11 +58,13 @@ pub fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let state = *words.next_word()?.first()?;
     // fields are numbered from 1, and the state is the third
     let mut fields = [0u64; 43];
-    for field in fields.iter_mut().skip(4) {
-        match words.next_word() {
-            // some fields are negative, but none of those used here
-            Some(word) => *field = parse_number(word).unwrap_or(0),
-            None => break,
+    let mut nice = None;
+    for (number, field) in fields.iter_mut().enumerate().skip(4) {
+        let Some(word) = words.next_word() else { break };
+        // some fields are negative; of those used here, one
+        *field = parse_number(word).unwrap_or(0);
+        if number == NICE_FIELD {
+            nice = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
         }
     }
     Some(ProcessStat {
@@ -68,6 +75,7 @@ pub fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         major_faults: fields[12],
         user_ticks: fields[14],
         system_ticks: fields[15],
+        nice,
         threads: fields[20],
         start_ticks: fields[22],
         resident_pages: fields[24],

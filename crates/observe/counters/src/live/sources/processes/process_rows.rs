@@ -122,6 +122,7 @@ fn process_row(span: &ProcessInterval, elapsed_s: f64, counts_delays: bool) -> P
         resident_bytes: now.resident_pages as f64 * rustix::param::page_size() as f64,
         swapped_bytes: None,
         realtime_priority: now.has_realtime_priority().then_some(now.realtime_priority as u32),
+        nice: now.nice,
         busiest_thread: None,
         files: Vec::new(),
         more_files: 0,

@@ -1,0 +1,59 @@
+//! Remedies as pages and screens show them: in the order to try them, with what to type on a line of its own.
+
+use diskwright_diagnosis::Verdict;
+use diskwright_diagnosis::verdict::VerdictBottleneck;
+
+use crate::verdict_words::{bottleneck_title, in_turns};
+
+/// A remedy against a bottleneck.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Remedy {
+    /// The bottleneck that it is against; empty where there is only one.
+    pub against: String,
+    /// What to do, a sentence or two.
+    pub text: String,
+    /// What to type.
+    pub command: Option<String>,
+    /// What takes it back.
+    pub undo: Option<String>,
+}
+
+impl Remedy {
+    /// The remedy in words, with the bottleneck that it is against.
+    pub fn words(&self) -> String {
+        if self.against.is_empty() { self.text.clone() } else { format!("{}: {}", self.against, self.text) }
+    }
+
+    /// What to type, with the bottleneck that it is against: for a screen without room for words.
+    pub fn typed(&self) -> Option<String> {
+        let command = self.command.as_ref()?;
+        Some(if self.against.is_empty() { command.clone() } else { format!("{}: {command}", self.against) })
+    }
+}
+
+/// Returns the remedies in the order to try them: the first against each bottleneck, then the others.
+pub(crate) fn remedies_in_order(verdict: &Verdict) -> Vec<Remedy> {
+    let of_bottleneck = |listed: &VerdictBottleneck| -> Vec<Remedy> {
+        let title = match verdict.bottlenecks.len() {
+            1 => String::new(),
+            _ => bottleneck_title(listed.bottleneck, &listed.instance),
+        };
+        listed.advice.iter().map(|advice| remedy(title.clone(), advice)).collect()
+    };
+    if verdict.bottlenecks.is_empty() {
+        return verdict.advice.iter().map(|advice| remedy(String::new(), advice)).collect();
+    }
+    let of_each: Vec<Vec<Remedy>> = verdict.bottlenecks.iter().map(of_bottleneck).collect();
+    let mut list: Vec<Remedy> = Vec::new();
+    for remedy in in_turns(&of_each) {
+        let is_known = |known: &Remedy| known.text == remedy.text && known.command == remedy.command;
+        if !list.iter().any(is_known) {
+            list.push(remedy);
+        }
+    }
+    list
+}
+
+fn remedy(against: String, advice: &diskwright_diagnosis::Advice) -> Remedy {
+    Remedy { against, text: advice.text.clone(), command: advice.command.clone(), undo: advice.undo.clone() }
+}
