@@ -27,8 +27,8 @@ pub(super) const SECRET_PARTS: [&str; 22] = [
     "jwt",
 ];
 /// Names whose values are secret.
-pub(super) const SECRET_NAMES: [&str; 12] =
-    ["pass", "pwd", "pw", "auth", "bearer", "sig", "signature", "psk", "pin", "otp", "totp", "passin"];
+pub(super) const SECRET_NAMES: [&str; 11] =
+    ["pass", "pwd", "pw", "auth", "bearer", "sig", "signature", "psk", "pin", "otp", "totp"];
 /// Ends of names whose values are secret.
 pub(super) const SECRET_ENDS: [&str; 2] = ["pass", "pwd"];
 /// Ends of names whose values tell where or how large a secret is.

@@ -419,12 +419,7 @@ impl AlertEngine {
             return;
         }
         let Some(tracker) = self.trackers[index].get(&key) else { return };
-        let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
-        if rule.alert.as_ref().is_some_and(|terms| terms.event.is_some()) {
-            self.verdicts.judge_now(&self.recent, now_ns, interval_ns);
-        } else if !verdict_rules::reads_verdict(rule) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
-            self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
-        }
+        renew_verdict(&mut self.verdicts, &self.recent, rule, self.last, now_ns);
         let verdict = self.verdicts.verdict.as_ref();
         let target = (bottleneck, instance);
         let mut alert = alert_text::build_alert(self.monitor.pack(), rule, (target, tracker), verdict, now_ns);
@@ -489,6 +484,16 @@ impl AlertEngine {
                 until_ns: now_ns + seconds_to_ns(silence_s),
             });
         }
+    }
+}
+
+/// Judges again before an alert of a rule is told: at once for an event, and not at all for a rule on the verdict.
+fn renew_verdict(verdicts: &mut RecentVerdict, recent: &RecentHistory, rule: &Rule, last: Option<Tick>, now_ns: i64) {
+    let interval_ns = last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
+    if rule.alert.as_ref().is_some_and(|terms| terms.event.is_some()) {
+        verdicts.judge_now(recent, now_ns, interval_ns);
+    } else if !verdict_rules::reads_verdict(rule) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
+        verdicts.judge_if_due(recent, now_ns, interval_ns);
     }
 }
 
