@@ -248,8 +248,8 @@ impl Masker {
     }
 }
 
-/// True for a value that looks like a password: of small letters, capitals, digits and signs, two kinds at least. Not for
-/// numbers, addresses, paths, and names of files.
+/// True for a value that looks like a password: of small letters, capitals, digits and signs, two kinds at least. Not
+/// for numbers, addresses, paths, and names of files.
 fn looks_like_password(value: &str) -> bool {
     let is_any = |is_one: fn(char) -> bool| usize::from(value.chars().any(is_one));
     let kinds = is_any(|c| c.is_lowercase())

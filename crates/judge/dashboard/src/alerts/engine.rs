@@ -418,13 +418,8 @@ impl AlertEngine {
         if is_silent || self.open.len() >= MAX_OPEN_ALERTS {
             return;
         }
-        let Some(tracker) = self.trackers[index].get(&key) else { return };
-        let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
-        if rule.alert.as_ref().is_some_and(|terms| terms.event.is_some()) {
-            self.verdicts.judge_now(&self.recent, now_ns, interval_ns);
-        } else if !verdict_rules::reads_verdict(rule) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
-            self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
-        }
+        self.judge_for_rule(index, now_ns);
+        let (rule, Some(tracker)) = (&self.rules[index], self.trackers[index].get(&key)) else { return };
         let verdict = self.verdicts.verdict.as_ref();
         let target = (bottleneck, instance);
         let mut alert = alert_text::build_alert(self.monitor.pack(), rule, (target, tracker), verdict, now_ns);
@@ -434,6 +429,17 @@ impl AlertEngine {
         tell_event(&mut alert, rule, verdict);
         events.push(AlertEvent { change: AlertChange::Begin, alert: alert.clone(), time_ns: now_ns });
         self.open.push(OpenAlert { alert, causes, members: vec![(index, key)], stated_ns: now_ns });
+    }
+
+    /// Makes the verdict that a new alert of a rule quotes; one about an event needs the newest.
+    fn judge_for_rule(&mut self, index: usize, now_ns: i64) {
+        let rule = &self.rules[index];
+        let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
+        if rule.alert.as_ref().is_some_and(|terms| terms.event.is_some()) {
+            self.verdicts.judge_now(&self.recent, now_ns, interval_ns);
+        } else if !verdict_rules::reads_verdict(rule) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
+            self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
+        }
     }
 
     /// Updates the worst value of each open alert by its first rule, which is the most severe one.
