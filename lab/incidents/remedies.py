@@ -13,7 +13,7 @@ import subprocess
 from incidents.terminal import COLUMNS
 
 PROGRAMS = ("ionice", "renice", "chrt", "kill", "systemctl", "echo", "psql", "podman", "docker", "taskset", "sysctl",
-            "mount", "sudo", "virsh", "nice", "cgset", "tc", "fstrim")
+            "mount", "sudo", "runuser", "virsh", "nice", "cgset", "tc", "fstrim")
 # What an answer says with placeholders instead of a thing's own name.
 PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b(?=$|[ '\"])|<[a-z ]+>")
 WRITE = re.compile(r"echo ('?)([\w=:. -]+)\1 > (/sys/[\w./:@\\-]+)")
@@ -145,8 +145,9 @@ def vet(command, own):
         words = shlex.split(command)
     except ValueError as error:
         raise Refused(f"no shell takes it: {error}") from None
-    if words[:3] == ["sudo", "-u", "postgres"]:
-        words = words[3:]
+    for role in (["sudo", "-u", "postgres"], ["runuser", "-u", "postgres", "--"]):
+        if words[:len(role)] == role:
+            words = words[len(role):]
     check = CHECKS.get(words[0] if words else "")
     if not check:
         raise Refused(f"the lab types no {words[0] if words else 'empty command'}")

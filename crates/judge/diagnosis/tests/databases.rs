@@ -128,8 +128,14 @@ fn a_lock_is_named_with_its_holder_and_no_disk_is_blamed() {
     let culprit = &verdict.culprits[0];
     assert_eq!((culprit.pid, culprit.statement.as_deref()), (Some(1122), Some("UPDATE orders SET note = ?")));
     let command = verdict.advice[0].command.as_deref();
-    let expected = "psql -d 'postgres://watch@/shop?host=/run/my sockets' -c 'SELECT pg_terminate_backend(1122)'";
+    let expected = "psql -U postgres -d 'postgres:///shop?host=/run/my sockets' -c 'SELECT pg_terminate_backend(1122)'";
     assert_eq!(command, Some(expected));
+    let settings = [("unix_socket_directories", "/run/my sockets, /tmp"), ("port", "5433")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let note = Note::database(START, DatabaseActivity { locks: vec![lock()], settings, ..activity() });
+    let local = judge(&with_lock(quiet_machine().disk("sda", 5.0, 0.001, 0.01)), &[note]);
+    let expected = "runuser -u postgres -- psql -h '/run/my sockets' -p 5433 -c 'SELECT pg_terminate_backend(1122)'";
+    assert_eq!(local.advice[0].command.as_deref(), Some(expected), "here its superuser is a user of the machine");
     assert_eq!(verdict.databases[0].locks, [lock()]);
 }
 

@@ -62,6 +62,9 @@ pub(crate) struct SpaceState {
     pub total_bytes: f64,
 }
 
+/// Columns of free and all bytes, free and all inodes of a filesystem, each with the factor of its unit.
+type FilesystemColumns = [Option<(usize, f64)>; 4];
+
 /// Columns of a schema that show events.
 #[derive(Clone, Debug, Default)]
 struct EventColumns {
@@ -70,7 +73,7 @@ struct EventColumns {
     /// Cgroups, their kills, their limits.
     groups: Vec<(String, usize, Option<usize>)>,
     /// Mount points with their columns: free and all bytes, free and all inodes.
-    filesystems: Vec<(String, [Option<(usize, f64)>; 4])>,
+    filesystems: Vec<(String, FilesystemColumns)>,
     arrays: Vec<(String, usize)>,
 }
 

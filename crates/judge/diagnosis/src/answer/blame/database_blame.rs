@@ -239,7 +239,7 @@ pub(crate) fn add_database_facts(facts: &mut ActionFacts, observed: &Observation
         return;
     };
     match server.engine.as_str() {
-        "postgres" => _ = facts.insert("postgres_url", server.address.clone()),
+        "postgres" => add_postgres_place(facts, server),
         _ => facts.extend(mysql_place(&server.address).map(|place| ("mysql_place", place))),
     }
     if let Some((_, lock)) = worst_lock(observed, finding) {
@@ -250,6 +250,25 @@ pub(crate) fn add_database_facts(facts: &mut ActionFacts, observed: &Observation
     }
     if finding.rule == CHECKPOINT_RULE {
         add_log_size(facts, server, finding);
+    }
+}
+
+/// Where a role that may change something reaches a PostgreSQL server: the role that asks it may only read.
+fn add_postgres_place(facts: &mut ActionFacts, server: &DatabaseActivity) {
+    let (scheme, place) = server.address.split_once("://").unwrap_or(("postgres", &server.address));
+    let end = place.find(['/', '?']).unwrap_or(place.len());
+    let host = place[..end].rsplit('@').next().unwrap_or_default();
+    facts.insert("postgres_url", format!("{scheme}://{host}{}", &place[end..]));
+    let name = host.trim_start_matches('[').split([']', ':']).next().unwrap_or_default();
+    let names_remote_host = place.contains("host=") && !place.contains("host=/") && !place.contains("host=%2F");
+    let is_local = (host.is_empty() && !names_remote_host)
+        || host.starts_with("[::1]")
+        || matches!(name, "localhost" | "127.0.0.1");
+    let setting = |name: &str| server.settings.get(name).filter(|text| !text.is_empty());
+    let folder = setting("unix_socket_directories").and_then(|list| list.split(',').next());
+    if let (true, Some(folder), Some(port)) = (is_local, folder, setting("port")) {
+        facts.insert("postgres_socket", folder.trim().to_owned());
+        facts.insert("postgres_port", port.clone());
     }
 }
 

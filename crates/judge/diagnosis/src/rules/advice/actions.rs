@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 25] = [
+        const FACTS: [&str; 27] = [
             "pid",
             "name",
             "unit",
@@ -146,6 +146,8 @@ mod tests {
             "urgent",
             "server",
             "several",
+            "postgres_socket",
+            "postgres_port",
         ];
         let all: ActionFacts = FACTS.into_iter().map(|fact| (fact, "x".to_owned())).collect();
         for action in &builtin_actions().action {
