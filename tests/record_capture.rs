@@ -83,7 +83,7 @@ fn a_blocked_task_is_in_the_capture_which_the_answers_show() {
     let own = bench.join("own.toml");
     fs::write(&own, OWN_ALERT).expect("a file");
     let Some(mut blocked) = start_blocked_process() else {
-        println!("skipped: no process can be blocked here");
+        eprintln!("skipped: no process can be blocked here");
         return;
     };
     let log = bench.join("log");

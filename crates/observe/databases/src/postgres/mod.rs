@@ -55,7 +55,8 @@ pub(crate) struct PostgresQueries {
 }
 
 /// Settings that a verdict or its advice may name.
-const SETTINGS: &str = "'unix_socket_directories','port','max_wal_size','min_wal_size','checkpoint_timeout','checkpoint_completion_target',\
+const SETTINGS: &str = "'unix_socket_directories','port',\
+    'max_wal_size','min_wal_size','checkpoint_timeout','checkpoint_completion_target',\
     'checkpoint_flush_after','synchronous_commit','fsync','commit_delay','commit_siblings','wal_sync_method',\
     'full_page_writes','wal_compression','wal_buffers','shared_buffers','effective_io_concurrency','work_mem',\
     'bgwriter_lru_maxpages','track_io_timing','track_wal_io_timing','synchronous_standby_names','max_connections',\
