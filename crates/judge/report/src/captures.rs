@@ -160,7 +160,7 @@ mod tests {
         let mut verdict = fixture::sample_verdict();
         verdict.captures = vec![sample_capture()];
         let (zone, style) = (DisplayZone::utc(), Style::plain(80));
-        let first = screen::draw_screen(&verdict, &zone, &Style { height: 60, ..style.clone() });
+        let first = screen::draw_screen(&verdict, &zone, &Style { height: 60, ..style });
         assert!(first.contains("captured at") && first.contains("2 tasks wait in folio_wait_bit_common"), "{first}");
         assert!(!first.contains("filemap_read"), "{first}");
         let whole = screen::draw_whole(&verdict, &zone, &style);
@@ -174,7 +174,7 @@ mod tests {
     fn the_page_escapes_names_and_groups_equal_stacks() {
         let mut verdict = fixture::sample_verdict();
         verdict.captures = vec![sample_capture()];
-        let section = crate::sections::captures_section(&verdict, &DisplayZone::utc()).into_string();
+        let section = crate::sections::captures_section(&verdict, &DisplayZone::utc()).0;
         assert!(!section.contains("<script>") && section.contains("folio_wait_bit_common ← filemap_read"), "{section}");
         assert!(section.contains(">2<"), "one row for both: {section}");
     }
