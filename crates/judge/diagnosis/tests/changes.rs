@@ -161,7 +161,7 @@ fn a_steady_machine_has_no_change() {
     for busy in [0..1, 0..3, 300..303, 598..600] {
         assert_eq!(find(&recording(600, busy.clone()).with_tables(&[]), LATENCY), Vec::<&Change>::new(), "{busy:?}");
     }
-    let wobbles = |tick: usize| if tick / 15 % 2 == 0 { 20.0 } else { 300.0 };
+    let wobbles = |tick: usize| if (tick / 15).is_multiple_of(2) { 20.0 } else { 300.0 };
     let verdict = Recording::new(600)
         .with("physical_disk.reads", "sda", wobbles)
         .with("physical_disk.read_time_s", "sda", move |tick| wobbles(tick) * 0.02)
