@@ -39,11 +39,11 @@ fn why_on_this_host_returns_the_documented_json() {
 }
 
 #[test]
-fn why_on_a_terminal_fits_one_screen() {
+fn why_into_a_pipe_keeps_its_width_and_has_no_colour() {
     let done = diskwright(&["why", "--for", "1s", "--every", "250ms"]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let screen = String::from_utf8_lossy(&done.stdout);
-    assert!(screen.lines().count() <= 60, "{} lines", screen.lines().count());
+    assert!(screen.lines().count() > 5, "{screen}");
     assert!(screen.lines().all(|l| l.chars().count() <= 100));
     assert!(!screen.contains('\x1b'), "colour without a terminal");
 }

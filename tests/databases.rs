@@ -3,6 +3,8 @@
 #[path = "../crates/observe/databases/tests/servers.rs"]
 mod servers;
 
+use serde_json::Value;
+
 use crate::common::{diskwright, folder, stderr, success, text};
 
 #[test]
@@ -38,21 +40,22 @@ fn a_log_is_not_asked_again() {
 fn a_recorded_lock_is_in_the_verdict_with_its_holder() {
     let Some(server) = servers::start_postgres(&[]) else { return };
     server.execute("CREATE TABLE orders(id int PRIMARY KEY, note text); INSERT INTO orders VALUES (1, 'a')");
-    let _holder = server.open_session("BEGIN; UPDATE orders SET note = 'secret' WHERE id = 1;");
+    let _holder = server.open_session("BEGIN; UPDATE orders SET note = 'q7x-one' WHERE id = 1;");
     server.wait_for_idle_transaction();
-    let _waiting = server.open_session("UPDATE orders SET note = 'hidden' WHERE id = 1;");
+    let _waiting = server.open_session("UPDATE orders SET note = 'q7x-two' WHERE id = 1;");
     let (log, url) = (folder("databases-lock").join("log"), server.address("postgres"));
     // long ticks: on a full machine, an answer takes its time
     let recorded = diskwright(&["record", text(&log), "--every", "3s", "--for", "30s", "--postgres", &url, "--json"]);
     assert!(success(&recorded)["ticks"].as_u64().is_some_and(|ticks| ticks >= 2), "{}", stderr(&recorded));
     let verdict = success(&diskwright(&["why", text(&log), "--json"]));
-    let known = verdict["findings"].as_array().expect("a list");
-    assert!(known.iter().any(|finding| finding["rule"] == "database.lock-idle-holder"), "{verdict:#}");
+    // other tests may keep processors and disks busy meanwhile
+    let is_of_lock = |finding: &Value| finding["rule"] == "database.lock-idle-holder";
+    assert!(verdict["findings"].as_array().is_some_and(|known| known.iter().any(is_of_lock)), "{verdict:#}");
     let lock = &verdict["databases"][0]["locks"][0];
     assert_eq!((lock["what"].as_str(), lock["is_idle"].as_bool()), (Some("a row of public.orders"), Some(true)));
     let pid = server.execute("SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'");
     assert_eq!(lock["holder"]["id"].to_string(), pid);
     let told = verdict.to_string();
-    assert!(!told.contains("secret") && !told.contains("hidden"), "{told}");
+    assert!(!told.contains("q7x-"), "{told}");
     assert!(told.contains(&format!("pg_terminate_backend({pid})")), "{told}");
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use crate::devices::{Bench, md5_sum, report_skip, run_tool, wait_for_server, write_at};
+use crate::devices::{Bench, md5_sum, report_skip, run_tool, wait_for_server, wait_up_to_10_s, write_at};
 
 const DRIVE_SYSTEM: &str = r#"
 [[drive]]
@@ -118,6 +118,7 @@ fn refuses_a_second_server_and_files_in_kernel_folders() {
     let words = ["disk", &system, "--socket", &socket.display().to_string(), "--backing", &name];
     bench.start_program(env!("CARGO_BIN_EXE_diskwright"), &words).expect("started");
     wait_for_server(&socket).expect("it serves");
+    wait_up_to_10_s(|| file.exists()).expect("it makes its file");
     expect_refused(&bench, &file, &["another virtual disk has it open"]);
     for path in ["/dev/no-such-file", "/proc/no-such-file", "/sys/no-such-file"] {
         let done = disk_command(&bench, DRIVE_SYSTEM, path).output().expect("runs");

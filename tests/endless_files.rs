@@ -185,6 +185,10 @@ fn arguments_beside<'a>(command: &str, option: &str, log: &'a str, own: &'a str)
             vec![own, "--for", "1s", "--remote-write", "http://user@127.0.0.1:9/"]
         }
         ("record", "--token-file" | "--panels") => vec![own, "--for", "1s", "--serve=127.0.0.1:0"],
+        ("record", "--postgres-password-file") => vec![own, "--for", "1s", "--postgres", "postgres://127.0.0.1:9/"],
+        ("record", "--mysql-password-file") => vec![own, "--for", "1s", "--mysql", "mysql://127.0.0.1:9/"],
+        ("why", "--postgres-password-file") => vec!["--for", "2s", "--postgres", "postgres://127.0.0.1:9/"],
+        ("why", "--mysql-password-file") => vec!["--for", "2s", "--mysql", "mysql://127.0.0.1:9/"],
         ("record", _) => vec![own, "--for", "1s"],
         ("plan", "--catalogue" | "--prices") => vec!["--reads", "100", "--capacity", "1TB"],
         ("plan", "--topology") => vec!["--from", log],

@@ -27,6 +27,7 @@ mod sums;
 pub mod trends;
 
 pub use answer::verdict;
+pub use compile::physical_disks;
 pub use diskwright_base::{Ceiling, Problem};
 pub use rules::DeviceLoad;
 pub use rules::{advice, counter_names, packs, pseudo_counters, recording_hints, rule};
@@ -35,15 +36,6 @@ pub use run::{Judge, JudgeOptions, RuleMonitor, RuleTick};
 pub use advice::Advice;
 pub use rule::{Bottleneck, Pack, Rule, Severity};
 pub use verdict::{Culprit, Finding, Verdict};
-
-/// The machine's physical disks among the instances of a schema, each once: stacked devices and memory disks are left
-/// out.
-pub fn physical_disks<'a>(
-    schema: &'a diskwright_base::Schema,
-    topology: Option<&'a diskwright_base::Topology>,
-) -> Vec<&'a str> {
-    compile::SchemaIndex::new(schema, topology, &[]).disks().to_vec()
-}
 
 /// Share of a device's ceiling that a load uses, by the utilization law over reads and writes; `None` where the load
 /// has requests of a kind that was not measured.

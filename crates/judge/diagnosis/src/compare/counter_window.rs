@@ -220,7 +220,7 @@ impl CounterWindow {
     /// The machine's disks in the last schema, each once: stacked devices and memory disks are left out.
     pub(crate) fn disks(&self) -> Vec<String> {
         let Some(schema) = &self.schema else { return Vec::new() };
-        let disks = crate::physical_disks(schema, self.topology.as_ref());
+        let disks = crate::compile::physical_disks(schema, self.topology.as_ref());
         disks.into_iter().map(str::to_owned).collect()
     }
 

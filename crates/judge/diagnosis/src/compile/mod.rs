@@ -14,4 +14,5 @@ mod schema_index;
 
 pub(crate) use node_builder::NodeBuilder;
 pub(crate) use rule_program::{JudgeProgram, MAX_CGROUPS, ProgramOptions, StatisticPlan, compile_rules};
+pub use schema_index::physical_disks;
 pub(crate) use schema_index::{SchemaIndex, cgroup_path, split_cgroup_device};

@@ -372,6 +372,12 @@ pub(crate) fn instance_aggregation(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
 }
 
+/// The machine's physical disks among the instances of a schema, each once: stacked devices and memory disks are left
+/// out.
+pub fn physical_disks<'a>(schema: &'a Schema, topology: Option<&'a Topology>) -> Vec<&'a str> {
+    SchemaIndex::new(schema, topology, &[]).disks().to_vec()
+}
+
 #[cfg(test)]
 mod tests {
     use diskwright_base::{Filesystem, RaidLevel, Series};
