@@ -16,6 +16,9 @@ const MAX_BOOKMARKS: usize = 100_000;
 /// Largest number of captures kept: the latest.
 const MAX_CAPTURES: usize = 8;
 
+/// Kinds of notes that a verdict tells. Others have readers of their own, and some are long.
+const TOLD_KINDS: [&str; 6] = [Note::GAP, Note::MISSED, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::BOOKMARK];
+
 /// Notes collected so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogNotes {
@@ -73,7 +76,7 @@ impl LogNotes {
             self.gaps += 1;
         }
         self.missed_ticks = self.missed_ticks.saturating_add(note.missed_ticks());
-        if matches!(note.kind.as_str(), Note::IMPORT | Note::ALERT | Note::END) {
+        if !TOLD_KINDS.contains(&note.kind.as_str()) {
             return;
         }
         if note.kind == Note::BOOKMARK && self.bookmarks.len() < MAX_BOOKMARKS {
@@ -96,6 +99,15 @@ impl LogNotes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_other_commands_read_is_not_told() {
+        let mut notes = LogNotes::default();
+        for kind in ["host", "import", "alert", "end", "of a later version"] {
+            notes.add_note(&Note::new(0, kind, "much"));
+        }
+        assert!(notes.remarks.is_empty() && notes.left_out == 0, "{notes:?}");
+    }
 
     #[test]
     fn every_bookmark_is_kept() {
