@@ -13,7 +13,7 @@ fn an_address_with_a_password_is_refused_and_not_repeated() {
     for (option, url, place) in [
         ("--postgres", "postgres://u:hunter2@h/d", "~/.pgpass"),
         ("--mysql", "mysql://u:hunter2@h/d", "~/.my.cnf"),
-        ("--postgres", "postgres:/u:hunter2@h/d", "is no address of a database"),
+        ("--postgres", "postgres:/u:hunter2@h/d", "is not a database address"),
     ] {
         for command in [vec!["record", text(&log), "--for", "1s"], vec!["why", "--for", "2s"]] {
             let refused = diskwright(&[&command[..], &[option, url]].concat());

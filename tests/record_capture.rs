@@ -109,7 +109,7 @@ fn a_blocked_task_is_in_the_capture_which_the_answers_show() {
     let made = diskwright(&["report", text(&log), "-o", text(&page)]);
     assert!(made.status.success(), "{}", stderr(&made));
     let page = fs::read_to_string(page).expect("a page");
-    assert!(page.contains("Captured at the moment") && page.contains("python3"));
+    assert!(page.contains("Captured when alerts began") && page.contains("python3"));
 }
 
 /// The recording ends while requests are traced: the capture is saved as far as it is, and of a size.

@@ -76,7 +76,7 @@ fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Sty
         out += &indent_text("verdict: ", &style.clean_text(&verdict.sentence), style);
         if !verdict.troubles.is_empty() && !advice.items.iter().any(|item| item.bears_on.is_some()) {
             let log = host.found_log.as_deref().map_or("LOG".into(), |dir| quote_for_shell(&dir.to_string_lossy()));
-            let text = format!("no setting that was checked bears on it; `diskwright why {log}` says what to do");
+            let text = format!("no setting that was checked concerns it; `diskwright why {log}` says what to do");
             out += &indent_text("", &style.clean_text(&text), style);
         }
     }

@@ -116,7 +116,7 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("evidence", "Evidence", evidence),
         ("culprits", "Who is doing it", sections::culprits_section(verdict)),
-        ("captures", "Captured at the moment", sections::captures_section(verdict, &report.zone)),
+        ("captures", "Captured when alerts began", sections::captures_section(verdict, &report.zone)),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
         ("changes", "What changed when", changes_section(report, verdict)),
         ("episodes", "At times", sections::episodes_section(report, verdict)),

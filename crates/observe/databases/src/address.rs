@@ -69,7 +69,7 @@ pub enum AddressError {
     )]
     Password(&'static str),
     /// It is of another form.
-    #[error("`{url}` is no address of a database: {because}; it looks like {example}")]
+    #[error("`{url}` is not a database address: {because}; it looks like {example}")]
     Form {
         /// The address.
         url: String,

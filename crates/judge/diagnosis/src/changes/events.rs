@@ -187,8 +187,8 @@ fn full_filesystems(observed: &Observation) -> impl Iterator<Item = HostEvent> {
             format!("of {size}, nothing is free in {mount}")
         };
         let end = match (state.had_room, state.has_room_again) {
-            (false, false) => "; it was so when the window began",
-            (false, true) => "; it was so when the window began, and it has room again",
+            (false, false) => "; already so when the window began",
+            (false, true) => "; already so when the window began, and it has room again",
             (true, true) => "; it has room again",
             (true, false) => "",
         };

@@ -320,7 +320,7 @@ fn read_alert(inner: &TomlFields<'_, '_>, object: &str) -> Option<AlertTerms> {
     let event = inner.read_text("event").and_then(|name| {
         let found = kind(name);
         if found.is_none() {
-            inner.report_key_problem("event", format!("`{name}` is no kind of event"));
+            inner.report_key_problem("event", format!("`{name}` is not a kind of event"));
         }
         found
     });
