@@ -199,5 +199,5 @@ fn limit_text(onset: &MachineOnset) -> String {
         value.map_or_else(|| "none".to_owned(), |value| format_value(value, display_unit(&onset.detail, unit)))
     };
     let (before, now) = onset.values;
-    format!("limit changed ({}): {}, before {}", onset.detail, shown(now), shown(before))
+    format!("got a new limit ({}): {}, before {}", onset.detail, shown(now), shown(before))
 }
