@@ -24,11 +24,11 @@ pub(super) fn take_message_lines(lines: &mut Vec<(usize, String)>) -> Vec<Messag
         return Vec::new();
     }
     let first_host = taker.taken.iter().map(|taken| &taken.host).find(|host| !host.is_empty()).cloned();
-    for taken in taker.taken.iter_mut().filter(|taken| taken.host.is_empty()) {
-        taken.host = first_host.clone().unwrap_or_default();
-    }
     for taken in &mut taker.taken {
         taken.number = lines[taken.index].0;
+        if taken.host.is_empty() {
+            taken.host = first_host.clone().unwrap_or_default();
+        }
     }
     let mut index = 0;
     lines.retain(|_| {
@@ -46,8 +46,14 @@ pub(super) fn count_hosts(messages: &[MessageLine]) -> usize {
 /// Makes sections of messages beside the output of tools: one for each machine and run that a person named.
 pub(super) fn make_sections(messages: Vec<MessageLine>, others: &[Section]) -> Vec<Section> {
     let mut groups: BTreeMap<(String, usize), Vec<MessageLine>> = BTreeMap::new();
+    let mut names: Vec<&str> = Vec::new();
+    for name in others.iter().map(|section| section.host.as_str()).filter(|name| !name.is_empty()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     for mut message in messages {
-        if let Some(host) = host_by_others(&message.host, others) {
+        if let Some(host) = host_by_others(&message.host, &names) {
             host.clone_into(&mut message.host);
         }
         let run = section_around(&message, others).map_or(0, |section| section.run);
@@ -60,17 +66,11 @@ pub(super) fn make_sections(messages: Vec<MessageLine>, others: &[Section]) -> V
     groups.into_iter().map(to_section).collect()
 }
 
-/// Another name for the machine of a message, by the output of tools: without a name, and with an address for one, it
-/// is of the only machine whose output stands beside it.
-fn host_by_others<'a>(host: &str, others: &'a [Section]) -> Option<&'a str> {
-    let names: BTreeSet<&str> =
-        others.iter().map(|section| section.host.as_str()).filter(|name| !name.is_empty()).collect();
-    let is_nameless = host.is_empty() || host.parse::<std::net::IpAddr>().is_ok();
-    match (is_nameless, names.len()) {
-        (true, 1) => names.into_iter().next(),
-        (true, _) if host.is_empty() => others.iter().map(|s| s.host.as_str()).find(|name| !name.is_empty()),
-        _ => None,
-    }
+/// Another name for the machine of a message, by the names of those whose output stands beside it: without a name it is
+/// of the first, and with an address for one, of the only one.
+fn host_by_others<'a>(host: &str, names: &[&'a str]) -> Option<&'a str> {
+    let is_address = names.len() == 1 && host.parse::<std::net::IpAddr>().is_ok();
+    names.first().copied().filter(|_| host.is_empty() || is_address)
 }
 
 /// The last section that begins above a message, or the first.
