@@ -149,12 +149,13 @@ impl Verdict {
     /// Nothing is advised against what has gone.
     pub fn set_in_past(&mut self, run: &str, later: &str) {
         for (index, listed) in self.bottlenecks.iter_mut().enumerate() {
-            let in_run = if index == 0 { format!("In {run}: ") } else { String::new() };
-            listed.sentence = format!("{in_run}{}", listed.sentence);
+            // screens and pages show the sentences of the bottlenecks
+            if index == 0 {
+                listed.sentence = format!("No bottleneck any more in {later}. In {run}: {}", listed.sentence);
+            }
             listed.advice.clear();
         }
         self.follow_bottlenecks();
-        self.sentence = format!("No bottleneck any more in {later}. {}", self.sentence);
     }
 
     /// Sets the fields that repeat the bottlenecks in the order of these.
