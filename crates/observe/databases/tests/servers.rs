@@ -116,10 +116,12 @@ pub fn start_mysql(options: &[&str]) -> Option<Server> {
     let data = folder.path().join("data");
     let mut made = unprivileged(&install);
     made.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-    made.arg(format!("--datadir={}", data.display()));
+    // a server that starts removes the temporary tables of all others from the folder that they share
+    let temporary = format!("--tmpdir={}", folder.path().display());
+    made.arg(format!("--datadir={}", data.display())).arg(&temporary);
     assert!(made.status().expect("it runs").success(), "mariadb-install-db");
     let mut server = unprivileged(&program);
-    server.args(["--no-defaults", "--skip-networking", "--innodb-buffer-pool-size=16M"]);
+    server.args(["--no-defaults", "--skip-networking", "--innodb-buffer-pool-size=16M"]).arg(&temporary);
     server.arg(format!("--datadir={}", data.display()));
     server.arg(format!("--socket={}", folder.path().join("sock").display()));
     server.arg(format!("--pid-file={}", folder.path().join("pid").display())).args(options);
