@@ -2,11 +2,12 @@
 
 import json
 import socket
+import subprocess
 import time
 import unittest
 from pathlib import Path
 
-from served import FRAMES, HOSTILE, INKED, STATE, STRETCH, VIEWERS, BrowserCase, Served, picture
+from served import BINARY, FRAMES, HOSTILE, INKED, STATE, STRETCH, VIEWERS, BrowserCase, Served, picture
 
 
 class PageTest(BrowserCase):
@@ -93,6 +94,70 @@ class PageTest(BrowserCase):
             ground = page.run("getComputedStyle(document.body).backgroundColor")
             self.assertEqual(int(ground.split("(")[1].split(",")[0]) < 60, dark, ground)
             picture(page, f"phone-{'dark' if dark else 'light'}")
+
+    def test_everything_fits_a_phone_of_usual_width(self):
+        for server in (self.live, self.recorded):
+            page = self.shown(server, width=390, height=844, mobile=True)
+            page.until("document.querySelectorAll('#processes tbody td').length > 0", "the processes")
+            self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
+            # no value of a process lies beyond the edge, where nobody looks for it
+            beyond = "[...document.querySelectorAll('#processes td, #who p, #verdict p')]"
+            beyond += ".filter(one => one.getBoundingClientRect().right > 390).map(one => one.innerText)"
+            self.assertEqual(page.run(beyond), [])
+            picture(page, f"phone-390-{'live' if server is self.live else 'log'}")
+
+    def test_the_report_fits_a_desk_and_a_phone(self):
+        file = self.folder / "report.html"
+        subprocess.run([BINARY, "report", self.simulated, "-o", file], check=True, stderr=subprocess.DEVNULL)
+        for width, mobile in ((1280, False), (390, True)):
+            page = self.browser.page(width=width, height=900, mobile=mobile)
+            self.addCleanup(page.close)
+            page.open(f"file://{file}")
+            page.until("document.querySelector('.card.verdict') !== null", "the report")
+            self.assertLessEqual(page.run("document.documentElement.scrollWidth"), width)
+            picture(page, f"report-{width}")
+
+    def test_what_was_not_measured_is_a_dash(self):
+        page = self.shown(self.live)
+        page.key(" ")
+        page.until(f"/paused/.test({STATE})", "the pause")
+        # a kernel that does not count delays
+        page.run("S.view.processes = [{ pid: 7, name: 'p', cgroup: '/', processor: 0.5, read_bytes_per_s: null,"
+                 " write_bytes_per_s: null, block_delay: null, blocked_share: 0, resident_bytes: 1 }]; showProcesses()")
+        heads = page.run("[...document.querySelectorAll('#processes th')].map(one => one.innerText)")
+        cells = page.run("[...document.querySelectorAll('#processes tbody td')].map(one => one.innerText)")
+        shown = dict(zip([head.split(" ↓")[0] for head in heads], cells))
+        self.assertEqual((shown["I/O wait"], shown["read"], shown["processor"]), ("-", "-", "50.0 %"))
+        self.assertNotIn("I/O delay", page.text("#processes"))
+        self.assertNotIn("–", "".join(cells))
+
+    def test_backticks_are_never_shown_but_in_bookmarks(self):
+        page = self.shown(self.live)
+        page.key(" ")
+        page.until(f"/paused/.test({STATE})", "the pause")
+        page.run("S.marks = [{ time_ns: S.last * 1e6, kind: 'warning', text: 'type `why`' },"
+                 " { time_ns: S.last * 1e6, kind: 'bookmark', text: 'my `own`' }]; noted = ''; showLists()")
+        page.until("document.querySelectorAll('#notes code').length === 1", "what is typed")
+        self.assertIn("type why", page.text("#notes"))
+        self.assertIn("my `own`", page.text("#notes"))
+        self.assertEqual(page.run("[...document.querySelectorAll('[title*=\"`\"]')].map(one => one.title)"), [])
+        self.assertNotIn("`", page.text("#explain"))
+
+    def test_a_frame_that_comes_twice_is_drawn_once(self):
+        page = self.shown(self.live)
+        page.until(f"{FRAMES} >= 3", "frames")
+        twice = "(() => { const before = frames, points = () => S.lines.map(line => line.x.length).join();"
+        twice += " const had = points(); onFrame(S.live); return [frames - before, had === points()]; })()"
+        self.assertEqual(page.run(twice), [0, True])
+
+    def test_the_card_of_culprits_cuts_no_text_that_cannot_be_scrolled_to(self):
+        page = self.shown(self.recorded, width=1280, height=900)
+        cut = "(() => { const card = document.querySelector('#who'); card.scrollTop = 1e6;"
+        cut += " const last = [...card.children].at(-1).getBoundingClientRect(), edge = card.getBoundingClientRect();"
+        cut += " return [card.scrollWidth - card.clientWidth, last.bottom - edge.bottom]; })()"
+        sideways, below = page.run(cut)
+        self.assertLessEqual(sideways, 0)
+        self.assertLessEqual(below, 1)
 
     def test_of_very_many_devices_a_hundred_busy_ones_are_shown(self):
         parts = ["Linux 6.1.0 (db1) \t03/02/2026 \t_x86_64_\t(4 CPU)\n"]

@@ -6,7 +6,7 @@ use diskwright_diagnosis::verdict::VerdictBottleneck;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
 use diskwright_report::events::event_lines;
-use diskwright_report::sparkline::sparkline;
+use diskwright_report::identity::culprit_summary;
 use diskwright_report::text::{cut_text, wrap};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -14,8 +14,8 @@ use ratatui::style::{Color, Modifier, Style as CellStyle};
 
 use super::figures::{self, format_figure};
 use super::help::{self, KEYS};
-use super::layout::{self, ScreenLayout};
-use super::{ScreenInput, WatchScreen, tables};
+use super::layout::{self, RowDemand, ScreenLayout};
+use super::{ScreenInput, WatchScreen, details, tables, time_chart};
 use crate::alerts::Alert;
 use crate::view::DashboardView;
 
@@ -118,19 +118,24 @@ pub fn draw_screen(
     let alerts = current_alerts(view);
     let max_alert_rows = if area.height < 20 { 1 } else { 2 };
     let alert_rows = u16::try_from(alerts.len()).unwrap_or(max_alert_rows).min(max_alert_rows);
-    // a second line for each says who it is
-    let process_lines = 2 * processes.len();
-    let layout =
-        layout::divide_rows(area.height, layout::HEADER_ROWS + alert_rows, count, view.strips.len(), process_lines);
+    let detail_lines = details::detail_lines(&pen, view.verdict.as_ref());
+    let demand = RowDemand {
+        devices: count,
+        strips: view.strips.len(),
+        processes: tables::count_process_lines(&pen, &processes),
+        details: detail_lines.len(),
+    };
+    let layout = layout::divide_rows(area.height, layout::HEADER_ROWS + alert_rows, demand);
     let devices = tables::visible_devices(screen, view, layout.device_rows);
     draw_heading(&mut pen, screen, view);
-    draw_verdict(&mut pen, view.verdict.as_ref());
+    draw_verdict(&mut pen, view.verdict.as_ref(), layout.detail_rows == 0);
     draw_alerts(&mut pen, &alerts, alert_rows, view.cursor_ns);
     screen.find_selected(&devices);
     tables::draw_devices(&mut pen, screen, view, &devices, &layout);
     draw_strips(&mut pen, view, &layout);
     tables::draw_processes(&mut pen, screen, &processes, &layout);
-    draw_timeline(&mut pen, screen, view, &layout);
+    details::draw_details(&mut pen, &detail_lines, &layout);
+    time_chart::draw_timeline(&mut pen, screen, view, &layout);
     draw_footer(&mut pen, screen, cost);
 }
 
@@ -157,8 +162,11 @@ fn draw_heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     );
 }
 
-/// Draws the verdict and its first advice.
-fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
+/// Largest width of who a culprit is below the verdict, in cells.
+const MAX_CULPRIT_COLUMNS: usize = 100;
+
+/// Draws the verdict, its first advice unless the rows below the processes have it, and who does it.
+fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>, shows_advice: bool) {
     let width = pen.area.width;
     let Some(verdict) = verdict else {
         pen.write_text((0, 1), width, "too few ticks to judge", Tone::Dim);
@@ -180,7 +188,12 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
         }
     };
     pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
-    let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.sentence()));
+    let advice = verdict.advice.first().filter(|_| shows_advice);
+    let advice = advice.map(|advice| format!("Do first: {}", advice.sentence()));
+    let who = verdict
+        .culprits
+        .first()
+        .map(|culprit| format!("Who: {}, {}", culprit_summary(culprit, MAX_CULPRIT_COLUMNS), culprit.description));
     // the sentence includes the evidence; a long sentence is cut so that the advice fits
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =
@@ -189,8 +202,8 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     let event = event_lines(verdict, &pen.style.zone).into_iter().next();
     let event_tone = if event.is_some() { Tone::Bad } else { Tone::Plain };
     let tones = [event_tone, Tone::Plain];
-    let second = second.filter(|_| event.is_none() || advice.is_none());
-    let further_lines = event.into_iter().chain(second).chain(advice);
+    let second = second.filter(|_| event.is_none() || (advice.is_none() && who.is_none()));
+    let further_lines = event.into_iter().chain(second).chain(advice).chain(who);
     for ((row, text), tone) in (2..layout::HEADER_ROWS).zip(further_lines).zip(tones) {
         pen.write_text((0, row), width, &cut_text(&pen.clean_text(&text), usize::from(width), "..."), tone);
     }
@@ -246,49 +259,6 @@ fn draw_strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
             }
             column +=
                 pen.write_text((column, row), columns, &text, if is_waiting { Tone::Warn } else { Tone::Plain }) + 1;
-        }
-    }
-}
-
-/// Draws the quantity over time, marks, cursor, and times.
-fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, layout: &ScreenLayout) {
-    // a low screen has no rows for it below the devices
-    if layout.timeline < layout.strips {
-        return;
-    }
-    let columns = pen.area.width.saturating_sub(2).max(1);
-    screen.timeline_area = (layout.timeline, 1, columns);
-    let column_at = |time_ns: i64| {
-        let share = (time_ns - view.span.0) as f64 / (view.span.1 - view.span.0).max(1) as f64;
-        1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
-    };
-    let largest = view.timeline.max.iter().flatten().copied().fold(f64::NAN, f64::max);
-    let title = match largest.is_finite() {
-        true => format!("{}, at most {}", view.timeline.title, format_value(largest, &view.timeline.unit)),
-        false => format!("{}: not recorded in this time", view.timeline.title),
-    };
-    let mark_at_cursor = view.marks.iter().rev().find(|mark| column_at(mark.time_ns) == column_at(view.cursor_ns));
-    let text = mark_at_cursor.map_or(title, |mark| format!("{}: {}", mark.kind, mark.text));
-    pen.write_text((1, layout.timeline), columns, &text, Tone::Dim);
-    let values: Vec<f64> = view.timeline.max.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
-    let full = (view.timeline.unit == "fraction").then_some(1.0);
-    let line = sparkline(&values, full, usize::from(columns), pen.style.unicode);
-    pen.write_text((1, layout.timeline + 1), columns, &line, Tone::Plain);
-    for mark in &view.marks {
-        let (sign, tone) = match mark.kind.as_str() {
-            "bookmark" => ("m", Tone::Good),
-            "gap" | "missed" | "clock" => ("g", Tone::Warn),
-            "alert" => ("A", Tone::Bad),
-            _ => ("!", Tone::Warn),
-        };
-        pen.write_text((column_at(mark.time_ns), layout.timeline + 2), 1, sign, tone);
-    }
-    pen.write_text((column_at(view.cursor_ns), layout.timeline + 2), 1, "^", Tone::Strong);
-    for mark in pen.style.zone.axis_marks(view.span.0, view.span.1, usize::from(columns / 12)) {
-        // a label that is cut off would read as another time
-        let column = column_at(mark.time_ns);
-        if usize::from(column) + diskwright_report::text::display_width(&mark.label) <= usize::from(pen.area.width) {
-            pen.write_text((column, layout.timeline + 3), 12, &mark.label, Tone::Dim);
         }
     }
 }
