@@ -1,6 +1,6 @@
-//! `record --capture` beside what really hangs: a disk that completes nothing, and a filesystem that does not answer. The
-//! capture ends in its time, has the blocked task, and no tick waits for it. Takes root, FUSE and loop devices; prints
-//! why it skips where there are none.
+//! `record --capture` beside what really hangs: a disk that completes nothing, and a filesystem that does not answer.
+//! The capture ends in its time, has the blocked task, and no tick waits for it. Takes root, FUSE and loop devices;
+//! prints why it skips where there are none.
 
 #![allow(clippy::disallowed_methods, reason = "a test waits for other processes")]
 

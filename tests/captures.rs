@@ -1,5 +1,5 @@
-//! `--capture` of `record`, `watch` and `serve`: a real blocked task is in the capture of an alert, which `why`, `report`,
-//! the screen and the page show; limits of rate, size and memory; options.
+//! `--capture` of `record`, `watch` and `serve`: a real blocked task is in the capture of an alert, which `why`,
+//! `report`, the screen and the page show; limits of rate, size and memory; options.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};

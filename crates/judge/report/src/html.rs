@@ -430,7 +430,7 @@ pub(crate) mod tests {
         let body = position("</style>");
         let card = body + page[body..].find("card verdict").expect("the headline");
         let culprit = card + page[card..].find("class=\"doer\"").expect("a culprit in the headline");
-        assert!(culprit < position("<nav"), "it stands in the headline's card");
+        assert!(culprit < position("<nav"), "the headline's card names it");
         let section = |id: &str| position(&format!("<section id=\"{id}\""));
         assert!(section("culprits") < section("advice") && section("advice") < section("ruled-out"));
     }

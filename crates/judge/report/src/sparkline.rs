@@ -73,7 +73,7 @@ mod tests {
     fn several_lines_have_as_many_times_eight_heights() {
         let lines = |values: &[f64], lines: usize| tall_sparkline(values, Some(16.0), (9, lines), true);
         assert_eq!(lines(&[0.0, 7.0, 8.0, 12.0, 16.0, f64::NAN], 2), ["  ▁▅█ ", "▁████ "]);
-        assert_eq!(tall_sparkline(&[1.0, 16.0], None, (9, 3), false), [" #", " #", "~#"]);
+        assert_eq!(tall_sparkline(&[1.0, 16.0], None, (9, 3), false), [" #", " #", ".#"]);
         assert!(lines(&[1.0], 0).is_empty());
     }
 

@@ -5,8 +5,8 @@ use diskwright_diagnosis::Verdict;
 use diskwright_report::remedies::{Remedy, evidence_lines, remedies_in_order};
 use diskwright_report::text::{cut_text, wrap};
 
-use super::draw::{Pen, Tone};
 use super::layout::ScreenLayout;
+use super::pen::{Pen, Tone};
 
 /// Columns before a remedy's words, after its number.
 const INDENT: &str = "   ";

@@ -9,26 +9,14 @@ use diskwright_report::events::event_lines;
 use diskwright_report::identity::culprit_summary;
 use diskwright_report::text::{cut_text, wrap};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style as CellStyle};
 
 use super::figures::{self, format_figure};
 use super::help::{self, KEYS};
 use super::layout::{self, RowDemand, ScreenLayout};
+use super::pen::{Pen, ScreenStyle, Tone};
 use super::{ScreenInput, WatchScreen, details, tables, time_chart};
 use crate::alerts::Alert;
 use crate::view::DashboardView;
-
-/// Capabilities of the terminal, and the time zone.
-#[derive(Clone, Debug)]
-pub struct ScreenStyle {
-    /// True if it shows colors.
-    pub colour: bool,
-    /// True if it shows characters beyond ASCII.
-    pub unicode: bool,
-    /// Time zone of all times shown.
-    pub zone: DisplayZone,
-}
 
 /// Resources that this program itself uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,63 +25,6 @@ pub struct OwnCost {
     pub processor: Option<f64>,
     /// Resident memory, bytes.
     pub resident_bytes: Option<f64>,
-}
-
-/// Writes text into the cells of an area, in the style of the terminal.
-pub(super) struct Pen<'b> {
-    pub buffer: &'b mut Buffer,
-    pub style: &'b ScreenStyle,
-    pub area: Rect,
-}
-
-/// Meaning of a text, which determines its style. State is never shown by color alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
-    Plain,
-    Dim,
-    Strong,
-    Good,
-    Warn,
-    Bad,
-    /// Selected.
-    Inverse,
-}
-
-impl Pen<'_> {
-    /// Writes a text at a column and row of the area, in at most `columns` columns; returns the number of columns
-    /// written.
-    pub fn write_text(&mut self, (column, row): (u16, u16), columns: u16, text: &str, tone: Tone) -> u16 {
-        let max_columns = self.area.width.saturating_sub(column).min(columns);
-        if row >= self.area.height || max_columns == 0 {
-            return 0;
-        }
-        let shown = self.clean_text(text);
-        let (x, y) = (self.area.x + column, self.area.y + row);
-        let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(max_columns), self.cell_style(tone));
-        end - x
-    }
-
-    /// Printable form of a text from outside the program. Pad and cut only this form: its width may differ from that of
-    /// the text.
-    pub fn clean_text(&self, text: &str) -> String {
-        let clean = diskwright_base::text::printable_line(text);
-        if self.style.unicode { clean.into_owned() } else { diskwright_report::text::to_ascii(&clean) }
-    }
-
-    fn cell_style(&self, tone: Tone) -> CellStyle {
-        let plain = CellStyle::default();
-        match (tone, self.style.colour) {
-            (Tone::Plain, _) => plain,
-            (Tone::Dim, _) => plain.add_modifier(Modifier::DIM),
-            (Tone::Strong, _) => plain.add_modifier(Modifier::BOLD),
-            (Tone::Inverse, _) => plain.add_modifier(Modifier::REVERSED),
-            (Tone::Good, true) => plain.fg(Color::Green),
-            (Tone::Warn, true) => plain.fg(Color::Yellow),
-            (Tone::Bad, true) => plain.fg(Color::Red).add_modifier(Modifier::BOLD),
-            (Tone::Good | Tone::Warn, false) => plain,
-            (Tone::Bad, false) => plain.add_modifier(Modifier::BOLD),
-        }
-    }
 }
 
 /// Draws the view into a buffer of any size; notes in `screen` the selection, and where tables and timeline are, for
@@ -293,10 +224,15 @@ fn draw_footer(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
 /// Draws a page of text, from its line number `first_line` on; limits that number so that the last page is full.
 fn draw_page(pen: &mut Pen<'_>, text: &str, first_line: &mut usize) {
     let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
-    // long lines are wrapped; tables that fit stay unchanged
-    let fold = |line: String| match diskwright_report::text::display_width(&line) > usize::from(width) {
-        true => wrap(&line, usize::from(width), 2),
-        false => vec![line],
+    // long lines are wrapped, and what continues one is indented below it; tables that fit stay unchanged
+    let fold = |line: String| {
+        if diskwright_report::text::display_width(&line) <= usize::from(width) {
+            return vec![line];
+        }
+        let indent = (line.len() - line.trim_start().len()).min(usize::from(width) / 2);
+        let folded = wrap(line.trim_start(), usize::from(width).saturating_sub(indent + 2).max(1), 0);
+        let prefix = |index: usize| " ".repeat(if index == 0 { indent } else { indent + 2 });
+        folded.iter().enumerate().map(|(index, line)| format!("{}{line}", prefix(index))).collect()
     };
     let folded: Vec<String> = text.lines().map(|line| pen.clean_text(line)).flat_map(fold).collect();
     let hidden_lines = folded.len().saturating_sub(usize::from(rows));

@@ -1,5 +1,5 @@
-//! Layout of the screen in rows. Every part has a minimum size; further rows go to the devices first, then to what to do
-//! and to the processes, and what is left to the timeline.
+//! Layout of the screen in rows. Every part has a minimum size; further rows go to the devices first, then to what to
+//! do and to the processes, and what is left to the timeline.
 
 /// Width of a device's history, columns.
 pub(super) const HISTORY_COLUMNS: usize = 16;

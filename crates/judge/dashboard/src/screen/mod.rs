@@ -6,10 +6,12 @@ mod draw;
 mod figures;
 mod help;
 mod layout;
+mod pen;
 mod tables;
 mod time_chart;
 
-pub use draw::{OwnCost, ScreenStyle, draw_screen};
+pub use draw::{OwnCost, draw_screen};
+pub use pen::ScreenStyle;
 
 use diskwright_base::units::format_value;
 use diskwright_report::captures;

@@ -9,9 +9,9 @@ use diskwright_report::identity::identity_line;
 use diskwright_report::sparkline::sparkline;
 use diskwright_report::text::{cut_middle, cut_text, display_width, pad_left, pad_right};
 
-use super::draw::{Pen, Tone};
 use super::figures::{self, format_figure};
 use super::layout::{HISTORY_COLUMNS, ScreenLayout};
+use super::pen::{Pen, Tone};
 use super::{DeviceArea, WatchScreen};
 use crate::devices::DeviceRow;
 use crate::process_means::ProcessSummary;

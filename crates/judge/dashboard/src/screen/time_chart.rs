@@ -5,8 +5,8 @@ use diskwright_report::sparkline::tall_sparkline;
 use diskwright_report::text::display_width;
 
 use super::WatchScreen;
-use super::draw::{Pen, Tone};
 use super::layout::{ScreenLayout, TIMELINE_ROWS};
+use super::pen::{Pen, Tone};
 use crate::timeline::TimelineView;
 use crate::view::DashboardView;
 

@@ -219,10 +219,10 @@ function showProcesses() {
   const state = [S.order, -1];
   const heads = [el("th", { scope: "col" }, "process"), sortHead("read+write", "bytes", state, set), el("th", {}, "read"), el("th", {}, "write"),
     sortHead("I/O wait", "delay", state, set, "Share of time spent waiting for block I/O; - if the kernel does not count it (kernel.task_delayacct): the order is then by samples in uninterruptible sleep"),
-    sortHead("processor", "processor", state, set), sortHead("resident", "memory", state, set), el("th", { className: "text" }, "cgroup")];
+    sortHead("processor", "processor", state, set), sortHead("resident", "memory", state, set), el("th", { className: "text" }, "command line, where it runs")];
   table($("processes"), heads, rows.map(row => el("tr", {}, el("td", {}, el("b", {}, row.name), ` ${row.pid}`),
     cell(row.read_bytes_per_s === null && row.write_bytes_per_s === null ? null : ORDERS.bytes[1](row), "bytes_per_s"), cell(row.read_bytes_per_s, "bytes_per_s"), cell(row.write_bytes_per_s, "bytes_per_s"),
-    cell(row.block_delay, "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, `${row.place || row.cgroup} ${row.command_line || ""}`))));
+    cell(row.block_delay, "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text" }, row.command_line || "", " ", dim("span", row.place || row.cgroup)))));
   if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
 }
 const peakText = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)
