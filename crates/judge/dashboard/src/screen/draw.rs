@@ -119,7 +119,8 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>, shows_advice: bool
         }
     };
     pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
-    let advice = verdict.advice.first().filter(|_| shows_advice);
+    // who does it is worth more than what is said below, but that is worth more than a blank row
+    let advice = verdict.advice.first().filter(|_| shows_advice || verdict.culprits.is_empty());
     let advice = advice.map(|advice| format!("Do first: {}", advice.sentence()));
     let who = verdict
         .culprits
