@@ -18,7 +18,7 @@ exec "$@"
 "#;
 
 /// Runs a command with the silent mount in place, for at most a minute; returns its output and duration.
-fn run_with_silent_mount(point: &str, arguments: &[&str]) -> Option<(std::process::Output, Duration)> {
+pub fn run_with_silent_mount(point: &str, arguments: &[&str]) -> Option<(std::process::Output, Duration)> {
     if !rustix::process::geteuid().is_root() || File::open("/dev/fuse").is_err() {
         eprintln!("skipped: no FUSE (takes root)");
         return None;

@@ -28,7 +28,7 @@ plain = { servers = 8, service = { constant_us = 500 } }
 const MAX_EXIT_TIME: Duration = Duration::from_secs(10);
 
 /// Serves and attaches a disk; returns the socket of its server and its device.
-fn attach_disk(bench: &mut Bench) -> Option<(String, String)> {
+pub fn attach_disk(bench: &mut Bench) -> Option<(String, String)> {
     if File::options().read(true).write(true).open("/dev/fuse").is_err() {
         report_skip("no /dev/fuse");
         return None;
@@ -47,7 +47,7 @@ fn attach_disk(bench: &mut Bench) -> Option<(String, String)> {
 }
 
 /// Sends a command to the running server.
-fn send_command(socket: &str, command: &str) {
+pub fn send_command(socket: &str, command: &str) {
     run_tool(PROGRAM, &["disk", command, "disk", "--socket", socket]).expect("obeyed");
 }
 

@@ -7,6 +7,7 @@ mod advise;
 mod alerts;
 mod baseline;
 mod calibrate;
+mod capture;
 mod ceilings;
 mod compare;
 mod compare_results;
@@ -135,9 +136,9 @@ pub enum CliCommand {
     /// Read this machine's counters for another process of this program
     #[command(hide = true)]
     ReadSources(live_sampler::Arguments),
-    /// Read what a capture of `record` saves, for another process of this program
+    /// Read what a capture saves, for another process of this program
     #[command(hide = true)]
-    CaptureMoment(record::capture_moment::Arguments),
+    CaptureMoment(capture::moment::Arguments),
 }
 
 /// Runs a command.
@@ -173,7 +174,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Completions(arguments) => manual::print_completions(&arguments),
         CliCommand::Manual(arguments) => manual::write_manual(&arguments),
         CliCommand::ReadSources(arguments) => live_sampler::run(&arguments),
-        CliCommand::CaptureMoment(arguments) => record::capture_moment::run(&arguments),
+        CliCommand::CaptureMoment(arguments) => capture::moment::run(&arguments),
     }
 }
 

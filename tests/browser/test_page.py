@@ -2,11 +2,12 @@
 
 import json
 import socket
+import subprocess
 import time
 import unittest
 from pathlib import Path
 
-from served import FRAMES, HOSTILE, INKED, STATE, STRETCH, VIEWERS, BrowserCase, Served, picture
+from served import BINARY, FRAMES, HOSTILE, INKED, STATE, STRETCH, VIEWERS, BrowserCase, Served, picture
 
 
 class PageTest(BrowserCase):
@@ -93,6 +94,82 @@ class PageTest(BrowserCase):
             ground = page.run("getComputedStyle(document.body).backgroundColor")
             self.assertEqual(int(ground.split("(")[1].split(",")[0]) < 60, dark, ground)
             picture(page, f"phone-{'dark' if dark else 'light'}")
+
+    def test_everything_fits_a_phone_of_usual_width(self):
+        for server in (self.live, self.recorded):
+            page = self.shown(server, width=390, height=844, mobile=True)
+            page.until("document.querySelectorAll('#processes tbody td').length > 0", "the processes")
+            self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
+            # no value of a process lies beyond the edge, where nobody looks for it
+            beyond = "[...document.querySelectorAll('#processes td, #who p, #verdict p')]"
+            beyond += ".filter(one => one.getBoundingClientRect().right > 390).map(one => one.innerText)"
+            self.assertEqual(page.run(beyond), [])
+            picture(page, f"phone-390-{'live' if server is self.live else 'log'}")
+
+    def test_the_report_fits_a_desk_and_a_phone(self):
+        file = self.folder / "report.html"
+        subprocess.run([BINARY, "report", self.simulated, "-o", file], check=True, stderr=subprocess.DEVNULL)
+        for width, mobile in ((1280, False), (390, True)):
+            page = self.browser.page(width=width, height=900, mobile=mobile)
+            self.addCleanup(page.close)
+            page.open(f"file://{file}")
+            page.until("document.querySelector('.card.verdict') !== null", "the report")
+            self.assertLessEqual(page.run("document.documentElement.scrollWidth"), width)
+            picture(page, f"report-{width}")
+
+    def frames_changed(self, page, change):
+        """From now on, `change` sees each frame before the page does."""
+        page.run("(() => { const parse = JSON.parse; JSON.parse = text => { const value = parse(text);"
+                 f" if (value.view) (frame => {{ {change} }})(value); return value; }}; }})()")
+
+    def test_what_was_not_measured_is_a_dash(self):
+        page = self.shown(self.live)
+        # a kernel that does not count delays
+        self.frames_changed(page, """frame.view.processes = [{ pid: 7, name: 'unmeasured', cgroup: '/',
+            processor: 0.5, read_bytes_per_s: null, write_bytes_per_s: null, block_delay: null, blocked_share: 0,
+            resident_bytes: 1 }]""")
+        texts = "one => one.innerText"
+        row = "[...document.querySelectorAll('#processes tbody tr')].find(one => /unmeasured/.test(one.innerText))"
+        page.until(f"window.found = [...{row}.cells].map({texts})", "the process")
+        cells = page.run("found")
+        heads = page.run(f"[...document.querySelectorAll('#processes th')].map({texts})")
+        shown = dict(zip([head.split(" ↓")[0] for head in heads], cells))
+        self.assertEqual((shown["I/O wait"], shown["read"], shown["processor"]), ("-", "-", "50.0 %"))
+        self.assertNotIn("–", "".join(cells))
+
+    def test_backticks_are_never_shown_but_in_bookmarks(self):
+        page = self.shown(self.live)
+        self.frames_changed(page, """const mark = (kind, text) => ({ time_ns: frame.range_ms[1] * 1e6, kind, text });
+            frame.view.marks = [mark('warning', 'type `why`'), mark('bookmark', 'my `own`')]""")
+        page.until("/type why/.test(document.querySelector('#notes').innerText)", "what is typed")
+        self.assertGreater(page.run("document.querySelectorAll('#notes code').length"), 0)
+        self.assertIn("my `own`", page.text("#notes"))
+        self.assertEqual(page.run("[...document.querySelectorAll('[title*=\"`\"]')].map(one => one.title)"), [])
+        self.assertNotIn("`", page.text("#explain"))
+
+    def test_a_frame_that_comes_twice_is_drawn_once(self):
+        page = self.browser.page()
+        self.addCleanup(page.close)
+        page.call("Page.addScriptToEvaluateOnNewDocument", source="""
+            const listen = EventSource.prototype.addEventListener;
+            window.came = 0;
+            EventSource.prototype.addEventListener = function (kind, handle) {
+              listen.call(this, kind, event => { window.came += kind === 'frame'; handle(event); handle(event); });
+            };""")
+        page.open(self.live.url)
+        page.until(f"{FRAMES} >= 3", "three frames")
+        came, drawn = page.run(f"[came, {FRAMES}]")
+        # the first one of a stream may be one that the page has
+        self.assertIn(drawn, (came, came - 1))
+
+    def test_the_card_of_culprits_cuts_no_text_that_cannot_be_scrolled_to(self):
+        page = self.shown(self.recorded, width=1280, height=900)
+        cut = "(() => { const card = document.querySelector('#who'); card.scrollTop = 1e6;"
+        cut += " const last = [...card.children].at(-1).getBoundingClientRect(), edge = card.getBoundingClientRect();"
+        cut += " return [card.scrollWidth - card.clientWidth, last.bottom - edge.bottom]; })()"
+        sideways, below = page.run(cut)
+        self.assertLessEqual(sideways, 0)
+        self.assertLessEqual(below, 1)
 
     def test_of_very_many_devices_a_hundred_busy_ones_are_shown(self):
         parts = ["Linux 6.1.0 (db1) \t03/02/2026 \t_x86_64_\t(4 CPU)\n"]

@@ -2,9 +2,6 @@
 //! disk: `log_thread` decouples it from the log, `log_keeper` writes there, `self_protection` asks the kernel to keep
 //! the recorder alive when resources run short; `systemd` reports its state to systemd.
 
-mod capture;
-pub mod capture_moment;
-mod captured_trace;
 mod host_settings;
 mod log_keeper;
 mod log_thread;
@@ -32,6 +29,7 @@ use diskwright_webview::WebView;
 use indicatif::ProgressBar;
 
 use super::alerts::{AlertArguments, AlertMonitor};
+use super::capture::{CaptureArguments, CaptureThread};
 use super::databases::DatabaseArguments;
 use super::metric_feeds::{FeedArguments, Feeds};
 use super::pacer::{self, Pacer};
@@ -40,7 +38,6 @@ use super::trace::parse_budget;
 use super::{Failure, damage, output, process_limits};
 use crate::commands::live_sampler::protected_sampler;
 use crate::memory_reserve;
-use capture::{CaptureArguments, CaptureThread};
 use host_settings::HostSettingsThread;
 use log_keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
@@ -369,7 +366,7 @@ impl ActiveLog {
         let facts = HostSettingsThread::start();
         let lack = facts.as_ref().err().map(|error| lack_note("settings of this host", error));
         lack.into_iter().for_each(|note| thread.queue_note(note));
-        let captures = arguments.capture.is_given().then(|| CaptureThread::start(&arguments.capture)).transpose();
+        let captures = CaptureThread::start_if_given(&arguments.capture);
         let lack = captures.as_ref().err().map(|error| lack_note("captures", error));
         lack.into_iter().for_each(|note| thread.queue_note(note));
         let captures = captures.unwrap_or_default();

@@ -14,6 +14,7 @@ use diskwright_diagnosis::{Pack, packs};
 use diskwright_webview::{HostNames, HostSource, WebAccess, WebSettings, WebView, check_address, random_text};
 
 use super::alerts::AlertArguments;
+use super::capture::CaptureArguments;
 use super::log::{self, LogWindow, Logs};
 use super::metric_store::StoreArguments;
 use super::pacer::Pacer;
@@ -84,6 +85,8 @@ pub struct Arguments {
     store: StoreArguments,
     #[command(flatten)]
     alerts: AlertArguments,
+    #[command(flatten)]
+    capture: CaptureArguments,
     /// Print the address as JSON
     #[arg(long)]
     json: bool,
@@ -94,6 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.judging.refuse_beyond_pack()?;
     if arguments.store.is_given()? || !arguments.log.is_empty() {
         super::pacer::refuse_live_options(&[("--every", arguments.every.is_some())])?;
+        arguments.capture.refuse_for_logs()?;
     }
     if arguments.every.is_some_and(|every| every < Duration::from_millis(100)) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
@@ -126,7 +130,8 @@ fn host_sources(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSo
         }
         arguments.window.refuse_log_options()?;
         let every = arguments.every.unwrap_or(watch::DEFAULT_INTERVAL);
-        return Ok(vec![Box::new(ServedSource::from_this_machine(every, pack.clone(), &arguments.alerts)?)]);
+        let options = (&arguments.alerts, &arguments.capture);
+        return Ok(vec![Box::new(ServedSource::from_this_machine(every, pack.clone(), options)?)]);
     }
     sources_of_logs(arguments, pack)
 }

@@ -14,6 +14,7 @@ use diskwright_webview::{HostSource, Stretch};
 use serde_json::{Value, json};
 
 use super::super::alerts::{AlertArguments, AlertMonitor};
+use super::super::capture::{CaptureArguments, CaptureThread};
 use super::super::latency::LatencyWindow;
 use super::super::log::{self, Logs};
 use super::super::watch::range_comparison;
@@ -65,9 +66,14 @@ impl ServedSource {
     }
 
     /// Returns this machine as a source.
-    pub fn from_this_machine(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
+    pub fn from_this_machine(
+        every: Duration,
+        pack: Pack,
+        (alerts, capture): (&AlertArguments, &CaptureArguments),
+    ) -> Result<ServedSource, Failure> {
         let monitor = AlertMonitor::new(alerts, pack.clone())?;
-        Ok(ServedSource::from_watched(local_host_name(), WatchSource::from_this_machine(every, monitor)?, pack))
+        let watched = WatchSource::from_this_machine(every, monitor, CaptureThread::start_or_warn(capture))?;
+        Ok(ServedSource::from_watched(local_host_name(), watched, pack))
     }
 
     /// Returns logs of one host as a source. With `alerts`, the logs are searched for alerts; without, their recorder

@@ -14,6 +14,7 @@ use diskwright_datastore::WriterOptions;
 
 use super::super::Failure;
 use super::super::alerts::AlertMonitor;
+use super::super::capture::CaptureThread;
 use super::super::pacer::Pacer;
 use crate::commands::live_sampler::live_sampler;
 
@@ -79,14 +80,14 @@ pub struct LiveFeed {
 /// A sampler that reads the first tick while another thread loads rules; it ends if it gets no alerts to search for.
 pub struct StartedFeed {
     feed: LiveFeed,
-    alerts: SyncSender<AlertMonitor>,
+    alerts: SyncSender<(AlertMonitor, Option<CaptureThread>)>,
 }
 
 impl StartedFeed {
-    /// Returns the feed of ticks, which is searched for alerts.
-    pub fn with_alerts(self, alerts: AlertMonitor) -> LiveFeed {
+    /// Returns the feed of ticks, which is searched for alerts; `captures` save what will be gone when one begins.
+    pub fn with_alerts(self, alerts: AlertMonitor, captures: Option<CaptureThread>) -> LiveFeed {
         // a sampler that has failed is noticed when ticks are taken
-        let _ = self.alerts.send(alerts);
+        let _ = self.alerts.send((alerts, captures));
         self.feed
     }
 }
@@ -159,7 +160,7 @@ impl LiveFeed {
 /// Samples until nobody listens or a signal asks to end.
 fn sample_ticks(
     every: Duration,
-    monitor: &Receiver<AlertMonitor>,
+    monitor: &Receiver<(AlertMonitor, Option<CaptureThread>)>,
     sender: &SyncSender<LiveTick>,
 ) -> Result<(), Failure> {
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
@@ -172,14 +173,19 @@ fn sample_ticks(
     let mut pacer = Pacer::new(every, None)?;
     let mut backlog = TickBacklog::default();
     sampler.tick();
-    let Ok(mut monitor) = monitor.recv() else { return Ok(()) };
+    let Ok((mut monitor, mut captures)) = monitor.recv() else { return Ok(()) };
     loop {
-        let notes = sampler.take_notes();
+        let mut notes = sampler.take_notes();
         // rounded as in a log, so that a replay shows the same digits
         let tick = WriterOptions::default().round_tick(sampler.tick_stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
         notes.iter().for_each(|note| monitor.handle_note(note));
-        let alerts = monitor.handle_tick(&schema, tick, &row).iter().map(AlertEvent::to_log_note).collect();
+        let events = monitor.handle_tick(&schema, tick, &row);
+        if let Some(captures) = &mut captures {
+            captures.handle_events(&events);
+            notes.extend(captures.take_notes());
+        }
+        let alerts = events.iter().map(AlertEvent::to_log_note).collect();
         match sender.try_send(backlog.attach_to(LiveTick { schema, tick, row, notes, alerts, skipped: None })) {
             Ok(()) => backlog.dropped_ticks = 0,
             Err(TrySendError::Full(late)) => backlog.keep_late(late),

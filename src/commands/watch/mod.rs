@@ -25,6 +25,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::alerts::{AlertArguments, AlertMonitor};
+use super::capture::{CaptureArguments, CaptureThread};
 use super::log::{self, LogWindow};
 use super::{Failure, ceilings, output, pacer, why};
 use live_feed::LiveFeed;
@@ -67,6 +68,8 @@ pub struct Arguments {
     duration: Option<Duration>,
     #[command(flatten)]
     alerts: AlertArguments,
+    #[command(flatten)]
+    capture: CaptureArguments,
 }
 
 /// Default sampling interval of this machine.
@@ -95,6 +98,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if !arguments.log.is_empty() {
         pacer::refuse_live_options(&[("--every", arguments.every.is_some())])?;
+        arguments.capture.refuse_for_logs()?;
+    }
+    if arguments.capture.is_given() && once && !is_unattended {
+        let reason = "--capture waits for alerts, and one screen is printed at once; use --no-screen, or the screen";
+        return Err(Failure::Usage(reason.into()));
     }
     let every = arguments.every.unwrap_or(DEFAULT_INTERVAL);
     if every < Duration::from_millis(100) {
@@ -116,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut viewer = Viewer::new(load_panels(arguments.panels.as_deref())?, pack, ceilings::known_ceilings().to_vec());
     let mut source = match started_feed {
-        Some(feed) => WatchSource::Live(feed.with_alerts(monitor)),
+        Some(feed) => WatchSource::Live(feed.with_alerts(monitor, CaptureThread::start_or_warn(&arguments.capture))),
         None => WatchSource::from_logs(log::open(&arguments.log, &arguments.window)?, &arguments.log)
             .with_alerts(monitor)?,
     };
@@ -134,7 +142,8 @@ fn run_unattended(arguments: &Arguments, monitor: AlertMonitor) -> Result<(), Fa
         UnattendedRun { fail_on: fail_on.clone(), json: *json, duration: *duration, has_alerts: Cell::new(false) };
     run.check_alert_ids(&arguments.alerts.load_alert_pack()?)?;
     if arguments.log.is_empty() {
-        return run.watch_this_machine(arguments.every.unwrap_or(DEFAULT_INTERVAL), monitor);
+        let captures = CaptureThread::start_or_warn(&arguments.capture);
+        return run.watch_this_machine(arguments.every.unwrap_or(DEFAULT_INTERVAL), monitor, captures);
     }
     run.watch_logs(&arguments.log, &arguments.window, monitor)
 }

@@ -9,6 +9,7 @@ use diskwright_dashboard::{Alert, History};
 use diskwright_datastore::RecorderState;
 
 use super::super::alerts::AlertMonitor;
+use super::super::capture::CaptureThread;
 use super::super::log::Logs;
 use super::super::{Failure, local_host_name, mark};
 use super::live_feed::LiveFeed;
@@ -142,8 +143,12 @@ impl LoggedHistory {
 
 impl WatchSource {
     /// Returns this machine, sampled by a separate thread.
-    pub fn from_this_machine(every: Duration, alerts: AlertMonitor) -> Result<WatchSource, Failure> {
-        Ok(WatchSource::Live(LiveFeed::begin_sampling(every)?.with_alerts(alerts)))
+    pub fn from_this_machine(
+        every: Duration,
+        alerts: AlertMonitor,
+        captures: Option<CaptureThread>,
+    ) -> Result<WatchSource, Failure> {
+        Ok(WatchSource::Live(LiveFeed::begin_sampling(every)?.with_alerts(alerts, captures)))
     }
 
     /// Returns opened logs as a source.

@@ -4,15 +4,18 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use diskwright_base::LogPiece;
+use diskwright_base::capture::MomentCapture;
 use diskwright_base::timestamp::format_rfc3339;
+use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SamplerOptions, SystemClock};
 use diskwright_dashboard::Alert;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
 use diskwright_datastore::{LogPosition, LogReader};
 use diskwright_diagnosis::Pack;
+use diskwright_report::captures;
 
 use super::super::alerts::{AlertMonitor, event_document, event_line};
+use super::super::capture::CaptureThread;
 use super::super::log::{self, LogWindow, Logs};
 use super::super::pacer::Pacer;
 use super::super::{Failure, output};
@@ -61,7 +64,12 @@ impl UnattendedRun {
     }
 
     /// Watches this machine.
-    pub fn watch_this_machine(&self, every: Duration, mut monitor: AlertMonitor) -> Result<(), Failure> {
+    pub fn watch_this_machine(
+        &self,
+        every: Duration,
+        mut monitor: AlertMonitor,
+        mut captures: Option<CaptureThread>,
+    ) -> Result<(), Failure> {
         let mut pacer = Pacer::new(every, self.duration)?;
         let options = SamplerOptions { slow_interval: every.max(Duration::from_secs(10)), ..SamplerOptions::default() };
         let mut sampler = live_sampler(options);
@@ -70,15 +78,39 @@ impl UnattendedRun {
         let result = loop {
             sampler.take_notes().iter().for_each(|note| monitor.handle_note(note));
             let events = monitor.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
-            if let Err(failure) = self.print_events(&events, monitor.host()) {
+            let saved = captures.as_mut().map(|captures| {
+                captures.handle_events(&events);
+                captures.take_notes()
+            });
+            let printed = self.print_events(&events, monitor.host());
+            if let Err(failure) = printed.and_then(|()| self.print_captures(&saved.unwrap_or_default())) {
                 break Err(failure);
             }
             if !pacer.wait_for_tick(|_| {}) || !pacer.sample_tick(&mut sampler) {
                 break Ok(());
             }
         };
+        let saved = captures.map(CaptureThread::finish).unwrap_or_default();
         monitor.finish_actions();
-        result
+        // a reader that has gone is told by the first failure
+        result.and_then(|()| self.print_captures(&saved))
+    }
+
+    /// Prints captures that are complete: in lines, or as JSON in one line.
+    fn print_captures(&self, notes: &[Note]) -> Result<(), Failure> {
+        for note in notes {
+            if self.json {
+                output::print_data(format!("{}\n", diskwright_base::text::escape_json(note.text())).as_bytes())?;
+                continue;
+            }
+            let Ok(capture) = serde_json::from_str::<MomentCapture>(note.text()) else { continue };
+            let (time, alert) = (format_rfc3339(note.time_ns), &capture.alert);
+            output::print_text(&format!("{time} captured for alert {alert}: {}\n", capture.short_text()))?;
+            for line in captures::detail_lines(&capture) {
+                output::print_text(&format!("  {}\n", output::escape_name(line)))?;
+            }
+        }
+        Ok(())
     }
 
     /// Watches logs. A log that has ended is read whole, and with `--for` also what a recorder adds meanwhile; of a log

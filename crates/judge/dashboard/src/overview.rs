@@ -354,6 +354,13 @@ impl LogOverview {
         LogOverview { reducer, marks: Vec::new(), alerts: Vec::new(), until_ns: i64::MIN, longest_ns: 0 }
     }
 
+    /// Adds the marks of captures that a view has: their notes come after ticks that are later than they are.
+    pub fn add_captures(&mut self, marks: &[TimelineMark]) {
+        let captures = marks.iter().filter(|mark| mark.kind == Note::CAPTURE);
+        let new: Vec<TimelineMark> = captures.filter(|mark| !self.marks.contains(mark)).cloned().collect();
+        self.marks.extend(new);
+    }
+
     /// Adds a piece of the log; ticks that were added before are skipped.
     pub fn push(&mut self, piece: &LogPiece<'_>) {
         match piece {

@@ -75,7 +75,7 @@ impl ProcessOrder {
     pub fn title(self) -> &'static str {
         match self {
             ProcessOrder::Bytes => "I/O",
-            ProcessOrder::Delay => "I/O delay",
+            ProcessOrder::Delay => "I/O wait",
             ProcessOrder::Processor => "processor",
             ProcessOrder::Memory => "memory",
         }

@@ -1,6 +1,7 @@
 //! The timeline: one quantity of the machine over time, and the marks on it.
 
 use diskwright_base::Note;
+use diskwright_base::capture::MomentCapture;
 use diskwright_diagnosis::verdict::event_sentence;
 use serde::Serialize;
 
@@ -27,7 +28,7 @@ pub struct TimelineView {
 pub struct TimelineMark {
     /// Nanoseconds since 1970 UTC.
     pub time_ns: i64,
-    /// `bookmark`, `gap`, `clock`, `warning`, `event` or `alert`.
+    /// `bookmark`, `gap`, `missed`, `clock`, `warning`, `event`, `capture` or `alert`.
     pub kind: String,
     /// The text.
     pub text: String,
@@ -46,6 +47,10 @@ pub(crate) fn mark_from_note(note: &Note) -> Option<TimelineMark> {
         let event = note.read_event().ok()?;
         let time_ns = event.time_ns.unwrap_or(note.time_ns);
         return Some(TimelineMark { time_ns, kind: note.kind.clone(), text: event_sentence(&event) });
+    }
+    if note.kind == Note::CAPTURE {
+        let capture: MomentCapture = serde_json::from_str(note.text()).ok()?;
+        return Some(TimelineMark { time_ns: note.time_ns, kind: note.kind.clone(), text: capture.short_text() });
     }
     [Note::BOOKMARK, Note::GAP, Note::MISSED, Note::CLOCK, Note::WARNING]
         .contains(&note.kind.as_str())

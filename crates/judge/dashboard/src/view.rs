@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use diskwright_base::capture::MomentCapture;
 use diskwright_base::timestamp::now_ns;
 use diskwright_base::{Catalogue, Ceiling, LogPiece, Note, Schema, Topology, ceiling};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
@@ -14,6 +15,9 @@ use crate::history::History;
 use crate::panels::{PanelCounter, Panels};
 use crate::process_means::{ProcessMeans, ProcessSummary};
 use crate::timeline::{TimelineMark, TimelineView, mark_from_note};
+
+/// Largest number of captures of a view: the latest.
+const MAX_CAPTURES: usize = 8;
 
 /// Times and options of a view, nanoseconds (times since 1970 UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +75,25 @@ pub struct DashboardView {
     pub processes: Vec<ProcessSummary>,
     /// One quantity over time.
     pub timeline: TimelineView,
+    /// The other quantities that were recorded, for screens that have room for them.
+    #[serde(skip)]
+    pub other_timelines: Vec<TimelineView>,
     /// Marks in the time of the timeline; the beginning of an alert is a mark of kind `alert`.
     pub marks: Vec<TimelineMark>,
     /// Alerts in the time of the timeline, in their state at its end, sorted by their beginnings.
     pub alerts: Vec<Alert>,
+    /// What was saved when alerts began in the time of the timeline, the latest last.
+    #[serde(skip)]
+    pub captures: Vec<TimedCapture>,
+}
+
+/// A capture, and the time of its note in nanoseconds since 1970 UTC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimedCapture {
+    /// When the alert was raised.
+    pub time_ns: i64,
+    /// What was saved; it may be long, so that views share it.
+    pub content: Arc<MomentCapture>,
 }
 
 /// A column of the table of devices, or a value of a strip.
@@ -118,10 +137,12 @@ pub struct Viewer {
 /// Part of a view from the stretch of the timeline.
 #[derive(Clone, Default)]
 struct SpanPart {
-    timeline: TimelineView,
+    /// The chosen quantity first.
+    timelines: Vec<TimelineView>,
     histories: Vec<Vec<Option<f64>>>,
     marks: Vec<TimelineMark>,
     alerts: Vec<Alert>,
+    captures: Vec<TimedCapture>,
 }
 
 /// Part of a view from the stretch before the cursor.
@@ -186,6 +207,7 @@ impl Viewer {
         let span = self.read_span(history, window, &moment.names)?;
         let mut rows = moment.rows;
         rows.iter_mut().zip(span.histories).for_each(|(row, history)| row.history = history);
+        let mut timelines = span.timelines.into_iter();
         Ok(DashboardView {
             schema: "diskwright.view/1",
             host: moment.host,
@@ -198,9 +220,11 @@ impl Viewer {
             devices: rows,
             strips: moment.strips,
             processes: moment.processes,
-            timeline: span.timeline,
+            timeline: timelines.next().unwrap_or_default(),
+            other_timelines: timelines.collect(),
             marks: span.marks,
             alerts: span.alerts,
+            captures: span.captures,
         })
     }
 
@@ -271,12 +295,15 @@ impl Viewer {
         }
     }
 
-    /// The timeline quantity of this number among the recorded ones, wrapping around; the panel's first one where none
-    /// is recorded.
-    fn timeline_quantity(&self, number: usize) -> Option<&PanelCounter> {
+    /// The recorded timeline quantities from this number on, wrapping around; the panel's first one where none is
+    /// recorded.
+    fn timeline_quantities(&self, number: usize) -> Vec<&PanelCounter> {
         let recorded = self.recorded.as_ref().map_or(&[][..], |(_, found)| found.as_slice());
-        let index = recorded.get(number % recorded.len().max(1)).copied().unwrap_or(0);
-        self.panels.timeline.get(index)
+        if recorded.is_empty() {
+            return self.panels.timeline.first().into_iter().collect();
+        }
+        let in_turn = recorded.iter().cycle().skip(number % recorded.len()).take(recorded.len());
+        in_turn.filter_map(|index| self.panels.timeline.get(*index)).collect()
     }
 
     /// The topology of a note; that of the last view is cached.
@@ -347,16 +374,16 @@ impl Viewer {
         if let Some((_, part)) = self.spanned.as_ref().filter(|(known, _)| *known == key) {
             return Ok(part.clone());
         }
-        let quantity = self.timeline_quantity(window.quantity);
+        let quantities = self.timeline_quantities(window.quantity);
         let on_machine = |counter: &str| ["", "_total"].map(|instance| (counter.to_owned(), instance.to_owned()));
         let timeline_counters: Vec<(String, String)> =
-            quantity.iter().flat_map(|shown| on_machine(&shown.counter)).collect();
+            quantities.iter().flat_map(|shown| on_machine(&shown.counter)).collect();
         let history_of = |name: &String| (self.panels.devices.history.clone(), name.clone());
         let history_counters: Vec<(String, String)> = names.iter().map(history_of).collect();
         let (from, to) = window.span;
         let mut timeline_points = Downsampler::new(from, to, window.points.0, &timeline_counters);
         let mut history_points = Downsampler::new(from, to, window.points.1, &history_counters);
-        let (mut marks, mut alerts) = (Vec::new(), Vec::new());
+        let (mut marks, mut alerts, mut captures) = (Vec::new(), Vec::new(), Vec::new());
         // a lasting alert is noted again at this interval, so reading starts one interval earlier
         history.read_around((from.saturating_sub(RESTATE_INTERVAL_NS), to), None, &mut |piece| match piece {
             LogPiece::Frame(frame) if frame.ticks().last().is_none_or(|tick| tick.time_ns < from) => {}
@@ -367,6 +394,7 @@ impl Viewer {
             LogPiece::Note(note) => {
                 if note.time_ns >= from {
                     marks.extend(mark_from_note(&note));
+                    captures.extend(read_capture(&note));
                 }
                 let alert = alerts::alert_from_note(&note);
                 alert.into_iter().for_each(|alert| alerts::merge_alert(&mut alerts, alert));
@@ -376,20 +404,29 @@ impl Viewer {
         let begun = alerts.iter().filter(|alert| alert.begin_ns >= from);
         marks.extend(begun.map(TimelineMark::from_alert));
         marks.sort_by_key(|mark: &TimelineMark| mark.time_ns);
-        let timeline =
-            quantity.map_or_else(TimelineView::default, |shown| timeline_view(shown, timeline_points.finish()));
+        let found = timeline_points.finish();
+        let timelines =
+            quantities.iter().zip(found.chunks(2)).map(|(shown, found)| timeline_view(shown, found)).collect();
         let means = |buckets: Vec<ChartBucket>| buckets.iter().map(|bucket| finite_value(bucket.mean)).collect();
         let histories = history_points.finish().into_iter().map(means).collect();
-        let part = SpanPart { timeline, histories, marks, alerts };
+        captures.sort_by_key(|capture: &TimedCapture| capture.time_ns);
+        captures.drain(..captures.len().saturating_sub(MAX_CAPTURES));
+        let part = SpanPart { timelines, histories, marks, alerts, captures };
         self.spanned = Some((key, part.clone()));
         Ok(part)
     }
 }
 
+/// The capture of a note; `None` for other notes.
+fn read_capture(note: &Note) -> Option<TimedCapture> {
+    let content = (note.kind == Note::CAPTURE).then(|| serde_json::from_str(note.text()).ok()).flatten()?;
+    Some(TimedCapture { time_ns: note.time_ns, content: Arc::new(content) })
+}
+
 /// The timeline of a quantity, from the instance that has the most values.
-fn timeline_view(shown: &PanelCounter, found: Vec<Vec<ChartBucket>>) -> TimelineView {
-    let value_count = |buckets: &Vec<ChartBucket>| buckets.iter().filter(|bucket| !bucket.is_gap()).count();
-    let buckets = found.into_iter().max_by_key(value_count).unwrap_or_default();
+fn timeline_view(shown: &PanelCounter, found: &[Vec<ChartBucket>]) -> TimelineView {
+    let value_count = |buckets: &&Vec<ChartBucket>| buckets.iter().filter(|bucket| !bucket.is_gap()).count();
+    let buckets = found.iter().max_by_key(value_count).map_or(&[][..], Vec::as_slice);
     let ColumnTitle { counter, title, unit } = column_title(shown);
     TimelineView {
         counter,

@@ -314,7 +314,7 @@ fn without_a_ceiling_nothing_changes() {
         let recording = with(case, |c| c.ceiling = None).recording();
         let judged = |pack: &diskwright_diagnosis::Pack| {
             let mut verdict = recording.judge(vec![pack.clone()], recording.options(), 7).remove(0);
-            verdict.certainty_limits.retain(|l| !l.contains("has no measured ceiling"));
+            verdict.certainty_limits.retain(|l| !l.contains("has no measured maximum"));
             verdict
         };
         assert_eq!(judged(&pack), judged(&plain));
@@ -323,9 +323,9 @@ fn without_a_ceiling_nothing_changes() {
 
 #[test]
 fn a_missing_ceiling_is_mentioned_with_the_command_that_measures_it() {
-    let hint = |v: &Verdict| v.certainty_limits.iter().find(|l| l.contains("has no measured ceiling")).cloned();
+    let hint = |v: &Verdict| v.certainty_limits.iter().find(|l| l.contains("has no measured maximum")).cloned();
     let hint_text = hint(&with(roomy(), |c| c.ceiling = None).verdict()).expect("a disk verdict");
-    let wanted = "vda has no measured ceiling; measure one with `diskwright probe quick /dev/vda --live`";
+    let wanted = "vda has no measured maximum; measure it with `diskwright probe quick /dev/vda --live`";
     assert_eq!(hint_text, wanted);
     assert_eq!(hint(&roomy().verdict()), None);
     let quiet = with(roomy(), |c| (c.reads, c.ceiling) = (20.0, None));

@@ -210,7 +210,7 @@ fn notes_name_culprits_gaps_and_the_host() {
 fn an_empty_window_gives_no_findings() {
     let verdict = Judge::new(vec![pack(&rule("d", "disk", ""))], JudgeOptions::default()).finish().remove(0);
     assert_eq!((verdict.bottleneck, verdict.confidence), (Bottleneck::Unknown, 0.0));
-    assert_eq!(verdict.sentence, "Not enough data: the window is empty.");
+    assert_eq!(verdict.sentence, "Not enough data: nothing was recorded in this time.");
 }
 
 #[test]

@@ -116,6 +116,7 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("evidence", "Evidence", evidence),
         ("culprits", "Who is doing it", sections::culprits_section(verdict)),
+        ("advice", "What to do, cheapest first", sections::advice_section(verdict)),
         ("captures", "Captured when alerts began", sections::captures_section(verdict, &report.zone)),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
         ("changes", "What changed when", changes_section(report, verdict)),
@@ -123,7 +124,6 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
         ("trends", "Where it is heading", trends::trends_section(report, verdict)),
         ("ruled-out", "What was ruled out, and why", sections::ruled_out_section(verdict)),
         ("programs", "What the programs do and wait for", sections::programs_section(verdict)),
-        ("advice", "What to do, cheapest first", sections::advice_section(verdict)),
         ("packs", "What other packs say", sections::packs_section(&report.verdicts)),
         ("trust", "How far to trust this", sections::trust_section(report, verdict)),
         ("bookmarks", "Bookmarks", sections::bookmarks_section(report)),
@@ -188,7 +188,9 @@ fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let host = verdict_words::host_text(verdict, "an unnamed machine");
     let blames = verdict.bottleneck.blames();
     let answers: Vec<HeadlineAnswer<'_>> = match verdict.bottlenecks.as_slice() {
-        [] => vec![(verdict.bottleneck, &verdict.instance, &verdict.sentence, verdict.confidence, &[])],
+        [] => {
+            vec![(verdict.bottleneck, &verdict.instance, &verdict.sentence, verdict.confidence, &verdict.culprits)]
+        }
         listed => {
             listed.iter().map(|b| (b.bottleneck, &*b.instance, &*b.sentence, b.confidence, &*b.culprits)).collect()
         }
@@ -419,6 +421,18 @@ pub(crate) mod tests {
         let page = render_page(&report);
         assert!(page.contains("id=\"programs\"") && page.contains("Where to look next"));
         assert!(page.contains("24 threads wait for a lock") && !page.contains(fixture::EVIL));
+    }
+
+    #[test]
+    fn who_does_it_and_what_to_do_come_before_what_was_ruled_out() {
+        let page = render_page(&sample_report());
+        let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+        let body = position("</style>");
+        let card = body + page[body..].find("card verdict").expect("the headline");
+        let culprit = card + page[card..].find("class=\"doer\"").expect("a culprit in the headline");
+        assert!(culprit < position("<nav"), "the headline's card names it");
+        let section = |id: &str| position(&format!("<section id=\"{id}\""));
+        assert!(section("culprits") < section("advice") && section("advice") < section("ruled-out"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub mod identity;
 mod markup;
 mod palette;
 pub mod probe;
-mod remedies;
+pub mod remedies;
 pub mod screen;
 mod sections;
 pub mod sheet;

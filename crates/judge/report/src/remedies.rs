@@ -1,13 +1,14 @@
 //! Remedies as pages and screens show them: in the order to try them, with what to type on a line of its own.
 
+use diskwright_base::units::format_value;
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::verdict::VerdictBottleneck;
 
-use crate::verdict_words::{bottleneck_title, in_turns};
+use crate::verdict_words::{self, bottleneck_title, in_turns};
 
 /// A remedy against a bottleneck.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Remedy {
+pub struct Remedy {
     /// The bottleneck that it is against; empty where there is only one.
     pub against: String,
     /// What to do, a sentence or two.
@@ -32,7 +33,7 @@ impl Remedy {
 }
 
 /// Returns the remedies in the order to try them: the first against each bottleneck, then the others.
-pub(crate) fn remedies_in_order(verdict: &Verdict) -> Vec<Remedy> {
+pub fn remedies_in_order(verdict: &Verdict) -> Vec<Remedy> {
     let of_bottleneck = |listed: &VerdictBottleneck| -> Vec<Remedy> {
         let title = match verdict.bottlenecks.len() {
             1 => String::new(),
@@ -56,4 +57,14 @@ pub(crate) fn remedies_in_order(verdict: &Verdict) -> Vec<Remedy> {
 
 fn remedy(against: String, advice: &diskwright_diagnosis::Advice) -> Remedy {
     Remedy { against, text: advice.text.clone(), command: advice.command.clone(), undo: advice.undo.clone() }
+}
+
+/// Returns what a verdict is based on, a line each: `sda: requests queue: 6.2, more than 2 for 93 % of the time`.
+pub fn evidence_lines(verdict: &Verdict) -> Vec<String> {
+    let line = |finding: &diskwright_diagnosis::Finding| {
+        let value = format_value(finding.value, finding.display_unit());
+        let limit = verdict_words::limit_text(finding, verdict.window.seconds);
+        format!("{}: {value}, {limit}", verdict_words::finding_title(finding))
+    };
+    verdict_words::evidence_in_order(verdict).into_iter().map(line).collect()
 }

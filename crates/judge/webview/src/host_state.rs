@@ -254,6 +254,9 @@ impl HostState {
         let window = ViewWindow { judged_step_ns: judged_ns / STEPS_PER_JUDGED_SPAN, ..window };
         let view = viewer.build_view(self.source.history()?.as_ref(), &window)?;
         *lock_ignoring_poison(&self.summary) = view.verdict.clone().map(Ok);
+        if let Some(overview) = self.overview.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            overview.add_captures(&view.marks);
+        }
         let series = self.with_overview(|overview| overview.reducer.series().count()).unwrap_or(0);
         let view = serde_json::to_string(&reduced_json::view_document(&view)).map_err(|error| error.to_string())?;
         let range = json!([ns_to_ms(first), ns_to_ms(last)]);
@@ -283,6 +286,9 @@ impl HostState {
         let oldest = frames.recent.front().map_or(i64::MAX, |(time_ns, _)| *time_ns);
         // a client that missed more ticks than are kept gets none (0), and loads everything again
         let known_ns = last_seen_ns.filter(|seen| *seen >= oldest).unwrap_or(0);
+        if known_ns == frames.until_ns {
+            return b"retry: 2000\n: nothing is newer\n\n".to_vec();
+        }
         let rows = frames.recent.iter().filter(|(time_ns, _)| known_ns > 0 && *time_ns > known_ns);
         [b"retry: 2000\n".as_slice(), &frame_event(&frames, known_ns, rows)].concat()
     }

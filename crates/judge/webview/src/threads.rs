@@ -252,6 +252,30 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_has_the_newest_frame_does_not_get_it_again_and_late_captures_are_marked() {
+        let (seconds, notes) = (Arc::new(Mutex::new(vec![1, 2, 3])), Arc::new(Mutex::new(Vec::new())));
+        let (ticks, written) = (Arc::clone(&seconds), Arc::clone(&notes));
+        let host = state(AwayAtFirst { seconds: ticks, notes: written, ..AwayAtFirst::default() });
+        let mut viewer = host.frame_viewer();
+        let text = |event: Vec<u8>| String::from_utf8(event).unwrap();
+        // the second frame has ticks that the first one lacks
+        host.next_frame(&mut viewer).unwrap();
+        // a capture of the second tick is complete only now
+        notes.lock().unwrap().push(Note::new(2_000_000_000, Note::CAPTURE, "{}"));
+        seconds.lock().unwrap().push(4);
+        assert!(text(host.next_frame(&mut viewer).unwrap().unwrap()).contains("event: frame"));
+        let newest = text(host.first_event(Some(4_000_000_000)));
+        assert!(!newest.contains("event: frame") && newest.starts_with("retry: "), "{newest}");
+        assert!(text(host.first_event(None)).contains("event: frame"));
+        for _ in 0..2 {
+            let marks = host.with_overview(|overview| overview.marks.iter().map(|mark| mark.kind.clone()).collect());
+            assert_eq!(marks, Some(vec![Note::CAPTURE.to_owned()]));
+            seconds.lock().unwrap().push(5);
+            host.next_frame(&mut viewer).unwrap();
+        }
+    }
+
+    #[test]
     fn a_host_that_could_not_be_read_is_read_again_after_pauses_that_grow() {
         let tries = Arc::new(Mutex::new(Vec::new()));
         let seconds = Arc::new(Mutex::new(vec![1, 2, 3, 4, 5]));

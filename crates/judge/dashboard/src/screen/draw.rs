@@ -6,29 +6,17 @@ use diskwright_diagnosis::verdict::VerdictBottleneck;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
 use diskwright_report::events::event_lines;
-use diskwright_report::sparkline::sparkline;
+use diskwright_report::identity::culprit_summary;
 use diskwright_report::text::{cut_text, wrap};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style as CellStyle};
 
 use super::figures::{self, format_figure};
 use super::help::{self, KEYS};
-use super::layout::{self, ScreenLayout};
-use super::{ScreenInput, WatchScreen, tables};
+use super::layout::{self, RowDemand, ScreenLayout};
+use super::pen::{Pen, ScreenStyle, Tone};
+use super::{ScreenInput, WatchScreen, details, tables, time_chart};
 use crate::alerts::Alert;
 use crate::view::DashboardView;
-
-/// Capabilities of the terminal, and the time zone.
-#[derive(Clone, Debug)]
-pub struct ScreenStyle {
-    /// True if it shows colors.
-    pub colour: bool,
-    /// True if it shows characters beyond ASCII.
-    pub unicode: bool,
-    /// Time zone of all times shown.
-    pub zone: DisplayZone,
-}
 
 /// Resources that this program itself uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,63 +25,6 @@ pub struct OwnCost {
     pub processor: Option<f64>,
     /// Resident memory, bytes.
     pub resident_bytes: Option<f64>,
-}
-
-/// Writes text into the cells of an area, in the style of the terminal.
-pub(super) struct Pen<'b> {
-    pub buffer: &'b mut Buffer,
-    pub style: &'b ScreenStyle,
-    pub area: Rect,
-}
-
-/// Meaning of a text, which determines its style. State is never shown by color alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
-    Plain,
-    Dim,
-    Strong,
-    Good,
-    Warn,
-    Bad,
-    /// Selected.
-    Inverse,
-}
-
-impl Pen<'_> {
-    /// Writes a text at a column and row of the area, in at most `columns` columns; returns the number of columns
-    /// written.
-    pub fn write_text(&mut self, (column, row): (u16, u16), columns: u16, text: &str, tone: Tone) -> u16 {
-        let max_columns = self.area.width.saturating_sub(column).min(columns);
-        if row >= self.area.height || max_columns == 0 {
-            return 0;
-        }
-        let shown = self.clean_text(text);
-        let (x, y) = (self.area.x + column, self.area.y + row);
-        let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(max_columns), self.cell_style(tone));
-        end - x
-    }
-
-    /// Printable form of a text from outside the program. Pad and cut only this form: its width may differ from that of
-    /// the text.
-    pub fn clean_text(&self, text: &str) -> String {
-        let clean = diskwright_base::text::printable_line(text);
-        if self.style.unicode { clean.into_owned() } else { diskwright_report::text::to_ascii(&clean) }
-    }
-
-    fn cell_style(&self, tone: Tone) -> CellStyle {
-        let plain = CellStyle::default();
-        match (tone, self.style.colour) {
-            (Tone::Plain, _) => plain,
-            (Tone::Dim, _) => plain.add_modifier(Modifier::DIM),
-            (Tone::Strong, _) => plain.add_modifier(Modifier::BOLD),
-            (Tone::Inverse, _) => plain.add_modifier(Modifier::REVERSED),
-            (Tone::Good, true) => plain.fg(Color::Green),
-            (Tone::Warn, true) => plain.fg(Color::Yellow),
-            (Tone::Bad, true) => plain.fg(Color::Red).add_modifier(Modifier::BOLD),
-            (Tone::Good | Tone::Warn, false) => plain,
-            (Tone::Bad, false) => plain.add_modifier(Modifier::BOLD),
-        }
-    }
 }
 
 /// Draws the view into a buffer of any size; notes in `screen` the selection, and where tables and timeline are, for
@@ -118,19 +49,24 @@ pub fn draw_screen(
     let alerts = current_alerts(view);
     let max_alert_rows = if area.height < 20 { 1 } else { 2 };
     let alert_rows = u16::try_from(alerts.len()).unwrap_or(max_alert_rows).min(max_alert_rows);
-    // a second line for each says who it is
-    let process_lines = 2 * processes.len();
-    let layout =
-        layout::divide_rows(area.height, layout::HEADER_ROWS + alert_rows, count, view.strips.len(), process_lines);
+    let detail_lines = details::detail_lines(&pen, view.verdict.as_ref());
+    let demand = RowDemand {
+        devices: count,
+        strips: view.strips.len(),
+        processes: tables::count_process_lines(&pen, &processes),
+        details: detail_lines.len(),
+    };
+    let layout = layout::divide_rows(area.height, layout::HEADER_ROWS + alert_rows, demand);
     let devices = tables::visible_devices(screen, view, layout.device_rows);
     draw_heading(&mut pen, screen, view);
-    draw_verdict(&mut pen, view.verdict.as_ref());
+    draw_verdict(&mut pen, view.verdict.as_ref(), layout.detail_rows == 0);
     draw_alerts(&mut pen, &alerts, alert_rows, view.cursor_ns);
     screen.find_selected(&devices);
     tables::draw_devices(&mut pen, screen, view, &devices, &layout);
     draw_strips(&mut pen, view, &layout);
     tables::draw_processes(&mut pen, screen, &processes, &layout);
-    draw_timeline(&mut pen, screen, view, &layout);
+    details::draw_details(&mut pen, &detail_lines, &layout);
+    time_chart::draw_timeline(&mut pen, screen, view, &layout);
     draw_footer(&mut pen, screen, cost);
 }
 
@@ -157,8 +93,11 @@ fn draw_heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     );
 }
 
-/// Draws the verdict and its first advice.
-fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
+/// Largest width of who a culprit is below the verdict, in cells.
+const MAX_CULPRIT_COLUMNS: usize = 100;
+
+/// Draws the verdict, its first advice unless the rows below the processes have it, and who does it.
+fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>, shows_advice: bool) {
     let width = pen.area.width;
     let Some(verdict) = verdict else {
         pen.write_text((0, 1), width, "too few ticks to judge", Tone::Dim);
@@ -180,7 +119,13 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
         }
     };
     pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
-    let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.sentence()));
+    // who does it is worth more than what is said below, but that is worth more than a blank row
+    let advice = verdict.advice.first().filter(|_| shows_advice || verdict.culprits.is_empty());
+    let advice = advice.map(|advice| format!("Do first: {}", advice.sentence()));
+    let who = verdict
+        .culprits
+        .first()
+        .map(|culprit| format!("Who: {}, {}", culprit_summary(culprit, MAX_CULPRIT_COLUMNS), culprit.description));
     // the sentence includes the evidence; a long sentence is cut so that the advice fits
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =
@@ -189,8 +134,8 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     let event = event_lines(verdict, &pen.style.zone).into_iter().next();
     let event_tone = if event.is_some() { Tone::Bad } else { Tone::Plain };
     let tones = [event_tone, Tone::Plain];
-    let second = second.filter(|_| event.is_none() || advice.is_none());
-    let further_lines = event.into_iter().chain(second).chain(advice);
+    let second = second.filter(|_| event.is_none() || (advice.is_none() && who.is_none()));
+    let further_lines = event.into_iter().chain(second).chain(advice).chain(who);
     for ((row, text), tone) in (2..layout::HEADER_ROWS).zip(further_lines).zip(tones) {
         pen.write_text((0, row), width, &cut_text(&pen.clean_text(&text), usize::from(width), "..."), tone);
     }
@@ -250,49 +195,6 @@ fn draw_strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
     }
 }
 
-/// Draws the quantity over time, marks, cursor, and times.
-fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, layout: &ScreenLayout) {
-    // a low screen has no rows for it below the devices
-    if layout.timeline < layout.strips {
-        return;
-    }
-    let columns = pen.area.width.saturating_sub(2).max(1);
-    screen.timeline_area = (layout.timeline, 1, columns);
-    let column_at = |time_ns: i64| {
-        let share = (time_ns - view.span.0) as f64 / (view.span.1 - view.span.0).max(1) as f64;
-        1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
-    };
-    let largest = view.timeline.max.iter().flatten().copied().fold(f64::NAN, f64::max);
-    let title = match largest.is_finite() {
-        true => format!("{}, at most {}", view.timeline.title, format_value(largest, &view.timeline.unit)),
-        false => format!("{}: not recorded in this time", view.timeline.title),
-    };
-    let mark_at_cursor = view.marks.iter().rev().find(|mark| column_at(mark.time_ns) == column_at(view.cursor_ns));
-    let text = mark_at_cursor.map_or(title, |mark| format!("{}: {}", mark.kind, mark.text));
-    pen.write_text((1, layout.timeline), columns, &text, Tone::Dim);
-    let values: Vec<f64> = view.timeline.max.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
-    let full = (view.timeline.unit == "fraction").then_some(1.0);
-    let line = sparkline(&values, full, usize::from(columns), pen.style.unicode);
-    pen.write_text((1, layout.timeline + 1), columns, &line, Tone::Plain);
-    for mark in &view.marks {
-        let (sign, tone) = match mark.kind.as_str() {
-            "bookmark" => ("m", Tone::Good),
-            "gap" | "missed" | "clock" => ("g", Tone::Warn),
-            "alert" => ("A", Tone::Bad),
-            _ => ("!", Tone::Warn),
-        };
-        pen.write_text((column_at(mark.time_ns), layout.timeline + 2), 1, sign, tone);
-    }
-    pen.write_text((column_at(view.cursor_ns), layout.timeline + 2), 1, "^", Tone::Strong);
-    for mark in pen.style.zone.axis_marks(view.span.0, view.span.1, usize::from(columns / 12)) {
-        // a label that is cut off would read as another time
-        let column = column_at(mark.time_ns);
-        if usize::from(column) + diskwright_report::text::display_width(&mark.label) <= usize::from(pen.area.width) {
-            pen.write_text((column, layout.timeline + 3), 12, &mark.label, Tone::Dim);
-        }
-    }
-}
-
 /// Draws the keys, the typed line or a message, and the program's own cost.
 fn draw_footer(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let row = pen.area.height.saturating_sub(1);
@@ -323,10 +225,15 @@ fn draw_footer(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
 /// Draws a page of text, from its line number `first_line` on; limits that number so that the last page is full.
 fn draw_page(pen: &mut Pen<'_>, text: &str, first_line: &mut usize) {
     let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
-    // long lines are wrapped; tables that fit stay unchanged
-    let fold = |line: String| match diskwright_report::text::display_width(&line) > usize::from(width) {
-        true => wrap(&line, usize::from(width), 2),
-        false => vec![line],
+    // long lines are wrapped, and what continues one is indented below it; tables that fit stay unchanged
+    let fold = |line: String| {
+        if diskwright_report::text::display_width(&line) <= usize::from(width) {
+            return vec![line];
+        }
+        let indent = (line.len() - line.trim_start().len()).min(usize::from(width) / 2);
+        let folded = wrap(line.trim_start(), usize::from(width).saturating_sub(indent + 2).max(1), 0);
+        let prefix = |index: usize| " ".repeat(if index == 0 { indent } else { indent + 2 });
+        folded.iter().enumerate().map(|(index, line)| format!("{}{line}", prefix(index))).collect()
     };
     let folded: Vec<String> = text.lines().map(|line| pen.clean_text(line)).flat_map(fold).collect();
     let hidden_lines = folded.len().saturating_sub(usize::from(rows));

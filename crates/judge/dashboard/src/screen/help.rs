@@ -2,7 +2,7 @@
 
 use diskwright_base::Catalogue;
 
-use super::tables::DeviceColumn;
+use super::tables::{DeviceColumn, SHORT_CEILING_TITLE};
 use crate::view::DashboardView;
 
 /// Keys and their actions.
@@ -16,10 +16,10 @@ pub(super) const KEYS: [(&str, &str); 21] = [
     ("[, ]", "previous, next bookmark or alert"),
     ("m", "set a bookmark here"),
     ("v", "the verdict in full: evidence, culprits, what to do"),
-    ("a", "all alerts of the timeline"),
+    ("a", "all alerts of the timeline, and what was captured then"),
     ("c", "compare this stretch with a second one"),
     ("j", "length of the judged stretch"),
-    ("t", "what the timeline shows (m mark, A alert, g gap, ! remark)"),
+    ("t", "what the timeline shows (m mark, A alert, c capture, g gap)"),
     ("up, down", "select a device"),
     ("<, >, tab, e", "select a column; e (or enter) explains it"),
     ("d", "all block devices (volumes, arrays, loops), or only disks"),
@@ -33,9 +33,9 @@ pub(super) const KEYS: [(&str, &str); 21] = [
 /// Explanation of a column of the devices: its title, its counter, and the text, pitfalls included.
 pub(super) fn explain_column(view: &DashboardView, position: usize) -> (String, String, String) {
     let DeviceColumn::Panel(index) = DeviceColumn::at_position(view, position) else {
-        let text = "Load as a share of the device's measured maximum, by requests or by bytes, whichever is larger. \
+        let text = "The load as a share of its measured maximum, by requests or by bytes, whichever is larger. \
                     Measure the maximum with `diskwright probe`; without a measurement, the column shows a dash.";
-        return ("of max".into(), "ceiling.used".into(), text.into());
+        return (SHORT_CEILING_TITLE.into(), "ceiling.used".into(), text.into());
     };
     let shown = &view.columns[index];
     let counter = Catalogue::builtin().get(&shown.counter);

@@ -1,20 +1,25 @@
 //! The terminal screen: handles keys and the mouse, and draws the view into cells. It does not access a terminal: the
 //! command that shows it passes keys in and cells out.
 
+mod details;
 mod draw;
 mod figures;
 mod help;
 mod layout;
+mod pen;
 mod tables;
+mod time_chart;
 
-pub use draw::{OwnCost, ScreenStyle, draw_screen};
+pub use draw::{OwnCost, draw_screen};
+pub use pen::ScreenStyle;
 
 use diskwright_base::units::format_value;
+use diskwright_report::captures;
 use diskwright_report::identity::culprit_summary;
 
 use crate::devices::DeviceRow;
 use crate::process_means::ProcessOrder;
-use crate::view::{DashboardView, ViewWindow};
+use crate::view::{DashboardView, TimedCapture, ViewWindow};
 
 const SECOND: i64 = 1_000_000_000;
 /// Lengths of the timeline, seconds, shortest first.
@@ -101,6 +106,19 @@ pub(crate) struct DeviceArea {
     pub first: usize,
     /// Positions of the columns that are shown.
     pub columns: Vec<usize>,
+    /// Width of the last of them in cells; that of the others is the same for all.
+    pub last_width: usize,
+}
+
+impl DeviceArea {
+    /// The position of the column at a cell of the screen; `None` beside the columns.
+    fn column_at(&self, cell: u16) -> Option<usize> {
+        let offset = usize::from(cell).checked_sub(tables::NAME_WIDTH)?;
+        let (last, before) = self.columns.split_last()?;
+        let last_begin = before.len() * tables::VALUE_WIDTH;
+        let is_in_last = (last_begin..last_begin + self.last_width).contains(&offset);
+        if is_in_last { Some(*last) } else { before.get(offset / tables::VALUE_WIDTH).copied() }
+    }
 }
 
 /// State of the screen: the cursor and the display options.
@@ -143,8 +161,8 @@ pub struct WatchScreen {
     pub(crate) message: Option<String>,
     /// Message on a selected device that is not shown at present.
     pub(crate) missing: Option<String>,
-    /// Position of the timeline in the last drawing: row, first column, number of columns.
-    pub(crate) timeline_area: (u16, u16, u16),
+    /// Position of the timeline in the last drawing: row, number of rows, first column, number of columns.
+    pub(crate) timeline_area: (u16, u16, u16, u16),
     is_live: bool,
 }
 
@@ -180,7 +198,7 @@ impl WatchScreen {
             anchor: None,
             message: None,
             missing: None,
-            timeline_area: (0, 0, 1),
+            timeline_area: (0, 0, 0, 1),
             is_live,
         }
     }
@@ -422,17 +440,15 @@ impl WatchScreen {
         let span = view.span;
         let is_in_table = (self.table.top..=self.table.top + self.table.rows).contains(&row);
         if is_in_table {
-            let index = usize::from(column).checked_sub(tables::NAME_WIDTH).map(|offset| offset / tables::VALUE_WIDTH);
             if row > self.table.top {
                 self.select_device(self.table.first + usize::from(row - self.table.top - 1), view);
             }
-            if let Some(column) = index.and_then(|index| self.table.columns.get(index).copied()) {
+            if let Some(column) = self.table.column_at(column) {
                 self.select_column(column, view);
             }
         }
-        let (top, left, columns) = self.timeline_area;
-        let is_on_timeline =
-            (top..top + layout::TIMELINE_ROWS).contains(&row) && (left..left + columns).contains(&column);
+        let (top, rows, left, columns) = self.timeline_area;
+        let is_on_timeline = (top..top + rows).contains(&row) && (left..left + columns).contains(&column);
         if is_on_timeline {
             let share = (f64::from(column - left) + 0.5) / f64::from(columns.max(1));
             self.move_cursor(span.0 + (share * (span.1 - span.0) as f64) as i64, range);
@@ -445,10 +461,11 @@ const MAX_IDENTITY_COLUMNS: usize = 60;
 
 /// Text of a page with all alerts of the timeline, the newest first.
 fn alert_list(view: &DashboardView) -> String {
-    if view.alerts.is_empty() {
+    if view.alerts.is_empty() && view.captures.is_empty() {
         return "no alert in this timeline; press - for a longer one\n".into();
     }
-    view.alerts.iter().rev().fold(String::new(), |text, alert| {
+    let mut captures = view.captures.clone();
+    let alerts = view.alerts.iter().rev().fold(String::new(), |text, alert| {
         let end = alert.end.as_ref().map_or_else(|| "now".to_owned(), Clone::clone);
         let instance = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
         let culprits: Vec<String> = alert.culprits.iter().map(|c| culprit_summary(c, MAX_IDENTITY_COLUMNS)).collect();
@@ -467,9 +484,25 @@ fn alert_list(view: &DashboardView) -> String {
                 alert.peak.time
             )
         });
+        let is_own = |capture: &mut TimedCapture| {
+            let is_same = capture.content.alert == alert.id && capture.content.instance == alert.instance;
+            is_same && (alert.begin_ns..=alert.end_ns.unwrap_or(i64::MAX)).contains(&capture.time_ns)
+        };
+        let captured: String = captures.extract_if(.., is_own).map(|capture| capture_text(&capture)).collect();
         text + &format!(
-            "{}{instance} ({severity}), {} to {end}\n  {}\n{worst}{also}{culprits}{next}\n",
+            "{}{instance} ({severity}), {} to {end}\n  {}\n{worst}{also}{culprits}{next}{captured}\n",
             alert.id, alert.begin, alert.sentence
         )
-    })
+    });
+    // those of alerts that began before the timeline
+    captures
+        .iter()
+        .rev()
+        .fold(alerts, |text, capture| text + &format!("{}\n{}\n", capture.content.alert, capture_text(capture)))
+}
+
+/// What was saved when an alert began, a line each.
+fn capture_text(capture: &TimedCapture) -> String {
+    let first = format!("  captured at {}: {}\n", capture.content.time, capture.content.short_text());
+    captures::detail_lines(&capture.content).iter().fold(first, |text, line| text + &format!("    {line}\n"))
 }

@@ -1,14 +1,17 @@
 //! The tables of devices and processes: selection and order of their rows, and their cells.
 
+use std::collections::HashSet;
+
+use diskwright_base::ProcessPlace;
 use diskwright_base::catalogue::display_unit;
 use diskwright_base::process_place::place_of_cgroup;
 use diskwright_report::identity::identity_line;
 use diskwright_report::sparkline::sparkline;
-use diskwright_report::text::{cut_text, pad_left, pad_right};
+use diskwright_report::text::{cut_middle, cut_text, display_width, pad_left, pad_right};
 
-use super::draw::{Pen, Tone};
 use super::figures::{self, format_figure};
 use super::layout::{HISTORY_COLUMNS, ScreenLayout};
+use super::pen::{Pen, Tone};
 use super::{DeviceArea, WatchScreen};
 use crate::devices::DeviceRow;
 use crate::process_means::ProcessSummary;
@@ -29,6 +32,11 @@ const PROCESS_COLUMNS: usize = PROCESS_NAME_WIDTH + PROCESS_ID_WIDTH + 6 * PROCE
 /// Width of the screen in cells above which command lines or cgroups of processes stand in their rows.
 const MAX_WIDTH_WITHOUT_CGROUPS: u16 = 120;
 
+/// Title of the share of a device's ceiling, as on the page of `serve`.
+pub(super) const CEILING_TITLE: &str = "of its measured maximum";
+/// The same where six columns are all the room; the help and docs/watch.md explain it.
+pub(super) const SHORT_CEILING_TITLE: &str = "of max";
+
 /// A column of the table of devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeviceColumn {
@@ -44,11 +52,19 @@ impl DeviceColumn {
         if position < view.columns.len() { DeviceColumn::Panel(position) } else { DeviceColumn::Ceiling }
     }
 
-    fn title(self, view: &DashboardView) -> &str {
+    fn title(self, view: &DashboardView, width: usize) -> &str {
         match self {
             DeviceColumn::Panel(index) => &view.columns[index].title,
-            DeviceColumn::Ceiling => "of max",
+            DeviceColumn::Ceiling if width > VALUE_WIDTH => CEILING_TITLE,
+            DeviceColumn::Ceiling => SHORT_CEILING_TITLE,
         }
+    }
+
+    /// Width in cells: the share of the ceiling has its whole title where there is room.
+    fn width(self, view: &DashboardView, screen_width: u16) -> usize {
+        let whole = NAME_WIDTH + view.columns.len() * VALUE_WIDTH + CEILING_TITLE.len() + 1;
+        let has_room = usize::from(screen_width) > whole + HISTORY_COLUMNS;
+        if self == DeviceColumn::Ceiling && has_room { CEILING_TITLE.len() + 1 } else { VALUE_WIDTH }
     }
 
     fn unit(self, view: &DashboardView) -> &str {
@@ -147,14 +163,18 @@ pub(super) fn draw_devices(
     );
     for (index, position) in columns.iter().enumerate() {
         let sorted = if screen.sorted == Some(*position) { "*" } else { "" };
-        let title = format!("{sorted}{}", DeviceColumn::at_position(view, *position).title(view));
-        let text = pad_left(&cut_text(&pen.clean_text(&title), VALUE_WIDTH - 1, ""), VALUE_WIDTH - 1);
+        let column = DeviceColumn::at_position(view, *position);
+        let columns = column.width(view, width);
+        let title = format!("{sorted}{}", column.title(view, columns));
+        let text = pad_left(&cut_text(&pen.clean_text(&title), columns - 1, ""), columns - 1);
         let tone = if *position == screen.column { Tone::Inverse } else { Tone::Strong };
         // after the space that separates the columns, which is not highlighted
         let left = u16::try_from(NAME_WIDTH + index * VALUE_WIDTH + 1).unwrap_or(u16::MAX);
         pen.write_text((left, layout.devices), width, &text, tone);
     }
-    screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
+    let last = columns.last().map(|position| DeviceColumn::at_position(view, *position));
+    let last_width = last.map_or(0, |column| column.width(view, width));
+    screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns, last_width };
     if rows.is_empty() {
         let text = match screen.filter.is_empty() {
             true => "no disk was recorded in this time".to_owned(),
@@ -184,7 +204,7 @@ fn draw_device(
     let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean_text(&row.name));
     let cells: String = screen.table.columns.iter().fold(String::new(), |text, position| {
         let column = DeviceColumn::at_position(view, *position);
-        text + &pad_left(&format_figure(column.value(row), column.unit(view)), VALUE_WIDTH)
+        text + &pad_left(&format_figure(column.value(row), column.unit(view)), column.width(view, pen.area.width))
     });
     let tone = match (is_selected, is_blamed) {
         (true, _) => Tone::Inverse,
@@ -222,10 +242,12 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         pad_right(&cut_text(&name_title, PROCESS_NAME_WIDTH, ""), PROCESS_NAME_WIDTH),
         pad_left("pid", PROCESS_ID_WIDTH)
     );
+    let heading = if is_wide(pen) { heading + "  command line, where it runs" } else { heading };
     pen.write_text((0, layout.processes), width, &heading, Tone::Strong);
-    // lines that no process needs say who the first ones are, and at least a third of all
+    // lines that no process needs say who the first ones are, and at least half of all
     let all_lines = usize::from(layout.process_rows);
-    let mut spare_lines = all_lines.saturating_sub(rows.len()).max(all_lines / 3);
+    let mut spare_lines = all_lines.saturating_sub(rows.len()).max(all_lines / 2);
+    let mut known_folders = KnownFolders::default();
     let mut lines = layout.processes + 1..=layout.processes + layout.process_rows;
     for row in rows {
         let Some(line) = lines.next() else { return };
@@ -241,14 +263,12 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
             .into_iter()
             .map(|(value, unit)| pad_left(&format_figure(value, unit), PROCESS_VALUE_WIDTH))
             .collect();
-        let is_wide = width > MAX_WIDTH_WITHOUT_CGROUPS;
-        let columns = usize::from(width) - if is_wide { PROCESS_COLUMNS + 2 } else { 4 };
-        let identity = process_identity(pen, row, columns);
-        let group = match is_wide {
-            true if identity.is_empty() => format!("  {}", row.cgroup),
-            true => format!("  {identity}"),
-            false => String::new(),
-        };
+        let is_wide = is_wide(pen);
+        let columns = identity_columns(pen);
+        // a low screen may have no line for it
+        let has_line = is_wide || spare_lines > 0;
+        let identity = if has_line { process_identity(pen, row, columns, &mut known_folders) } else { String::new() };
+        let group = if is_wide { format!("  {identity}") } else { String::new() };
         let name = cut_text(&pen.clean_text(&row.name), PROCESS_NAME_WIDTH - 1, "~");
         let pid = pad_left(&row.pid.to_string(), PROCESS_ID_WIDTH);
         let text = format!("{}{pid}{cells}{group}", pad_right(&name, PROCESS_NAME_WIDTH));
@@ -261,12 +281,77 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
     }
 }
 
-/// Who a process is, in at most `columns`.
-fn process_identity(pen: &Pen<'_>, row: &ProcessSummary, columns: usize) -> String {
+/// Largest number of processes that are looked at to know how many lines they need: no screen has more rows.
+const MAX_COUNTED_PROCESSES: usize = 200;
+
+/// True for a screen on which who a process is stands in its row.
+fn is_wide(pen: &Pen<'_>) -> bool {
+    pen.area.width > MAX_WIDTH_WITHOUT_CGROUPS
+}
+
+/// Columns for who a process is: in its row, or in a line of its own below it.
+fn identity_columns(pen: &Pen<'_>) -> usize {
+    let before = if is_wide(pen) { PROCESS_COLUMNS + 2 } else { 4 };
+    usize::from(pen.area.width).saturating_sub(before)
+}
+
+/// Lines that the processes can use: one each, and on a narrow screen a second one that says who it is.
+pub(super) fn count_process_lines(pen: &Pen<'_>, rows: &[&ProcessSummary]) -> usize {
+    if is_wide(pen) {
+        return rows.len();
+    }
+    let columns = identity_columns(pen);
+    let has_identity =
+        |row: &&&ProcessSummary| !process_identity(pen, row, columns, &mut KnownFolders::default()).is_empty();
+    rows.len() + rows.iter().take(MAX_COUNTED_PROCESSES).filter(has_identity).count()
+}
+
+/// Who a process is, in at most `columns`: command line, place and user, or its cgroup where it has no other place. A
+/// folder that an earlier row has shown is left out.
+fn process_identity(pen: &Pen<'_>, row: &ProcessSummary, columns: usize, known: &mut KnownFolders) -> String {
     let place = match &row.place {
         Some(place) => place.as_ref().clone(),
         None => place_of_cgroup(&row.cgroup).place,
     };
-    let line = identity_line(&row.name, row.command_line.as_deref(), &place, row.user.as_deref(), columns);
+    let cgroup = if place == ProcessPlace::default() { row.cgroup.as_str() } else { "" };
+    let command_line = row.command_line.as_deref().map(|line| known.shorten(line));
+    let cgroup = if matches!(cgroup, "" | "/") { String::new() } else { known.shorten(cgroup) };
+    // the command line comes first, but the cgroup gets what that leaves
+    let command_columns = command_line.as_ref().map_or(0, |line| display_width(line));
+    let max_cgroup_columns = columns.saturating_sub(command_columns).max(columns / 2);
+    let cgroup_columns = if cgroup.is_empty() { 0 } else { (display_width(&cgroup) + 2).min(max_cgroup_columns) };
+    let line_columns = columns - cgroup_columns;
+    let line = identity_line(&row.name, command_line.as_deref(), &place, row.user.as_deref(), line_columns);
+    let line = match (line.is_empty(), cgroup.is_empty()) {
+        (_, true) => line,
+        (true, false) => cut_middle(&cgroup, columns),
+        (false, false) => format!("{line}  {}", cut_middle(&cgroup, cgroup_columns.saturating_sub(2))),
+    };
     cut_text(&pen.clean_text(&line), columns, "~")
+}
+
+/// Shortest folder that is left out where it was shown before, bytes.
+const MIN_FOLDER_BYTES: usize = 12;
+
+/// Folders of paths that were shown: a path of the same folder then begins with `…/`.
+#[derive(Default)]
+struct KnownFolders(HashSet<String>);
+
+impl KnownFolders {
+    /// Leaves out the folders that were shown before, word by word, and remembers the others.
+    fn shorten(&mut self, text: &str) -> String {
+        let words: Vec<String> = text.split(' ').map(|word| self.shorten_word(word)).collect();
+        words.join(" ")
+    }
+
+    fn shorten_word(&mut self, word: &str) -> String {
+        let begin = word.find('/').map(|slash| word[..slash].rfind('=').map_or(0, |equals| equals + 1));
+        let end = word.trim_end_matches('/').rfind('/');
+        let (Some(begin), Some(end)) = (begin, end) else { return word.to_owned() };
+        // the host of an address is no folder
+        if end < begin + MIN_FOLDER_BYTES || word.contains("://") || self.0.insert(word[begin..end].to_owned()) {
+            return word.to_owned();
+        }
+        format!("{}…{}", &word[..begin], &word[end..])
+    }
 }

@@ -305,7 +305,7 @@ impl<'a> PackAnswer<'a> {
         let pack = &self.pack.id;
         if self.observed.window.elapsed_ns == 0 {
             return match self.observed.window.ticks {
-                0 => "Not enough data: the window is empty.".into(),
+                0 => "Not enough data: nothing was recorded in this time.".into(),
                 _ => "Not enough data: the window has only a tick that covers no known time.".into(),
             };
         }

@@ -66,7 +66,7 @@ fn age_remark(observed: &Observation, ceiling: &Ceiling) -> Option<String> {
     let days = observed.window.to_ns / 86_400_000_000_000 - parse_leading_day(&ceiling.measured)?;
     (days > MAX_AGE_DAYS).then(|| {
         format!(
-            "the ceiling of {} was measured {days} days earlier, on {}: disks change, so measure it again with \
+            "the maximum of {} was measured {days} days earlier, on {}: disks change, so measure it again with \
              `diskwright probe quick`",
             ceiling.device,
             date_part(&ceiling.measured)
@@ -87,5 +87,5 @@ fn measuring_remark(observed: &Observation, disk: &str, other_disks: usize) -> O
         None => format!("/dev/{disk} --live"),
     };
     let more = if other_disks == 0 { String::new() } else { format!(" (and {other_disks} more)") };
-    Some(format!("{disk} has no measured ceiling{more}; measure one with `diskwright probe quick {target}`"))
+    Some(format!("{disk} has no measured maximum{more}; measure it with `diskwright probe quick {target}`"))
 }

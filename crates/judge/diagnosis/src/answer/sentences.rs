@@ -79,7 +79,7 @@ fn formula_label(quantity: &RuleQuantity) -> String {
 fn counter_label(id: &str) -> String {
     let (object, name) = id.split_once('.').unwrap_or(("", id));
     match name {
-        "ceiling.used" => return "share of the measured ceiling".into(),
+        "ceiling.used" => return "share of its measured maximum".into(),
         "ceiling.latency_ratio" => return "latency relative to queue depth 1".into(),
         "busy_steadiness" => return "how the rate varies while requests queue".into(),
         "light_load_s" => return "response time at light load".into(),

@@ -137,7 +137,7 @@ function drawHeat() {
   const s = value => show(value, "s");
   $("key2").textContent = `${map.requests.toLocaleString()} requests; half took up to ${s(map.median_s)}, 99 % up to ${s(map.p99_s)}, the longest ${s(map.longest_s)}. Darker means more.`;
 }
-const SHAPES = { bookmark: "◆", alert: "▲", gap: "▬", clock: "◷", warning: "!", event: "✖", change: "↕" };
+const SHAPES = { bookmark: "◆", alert: "▲", gap: "▬", clock: "◷", warning: "!", event: "✖", change: "↕", capture: "◉" };
 // levels that stepped, by the verdict that is shown, beside the marks of the log
 const allMarks = () => [...S.marks, ...(S.view?.verdict?.changes || [])];
 function drawMarks() {

@@ -51,7 +51,7 @@ const COUNTS = [[1e9, "G"], [1e6, "M"], [1e4, "k"]];
 // Sizes of memory and requests are binary; counters of capacities are listed by the server.
 const unitShown = (id, unit) => unit === "bytes" && S.info?.capacities.includes(id) ? "capacity_bytes" : unit;
 function show(value, unit) {
-  if (value == null || !isFinite(value)) return "–";
+  if (value == null || !isFinite(value)) return "-";
   switch (unit) {
     case "s": return value === 0 ? "0 ms" : scaled(value, [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
     case "fraction": return `${digits(value * 100)} %`;

@@ -53,7 +53,8 @@ function addTicks(ticks) {
 }
 let frames = 0;
 function onFrame(frame) {
-  // a new stream repeats the last frame, which shows no life of the host
+  // a new stream begins with the newest frame, which the page may have: it shows no life of the host
+  if (frame.range_ms[1] === S.frameEnd) { S.lost = false; warn(""); controls(); return; }
   if (!S.frameAt || frame.range_ms[1] > S.last) { S.frameAt = Date.now(); failures = 0; }
   // the clock was set back: the charts hold other data for the times that come again
   const isBack = frame.range_ms[1] < S.last;
@@ -142,7 +143,7 @@ function showHostInfo() {
 }
 function explain() {
   $("quantity").value = S.quantity ?? "";
-  $("explain").textContent = S.info.columns.find(one => one.counter === S.quantity)?.explain || "";
+  fill($("explain"), ...marked(S.info.columns.find(one => one.counter === S.quantity)?.explain || ""));
 }
 const openHost = safely(async id => {
   closeHost();

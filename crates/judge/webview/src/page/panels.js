@@ -109,6 +109,8 @@ function showPanels() {
 }
 // what stands between backticks is typed or a name
 const marked = text => String(text).split("`").map((part, i) => i % 2 ? el("code", {}, part) : part);
+// a tooltip has no other type
+const unmarked = text => String(text || "").replaceAll("`", "");
 const typed = ({ text, command }) => [...marked(text), " ", command ? el("code", {}, command) : ""];
 function showVerdict() {
   const found = S.view.verdict, node = $("verdict");
@@ -122,7 +124,7 @@ function showVerdict() {
     el("p", { className: `kicker ${kind}` }, `${SIGNS[kind]} ${each.map(one => `${blamed(one.bottleneck)} ${one.instance}`).join(" and ")}`),
     ...each.map(one => el("p", { className: "sentence" }, ...marked(one.sentence))),
     ...found.events.map(one => el("p", { className: "event" }, one.at ? when(Date.parse(one.at)) + " " : "", ...marked(one.sentence))),
-    ...found.changes.filter(one => one.leads).map(one => dim("p", `${when(one.time_ns / 1e6)} ${one.text}`)),
+    ...found.changes.filter(one => one.leads).map(one => el("p", { className: "dim" }, `${when(one.time_ns / 1e6)} `, ...marked(one.text))),
     el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", dim("span", about)),
     el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), dim("span", "confidence "), el("br", {}), meter));
 }
@@ -137,13 +139,13 @@ function showCulprits() {
   for (const one of culprits) {
     const name = one.processes > 1 ? `${one.name} (${one.processes} processes)` : one.pid ? `${one.name} (pid ${one.pid})` : one.name;
     const share = one.share === null ? "" : `${pct(one.share)} · `;
-    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, one.what), el("p", {}, one.command_line || ""), dim("p", one.where)));
+    parts.push(el("div", { className: "who" }, el("b", {}, name), el("p", {}, share, ...marked(one.what)), el("p", {}, one.command_line || ""), dim("p", one.where)));
   }
-  parts.push(...(found?.unlisted || []).map(words => el("p", {}, words)));
+  parts.push(...(found?.unlisted || []).map(words => el("p", {}, ...marked(words))));
   if (!culprits.length) parts.push(dim("p", found?.blames ? "No process is named." : "No bottleneck, no culprits."));
   if (found?.captures?.length) parts.push(el("h2", {}, "Captured"), ...found.captures.map(one => el("details", {},
     el("summary", {}, `${when(Date.parse(one.at))}: ${one.text}`), ...one.lines.map(text => dim("p", text)))));
-  if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
+  if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: unmarked(one.explain) },
     `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
   if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
@@ -157,7 +159,7 @@ function table(node, heads, rows) {
 }
 function sortHead(title, key, state, set, explain) {
   const sort = state?.[0] === key ? { "aria-sort": state[1] > 0 ? "ascending" : "descending" } : {};
-  return el("th", { scope: "col", title: explain || "", ...sort }, button(title + (sort["aria-sort"] ? (state[1] > 0 ? " ↑" : " ↓") : ""), () => set(key)));
+  return el("th", { scope: "col", title: unmarked(explain), ...sort }, button(title + (sort["aria-sort"] ? (state[1] > 0 ? " ↑" : " ↓") : ""), () => set(key)));
 }
 const nextSort = (state, key) => state?.[0] !== key ? [key, -1] : state[1] < 0 ? [key, 1] : null;
 const headCells = (names, ...texts) => names.map((name, i) => el("th", { scope: "col", className: texts.includes(i) ? "text" : "" }, name));
@@ -187,7 +189,7 @@ function showDevices() {
     return el("tr", { className: row.name === S.device ? "on" : "" },
       el("td", {}, button(row.name, () => setDevice(row.name), { ...PLAIN, "aria-pressed": String(row.name === S.device) })),
       ...row.values.map((value, i) => cell(value, unitShown(columns[i].counter, columns[i].unit))),
-      el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["–"] : [bar, show(use, "fraction")])),
+      el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["-"] : [bar, show(use, "fraction")])),
       el("td", {}, el("canvas", { "aria-hidden": "true" })));
   });
   if (over > 0) made.push(el("tr", {}, el("td", {}, button(S.allRows ? "fewer" : `${over} more …`, () => { S.allRows = !S.allRows; showDevices(); }))));
@@ -206,7 +208,7 @@ function showStrips() {
 }
 const ORDERS = {
   bytes: ["I/O", row => (row.read_bytes_per_s ?? 0) + (row.write_bytes_per_s ?? 0)],
-  delay: ["I/O delay", row => row.block_delay ?? row.blocked_share],
+  delay: ["I/O wait", row => row.block_delay ?? row.blocked_share],
   processor: ["processor", row => row.processor],
   memory: ["memory", row => row.resident_bytes],
 };
@@ -216,11 +218,11 @@ function showProcesses() {
   const rows = [...S.view.processes].sort((a, b) => by(b) - by(a)).slice(0, 15);
   const state = [S.order, -1];
   const heads = [el("th", { scope: "col" }, "process"), sortHead("read+write", "bytes", state, set), el("th", {}, "read"), el("th", {}, "write"),
-    sortHead("I/O delay", "delay", state, set, "Share of time spent waiting for block I/O; if the kernel does not count it, share of samples in uninterruptible sleep"),
-    sortHead("processor", "processor", state, set), sortHead("resident", "memory", state, set), el("th", { className: "text" }, "cgroup")];
+    sortHead("I/O wait", "delay", state, set, "Share of time spent waiting for block I/O; - if the kernel does not count it (kernel.task_delayacct): the order is then by samples in uninterruptible sleep"),
+    sortHead("processor", "processor", state, set), sortHead("resident", "memory", state, set), el("th", { className: "text" }, "command line, where it runs")];
   table($("processes"), heads, rows.map(row => el("tr", {}, el("td", {}, el("b", {}, row.name), ` ${row.pid}`),
     cell(row.read_bytes_per_s === null && row.write_bytes_per_s === null ? null : ORDERS.bytes[1](row), "bytes_per_s"), cell(row.read_bytes_per_s, "bytes_per_s"), cell(row.write_bytes_per_s, "bytes_per_s"),
-    cell(ORDERS.delay[1](row), "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text dim" }, `${row.place || row.cgroup} ${row.command_line || ""}`))));
+    cell(row.block_delay, "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text" }, row.command_line || "", " ", dim("span", row.place || row.cgroup)))));
   if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
 }
 const peakText = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)
@@ -239,7 +241,7 @@ function showLists() {
       [one.end_ns ? `until ${when(one.end_ns / 1e6)}` : "", peakText(one.peak), one.culprits?.[0] ? `by ${one.culprits[0].name}` : "", one.next].filter(Boolean).join(" · ")))));
   fill($("alerts"), ...(alerts.length ? alerts : [el("li", { className: "dim" }, "None in this time.")]));
   const notes = allMarks().filter(one => one.kind !== "alert").sort((a, b) => b.time_ns - a.time_ns).slice(0, 100)
-    .map(one => el("li", {}, go(one.time_ns), dim("span", `${SHAPES[one.kind] || "•"} ${one.kind === "warning" ? "remark" : one.kind}: `), el("span", {}, one.text)));
+    .map(one => el("li", {}, go(one.time_ns), dim("span", `${SHAPES[one.kind] || "•"} ${one.kind === "warning" ? "remark" : one.kind}: `), el("span", {}, ...(one.kind === "bookmark" ? [one.text] : marked(one.text)))));
   fill($("notes"), ...(notes.length ? notes : [el("li", { className: "dim" }, "None in this time.")]));
 }
 function showMapNames() {
@@ -254,12 +256,12 @@ const compare = safely(async () => {
   const [first, second] = [S.kept, S.chosen];
   const found = await getJson("compare", "api/compare", { from: first[0], to: first[1], from2: second[0], to2: second[1] });
   const rows = found.counters.slice(0, 40).map(one => el("tr", {}, el("td", {}, `${one.counter}${one.instance ? ` ${one.instance}` : ""}`),
-    cell(one.before.mean, unitShown(one.counter, one.unit)), cell(one.after.mean, unitShown(one.counter, one.unit)), el("td", {}, one.ratio === null ? "–" : `× ${digits(one.ratio)}`),
+    cell(one.before.mean, unitShown(one.counter, one.unit)), cell(one.after.mean, unitShown(one.counter, one.unit)), el("td", {}, one.ratio === null ? "-" : `× ${digits(one.ratio)}`),
     el("td", { className: "text dim" }, one.noise === false ? "more than noise" : one.noise ? "may be noise" : "not known")));
   const t = el("table", {});
   table(t, headCells(["counter", "first", "second", "ratio", "certainty"], 4), rows);
   const node = $("compared");
-  fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${when(first[1])} and ${when(second[0])} – ${when(second[1])}`)), el("p", {}, el("b", {}, found.sentence)), t);
+  fill(node, el("h2", {}, "First and second stretch", el("small", {}, `${when(first[0])} – ${when(first[1])} and ${when(second[0])} – ${when(second[1])}`)), el("p", {}, el("b", {}, ...marked(found.sentence))), t);
   node.hidden = false;
   node.scrollIntoView({ block: "nearest" });
 });
@@ -271,8 +273,8 @@ function fleet() {
     const found = one.verdict, kind = found ? kindOf(found) : "", sign = SIGNS[kind];
     return el("tr", {}, el("td", {}, button(one.name, () => openHost(one.id), PLAIN)),
       el("td", { className: "text" }, el("b", { className: kind }, one.fault ? "✕ not read" : found ? `${sign} ${blamed(found.bottleneck)}${found.blames && found.instance ? ` ${found.instance}` : ""}` : "… being judged")),
-      el("td", {}, found ? pct(found.confidence) : "–"),
-      el("td", { className: "text" }, one.fault || found?.sentence || ""),
+      el("td", {}, found ? pct(found.confidence) : "-"),
+      el("td", { className: "text" }, ...marked(one.fault || found?.sentence || "")),
       el("td", {}, one.live ? "● live" : one.range_ms ? `${when(one.range_ms[0])} – ${when(one.range_ms[1])}` : ""));
   });
   table($("hosts"), headCells(["host", "bottleneck", "confidence", "verdict", "time"], 1, 3), rows);

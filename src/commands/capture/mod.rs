@@ -1,11 +1,13 @@
-//! `--capture`: what will be gone is saved at the beginning of an alert, as a note in the log. A thread waits for
-//! alerts; other processes of this program read the files that may hang and trace single requests. The sampler never
-//! waits for any of them.
+//! `--capture` of `record`, `watch` and `serve`: what will be gone is saved at the beginning of an alert, as a note for
+//! the log or for the history in memory. A thread waits for alerts; other processes of this program read the files
+//! that may hang and trace single requests. The sampler never waits for any of them.
+
+mod answer;
+pub mod moment;
+mod trace_answer;
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,13 +19,11 @@ use diskwright_base::Note;
 use diskwright_base::byte_size::parse_memory_size;
 use diskwright_base::capture::{CAPTURE_SCHEMA, MissingPart, MomentCapture};
 use diskwright_base::timestamp::format_rfc3339;
-use diskwright_base::units::{format_count, parse_duration};
+use diskwright_base::units::parse_duration;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process};
 
-use super::captured_trace;
+use super::{Failure, output};
+use answer::{Answer, wait_for_answers};
 
 /// Seconds of requests that are traced.
 const TRACE_S: u64 = 5;
@@ -31,10 +31,6 @@ const TRACE_S: u64 = 5;
 const MAX_TIME: Duration = Duration::from_secs(20);
 /// Time for a process that was asked to end.
 const MAX_END_TIME: Duration = Duration::from_secs(2);
-/// Interval between looks at whether the recording ends.
-const CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Longest answer of a process that is kept.
-const MAX_ANSWER_BYTES: usize = 4 << 20;
 /// Largest number of processes whose open files are read.
 const MAX_CULPRITS: usize = 6;
 /// A day, for the limit of captures.
@@ -45,7 +41,7 @@ const DAY_NS: i64 = 86_400_000_000_000;
 #[command(next_help_heading = "Captures")]
 pub struct CaptureArguments {
     /// Save what will be gone when an alert begins: stacks of blocked tasks, open files of the culprits, five seconds
-    /// of traced requests, who holds the memory; implies --alerts
+    /// of traced requests, who holds the memory; `record` then raises alerts, too
     #[arg(long)]
     capture: bool,
     /// Shortest time between two captures
@@ -54,7 +50,7 @@ pub struct CaptureArguments {
     /// Most captures within 24 hours
     #[arg(long, default_value_t = 24, value_name = "NUMBER", requires = "capture")]
     capture_per_day: u16,
-    /// Largest size of a capture in the log
+    /// Largest size of a capture in the log or in memory
     #[arg(long, default_value = "256K", value_parser = parse_size, value_name = "SIZE", requires = "capture")]
     capture_size: u64,
 }
@@ -69,6 +65,18 @@ impl CaptureArguments {
     /// True if captures are requested.
     pub fn is_given(&self) -> bool {
         self.capture
+    }
+
+    /// Refuses captures for logs and metric stores: their machine may be another one, and its moment is over.
+    pub fn refuse_for_logs(&self) -> Result<(), Failure> {
+        match self.capture {
+            true => Err(Failure::Usage(
+                "--capture saves evidence of this machine, live; for a log, use it where it is recorded: `record DIR \
+                 --capture`"
+                    .into(),
+            )),
+            false => Ok(()),
+        }
     }
 }
 
@@ -112,7 +120,7 @@ impl CaptureSchedule {
     }
 }
 
-/// The thread that captures for a recorder.
+/// The thread that captures for a sampler of this machine.
 pub struct CaptureThread {
     schedule: CaptureSchedule,
     requests: Option<SyncSender<CaptureRequest>>,
@@ -122,11 +130,23 @@ pub struct CaptureThread {
 }
 
 impl CaptureThread {
-    /// Starts the thread.
+    /// Starts the thread if captures are requested.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(arguments: &CaptureArguments) -> io::Result<CaptureThread> {
+    pub fn start_if_given(arguments: &CaptureArguments) -> io::Result<Option<CaptureThread>> {
+        arguments.is_given().then(|| CaptureThread::start(arguments)).transpose()
+    }
+
+    /// Starts the thread for a live view, which goes on without it after a warning.
+    pub fn start_or_warn(arguments: &CaptureArguments) -> Option<CaptureThread> {
+        CaptureThread::start_if_given(arguments).unwrap_or_else(|error| {
+            output::print_warning(format_args!("no captures are made: {error}"));
+            None
+        })
+    }
+
+    fn start(arguments: &CaptureArguments) -> io::Result<CaptureThread> {
         let (notes, stop) = (Arc::<Mutex<Vec<Note>>>::default(), Arc::new(AtomicBool::new(false)));
         // one capture waits at most: the schedule leaves minutes between two
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -231,13 +251,13 @@ impl CaptureWorker {
         }
         let mut capture = MomentCapture::default();
         // each line has a part, so that what was read before a file hung is not lost
-        let (parts, error) = moment.finish();
+        let (parts, error) = moment.finish(MAX_TIME);
         for part in parts.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()) {
             merge_part(&mut capture, part);
         }
         capture.missing.extend(error.map(|because| MissingPart { what: "blocked tasks and files".into(), because }));
-        let (trace, error) = trace.finish();
-        match captured_trace::parse_trace(&trace) {
+        let (trace, error) = trace.finish(MAX_TIME);
+        match trace_answer::parse_trace(&trace) {
             Some(requests) => capture.requests = Some(requests),
             None => {
                 let because = error.unwrap_or_else(|| "the trace ended without an answer".into());
@@ -261,117 +281,6 @@ fn merge_part(capture: &mut MomentCapture, part: MomentCapture) {
     capture.memory_groups.extend(part.memory_groups);
     capture.memory_processes.extend(part.memory_processes);
     capture.missing.extend(part.missing);
-}
-
-/// A process of this program, and what it has answered so far.
-struct Answer {
-    child: Option<(Child, ChildStdout)>,
-    bytes: Vec<u8>,
-    error: Option<String>,
-}
-
-impl Answer {
-    /// Starts a command of this program.
-    fn start(command: &str, arguments: Vec<String>) -> Answer {
-        let mut program = Command::new("/proc/self/exe");
-        program.arg0("diskwright").arg(command).args(arguments);
-        program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // a signal from the terminal is for the recorder, which then ends them
-        program.process_group(0);
-        let mut answer = Answer { child: None, bytes: Vec::new(), error: None };
-        match program.spawn().and_then(take_output) {
-            Ok(child) => answer.child = Some(child),
-            Err(error) => answer.error = Some(format!("`{command}` cannot be started: {error}")),
-        }
-        answer
-    }
-
-    fn is_open(&self) -> bool {
-        self.child.is_some()
-    }
-
-    fn ask_to_end(&self) {
-        let Some((child, _)) = &self.child else { return };
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        // one that has ended meanwhile is no error
-        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
-    }
-
-    /// Reads what is there, and waits for nothing.
-    fn read_available(&mut self) {
-        let Some((_, output)) = &mut self.child else { return };
-        let mut buffer = [0; 16 << 10];
-        loop {
-            match output.read(&mut buffer) {
-                Ok(0) => return self.end_child(),
-                Ok(count) if self.bytes.len() + count <= MAX_ANSWER_BYTES => {
-                    self.bytes.extend_from_slice(&buffer[..count])
-                }
-                Ok(_) => {
-                    self.error = Some(format!("its answer is longer than {MAX_ANSWER_BYTES} bytes"));
-                    return self.end_child();
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.error = Some(error.to_string());
-                    return self.end_child();
-                }
-            }
-        }
-    }
-
-    /// Ends the process: one that hangs in the kernel ends when its read returns, and nobody waits for it.
-    fn end_child(&mut self) {
-        let Some((mut child, output)) = self.child.take() else { return };
-        drop(output);
-        let status = child.try_wait();
-        if !matches!(status, Ok(Some(_))) {
-            // it has closed its output or is late
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
-        match child.try_wait() {
-            Ok(Some(status)) if !status.success() => self.error = Some(first_error_line(&mut child)),
-            Ok(Some(_)) => {}
-            _ => {
-                let _ = child.kill();
-                std::thread::park_timeout(Duration::from_millis(20));
-                let _ = child.try_wait();
-            }
-        }
-    }
-
-    /// Returns the answer, and why it is not complete.
-    fn finish(mut self) -> (Vec<u8>, Option<String>) {
-        if self.child.is_some() {
-            self.error = Some(format!("it took longer than {}", format_count(MAX_TIME.as_secs(), "second", "seconds")));
-            self.end_child();
-        }
-        (self.bytes, self.error)
-    }
-}
-
-/// Takes the output of a process, so that reading it does not wait.
-fn take_output(mut child: Child) -> io::Result<(Child, ChildStdout)> {
-    let output = child.stdout.take().ok_or_else(|| io::Error::other("it has no output"))?;
-    fcntl_setfl(&output, fcntl_getfl(&output)? | OFlags::NONBLOCK)?;
-    Ok((child, output))
-}
-
-/// The last line that a failed process printed: the reason. It has ended, so reading does not wait.
-fn first_error_line(child: &mut Child) -> String {
-    let mut text = String::new();
-    let read = child.stderr.take().map(|errors| errors.take(4096).read_to_string(&mut text));
-    let line = text.lines().last().filter(|_| read.is_some_and(|read| read.is_ok()));
-    line.map_or("it failed".to_owned(), |line| line.trim_start_matches("diskwright: ").to_owned())
-}
-
-/// Waits until one of the processes answers or ends, or some time has passed.
-fn wait_for_answers(answers: &[&Answer]) {
-    let outputs = answers.iter().filter_map(|answer| answer.child.as_ref().map(|(_, output)| output));
-    let mut polled: Vec<PollFd<'_>> = outputs.map(|output| PollFd::new(output, PollFlags::IN)).collect();
-    // an interrupted wait is one that ended early
-    let _ = poll(&mut polled, Some(&CHECK_INTERVAL));
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use diskwright_counters::moment::{
     PatientReader, read_blocked_tasks, read_memory_groups, read_memory_processes, read_open_files,
 };
 
+use crate::commands::record::self_protection;
 use crate::commands::{Failure, output};
 
 /// Time for the files of one process.
@@ -26,7 +27,7 @@ pub struct Arguments {
 
 /// Runs `capture-moment`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    super::self_protection::return_freed_memory();
+    self_protection::return_freed_memory();
     let roots = Roots::default();
     let mut reader = PatientReader::new(MAX_WAIT);
     let mut part = MomentCapture::default();
