@@ -13,6 +13,8 @@ mod comparison_text;
 mod counter_window;
 mod device_change;
 mod equal_load;
+mod program_change;
+mod program_window;
 
 use std::collections::HashSet;
 
@@ -31,6 +33,7 @@ pub use counter_window::{ALL_INSTANCES, CounterWindow};
 pub use device_change::DeviceChange;
 use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
+pub use program_change::ProgramChange;
 
 /// A mean whose interval reaches beyond ten times its value counts as unknown.
 const MAX_KNOWN_FACTOR: f64 = 10.0;
@@ -63,6 +66,9 @@ pub struct WindowComparison {
     pub devices: Vec<DeviceChange>,
     /// Blamed counters, where the answer does not depend on the disks' response time.
     pub goals: Vec<QuantityChange>,
+    /// Programs that share what the first verdict blames, the largest users first; empty where it blames neither
+    /// processors nor disks, or the logs have no tables of processes.
+    pub programs: Vec<ProgramChange>,
     /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
@@ -223,6 +229,7 @@ pub fn compare_windows(
         tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
         picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
     }
+    let programs = program_change::select_programs([first, second], &before, &mut tests);
     let count = test_differences(&mut tests);
     for (row, test) in counters.iter_mut().zip(&tests[..rows]) {
         fill_row(row, test);
@@ -235,8 +242,13 @@ pub fn compare_windows(
     };
     let devices = device_change::judge_devices(devices, &counters, &tests, [&before, &after]);
     let of_devices = device_change::outcome_of_devices(&devices).filter(|_| depends_on_devices);
-    let outcome =
+    let of_machine =
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
+    let programs = program_change::judge_programs(programs, [first, second], &tests);
+    // who gets what is nearer to those who wait than means over all
+    let of_programs = program_change::outcome_of_programs(&programs).filter(|of| *of != of_machine);
+    let of_programs = of_programs.filter(|_| of_machine != ChangeOutcome::Helped);
+    let outcome = of_programs.unwrap_or(of_machine);
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -248,6 +260,7 @@ pub fn compare_windows(
         equal_load_missing,
         devices,
         goals: quantities.goals,
+        programs,
         questions: count,
         counters,
         only_before: counters_only_in(first, second),
@@ -256,7 +269,8 @@ pub fn compare_windows(
         before,
         after,
     };
-    comparison.sentence = comparison_text::comparison_sentence(&comparison, of_devices.is_some());
+    comparison.sentence =
+        comparison_text::comparison_sentence(&comparison, of_devices.is_some(), of_programs.is_some());
     comparison
 }
 

@@ -1,0 +1,228 @@
+//! Who got more and who got less of what was short: of two programs that want the same processors or disk, a remedy
+//! takes from the one that took most, and the others get more. Means over all requests, or over all processors, do not
+//! show that.
+
+use diskwright_base::ProcessPlace;
+use diskwright_base::units::format_value;
+use diskwright_statistics::{Bounds, Contrast, MeanVariance};
+use serde::Serialize;
+
+use super::answer_quantities::{ChangeDirection, MIN_CHANGE, change_direction};
+use super::change_outcome::ChangeOutcome;
+use super::program_window::{ProgramKey, ProgramWindow, UsedQuantity};
+use super::{CounterWindow, TestedDifference};
+use crate::answer::Verdict;
+use crate::rules::Bottleneck;
+
+/// Largest number of programs that are judged for a quantity: those that use most of it in either window.
+const MAX_PROGRAMS: usize = 6;
+/// Smallest use that is judged, as a share of that of the program which uses most.
+const MIN_SHARE: f64 = 0.01;
+/// Smallest use that is judged: of a processor, and bytes per second. Our choice.
+const MIN_USE: [f64; 2] = [0.01, 10_000.0];
+/// A program takes the most if it uses at least this part of what the largest does.
+const MIN_TAKING_SHARE: f64 = 0.5;
+/// Largest number of programs of one direction that a sentence names.
+const MAX_NAMED: usize = 2;
+
+/// What a program used of a resource that a verdict blames, in both windows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProgramChange {
+    /// Name of the program.
+    pub name: String,
+    /// The script that it runs, where it is an interpreter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
+    /// Command line of one of its processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
+    /// Its cgroup.
+    pub cgroup: String,
+    /// Unit, container, pod or machine in which it runs.
+    #[serde(flatten)]
+    pub place: ProcessPlace,
+    /// What is blamed: `cpu` or `disk`.
+    pub bottleneck: Bottleneck,
+    /// Unit: `fraction` of a processor, or `bytes_per_s`.
+    pub unit: &'static str,
+    /// Mean of the first window.
+    pub before: f64,
+    /// Mean of the second.
+    pub after: f64,
+    /// Direction of the change.
+    pub change: ChangeDirection,
+    /// Lower end of the ratio of the second mean over the first, at the level of its test; `null` where it is unknown.
+    pub ratio_low: Option<f64>,
+    /// The upper end.
+    pub ratio_high: Option<f64>,
+    /// True for one that uses most of it in either window.
+    pub takes_most: bool,
+}
+
+/// A program that is to be judged, and its test.
+pub(super) struct ProgramTest {
+    key: ProgramKey,
+    bottleneck: Bottleneck,
+    quantity: UsedQuantity,
+    takes_most: bool,
+    means: [f64; 2],
+    test: usize,
+}
+
+/// Selects the programs that share what the verdict on the first window blames, and appends their tests.
+pub(super) fn select_programs(
+    windows: [&CounterWindow; 2],
+    before: &Verdict,
+    tests: &mut Vec<TestedDifference>,
+) -> Vec<ProgramTest> {
+    let windows = windows.map(|window| &window.programs);
+    let mut list: Vec<ProgramTest> = Vec::new();
+    for bottleneck in before.bottlenecks.iter().map(|listed| listed.bottleneck) {
+        let quantity = match bottleneck {
+            Bottleneck::Cpu => UsedQuantity::Processor,
+            Bottleneck::Disk => UsedQuantity::DiskBytes,
+            _ => continue,
+        };
+        if !list.iter().any(|known| known.quantity == quantity) {
+            for (key, means, takes_most) in largest_users(windows, quantity) {
+                let mean = |window: &ProgramWindow| MeanVariance::from_points(&window.points(&key, quantity));
+                let contrast = mean(windows[0]).zip(mean(windows[1]));
+                let contrast = contrast.map(|(a, b)| Contrast::compare_means(&a, &b, Bounds::POSITIVE));
+                let mut tested = TestedDifference::from_contrast(contrast);
+                tested.is_leading = true;
+                list.push(ProgramTest { key, bottleneck, quantity, takes_most, means, test: tests.len() });
+                tests.push(tested);
+            }
+        }
+    }
+    list
+}
+
+/// The programs that use most of a quantity in either window: their means, and whether they take the most.
+fn largest_users(windows: [&ProgramWindow; 2], quantity: UsedQuantity) -> Vec<(ProgramKey, [f64; 2], bool)> {
+    let mut list: Vec<(ProgramKey, [f64; 2])> = Vec::new();
+    for (index, window) in windows.into_iter().enumerate() {
+        for (key, mean) in window.users(quantity) {
+            match list.iter_mut().find(|(known, _)| known == key) {
+                Some((_, means)) => means[index] = mean,
+                None => {
+                    let mut means = [0.0; 2];
+                    means[index] = mean;
+                    list.push((key.clone(), means));
+                }
+            }
+        }
+    }
+    let largest = |means: &[f64; 2]| means[0].max(means[1]);
+    list.sort_by(|a, b| largest(&b.1).total_cmp(&largest(&a.1)).then_with(|| a.0.cmp(&b.0)));
+    let most = list.first().map_or(0.0, |(_, means)| largest(means));
+    list.retain(|(_, means)| largest(means) >= (MIN_SHARE * most).max(MIN_USE[quantity as usize]));
+    list.truncate(MAX_PROGRAMS);
+    let takes_most = |means: &[f64; 2]| largest(means) >= MIN_TAKING_SHARE * most;
+    list.into_iter().map(|(key, means)| (key, means, takes_most(&means))).collect()
+}
+
+/// Completes the judgment of the programs with the results of their tests.
+pub(super) fn judge_programs(
+    programs: Vec<ProgramTest>,
+    windows: [&CounterWindow; 2],
+    tests: &[TestedDifference],
+) -> Vec<ProgramChange> {
+    let complete = |program: ProgramTest| {
+        let [before, after] = program.means;
+        let tested = &tests[program.test];
+        let is_small = (after - before).abs() < MIN_CHANGE * before.max(after);
+        let ratio = tested.contrast.as_ref().and_then(|c| c.ratio_interval(tested.test_result.level));
+        let totals = windows.iter().rev().find_map(|window| window.programs.find(&program.key));
+        ProgramChange {
+            command_line: totals.and_then(|totals| totals.command_line.clone()),
+            place: totals.map(|totals| totals.place.clone()).unwrap_or_default(),
+            name: program.key.name,
+            script: program.key.script,
+            cgroup: program.key.cgroup,
+            bottleneck: program.bottleneck,
+            unit: match program.quantity {
+                UsedQuantity::Processor => "fraction",
+                UsedQuantity::DiskBytes => "bytes_per_s",
+            },
+            before,
+            after,
+            change: change_direction(tested.is_noise(), is_small, after > before),
+            ratio_low: ratio.map(|r| r.0).filter(|low| low.is_finite()),
+            ratio_high: ratio.map(|r| r.1).filter(|high| high.is_finite()),
+            takes_most: program.takes_most,
+        }
+    };
+    programs.into_iter().map(complete).collect()
+}
+
+/// What the programs say of the change. It helped where one that takes the most got less, and others got more, and none
+/// of the others got less; it got worse in the opposite case. `None` where neither is so.
+pub(super) fn outcome_of_programs(programs: &[ProgramChange]) -> Option<ChangeOutcome> {
+    let outcomes: Vec<ChangeOutcome> =
+        [Bottleneck::Cpu, Bottleneck::Disk].into_iter().filter_map(|of| outcome_of_resource(programs, of)).collect();
+    let first = *outcomes.first()?;
+    outcomes.iter().all(|outcome| *outcome == first).then_some(first)
+}
+
+fn outcome_of_resource(programs: &[ProgramChange], bottleneck: Bottleneck) -> Option<ChangeOutcome> {
+    let any = |takes_most: bool, change: ChangeDirection| {
+        let mut of_resource = programs.iter().filter(|program| program.bottleneck == bottleneck);
+        of_resource.any(|program| program.takes_most == takes_most && program.change == change)
+    };
+    use ChangeDirection::{Down, Up};
+    let (more, less) = (any(true, Up) || any(false, Up), any(true, Down));
+    if less && more && !any(false, Down) {
+        return Some(ChangeOutcome::Helped);
+    }
+    (any(true, Up) && any(false, Down) && !any(false, Up)).then_some(ChangeOutcome::Worse)
+}
+
+/// The effect as the programs show it, without verdicts on the machine.
+pub(super) fn programs_sentence(programs: &[ProgramChange], outcome: ChangeOutcome) -> String {
+    let begin = if outcome == ChangeOutcome::Helped { "The change helped" } else { "It got worse" };
+    format!("{begin}: {}.", changes_text(programs, outcome))
+}
+
+/// `python3 service.py gets 12 → 29 % of a processor; runaway 90 → 30 %`.
+pub(super) fn changes_text(programs: &[ProgramChange], outcome: ChangeOutcome) -> String {
+    let directions = match outcome {
+        ChangeOutcome::Worse => [ChangeDirection::Down, ChangeDirection::Up],
+        _ => [ChangeDirection::Up, ChangeDirection::Down],
+    };
+    let of_outcome = |program: &&ProgramChange| outcome_of_resource(programs, program.bottleneck) == Some(outcome);
+    let mut parts: Vec<String> = Vec::new();
+    for bottleneck in [Bottleneck::Cpu, Bottleneck::Disk] {
+        let of_resource = || programs.iter().filter(of_outcome).filter(|program| program.bottleneck == bottleneck);
+        for direction in directions {
+            let mut changed: Vec<&ProgramChange> = of_resource().filter(|one| one.change == direction).collect();
+            changed.sort_by(|a, b| (b.after - b.before).abs().total_cmp(&(a.after - a.before).abs()));
+            for (index, program) in changed.into_iter().take(MAX_NAMED).enumerate() {
+                let of_what = match (direction == directions[0] && index == 0, bottleneck) {
+                    (true, Bottleneck::Cpu) => " of a processor",
+                    (true, _) => " of disks",
+                    (false, _) => "",
+                };
+                let verb = if of_what.is_empty() { "" } else { " gets" };
+                parts.push(format!("{}{verb} {}{of_what}", program_name(program), values_text(program)));
+            }
+        }
+    }
+    parts.join("; ")
+}
+
+/// The program with the name of its script's file: `python3 service.py`.
+fn program_name(program: &ProgramChange) -> String {
+    let file = program.script.as_deref().map(|script| script.rsplit('/').next().unwrap_or(script));
+    file.map_or_else(|| program.name.clone(), |file| format!("{} {file}", program.name))
+}
+
+/// `12 → 29 %`: a unit that both share is written once.
+fn values_text(program: &ProgramChange) -> String {
+    let [before, after] = [program.before, program.after].map(|value| format_value(value, program.unit));
+    let unit_of = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    match unit_of(&before).filter(|unit| Some(unit) == unit_of(&after).as_ref()) {
+        Some(unit) => format!("{} → {after}", before.trim_end_matches(unit.as_str()).trim_end()),
+        None => format!("{before} → {after}"),
+    }
+}
