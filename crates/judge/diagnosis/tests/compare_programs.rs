@@ -129,8 +129,29 @@ fn a_program_that_only_does_less_helped_nobody() {
 }
 
 #[test]
-fn a_few_tables_show_nothing() {
-    let both = compare_busy(&[("yes", 0.9, 0.0), (SERVICE, 0.12, 0.0)], &[("yes", 0.3, 0.0), (SERVICE, 0.29, 0.0)], 20);
+fn a_window_of_few_tables_shows_large_changes() {
+    let loads = ("python3 /lab/loads.py burn", "python3 /lab/loads.py serve");
+    let both =
+        compare_busy(&[(loads.0, 0.9, 0.0), (loads.1, 0.12, 0.0)], &[(loads.0, 0.3, 0.0), (loads.1, 0.29, 0.0)], 15);
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "two processes of one script are two: {}", both.sentence);
+    let small =
+        compare_busy(&[("yes", 0.9, 0.0), (SERVICE, 0.12, 0.0)], &[("yes", 0.8, 0.0), (SERVICE, 0.14, 0.0)], 15);
+    assert_eq!(small.outcome, ChangeOutcome::Unchanged, "{}", small.sentence);
+}
+
+#[test]
+fn who_comes_and_goes_does_not_matter_but_who_took_most_and_was_stopped() {
+    let before = [("yes", 0.9, 0.0), (SERVICE, 0.12, 0.0), ("rustc --crate-name a", 0.4, 0.0)];
+    let after = [(SERVICE, 0.29, 0.0), ("rustc --crate-name b", 0.2, 0.0)];
+    let both = compare_busy(&before, &after, EVERY);
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "{:#?}", both.programs);
+    assert_eq!(both.programs.iter().map(|program| program.name.as_str()).collect::<Vec<_>>(), ["yes", "python3"]);
+    assert!(both.sentence.contains("; yes ") && both.sentence.contains("→ 0 %"), "{}", both.sentence);
+}
+
+#[test]
+fn two_tables_show_nothing() {
+    let both = compare_busy(&[("yes", 0.9, 0.0), (SERVICE, 0.12, 0.0)], &[("yes", 0.3, 0.0), (SERVICE, 0.29, 0.0)], 30);
     assert_eq!(both.outcome, ChangeOutcome::Unchanged, "{}", both.sentence);
     assert!(both.programs.iter().all(|program| program.change == ChangeDirection::Unknown), "{:?}", both.programs);
 }

@@ -244,7 +244,7 @@ pub fn compare_windows(
     let of_devices = device_change::outcome_of_devices(&devices).filter(|_| depends_on_devices);
     let of_machine =
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
-    let programs = program_change::judge_programs(programs, [first, second], &tests);
+    let programs = program_change::judge_programs(programs, &tests);
     // who gets what is nearer to those who wait than means over all
     let of_programs = program_change::outcome_of_programs(&programs).filter(|of| *of != of_machine);
     let of_programs = of_programs.filter(|_| of_machine != ChangeOutcome::Helped);

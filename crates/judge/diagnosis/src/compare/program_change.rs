@@ -4,12 +4,13 @@
 
 use diskwright_base::ProcessPlace;
 use diskwright_base::units::format_value;
-use diskwright_statistics::{Bounds, Contrast, MeanVariance};
+use diskwright_statistics::blocks::MIN_BLOCKS;
+use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
 
 use super::answer_quantities::{ChangeDirection, MIN_CHANGE, change_direction};
 use super::change_outcome::ChangeOutcome;
-use super::program_window::{ProgramKey, ProgramWindow, UsedQuantity};
+use super::program_window::{ProgramKey, ProgramUse, ProgramWindow, UsedQuantity};
 use super::{CounterWindow, TestedDifference};
 use crate::answer::Verdict;
 use crate::rules::Bottleneck;
@@ -20,6 +21,11 @@ const MAX_PROGRAMS: usize = 6;
 const MIN_SHARE: f64 = 0.01;
 /// Smallest use that is judged: of a processor, and bytes per second. Our choice.
 const MIN_USE: [f64; 2] = [0.01, 10_000.0];
+/// Smallest number of tables of a window that tell what a program used.
+const MIN_TABLES: usize = 3;
+/// Smallest relevant change where there are fewer tables than a series needs: they do not tell how much it wanders. Our
+/// choice.
+const MIN_CHANGE_OF_FEW: f64 = 0.25;
 /// A program takes the most if it uses at least this part of what the largest does.
 const MIN_TAKING_SHARE: f64 = 0.5;
 /// Largest number of programs of one direction that a sentence names.
@@ -61,12 +67,25 @@ pub struct ProgramChange {
 
 /// A program that is to be judged, and its test.
 pub(super) struct ProgramTest {
-    key: ProgramKey,
     bottleneck: Bottleneck,
     quantity: UsedQuantity,
+    user: LargeUser,
     takes_most: bool,
-    means: [f64; 2],
     test: usize,
+    has_few_points: bool,
+}
+
+/// A program that uses much of something: what it used in each window, `None` where no table lists it.
+struct LargeUser {
+    key: ProgramKey,
+    used: [Option<ProgramUse>; 2],
+    means: [f64; 2],
+}
+
+impl LargeUser {
+    fn largest(&self) -> f64 {
+        self.means[0].max(self.means[1])
+    }
 }
 
 /// Selects the programs that share what the verdict on the first window blames, and appends their tests.
@@ -83,63 +102,69 @@ pub(super) fn select_programs(
             Bottleneck::Disk => UsedQuantity::DiskBytes,
             _ => continue,
         };
-        if !list.iter().any(|known| known.quantity == quantity) {
-            for (key, means, takes_most) in largest_users(windows, quantity) {
-                let mean = |window: &ProgramWindow| MeanVariance::from_points(&window.points(&key, quantity));
-                let contrast = mean(windows[0]).zip(mean(windows[1]));
-                let contrast = contrast.map(|(a, b)| Contrast::compare_means(&a, &b, Bounds::POSITIVE));
-                let mut tested = TestedDifference::from_contrast(contrast);
-                tested.is_leading = true;
-                list.push(ProgramTest { key, bottleneck, quantity, takes_most, means, test: tests.len() });
-                tests.push(tested);
-            }
+        if list.iter().any(|known| known.quantity == quantity) {
+            continue;
+        }
+        let users = largest_users(windows, quantity);
+        let most = users.first().map_or(0.0, LargeUser::largest);
+        for user in users {
+            let [first, second] = [0, 1].map(|index| windows[index].points(user.used[index].as_ref()));
+            let contrast = mean_of_points(&first).zip(mean_of_points(&second));
+            let contrast = contrast.map(|(a, b)| Contrast::compare_means(&a, &b, Bounds::POSITIVE));
+            let mut tested = TestedDifference::from_contrast(contrast);
+            tested.is_leading = true;
+            let takes_most = user.largest() >= MIN_TAKING_SHARE * most;
+            let has_few_points = first.len().min(second.len()) < MIN_BLOCKS;
+            list.push(ProgramTest { bottleneck, quantity, user, takes_most, test: tests.len(), has_few_points });
+            tests.push(tested);
         }
     }
     list
 }
 
-/// The programs that use most of a quantity in either window: their means, and whether they take the most.
-fn largest_users(windows: [&ProgramWindow; 2], quantity: UsedQuantity) -> Vec<(ProgramKey, [f64; 2], bool)> {
-    let mut list: Vec<(ProgramKey, [f64; 2])> = Vec::new();
-    for (index, window) in windows.into_iter().enumerate() {
-        for (key, mean) in window.users(quantity) {
-            match list.iter_mut().find(|(known, _)| known == key) {
-                Some((_, means)) => means[index] = mean,
-                None => {
-                    let mut means = [0.0; 2];
-                    means[index] = mean;
-                    list.push((key.clone(), means));
-                }
-            }
-        }
+/// Mean of what a program used by the tables of a window, of which a short one has few: each is a mean over seconds.
+fn mean_of_points(points: &[WeightedPoint]) -> Option<MeanVariance> {
+    let of_few = || (points.len() >= MIN_TABLES).then(|| MeanVariance::from_blocks(points));
+    MeanVariance::from_points(points).or_else(of_few)
+}
+
+/// The programs that use most of a quantity in either window, the largest first.
+fn largest_users(windows: [&ProgramWindow; 2], quantity: UsedQuantity) -> Vec<LargeUser> {
+    let [mut first, second] = windows.map(|window| window.users(quantity));
+    let user = |key: ProgramKey, used: [Option<ProgramUse>; 2]| {
+        let mean = |index: usize| used[index].as_ref().map_or(0.0, |used| windows[index].mean(used));
+        LargeUser { means: [mean(0), mean(1)], key, used }
+    };
+    let mut list: Vec<LargeUser> = Vec::new();
+    for (key, after) in second {
+        let before = first.remove(&key);
+        list.push(user(key, [before, Some(after)]));
     }
-    let largest = |means: &[f64; 2]| means[0].max(means[1]);
-    list.sort_by(|a, b| largest(&b.1).total_cmp(&largest(&a.1)).then_with(|| a.0.cmp(&b.0)));
-    let most = list.first().map_or(0.0, |(_, means)| largest(means));
-    list.retain(|(_, means)| largest(means) >= (MIN_SHARE * most).max(MIN_USE[quantity as usize]));
+    list.extend(first.into_iter().map(|(key, before)| user(key, [Some(before), None])));
+    list.sort_by(|a, b| b.largest().total_cmp(&a.largest()).then_with(|| a.key.cmp(&b.key)));
+    let most = list.first().map_or(0.0, LargeUser::largest);
+    list.retain(|user| user.largest() >= (MIN_SHARE * most).max(MIN_USE[quantity as usize]));
+    // who came or went has no other window to compare with, but for one that took most and was stopped
+    list.retain(|user| user.used[0].is_some() && (user.used[1].is_some() || user.largest() >= MIN_TAKING_SHARE * most));
     list.truncate(MAX_PROGRAMS);
-    let takes_most = |means: &[f64; 2]| largest(means) >= MIN_TAKING_SHARE * most;
-    list.into_iter().map(|(key, means)| (key, means, takes_most(&means))).collect()
+    list
 }
 
 /// Completes the judgment of the programs with the results of their tests.
-pub(super) fn judge_programs(
-    programs: Vec<ProgramTest>,
-    windows: [&CounterWindow; 2],
-    tests: &[TestedDifference],
-) -> Vec<ProgramChange> {
+pub(super) fn judge_programs(programs: Vec<ProgramTest>, tests: &[TestedDifference]) -> Vec<ProgramChange> {
     let complete = |program: ProgramTest| {
-        let [before, after] = program.means;
+        let LargeUser { key, used: [first, second], means: [before, after] } = program.user;
         let tested = &tests[program.test];
-        let is_small = (after - before).abs() < MIN_CHANGE * before.max(after);
+        let smallest = if program.has_few_points { MIN_CHANGE_OF_FEW } else { MIN_CHANGE };
+        let is_small = (after - before).abs() < smallest * before.max(after);
         let ratio = tested.contrast.as_ref().and_then(|c| c.ratio_interval(tested.test_result.level));
-        let totals = windows.iter().rev().find_map(|window| window.programs.find(&program.key));
+        let told = second.or(first);
         ProgramChange {
-            command_line: totals.and_then(|totals| totals.command_line.clone()),
-            place: totals.map(|totals| totals.place.clone()).unwrap_or_default(),
-            name: program.key.name,
-            script: program.key.script,
-            cgroup: program.key.cgroup,
+            command_line: told.as_ref().and_then(|used| used.command_line.clone()),
+            place: told.map(|used| used.place).unwrap_or_default(),
+            name: key.name,
+            script: key.script,
+            cgroup: key.cgroup,
             bottleneck: program.bottleneck,
             unit: match program.quantity {
                 UsedQuantity::Processor => "fraction",
