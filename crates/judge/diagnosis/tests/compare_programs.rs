@@ -92,7 +92,7 @@ fn a_runaway_that_is_reniced_helped_who_waited_for_it() {
     assert_eq!((service.script.as_deref(), service.change), (Some("service.py"), ChangeDirection::Up));
     assert!((service.before - 0.12).abs() < 0.01 && (service.after - 0.29).abs() < 0.02, "{service:?}");
     let document = serde_json::to_value(service).unwrap();
-    assert_eq!((document["bottleneck"].as_str(), document["unit"].as_str()), (Some("cpu"), Some("fraction")));
+    assert_eq!((document["bottleneck"].as_str(), document["quantity_unit"].as_str()), (Some("cpu"), Some("fraction")));
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub fn event_lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> {
 }
 
 impl EventGroup<'_> {
-    /// `14:10:12 python3 (4711) in /app was killed because memory ran out: … (the last of 3 kills: python3 twice, web)`.
+    /// `14:10:12 python3 (4711) in /app was killed because memory ran out (the last of 3 kills: python3 twice, web)`.
     fn line(&self, is_dated: bool, zone: &DisplayZone) -> String {
         let last = self.events[0];
         let time = last.time_ns.filter(|_| is_dated).map(|time_ns| zone.format_clock(time_ns));
@@ -47,7 +47,7 @@ impl EventGroup<'_> {
         format!("{time}{}{more}", last.sentence)
     }
 
-    /// `: web 3 times, python3, and 2 others`: who was killed, the most frequent first; empty where no source names any.
+    /// `: web 3 times, python3, 2 of others`: who was killed, the most frequent first; empty where no source names any.
     fn victims_text(&self) -> String {
         let mut named: Vec<(&str, u64)> = Vec::new();
         for event in &self.events {

@@ -64,7 +64,8 @@ impl<'a> ChangeFacts<'a> {
 }
 
 /// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
-/// other disks, the present bottleneck. With `by_device`, it is about the first disk; with `by_programs`, programs decided.
+/// other disks, the present bottleneck. With `by_device`, it is about the first disk; with `by_programs`, the
+/// programs decided.
 pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool, by_programs: bool) -> String {
     let first = comparison.devices.first().filter(|_| by_device);
     let mut facts = first.map_or_else(|| ChangeFacts::of_machine(comparison), ChangeFacts::of_device);

@@ -49,7 +49,8 @@ pub struct ProgramChange {
     pub place: ProcessPlace,
     /// What is blamed: `cpu` or `disk`.
     pub bottleneck: Bottleneck,
-    /// Unit: `fraction` of a processor, or `bytes_per_s`.
+    /// Unit: `fraction` of a processor, or `bytes_per_s`. `unit` is that of systemd.
+    #[serde(rename = "quantity_unit")]
     pub unit: &'static str,
     /// Mean of the first window.
     pub before: f64,
@@ -188,6 +189,13 @@ pub(super) fn outcome_of_programs(programs: &[ProgramChange]) -> Option<ChangeOu
         [Bottleneck::Cpu, Bottleneck::Disk].into_iter().filter_map(|of| outcome_of_resource(programs, of)).collect();
     let first = *outcomes.first()?;
     outcomes.iter().all(|outcome| *outcome == first).then_some(first)
+}
+
+/// What the programs say where the machine's counters say something else: who gets what is nearer to those who wait
+/// than means over all.
+pub(super) fn outcome_beside_machine(programs: &[ProgramChange], of_machine: ChangeOutcome) -> Option<ChangeOutcome> {
+    let of_programs = outcome_of_programs(programs).filter(|of_programs| *of_programs != of_machine);
+    of_programs.filter(|_| of_machine != ChangeOutcome::Helped)
 }
 
 fn outcome_of_resource(programs: &[ProgramChange], bottleneck: Bottleneck) -> Option<ChangeOutcome> {

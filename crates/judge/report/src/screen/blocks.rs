@@ -1,5 +1,6 @@
-//! The first half of a screen that is too small for sections: a block of a few rows for each bottleneck. A block has the
-//! name with the time when it began, the key evidence, who does it with command line and place, and one thing to type.
+//! The first half of a screen that is too small for sections: a block of a few rows for each bottleneck. A block has
+//! the name with the time when it began, the key evidence, who does it with command line and place, and one thing to
+//! type.
 //!
 //! What yields first, step by step: the blank rows between blocks, the step of the levels and all events but one, the
 //! second row of the evidence, what a culprit does beside who it is, the bottlenecks behind the third. A command never

@@ -3,7 +3,8 @@
 //!
 //! The moment is where the share of time for which a rule held changed most. The time since must be as long as the rule
 //! asks for, which is not halved as in a short window, and the rule must hold for half of it and up to its end. It must
-//! have held much less before, and what comes and goes is nothing that began. What the other rules show from then on may explain it.
+//! have held much less before, and what comes and goes is nothing that began. What the other rules show from then on
+//! may explain it.
 
 use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks, keep_unlinked};
 use crate::answer::blame::explanations::separate_explained;

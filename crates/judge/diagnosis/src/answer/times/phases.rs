@@ -80,6 +80,18 @@ struct FurtherBottleneck<'a> {
     leading: &'a RuleOutcome<'a>,
 }
 
+impl FurtherBottleneck<'_> {
+    fn describe(&self, confidence: f64) -> PhaseBottleneck {
+        PhaseBottleneck {
+            bottleneck: self.bottleneck,
+            instance: self.instance.clone(),
+            confidence: round_confidence(confidence),
+            rule: self.leading.rule.id.clone(),
+            title: self.leading.rule.title.clone(),
+        }
+    }
+}
+
 /// The rules and parts from which phases are found.
 struct PhaseTimeline<'a> {
     observed: &'a Observation,
@@ -391,6 +403,16 @@ impl<'a> PhaseTimeline<'a> {
         (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
     }
 
+    /// The bookmark at which a part begins; empty where there is none.
+    fn bookmark_at(&self, part: usize) -> String {
+        let grid = &self.observed.grid;
+        let mark = self.observed.notes.bookmarks.iter().rfind(|mark| {
+            let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
+            next == part && next > 0
+        });
+        mark.map_or(String::new(), |mark| mark.text.clone())
+    }
+
     /// Describes a piece; `is_single` where the whole window has one answer.
     fn build_phase(
         &self,
@@ -430,21 +452,9 @@ impl<'a> PhaseTimeline<'a> {
         debug_assert!(!bottleneck.blames() || is_single || confidence >= MIN_CONFIDENCE, "{rule}: {confidence}");
         let further = |one: &FurtherBottleneck<'_>| {
             let certainty = score_confidence(one.bottleneck, one.score, rival, ticks);
-            let unjudged = remaining_confidence(self.observed, pack, one.bottleneck, window_verdict.unjudged);
-            PhaseBottleneck {
-                bottleneck: one.bottleneck,
-                instance: one.instance.clone(),
-                confidence: round_confidence(certainty * unjudged),
-                rule: one.leading.rule.id.clone(),
-                title: one.leading.rule.title.clone(),
-            }
+            one.describe(certainty * remaining_confidence(self.observed, pack, one.bottleneck, window_verdict.unjudged))
         };
         let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
-        let marks = &self.observed.notes.bookmarks;
-        let mark = marks.iter().rfind(|mark| {
-            let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
-            next == piece.from && next > 0
-        });
         VerdictPhase {
             from: format_rfc3339(from_ns),
             to: format_rfc3339(to_ns),
@@ -454,7 +464,7 @@ impl<'a> PhaseTimeline<'a> {
             confidence,
             rule: rule.to_owned(),
             title: title.to_owned(),
-            bookmark: mark.map_or(String::new(), |mark| mark.text.clone()),
+            bookmark: self.bookmark_at(piece.from),
             also: if is_single { window_verdict.also.to_vec() } else { also.iter().map(further).collect() },
         }
     }
