@@ -187,3 +187,26 @@ fn an_idle_machine_gains_nothing() {
         );
     }
 }
+
+/// Requests come one at a time at first, and queue then: neither rule alone holds for long.
+#[test]
+fn a_load_that_passes_from_one_rule_to_the_next_began_with_the_first() {
+    let in_flight = |tick: usize| match tick {
+        0..75 => 0.001,
+        75..87 => 1.5,
+        _ => 2.6,
+    };
+    let run = machine(TICKS, &[(75, TICKS)])
+        .without("physical_disk.read_time_s")
+        .without("physical_disk.weighted_time_s")
+        .with("physical_disk.read_time_s", "sda", |_| 0.0002)
+        .with("physical_disk.weighted_time_s", "sda", |_| 0.0004)
+        .with("physical_disk.read_time_s", "sdb", in_flight)
+        .with("physical_disk.weighted_time_s", "sdb", in_flight)
+        .without("physical_disk.reads")
+        .with("physical_disk.reads", "sda", |_| 1.0)
+        .with("physical_disk.reads", "sdb", |tick| if tick < 75 { 5.0 } else { 20.0 });
+    let verdict = with_processors(run, true).by_default();
+    assert_eq!(listed(&verdict), [(CPU, ""), (DISK, "sdb")], "{}", verdict.sentence);
+    assert!((second(verdict.bottlenecks[1].since.as_deref().unwrap()) - 75).abs() <= 2);
+}

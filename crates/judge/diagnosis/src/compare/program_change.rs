@@ -4,7 +4,7 @@
 
 use diskwright_base::ProcessPlace;
 use diskwright_base::units::format_value;
-use diskwright_statistics::blocks::MIN_BLOCKS;
+use diskwright_statistics::blocks::{MIN_BLOCKS, weighted_mean};
 use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ use crate::rules::Bottleneck;
 /// Largest number of programs that are judged for a quantity: those that use most of it in either window.
 const MAX_PROGRAMS: usize = 6;
 /// Smallest use that is judged, as a share of that of the program which uses most.
-const MIN_SHARE: f64 = 0.01;
+const MIN_SHARE: f64 = 0.05;
 /// Smallest use that is judged: of a processor, and bytes per second. Our choice.
 const MIN_USE: [f64; 2] = [0.01, 10_000.0];
 /// Smallest number of tables of a window that tell what a program used.
@@ -123,10 +123,16 @@ pub(super) fn select_programs(
     list
 }
 
-/// Mean of what a program used by the tables of a window, of which a short one has few: each is a mean over seconds.
+/// Mean of what a program used by the tables of a window. A short one has few: each is a mean over seconds, and they
+/// count as repetitions, because so few do not tell whether they depend on each other.
 fn mean_of_points(points: &[WeightedPoint]) -> Option<MeanVariance> {
-    let of_few = || (points.len() >= MIN_TABLES).then(|| MeanVariance::from_blocks(points));
-    MeanVariance::from_points(points).or_else(of_few)
+    if points.len() < MIN_TABLES || points.len() >= MIN_BLOCKS {
+        return MeanVariance::from_points(points);
+    }
+    let (value, count) = (weighted_mean(points), points.len() as f64);
+    let weight: f64 = points.iter().map(|point| point.weight).sum();
+    let squares: f64 = points.iter().map(|point| (point.weight * (point.value - value)).powi(2)).sum();
+    Some(MeanVariance { value, variance: squares / (weight * weight) * count / (count - 1.0), df: count - 1.0 })
 }
 
 /// The programs that use most of a quantity in either window, the largest first.

@@ -1,10 +1,13 @@
 //! What began within the window and lasts to its end: a job that starts while somebody watches. Judged over the whole
 //! window, it is hidden by the calm before.
 //!
-//! The moment is where the share of time for which a rule held changed most. The time since must be as long as the rule
-//! asks for, which is not halved as in a short window, and the rule must hold for half of it and up to its end. It must
-//! have held much less before, and what comes and goes is nothing that began. What the other rules show from then on
-//! may explain it.
+//! Rules that blame the same are judged together, because a load that grows passes from one to the next: first requests
+//! come one at a time, then they queue. The moment is where the share of time for which any of them held changed most.
+//! The time since must be as long as a rule asks for, which is not halved as in a short window; one of them must hold
+//! for half of it and up to its end. They must have held much less before, and what comes and goes is nothing that
+//! began. What the other rules show from then on may explain it.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks, keep_unlinked};
 use crate::answer::blame::explanations::separate_explained;
@@ -37,10 +40,10 @@ const BRIEF_SHARE: f64 = 0.2;
 /// Largest number of moments that are judged.
 const MAX_MOMENTS: usize = 8;
 
-/// A rule at an instance that holds from a part of the window to its end.
+/// Rules that blame the same, and hold from a part of the window to its end.
 struct Onset {
-    /// Position of the outcome.
-    outcome: usize,
+    /// Positions of their outcomes.
+    outcomes: Vec<usize>,
     part: usize,
     score: f64,
 }
@@ -99,27 +102,48 @@ fn find_latest<'a>(relations: &Relations<'_>, outcomes: &[RuleOutcome<'a>]) -> V
     }
     let parts = PartTimes::new(observed);
     let mut onsets: Vec<Onset> =
-        outcomes.iter().enumerate().filter_map(|(index, o)| parts.find_onset(observed, o, index)).collect();
-    onsets.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.part.cmp(&b.part)).then(a.outcome.cmp(&b.outcome)));
+        group_by_blame(outcomes).into_iter().filter_map(|group| parts.find_onset(observed, outcomes, group)).collect();
+    onsets.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.outcomes.cmp(&b.outcomes)));
     let mut moments: Vec<usize> = Vec::new();
     for onset in &onsets {
         if !moments.contains(&onset.part) && moments.len() < MAX_MOMENTS {
             moments.push(onset.part);
         }
     }
-    let mut found: Vec<(usize, RuleOutcome<'a>)> = Vec::new();
+    let mut found: Vec<RuleOutcome<'a>> = Vec::new();
     for moment in moments {
         let since: Vec<RuleOutcome<'a>> = outcomes.iter().map(|o| parts.judge_since(observed, o, moment)).collect();
         let (unexplained, _) = separate_explained(relations, &since);
-        for (rank, onset) in onsets.iter().enumerate().filter(|(_, onset)| onset.part == moment) {
-            let own = &since[onset.outcome];
+        for index in onsets.iter().filter(|onset| onset.part == moment).flat_map(|onset| &onset.outcomes) {
+            let own = &since[*index];
             if unexplained.iter().any(|o| std::ptr::eq(*o, own)) {
-                found.push((rank, own.clone()));
+                found.push(own.clone());
             }
         }
     }
-    found.sort_by_key(|(rank, _)| *rank);
-    found.into_iter().map(|(_, outcome)| outcome).collect()
+    let score = |o: &RuleOutcome<'_>| rule_score(o.rule.weight, o.share.unwrap_or(0.0));
+    found.sort_by(|a, b| score(b).total_cmp(&score(a)));
+    found
+}
+
+/// Positions of the outcomes that may begin within the window, by what they blame; nothing of what a rule blames over
+/// the whole window.
+fn group_by_blame(outcomes: &[RuleOutcome<'_>]) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<(Bottleneck, &str), Vec<usize>> = BTreeMap::new();
+    let mut known: BTreeSet<(Bottleneck, &str)> = BTreeSet::new();
+    for (index, outcome) in outcomes.iter().enumerate() {
+        let (rule, progress) = (outcome.rule, outcome.progress);
+        if !rule.bottleneck.blames() || rule.weight <= 0.0 || rule.severity == Severity::Info {
+            continue;
+        }
+        let blame = (rule.bottleneck, progress.instance.as_str());
+        if outcome.holds {
+            known.insert(blame);
+        } else if outcome.holds_over_window && rule.sustained.times <= 1 && progress.held_ns > 0 {
+            groups.entry(blame).or_default().push(index);
+        }
+    }
+    groups.into_iter().filter(|(blame, _)| !known.contains(blame)).map(|(_, group)| group).collect()
 }
 
 impl PartTimes {
@@ -141,34 +165,37 @@ impl PartTimes {
         self.before_s[to] - self.before_s[from]
     }
 
-    /// Finds since when a rule that does not hold over the window holds to its end.
-    fn find_onset(&self, observed: &Observation, outcome: &RuleOutcome<'_>, index: usize) -> Option<Onset> {
-        let (rule, progress) = (outcome.rule, outcome.progress);
-        let may_begin = !outcome.holds
-            && outcome.holds_over_window
-            && rule.bottleneck.blames()
-            && rule.weight > 0.0
-            && rule.severity > Severity::Info
-            && rule.sustained.times <= 1
-            && lasts_to_the_end(observed, progress.last_ns);
-        if !may_begin || progress.held_ns == 0 {
+    /// Finds since when rules that do not hold over the window hold to its end.
+    fn find_onset(&self, observed: &Observation, outcomes: &[RuleOutcome<'_>], group: Vec<usize>) -> Option<Onset> {
+        let last_ns = group.iter().map(|index| outcomes[*index].progress.last_ns).max()?;
+        if !lasts_to_the_end(observed, last_ns) {
             return None;
         }
-        let held = progress.held_times.as_ref()?.held_seconds(&observed.grid);
+        let mut held = vec![0.0_f64; self.count()];
+        for times in group.iter().filter_map(|index| outcomes[*index].progress.held_times.as_ref()) {
+            let of_rule = times.held_seconds(&observed.grid);
+            held.iter_mut().zip(of_rule).for_each(|(held, of_rule)| *held = held.max(of_rule));
+        }
         let part = self.find_step(&held)?;
-        let held_since: f64 = held[part..].iter().sum();
-        let held_before: f64 = held[..part].iter().sum();
+        let (held_since, held_before) = (held[part..].iter().sum::<f64>(), held[..part].iter().sum::<f64>());
         let share = held_since / self.seconds(part, self.count());
         let share_before = held_before / self.seconds(0, part);
         let ticks = self.ticks_before[self.count()] - self.ticks_before[part];
-        let needed_s = rule.sustained.longest_s().max(MIN_STRETCH_S);
-        // by clocks that tick a little early, ten seconds may be less
-        let has_begun = self.seconds(part, self.count()) >= 0.98 * needed_s
-            && ticks >= MIN_TICKS
-            && share >= rule.sustained.share.max(MIN_SHARE) - 1e-9
+        let has_begun = ticks >= MIN_TICKS
+            && share >= MIN_SHARE
             && share_before <= MAX_SHARE_BEFORE * share
             && self.longest_stretch_s(&held[..part]) <= MAX_STRETCH_BEFORE * held_since;
-        has_begun.then(|| Onset { outcome: index, part, score: rule_score(rule.weight, share) })
+        let is_long = |index: &usize| self.has_lasted(&outcomes[*index], part);
+        let long: Vec<usize> = group.into_iter().filter(is_long).collect();
+        let weight = long.iter().map(|index| outcomes[*index].rule.weight).fold(0.0, f64::max);
+        (has_begun && !long.is_empty()).then(|| Onset { outcomes: long, part, score: rule_score(weight, share) })
+    }
+
+    /// True where the time since a part of the window is as long as a rule asks for.
+    fn has_lasted(&self, outcome: &RuleOutcome<'_>, part: usize) -> bool {
+        let needed_s = outcome.rule.sustained.longest_s().max(MIN_STRETCH_S);
+        // by clocks that tick a little early, ten seconds may be less
+        self.seconds(part, self.count()) >= 0.98 * needed_s
     }
 
     /// The part from which on a rule held most above its mean: there the sum of what it held less its mean is lowest.
