@@ -134,6 +134,8 @@ fn a_window_of_few_tables_shows_large_changes() {
     let both =
         compare_busy(&[(loads.0, 0.9, 0.0), (loads.1, 0.12, 0.0)], &[(loads.0, 0.3, 0.0), (loads.1, 0.29, 0.0)], 15);
     assert_eq!(both.outcome, ChangeOutcome::Helped, "two processes of one script are two: {}", both.sentence);
+    assert!(both.sentence.contains("python3 loads.py serve gets 1"), "{}", both.sentence);
+    assert!(both.sentence.contains("; python3 loads.py burn "), "{}", both.sentence);
     let small =
         compare_busy(&[("yes", 0.9, 0.0), (SERVICE, 0.12, 0.0)], &[("yes", 0.8, 0.0), (SERVICE, 0.14, 0.0)], 15);
     assert_eq!(small.outcome, ChangeOutcome::Unchanged, "{}", small.sentence);

@@ -243,17 +243,28 @@ pub(super) fn changes_text(programs: &[ProgramChange], outcome: ChangeOutcome) -
                     (false, _) => "",
                 };
                 let verb = if of_what.is_empty() { "" } else { " gets" };
-                parts.push(format!("{}{verb} {}{of_what}", program_name(program), values_text(program)));
+                parts.push(format!("{}{verb} {}{of_what}", program_name(program, programs), values_text(program)));
             }
         }
     }
     parts.join("; ")
 }
 
-/// The program with the name of its script's file: `python3 service.py`.
-fn program_name(program: &ProgramChange) -> String {
+/// The program with the name of its script's file: `python3 service.py`. Of several of one name, each has the first word
+/// of its command line by which it differs.
+fn program_name(program: &ProgramChange, all: &[ProgramChange]) -> String {
     let file = program.script.as_deref().map(|script| script.rsplit('/').next().unwrap_or(script));
-    file.map_or_else(|| program.name.clone(), |file| format!("{} {file}", program.name))
+    let name = file.map_or_else(|| program.name.clone(), |file| format!("{} {file}", program.name));
+    let command_line = program.command_line.as_deref().unwrap_or_default();
+    let is_same = |other: &&ProgramChange| other.name == program.name && other.script == program.script;
+    let others = || all.iter().filter(is_same).filter_map(|other| other.command_line.as_deref());
+    let differs = |(index, word): &(usize, &str)| {
+        others().any(|other| other != command_line && other.split_whitespace().nth(*index) != Some(*word))
+    };
+    match command_line.split_whitespace().enumerate().find(differs) {
+        Some((_, word)) => format!("{name} {word}"),
+        None => name,
+    }
 }
 
 /// `12 → 29 %`: a unit that both share is written once.
