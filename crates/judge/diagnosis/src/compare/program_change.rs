@@ -250,8 +250,8 @@ pub(super) fn changes_text(programs: &[ProgramChange], outcome: ChangeOutcome) -
     parts.join("; ")
 }
 
-/// The program with the name of its script's file: `python3 service.py`. Of several of one name, each has the first word
-/// of its command line by which it differs.
+/// The program with the name of its script's file: `python3 service.py`. Of several of one name, each has the first
+/// word of its command line by which it differs.
 fn program_name(program: &ProgramChange, all: &[ProgramChange]) -> String {
     let file = program.script.as_deref().map(|script| script.rsplit('/').next().unwrap_or(script));
     let name = file.map_or_else(|| program.name.clone(), |file| format!("{} {file}", program.name));
