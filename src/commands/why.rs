@@ -15,7 +15,7 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_ingest::{Input, StreamedLog, TextGroup};
 use diskwright_planner::series::{LoadCollector, LoadSeries};
 use diskwright_report::text::wrap;
-use diskwright_report::{DisplayZone, screen};
+use diskwright_report::{DisplayZone, Style, screen};
 use serde_json::{Value, json};
 
 use super::databases::DatabaseArguments;
@@ -380,14 +380,22 @@ fn print_answer_with(
     let style = output::stdout_style();
     let is_whole = arguments.full || !std::io::stdout().is_terminal();
     let draw = if is_whole { screen::draw_whole } else { screen::draw_screen };
-    output::print_text(&draw(first, &DisplayZone::local(), &style))?;
-    if !predicted_gains.is_empty() {
-        let columns = style.width.saturating_sub(4);
-        let wrapped = |gain| wrap(&style.clean_text(&gains::describe_gain(gain)), columns, 0).join("\n    ");
-        let lines = predicted_gains.iter().map(|gain| format!("  {}\n", wrapped(gain)));
-        output::print_text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
+    let answer = draw(first, &DisplayZone::local(), &style);
+    output::print_text(&answer)?;
+    let gains = gains_text(&predicted_gains, &style);
+    // on a terminal, the first rows must stay in sight
+    if is_whole || answer.lines().count() + gains.lines().count() <= style.height {
+        output::print_text(&gains)?;
     }
     if others.is_empty() { Ok(()) } else { output::print_text(&screen::other_packs_table(others, &style)) }
+}
+
+/// What remedies are predicted to bring, with a heading; empty without any.
+fn gains_text(predicted: &[PredictedGain], style: &Style) -> String {
+    let columns = style.width.saturating_sub(4);
+    let wrapped = |gain| wrap(&style.clean_text(&gains::describe_gain(gain)), columns, 0).join("\n    ");
+    let lines: String = predicted.iter().map(|gain| format!("  {}\n", wrapped(gain))).collect();
+    if lines.is_empty() { lines } else { format!("\nWhat remedies are predicted to bring\n{lines}") }
 }
 
 fn verdict_summary(verdict: &Verdict) -> Value {

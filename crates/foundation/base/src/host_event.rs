@@ -366,6 +366,8 @@ mod tests {
         }
         for message in [
             "I/O error, dev sdg, sector 9",
+            "critical medium error, dev sdg, sector 9 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2",
+            "Buffer I/O error on dev sdg, logical block 0, async page read",
             "ata7: hard resetting link",
             "EXT4-fs error (device sdg1): ext4_find_entry:1455",
             "EXT4-fs (sdg1): re-mounted 3f ro. Quota mode: none.",

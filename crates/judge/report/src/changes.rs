@@ -1,7 +1,6 @@
 //! Wording of what changed when: `sda: latency 22 → 68 ms since 14:10:12, when tar (15629) began to read, 52 MB/s`.
 
 use diskwright_base::units::format_value;
-use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{BeganKind, Beginning, Change, Verdict};
 
 use crate::time::DisplayZone;
@@ -96,15 +95,7 @@ fn merge<'v>(all: impl Iterator<Item = &'v Beginning>) -> Vec<&'v Beginning> {
 
 /// True for a change of what is blamed, or of the pressure on it.
 fn bears_on_blamed(change: &Change, verdict: &Verdict) -> bool {
-    let object = change.counter.split_once('.').map_or("", |(object, _)| object);
-    verdict.bottlenecks.iter().any(|listed| match listed.bottleneck {
-        _ if !change.instance.is_empty() => change.instance == listed.instance,
-        Bottleneck::Cpu | Bottleneck::Interrupts => {
-            matches!(object, "system" | "processor") || change.counter == "pressure.cpu_some"
-        }
-        Bottleneck::Memory => object == "paging" || change.counter == "pressure.memory_some",
-        _ => change.counter == "pressure.io_some",
-    })
+    verdict.bottlenecks.iter().any(|listed| change.bears_on(listed.bottleneck, &listed.instance))
 }
 
 /// `sda: latency 22 → 68 ms and queue 1.0 → 8.1`.

@@ -200,6 +200,7 @@ mod tests {
             equal_load_missing: None,
             devices: Vec::new(),
             goals: Vec::new(),
+            programs: Vec::new(),
             questions: 212,
             counters: vec![
                 sample_row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),

@@ -58,6 +58,7 @@ fn sample_finding(rule: &str, title: &str, instance: &str, counter: &str, number
         limit_from: None,
         share,
         judged_s: SECONDS as f64,
+        since: None,
         seconds: share * SECONDS as f64,
         longest_s: 90.0,
         longest_from: "2026-11-21T22:21:31Z".into(),

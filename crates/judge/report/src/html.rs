@@ -310,7 +310,7 @@ fn finding_card(report: &HtmlReport, finding: &Finding, window_s: f64, figure: O
                 span {
                     (verdict_words::comparison_words(finding)) " " (format_unbroken(finding.limit, &finding.unit))
                     " for " (format_unbroken(finding.share, "fraction")) " of "
-                    (verdict_words::observed_time_text(finding.seen_s(window_s)))
+                    (verdict_words::finding_time_text(finding, window_s))
                 }
                 span.dim { (report.zone.format_range_between(&finding.from, &finding.to)) }
             }

@@ -1,12 +1,15 @@
 //! The one screen of `why`. Its first [`FIRST_LOOK_ROWS`] rows can be read in ten seconds: the
 //! bottleneck, the numbers that prove it, the processes that cause it, the first remedy.
 //! The rows below give the timeline, the exclusions, and the limits of the answer. Each
-//! half shows as much as fits; the less important parts shrink first.
+//! half shows as much as fits; the less important parts shrink first. Where even the tersest first half is too long,
+//! as with several bottlenecks on a small terminal, each bottleneck has a block of a few rows instead ([`blocks`]).
 
 use diskwright_base::Note;
 use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
-use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
+use diskwright_diagnosis::{Finding, Severity, Verdict};
 
+mod badge;
+mod blocks;
 mod capture_lines;
 mod remedy_lines;
 
@@ -126,15 +129,18 @@ pub fn draw_screen(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> Stri
             break;
         }
     }
-    let mut screen = front.clone();
+    if front.lines.len() >= style.height && !verdict.bottlenecks.is_empty() {
+        front = blocks::draw_blocks(verdict, zone, style);
+    }
     for detail in BACK_DETAILS {
-        screen = front.clone();
+        let mut screen = front.clone();
         screen.add_back(verdict, zone, *detail);
         if screen.lines.len() <= style.height {
-            break;
+            return screen.into_text();
         }
     }
-    screen.lines.join("\n") + "\n"
+    front.add_hint();
+    front.into_text()
 }
 
 /// Renders the same with nothing left out or cut, for a page that scrolls.
@@ -143,7 +149,7 @@ pub fn draw_whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> Strin
     let mut screen = Screen { is_whole: true, ..Screen::new(style) };
     screen.add_front(verdict, zone, FrontDetail::new([NO_LIMIT; 4], NO_LIMIT, [NO_LIMIT; 2]));
     screen.add_back(verdict, zone, BackDetail::new([NO_LIMIT; 2], [NO_LIMIT; 3], NO_LIMIT));
-    screen.lines.join("\n") + "\n"
+    screen.into_text()
 }
 
 /// Renders the verdicts of other packs, a row each.
@@ -182,6 +188,16 @@ struct Screen<'a> {
 impl<'a> Screen<'a> {
     fn new(style: &'a Style) -> Screen<'a> {
         Screen { style, lines: Vec::new(), is_whole: false }
+    }
+
+    fn into_text(self) -> String {
+        self.lines.join("\n") + "\n"
+    }
+
+    /// Adds where to read what a short screen leaves out.
+    fn add_hint(&mut self) {
+        let words = "How far to trust this, and what was ruled out: `--full`";
+        self.lines.push(self.style.paint(Ink::Dim, &cut_text(words, self.style.width, "")));
     }
 
     /// Adds verdict, evidence, culprits and advice. Returns the number of lines up to the end of the first remedy.
@@ -340,14 +356,12 @@ impl<'a> Screen<'a> {
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());
         if verdict.bottlenecks.is_empty() {
-            self.add_badge(
-                (verdict.bottleneck, &verdict.instance, verdict.confidence),
-                &verdict.sentence,
-                sentence_lines,
-            );
+            self.add_badge((verdict.bottleneck, &verdict.instance, verdict.confidence), "");
+            self.add_words("", 0, &verdict.sentence, None, sentence_lines);
         }
         for listed in &verdict.bottlenecks {
-            self.add_badge((listed.bottleneck, &listed.instance, listed.confidence), &listed.sentence, sentence_lines);
+            self.add_listed_badge(listed, zone);
+            self.add_words("", 0, &listed.sentence, None, sentence_lines);
         }
         self.add_events(verdict, zone, sentence_lines);
         if let Some(line) = changes::leading_change_line(verdict, zone) {
@@ -359,42 +373,18 @@ impl<'a> Screen<'a> {
     fn add_events(&mut self, verdict: &Verdict, zone: &DisplayZone, sentence_lines: usize) {
         let lines = events::event_lines(verdict, zone);
         let shown = if sentence_lines > 4 { lines.len() } else { lines.len().min(sentence_lines.clamp(1, 3)) };
-        let sign = self.style.paint(Ink::Bad, self.style.glyph("●", "!"));
         for line in &lines[..shown] {
-            let index = self.lines.len();
-            self.add_words("", 2, line, Some(Ink::Bold), if sentence_lines > 1 { 3 } else { 2 });
-            self.lines[index].replace_range(..2, &format!("{sign} "));
+            self.add_event(line, if sentence_lines > 1 { 3 } else { 2 });
         }
         self.add_more_line(lines.len(), shown);
     }
 
-    /// Adds a bottleneck with its confidence, and its sentence.
-    fn add_badge(
-        &mut self,
-        (bottleneck, instance, confidence): (Bottleneck, &str, f64),
-        sentence: &str,
-        max_lines: usize,
-    ) {
-        let style = self.style;
-        let ink = match bottleneck {
-            Bottleneck::None => Ink::Good,
-            Bottleneck::Unknown => Ink::Warn,
-            _ => Ink::Bad,
-        };
-        let badge = verdict_words::bottleneck_name(bottleneck).to_uppercase();
-        let bar = share_bar(confidence, if style.width < 60 { 4 } else { 12 }, style);
-        let confidence = format!("confidence {}", verdict_words::confidence_percent(confidence));
-        let instance = cut_text(&style.clean_text(instance), style.width.saturating_sub(badge.len() + 36), "~");
-        let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
-        let used_columns: usize = [&subject, &bar, &confidence].map(|text| text::display_width(text)).iter().sum();
-        let gap = style.width.saturating_sub(used_columns + 2);
-        self.lines.push(format!(
-            "{}{}{}  {confidence}",
-            style.paint(ink, &badge) + &style.paint(Ink::Bold, &subject[badge.len()..]),
-            " ".repeat(gap.max(1)),
-            style.paint(Ink::Dim, &bar),
-        ));
-        self.add_words("", 0, sentence, None, max_lines);
+    /// Adds an event, with a sign before it.
+    fn add_event(&mut self, line: &str, max_lines: usize) {
+        let sign = self.style.paint(Ink::Bad, self.style.glyph("●", "!"));
+        let index = self.lines.len();
+        self.add_words("", 2, line, Some(Ink::Bold), max_lines);
+        self.lines[index].replace_range(..2, &format!("{sign} "));
     }
 
     fn add_findings(&mut self, verdict: &Verdict, detail: FrontDetail) {
@@ -548,9 +538,7 @@ impl<'a> Screen<'a> {
             return;
         }
         if detail.limit_remarks == 0 {
-            let words = "How far to trust this, and what was ruled out: `--full`";
-            self.lines.push(self.style.paint(Ink::Dim, &cut_text(words, self.style.width, "")));
-            return;
+            return self.add_hint();
         }
         self.add_heading("How far to trust this");
         for words in remarks.iter().take(detail.limit_remarks) {
@@ -569,12 +557,6 @@ impl<'a> Screen<'a> {
             self.lines.push(self.style.paint(Ink::Dim, &cut_text(&words, self.style.width, "")));
         }
     }
-}
-
-/// Draws a share as a bar of `columns`.
-fn share_bar(share: f64, columns: usize, style: &Style) -> String {
-    let filled = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
-    style.glyph("█", "#").repeat(filled) + &style.glyph("░", ".").repeat(columns - filled)
 }
 
 #[cfg(test)]

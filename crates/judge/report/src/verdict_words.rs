@@ -121,7 +121,16 @@ pub(crate) fn comparison_words(finding: &Finding) -> &'static str {
 pub(crate) fn limit_text(finding: &Finding, window_s: f64) -> String {
     let limit = axis::axis_label(finding.limit, finding.display_unit());
     let share = units::format_value(finding.share, "fraction");
-    format!("{} {limit} for {share} of {}", comparison_words(finding), observed_time_text(finding.seen_s(window_s)))
+    let time = finding_time_text(finding, window_s);
+    format!("{} {limit} for {share} of {time}", comparison_words(finding))
+}
+
+/// Returns the time of which a finding tells the share: `the time`, or `the last 26 s` of what began within the window.
+pub(crate) fn finding_time_text(finding: &Finding, window_s: f64) -> String {
+    match finding.since {
+        Some(_) => format!("the last {}", format_duration(finding.judged_s)),
+        None => observed_time_text(finding.seen_s(window_s)),
+    }
 }
 
 /// Returns `the time`, or `the 26 s it was seen` if most of the window has no data on it.
@@ -130,18 +139,27 @@ pub(crate) fn observed_time_text(seen_s: Option<f64>) -> String {
 }
 
 /// Describes a phase: `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (confidence 87 %)`; a phase without
-/// a bottleneck has no title.
+/// a bottleneck has no title. Further bottlenecks follow: `; and processor, all processors are busy (…)`.
 pub fn phase_text(phase: &VerdictPhase, zone: &DisplayZone) -> String {
-    let subject = bottleneck_title(phase.bottleneck, &phase.instance);
-    let title = if phase.title.is_empty() { String::new() } else { format!(", {}", phase.title) };
+    let blamed = |bottleneck: Bottleneck, instance: &str, title: &str, confidence: f64| {
+        let subject = bottleneck_title(bottleneck, instance);
+        let title = if title.is_empty() { String::new() } else { format!(", {title}") };
+        let confidence = match bottleneck {
+            Bottleneck::Unknown => String::new(),
+            _ => format!(" (confidence {:.0} %)", confidence * 100.0),
+        };
+        format!("{subject}{title}{confidence}")
+    };
+    let first = blamed(phase.bottleneck, &phase.instance, &phase.title, phase.confidence);
+    let also: String = phase
+        .also
+        .iter()
+        .map(|one| format!("; and {}", blamed(one.bottleneck, &one.instance, &one.title, one.confidence)))
+        .collect();
     let bookmark =
         if phase.bookmark.is_empty() { String::new() } else { format!(" after \u{201c}{}\u{201d}", phase.bookmark) };
-    let confidence = match phase.bottleneck {
-        Bottleneck::Unknown => String::new(),
-        _ => format!(" (confidence {:.0} %)", phase.confidence * 100.0),
-    };
     let when = zone.format_range_between(&phase.from, &phase.to);
-    format!("{when} ({}){bookmark}: {subject}{title}{confidence}", format_duration(phase.seconds))
+    format!("{when} ({}){bookmark}: {first}{also}", format_duration(phase.seconds))
 }
 
 /// Returns further measurements of a finding, as far as the log has them: name,

@@ -79,7 +79,7 @@ impl BlameHistory {
     }
 }
 
-/// `the bottleneck alternated for 2 min while tasks waited: disk sda (62 % of the time), cpu (38 %)`.
+/// `Bottlenecks have taken turns for 2 min: disk sda (62 % of the time), cpu (38 %).`
 pub(crate) fn alternation_sentence(alternated: &[AlternatedBottleneck], seconds: f64) -> String {
     let part = |(index, one): (usize, &AlternatedBottleneck)| {
         let of = if index == 0 { " of the time" } else { "" };
@@ -87,7 +87,7 @@ pub(crate) fn alternation_sentence(alternated: &[AlternatedBottleneck], seconds:
         format!("{} ({:.0} %{of})", name.trim_end(), 100.0 * one.share.min(1.0))
     };
     let parts: Vec<String> = alternated.iter().enumerate().map(part).collect();
-    format!("The machine has been held back for {}, by turns: {}.", format_duration(seconds), parts.join(", "))
+    format!("Bottlenecks have taken turns for {}: {}.", format_duration(seconds), parts.join(", "))
 }
 
 /// Whether tasks waited lately: at the last tick, or at half of the time that a verdict is on.
@@ -139,7 +139,7 @@ mod tests {
         let text = alternation_sentence(&found, 120.0);
         assert_eq!(
             text,
-            "The machine has been held back for 2 min, by turns: disk sda (75 % of the time), cpu (50 %)."
+            "Bottlenecks have taken turns for 2 min: disk sda (75 % of the time), cpu (50 %)."
         );
         assert!(turns.find_alternated(15_000_000_001).is_empty(), "nothing since");
         let (of_disk, of_cpu) = ([disk], [cpu]);

@@ -2,7 +2,7 @@
 
 use diskwright_base::DeviceKind;
 use diskwright_base::kernel_threads::is_kernel_thread;
-use diskwright_base::timestamp::format_rfc3339;
+use diskwright_base::timestamp::{format_rfc3339, parse_rfc3339};
 use std::collections::BTreeMap;
 
 use crate::answer::blame::action_facts::action_facts;
@@ -18,17 +18,19 @@ use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{
     DEFAULT_PACK, Strength, certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
 };
-use crate::answer::episodes::find_episodes;
 use crate::answer::evidence_seen::{
     next_commands, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
 };
 use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
-use crate::answer::phases::find_phases;
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
 use crate::answer::sentences::{
-    ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, held_text, one_thread_sentence, quantity_label, verdict_sentence,
+    ONE_BOTTLENECK, ONLY_BOTTLENECK, WindowLength, finding_held_text, one_thread_sentence, quantity_label,
+    verdict_sentence,
 };
+use crate::answer::times::episodes::find_episodes;
+use crate::answer::times::latest::{Decision, set_beginnings};
+use crate::answer::times::phases::find_phases;
 use crate::answer::verdict::*;
 use crate::changes::{candidate_p_values, describe_changes, find_candidates, find_events};
 use crate::compile::cgroup_path;
@@ -101,6 +103,9 @@ impl<'a> PackAnswer<'a> {
         }
         findings.sort_by_key(|f| f.bottleneck != bottleneck);
         let bottlenecks = find_bottlenecks(&relations, &findings, bottleneck);
+        let decision = Decision { findings, ranking, bottleneck, bottlenecks };
+        let Decision { findings, ranking, bottleneck, bottlenecks } =
+            decision.with_latest(&relations, &outcomes, is_memory_unrelated);
         let pack = &observed.packs[pack_index];
         let seen = seen_counters(observed, &outcomes);
         PackAnswer {
@@ -157,7 +162,7 @@ impl<'a> PackAnswer<'a> {
             instance,
             bottlenecks,
             events: if self.pack_index == 0 { find_events(observed) } else { Vec::new() },
-            episodes: find_episodes(&self.relations, &self.outcomes),
+            episodes: find_episodes(&self.relations, &self.outcomes, &self.findings),
             ruled_out: self.exclusions(),
             send_next: self.next_commands(),
             missing: MissingCounters::from_counters(
@@ -176,6 +181,7 @@ impl<'a> PackAnswer<'a> {
             unjudged: self.unjudged,
             ranking: self.ranking,
         };
+        set_beginnings(&mut verdict);
         verdict.follow_bottlenecks();
         verdict
     }
@@ -203,6 +209,7 @@ impl<'a> PackAnswer<'a> {
             sentence: self.write_sentence(leading, &instance, &culprits),
             instance,
             findings,
+            since: leading.since.clone(),
             positions: found.findings.clone(),
             advice: self.find_remedies(found, leading, &culprits),
             unlisted,
@@ -260,8 +267,29 @@ impl<'a> PackAnswer<'a> {
         }
         let leading_rule = self.leading_finding().map(|first| (first.rule.as_str(), first.title.as_str()));
         let (bottleneck, unjudged) = (self.bottleneck, self.unjudged.as_slice());
-        let window_verdict = WindowVerdict { bottleneck, instance, confidence, unjudged, leading_rule };
+        let began = self.findings.iter().filter_map(|f| parse_rfc3339(f.since.as_deref()?));
+        let window_verdict = WindowVerdict {
+            bottleneck,
+            instance,
+            confidence,
+            unjudged,
+            leading_rule,
+            also: &self.bottlenecks.iter().skip(1).map(|found| self.describe_in_phase(found)).collect::<Vec<_>>(),
+            began_ns: began.collect(),
+        };
         find_phases(&self.relations, self.pack_index, &self.outcomes, &window_verdict)
+    }
+
+    /// A further bottleneck of the window, for its only phase.
+    fn describe_in_phase(&self, found: &FoundBottleneck) -> PhaseBottleneck {
+        let leading = &self.findings[found.findings[0]];
+        PhaseBottleneck {
+            bottleneck: found.bottleneck,
+            instance: self.name_instance(leading),
+            confidence: self.confidence_in(Some(found)),
+            rule: leading.rule.clone(),
+            title: leading.title.clone(),
+        }
     }
 
     /// Trends and changes of level, which share one chance of error; only of the first pack.
@@ -282,7 +310,7 @@ impl<'a> PackAnswer<'a> {
         if leading.counter == BUSIEST_THREAD_COUNTER {
             return one_thread_sentence(noun, leading, culprits.first(), window);
         }
-        let held = held_text(leading.share, leading.judged_s, window);
+        let held = finding_held_text(leading, window);
         if let Some(sentence) = lock_sentence(self.observed, leading, noun, &held) {
             return sentence;
         }

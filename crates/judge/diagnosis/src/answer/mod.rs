@@ -6,13 +6,12 @@ mod blame;
 mod build_verdict;
 mod ceiling_remarks;
 mod confidence;
-mod episodes;
 mod evidence_seen;
 mod exclusion_texts;
-mod phases;
 mod ranking;
 mod rule_outcome;
 mod sentences;
+mod times;
 pub mod verdict;
 
 pub(crate) use verdict::{Finding, Verdict};

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::answer::verdict::{Rank, UnjudgedRule};
+use crate::answer::verdict::{PhaseBottleneck, Rank, UnjudgedRule};
 use crate::rules::Bottleneck;
 use crate::run::Observation;
 
@@ -27,6 +27,10 @@ pub(crate) struct WindowVerdict<'a> {
     pub unjudged: &'a [UnjudgedRule],
     /// Id and title of the rule of the first finding; `None` where nothing is blamed.
     pub leading_rule: Option<(&'a str, &'a str)>,
+    /// The further bottlenecks.
+    pub also: &'a [PhaseBottleneck],
+    /// When bottlenecks began that last to the end of the window, nanoseconds since 1970.
+    pub began_ns: Vec<i64>,
 }
 
 /// Score of a rule of this weight that held for this share of the time.

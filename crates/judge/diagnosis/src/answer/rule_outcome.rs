@@ -16,8 +16,14 @@ pub(crate) struct RuleOutcome<'a> {
     pub share: Option<f64>,
     /// Seconds for which it had to hold.
     pub needed_s: f64,
+    /// The judged time, seconds.
+    pub judged_s: f64,
+    /// True where its conditions on the whole window hold.
+    pub holds_over_window: bool,
     /// True where it held often enough, and its conditions on the whole window hold.
     pub holds: bool,
+    /// Where it is judged only from a moment in the window to its end: that moment, nanoseconds since 1970.
+    pub since_ns: Option<i64>,
 }
 
 /// A condition's value over the window, and what it was compared with.
@@ -60,6 +66,9 @@ fn rule_outcome<'a>(observed: &'a Observation, rule: &'a Rule, progress: &'a Rul
         progress,
         share,
         needed_s,
+        judged_s: progress.judged_ns as f64 / 1e9,
+        holds_over_window,
+        since_ns: None,
         holds: is_often_enough && is_long_enough && holds_over_window && is_repeated,
     }
 }
@@ -158,7 +167,8 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
         unit: condition.unit(),
         limit_from: crate::answer::ceiling_remarks::measured_limit_text(observed, rule, &progress.instance, &evidence),
         share: outcome.share?,
-        judged_s: progress.judged_ns as f64 / 1e9,
+        judged_s: outcome.judged_s,
+        since: outcome.since_ns.map(format_rfc3339),
         mean: window_value(observed, condition, state).map(|m| round_mean(m.value)),
         seconds: progress.held_ns as f64 / 1e9,
         times: progress.runs,

@@ -292,7 +292,7 @@ pub(crate) fn verdict_sentence(
         "{subject}: {} ({}; {}).",
         finding.title,
         measurement_text(finding, label),
-        held_text(finding.share, finding.judged_s, window)
+        finding_held_text(finding, window)
     )
 }
 
@@ -320,7 +320,7 @@ pub(crate) fn one_thread_sentence(
         }
         None => "while other processors are idle".into(),
     };
-    let held = held_text(finding.share, finding.judged_s, window);
+    let held = finding_held_text(finding, window);
     format!(
         "One thread is {noun}, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). \
          More processors will not make this program faster."
@@ -392,6 +392,16 @@ fn reports_held_text(share: f64, judged_s: f64) -> String {
         _ if judged <= 1.0 => "in the one report".into(),
         held if held >= judged => format!("in all {judged} reports"),
         held => format!("in {held} of {judged} reports"),
+    }
+}
+
+/// Share of the time for which the rule of a finding held, with the time.
+pub(crate) fn finding_held_text(finding: &Finding, window: WindowLength) -> String {
+    match (&finding.since, window) {
+        (Some(_), WindowLength::Seconds(_)) => {
+            format!("{} of the last {}", format_value(finding.share, "fraction"), format_duration(finding.judged_s))
+        }
+        _ => held_text(finding.share, finding.judged_s, window),
     }
 }
 

@@ -111,6 +111,10 @@ pub struct VerdictBottleneck {
     pub sentence: String,
     /// Ids of the rules that point at it, the leading one first.
     pub findings: Vec<String>,
+    /// When it began within the window, RFC 3339; it lasts to the end. Missing where it was there from the start, and
+    /// where the log does not show when it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// Positions of its findings in [`Verdict::findings`].
     #[serde(skip)]
     pub positions: Vec<usize>,
@@ -154,6 +158,7 @@ impl Verdict {
                 listed.sentence = format!("No bottleneck any more in {later}. In {run}: {}", listed.sentence);
             }
             listed.advice.clear();
+            listed.since = None;
         }
         self.follow_bottlenecks();
     }
@@ -239,8 +244,12 @@ pub struct Finding {
     pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
     pub share: f64,
-    /// The judged time, seconds: the window without the time for which the log has no data on this rule.
+    /// The judged time, seconds: the window without the time for which the log has no data on this rule; with `since`,
+    /// the time from then on.
     pub judged_s: f64,
+    /// Where it began within the window and lasts to its end: when, RFC 3339. Share and judged time are those since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// The time for which it held, in total, seconds.
     pub seconds: f64,
     /// The longest stretch for which it held without a break, seconds.
@@ -367,6 +376,23 @@ pub struct VerdictPhase {
     pub title: String,
     /// The bookmark at its start; empty where there is none.
     pub bookmark: String,
+    /// The other bottlenecks of that time: each would be left if the others were taken away.
+    pub also: Vec<PhaseBottleneck>,
+}
+
+/// A bottleneck of a phase beside its first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseBottleneck {
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// Its instance; empty for the machine as a whole.
+    pub instance: String,
+    /// Confidence, from 0 to 1.
+    pub confidence: f64,
+    /// Id of the leading rule.
+    pub rule: String,
+    /// Statement of that rule.
+    pub title: String,
 }
 
 /// A rule that held but is explained by another.

@@ -2,8 +2,11 @@
 
 use diskwright_base::ProcessPlace;
 use diskwright_base::catalogue::display_unit;
+use diskwright_base::counter_ids::pressure;
 use diskwright_base::timestamp::format_rfc3339;
 use serde::{Serialize, Serializer};
+
+use crate::rules::Bottleneck;
 
 /// A change of level.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -88,6 +91,19 @@ impl Change {
     /// True where the level rose.
     pub fn is_rise(&self) -> bool {
         self.after > self.before
+    }
+
+    /// True for a change of what is blamed, or of the pressure on it.
+    pub fn bears_on(&self, bottleneck: Bottleneck, instance: &str) -> bool {
+        let object = self.counter.split_once('.').map_or("", |(object, _)| object);
+        match bottleneck {
+            _ if !self.instance.is_empty() => self.instance == instance,
+            Bottleneck::Cpu | Bottleneck::Interrupts => {
+                matches!(object, "system" | "processor") || self.counter == pressure::CPU_SOME
+            }
+            Bottleneck::Memory => object == "paging" || self.counter == pressure::MEMORY_SOME,
+            _ => self.counter == pressure::IO_SOME,
+        }
     }
 
     /// True where another change was at the same moment, as far as both are known.

@@ -184,7 +184,7 @@ fn full_filesystems(observed: &Observation) -> impl Iterator<Item = HostEvent> {
         let what = if state.is_out_of_inodes {
             format!("no inode of {mount} is free, although it has space")
         } else {
-            format!("of {size}, nothing is free in {mount}")
+            format!("{mount} ({size}) has no free space")
         };
         let end = match (state.had_room, state.has_room_again) {
             (false, false) => "; already so when the window began",
@@ -215,6 +215,8 @@ pub fn event_sentence(event: &HostEvent) -> String {
             (None, _) => format!("a device failed: {}", event.because),
         },
         EventKind::Full => match named {
+            // our own words name it
+            Some(name) if event.because.contains(name) => event.because.clone(),
             Some(name) => format!("{name} is full: {}", event.because),
             None => format!("a filesystem is full: {}", event.because),
         },
@@ -240,5 +242,10 @@ fn kill_sentence(event: &HostEvent) -> String {
         (None, None) => String::new(),
     };
     let reason = if reason.is_empty() { reason } else { format!(": {reason}") };
-    format!("{victim}{group} {verb} killed because memory ran out{reason}")
+    // counters tell that somebody was killed, and not who
+    let unnamed = match (&event.victim, event.pid) {
+        (None, None) => format!("; no source tells which program ({})", event.because),
+        _ => String::new(),
+    };
+    format!("{victim}{group} {verb} killed because memory ran out{reason}{unnamed}")
 }

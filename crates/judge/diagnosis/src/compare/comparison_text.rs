@@ -7,6 +7,7 @@ use super::answer_quantities::{
 };
 use super::device_change::DeviceChange;
 use super::equal_load::EqualLoad;
+use super::program_change::{changes_text, outcome_of_programs, programs_sentence};
 use super::{ChangeOutcome, WindowComparison};
 use crate::answer::Verdict;
 use crate::answer::verdict::VerdictBottleneck;
@@ -63,18 +64,23 @@ impl<'a> ChangeFacts<'a> {
 }
 
 /// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
-/// other disks, the present bottleneck. With `by_device`, it is about the first disk.
-pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool) -> String {
+/// other disks, the present bottleneck. With `by_device`, it is about the first disk; with `by_programs`, the
+/// programs decided.
+pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool, by_programs: bool) -> String {
     let first = comparison.devices.first().filter(|_| by_device);
     let mut facts = first.map_or_else(|| ChangeFacts::of_machine(comparison), ChangeFacts::of_device);
     facts.outcome = comparison.outcome;
     // the only disk needs no name
     facts.device = facts.device.filter(|_| comparison.devices.len() > 1);
     let outcome = match first {
+        _ if by_programs => programs_sentence(&comparison.programs, comparison.outcome),
         Some(_) if is_disputed(comparison) => disputed_sentence(comparison),
         _ => outcome_sentence(&facts, Some((&comparison.before, &comparison.after))),
     };
     let mut parts = vec![change_sentences(&facts, outcome)];
+    if !by_programs && outcome_of_programs(&comparison.programs) == Some(comparison.outcome) {
+        parts.push(format!("Of the programs, {}.", changes_text(&comparison.programs, comparison.outcome)));
+    }
     if let Some(first) = first.filter(|_| !is_disputed(comparison)) {
         parts.extend(devices_sentence(first, &comparison.devices[1..]));
     }

@@ -8,6 +8,7 @@ use diskwright_base::catalogue::FormulaDivisor;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Topology};
 use diskwright_statistics::{MeanVariance, WeightedPoint};
 
+use super::program_window::ProgramWindow;
 use crate::compile::{NodeBuilder, SchemaIndex};
 use crate::sums::{
     BucketPoint, CHUNK_TICKS, Chunk, ClockBucketTicks, ClockBuckets, ClockTimeline, NodeColumn, NodeColumns, NodeId,
@@ -37,6 +38,8 @@ pub struct CounterWindow {
     /// Number of series beyond the limit.
     pub left_out: usize,
     ticks: usize,
+    /// What programs used, by the tables of processes.
+    pub(crate) programs: ProgramWindow,
 }
 
 /// A counter of an instance.
@@ -85,11 +88,17 @@ impl CounterWindow {
             counter_indices: HashMap::new(),
             left_out: 0,
             ticks: 0,
+            programs: ProgramWindow::new(expected),
         }
     }
 
-    /// Adds a topology; other notes are ignored. An unreadable one is reported by the judge.
+    /// Adds a topology or a table of processes; other notes are ignored. An unreadable one is reported by the judge.
     pub fn add_note(&mut self, note: &Note) {
+        if note.kind == Note::PROCESSES
+            && let Ok(table) = note.read_processes()
+        {
+            self.programs.add_table(note.time_ns, &table);
+        }
         if note.kind == Note::TOPOLOGY
             && let Ok(topology) = note.read_topology()
         {

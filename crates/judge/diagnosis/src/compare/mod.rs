@@ -13,6 +13,8 @@ mod comparison_text;
 mod counter_window;
 mod device_change;
 mod equal_load;
+mod program_change;
+mod program_window;
 
 use std::collections::HashSet;
 
@@ -31,6 +33,8 @@ pub use counter_window::{ALL_INSTANCES, CounterWindow};
 pub use device_change::DeviceChange;
 use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
+use equal_load::EqualLoadResult;
+pub use program_change::ProgramChange;
 
 /// A mean whose interval reaches beyond ten times its value counts as unknown.
 const MAX_KNOWN_FACTOR: f64 = 10.0;
@@ -63,6 +67,9 @@ pub struct WindowComparison {
     pub devices: Vec<DeviceChange>,
     /// Blamed counters, where the answer does not depend on the disks' response time.
     pub goals: Vec<QuantityChange>,
+    /// Programs that share what the first verdict blames, the largest users first; empty where it blames neither
+    /// processors nor disks, or the logs have no tables of processes.
+    pub programs: Vec<ProgramChange>,
     /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
@@ -208,35 +215,35 @@ pub fn compare_windows(
 ) -> WindowComparison {
     let (mut counters, mut tests) = comparison_rows(first, second);
     let rows = tests.len();
+    let (windows, verdicts) = ([first, second], [&before, &after]);
     let picked = AnswerRows::select_rows(&counters, &before, &after);
-    let devices = DeviceTests::select_devices([first, second], &counters, [&before, &after], &mut tests);
+    let devices = DeviceTests::select_devices(windows, &counters, verdicts, &mut tests);
     let depends_on_devices = picked.response.is_some() && picked.goals.is_empty() && !devices.is_empty();
     // the sums over all disks decide only where no disk does
     let equal = picked.response.map(|row| {
         let disk = answer_quantities::disks_instance(first);
-        equal_load::compare_at_equal_load([first, second], &counters[row], disk)
+        equal_load::compare_at_equal_load(windows, &counters[row], disk)
     });
     let sums = tests.len();
-    let equal_contrast = equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast));
-    tests.extend(sum_tests([first, second], picked.response.is_some(), equal_contrast));
+    tests.extend(sum_tests(windows, picked.response.is_some(), equal.as_ref()));
     if !depends_on_devices {
         tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
         picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
     }
+    let programs = program_change::select_programs(windows, &before, &mut tests);
     let count = test_differences(&mut tests);
-    for (row, test) in counters.iter_mut().zip(&tests[..rows]) {
-        fill_row(row, test);
-    }
+    counters.iter_mut().zip(&tests[..rows]).for_each(|(row, test)| fill_row(row, test));
     let quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
-    let (equal_load, equal_load_missing) = match equal.map(|e| e.map(|e| e.into_equal_load(&tests[sums + 1]))) {
-        Some(Ok(equal)) => (Some(equal), None),
-        Some(Err(reason)) => (None, Some(reason)),
-        None => (None, None),
-    };
-    let devices = device_change::judge_devices(devices, &counters, &tests, [&before, &after]);
+    let equal = equal.map(|equal| equal.map(|equal| equal.into_equal_load(&tests[sums + 1])));
+    let equal_load_missing = equal.as_ref().and_then(|equal| equal.as_ref().err().cloned());
+    let equal_load = equal.and_then(Result::ok);
+    let devices = device_change::judge_devices(devices, &counters, &tests, verdicts);
     let of_devices = device_change::outcome_of_devices(&devices).filter(|_| depends_on_devices);
-    let outcome =
+    let of_machine =
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
+    let programs = program_change::judge_programs(programs, &tests);
+    let of_programs = program_change::outcome_beside_machine(&programs, of_machine);
+    let outcome = of_programs.unwrap_or(of_machine);
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -248,6 +255,7 @@ pub fn compare_windows(
         equal_load_missing,
         devices,
         goals: quantities.goals,
+        programs,
         questions: count,
         counters,
         only_before: counters_only_in(first, second),
@@ -256,7 +264,8 @@ pub fn compare_windows(
         before,
         after,
     };
-    comparison.sentence = comparison_text::comparison_sentence(&comparison, of_devices.is_some());
+    comparison.sentence =
+        comparison_text::comparison_sentence(&comparison, of_devices.is_some(), of_programs.is_some());
     comparison
 }
 
@@ -264,12 +273,13 @@ pub fn compare_windows(
 fn sum_tests(
     [first, second]: [&CounterWindow; 2],
     has_response: bool,
-    equal: Option<Contrast>,
+    equal: Option<&Result<EqualLoadResult, String>>,
 ) -> [TestedDifference; 2] {
     let share = match has_response {
         true => answer_quantities::compare_read_share(first, second, answer_quantities::disks_instance(first)),
         false => TestedDifference::from_contrast(None),
     };
+    let equal = equal.and_then(|equal| Some(equal.as_ref().ok()?.contrast));
     [share, TestedDifference::from_contrast(equal)]
 }
 

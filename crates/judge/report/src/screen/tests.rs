@@ -1,4 +1,6 @@
-use diskwright_diagnosis::verdict::VerdictBottleneck;
+use diskwright_base::{EventKind, ProcessContainer, ProcessPlace};
+use diskwright_diagnosis::Bottleneck;
+use diskwright_diagnosis::verdict::{VerdictBottleneck, VerdictEvent};
 
 use super::*;
 use crate::{expected_output, fixture};
@@ -35,6 +37,7 @@ fn lists_phases_when_the_answer_changed() {
         rule: String::new(),
         title: if bottleneck == Bottleneck::Disk { "it is overloaded".into() } else { String::new() },
         bookmark: if bottleneck == Bottleneck::Disk { "backup".into() } else { String::new() },
+        also: Vec::new(),
     };
     let mut verdict = fixture::sample_verdict();
     verdict.phases = vec![
@@ -184,6 +187,7 @@ fn a_first_screen_has_a_whole_command_against_each_bottleneck() {
         confidence: 0.9,
         sentence: verdict.sentence.clone(),
         findings: vec![verdict.findings[0].rule.clone()],
+        since: None,
         positions: vec![0],
         culprits: verdict.culprits.clone(),
         unlisted: None,
@@ -198,5 +202,104 @@ fn a_first_screen_has_a_whole_command_against_each_bottleneck() {
         assert!(screen.lines().count() <= height, "{screen}");
         let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(command) && words.contains("renice -n 19 -p 4711"), "{screen}");
+    }
+}
+
+/// A verdict on so many bottlenecks, each with long names, a command line, a container and a long command.
+fn crowded_verdict(count: usize) -> Verdict {
+    let mut verdict = fixture::sample_verdict();
+    verdict.findings.truncate(1);
+    let finding = verdict.findings.remove(0);
+    let kinds = [Bottleneck::Disk, Bottleneck::Cpu, Bottleneck::Memory];
+    verdict.bottlenecks = (0..count)
+        .map(|index| {
+            let instance = format!("mapper-of-a-very-long-volume-group-name-{index}");
+            verdict.findings.push(Finding {
+                bottleneck: kinds[index],
+                instance: instance.clone(),
+                title: format!("{} {index}", "many more requests wait than the device can serve".repeat(2)),
+                ..finding.clone()
+            });
+            let culprit = Culprit {
+                pid: Some(4_111_000 + index as u32),
+                name: format!("nightly-reindex{index}"),
+                command_line: Some(format!(
+                    "/opt/site/bin/nightly-reindex{index} --all --verbose --from /srv/data/folder/of/the/documents"
+                )),
+                place: ProcessPlace {
+                    container: Some(ProcessContainer {
+                        runtime: "docker".into(),
+                        name: Some(format!("shop-backend-{index}")),
+                        id: "0123456789ab".into(),
+                    }),
+                    ..ProcessPlace::default()
+                },
+                description: "71 % of the bytes: it reads 51.2 MB/s and writes 12.8 MB/s, and waits for 40 %".into(),
+                ..verdict.culprits[0].clone()
+            };
+            let command = format!("ionice -c3 -p $(ls /proc/{}/task)", 4_111_000 + index);
+            let mut advice = verdict.advice.clone();
+            advice[0].command = Some(command);
+            advice[0].undo = Some("ionice -c2 -n4 -p 1".into());
+            VerdictBottleneck {
+                bottleneck: kinds[index],
+                instance,
+                confidence: 0.9,
+                sentence: "The disk is a bottleneck: ".repeat(6),
+                findings: vec![finding.rule.clone()],
+                since: Some(format!("2026-11-21T22:2{index}:31Z")),
+                positions: vec![index],
+                culprits: vec![culprit; 3],
+                unlisted: Some("much belongs to others ".repeat(5)),
+                advice,
+            }
+        })
+        .collect();
+    verdict.culprits = verdict.bottlenecks.iter().map(|listed| listed.culprits[0].clone()).collect();
+    verdict
+}
+
+#[test]
+fn the_first_screen_holds_what_matters_of_each_bottleneck() {
+    let kill = VerdictEvent {
+        kind: EventKind::OomKill,
+        time_ns: Some(1_795_299_600_000_000_000),
+        time_text: None,
+        victim: Some("postgres".into()),
+        pid: Some(77),
+        group: Some("/system.slice/postgresql.service".into()),
+        limit_bytes: None,
+        times: 1,
+        because: "the kernel".into(),
+        sentence: "postgres (77) in /system.slice/postgresql.service was killed because memory ran out".into(),
+    };
+    let style = Style { height: 23, ..Style::plain(80) };
+    for count in 1..=3 {
+        for events in [vec![], vec![kill.clone(); 3]] {
+            let has_kill = !events.is_empty();
+            let verdict = Verdict { events, ..crowded_verdict(count) };
+            let screen = draw_screen(&verdict, &DisplayZone::utc(), &style);
+            assert!(screen.lines().count() <= style.height, "{count}:\n{screen}");
+            assert!(screen.lines().all(|line| text::display_width(line) <= 80), "{screen}");
+            let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(!has_kill || words.contains("postgres (77)"), "{screen}");
+            for (index, listed) in verdict.bottlenecks.iter().enumerate() {
+                let name = verdict_words::bottleneck_name(listed.bottleneck).to_uppercase();
+                let badge = screen.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{screen}"));
+                assert!(badge.contains(&format!("since 22:2{index}:31")), "{badge}");
+                for wanted in [
+                    "more than 2 for 93 % of the time".to_owned(),
+                    "…/documents (docker".to_owned(),
+                    format!("(docker shop-backend-{index}"),
+                    listed.advice[0].command.clone().expect("a command"),
+                ] {
+                    assert!(words.contains(&wanted), "{wanted}:\n{screen}");
+                }
+            }
+            assert_eq!(words.matches("more than 2 for 93 % of the time").count(), count, "{screen}");
+            assert!(words.contains("--full"), "{screen}");
+            let whole = draw_whole(&verdict, &DisplayZone::utc(), &style);
+            assert!(!whole.contains("--full") && whole.lines().count() > 40, "{whole}");
+        }
     }
 }

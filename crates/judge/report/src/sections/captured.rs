@@ -18,7 +18,7 @@ pub(crate) fn captures_section(verdict: &Verdict, zone: &DisplayZone) -> Markup 
         @for capture in &verdict.captures {
             h3 { (short_line(capture, zone)) }
             p.dim { "When " code { (capture.alert) } " began; it took " (format_value(capture.took_s, "s")) ". "
-                (format_count(capture.blocked.looked_at, "task was looked at", "tasks were looked at")) "." }
+                (format_count(capture.blocked.looked_at, "task was examined", "tasks were examined")) "." }
             (stacks_table(capture))
             (files_table(capture))
             (requests_table(capture))

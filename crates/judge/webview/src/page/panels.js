@@ -146,10 +146,10 @@ function showCulprits() {
   if (found?.captures?.length) parts.push(el("h2", {}, "Captured"), ...found.captures.map(one => el("details", {},
     el("summary", {}, `${when(Date.parse(one.at))}: ${one.text}`), ...one.lines.map(text => dim("p", text)))));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: unmarked(one.explain) },
-    `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
+    `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.since ? `last ${period(one.judged_s * 1000)}` : one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
   if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
-    stretch("", one), `${period(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`)));
+    stretch("", one), `${period(one.seconds * 1000)}: ${[one, ...one.also].map(it => `${blamed(it.bottleneck)} ${it.instance}`.trim()).join(" and ")}`)));
   if (found?.blames && found.advice.length > 1) list("Also", found.advice.slice(1).map(one => el("li", {}, ...typed(one))));
   if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, ...marked(text))));
   fill($("who"), ...parts);

@@ -66,7 +66,7 @@ pub fn read_blocked_tasks(proc: &Path, reader: &mut PatientReader, missing: &mut
         lack("blocked tasks", format!("files of {silent} processes did not respond"));
     }
     if unseen > 0 {
-        lack("blocked tasks", format!("{unseen} processes were not looked at within {} s", MAX_TIME.as_secs()));
+        lack("blocked tasks", format!("{unseen} processes were not examined within {} s", MAX_TIME.as_secs()));
     }
     found
 }

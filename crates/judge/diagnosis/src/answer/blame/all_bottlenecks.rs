@@ -37,6 +37,36 @@ impl FoundBottleneck {
     }
 }
 
+/// What may be a bottleneck: a finding, or a rule that holds in a part of the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspect<'a> {
+    pub blame: Blame<'a>,
+    pub severity: Severity,
+    /// Score of the rule by the share of time for which it held; 0 for one that blames nothing.
+    pub score: f64,
+    /// True where it is about a lock.
+    pub is_lock: bool,
+}
+
+impl<'a> Suspect<'a> {
+    fn of_finding(finding: &'a Finding) -> Suspect<'a> {
+        Suspect {
+            blame: Blame::of_finding(finding),
+            severity: finding.severity,
+            score: rule_score(finding.weight, finding.share),
+            is_lock: is_about_lock(finding),
+        }
+    }
+
+    /// True for one that makes a bottleneck beside another. A pattern of requests holds nobody back while something
+    /// else does.
+    fn is_further(&self) -> bool {
+        self.severity > Severity::Info
+            && (self.blame.bottleneck() != Bottleneck::Application || self.is_lock)
+            && self.score >= MIN_FURTHER_SCORE
+    }
+}
+
 /// Finds all bottlenecks. `findings` are sorted, those of the chosen bottleneck first. Each further one must be strong,
 /// and nothing that is listed before it may be its reason; what may be joins none of them.
 pub(crate) fn find_bottlenecks(
@@ -44,30 +74,15 @@ pub(crate) fn find_bottlenecks(
     findings: &[Finding],
     chosen: Bottleneck,
 ) -> Vec<FoundBottleneck> {
-    let mut list: Vec<FoundBottleneck> = Vec::new();
     if !chosen.blames() {
-        return list;
+        return Vec::new();
     }
-    let is_linked = |one: usize, other: usize| {
-        are_linked(relations, Blame::of_finding(&findings[one]), Blame::of_finding(&findings[other]))
-    };
-    let blaming = findings.iter().enumerate().filter(|(_, f)| f.bottleneck.blames() && f.weight > 0.0);
-    let mut compared: BTreeMap<Bottleneck, usize> = BTreeMap::new();
-    for (index, finding) in blaming {
-        let count = compared.entry(finding.bottleneck).or_default();
-        *count += 1;
-        if *count > MAX_COMPARED {
-            continue;
-        }
-        match list.iter().position(|known| is_linked(known.findings[0], index)) {
-            Some(known) if list[known].bottleneck == finding.bottleneck => list[known].findings.push(index),
-            Some(_) => {}
-            None if list.is_empty() || is_further(finding) && list.len() < MAX_BOTTLENECKS => {
-                list.push(FoundBottleneck { bottleneck: finding.bottleneck, findings: vec![index] });
-            }
-            None => {}
-        }
-    }
+    let suspects: Vec<Suspect<'_>> = findings.iter().map(Suspect::of_finding).collect();
+    let groups = group_suspects(relations, &suspects);
+    let list: Vec<FoundBottleneck> = groups
+        .into_iter()
+        .map(|group| FoundBottleneck { bottleneck: findings[group[0]].bottleneck, findings: group })
+        .collect();
     assert!(
         list.first().is_none_or(|first| first.bottleneck == chosen),
         "findings of the chosen bottleneck come first"
@@ -75,10 +90,45 @@ pub(crate) fn find_bottlenecks(
     list
 }
 
-/// True for a finding that makes a bottleneck beside another. A pattern of requests holds nobody back while something
-/// else does.
-fn is_further(finding: &Finding) -> bool {
-    finding.severity > Severity::Info
-        && (finding.bottleneck != Bottleneck::Application || is_about_lock(finding))
-        && rule_score(finding.weight, finding.share) >= MIN_FURTHER_SCORE
+/// Groups suspects by the bottleneck that they make, given by position; the first that blames something leads.
+pub(crate) fn group_suspects(relations: &Relations<'_>, suspects: &[Suspect<'_>]) -> Vec<Vec<usize>> {
+    let mut list: Vec<Vec<usize>> = Vec::new();
+    let mut compared: BTreeMap<Bottleneck, usize> = BTreeMap::new();
+    for (index, suspect) in suspects.iter().enumerate() {
+        let bottleneck = suspect.blame.bottleneck();
+        if !bottleneck.blames() || suspect.score <= 0.0 {
+            continue;
+        }
+        let count = compared.entry(bottleneck).or_default();
+        *count += 1;
+        if *count > MAX_COMPARED {
+            continue;
+        }
+        let is_linked = |known: &Vec<usize>| are_linked(relations, suspects[known[0]].blame, suspect.blame);
+        match list.iter().position(is_linked) {
+            Some(known) if suspects[list[known][0]].blame.bottleneck() == bottleneck => list[known].push(index),
+            Some(_) => {}
+            None if list.is_empty() || suspect.is_further() && list.len() < MAX_BOTTLENECKS => list.push(vec![index]),
+            None => {}
+        }
+    }
+    list
+}
+
+/// The findings that make a bottleneck of their own beside those that are listed; each further one may be linked with
+/// others of these.
+pub(crate) fn keep_unlinked(
+    relations: &Relations<'_>,
+    findings: &[Finding],
+    listed: &[FoundBottleneck],
+    mut new: Vec<Finding>,
+) -> Vec<Finding> {
+    new.retain(|finding| {
+        let suspect = Suspect::of_finding(finding);
+        let is_linked = |known: &FoundBottleneck| {
+            are_linked(relations, Blame::of_finding(&findings[known.findings[0]]), suspect.blame)
+        };
+        suspect.is_further() && !listed.iter().any(is_linked)
+    });
+    new
 }

@@ -31,7 +31,12 @@ const MAX_STATEMENT_CHARS: usize = 100;
 
 /// True where a finding is about locks, which no disk could free.
 pub(crate) fn is_about_lock(finding: &Finding) -> bool {
-    finding.object == DATABASE && finding.rule.starts_with(LOCK_RULES)
+    is_lock_rule(&finding.object, &finding.rule)
+}
+
+/// True for a rule about locks.
+pub(crate) fn is_lock_rule(object: &str, rule: &str) -> bool {
+    object == DATABASE && rule.starts_with(LOCK_RULES)
 }
 
 /// True for a rule by which a lock is held by a session that does nothing: nothing else can be the reason for it.
@@ -81,7 +86,7 @@ fn holder_text(server: &DatabaseActivity, lock: &LockRow) -> String {
         let began_ns = lock.seen_ns.saturating_sub((seconds * 1e9) as i64);
         let time = format_rfc3339(began_ns);
         let time = time.get(11..19).unwrap_or_default().to_owned();
-        format!(", in a transaction that began at {time} UTC, {} before,", format_duration(seconds.round()))
+        format!(", in a transaction that began at {time} UTC, open for {},", format_duration(seconds.round()))
     });
     let does = match (lock.is_idle, lock.waits_for.is_empty()) {
         (true, _) => " and is idle: its client sends nothing".to_owned(),

@@ -87,6 +87,11 @@ impl<'a> Blame<'a> {
         }
     }
 
+    /// The bottleneck that is blamed.
+    pub fn bottleneck(self) -> Bottleneck {
+        self.bottleneck
+    }
+
     fn is_processor_quota(self) -> bool {
         self.counter.starts_with(CPU_QUOTA_PREFIX)
     }

@@ -5,14 +5,18 @@ use diskwright_base::timestamp::format_rfc3339;
 use crate::answer::blame::explanations::OutcomesByRule;
 use crate::answer::blame::relations::{Relations, can_explain};
 use crate::answer::rule_outcome::RuleOutcome;
-use crate::answer::verdict::Episode;
+use crate::answer::verdict::{Episode, Finding};
 
 /// Shortest episode, seconds.
 const MIN_EPISODE_S: f64 = 60.0;
 
 /// Finds episodes: rules that blame something and held long enough at one time, but not for their share of the window,
-/// as in a bad hour of a quiet day.
-pub(crate) fn find_episodes(relations: &Relations<'_>, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
+/// as in a bad hour of a quiet day. What lasts to the end of the window is a finding instead.
+pub(crate) fn find_episodes(
+    relations: &Relations<'_>,
+    outcomes: &[RuleOutcome<'_>],
+    findings: &[Finding],
+) -> Vec<Episode> {
     let by_rule = OutcomesByRule::new(outcomes.iter());
     let stretch_s = |o: &RuleOutcome<'_>| o.progress.longest_ns as f64 / 1e9;
     let is_episode = |o: &&RuleOutcome<'_>| {
@@ -21,7 +25,11 @@ pub(crate) fn find_episodes(relations: &Relations<'_>, outcomes: &[RuleOutcome<'
         let explains = |other: &&RuleOutcome<'_>| longest_spans_overlap(o, other) && can_explain(relations, other, o);
         let is_explained =
             || o.rule.none.iter().any(|id| by_rule.possible_explanations(id, o).any(|other| explains(&other)));
-        !o.holds && o.rule.weight > 0.0 && is_judged_by_tick && is_long && !is_explained()
+        let is_finding = || {
+            let is_same = |f: &Finding| f.rule == o.rule.id && f.instance == o.progress.instance;
+            findings.iter().any(is_same)
+        };
+        !o.holds && o.rule.weight > 0.0 && is_judged_by_tick && is_long && !is_finding() && !is_explained()
     };
     let mut reported: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(is_episode).collect();
     reported.sort_by_key(|o| std::cmp::Reverse(o.progress.longest_ns));

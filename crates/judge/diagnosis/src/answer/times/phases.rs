@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use crate::answer::blame::all_bottlenecks::{Suspect, group_suspects};
+use crate::answer::blame::database_blame::is_lock_rule;
 use crate::answer::blame::relations::{
     Blame, Relations, are_judged_alike, are_related, is_memory_unrelated_to_disk, is_shortage, is_unrelated,
     is_unrelated_to_disk,
@@ -13,7 +15,7 @@ use crate::answer::blame::relations::{
 use crate::answer::confidence::{remaining_confidence, round_confidence, score_confidence};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::RuleOutcome;
-use crate::answer::verdict::{Rank, VerdictPhase};
+use crate::answer::verdict::{PhaseBottleneck, Rank, VerdictPhase};
 use crate::rules::{Bottleneck, Rule};
 use crate::run::Observation;
 use crate::sums::WindowGrid;
@@ -42,15 +44,52 @@ struct PhaseRange {
     to: usize,
     bottleneck: Bottleneck,
     instance: String,
+    /// The further bottlenecks, sorted.
+    also: Vec<(Bottleneck, String)>,
 }
 
-/// The bottleneck of some parts.
+impl PhaseRange {
+    fn new(from: usize, to: usize, verdict: PartsVerdict<'_>) -> PhaseRange {
+        let mut also: Vec<_> = verdict.also.into_iter().map(|one| (one.bottleneck, one.instance)).collect();
+        also.sort();
+        PhaseRange { from, to, bottleneck: verdict.bottleneck, instance: verdict.instance, also }
+    }
+
+    /// True where both have the same bottlenecks.
+    fn is_like(&self, other: &PhaseRange) -> bool {
+        self.bottleneck == other.bottleneck && self.instance == other.instance && self.also == other.also
+    }
+}
+
+/// The bottlenecks of some parts.
 struct PartsVerdict<'a> {
     ranking: Vec<Rank>,
     bottleneck: Bottleneck,
     /// Outcome of the strongest rule that points at the bottleneck; `None` where no rule does.
     leading: Option<&'a RuleOutcome<'a>>,
     instance: String,
+    /// The further bottlenecks, the strongest first.
+    also: Vec<FurtherBottleneck<'a>>,
+}
+
+/// A bottleneck of some parts beside the first.
+struct FurtherBottleneck<'a> {
+    bottleneck: Bottleneck,
+    instance: String,
+    score: f64,
+    leading: &'a RuleOutcome<'a>,
+}
+
+impl FurtherBottleneck<'_> {
+    fn describe(&self, confidence: f64) -> PhaseBottleneck {
+        PhaseBottleneck {
+            bottleneck: self.bottleneck,
+            instance: self.instance.clone(),
+            confidence: round_confidence(confidence),
+            rule: self.leading.rule.id.clone(),
+            title: self.leading.rule.title.clone(),
+        }
+    }
 }
 
 /// The rules and parts from which phases are found.
@@ -84,13 +123,14 @@ pub(crate) fn find_phases(
         return Vec::new();
     }
     let timeline = PhaseTimeline::new(relations, grid, outcomes);
-    let cuts = phase_borders(observed, grid);
+    let cuts = phase_borders(observed, grid, &window_verdict.began_ns);
     let mut pieces: Vec<PhaseRange> = Vec::new();
     for cut in cuts.windows(2) {
         pieces.extend(timeline.split_range(cut[0], cut[1]));
     }
-    // equal answers on both sides of a bookmark stay two phases unless the whole window has that answer
-    let is_single = pieces.iter().all(|p| p.bottleneck == pieces[0].bottleneck && p.instance == pieces[0].instance);
+    // equal answers on both sides of a bookmark stay two phases unless the whole window has that answer; what began
+    // within the window is no answer on the whole
+    let is_single = window_verdict.began_ns.is_empty() && pieces.iter().all(|piece| piece.is_like(&pieces[0]));
     if is_single {
         pieces.truncate(1);
         pieces[0].to = grid.parts.len();
@@ -98,10 +138,11 @@ pub(crate) fn find_phases(
     pieces.iter().map(|piece| timeline.build_phase(pack, piece, window_verdict, is_single)).collect()
 }
 
-/// Borders at which phases must end: both ends of the window and the bookmarks inside, as part numbers.
-fn phase_borders(observed: &Observation, grid: &WindowGrid) -> Vec<usize> {
+/// Borders at which phases must end: both ends of the window, and the bookmarks and beginnings inside, as part numbers.
+fn phase_borders(observed: &Observation, grid: &WindowGrid, began_ns: &[i64]) -> Vec<usize> {
     let count = grid.parts.len();
-    let marks = observed.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
+    let times = observed.notes.bookmarks.iter().map(|mark| mark.time_ns).chain(began_ns.iter().copied());
+    let marks = times.map(|time_ns| grid.parts.partition_point(|p| p.from_ns < time_ns));
     let mut cuts: Vec<usize> = marks.filter(|mark| *mark > 0 && *mark < count).chain([0, count]).collect();
     cuts.sort_unstable();
     cuts.dedup();
@@ -111,7 +152,7 @@ fn phase_borders(observed: &Observation, grid: &WindowGrid) -> Vec<usize> {
 /// Joins neighbors with the same answer.
 fn merge_equal_neighbors(pieces: &mut Vec<PhaseRange>) {
     pieces.dedup_by(|next, last| {
-        let is_same_answer = next.bottleneck == last.bottleneck && next.instance == last.instance;
+        let is_same_answer = next.is_like(last);
         if is_same_answer {
             last.to = next.to;
         }
@@ -215,19 +256,55 @@ impl<'a> PhaseTimeline<'a> {
             by_score.then_with(|| depth(a).cmp(&depth(b))).then_with(|| b.progress.instance.cmp(&a.progress.instance))
         });
         let Some((first, _)) = first else {
-            return PartsVerdict { ranking, bottleneck, leading: None, instance: String::new() };
+            return PartsVerdict { ranking, bottleneck, leading: None, instance: String::new(), also: Vec::new() };
         };
-        let rule = first.outcome.rule;
+        let instance = self.name_instance(&holding, first.outcome);
+        let also = if bottleneck.blames() { self.find_further(&holding, first.outcome) } else { Vec::new() };
+        PartsVerdict { ranking, bottleneck, leading: Some(first.outcome), instance, also }
+    }
+
+    /// Instance of a bottleneck by its leading rule.
+    fn name_instance(&self, holding: &[(&RuleTrack<'a>, f64)], leading: &RuleOutcome<'_>) -> String {
+        let (rule, instance) = (leading.rule, &leading.progress.instance);
         let of_same_rule = holding.iter().filter(|(t, _)| t.outcome.rule.id == rule.id);
         let of_same_rule = of_same_rule.map(|(t, _)| t.outcome.progress.instance.as_str()).collect();
-        let instance = bottleneck_instance(
-            self.observed,
-            bottleneck,
-            &rule.object,
-            &first.outcome.progress.instance,
-            of_same_rule,
-        );
-        PartsVerdict { ranking, bottleneck, leading: Some(first.outcome), instance }
+        bottleneck_instance(self.observed, rule.bottleneck, &rule.object, instance, of_same_rule)
+    }
+
+    /// The bottlenecks beside the first, which a rule leads, as of the whole window: none of them may be the reason for
+    /// another.
+    fn find_further(
+        &self,
+        holding: &[(&RuleTrack<'a>, f64)],
+        first: &'a RuleOutcome<'a>,
+    ) -> Vec<FurtherBottleneck<'a>> {
+        let score_of = |(track, share): &(&RuleTrack<'a>, f64)| rule_score(track.outcome.rule.weight, *share);
+        let mut sorted: Vec<(&'a RuleOutcome<'a>, f64)> =
+            holding.iter().map(|held| (held.0.outcome, score_of(held))).collect();
+        sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let rank = |outcome: &RuleOutcome<'_>| match outcome {
+            outcome if std::ptr::eq(outcome, first) => 0,
+            outcome if outcome.rule.bottleneck == first.rule.bottleneck => 1,
+            _ => 2,
+        };
+        sorted.sort_by_key(|(outcome, _)| rank(outcome));
+        let suspects: Vec<Suspect<'_>> = sorted
+            .iter()
+            .map(|(outcome, score)| Suspect {
+                blame: Blame::of_outcome(outcome),
+                severity: outcome.rule.severity,
+                score: *score,
+                is_lock: is_lock_rule(&outcome.rule.object, &outcome.rule.id),
+            })
+            .collect();
+        let further = group_suspects(self.relations, &suspects).into_iter().skip(1);
+        further
+            .map(|group| {
+                let (leading, score) = sorted[group[0]];
+                let instance = self.name_instance(holding, leading);
+                FurtherBottleneck { bottleneck: leading.rule.bottleneck, instance, score, leading }
+            })
+            .collect()
     }
 
     /// Splits the parts between two borders into pieces.
@@ -235,10 +312,10 @@ impl<'a> PhaseTimeline<'a> {
         let mut pieces: Vec<PhaseRange> = Vec::new();
         for index in start..end {
             let (from, to) = self.sliding_span(index, start, end);
-            let PartsVerdict { bottleneck, instance, .. } = self.judge_parts(from, to);
+            let piece = PhaseRange::new(index, index + 1, self.judge_parts(from, to));
             match pieces.last_mut() {
-                Some(last) if last.bottleneck == bottleneck && last.instance == instance => last.to = index + 1,
-                _ => pieces.push(PhaseRange { from: index, to: index + 1, bottleneck, instance }),
+                Some(last) if last.is_like(&piece) => last.to = index + 1,
+                _ => pieces.push(piece),
             }
         }
         self.absorb_short_pieces(&mut pieces);
@@ -249,8 +326,7 @@ impl<'a> PhaseTimeline<'a> {
 
     /// Judges a piece again by all its parts.
     fn judge_piece(&self, piece: &mut PhaseRange) {
-        let PartsVerdict { bottleneck, instance, .. } = self.judge_parts(piece.from, piece.to);
-        (piece.bottleneck, piece.instance) = (bottleneck, instance);
+        *piece = PhaseRange::new(piece.from, piece.to, self.judge_parts(piece.from, piece.to));
     }
 
     /// Judges all blaming pieces again until nothing changes: after their ends moved, a rule may no longer hold in the
@@ -327,6 +403,16 @@ impl<'a> PhaseTimeline<'a> {
         (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
     }
 
+    /// The bookmark at which a part begins; empty where there is none.
+    fn bookmark_at(&self, part: usize) -> String {
+        let grid = &self.observed.grid;
+        let mark = self.observed.notes.bookmarks.iter().rfind(|mark| {
+            let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
+            next == part && next > 0
+        });
+        mark.map_or(String::new(), |mark| mark.text.clone())
+    }
+
     /// Describes a piece; `is_single` where the whole window has one answer.
     fn build_phase(
         &self,
@@ -336,10 +422,13 @@ impl<'a> PhaseTimeline<'a> {
         is_single: bool,
     ) -> VerdictPhase {
         let grid = &self.observed.grid;
-        let PartsVerdict { ranking, leading, .. } = self.judge_parts(piece.from, piece.to);
+        let PartsVerdict { ranking, leading, also, .. } = self.judge_parts(piece.from, piece.to);
         let score =
             |bottleneck: Bottleneck| ranking.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
-        let rival = ranking.iter().filter(|r| r.bottleneck != piece.bottleneck).map(|r| r.score).fold(0.0, f64::max);
+        // what is a bottleneck of its own is no rival
+        let is_listed =
+            |r: &Rank| r.bottleneck == piece.bottleneck || also.iter().any(|one| one.bottleneck == r.bottleneck);
+        let rival = ranking.iter().filter(|r| !is_listed(r)).map(|r| r.score).fold(0.0, f64::max);
         let ticks = grid.parts[piece.from..piece.to].iter().map(|p| p.ticks).sum();
         // where too little of the window could be judged, no more is known of its parts
         let (mut bottleneck, mut instance) = (piece.bottleneck, piece.instance.clone());
@@ -361,12 +450,11 @@ impl<'a> PhaseTimeline<'a> {
         let confidence = round_confidence(confidence);
         debug_assert!(!bottleneck.blames() || !rule.is_empty(), "what is blamed has a rule that held");
         debug_assert!(!bottleneck.blames() || is_single || confidence >= MIN_CONFIDENCE, "{rule}: {confidence}");
+        let further = |one: &FurtherBottleneck<'_>| {
+            let certainty = score_confidence(one.bottleneck, one.score, rival, ticks);
+            one.describe(certainty * remaining_confidence(self.observed, pack, one.bottleneck, window_verdict.unjudged))
+        };
         let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
-        let marks = &self.observed.notes.bookmarks;
-        let mark = marks.iter().rfind(|mark| {
-            let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
-            next == piece.from && next > 0
-        });
         VerdictPhase {
             from: format_rfc3339(from_ns),
             to: format_rfc3339(to_ns),
@@ -376,7 +464,8 @@ impl<'a> PhaseTimeline<'a> {
             confidence,
             rule: rule.to_owned(),
             title: title.to_owned(),
-            bookmark: mark.map_or(String::new(), |mark| mark.text.clone()),
+            bookmark: self.bookmark_at(piece.from),
+            also: if is_single { window_verdict.also.to_vec() } else { also.iter().map(further).collect() },
         }
     }
 }
