@@ -250,7 +250,8 @@ impl<'a> NodeBuilder<'a> {
         })
     }
 
-    fn spindle_count(&self, scope: &RuleScope<'a>) -> Result<f64, Absence> {
+    /// Disks behind a scope, at least 1; absent where the log does not tell.
+    pub fn spindle_count(&self, scope: &RuleScope<'a>) -> Result<f64, Absence> {
         let count_of = |device: &str| self.schema_index.spindle_count(device);
         let sum_over = |devices: &[&str]| devices.iter().map(|d| count_of(d)).sum::<Option<usize>>();
         let count = match scope {
