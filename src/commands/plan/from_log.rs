@@ -8,6 +8,7 @@ use diskwright_base::byte_size::{ByteSize, parse_capacity};
 use diskwright_base::units::{format_significant, format_value, parse_percentage};
 use diskwright_base::user_input::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
+use diskwright_diagnosis::Verdict;
 use diskwright_ingest::Input;
 use diskwright_planner::bucket_replay::{self, BucketReplay};
 use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing_share};
@@ -24,7 +25,7 @@ use diskwright_traces::Statistics;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Arguments, load_screen, screen};
+use super::{Arguments, load_screen, log_verdict, screen};
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
@@ -174,7 +175,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return super::fleet::run(arguments, &options, &limits);
     }
     let volume = check_typed_options(from, &limits)?;
-    let mut series = load_series(from)?;
+    let (mut series, verdict) = read_load(from)?;
     let options = with_end_offset(&options, &mut series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
     measured.demand = arguments.demand.complete_measured(measured.demand)?;
@@ -201,6 +202,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&measured) }),
         };
         document["load"] = json!(measured.summary);
+        document["verdict"] = json!(verdict);
         if let Some(predicted) = &predicted {
             document["what_if"] = json!(predicted);
         }
@@ -210,7 +212,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return output::print_json(&document);
     }
     let style = output::wide_table_style();
-    let mut text = match &predicted {
+    let mut text =
+        verdict.map_or_else(String::new, |verdict| log_verdict::draw_verdict(&verdict, &measured.summary, &style));
+    text += &match &predicted {
         // the model's error comes before its predictions
         Some(predicted) => load_screen::draw_what_if(predicted, &style),
         None => load_screen::draw_load(&measured, &options, &style),
@@ -244,27 +248,28 @@ pub fn demand_json(measured: &MeasuredDemand) -> Value {
     value
 }
 
-/// Reads the requested load.
-fn load_series(from: &FromOptions) -> Result<LoadSeries, Failure> {
+/// Reads the requested load, and judges the log that it is from; requests and descriptions have no verdict.
+fn read_load(from: &FromOptions) -> Result<(LoadSeries, Option<Verdict>), Failure> {
     if !from.trace.is_empty() || from.workload.is_some() {
         from.log_window().refuse_log_options()?;
     }
     if !from.trace.is_empty() {
-        return load_from_trace(&log::new_input(&from.trace));
+        return Ok((load_from_trace(&log::new_input(&from.trace))?, None));
     }
     if let Some(path) = &from.workload {
-        return load_from_workload(path);
+        return Ok((load_from_workload(path)?, None));
     }
     let window = from.log_window();
     let input = log::new_input(&from.logs);
     if window.is_whole() && from.devices.is_empty() && input.is_request_trace() {
-        return load_from_trace(&input);
+        return Ok((load_from_trace(&input)?, None));
     }
     let logs = match from.store.is_given()? {
         true => metric_store::fetch_as_logs(&from.store, &window)?,
         false => log::open_input(&input, &window)?,
     };
-    load_from_logs(&logs.without_distributions(), &from.devices)
+    let verdict = log_verdict::judge_log(&logs)?;
+    Ok((load_from_logs(&logs.without_distributions(), &from.devices)?, Some(verdict)))
 }
 
 /// Reads the load of these devices in logs, or of all devices if none is named.

@@ -5,6 +5,7 @@ mod charts;
 mod fleet;
 pub mod from_log;
 mod load_screen;
+mod log_verdict;
 mod options;
 pub mod screen;
 
