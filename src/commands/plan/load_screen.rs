@@ -2,8 +2,8 @@
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_significant, format_value};
-use diskwright_planner::demand::EstimatedField;
 use diskwright_planner::bucket_replay::{BucketReplay, BucketUnit};
+use diskwright_planner::demand::EstimatedField;
 use diskwright_planner::series::measured_demand::LoadPercentiles;
 use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
 use diskwright_planner::what_if::{DeviceCounters, WhatIf};
