@@ -19,7 +19,7 @@ use diskwright_planner::series::{
     LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
 };
 use diskwright_planner::what_if::{WhatIf, WhatIfError, predict_change};
-use diskwright_planner::{PlanLimits, plan};
+use diskwright_planner::{PlanAnswer, PlanLimits, plan};
 use diskwright_simulator::sample_rows::SampleRows;
 use diskwright_traces::Statistics;
 use jiff::tz::TimeZone;
@@ -196,36 +196,55 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
-    if arguments.json {
-        let mut document = match &answer {
+    let findings = LogAnswer { measured, verdict, predicted, buckets, answer };
+    if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
+}
+
+/// All that a log answers.
+struct LogAnswer {
+    measured: MeasuredDemand,
+    verdict: Option<Verdict>,
+    predicted: Option<WhatIf>,
+    buckets: Option<Vec<BucketReplay>>,
+    answer: Option<PlanAnswer>,
+}
+
+impl LogAnswer {
+    fn document(&self) -> Value {
+        let mut document = match &self.answer {
             Some(answer) => super::plan_document(answer),
-            None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&measured) }),
+            None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&self.measured) }),
         };
-        document["load"] = json!(measured.summary);
-        document["verdict"] = json!(verdict);
-        if let Some(predicted) = &predicted {
+        document["load"] = json!(self.measured.summary);
+        document["verdict"] = json!(self.verdict);
+        if let Some(predicted) = &self.predicted {
             document["what_if"] = json!(predicted);
         }
-        if let Some(buckets) = &buckets {
+        if let Some(buckets) = &self.buckets {
             document["buckets"] = json!(buckets);
         }
-        return output::print_json(&document);
+        document
     }
-    let style = output::wide_table_style();
-    let mut text =
-        verdict.map_or_else(String::new, |verdict| log_verdict::draw_verdict(&verdict, &measured.summary, &style));
-    text += &match &predicted {
-        // the model's error comes before its predictions
-        Some(predicted) => load_screen::draw_what_if(predicted, &style),
-        None => load_screen::draw_load(&measured, &options, &style),
-    };
-    if let Some(buckets) = &buckets {
-        text += &load_screen::draw_buckets(buckets, &style);
+
+    fn print(&self, options: &MeasureOptions, limits: &PlanLimits) -> Result<(), Failure> {
+        let style = output::wide_table_style();
+        let mut text = match &self.verdict {
+            Some(verdict) => log_verdict::draw_verdict(verdict, &self.measured.summary, &style),
+            None => String::new(),
+        };
+        text += &match &self.predicted {
+            // the model's error comes before its predictions
+            Some(predicted) => load_screen::draw_what_if(predicted, &style),
+            None => load_screen::draw_load(&self.measured, options, &style),
+        };
+        if let Some(buckets) = &self.buckets {
+            text += &load_screen::draw_buckets(buckets, &style);
+        }
+        if let Some(answer) = &self.answer {
+            text += &screen::draw_plan(answer, limits, &style);
+        }
+        output::print_text(&text)
     }
-    if let Some(answer) = &answer {
-        text += &screen::draw_plan(answer, &limits, &style);
-    }
-    output::print_text(&text)
 }
 
 /// Checks typed values before a long log is read; returns the named volume.

@@ -115,12 +115,15 @@ fn paging_line(summary: &LoadSummary) -> Option<String> {
 /// How much of the disks' work was page reads and writes, by Windows's counters. They include mapped files, so the plan
 /// keeps them.
 fn page_reads_line(verdict: &Verdict) -> Option<String> {
-    let evidence = verdict.findings.iter().flat_map(|finding| &finding.evidence);
-    let mut shares = evidence.filter(|e| e.counter.ends_with(".page_share")).filter_map(|e| e.value);
+    let values = verdict.findings.iter().flat_map(|finding| {
+        let evidence = finding.evidence.iter().filter_map(|e| Some((e.counter.as_str(), e.value?)));
+        std::iter::once((finding.counter.as_str(), finding.value)).chain(evidence)
+    });
+    let mut shares = values.filter(|(counter, _)| counter.ends_with(".page_share")).map(|(_, share)| share);
     let share = shares.find(|share| *share >= MIN_PAGING_SHARE)?;
     Some(format!(
-        "{} of the disk's transfers were page reads and writes. The plan includes them; with enough memory, most of them \
-         would not be there.",
+        "{} of the disk's transfers were page reads and writes. The plan includes them; with enough memory, most of \
+         them would not be there.",
         format_value(share.min(1.0), "fraction"),
     ))
 }

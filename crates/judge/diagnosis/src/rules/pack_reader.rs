@@ -223,7 +223,8 @@ fn check_classes(fields: &TomlFields<'_, '_>, object: Option<&str>) {
 fn read_instance_filter(fields: &TomlFields<'_, '_>, object: Option<&str>) -> InstanceFilter {
     let is_disk = object == Some("physical_disk");
     let which = fields.read_word("which", &InstanceFilter::ALL);
-    if matches!(which, Some(InstanceFilter::Single | InstanceFilter::Set | InstanceFilter::Stacked)) && object.is_some() && !is_disk {
+    let is_for_disks = matches!(which, Some(InstanceFilter::Single | InstanceFilter::Set | InstanceFilter::Stacked));
+    if is_for_disks && object.is_some() && !is_disk {
         fields.report_key_problem("which", "`which` is set or stacked only for physical_disk");
     }
     which.unwrap_or(if is_disk { InstanceFilter::Leaf } else { InstanceFilter::All })

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-/// Share of reads where a log tells reads and writes apart in no way: that of office file service, as in the file server
-/// of NT Magazine 1998 (126 of 199) and the NetBench mix of `probe`.
+/// Share of reads where a log does not separate reads and writes at all: that of office file service, as in the file
+/// server of NT Magazine 1998 (126 of 199) and the NetBench mix of `probe`.
 const ASSUMED_READ_SHARE: f64 = 2.0 / 3.0;
 
 /// A way in which values were completed.
@@ -48,7 +48,7 @@ impl Completion {
                  Magazine 1998: record Disk Reads/sec and Disk Writes/sec"
             }
             Completion::EqualSizes => {
-                "the log does not tell the sizes of reads and writes apart; both have the size of all requests"
+                "the log does not show the sizes of reads and of writes; both have the size of all requests"
             }
         }
     }
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn requests_are_the_queue_over_the_response_time() {
-        // NT Magazine 1998: sixteen in flight, 0.121 s each: 132 a second, where the log of the article has 199 at its peak
+        // NT Magazine 1998: sixteen in flight, 0.121 s each are 132 a second
         let mut rows = Rows { response: Some(vec![0.121]), ..Rows::default() };
         rows.queues[2] = Some(vec![16.0]);
         rows.bytes = Some(vec![132.0 * 8192.0]);

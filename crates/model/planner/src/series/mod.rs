@@ -1,8 +1,9 @@
 //! From the samples of a log to a demand: the load of all disks together, tick by tick, and its properties.
 //!
-//! In order of execution: `front_devices` selects the devices that count, so that no I/O counts twice; `load_collector`
-//! sums their ticks, `missing_counters` completes what a log lacks, `load_curve` sums by load; `measured_demand` takes percentiles of the sums; `hidden_load` looks for
-//! load that saturation hides; `log_rating` rates the confidence. Methods and their sources are in docs/demand.md.
+//! In order of execution: `front_devices` selects the devices that count, so that no I/O counts twice;
+//! `load_collector` sums their ticks, `missing_counters` completes what a log lacks, `load_curve` sums by load;
+//! `measured_demand` takes percentiles of the sums; `hidden_load` looks for load that saturation hides; `log_rating`
+//! rates the confidence. Methods and their sources are in docs/demand.md.
 
 mod front_devices;
 pub mod hidden_load;
