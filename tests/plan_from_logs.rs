@@ -367,6 +367,31 @@ fn refuses_logs_without_a_load() {
     assert!(!Path::new(&page).exists(), "a page was written");
 }
 
+#[test]
+fn planned_designs_are_written_as_descriptions_that_simulate_as_planned() {
+    let folder = folder("plan-write");
+    let designs = folder.join("designs");
+    let demand =
+        ["plan", "--reads", "126", "--writes", "73", "--size", "8KB", "--capacity", "30GB", "--json", "--write"];
+    let answer = success(&diskwright(&[&demand[..], &[text(&designs)]].concat()));
+    let planned = answer["designs"].as_array().expect("designs");
+    assert!(!planned.is_empty());
+    for design in planned {
+        let file = design["description"].as_str().expect("a file");
+        let simulated = success(&diskwright(&["simulate", file, "--seed", "19", "--json"]));
+        let (plan, found) =
+            (number_at(design, "/response_s/mean"), number_at(&simulated, "/workloads/0/response_s/mean"));
+        assert!((found / plan - 1.0).abs() < 0.25, "{file}: {plan} {found}");
+    }
+    // nothing is replaced
+    let again = diskwright(&[&demand[..], &[text(&designs)]].concat());
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("is already there"), "{}", stderr(&again));
+    let (_, log) = simulated_array_log();
+    let refused = diskwright(&["plan", "--from", &log, "--demand-only", "--write", text(&designs)]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+}
+
 /// Writes a Performance Monitor log of 100 ticks with these counters of machine NT, each almost constant.
 fn write_nt_log(name: &str, counters: &[(&str, f64)]) -> String {
     let path = folder(name).join("nt.csv");

@@ -25,7 +25,8 @@ use diskwright_traces::Statistics;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Arguments, load_screen, log_verdict, screen};
+use super::written_designs::WrittenDesigns;
+use super::{Arguments, load_screen, log_verdict, screen, written_designs};
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
@@ -128,18 +129,19 @@ impl FromOptions {
         Ok(MeasureOptions { percentile, comfort, users: self.users, utc_offset_s: 0 })
     }
 
-    /// Refuses chart options if no designs are searched, because charts show designs.
-    fn check_chart_options(&self, pictures: &ChartArguments) -> Result<(), Failure> {
+    /// Refuses chart options and --write if no designs are searched, because they show designs.
+    fn check_chart_options(&self, pictures: &ChartArguments, writes: bool) -> Result<(), Failure> {
         let options = [
             ("--what-if", self.what_if.is_some()),
             ("--volume", self.volume.is_some()),
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
         ];
-        match options.iter().find(|(_, is_given)| *is_given && pictures.are_given()) {
-            Some((option, _)) => Err(Failure::Usage(format!(
-                "--html and --svg show designs, but {option} prints none; leave one of them out"
-            ))),
+        let given = if writes { "--write writes designs" } else { "--html and --svg show designs" };
+        match options.iter().find(|(_, is_given)| *is_given && (writes || pictures.are_given())) {
+            Some((option, _)) => {
+                Err(Failure::Usage(format!("{given}, but {option} prints none; leave one of them out")))
+            }
             None => Ok(()),
         }
     }
@@ -170,7 +172,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let limits = arguments.limits.plan_limits(arguments.demand.horizon_days()?)?;
     arguments.pictures.check_writable()?;
     arguments.demand.refuse_with_log()?;
-    from.check_chart_options(&arguments.pictures)?;
+    from.check_chart_options(&arguments.pictures, arguments.write.is_some())?;
     if from.fleet {
         return super::fleet::run(arguments, &options, &limits);
     }
@@ -196,7 +198,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
-    let findings = LogAnswer { measured, verdict, predicted, buckets, answer };
+    let written = answer.as_ref().map(|answer| arguments.write_designs(answer)).transpose()?.flatten();
+    let findings = LogAnswer { measured, verdict, predicted, buckets, answer, written };
     if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
 }
 
@@ -207,6 +210,7 @@ struct LogAnswer {
     predicted: Option<WhatIf>,
     buckets: Option<Vec<BucketReplay>>,
     answer: Option<PlanAnswer>,
+    written: Option<WrittenDesigns>,
 }
 
 impl LogAnswer {
@@ -223,6 +227,7 @@ impl LogAnswer {
         if let Some(buckets) = &self.buckets {
             document["buckets"] = json!(buckets);
         }
+        self.written.iter().for_each(|written| written.add_to_json(&mut document));
         document
     }
 
@@ -242,6 +247,7 @@ impl LogAnswer {
         }
         if let Some(answer) = &self.answer {
             text += &screen::draw_plan(answer, limits, &style);
+            text += &written_designs::draw_next_step(self.written.as_ref(), &style);
         }
         output::print_text(&text)
     }
