@@ -108,6 +108,35 @@ fn takes_array_layouts_from_options_and_files() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("0 C:"));
 }
 
+/// NT Magazine 1998: sixteen requests on three disks are a bottleneck; twelve on ten disks are what the article bought.
+/// A RAID 10 of 24 disks with twenty requests has 0.83 on each.
+#[test]
+fn a_declared_array_may_have_as_many_requests_in_flight_as_its_disks() {
+    let folder = folder("foreign-array-limits");
+    let log = |name: &str, queue: f64, seconds: f64| write_perfmon_log(&folder.join(name), 0, queue, seconds);
+    let few_disks = log("three.csv", 16.0, 0.121);
+    let many_disks = log("ten.csv", 12.0, 0.049);
+    let mirrors = log("mirrors.csv", 20.0, 0.02);
+    let judge = |log: &str, array: &str, pack: &str| {
+        success(&diskwright(&["why", log, "--array", &format!("*={array}:rotational"), "--pack", pack, "--json"]))
+    };
+    for pack in ["default", "ntmag-1998"] {
+        let full = judge(&few_disks, "raid5:3", pack);
+        assert_eq!(full["bottleneck"], "disk", "{pack}");
+        assert_ne!(judge(&many_disks, "raid5:10", pack)["bottleneck"], "disk", "{pack}");
+        // undeclared, it is one disk
+        assert_eq!(judge(&many_disks, "single:1", pack)["bottleneck"], "disk", "{pack}");
+    }
+    assert_ne!(judge(&mirrors, "raid10:24", "default")["bottleneck"], "disk");
+    let full = judge(&few_disks, "raid5:3", "default");
+    let overloaded = full["findings"].as_array().unwrap().iter().find(|f| f["rule"] == "disk.saturated-rotational");
+    let overloaded = overloaded.expect("sixteen on three disks");
+    assert_eq!((&overloaded["limit"], &overloaded["limit_disks"]), (&6.0.into(), &3.0.into()));
+    let answer = diskwright(&["why", &few_disks, "--array", "*=raid5:3:rotational", "--full"]);
+    let page = String::from_utf8_lossy(&answer.stdout);
+    assert!(page.contains("2 for each of 3 disks"), "{page}");
+}
+
 #[test]
 fn reads_logs_in_any_order_and_from_standard_input() {
     let folder = folder("foreign-foreign-order");

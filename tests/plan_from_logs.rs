@@ -366,3 +366,93 @@ fn refuses_logs_without_a_load() {
     }
     assert!(!Path::new(&page).exists(), "a page was written");
 }
+
+#[test]
+fn planned_designs_are_written_as_descriptions_that_simulate_as_planned() {
+    let folder = folder("plan-write");
+    let designs = folder.join("designs");
+    let demand =
+        ["plan", "--reads", "126", "--writes", "73", "--size", "8KB", "--capacity", "30GB", "--json", "--write"];
+    let answer = success(&diskwright(&[&demand[..], &[text(&designs)]].concat()));
+    let planned = answer["designs"].as_array().expect("designs");
+    assert!(!planned.is_empty());
+    for design in planned {
+        let file = design["description"].as_str().expect("a file");
+        let simulated = success(&diskwright(&["simulate", file, "--seed", "19", "--json"]));
+        let (plan, found) =
+            (number_at(design, "/response_s/mean"), number_at(&simulated, "/workloads/0/response_s/mean"));
+        assert!((found / plan - 1.0).abs() < 0.25, "{file}: {plan} {found}");
+    }
+    // nothing is replaced
+    let again = diskwright(&[&demand[..], &[text(&designs)]].concat());
+    assert_eq!(again.status.code(), Some(2));
+    assert!(stderr(&again).contains("is already there"), "{}", stderr(&again));
+    let (_, log) = simulated_array_log();
+    let refused = diskwright(&["plan", "--from", &log, "--demand-only", "--write", text(&designs)]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+}
+
+/// Writes a Performance Monitor log of 100 ticks with these counters of machine NT, each almost constant.
+fn write_nt_log(name: &str, counters: &[(&str, f64)]) -> String {
+    let path = folder(name).join("nt.csv");
+    let mut text = String::from("\"(PDH-CSV 4.0) (GMT Standard Time)(0)\"");
+    counters.iter().for_each(|(counter, _)| text += &format!(",\"\\\\NT\\{counter}\""));
+    for tick in 0..100_u32 {
+        let (minute, second, wobble) = (tick * 5 / 60, tick * 5 % 60, 1.0 + 0.01 * f64::from(tick % 4));
+        text += &format!("\n\"09/01/1998 10:{minute:02}:{second:02}.000\"");
+        counters.iter().for_each(|(_, value)| text += &format!(",\"{}\"", value * wobble));
+    }
+    fs::write(&path, text + "\n").expect("written");
+    path.to_str().expect("plain").to_owned()
+}
+
+#[test]
+fn paging_is_told_before_any_disk_is_sold() {
+    let log = write_nt_log(
+        "plan-paging",
+        &[
+            ("PhysicalDisk(0)\\Avg. Disk Queue Length", 3.5),
+            ("PhysicalDisk(0)\\Disk Reads/sec", 70.0),
+            ("PhysicalDisk(0)\\Disk Writes/sec", 40.0),
+            ("PhysicalDisk(0)\\Disk Bytes/sec", 900_000.0),
+            ("PhysicalDisk(0)\\Avg. Disk sec/Transfer", 0.03),
+            ("Memory\\Page Reads/sec", 60.0),
+            ("Memory\\Page Writes/sec", 30.0),
+            ("Memory\\Pages Input/sec", 180.0),
+            ("Memory\\Available Bytes", 3e6),
+        ],
+    );
+    let answer = success(&diskwright(&["plan", "--from", &log, "--json"]));
+    assert_eq!(answer["verdict"]["bottleneck"], "memory", "{}", answer["verdict"]["sentence"]);
+    // total bytes, divided by requests: 900,000 / 110
+    assert!((number_at(&answer, "/demand/read_size_bytes") - 8_182.0).abs() < 2.0, "{}", answer["demand"]);
+    let screen = diskwright(&["plan", "--from", &log]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    let [paging, design] = ["were page reads and writes", "Cheapest design"].map(|part| {
+        screen.split_whitespace().collect::<Vec<_>>().join(" ").find(part).unwrap_or_else(|| panic!("{part}: {screen}"))
+    });
+    assert!(screen.starts_with("Before you buy: disks are not what holds this machine back."), "{screen}");
+    assert!(paging < design, "{screen}");
+}
+
+#[test]
+fn the_counters_that_the_resource_kit_recommends_are_enough() {
+    let log = write_nt_log(
+        "plan-kit",
+        &[
+            ("PhysicalDisk(0)\\% Disk Time", 100.0),
+            ("PhysicalDisk(0)\\Avg. Disk Queue Length", 3.1),
+            ("PhysicalDisk(0)\\Avg. Disk sec/Transfer", 0.031),
+            ("PhysicalDisk(0)\\Avg. Disk Bytes/Transfer", 8192.0),
+        ],
+    );
+    let answer = success(&diskwright(&["plan", "--from", &log, "--demand-only", "--json"]));
+    // Little's law: 3.1 in flight, 31 ms each
+    let planned = number_at(&answer, "/demand/reads_per_s") + number_at(&answer, "/demand/writes_per_s");
+    assert!((planned - 100.0).abs() < 4.0, "{}", answer["demand"]);
+    let how = answer["demand"]["estimated"].to_string();
+    assert!(how.contains("Little's law") && how.contains("two thirds reads are assumed"), "{how}");
+    let requests_without_counters = write_nt_log("plan-none", &[("PhysicalDisk(0)\\% Disk Time", 100.0)]);
+    let refused = diskwright(&["plan", "--from", &requests_without_counters]);
+    assert!(!refused.status.success());
+}

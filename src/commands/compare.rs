@@ -39,6 +39,13 @@ pub struct Arguments {
     /// Time of the change: compare the log before it with the log after it
     #[arg(long, allow_hyphen_values = true, value_name = "TIME", conflicts_with_all = ["to", "against_from"])]
     at: Option<String>,
+    /// Declare a disk of the second log as an array, like --array, which then describes only the first log: before and
+    /// after a purchase (repeatable)
+    #[arg(long, value_name = "DISK=LEVEL:MEMBERS", help_heading = "Logs of other tools")]
+    against_array: Vec<String>,
+    /// Read the topology of the second log from a TOML file, like --topology
+    #[arg(long, value_name = "FILE.toml", help_heading = "Logs of other tools")]
+    against_topology: Option<PathBuf>,
     #[command(flatten)]
     judging: why::JudgingArguments,
     /// Print every counter, not only those that changed most
@@ -89,6 +96,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let reason = "--all-packs is for `why` and `report`; a comparison uses one pack, given by --pack";
         return Err(Failure::Usage(reason.into()));
     }
+    if arguments.logs.len() == 1 {
+        refuse_second_arrays(arguments)?;
+    }
     let (first, second) = window_pair(arguments)?;
     // read first, so that an error in it is found before the logs are read
     let beside = arguments.beside.as_deref().map(read_application_figures).transpose()?.unwrap_or_default();
@@ -133,8 +143,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Returns the two windows; a single log needs two of them.
 fn window_pair(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
-    let second_window =
-        |from: &Option<String>, to: &Option<String>| arguments.window.with_ends(from.clone(), to.clone());
+    let second_window = |from: &Option<String>, to: &Option<String>| {
+        let window = arguments.window.with_ends(from.clone(), to.clone());
+        window.with_arrays(&arguments.against_array, arguments.against_topology.as_ref())
+    };
     if let Some(time) = &arguments.at {
         if arguments.logs.len() > 1 {
             return Err(Failure::Usage("--at splits one log; two logs are compared whole".into()));
@@ -154,6 +166,14 @@ fn window_pair(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure>
     Ok((arguments.window.clone(), second))
 }
 
+/// Refuses what describes the second of two logs.
+fn refuse_second_arrays(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.against_array.is_empty() && arguments.against_topology.is_none() {
+        return Ok(());
+    }
+    Err(Failure::Usage("--against-array and --against-topology describe the second of two logs".into()))
+}
+
 /// Compares two results of `baseline`.
 fn compare_baselines(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.fail_if_worse.is_some() {
@@ -163,6 +183,7 @@ fn compare_baselines(arguments: &Arguments) -> Result<(), Failure> {
     let is_whole = arguments.window.is_whole() && arguments.against_from.is_none() && arguments.against_to.is_none();
     let is_plain = arguments.against.is_empty() && arguments.at.is_none() && is_whole;
     arguments.window.refuse_log_options()?;
+    refuse_second_arrays(arguments)?;
     arguments.judging.refuse_without_logs()?;
     match arguments.logs.as_slice() {
         [first, second] if is_plain && arguments.output.is_none() => {
@@ -182,6 +203,7 @@ fn compare_probe_results(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage("--beside is for pages of two logs, not of results of `probe`".into()));
     }
     arguments.window.refuse_log_options()?;
+    refuse_second_arrays(arguments)?;
     arguments.judging.refuse_without_logs()?;
     let (before, after) = match (arguments.logs.as_slice(), arguments.against.as_slice()) {
         (before, after @ [_, ..]) => (before, after),

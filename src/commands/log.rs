@@ -94,6 +94,11 @@ impl LogWindow {
         LogWindow { from, to, ..self.clone() }
     }
 
+    /// Returns the same options with other arrays, if any are given.
+    pub fn with_arrays(&self, arrays: &[String], file: Option<&PathBuf>) -> LogWindow {
+        LogWindow { topology: self.topology.with_arrays(arrays, file), ..self.clone() }
+    }
+
     /// The start as given.
     pub fn start_text(&self) -> Option<&String> {
         self.from.as_ref()

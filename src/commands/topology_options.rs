@@ -48,6 +48,14 @@ impl TopologyOptions {
         ])
     }
 
+    /// Returns the same options with other arrays and another file, if either is given.
+    pub fn with_arrays(&self, arrays: &[String], file: Option<&PathBuf>) -> TopologyOptions {
+        if arrays.is_empty() && file.is_none() {
+            return self.clone();
+        }
+        TopologyOptions { array: arrays.to_vec(), topology: file.cloned(), ..self.clone() }
+    }
+
     /// Returns all facts, checked; options override the file.
     pub fn describe_machine(&self) -> Result<MachineDescription, Failure> {
         let facts = MachineFacts {

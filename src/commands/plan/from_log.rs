@@ -8,6 +8,7 @@ use diskwright_base::byte_size::{ByteSize, parse_capacity};
 use diskwright_base::units::{format_significant, format_value, parse_percentage};
 use diskwright_base::user_input::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
+use diskwright_diagnosis::Verdict;
 use diskwright_ingest::Input;
 use diskwright_planner::bucket_replay::{self, BucketReplay};
 use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing_share};
@@ -18,13 +19,14 @@ use diskwright_planner::series::{
     LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
 };
 use diskwright_planner::what_if::{WhatIf, WhatIfError, predict_change};
-use diskwright_planner::{PlanLimits, plan};
+use diskwright_planner::{PlanAnswer, PlanLimits, plan};
 use diskwright_simulator::sample_rows::SampleRows;
 use diskwright_traces::Statistics;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Arguments, load_screen, screen};
+use super::written_designs::WrittenDesigns;
+use super::{Arguments, load_screen, log_verdict, screen, written_designs};
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
@@ -127,18 +129,19 @@ impl FromOptions {
         Ok(MeasureOptions { percentile, comfort, users: self.users, utc_offset_s: 0 })
     }
 
-    /// Refuses chart options if no designs are searched, because charts show designs.
-    fn check_chart_options(&self, pictures: &ChartArguments) -> Result<(), Failure> {
+    /// Refuses chart options and --write if no designs are searched, because they show designs.
+    fn check_chart_options(&self, pictures: &ChartArguments, writes: bool) -> Result<(), Failure> {
         let options = [
             ("--what-if", self.what_if.is_some()),
             ("--volume", self.volume.is_some()),
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
         ];
-        match options.iter().find(|(_, is_given)| *is_given && pictures.are_given()) {
-            Some((option, _)) => Err(Failure::Usage(format!(
-                "--html and --svg show designs, but {option} prints none; leave one of them out"
-            ))),
+        let given = if writes { "--write writes designs" } else { "--html and --svg show designs" };
+        match options.iter().find(|(_, is_given)| *is_given && (writes || pictures.are_given())) {
+            Some((option, _)) => {
+                Err(Failure::Usage(format!("{given}, but {option} prints none; leave one of them out")))
+            }
             None => Ok(()),
         }
     }
@@ -169,12 +172,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let limits = arguments.limits.plan_limits(arguments.demand.horizon_days()?)?;
     arguments.pictures.check_writable()?;
     arguments.demand.refuse_with_log()?;
-    from.check_chart_options(&arguments.pictures)?;
+    from.check_chart_options(&arguments.pictures, arguments.write.is_some())?;
     if from.fleet {
         return super::fleet::run(arguments, &options, &limits);
     }
     let volume = check_typed_options(from, &limits)?;
-    let mut series = load_series(from)?;
+    let (mut series, verdict) = read_load(from)?;
     let options = with_end_offset(&options, &mut series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
     measured.demand = arguments.demand.complete_measured(measured.demand)?;
@@ -195,33 +198,59 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
-    if arguments.json {
-        let mut document = match &answer {
+    let written = answer.as_ref().map(|answer| arguments.write_designs(answer)).transpose()?.flatten();
+    let findings = LogAnswer { measured, verdict, predicted, buckets, answer, written };
+    if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
+}
+
+/// All that a log answers.
+struct LogAnswer {
+    measured: MeasuredDemand,
+    verdict: Option<Verdict>,
+    predicted: Option<WhatIf>,
+    buckets: Option<Vec<BucketReplay>>,
+    answer: Option<PlanAnswer>,
+    written: Option<WrittenDesigns>,
+}
+
+impl LogAnswer {
+    fn document(&self) -> Value {
+        let mut document = match &self.answer {
             Some(answer) => super::plan_document(answer),
-            None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&measured) }),
+            None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&self.measured) }),
         };
-        document["load"] = json!(measured.summary);
-        if let Some(predicted) = &predicted {
+        document["load"] = json!(self.measured.summary);
+        document["verdict"] = json!(self.verdict);
+        if let Some(predicted) = &self.predicted {
             document["what_if"] = json!(predicted);
         }
-        if let Some(buckets) = &buckets {
+        if let Some(buckets) = &self.buckets {
             document["buckets"] = json!(buckets);
         }
-        return output::print_json(&document);
+        self.written.iter().for_each(|written| written.add_to_json(&mut document));
+        document
     }
-    let style = output::wide_table_style();
-    let mut text = match &predicted {
-        // the model's error comes before its predictions
-        Some(predicted) => load_screen::draw_what_if(predicted, &style),
-        None => load_screen::draw_load(&measured, &options, &style),
-    };
-    if let Some(buckets) = &buckets {
-        text += &load_screen::draw_buckets(buckets, &style);
+
+    fn print(&self, options: &MeasureOptions, limits: &PlanLimits) -> Result<(), Failure> {
+        let style = output::wide_table_style();
+        let mut text = match &self.verdict {
+            Some(verdict) => log_verdict::draw_verdict(verdict, &self.measured.summary, &style),
+            None => String::new(),
+        };
+        text += &match &self.predicted {
+            // the model's error comes before its predictions
+            Some(predicted) => load_screen::draw_what_if(predicted, &style),
+            None => load_screen::draw_load(&self.measured, options, &style),
+        };
+        if let Some(buckets) = &self.buckets {
+            text += &load_screen::draw_buckets(buckets, &style);
+        }
+        if let Some(answer) = &self.answer {
+            text += &screen::draw_plan(answer, limits, &style);
+            text += &written_designs::draw_next_step(self.written.as_ref(), &style);
+        }
+        output::print_text(&text)
     }
-    if let Some(answer) = &answer {
-        text += &screen::draw_plan(answer, &limits, &style);
-    }
-    output::print_text(&text)
 }
 
 /// Checks typed values before a long log is read; returns the named volume.
@@ -244,27 +273,28 @@ pub fn demand_json(measured: &MeasuredDemand) -> Value {
     value
 }
 
-/// Reads the requested load.
-fn load_series(from: &FromOptions) -> Result<LoadSeries, Failure> {
+/// Reads the requested load, and judges the log that it is from; requests and descriptions have no verdict.
+fn read_load(from: &FromOptions) -> Result<(LoadSeries, Option<Verdict>), Failure> {
     if !from.trace.is_empty() || from.workload.is_some() {
         from.log_window().refuse_log_options()?;
     }
     if !from.trace.is_empty() {
-        return load_from_trace(&log::new_input(&from.trace));
+        return Ok((load_from_trace(&log::new_input(&from.trace))?, None));
     }
     if let Some(path) = &from.workload {
-        return load_from_workload(path);
+        return Ok((load_from_workload(path)?, None));
     }
     let window = from.log_window();
     let input = log::new_input(&from.logs);
     if window.is_whole() && from.devices.is_empty() && input.is_request_trace() {
-        return load_from_trace(&input);
+        return Ok((load_from_trace(&input)?, None));
     }
     let logs = match from.store.is_given()? {
         true => metric_store::fetch_as_logs(&from.store, &window)?,
         false => log::open_input(&input, &window)?,
     };
-    load_from_logs(&logs.without_distributions(), &from.devices)
+    let verdict = log_verdict::judge_log(&logs)?;
+    Ok((load_from_logs(&logs.without_distributions(), &from.devices)?, Some(verdict)))
 }
 
 /// Reads the load of these devices in logs, or of all devices if none is named.

@@ -3,6 +3,7 @@
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_planner::bucket_replay::{BucketReplay, BucketUnit};
+use diskwright_planner::demand::EstimatedField;
 use diskwright_planner::series::measured_demand::LoadPercentiles;
 use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
 use diskwright_planner::what_if::{DeviceCounters, WhatIf};
@@ -30,13 +31,25 @@ pub fn draw_load(measured: &MeasuredDemand, options: &MeasureOptions, style: &St
     for line in load_lines(measured, options) {
         out += &wrap_indented(&line, 0, style);
     }
-    for field in &demand.estimated {
-        out += &wrap_painted(Ink::Dim, &format!("estimated: {}: {}", field.field, field.how), style);
+    for estimate in estimates_by_method(&demand.estimated) {
+        out += &wrap_painted(Ink::Dim, &format!("estimated: {estimate}"), style);
     }
     for note in &summary.notes {
         out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out + "\n"
+}
+
+/// Estimated fields, those of one method together: `reads_per_s, writes_per_s: split by their bytes`.
+fn estimates_by_method(estimated: &[EstimatedField]) -> Vec<String> {
+    let mut methods: Vec<(&str, Vec<&str>)> = Vec::new();
+    for EstimatedField { field, how } in estimated {
+        match methods.iter_mut().find(|(known, _)| known == how) {
+            Some((_, fields)) => fields.push(field),
+            None => methods.push((how, vec![field])),
+        }
+    }
+    methods.into_iter().map(|(how, fields)| format!("{}: {how}", fields.join(", "))).collect()
 }
 
 fn percentile_table(measured: &MeasuredDemand) -> TextTable {

@@ -5,17 +5,22 @@ mod charts;
 mod fleet;
 pub mod from_log;
 mod load_screen;
+mod log_verdict;
 mod options;
 pub mod screen;
+mod written_designs;
+
+use std::path::PathBuf;
 
 use clap::Args;
-use diskwright_planner::{PlanError, PlanLimits, plan};
+use diskwright_planner::{PlanAnswer, PlanError, PlanLimits, plan};
 use serde_json::{Value, json};
 
 use super::calibrate::CalibrateOptions;
 use super::simulate::ChartArguments;
 use super::{Failure, output};
 use options::{DemandOptions, LimitOptions};
+use written_designs::{WrittenDesigns, write_designs};
 
 /// Arguments of `plan`.
 #[derive(Args)]
@@ -30,6 +35,9 @@ pub struct Arguments {
     limits: LimitOptions,
     #[command(flatten)]
     pictures: ChartArguments,
+    /// Write the designs into this folder as descriptions that `simulate` and `disk` read
+    #[arg(long, value_name = "DIR")]
+    write: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -38,6 +46,9 @@ pub struct Arguments {
 /// Runs `plan`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.calibration.is_given() {
+        if arguments.write.is_some() {
+            return Err(Failure::Usage("--write writes designs, but --calibrate describes a device".into()));
+        }
         if arguments.pictures.are_given() {
             return Err(Failure::Usage("--html and --svg show designs, but --calibrate describes a device".into()));
         }
@@ -60,14 +71,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
+    let written = arguments.write_designs(&answer)?;
     if arguments.json {
-        return output::print_json(&plan_document(&answer));
+        let mut document = plan_document(&answer);
+        written.iter().for_each(|written| written.add_to_json(&mut document));
+        return output::print_json(&document);
     }
-    output::print_text(&screen::draw_plan(&answer, &limits, &output::wide_table_style()))
+    let style = output::wide_table_style();
+    let files = written_designs::draw_next_step(written.as_ref(), &style);
+    output::print_text(&(screen::draw_plan(&answer, &limits, &style) + &files))
+}
+
+impl Arguments {
+    /// Writes the designs, if a folder is given.
+    fn write_designs(&self, answer: &PlanAnswer) -> Result<Option<WrittenDesigns>, Failure> {
+        let write = |folder: &PathBuf| write_designs(folder, answer, self.limits.own_catalogue());
+        self.write.as_ref().map(write).transpose()
+    }
 }
 
 /// Returns the answer as JSON.
-fn plan_document(answer: &diskwright_planner::PlanAnswer) -> Value {
+fn plan_document(answer: &PlanAnswer) -> Value {
     let mut document = json!({ "schema": "diskwright.plan/1" });
     if let (Value::Object(fields), Value::Object(answered)) = (&mut document, json!(answer)) {
         fields.extend(answered);
@@ -77,7 +101,7 @@ fn plan_document(answer: &diskwright_planner::PlanAnswer) -> Value {
 }
 
 /// Adds documented fields that are derived from others.
-fn add_derived_fields(document: &mut Value, answer: &diskwright_planner::PlanAnswer) {
+fn add_derived_fields(document: &mut Value, answer: &PlanAnswer) {
     document["demand"]["size_bytes"] = json!(answer.demand.size_bytes());
     let empty = json!([]);
     document["limit"] = match answer.feasible {

@@ -1,6 +1,6 @@
 //! Command-line options as a demand and limits.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use diskwright_base::byte_size::{parse_capacity, parse_memory_size};
@@ -278,6 +278,11 @@ fn front_end_rates(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), F
 }
 
 impl LimitOptions {
+    /// The file of the user's own drives.
+    pub fn own_catalogue(&self) -> Option<&Path> {
+        self.catalogue.as_deref()
+    }
+
     /// Returns the limits; `horizon_days` comes from the demand.
     pub fn plan_limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
         self.check_list_lengths()?;

@@ -83,6 +83,12 @@ fn errors_in_conditions_and_words() {
         ("all = []", "a rule needs conditions in `all` or `any`"),
         ("all = [{ counter = 'busy', over = 0, above = 1 }]", "`over` is zero"),
         ("all = [{ counter = 'busy', limit_times = 2, above = 1 }]", "`limit_times` goes with a counter as the limit"),
+        ("all = [{ counter = 'busy', each = 'member', above = 1 }]", "`each` cannot be `member`; expected disk"),
+        ("all = [{ counter = 'busy', each = 'disk', above = 'spindles' }]", "`each` goes with a number as the limit"),
+        (
+            "all = [{ counter = 'busy', each = 'disk', trend = true, above = 1 }]",
+            "`each` goes with a quantity of each tick",
+        ),
         ("all = [{ counter = 'busy', trend = false, above = 1 }]", "`trend` can only be true"),
         (
             "all = [{ counter = 'busy', trend = true, steadiness = true, above = 1 }]",
@@ -95,7 +101,7 @@ fn errors_in_conditions_and_words() {
         ("any = [{ counter = 'busy', trend = true, above = 1 }]", "belongs in `all`"),
         ("all = [{ counter = 'busy', above = 'light_load_s' }]", "is of the whole window: only a `counter`"),
         ("all = [{ counter = 'process.processor', above = 1 }]", "unknown counter `process.processor`"),
-        ("which = 'leef'", "`which` cannot be `leef`; expected leaf, set, stacked, all, total; did you mean `leaf`?"),
+        ("which = 'leef'", "`which` cannot be `leef`; expected leaf, single, set, stacked, all, total; did you mean"),
         ("classes = ['rust']", "`classes` cannot be `rust`"),
         ("weight = 3", "`weight` is 3; expected 0 to 2"),
         ("weight = 'much'", "`weight` must be a number, not a string"),

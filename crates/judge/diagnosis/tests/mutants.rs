@@ -32,6 +32,7 @@ fn condition(rule: &mut Rule, index: usize) -> &mut Condition {
 fn limit_text(limit: &RuleLimit) -> String {
     match limit {
         RuleLimit::Number(number) => number.to_string(),
+        RuleLimit::EachDisk { each_disk } => format!("{each_disk} for each disk"),
         RuleLimit::Counter { counter, times } => format!("{} x {times}", counter.id),
     }
 }
@@ -42,6 +43,7 @@ fn moved(limit: &RuleLimit, up: bool) -> RuleLimit {
     match limit {
         RuleLimit::Number(number) if *number == 0.0 => RuleLimit::Number(one),
         RuleLimit::Number(number) => RuleLimit::Number(number * by),
+        RuleLimit::EachDisk { each_disk } => RuleLimit::EachDisk { each_disk: each_disk * by },
         RuleLimit::Counter { counter, times } => RuleLimit::Counter { counter: counter.clone(), times: times * by },
     }
 }

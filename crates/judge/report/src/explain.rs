@@ -261,6 +261,10 @@ pub fn condition_text(condition: &Condition) -> String {
     let unit = if condition.over == ConditionSpan::Tick { condition.quantity.unit.as_str() } else { "" };
     let limit = match &condition.limit {
         RuleLimit::Number(number) => units::format_value(*number, display_unit(&condition.quantity.counter.id, unit)),
+        RuleLimit::EachDisk { each_disk } => {
+            let unit = display_unit(&condition.quantity.counter.id, unit);
+            format!("{} for each disk of an array", units::format_value(*each_disk, unit))
+        }
         RuleLimit::Counter { counter, times } if *times == 1.0 => counter.id.clone(),
         RuleLimit::Counter { counter, times } => format!("{} x {}", units::format_significant(*times), counter.id),
     };

@@ -55,6 +55,7 @@ fn sample_finding(rule: &str, title: &str, instance: &str, counter: &str, number
         compare: "above",
         limit,
         unit: unit.into(),
+        limit_disks: None,
         limit_from: None,
         share,
         judged_s: SECONDS as f64,

@@ -314,6 +314,7 @@ fn finding_card(report: &HtmlReport, finding: &Finding, window_s: f64, figure: O
                 }
                 span.dim { (report.zone.format_range_between(&finding.from, &finding.to)) }
             }
+            @if let Some(each) = finding.each_disk_text() { p { "The limit is " (each) "." } }
             @if let Some(from) = &finding.limit_from { p { (sentence_case(from)) } }
             @if let Some(figure) = figure { (figure) }
             @if !finding.explain.is_empty() { p { (mark_code(&finding.explain)) } }

@@ -429,6 +429,9 @@ impl<'a> Screen<'a> {
         } else {
             self.add_words("", 4, &format!("{value}, {limit}"), None, 2);
         }
+        if let Some(each) = finding.each_disk_text() {
+            self.add_words("", 4, &format!("the limit is {each}"), None, 2);
+        }
         if let Some(from) = &finding.limit_from {
             self.add_words("", 4, from, None, 2);
         }

@@ -55,6 +55,9 @@ pub struct PlannedDesign {
     pub spares: u32,
     /// Stripe unit, bytes; `None` where there is none.
     pub stripe_unit_bytes: Option<u64>,
+    /// The design under the demand as a description that `simulate` and `disk` read.
+    #[serde(skip)]
+    pub description: String,
     /// Capacity for data, bytes.
     pub usable_bytes: f64,
     /// Requirement that determined its size.

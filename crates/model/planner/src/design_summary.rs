@@ -11,6 +11,7 @@ use crate::arithmetic::{front_end_blend, front_end_per_s, with_surplus, write_co
 use crate::arithmetic_steps;
 use crate::controller_path::DesignPath;
 use crate::demand::Demand;
+use crate::description::describe_system;
 use crate::design_part::DesignPart;
 use crate::limits::PlanLimits;
 use crate::loss_chance::{loss_probability, repair_hours};
@@ -42,6 +43,7 @@ pub(crate) fn describe_design(context: &PlanContext<'_>, judged: &JudgedDesign) 
     let rebuilding = simulate_failed(ArrayCondition::Rebuilding);
     let rebuild = rebuild_seconds(part, judged);
     let headroom = compute_headroom(&design, demand);
+    let is_own_drive = limits.own_drives.iter().any(|entry| entry.id == part.id);
     let mut planned = PlannedDesign {
         rank: 0,
         level: judged.level.name().to_owned(),
@@ -51,6 +53,7 @@ pub(crate) fn describe_design(context: &PlanContext<'_>, judged: &JudgedDesign) 
         recommended_count: recommended_members(judged, part, limits),
         spares: judged.spares.into(),
         stripe_unit_bytes: design.is_striped().then_some(judged.unit_bytes),
+        description: describe_system(&design, demand, judged.spares, is_own_drive),
         usable_bytes: design.usable_bytes(),
         sized_by: judged.sized_by,
         member_load_per_s: member_load,

@@ -43,6 +43,7 @@ pub mod arithmetic_steps;
 pub mod bucket_replay;
 pub mod controller_path;
 pub mod demand;
+pub mod description;
 pub mod design_part;
 mod design_summary;
 mod doubtful_designs;

@@ -137,10 +137,7 @@ mod tests {
         let found = turns.find_alternated(0);
         assert_eq!((found[0].bottleneck, found[0].share, found[1].share), (Bottleneck::Disk, 0.75, 0.5));
         let text = alternation_sentence(&found, 120.0);
-        assert_eq!(
-            text,
-            "Bottlenecks have taken turns for 2 min: disk sda (75 % of the time), cpu (50 %)."
-        );
+        assert_eq!(text, "Bottlenecks have taken turns for 2 min: disk sda (75 % of the time), cpu (50 %).");
         assert!(turns.find_alternated(15_000_000_001).is_empty(), "nothing since");
         let (of_disk, of_cpu) = ([disk], [cpu]);
         let mut lasts = vec![&of_disk[..]; 9];

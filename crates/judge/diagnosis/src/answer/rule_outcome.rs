@@ -93,6 +93,7 @@ pub(crate) fn window_value(
     };
     let limit = match &condition.limit {
         RuleLimit::Number(number) => *number,
+        RuleLimit::EachDisk { each_disk } => each_disk * state.disks(),
         RuleLimit::Counter { times, .. } => tracks[state.limit_track?].mean()? * times,
     };
     Some(ConditionValue { value, limit })
@@ -106,6 +107,7 @@ fn held_value(observed: &Observation, condition: &Condition, state: &ConditionSt
     let value = if state.adds_up { state.value.weighted_sum() } else { state.value.mean()? };
     let limit = match &condition.limit {
         RuleLimit::Number(number) => *number,
+        RuleLimit::EachDisk { each_disk } => each_disk * state.disks(),
         RuleLimit::Counter { times, .. } => state.limit.mean()? * times,
     };
     Some(ConditionValue { value, limit })
@@ -165,6 +167,7 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
         compare: condition.compare.name(),
         limit,
         unit: condition.unit(),
+        limit_disks: state.disks.filter(|disks| *disks > 1.0),
         limit_from: crate::answer::ceiling_remarks::measured_limit_text(observed, rule, &progress.instance, &evidence),
         share: outcome.share?,
         judged_s: outcome.judged_s,

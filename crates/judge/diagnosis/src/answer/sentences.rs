@@ -336,7 +336,10 @@ fn measurement_text(finding: &Finding, label: &str) -> String {
         return stall_text(finding);
     }
     let value = format_value(finding.value, finding.display_unit());
-    let limit = limit_text(finding.limit, finding.display_unit());
+    let mut limit = limit_text(finding.limit, finding.display_unit());
+    if let Some(each) = finding.each_disk_text() {
+        limit += &format!(": {each}");
+    }
     let differs = |mean: &f64| (mean - finding.value).abs() > 0.05 * finding.value.abs();
     match finding.mean.filter(differs).filter(|_| finding.share < 0.995) {
         Some(mean) => {

@@ -1,7 +1,7 @@
 //! The answer: the JSON contract `diskwright.verdict/1`, field by field.
 
 use diskwright_base::catalogue::display_unit;
-use diskwright_base::units::format_value;
+use diskwright_base::units::{format_significant, format_value};
 use serde::Serialize;
 
 use diskwright_base::capture::MomentCapture;
@@ -240,6 +240,9 @@ pub struct Finding {
     pub limit: f64,
     /// Unit of value and limit.
     pub unit: String,
+    /// Disks behind the device, if the limit is the rule's own for one disk times their number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_disks: Option<f64>,
     /// Origin of a limit that a probe measured, in words with numbers; `null` where the limit is the rule's own.
     pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
@@ -288,6 +291,12 @@ impl Finding {
     /// Formats a value of the finding's unit for screens.
     pub fn format_value(&self, value: f64) -> String {
         format_value(value, self.display_unit())
+    }
+
+    /// Limit of one disk and the number of disks, where the limit is their product: `2 for each of 10 disks`.
+    pub fn each_disk_text(&self) -> Option<String> {
+        let disks = self.limit_disks?;
+        Some(format!("{} for each of {} disks", format_significant(self.limit / disks), format_significant(disks)))
     }
 
     /// The judged time, seconds, where it is clearly less than the window: the share is then one of that time.

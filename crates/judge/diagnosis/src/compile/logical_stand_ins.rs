@@ -46,7 +46,7 @@ fn replace_counters(condition: &mut Condition) -> Option<()> {
     });
     let limit = match &mut condition.limit {
         RuleLimit::Counter { counter, .. } => Some(counter),
-        RuleLimit::Number(_) => None,
+        RuleLimit::Number(_) | RuleLimit::EachDisk { .. } => None,
     };
     let names = std::iter::once(&mut quantity.counter).chain(&mut quantity.plus).chain(&mut quantity.minus);
     for name in names.chain(operands).chain(limit) {

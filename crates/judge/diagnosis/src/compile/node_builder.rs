@@ -250,7 +250,8 @@ impl<'a> NodeBuilder<'a> {
         })
     }
 
-    fn spindle_count(&self, scope: &RuleScope<'a>) -> Result<f64, Absence> {
+    /// Disks behind a scope, at least 1; absent where the log does not tell.
+    pub fn spindle_count(&self, scope: &RuleScope<'a>) -> Result<f64, Absence> {
         let count_of = |device: &str| self.schema_index.spindle_count(device);
         let sum_over = |devices: &[&str]| devices.iter().map(|d| count_of(d)).sum::<Option<usize>>();
         let count = match scope {
@@ -369,12 +370,22 @@ impl<'a> NodeBuilder<'a> {
             RuleScope::Instance(_, device) | RuleScope::Array(device) => {
                 let set = self.schema_index.find_device(device).filter(|d| d.level.is_some());
                 let Some(set) = set else { return self.counter_node(physical_disk::TRANSFERS_PER_S, device) };
-                let members = self.schema_index.measured_members(&set.name);
-                let reads = self.counter_node(physical_disk::READS_PER_S, device);
-                let writes = self.counter_node(physical_disk::WRITES_PER_S, device);
-                let (Some(reads), Some(writes)) = (reads, writes) else { return self.mean_transfers(&members) };
                 let level = set.level.unwrap_or(RaidLevel::Linear);
                 let count = self.schema_index.spindle_count(&set.name).unwrap_or(1);
+                let reads = self.counter_node(physical_disk::READS_PER_S, device);
+                let writes = self.counter_node(physical_disk::WRITES_PER_S, device);
+                let (reads, writes) = match (reads, writes) {
+                    (Some(reads), Some(writes)) => (reads, writes),
+                    _ if self.schema_index.measured_members(&set.name) != [*device] => {
+                        return self.mean_transfers(&self.schema_index.measured_members(&set.name));
+                    }
+                    // one device with several disks behind it: where a write costs more than a read, the load on the
+                    // disks is unknown without their shares
+                    _ if level.write_factor(count) == 1.0 => {
+                        (self.counter_node(physical_disk::TRANSFERS_PER_S, device)?, self.push_constant(0.0))
+                    }
+                    _ => return None,
+                };
                 // the published arithmetic, applied to one write per second
                 let published = member_load(level, count, 0.0, 1.0) * count as f64;
                 // a software array with parity reconstructs where that reads less: as many operations as members

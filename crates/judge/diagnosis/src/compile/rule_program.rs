@@ -219,7 +219,7 @@ impl<'a> ProgramBuilder<'a, '_> {
         let mut missing_in = |condition: &Condition| -> BTreeSet<String> {
             let limit = match &condition.limit {
                 RuleLimit::Counter { counter, .. } => Some(counter),
-                RuleLimit::Number(_) => None,
+                RuleLimit::Number(_) | RuleLimit::EachDisk { .. } => None,
             };
             // values of the whole window are computed from counters that other conditions name
             let names = condition.quantity.counters().chain(limit).filter(|name| !name.is_window_value());
@@ -378,6 +378,12 @@ impl<'a> ProgramBuilder<'a, '_> {
         let node = self.builder.quantity_node(&condition.quantity, scope)?;
         let limit = match &condition.limit {
             RuleLimit::Number(number) => LimitPlan::Number(*number),
+            RuleLimit::EachDisk { each_disk } => {
+                // where the log does not tell the disks behind a device, it is one
+                let disks = self.builder.spindle_count(scope).unwrap_or(1.0);
+                state.disks = Some(disks);
+                LimitPlan::Number(each_disk * disks)
+            }
             RuleLimit::Counter { counter, times } => {
                 LimitPlan::Node(self.builder.resolve_counter(counter, scope)?, *times)
             }

@@ -77,15 +77,19 @@ fn find_scopes<'a>(schema_index: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope
             if instances.is_empty() { Vec::new() } else { vec![RuleScope::Combined(object, instances)] }
         }
         InstanceFilter::Set => keep(schema_index.array_names().collect()).into_iter().map(RuleScope::Array).collect(),
-        InstanceFilter::Leaf if object == "physical_disk" => {
+        InstanceFilter::Leaf | InstanceFilter::Single if object == "physical_disk" => {
             let is_judged = |d: &&str| schema_index.is_leaf(d) || is_judged_by_path(schema_index, rule, d);
-            one_by_one(keep(schema_index.single_instances(object).into_iter().filter(is_judged).collect()))
+            let is_array = |d: &str| schema_index.spindle_count(d).is_some_and(|count| count > 1);
+            let is_chosen = |d: &&str| is_judged(d) && !(rule.which == InstanceFilter::Single && is_array(d));
+            one_by_one(keep(schema_index.single_instances(object).into_iter().filter(is_chosen).collect()))
         }
         InstanceFilter::Stacked => {
             let is_stacked = |d: &&str| !schema_index.is_leaf(d) && schema_index.multipath_node(d).is_none();
             one_by_one(keep(schema_index.single_instances(object).into_iter().filter(is_stacked).collect()))
         }
-        InstanceFilter::Leaf | InstanceFilter::All => one_by_one(keep(schema_index.single_instances(object))),
+        InstanceFilter::Leaf | InstanceFilter::Single | InstanceFilter::All => {
+            one_by_one(keep(schema_index.single_instances(object)))
+        }
     }
 }
 

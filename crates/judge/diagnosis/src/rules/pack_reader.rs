@@ -12,6 +12,8 @@ use crate::rules::rule::*;
 
 const DIVISORS: &[(&str, QuantityDivisor)] =
     &[("spindle", QuantityDivisor::Spindle), ("processor", QuantityDivisor::Processor)];
+/// Words of `each`, what a limit is multiplied by.
+const EACH: &[(&str, ())] = &[("disk", ())];
 const ABSENT_MEANINGS: &[(&str, Absent)] = &[("unjudged", Absent::Unjudged), ("inapplicable", Absent::Inapplicable)];
 
 /// Device classes by their names in packs.
@@ -221,7 +223,8 @@ fn check_classes(fields: &TomlFields<'_, '_>, object: Option<&str>) {
 fn read_instance_filter(fields: &TomlFields<'_, '_>, object: Option<&str>) -> InstanceFilter {
     let is_disk = object == Some("physical_disk");
     let which = fields.read_word("which", &InstanceFilter::ALL);
-    if matches!(which, Some(InstanceFilter::Set | InstanceFilter::Stacked)) && object.is_some() && !is_disk {
+    let is_for_disks = matches!(which, Some(InstanceFilter::Single | InstanceFilter::Set | InstanceFilter::Stacked));
+    if is_for_disks && object.is_some() && !is_disk {
         fields.report_key_problem("which", "`which` is set or stacked only for physical_disk");
     }
     which.unwrap_or(if is_disk { InstanceFilter::Leaf } else { InstanceFilter::All })
@@ -357,6 +360,7 @@ fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition
         .filter_map(|(key, compare)| Some((key, compare, fields.read_value(key)?)))
         .collect();
     let factor = fields.read_number("limit_times", f64::MIN, f64::MAX);
+    let is_each_disk = fields.read_word("each", EACH).is_some();
     // unknown keys are reported first: an unknown key is most likely the mistyped limit
     let has_no_unknown_keys = fields.reject_unknown_keys();
     let (key, compare, value) = match limits[..] {
@@ -371,7 +375,14 @@ fn read_condition(fields: &TomlFields<'_, '_>, object: &str) -> Option<Condition
             return None;
         }
     };
-    let limit = read_limit(fields, object, key, value, factor);
+    let limit = match read_limit(fields, object, key, value, factor) {
+        Some(RuleLimit::Number(number)) if is_each_disk => Some(RuleLimit::EachDisk { each_disk: number }),
+        Some(RuleLimit::Counter { .. }) if is_each_disk => {
+            fields.report_key_problem("each", "`each` goes with a number as the limit");
+            None
+        }
+        limit => limit,
+    };
     let condition = Condition { quantity: quantity?, over: over?, compare, limit: limit? };
     check_window_counters(fields, &condition);
     check_limit(fields, key, &condition);
@@ -490,7 +501,7 @@ fn check_window_counters(fields: &TomlFields<'_, '_>, condition: &Condition) {
     let quantity = &condition.quantity;
     let limit = match &condition.limit {
         RuleLimit::Counter { counter, .. } => Some(counter),
-        RuleLimit::Number(_) => None,
+        RuleLimit::Number(_) | RuleLimit::EachDisk { .. } => None,
     };
     let mut not_allowed = quantity.plus.iter().chain(&quantity.minus).chain(limit);
     if let Some(name) = not_allowed.find(|name| name.is_window_value()) {
@@ -508,6 +519,9 @@ fn check_limit(fields: &TomlFields<'_, '_>, key: &str, condition: &Condition) {
     let is_relative = condition.over != ConditionSpan::Tick;
     let (text, unit) = (quantity.formula_text(), &quantity.unit);
     match &condition.limit {
+        RuleLimit::EachDisk { .. } if is_relative || condition.is_window_value() => {
+            fields.report_key_problem("each", "`each` goes with a quantity of each tick");
+        }
         RuleLimit::Counter { counter, .. } if is_relative => {
             let message = format!("a change, steadiness or trend has no unit; its limit cannot be {}", counter.id);
             fields.report_key_problem(key, message);

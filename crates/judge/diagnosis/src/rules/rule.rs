@@ -143,6 +143,8 @@ impl Severity {
 pub enum InstanceFilter {
     /// Devices with nothing below them.
     Leaf,
+    /// Those of them that are not known to be arrays.
+    Single,
     /// Arrays.
     Set,
     /// Devices that stand on others.
@@ -155,8 +157,9 @@ pub enum InstanceFilter {
 
 impl InstanceFilter {
     /// All, for the loader and for lists.
-    pub const ALL: [(&str, InstanceFilter); 5] = [
+    pub const ALL: [(&str, InstanceFilter); 6] = [
         ("leaf", InstanceFilter::Leaf),
+        ("single", InstanceFilter::Single),
         ("set", InstanceFilter::Set),
         ("stacked", InstanceFilter::Stacked),
         ("all", InstanceFilter::All),
@@ -323,7 +326,7 @@ impl Condition {
     /// The limit where it is a number; `None` where it is another counter.
     pub fn fixed_limit(&self) -> Option<f64> {
         match &self.limit {
-            RuleLimit::Number(limit) => Some(*limit),
+            RuleLimit::Number(limit) | RuleLimit::EachDisk { each_disk: limit } => Some(*limit),
             RuleLimit::Counter { .. } => None,
         }
     }
@@ -506,6 +509,11 @@ impl Comparator {
 pub enum RuleLimit {
     /// A number in the quantity's unit.
     Number(f64),
+    /// A number for each disk behind the device: an array of ten may have ten times as many requests in flight.
+    EachDisk {
+        /// The number, in the quantity's unit.
+        each_disk: f64,
+    },
     /// A counter's value at the same tick, times a factor.
     Counter {
         /// The counter.

@@ -46,6 +46,8 @@ pub(crate) struct ConditionState {
     pub track: Option<usize>,
     /// Track of a limit that is a counter.
     pub limit_track: Option<usize>,
+    /// Disks that a limit for each disk was multiplied by; `None` for other limits.
+    pub disks: Option<f64>,
     /// True where the log has the counters that the condition needs.
     pub known: bool,
     /// The quantity is an amount that is summed over ticks.
@@ -63,6 +65,13 @@ pub(crate) struct ConditionState {
     pub spread: TrendMoments,
     /// Operands of a condition with counters of the whole window: its counter, times, over and per.
     pub operands: Option<Box<[OperandState; 4]>>,
+}
+
+impl ConditionState {
+    /// Disks that a limit for each disk is multiplied by.
+    pub fn disks(&self) -> f64 {
+        self.disks.unwrap_or(1.0)
+    }
 }
 
 /// Mean of the window's first part, for changes against it.

@@ -88,6 +88,7 @@ pub(crate) fn trend_subjects(observed: &Observation, pack: usize) -> Vec<TrendSu
 fn limit_value(observed: &Observation, condition: &Condition, state: &crate::sums::ConditionState) -> Option<f64> {
     let limit = match &condition.limit {
         RuleLimit::Number(number) => *number,
+        RuleLimit::EachDisk { each_disk } => each_disk * state.disks(),
         RuleLimit::Counter { times, .. } => observed.states.tracks[state.limit_track?].mean()? * times,
     };
     limit.is_finite().then_some(limit)

@@ -20,11 +20,11 @@ pub const USERS: Suite = Suite {
     title: "throughput and response time by number of users with think time",
     explain: "Each user requests a random 8 KiB, waits for it, thinks for 50 ms on average and starts again. If \
               writing is allowed there are two reads per write, like the 126 and 73 per second of the file server in \
-              NT Magazine 1998. Users there copied about 4 MB at a time and thought for about 7 s. N users with \
-              response time R and think time Z make N / (R + Z) requests per second, so short think times show the \
-              same curve in seconds. While the device has capacity to spare, throughput grows with the users; beyond \
-              the knee, each further user only makes all others wait. The number of users doubles until a doubling \
-              gains less than 10 %.",
+              NT Magazine 1998. Users there copied files both ways; neither the size of a copy nor the think time \
+              is printed. N users with response time R and think time Z make N / (R + Z) requests per second, so \
+              short think times show the same curve in seconds. While the device has capacity to spare, throughput \
+              grows with the users; beyond the knee, each further user only makes all others wait. The number of \
+              users doubles until a doubling gains less than 10 %.",
     good: "A knee beyond your number of users: with them, the response time is still that of a single user.",
     writes: Writes::IfAllowed,
     time: DEFAULT_RUN_TIME,

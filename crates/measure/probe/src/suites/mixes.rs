@@ -80,9 +80,9 @@ pub const NETBENCH_MIX: Suite = Suite {
     title: "a file server's mix by number of clients, 1 to 60",
     explain: "Requests of 512 B to 64 KiB, mostly small, two thirds of them reads, most of them to few places (Zipf). \
               They come from 1 to 60 clients that never pause, each with 15 MB more work space. Compaq 1997 ran \
-              NetBench 5.0's Disk Mix like this (15 MB of work space, no think time), but does not describe the mix. \
-              The sizes and shares are this program's own model of office file service. In Compaq 1997 the server's \
-              memory served clients first; here every request goes to the device.",
+              NetBench 5.0's Disk Mix like this (15 MB of work space, no think time), but prints neither the mix nor \
+              the number of clients. Both are this program's own model of office file service. In Compaq 1997 the \
+              server's memory served clients first; here every request goes to the device.",
     good: "Throughput that still rises at your number of clients.",
     writes: Writes::IfAllowed,
     time: DEFAULT_RUN_TIME,

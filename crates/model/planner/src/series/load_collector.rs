@@ -1,5 +1,6 @@
 //! Sums over frames: the load of all disks together at each tick, and the load of each device over the whole log.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
@@ -7,6 +8,7 @@ use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
 
 use super::front_devices::{self, FrontDevice, LogDevices};
+use super::missing_counters::{Completion, CounterRows};
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
 /// Maximum number of ticks with waiting requests that are kept per device.
@@ -22,12 +24,11 @@ const QUEUE: usize = 4;
 const BUSY: usize = 5;
 const READ_S: usize = 6;
 const WRITE_S: usize = 7;
-const TRANSFERS: usize = 8;
 const RESPONSE: usize = 9;
 const MERGES: usize = 10;
 const IN_FLIGHT: usize = 11;
-/// Counters of a device, in the order of the indexes above.
-const COUNTERS: [&str; 12] = [
+/// Counters of a device, in the order of the indexes above; the last six only complete others.
+const COUNTERS: [&str; 18] = [
     "reads_per_s",
     "writes_per_s",
     "read_bytes_per_s",
@@ -40,6 +41,12 @@ const COUNTERS: [&str; 12] = [
     "avg_s_per_transfer",
     "merges_per_s",
     "current_queue_length",
+    "bytes_per_s",
+    "avg_bytes_per_read",
+    "avg_bytes_per_write",
+    "avg_bytes_per_transfer",
+    "avg_read_queue_length",
+    "avg_write_queue_length",
 ];
 
 type DevicePlans = [Option<CounterPlan>; COUNTERS.len()];
@@ -141,7 +148,14 @@ impl LoadCollector {
         let catalogue = Catalogue::builtin();
         let plan = |counter: &str, instance: &str| CounterPlan::resolve_counter(catalogue, schema, counter, instance);
         let plans = |object: &str, instance: &str| -> DevicePlans {
-            std::array::from_fn(|index| plan(&format!("{object}.{}", COUNTERS[index]), instance))
+            let mut plans = DevicePlans::default();
+            for (index, name) in COUNTERS.iter().enumerate() {
+                // most logs have what the others would complete
+                if index <= IN_FLIGHT || plans[..=WRITE_BYTES].iter().any(Option::is_none) {
+                    plans[index] = plan(&format!("{object}.{name}"), instance);
+                }
+            }
+            plans
         };
         let fronts = fronts
             .iter()
@@ -257,33 +271,27 @@ impl LoadCollector {
         }
     }
 
-    /// Reads the values of an instance; reads and writes are separated if the log counts them together.
+    /// Reads the values of an instance; what the log lacks is completed from what it has.
     fn read_values(&mut self, frame: &Frame, plans: &DevicePlans) -> DeviceValues {
-        let mut rows = Vec::with_capacity(COUNTERS.len());
-        for plan in plans {
-            match plan {
-                Some(plan) => plan.compute_values(frame, &mut self.scratch),
-                None => {
-                    self.scratch.clear();
-                    self.scratch.resize(frame.ticks().len(), f64::NAN);
-                }
-            }
-            rows.push(self.scratch.clone());
-        }
-        let mut values = DeviceValues { rows };
-        if plans[READS].is_none() && plans[WRITES].is_none() && plans[TRANSFERS].is_some() {
-            values.split_by_bytes();
-            self.series.split_by_bytes = true;
-        }
+        let mut known: [Option<Vec<f64>>; COUNTERS.len()] = std::array::from_fn(|index| {
+            plans[index].as_ref().map(|plan| {
+                let mut row = Vec::new();
+                plan.compute_values(frame, &mut row);
+                row
+            })
+        });
+        complete_counters(&mut known, &mut self.series.completions);
         for (bytes, count) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)] {
-            if plans[bytes].is_none() && plans[count].is_some() {
-                values.rows[bytes].fill(0.0);
+            if known[bytes].is_none() && known[count].is_some() {
+                known[bytes] = Some(vec![0.0; frame.ticks().len()]);
                 let note = "the log counts requests of some disks without bytes, so its bytes are too few";
                 if !self.series.notes.iter().any(|known| known == note) {
                     self.series.notes.push(note.into());
                 }
             }
         }
+        let gaps = || vec![f64::NAN; frame.ticks().len()];
+        let mut values = DeviceValues { rows: known.into_iter().map(|row| row.unwrap_or_else(gaps)).collect() };
         values.complete_queues();
         values
     }
@@ -421,6 +429,24 @@ impl LoadCollector {
     }
 }
 
+/// Completes the counters of a device that the log lacks.
+fn complete_counters(known: &mut [Option<Vec<f64>>; COUNTERS.len()], done: &mut BTreeSet<Completion>) {
+    let [reads, writes, read_bytes, write_bytes, queue, _, _, _, transfers, response, _, _, rest @ ..] = known;
+    let [bytes, read_size, write_size, size, read_queue, write_queue] = rest;
+    let rows = CounterRows {
+        reads,
+        writes,
+        transfers,
+        read_bytes,
+        write_bytes,
+        bytes,
+        sizes: [read_size, write_size, size],
+        queues: [read_queue, write_queue, queue],
+        response,
+    };
+    rows.complete(done);
+}
+
 impl DeviceValues {
     fn add_values(&mut self, other: &DeviceValues) {
         for (row, (sums, values)) in self.rows.iter_mut().zip(&other.rows).enumerate() {
@@ -428,16 +454,6 @@ impl DeviceValues {
                 // for means and shares, the highest value represents all
                 *sum = if matches!(row, BUSY | READ_S | WRITE_S | RESPONSE) { sum.max(*value) } else { *sum + value };
             }
-        }
-    }
-
-    /// Separates transfers into reads and writes by their bytes.
-    fn split_by_bytes(&mut self) {
-        for index in 0..self.rows[TRANSFERS].len() {
-            let (read, write) = (self.rows[READ_BYTES][index], self.rows[WRITE_BYTES][index]);
-            let share = if read + write > 0.0 { read / (read + write) } else { 0.0 };
-            self.rows[READS][index] = self.rows[TRANSFERS][index] * share;
-            self.rows[WRITES][index] = self.rows[TRANSFERS][index] * (1.0 - share);
         }
     }
 

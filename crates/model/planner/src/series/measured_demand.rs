@@ -320,10 +320,8 @@ fn apply_estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &m
             mark(field, "the log has requests without bytes; 4 KiB each are assumed".into());
         }
     }
-    if series.split_by_bytes {
-        for field in ["reads_per_s", "writes_per_s"] {
-            mark(field, "the log counts reads and writes together, perhaps with discards; split by their bytes".into());
-        }
+    for completion in &series.completions {
+        completion.fields().iter().for_each(|field| mark(field, completion.text().into()));
     }
     if series.swap[2] > 0.0 {
         mark(

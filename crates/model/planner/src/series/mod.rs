@@ -1,8 +1,9 @@
 //! From the samples of a log to a demand: the load of all disks together, tick by tick, and its properties.
 //!
-//! In order of execution: `front_devices` selects the devices that count, so that no I/O counts twice; `load_collector`
-//! sums their ticks, `load_curve` by load; `measured_demand` takes percentiles of the sums; `hidden_load` looks for
-//! load that saturation hides; `log_rating` rates the confidence. Methods and their sources are in docs/demand.md.
+//! In order of execution: `front_devices` selects the devices that count, so that no I/O counts twice;
+//! `load_collector` sums their ticks, `missing_counters` completes what a log lacks, `load_curve` sums by load;
+//! `measured_demand` takes percentiles of the sums; `hidden_load` looks for load that saturation hides; `log_rating`
+//! rates the confidence. Methods and their sources are in docs/demand.md.
 
 mod front_devices;
 pub mod hidden_load;
@@ -10,14 +11,18 @@ pub mod load_collector;
 pub mod load_curve;
 pub mod log_rating;
 pub mod measured_demand;
+mod missing_counters;
 pub mod request_load;
 pub mod time_distribution;
+
+use std::collections::BTreeSet;
 
 use diskwright_base::{Histogram, RaidLevel};
 
 pub use load_collector::LoadCollector;
 pub use load_curve::LoadCurve;
 pub use measured_demand::{LoadSummary, MeasureOptions, MeasuredDemand, demand_from_series};
+pub use missing_counters::Completion;
 
 /// Load of all disks together in one tick, without swapping. Rates per second; NaN is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -202,8 +207,8 @@ pub struct LoadSeries {
     /// Offsets of local time from UTC in seconds, each from a time on (nanoseconds since 1970 UTC); empty if one offset
     /// applies to the whole load.
     pub utc_offsets: Vec<(i64, i64)>,
-    /// True if reads and writes were separated by their bytes, because the log counts them together.
-    pub split_by_bytes: bool,
+    /// Ways in which counters that the log lacks were completed from others.
+    pub completions: BTreeSet<Completion>,
     /// Notes on the load.
     pub notes: Vec<String>,
 }

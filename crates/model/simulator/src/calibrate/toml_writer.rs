@@ -7,12 +7,13 @@ use crate::Ns;
 use crate::catalogue::{DriveClass, EntryKind};
 use crate::drive::{DataSheet, DataSheetSeek, TrackRate};
 use crate::flash::FlashSpec;
+use crate::service_time::ServiceTimeDistribution;
 use crate::volume::VolumeSpec;
 
 /// Returns the file's text. Numbers have six digits, more than the accuracy of the measurements.
 pub(super) fn catalogue_toml(device: &CalibratedDevice, kind: &EntryKind, form: &str, notes: &[String]) -> String {
     let (table_name, class, table) = match kind {
-        EntryKind::Volume(spec) => ("volume", DriveClass::Plain, volume_keys(spec)),
+        EntryKind::Volume(spec) => ("volume", DriveClass::Plain, volume_keys(spec, format_number)),
         EntryKind::Flash(spec) => ("flash", DriveClass::NvmeSsd, flash_keys(spec)),
         EntryKind::Mechanical(sheet) => ("mechanical", DriveClass::Hdd, mechanical_keys(sheet)),
         EntryKind::Plain(_) => ("plain", DriveClass::Plain, Vec::new()),
@@ -51,7 +52,7 @@ fn format_us(time: Ns) -> String {
 
 type TomlKeys = Vec<(&'static str, String)>;
 
-fn volume_keys(spec: &VolumeSpec) -> TomlKeys {
+fn volume_keys(spec: &VolumeSpec, format_number: fn(f64) -> String) -> TomlKeys {
     let mut keys = vec![("queue", spec.slots.to_string())];
     let mut limit = |key, rate: f64, unit: f64| {
         if rate.is_finite() {
@@ -80,11 +81,47 @@ fn volume_keys(spec: &VolumeSpec) -> TomlKeys {
         let text = format!("{{ each_us = [{read}, {write}], mb_s = [{reads}, {writes}], knee = {knee} }}");
         keys.push(("shared", text));
     }
-    keys.push(("operation_kb", (spec.operation_bytes >> 10).to_string()));
-    for (key, time) in [("read", &spec.read), ("write", &spec.write)] {
-        keys.push((key, format!("{{ constant_us = {} }}", format_number(time.mean() * 1e-3))));
+    keys.push(("operation_kb", format_number(spec.operation_bytes as f64 / 1024.0)));
+    for (key, is_set) in [("merges", spec.merges), ("whole_operations", spec.whole_operations)] {
+        if is_set {
+            keys.push((key, "true".into()));
+        }
     }
+    if spec.write_cost != 1.0 {
+        keys.push(("write_cost", format_number(spec.write_cost)));
+    }
+    if spec.window_ns > 0 {
+        keys.push(("window_ms", format_number(spec.window_ns as f64 * 1e-6)));
+    }
+    keys.extend([("read", time_text(&spec.read, format_number)), ("write", time_text(&spec.write, format_number))]);
     keys
+}
+
+/// A time as the catalogue writes it.
+fn time_text(time: &ServiceTimeDistribution, format_number: fn(f64) -> String) -> String {
+    use ServiceTimeDistribution as Time;
+    let format_us = |ns: Ns| format_number(ns as f64 * 1e-3);
+    let quantiles = |points: &[(f64, Ns)]| {
+        let points = points.iter().map(|(share, ns)| format!("[{share}, {}]", format_us(*ns)));
+        format!("{{ quantiles_us = [{}] }}", points.collect::<Vec<_>>().join(", "))
+    };
+    match time {
+        Time::Constant(ns) => format!("{{ constant_us = {} }}", format_us(*ns)),
+        Time::Exponential { mean } => format!("{{ exponential_us = {} }}", format_us(*mean)),
+        Time::Erlang { stages, mean } => format!("{{ erlang_us = {}, stages = {stages} }}", format_us(*mean)),
+        Time::Uniform { min, max } => format!("{{ uniform_us = [{}, {}] }}", format_us(*min), format_us(*max)),
+        Time::LogNormal { median, sigma } => {
+            format!("{{ median_us = {}, sigma = {} }}", format_us(*median), format_number(*sigma))
+        }
+        Time::Quantiles(points) => quantiles(points),
+        // no volume of the catalogue has one
+        Time::Hyperexponential { mean, .. } => format!("{{ exponential_us = {} }}", format_us(*mean)),
+    }
+}
+
+/// Keys and values of a volume's table in a description, a line each, with all digits.
+pub fn volume_table(spec: &VolumeSpec) -> String {
+    volume_keys(spec, |value| value.to_string()).iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
 fn flash_keys(spec: &FlashSpec) -> TomlKeys {

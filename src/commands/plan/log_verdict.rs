@@ -1,0 +1,144 @@
+//! What the log's verdict means for a plan: whether disks are what holds the machine back.
+
+use diskwright_base::units::format_value;
+use diskwright_diagnosis::{Bottleneck, Judge, JudgeOptions, Verdict, packs};
+use diskwright_planner::series::measured_demand::LoadSummary;
+use diskwright_report::{Ink, Style};
+
+use super::screen::{wrap_indented, wrap_painted};
+use crate::commands::ceilings;
+use crate::commands::log::Logs;
+use crate::commands::{Failure, why};
+
+/// Share of the disks' requests from which paging is told beside a verdict on the disk.
+const MIN_PAGING_SHARE: f64 = 0.02;
+
+/// Judges a log by the default pack, as `why` does.
+pub fn judge_log(logs: &Logs) -> Result<Verdict, Failure> {
+    let pack = packs::builtin_packs()?.into_iter().next();
+    let options = JudgeOptions {
+        expected: Some(logs.range_ns),
+        ceilings: ceilings::known_ceilings().to_vec(),
+        ..JudgeOptions::default()
+    };
+    let verdicts = why::judge_logs(logs, Judge::new(pack.into_iter().collect(), options))?;
+    verdicts.into_iter().next().ok_or_else(|| Failure::Failed("the default pack gave no verdict".into()))
+}
+
+/// What a plan for disks can do about a bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remedy {
+    /// Disks, channels, controllers or volumes are what is short.
+    Disks,
+    /// Something else is: disks would not help.
+    Other,
+    /// Nothing is short, or the log does not show it.
+    Unproven,
+}
+
+/// `object` is that of the leading finding: a volume at its limit needs a larger one, a group at its limit does not.
+fn remedy_for(bottleneck: Bottleneck, object: &str) -> Remedy {
+    match bottleneck {
+        Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller => Remedy::Disks,
+        Bottleneck::Throttle if object == "physical_disk" => Remedy::Disks,
+        Bottleneck::None | Bottleneck::Unknown => Remedy::Unproven,
+        Bottleneck::Memory
+        | Bottleneck::Cpu
+        | Bottleneck::Interrupts
+        | Bottleneck::Network
+        | Bottleneck::Application
+        | Bottleneck::Throttle => Remedy::Other,
+    }
+}
+
+/// Remedies for all that a verdict blames, the leading one first; one entry if it blames nothing.
+fn remedies_of(verdict: &Verdict) -> Vec<Remedy> {
+    let object = |positions: &[usize]| {
+        let leading = positions.first().and_then(|position| verdict.findings.get(*position));
+        leading.map_or("", |finding| finding.object.as_str())
+    };
+    let listed = verdict.bottlenecks.iter().map(|listed| remedy_for(listed.bottleneck, object(&listed.positions)));
+    let remedies: Vec<Remedy> = listed.collect();
+    if remedies.is_empty() { vec![remedy_for(verdict.bottleneck, "")] } else { remedies }
+}
+
+/// Draws what the verdict means, before any disk is offered; empty where there is nothing to say.
+pub fn draw_verdict(verdict: &Verdict, summary: &LoadSummary, style: &Style) -> String {
+    let (title, lines) = verdict_lines(verdict, summary);
+    let ink = if remedies_of(verdict).first() == Some(&Remedy::Other) { Ink::Bad } else { Ink::Bold };
+    let mut out = wrap_painted(ink, &title, style);
+    for line in lines {
+        out += &wrap_indented(&line, 2, style);
+    }
+    out + "\n"
+}
+
+/// The title, and the lines below it.
+fn verdict_lines(verdict: &Verdict, summary: &LoadSummary) -> (String, Vec<String>) {
+    let remedies = remedies_of(verdict);
+    let leading = remedies.first().copied().unwrap_or(Remedy::Unproven);
+    let (has_disks, has_others) = (remedies.contains(&Remedy::Disks), remedies.contains(&Remedy::Other));
+    let is_unknown = verdict.bottleneck == Bottleneck::Unknown;
+    let mut lines = vec![verdict.sentence.clone()];
+    let title = match leading {
+        Remedy::Other if has_disks => "Before you buy: disks are only a part of the trouble.",
+        Remedy::Other => "Before you buy: disks are not what holds this machine back.",
+        Remedy::Disks if has_others => "The log agrees that disks are short, but not they alone.",
+        Remedy::Disks => "The log agrees that disks are short.",
+        Remedy::Unproven if is_unknown => {
+            "The log does not show what holds this machine back, so nothing proves that disks would help."
+        }
+        Remedy::Unproven => "No bottleneck in this log: the plan is for this load, not against a shortage.",
+    };
+    if has_others && !has_disks {
+        lines.push("The designs below serve the same load. `diskwright why` shows what to do first.".into());
+    }
+    if is_unknown {
+        lines.extend(verdict.missing.instructions.first().map(|how| format!("What would show it: {how}")));
+    }
+    lines.extend(paging_line(summary).or_else(|| page_reads_line(verdict)));
+    (title.into(), lines)
+}
+
+/// How much of the load is paging, and what is left of it with enough memory.
+fn paging_line(summary: &LoadSummary) -> Option<String> {
+    let swap = summary.swap.as_ref().filter(|swap| swap.share >= MIN_PAGING_SHARE)?;
+    let left = format_value(summary.requests_per_s.mean, "per_s");
+    Some(format!(
+        "{} of the disks' requests were paging, {}. The plan leaves them out: with enough memory, {left} remain on \
+         average.",
+        format_value(swap.share, "fraction"),
+        format_value(swap.requests_per_s, "per_s"),
+    ))
+}
+
+/// How much of the disks' work was page reads and writes, by Windows's counters. They include mapped files, so the plan
+/// keeps them.
+fn page_reads_line(verdict: &Verdict) -> Option<String> {
+    let values = verdict.findings.iter().flat_map(|finding| {
+        let evidence = finding.evidence.iter().filter_map(|e| Some((e.counter.as_str(), e.value?)));
+        std::iter::once((finding.counter.as_str(), finding.value)).chain(evidence)
+    });
+    let mut shares = values.filter(|(counter, _)| counter.ends_with(".page_share")).map(|(_, share)| share);
+    let share = shares.find(|share| *share >= MIN_PAGING_SHARE)?;
+    Some(format!(
+        "{} of the disk's transfers were page reads and writes. The plan includes them; with enough memory, most of \
+         them would not be there.",
+        format_value(share.min(1.0), "fraction"),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stores_or_carries_data_is_mended_by_disks() {
+        let is_disks = |object: &str| {
+            Bottleneck::ALL.into_iter().filter(|b| remedy_for(*b, object) == Remedy::Disks).collect::<Vec<_>>()
+        };
+        assert_eq!(is_disks("cgroup"), [Bottleneck::Disk, Bottleneck::Channel, Bottleneck::Controller]);
+        // a cloud volume at its cap
+        assert!(is_disks("physical_disk").contains(&Bottleneck::Throttle));
+    }
+}
