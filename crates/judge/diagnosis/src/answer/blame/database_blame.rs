@@ -4,7 +4,7 @@
 
 use diskwright_base::DatabaseActivity;
 use diskwright_base::counter_ids::database;
-use diskwright_base::database_activity::{LockRow, SessionIdentity, StatementRow};
+use diskwright_base::database_activity::{LockRow, StatementRow};
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::{format_count, format_duration, format_value};
 
@@ -37,22 +37,6 @@ pub(crate) fn is_about_lock(finding: &Finding) -> bool {
 /// True for a rule by which a lock is held by a session that does nothing: nothing else can be the reason for it.
 pub(crate) fn is_idle_lock_holder(counter: &str) -> bool {
     counter == database::IDLE_LOCK_HOLDERS
-}
-
-/// The name of a session as people look for it.
-fn session_text(identity: &SessionIdentity, engine: &str) -> String {
-    let id = if engine == "postgres" { "PID" } else { "Connection" };
-    let mut who: Vec<String> = Vec::new();
-    let mut add = |label: &str, value: &str| {
-        if !value.is_empty() {
-            who.push(format!("{label}{value}"));
-        }
-    };
-    add("user ", &identity.user);
-    add("", &identity.application);
-    add("from ", &identity.client);
-    let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(", ")) };
-    format!("{id} {}{who}", identity.id)
 }
 
 /// A statement in a sentence.
@@ -93,7 +77,7 @@ fn holder_text(server: &DatabaseActivity, lock: &LockRow) -> String {
         text if lock.is_idle => format!("; its last statement: {}", quote_statement(text)),
         text => format!("; it runs {}", quote_statement(text)),
     };
-    format!("{} holds {what}{}{does}{statement}", session_text(&lock.holder, &server.engine), since.unwrap_or_default())
+    format!("{} holds {what}{}{does}{statement}", lock.holder.describe(&server.engine), since.unwrap_or_default())
 }
 
 /// The verdict on a lock; `held` says for how much of the window. `None` where the log does not show its holder.
@@ -336,18 +320,5 @@ mod tests {
         assert_eq!(mysql_place("mysql://watch@db1/shop").as_deref(), Some("host=db1"));
         // a port or an address of version 6 takes options of its own
         assert_eq!((mysql_place("mysql://watch@db1:3307/"), mysql_place("mysql://[::1]/")), (None, None));
-    }
-
-    #[test]
-    fn a_session_is_named_by_what_is_known_of_it() {
-        let identity = SessionIdentity {
-            id: 1122,
-            user: "app".into(),
-            application: "psql".into(),
-            client: "10.0.0.7".into(),
-            ..SessionIdentity::default()
-        };
-        assert_eq!(session_text(&identity, "postgres"), "PID 1122 (user app, psql, from 10.0.0.7)");
-        assert_eq!(session_text(&SessionIdentity { id: 7, ..SessionIdentity::default() }, "mysql"), "Connection 7");
     }
 }
