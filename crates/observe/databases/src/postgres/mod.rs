@@ -1,6 +1,6 @@
 //! PostgreSQL: statements and what its answers mean. Views differ between versions, so rows come as JSON objects, and
-//! what a version lacks is not there. Tried with version 15; the views of 16 to 18 are made after their documentation in
-//! the tests.
+//! what a version lacks is not there. Tried with version 15; the tests make the views of 16 to 18 after their
+//! documentation.
 
 mod answer_rows;
 #[cfg(test)]
@@ -28,8 +28,8 @@ const MS_TO_S: f64 = 1e-3;
 /// Makes psql print the end mark. `\echo` is a command of psql: it works also where the server refuses statements.
 pub(crate) const END_STATEMENT: &str = "\\echo '-- end of answer --'";
 
-/// Settings that a session begins with: it changes nothing, and waits for nothing for long. What the address or a service
-/// file says in `options` takes their place, and a pooler drops them, so [`in_transaction`] repeats them.
+/// Settings that a session begins with: it changes nothing, and waits for nothing for long. What the address or a
+/// service file says in `options` takes their place, and a pooler drops them, so [`in_transaction`] repeats them.
 const SESSION_OPTIONS: &str = "-c default_transaction_read_only=on -c statement_timeout=2000 -c lock_timeout=200 \
     -c idle_in_transaction_session_timeout=5000 -c client_min_messages=error -c search_path=pg_catalog";
 /// Seconds to connect.
@@ -40,7 +40,8 @@ const CONNECT_TIMEOUT_S: &str = "5";
 pub(crate) fn in_transaction(statements: &str) -> String {
     format!(
         "BEGIN TRANSACTION READ ONLY;\n\
-         SELECT pg_catalog.set_config('statement_timeout','2000',true),pg_catalog.set_config('lock_timeout','200',true),\
+         SELECT pg_catalog.set_config('statement_timeout','2000',true),\
+         pg_catalog.set_config('lock_timeout','200',true),\
          pg_catalog.set_config('search_path','pg_catalog',true);\n\
          {statements}\nCOMMIT;"
     )
