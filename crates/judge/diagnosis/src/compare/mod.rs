@@ -13,6 +13,7 @@ mod comparison_text;
 mod counter_window;
 mod device_change;
 mod equal_load;
+mod request_changes;
 
 use std::collections::HashSet;
 
@@ -31,6 +32,7 @@ pub use counter_window::{ALL_INSTANCES, CounterWindow};
 pub use device_change::DeviceChange;
 use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
+pub use request_changes::RequestChanges;
 
 /// A mean whose interval reaches beyond ten times its value counts as unknown.
 const MAX_KNOWN_FACTOR: f64 = 10.0;
@@ -48,16 +50,9 @@ pub struct WindowComparison {
     pub outcome: ChangeOutcome,
     /// The answer in words.
     pub sentence: String,
-    /// Load of the machine: requests of all disks, or bytes of all links.
-    pub load: Option<QuantityChange>,
-    /// Sizes of the disks' requests and the share of reads among them.
-    pub mix: Vec<QuantityChange>,
-    /// Response time of requests over all disks.
-    pub response: Option<QuantityChange>,
-    /// Response time at equal load; `null` where it cannot be compared.
-    pub equal_load: Option<EqualLoad>,
-    /// Reason why it cannot be compared; `null` where it can, or where the answer does not depend on disks.
-    pub equal_load_missing: Option<String>,
+    /// Load and response time of all disks together, or the load of all links.
+    #[serde(flatten)]
+    pub requests: RequestChanges,
     /// Each disk judged by itself, the one in question first: what a verdict blames, or what changed most. Where the
     /// answer depends on disks, the first decides, and not the sums over all disks above.
     pub devices: Vec<DeviceChange>,
@@ -227,7 +222,7 @@ pub fn compare_windows(
     for (row, test) in counters.iter_mut().zip(&tests[..rows]) {
         fill_row(row, test);
     }
-    let quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
+    let mut quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
     let (equal_load, equal_load_missing) = match equal.map(|e| e.map(|e| e.into_equal_load(&tests[sums + 1]))) {
         Some(Ok(equal)) => (Some(equal), None),
         Some(Err(reason)) => (None, Some(reason)),
@@ -241,13 +236,9 @@ pub fn compare_windows(
         schema: SCHEMA,
         outcome,
         sentence: String::new(),
-        load: quantities.load,
-        mix: quantities.mix,
-        response: quantities.response,
-        equal_load,
-        equal_load_missing,
+        goals: std::mem::take(&mut quantities.goals),
+        requests: RequestChanges::new(quantities, (equal_load, equal_load_missing)),
         devices,
-        goals: quantities.goals,
         questions: count,
         counters,
         only_before: counters_only_in(first, second),
