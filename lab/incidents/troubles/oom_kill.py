@@ -11,7 +11,9 @@ from machine import HERE, read_text
 MAKES = "a worker that grows to 115 MiB in a cgroup of 96 MiB without swap, started again whenever it was killed"
 NEEDS = []
 KILL_PATIENCE_S = 30
-SUPERVISOR = 'while :; do "$@"; sleep 1; done'
+# Only the worker enters the group, and it is the first to be killed: the supervisor and what it starts live on.
+ENTER = 'echo $$ > "$0"/cgroup.procs && echo 1000 > /proc/$$/oom_score_adj && exec "$@"'
+SUPERVISOR = 'while :; do sh -c "$0" "$@"; sleep 1; done'
 
 
 def prepare(ground):
@@ -19,7 +21,7 @@ def prepare(ground):
 
     def begin():
         worker = [sys.executable, os.path.join(HERE, "loads.py"), "grow", "--seconds", str(ground.seconds)]
-        ground.load(["sh", "-c", SUPERVISOR, "supervisor", *worker, "--mib", "115"], cgroups=[group])
+        ground.load(["sh", "-c", SUPERVISOR, ENTER, group, *worker, "--mib", "115"])
         since = wait_for_kill(group)
         name = re.escape(os.path.basename(group))
         killed = [r"\bOOM|out of memory|memory ran out", rf"(kill|OOM).{{0,160}}{name}|{name}.{{0,160}}(kill|OOM)"]

@@ -44,6 +44,69 @@ pub struct DatabaseActivity {
     /// I/O by kind of process, most bytes first; PostgreSQL from version 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<DatabaseProcessRow>,
+    /// What active sessions waited for, longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitRow>,
+    /// Transactions that were open longest, idle ones too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transactions: Vec<TransactionRow>,
+    /// Checkpoints, where the server counts them: PostgreSQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<CheckpointSums>,
+}
+
+/// Something that active sessions waited for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitRow {
+    /// The event, as the server names it: `Lock: transactionid`, `wait/io/file/innodb/innodb_data_file`.
+    pub event: String,
+    /// Time that all sessions waited for it, seconds; sampled.
+    pub waited_s: f64,
+}
+
+/// A transaction that was open for long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TransactionRow {
+    /// Its session.
+    #[serde(flatten)]
+    pub identity: SessionIdentity,
+    /// State of the session when it was seen last: `active`, `idle in transaction`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub state: String,
+    /// Its age when it was seen last, seconds.
+    pub transaction_s: f64,
+    /// Its statement, or the last one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub statement: String,
+}
+
+/// Checkpoints over the period, by the server's own statistics, which count one at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointSums {
+    /// Number that began because it was time.
+    pub timed: f64,
+    /// Number that began because the log had reached its size, or on demand.
+    pub requested: f64,
+    /// Bytes that they wrote.
+    pub written_bytes: f64,
+    /// Time in which they wrote, pauses included, seconds.
+    pub write_s: f64,
+    /// Time in which they flushed files, seconds.
+    pub sync_s: f64,
+    /// Time in which one worked without pauses, seconds; sampled.
+    pub hurrying_s: f64,
+}
+
+impl CheckpointSums {
+    /// Adds other sums.
+    pub fn add_sums(&mut self, other: &CheckpointSums) {
+        self.timed += other.timed;
+        self.requested += other.requested;
+        self.written_bytes += other.written_bytes;
+        self.write_s += other.write_s;
+        self.sync_s += other.sync_s;
+        self.hurrying_s += other.hurrying_s;
+    }
 }
 
 /// Time that sessions spent by what they did or waited for, seconds; sampled.
@@ -90,6 +153,19 @@ pub struct SessionIdentity {
     /// Address of its client; empty for one on the same machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub client: String,
+}
+
+impl SessionIdentity {
+    /// Its name as people look for it: `PID 1122 (user app, psql, from 10.0.0.7)`.
+    #[must_use]
+    pub fn describe(&self, engine: &str) -> String {
+        let id = if engine == "postgres" { "PID" } else { "Connection" };
+        let parts = [("user ", &self.user), ("", &self.application), ("from ", &self.client)];
+        let known = parts.into_iter().filter(|(_, value)| !value.is_empty());
+        let who: Vec<String> = known.map(|(label, value)| format!("{label}{value}")).collect();
+        let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(", ")) };
+        format!("{id} {}{who}", self.id)
+    }
 }
 
 /// A session that was active.
@@ -209,7 +285,26 @@ impl DatabaseActivity {
     /// Approximate memory of the rows, bytes.
     pub fn memory_bytes(&self) -> usize {
         let rows = self.sessions.len() + self.statements.len() + self.relations.len() + self.locks.len();
+        let rows = rows + self.waits.len() + self.transactions.len();
         let texts: usize = self.statements.iter().map(|row| row.statement.len()).sum();
         size_of::<DatabaseActivity>() + rows * size_of::<LockRow>() + texts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_named_by_what_is_known_of_it() {
+        let identity = SessionIdentity {
+            id: 1122,
+            user: "app".into(),
+            application: "psql".into(),
+            client: "10.0.0.7".into(),
+            ..SessionIdentity::default()
+        };
+        assert_eq!(identity.describe("postgres"), "PID 1122 (user app, psql, from 10.0.0.7)");
+        assert_eq!(SessionIdentity { id: 7, ..SessionIdentity::default() }.describe("mysql"), "Connection 7");
     }
 }

@@ -59,8 +59,11 @@ fn a_faster_disk_helped() {
     let both = compared(&disk("sda", 200.0, 0.03, 1), &disk("sda", 200.0, 0.002, 9));
     assert_eq!((both.before.bottleneck, both.after.bottleneck), (Bottleneck::Disk, Bottleneck::None));
     assert_eq!(both.outcome, ChangeOutcome::Helped, "{}", both.sentence);
-    let response = both.response.as_ref().unwrap();
-    assert_eq!((both.load.as_ref().unwrap().change, response.change), (ChangeDirection::Same, ChangeDirection::Down));
+    let response = both.requests.response.as_ref().unwrap();
+    assert_eq!(
+        (both.requests.load.as_ref().unwrap().change, response.change),
+        (ChangeDirection::Same, ChangeDirection::Down)
+    );
     for words in ["The change helped: the disk (sda) is no longer", "30", "No bottleneck remains."] {
         assert!(both.sentence.contains(words), "{}", both.sentence);
     }
@@ -91,7 +94,7 @@ fn a_file_server_that_responds_faster_helped() {
 fn faster_at_a_lower_load_does_not_count_as_help() {
     let both = compared(&disk("sda", 200.0, 0.03, 1), &disk("sda", 20.0, 0.004, 9));
     assert_eq!(both.outcome, ChangeOutcome::LowerLoad, "{}", both.sentence);
-    assert_eq!(both.load.as_ref().unwrap().change, ChangeDirection::Down);
+    assert_eq!(both.requests.load.as_ref().unwrap().change, ChangeDirection::Down);
     assert!(both.sentence.starts_with("The load was lower in the second window"), "{}", both.sentence);
 }
 
@@ -137,7 +140,7 @@ fn paging_that_is_gone_does_not_count_as_a_lower_load() {
         .with("pressure.memory_some_s", "", |_| 0.0);
     let both = compared(&thrashing, &cured);
     assert_eq!(both.before.bottleneck, Bottleneck::Memory);
-    assert_eq!((both.outcome, both.load.clone()), (ChangeOutcome::Helped, None), "{}", both.sentence);
+    assert_eq!((both.outcome, both.requests.load.clone()), (ChangeOutcome::Helped, None), "{}", both.sentence);
     assert!(both.sentence.starts_with("The change helped: memory is no longer a bottleneck."), "{}", both.sentence);
 }
 
@@ -196,7 +199,7 @@ fn few_ticks_give_an_unclear_outcome() {
     let latency = row(&both, "physical_disk.avg_s_per_transfer", "sda");
     assert_eq!((latency.noise, latency.significance, latency.difference_low), (None, None, None));
     assert!(latency.difference > 0.0 && latency.before.low.is_none());
-    assert_eq!(both.response.unwrap().change, ChangeDirection::Unknown);
+    assert_eq!(both.requests.response.unwrap().change, ChangeDirection::Unknown);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_disk_that_got_three_times_better_is_seen_beside_a_busy_neighbor() {
     assert_eq!(names(&both), [("sda", ChangeOutcome::Helped), ("sdb", ChangeOutcome::Unchanged)], "{}", both.sentence);
     assert!(both.devices[0].blamed && !both.devices[1].blamed);
     assert_eq!(both.outcome, ChangeOutcome::Helped, "{}", both.sentence);
-    let equal = both.devices[0].equal_load.as_ref().expect("the load is the same");
+    let equal = both.devices[0].requests.equal_load.as_ref().expect("the load is the same");
     assert!((equal.ratio - 1.0 / 3.0).abs() < 0.03, "{equal:?}");
     for words in ["requests of sda", "Judged by sda, which a verdict blames", "sdb did not change"] {
         assert!(both.sentence.to_lowercase().contains(&words.to_lowercase()), "{}", both.sentence);

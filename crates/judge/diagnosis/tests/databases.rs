@@ -11,8 +11,13 @@ use diskwright_diagnosis::{Bottleneck, Verdict};
 const SERVER: &str = "postgres:shop";
 
 fn quiet_machine() -> Recording {
+    machine_with_disks_of(None)
+}
+
+fn machine_with_disks_of(bytes: Option<u64>) -> Recording {
+    let disk = |name| diskwright_base::Device { bytes, ..device(name, DeviceClass::Flash, &[], None) };
     let topology = Topology {
-        devices: ["sda", "sdb"].map(|name| device(name, DeviceClass::Flash, &[], None)).into(),
+        devices: ["sda", "sdb"].map(disk).into(),
         filesystems: [("/", "sda"), ("/data", "sdb")]
             .map(|(mount, device)| Filesystem { mount: mount.into(), kind: "ext4".into(), device: device.into() })
             .into(),
@@ -197,21 +202,38 @@ fn a_server_is_not_connected_with_what_is_not_its_own() {
     }
 }
 
-#[test]
-fn checkpoints_get_a_size_of_the_log_that_lasts() {
+/// The verdict on checkpoints that hurry, on disks of a size.
+fn judge_checkpoints(disk_bytes: Option<u64>) -> Verdict {
+    let settings = [
+        ("max_wal_size", "1GB"),
+        ("checkpoint_timeout", "5min"),
+        ("checkpoint_completion_target", "0.9"),
+        ("data_directory", "/data/pg"),
+    ];
     let activity = DatabaseActivity {
-        settings: [("max_wal_size", "1GB"), ("checkpoint_timeout", "5min"), ("checkpoint_completion_target", "0.9")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
+        settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         ..activity()
     };
     let levels = [("checkpoint_hurrying", 1.0), ("is_local", 1.0), ("log_bytes", 1e7)];
     let recording = levels
         .into_iter()
-        .fold(quiet_machine(), |r, (name, value)| r.with(&format!("database.{name}"), SERVER, move |_| value))
+        .fold(machine_with_disks_of(disk_bytes), |r, (name, value)| {
+            r.with(&format!("database.{name}"), SERVER, move |_| value)
+        })
         .without("pressure.io_some_s")
         .with("pressure.io_some_s", "", |_| 0.5);
-    let verdict = judge(&recording, &[Note::database(START, activity)]);
+    judge(&recording, &[Note::database(START, activity)])
+}
+
+#[test]
+fn checkpoints_get_no_log_that_would_fill_the_disk() {
+    let has_command = |bytes: u64| judge_checkpoints(Some(bytes)).advice.iter().any(|advice| advice.command.is_some());
+    assert!(has_command(36 << 30) && !has_command(34 << 30), "7 GB are a fifth of 35");
+}
+
+#[test]
+fn checkpoints_get_a_size_of_the_log_that_lasts() {
+    let verdict = judge_checkpoints(None);
     assert_eq!((verdict.bottleneck, verdict.instance.as_str()), (Bottleneck::Disk, SERVER));
     assert!(verdict.sentence.starts_with("The disk under postgres:shop is the bottleneck"), "{}", verdict.sentence);
     // 10 MB/s for 300 s, times 1.9, a fifth more

@@ -140,7 +140,7 @@ pub fn render_screen(comparison: &WindowComparison, max_rows: usize, zone: &Disp
 #[cfg(test)]
 mod tests {
     use diskwright_diagnosis::compare::{
-        ALL_INSTANCES, ChangeDirection, CounterInstance, MeanEstimate, QuantityChange,
+        ALL_INSTANCES, ChangeDirection, CounterInstance, MeanEstimate, QuantityChange, RequestChanges,
     };
 
     use crate::beside_document::BesideDocument;
@@ -193,11 +193,11 @@ mod tests {
             schema: "diskwright.compare/1",
             outcome: ChangeOutcome::Helped,
             sentence: "The change helped: the disk (sda) is no longer a bottleneck.".into(),
-            load: Some(movement(requests, "per_s", [120.0, 122.0], ChangeDirection::Same)),
-            response: Some(movement(latency, "s", [0.048, 0.004], ChangeDirection::Down)),
-            mix: Vec::new(),
-            equal_load: None,
-            equal_load_missing: None,
+            requests: RequestChanges {
+                load: Some(movement(requests, "per_s", [120.0, 122.0], ChangeDirection::Same)),
+                response: Some(movement(latency, "s", [0.048, 0.004], ChangeDirection::Down)),
+                ..RequestChanges::default()
+            },
             devices: Vec::new(),
             goals: Vec::new(),
             programs: Vec::new(),

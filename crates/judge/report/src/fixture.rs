@@ -1,7 +1,9 @@
 //! A made-up machine for the tests: an overloaded disk, and names that try to
 //! break out of the page.
 
+use diskwright_base::DatabaseActivity;
 use diskwright_base::counter_ids::{memory, physical_disk, pressure};
+use diskwright_base::database_activity::*;
 use diskwright_base::{
     Device, DeviceClass, DeviceKind, Filesystem, Note, ProcessContainer, ProcessPlace, RaidLevel, Topology,
 };
@@ -468,5 +470,96 @@ pub(crate) fn sample_topology() -> Topology {
             device: "md0".into(),
         }],
         swaps: Vec::new(),
+    }
+}
+
+/// A verdict with a PostgreSQL server of a bad hour, and a MariaDB server of which little is known.
+pub(crate) fn verdict_with_databases() -> Verdict {
+    let mysql = DatabaseActivity {
+        name: "mysql:local".into(),
+        engine: "mysql".into(),
+        version: "10.11.6-MariaDB".into(),
+        elapsed_s: 300.0,
+        samples: 1,
+        ..DatabaseActivity::default()
+    };
+    Verdict { databases: vec![sample_postgres(), mysql], ..sample_verdict() }
+}
+
+/// The session that holds a lock.
+fn sample_holder() -> SessionIdentity {
+    SessionIdentity {
+        id: 1122,
+        user: "app".into(),
+        application: "psql".into(),
+        client: "10.0.0.7".into(),
+        ..SessionIdentity::default()
+    }
+}
+
+/// What the holder executed last.
+const HOLDER_STATEMENT: &str = "UPDATE orders SET note = ? WHERE id = ?";
+
+fn sample_transactions() -> Vec<TransactionRow> {
+    let other = SessionIdentity { id: 1130, application: EVIL.into(), ..SessionIdentity::default() };
+    let transaction = |identity, transaction_s, statement: &str| TransactionRow {
+        identity,
+        state: "idle in transaction".into(),
+        transaction_s,
+        statement: statement.into(),
+    };
+    vec![transaction(sample_holder(), 212.0, HOLDER_STATEMENT), transaction(other, 3.0, EVIL)]
+}
+
+fn sample_postgres() -> DatabaseActivity {
+    let settings = [("max_wal_size", "64MB"), ("checkpoint_timeout", "5min")];
+    let lock = LockRow {
+        holder: sample_holder(),
+        state: "idle in transaction".into(),
+        is_idle: true,
+        statement: HOLDER_STATEMENT.into(),
+        transaction_s: Some(212.0),
+        what: "a row of public.orders".into(),
+        waiting: 2,
+        longest_wait_s: 198.0,
+        ..LockRow::default()
+    };
+    let wait = |event: &str, waited_s: f64| WaitRow { event: event.into(), waited_s };
+    let times = SessionTimes { active_s: 250.0, lock_s: 240.0, log_s: 6.0, data_s: 0.0 };
+    DatabaseActivity {
+        name: "postgres:shop".into(),
+        engine: "postgres".into(),
+        version: "16.4".into(),
+        is_local: true,
+        elapsed_s: 300.0,
+        samples: 60,
+        settings: settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        locks: vec![lock],
+        statements: vec![StatementRow { statement: HOLDER_STATEMENT.into(), times, ..StatementRow::default() }],
+        relations: vec![RelationRow {
+            name: "public.orders".into(),
+            read_bytes: 48e6,
+            written_bytes: None,
+            rows_changed: Some(120_000.0),
+        }],
+        processes: vec![DatabaseProcessRow {
+            kind: "checkpointer".into(),
+            written_bytes: 480e6,
+            syncs: 96.0,
+            write_s: Some(31.0),
+            sync_s: Some(12.0),
+            ..DatabaseProcessRow::default()
+        }],
+        waits: vec![wait("Lock: transactionid", 240.0), wait("IO: WALSync", 6.2), wait(EVIL, 0.2)],
+        transactions: sample_transactions(),
+        checkpoints: Some(CheckpointSums {
+            timed: 2.0,
+            requested: 14.0,
+            written_bytes: 480e6,
+            write_s: 55.0,
+            sync_s: 12.0,
+            hurrying_s: 40.0,
+        }),
+        ..DatabaseActivity::default()
     }
 }

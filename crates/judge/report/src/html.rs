@@ -117,6 +117,7 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
         ("evidence", "Evidence", evidence),
         ("culprits", "Who is doing it", sections::culprits_section(verdict)),
         ("advice", "What to do, cheapest first", sections::advice_section(verdict)),
+        ("databases", "What the database servers say", sections::databases_section(verdict)),
         ("captures", "Captured when alerts began", sections::captures_section(verdict, &report.zone)),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
         ("changes", "What changed when", changes_section(report, verdict)),
@@ -439,6 +440,16 @@ pub(crate) mod tests {
     #[test]
     fn the_page_stays_as_expected() {
         expected_output::assert_expected_page("page/disk.html", &render_page(&sample_report()));
+    }
+
+    #[test]
+    fn the_page_with_database_servers_stays_as_expected_and_escapes_their_texts() {
+        let mut report = sample_report();
+        assert!(!render_page(&report).contains("id=\"databases\""));
+        (report.verdicts, report.charts) = (vec![fixture::verdict_with_databases()], Vec::new());
+        let page = render_page(&report);
+        assert!(page.contains("id=\"databases\"") && !page.contains(fixture::EVIL));
+        expected_output::assert_expected_page("page/databases.html", &page);
     }
 
     /// Element names, attribute values and text of the page, read as XML.

@@ -12,6 +12,7 @@ pub mod chart_model;
 pub mod compare;
 mod counter_names;
 pub mod curves;
+pub mod databases;
 pub mod downsample;
 pub mod events;
 #[cfg(test)]

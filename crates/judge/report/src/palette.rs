@@ -66,7 +66,9 @@ fn is_device(name: &str) -> bool {
 /// they would no longer differ. `mark` takes the place of the cut text.
 pub(crate) fn shorten_names(names: &[&str], columns: usize, mark: &str) -> Vec<String> {
     let longest = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
-    let cut = |width: usize| -> Vec<String> { names.iter().map(|n| cut_middle(n, width, mark)).collect() };
+    // more of the end is kept than of the start, because device names differ mostly at their ends
+    let cut_name = |name: &&str, width: usize| text::cut_middle_with(name, width, mark, (3, 5));
+    let cut = |width: usize| -> Vec<String> { names.iter().map(|name| cut_name(name, width)).collect() };
     let is_distinct = |list: &[String]| {
         let is_collision = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
         !(0..list.len()).any(|index| (0..index).any(|other| is_collision(index, other)))
@@ -75,24 +77,6 @@ pub(crate) fn shorten_names(names: &[&str], columns: usize, mark: &str) -> Vec<S
     let next = |width: &usize| Some(if *width < columns + MAX_SINGLE_STEPS { width + 1 } else { width * 2 });
     let widths = std::iter::successors(Some(columns), next).take_while(|width| *width < longest);
     widths.map(cut).find(|list| is_distinct(list)).unwrap_or_else(|| cut(longest.max(columns)))
-}
-
-/// Cuts the middle out of a name, to at most `width` columns. More of the end is kept
-/// than of the start, because device names differ mostly at their ends.
-fn cut_middle(name: &str, width: usize, mark: &str) -> String {
-    if text::display_width(name) <= width {
-        return name.to_owned();
-    }
-    let kept_columns = width.saturating_sub(text::display_width(mark));
-    let tail_columns = kept_columns * 3 / 5;
-    let head = text::cut_text(name, kept_columns - tail_columns, "");
-    let mut columns = 0;
-    let fits_in_tail = |(_, letter): &(usize, char)| {
-        columns += text::char_columns(*letter);
-        columns <= tail_columns
-    };
-    let tail_start = name.char_indices().rev().take_while(fits_in_tail).last().map_or(name.len(), |(index, _)| index);
-    format!("{head}{mark}{}", &name[tail_start..])
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! section, or empty markup if there is none.
 
 mod captured;
+mod databases;
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
@@ -20,6 +21,7 @@ use crate::time;
 use crate::verdict_words;
 
 pub(crate) use captured::captures_section;
+pub(crate) use databases::databases_section;
 
 /// Renders a table in a card. The first cell names the row; on a phone the title
 /// of its column stands before each cell.

@@ -143,22 +143,27 @@ pub fn cut_text(text: &str, columns: usize, mark: &str) -> String {
 
 /// Cuts the text to `columns`; if something was cut, it is the middle, where `..` stands.
 pub fn cut_middle(text: &str, columns: usize) -> String {
-    const MARK: &str = "..";
+    cut_middle_with(text, columns, "..", (1, 2))
+}
+
+/// Cuts the text to `columns`; if something was cut, it is the middle, where `mark` stands. `tail_share` is the part of
+/// the rest that is kept at the end, as numerator and denominator.
+pub(crate) fn cut_middle_with(text: &str, columns: usize, mark: &str, tail_share: (usize, usize)) -> String {
     if display_width(text) <= columns {
         return text.to_owned();
     }
-    let kept_columns = columns.saturating_sub(MARK.len());
-    let begin = fitting_prefix(text, kept_columns.div_ceil(2).max(1));
-    let mut end = text.len();
-    let mut used = 0;
-    for (position, c) in text.char_indices().rev() {
-        used += char_columns(c);
-        if used > kept_columns / 2 {
-            break;
-        }
-        end = position;
+    let kept_columns = columns.saturating_sub(display_width(mark));
+    if kept_columns == 0 {
+        return cut_text(text, columns, "");
     }
-    if kept_columns == 0 { cut_text(text, columns, "") } else { format!("{begin}{MARK}{}", &text[end..]) }
+    let tail_columns = kept_columns * tail_share.0 / tail_share.1;
+    let mut used = 0;
+    let fits_in_tail = |(_, letter): &(usize, char)| {
+        used += char_columns(*letter);
+        used <= tail_columns
+    };
+    let tail = text.char_indices().rev().take_while(fits_in_tail).last().map_or(text.len(), |(index, _)| index);
+    format!("{}{mark}{}", fitting_prefix(text, kept_columns - tail_columns), &text[tail..])
 }
 
 /// Pads the text with blanks at its end to `columns`.

@@ -10,7 +10,7 @@ use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::verdict::{Culprit, VerdictBottleneck};
 use diskwright_report::identity::place_text;
-use diskwright_report::{captures, changes};
+use diskwright_report::{captures, changes, databases};
 use serde_json::{Value, json};
 
 /// Largest number of processes for each sort order.
@@ -157,7 +157,32 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
         "unlisted": verdict.unlisted,
         "advice": verdict.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "captures": verdict.captures.iter().rev().take(MAX_CAPTURES).map(capture_document).collect::<Vec<_>>(),
+        "databases": databases::summarize_databases(verdict),
         "certainty_limits": verdict.certainty_limits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "window": verdict.window,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::DatabaseActivity;
+    use diskwright_base::database_activity::WaitRow;
+    use diskwright_diagnosis::packs::builtin_pack;
+    use diskwright_diagnosis::{Judge, JudgeOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_verdict_has_the_tables_of_the_database_servers_that_were_asked() {
+        let pack = builtin_pack("default").expect("readable").expect("built in");
+        let mut verdict = Judge::new(vec![pack], JudgeOptions::default()).finish().remove(0);
+        assert_eq!(verdict_document(&verdict)["databases"], json!([]));
+        let wait = WaitRow { event: "Lock: transactionid".into(), waited_s: 8.0 };
+        let server = DatabaseActivity { name: "postgres:shop".into(), elapsed_s: 10.0, ..DatabaseActivity::default() };
+        verdict.databases = vec![DatabaseActivity { waits: vec![wait], ..server }];
+        let server = &verdict_document(&verdict)["databases"][0];
+        assert_eq!(server["title"], "postgres:shop");
+        assert_eq!(server["tables"][0]["columns"], json!(["Event", "Time", "Sessions on average"]));
+        assert_eq!(server["tables"][0]["rows"], json!([["Lock: transactionid", "8\u{a0}s", "0.80"]]));
+    }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::counter_ids::database;
 use diskwright_base::database_activity::{
-    DatabaseActivity, LockRow, RelationRow, SessionRow, SessionTimes, StatementRow,
+    CheckpointSums, DatabaseActivity, LockRow, RelationRow, SessionRow, SessionTimes, StatementRow, TransactionRow,
+    WaitRow,
 };
 
 use crate::cell_board::SampleValues;
@@ -18,6 +19,8 @@ const MAX_LOCKS: usize = 5;
 const MAX_SESSIONS: usize = 16;
 const MAX_STATEMENTS: usize = 12;
 const MAX_RELATIONS: usize = 12;
+const MAX_WAITS: usize = 12;
+const MAX_TRANSACTIONS: usize = 5;
 
 /// A session over the time since the last note.
 #[derive(Debug, Default)]
@@ -36,8 +39,51 @@ pub(crate) struct ActivitySums {
     sessions: BTreeMap<u64, FollowedSession>,
     statements: BTreeMap<String, SessionTimes>,
     locks: BTreeMap<u64, LockRow>,
+    waits: BTreeMap<String, f64>,
+    transactions: BTreeMap<u64, TransactionRow>,
+    checkpoints: CheckpointTotals,
     /// Totals at the last note.
     details: Option<Details>,
+}
+
+/// Running totals of checkpoints, where the server counts them.
+#[derive(Debug, Default)]
+struct CheckpointTotals {
+    /// At the last note.
+    before: Option<CheckpointSums>,
+    /// At the last sample.
+    now: Option<CheckpointSums>,
+    hurrying_s: f64,
+}
+
+impl CheckpointTotals {
+    fn add_sample(&mut self, values: &SampleValues, seconds: f64) {
+        let value = |counter: &str| values.get(counter).copied();
+        self.now = value(database::CHECKPOINTS_TIMED).map(|timed| CheckpointSums {
+            timed,
+            requested: value(database::CHECKPOINTS_REQUESTED).unwrap_or(0.0),
+            written_bytes: value(database::CHECKPOINT_WRITTEN_BYTES).unwrap_or(0.0),
+            write_s: value(database::CHECKPOINT_WRITE_TIME_S).unwrap_or(0.0),
+            sync_s: value(database::CHECKPOINT_SYNC_TIME_S).unwrap_or(0.0),
+            hurrying_s: 0.0,
+        });
+        self.before = self.before.or(self.now);
+        self.hurrying_s += value(database::CHECKPOINT_HURRYING).unwrap_or(0.0) * seconds;
+    }
+
+    /// The increase since the last note; statistics that were reset meanwhile count from zero.
+    fn increase(&self) -> Option<CheckpointSums> {
+        let (now, before) = (self.now?, self.before?);
+        let grown = |now: f64, before: f64| if now < before { now } else { now - before };
+        Some(CheckpointSums {
+            timed: grown(now.timed, before.timed),
+            requested: grown(now.requested, before.requested),
+            written_bytes: grown(now.written_bytes, before.written_bytes),
+            write_s: grown(now.write_s, before.write_s),
+            sync_s: grown(now.sync_s, before.sync_s),
+            hurrying_s: self.hurrying_s,
+        })
+    }
 }
 
 /// The sessions at the ends of chains of waiting, each with the sessions that wait for it.
@@ -98,9 +144,11 @@ impl ActivitySums {
     pub fn add_sample(&mut self, sample: &Sample, seconds: f64, time_ns: i64) {
         self.samples += 1;
         self.elapsed_s += seconds;
+        self.checkpoints.add_sample(&sample.values, seconds);
         for session in sample.sessions.iter().filter(|session| session.is_active) {
             self.add_session(session, seconds);
         }
+        sample.sessions.iter().for_each(|session| self.add_transaction(session));
         for (id, waiting) in lock_holders(&sample.sessions) {
             let holder = sample.sessions.iter().find(|session| session.identity.id == id);
             self.add_lock(id, holder, &waiting, (seconds, time_ns));
@@ -109,6 +157,10 @@ impl ActivitySums {
 
     fn add_session(&mut self, session: &SampledSession, seconds: f64) {
         let times = times_of(session, seconds);
+        let is_new = !self.waits.contains_key(&session.waits_for);
+        if !session.waits_for.is_empty() && (!is_new || self.waits.len() < MAX_FOLLOWED) {
+            *self.waits.entry(session.waits_for.clone()).or_default() += seconds;
+        }
         if self.sessions.len() < MAX_FOLLOWED || self.sessions.contains_key(&session.identity.id) {
             let followed = self.sessions.entry(session.identity.id).or_default();
             followed.row.identity.clone_from(&session.identity);
@@ -123,6 +175,23 @@ impl ActivitySums {
         let is_known = || self.statements.contains_key(&session.statement);
         if !session.statement.is_empty() && (self.statements.len() < MAX_FOLLOWED || is_known()) {
             self.statements.entry(session.statement.clone()).or_default().add_times(&times);
+        }
+    }
+
+    /// Keeps the longest transaction of each session.
+    fn add_transaction(&mut self, session: &SampledSession) {
+        let Some(age) = session.transaction_s.filter(|_| session.is_active || session.is_idle_in_transaction) else {
+            return;
+        };
+        let known = self.transactions.get(&session.identity.id);
+        if known.map_or(self.transactions.len() < MAX_FOLLOWED, |known| age >= known.transaction_s) {
+            let row = TransactionRow {
+                identity: session.identity.clone(),
+                state: session.state.clone(),
+                transaction_s: age,
+                statement: session.statement.clone(),
+            };
+            self.transactions.insert(session.identity.id, row);
         }
     }
 
@@ -166,7 +235,8 @@ impl ActivitySums {
         let before = self.details.take();
         let grown = details.as_ref().zip(before.as_ref()).map(|(now, before)| increase_of(now, before));
         let grown = grown.unwrap_or_default();
-        let sums = std::mem::replace(self, ActivitySums { details, ..ActivitySums::default() });
+        let checkpoints = CheckpointTotals { before: self.checkpoints.now, ..CheckpointTotals::default() };
+        let sums = std::mem::replace(self, ActivitySums { details, checkpoints, ..ActivitySums::default() });
         let mut locks: Vec<LockRow> = sums.locks.into_values().collect();
         locks.sort_by(|a, b| b.waited_s.total_cmp(&a.waited_s).then(a.holder.id.cmp(&b.holder.id)));
         locks.truncate(MAX_LOCKS);
@@ -181,6 +251,13 @@ impl ActivitySums {
             .collect();
         sessions.sort_by(|a, b| b.times.active_s.total_cmp(&a.times.active_s).then(a.identity.id.cmp(&b.identity.id)));
         sessions.truncate(MAX_SESSIONS);
+        let mut waits: Vec<WaitRow> =
+            sums.waits.into_iter().map(|(event, waited_s)| WaitRow { event, waited_s }).collect();
+        waits.sort_by(|a, b| b.waited_s.total_cmp(&a.waited_s).then_with(|| a.event.cmp(&b.event)));
+        waits.truncate(MAX_WAITS);
+        let mut transactions: Vec<TransactionRow> = sums.transactions.into_values().collect();
+        transactions.sort_by(|a, b| b.transaction_s.total_cmp(&a.transaction_s));
+        transactions.truncate(MAX_TRANSACTIONS);
         DatabaseActivity {
             elapsed_s: sums.elapsed_s,
             samples: sums.samples,
@@ -189,6 +266,9 @@ impl ActivitySums {
             statements: merge_statements(sums.statements, grown.statements),
             relations: grown.relations,
             processes: grown.processes,
+            waits,
+            transactions,
+            checkpoints: sums.checkpoints.increase(),
             ..DatabaseActivity::default()
         }
     }
@@ -196,6 +276,7 @@ impl ActivitySums {
     /// Forgets the totals of the last note: another server answers, or the same one after a restart.
     pub fn forget_totals(&mut self) {
         self.details = None;
+        (self.checkpoints.before, self.checkpoints.now) = (None, None);
     }
 }
 

@@ -25,7 +25,7 @@ const MAX_END_TIME: Duration = Duration::from_millis(200);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     /// It did not answer in time.
-    #[error("no answer within {0} s")]
+    #[error("it was silent for {0} s")]
     Timeout(u64),
     /// It ended, with what it said.
     #[error("{0}")]

@@ -15,7 +15,12 @@ mod json_rows;
 mod monitor;
 mod mysql;
 mod postgres;
+#[cfg(test)]
+mod read_only_tests;
 mod sample;
+#[cfg(test)]
+#[path = "../tests/servers.rs"]
+mod servers;
 mod statement_text;
 
 pub use address::{AddressError, DatabaseAddress, DatabaseEngine};

@@ -163,7 +163,7 @@ struct MonitorThread {
     last_note: Instant,
     retry: Duration,
     next_try: Instant,
-    /// Since when it could not be asked.
+    /// Since when it gives no answer.
     failed_since: Option<Instant>,
     last_error: String,
 }
@@ -313,7 +313,7 @@ impl MonitorThread {
         self.client = None;
         let text = error.to_string();
         if text != self.last_error {
-            self.push_note(Note::GAP, format!("{}: it could not be asked: {text}", self.options.instance));
+            self.push_note(Note::GAP, format!("{}: no answer: {text}", self.options.instance));
             self.last_error = text;
         }
         self.failed_since.get_or_insert_with(Instant::now);

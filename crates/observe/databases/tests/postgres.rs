@@ -146,8 +146,7 @@ fn a_server_that_hangs_or_is_gone_costs_gaps_and_a_note_and_no_time() {
     assert_eq!(sessions, "1");
     server.set_stopped(true);
     watch.tick_until("a gap", |watch| watch.value("database.commits").is_none());
-    watch
-        .tick_until("a note", |watch| watch.has_note(Note::GAP, "postgres:postgres: it could not be asked: no answer"));
+    watch.tick_until("a note", |watch| watch.has_note(Note::GAP, "postgres:postgres: no answer: it was silent for"));
     server.set_stopped(false);
     watch.tick_until("its return", |watch| watch.has_note(Note::GAP, "postgres:postgres: it answers again, after"));
     watch.tick_until("an answer", |watch| watch.value("database.commits").is_some());

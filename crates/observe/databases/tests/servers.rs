@@ -85,6 +85,13 @@ fn first_program(names: &[&str]) -> Option<PathBuf> {
     paths.into_iter().find(|path| path.is_file())
 }
 
+/// Lets a program make the files of a server; where it cannot, the test tells what it said.
+fn make_data(program: &mut Command) {
+    let made = program.stdout(Stdio::piped()).stderr(Stdio::piped()).output().expect("it runs");
+    let said = [made.stdout, made.stderr].concat();
+    assert!(made.status.success(), "{program:?}: {}", String::from_utf8_lossy(&said));
+}
+
 /// Starts PostgreSQL with these settings; `None`, and why, where it is not installed.
 pub fn start_postgres(settings: &[&str]) -> Option<Server> {
     let Some((programs, client)) = postgres_programs().zip(first_program(&["psql"])) else {
@@ -95,7 +102,7 @@ pub fn start_postgres(settings: &[&str]) -> Option<Server> {
     let data = folder.path().join("data");
     let mut made = unprivileged(&programs.join("initdb"));
     made.args(["-N", "-A", "trust", "-U", "postgres", "--locale=C", "-E", "UTF8", "-D"]).arg(&data);
-    assert!(made.status().expect("initdb runs").success(), "initdb");
+    make_data(&mut made);
     let mut server = unprivileged(&programs.join("postgres"));
     server.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-c", "listen_addresses=", "-c", "fsync=off"]);
     settings.iter().for_each(|setting| _ = server.args(["-c", setting]));
@@ -115,13 +122,14 @@ pub fn start_mysql(options: &[&str]) -> Option<Server> {
     let folder = server_folder();
     let data = folder.path().join("data");
     let mut made = unprivileged(&install);
+    // MariaDB removes temporary tables that it finds when it starts: in a shared folder, those of other tests
+    made.env("TMPDIR", folder.path());
     made.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
-    // a server that starts removes the temporary tables of all others from the folder that they share
-    let temporary = format!("--tmpdir={}", folder.path().display());
-    made.arg(format!("--datadir={}", data.display())).arg(&temporary);
-    assert!(made.status().expect("it runs").success(), "mariadb-install-db");
+    made.arg(format!("--datadir={}", data.display()));
+    make_data(&mut made);
     let mut server = unprivileged(&program);
-    server.args(["--no-defaults", "--skip-networking", "--innodb-buffer-pool-size=16M"]).arg(&temporary);
+    server.env("TMPDIR", folder.path());
+    server.args(["--no-defaults", "--skip-networking", "--innodb-buffer-pool-size=16M"]);
     server.arg(format!("--datadir={}", data.display()));
     server.arg(format!("--socket={}", folder.path().join("sock").display()));
     server.arg(format!("--pid-file={}", folder.path().join("pid").display())).args(options);

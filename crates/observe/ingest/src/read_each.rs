@@ -7,7 +7,7 @@ use diskwright_logs::{MeasuredTime, ReadSummary, TimeBasis};
 
 use crate::IngestError;
 use crate::given_log::GivenLog;
-use crate::merge::{PlacedLog, Placement, place_logs};
+use crate::merge::{DAY_NS, PlacedLog, Placement, mean_step_ns, place_logs};
 use crate::reading_options::ReadingOptions;
 use crate::report::Reporter;
 
@@ -95,7 +95,6 @@ fn place_read_logs<T>(
         let measured = measured_time(indices.iter().map(|index| &read_logs[*index].2).zip(&places));
         for (index, place) in indices.iter().zip(&mut places) {
             let (log, content, summary) = &mut read_logs[*index];
-            let shifted = options.with_shift(place.shift_ns);
             if let Some(measured) = measured.as_ref().filter(|_| is_of_messages(summary)) {
                 let (placed, placed_summary) = read(log, &options.with_measured(measured.clone()))?;
                 if placed_summary.is_placed {
@@ -103,9 +102,10 @@ fn place_read_logs<T>(
                     (place.beside, summary.time_basis) = (None, measured.time_basis);
                     continue;
                 }
-                (*content, *summary) = read(log, &shifted)?;
-            } else if place.shift_ns != 0 {
-                (*content, *summary) = read(log, &shifted)?;
+            }
+            // what is not moved was read so already
+            if place.shift_ns != 0 {
+                (*content, *summary) = read(log, &options.with_shift(place.shift_ns))?;
             }
             summary.time_basis = place.time_basis;
         }
@@ -122,7 +122,6 @@ fn is_of_messages(summary: &ReadSummary) -> bool {
 
 /// Returns the time that logs of counters cover; `None` if there is none of them.
 fn measured_time<'a>(logs: impl Iterator<Item = (&'a ReadSummary, &'a Placement)>) -> Option<MeasuredTime> {
-    const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
     let mut measured = MeasuredTime { has_zone: true, ..MeasuredTime::default() };
     let mut whole: Option<(i64, i64)> = None;
     for (summary, place) in logs.filter(|(summary, _)| !is_of_messages(summary)) {
@@ -130,8 +129,7 @@ fn measured_time<'a>(logs: impl Iterator<Item = (&'a ReadSummary, &'a Placement)
         let moved = |time_ns: i64| time_ns.saturating_add(place.shift_ns);
         let range = (moved(from), moved(to));
         whole = Some(whole.map_or(range, |(first, last)| (first.min(range.0), last.max(range.1))));
-        let steps = i64::try_from(summary.ticks.saturating_sub(1)).unwrap_or(i64::MAX).max(1);
-        measured.step_ns = measured.step_ns.max((to - from) / steps);
+        measured.step_ns = measured.step_ns.max(mean_step_ns(summary).unwrap_or(0));
         if measured.host.is_empty() {
             measured.host.clone_from(&summary.host);
         }

@@ -17,8 +17,7 @@ use std::time::Duration;
 
 use crate::input::{InputHead, LogInput};
 use crate::sysstat::calendar;
-use crate::sysstat::clock::ZoneHint;
-use crate::sysstat::time::{self, NumericDateOrder};
+use crate::sysstat::time::NumericDateOrder;
 use crate::{LogError, LogOptions};
 use diskwright_base::text::is_same_host;
 
@@ -51,7 +50,7 @@ impl WatcherFile {
             let from = found.head_bytes;
             if text.starts_with("zzz") {
                 found.offset_s = calendar::parse_moment(text, NumericDateOrder::MonthFirst)
-                    .and_then(|time| zone_offset_s(&time.zone));
+                    .and_then(|time| i32::try_from(time.zone.offset_s()?).ok());
                 // releases without a banner: `zzz ***Wed Feb 29 11:01:52 EST 2012 Sample interval: 5 secconds`
                 if let Some((_, interval_text)) = text.split_once("Sample interval:") {
                     is_watcher_file = true;
@@ -137,15 +136,6 @@ fn host_from_name(name: &str) -> Option<&str> {
 fn parse_seconds(text: &str) -> Option<Duration> {
     let seconds = text.split_whitespace().next()?.parse().ok()?;
     (1..=86_400).contains(&seconds).then_some(Duration::from_secs(seconds))
-}
-
-fn zone_offset_s(zone: &ZoneHint) -> Option<i32> {
-    let seconds = match zone {
-        ZoneHint::Offset(seconds) => Some(*seconds),
-        ZoneHint::Name(name) => time::zone_offset_s(name),
-        ZoneHint::Missing => None,
-    };
-    seconds.and_then(|seconds| i32::try_from(seconds).ok())
 }
 
 #[cfg(test)]

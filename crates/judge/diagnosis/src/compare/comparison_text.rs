@@ -6,8 +6,8 @@ use super::answer_quantities::{
     ChangeDirection, MIN_CHANGE, QuantityChange, READ_SHARE_QUOTIENT, REQUESTS_COUNTER, SIZE_COUNTER,
 };
 use super::device_change::DeviceChange;
-use super::equal_load::EqualLoad;
 use super::program_change::{changes_text, outcome_of_programs, programs_sentence};
+use super::request_changes::RequestChanges;
 use super::{ChangeOutcome, WindowComparison};
 use crate::answer::Verdict;
 use crate::answer::verdict::VerdictBottleneck;
@@ -18,43 +18,34 @@ pub(super) struct ChangeFacts<'a> {
     pub outcome: ChangeOutcome,
     /// The disk; `None` for all of them.
     pub device: Option<&'a str>,
-    pub load: Option<&'a QuantityChange>,
-    pub mix: &'a [QuantityChange],
-    pub response: Option<&'a QuantityChange>,
-    pub equal_load: Option<&'a EqualLoad>,
-    pub equal_load_missing: Option<&'a str>,
+    pub requests: &'a RequestChanges,
     pub goals: &'a [QuantityChange],
 }
 
 impl<'a> ChangeFacts<'a> {
     pub fn of_device(device: &'a DeviceChange) -> ChangeFacts<'a> {
-        ChangeFacts {
-            outcome: device.outcome,
-            device: Some(&device.instance),
-            load: device.load.as_ref(),
-            mix: &device.mix,
-            response: device.response.as_ref(),
-            equal_load: device.equal_load.as_ref(),
-            equal_load_missing: device.equal_load_missing.as_deref(),
-            goals: &[],
-        }
+        ChangeFacts { outcome: device.outcome, device: Some(&device.instance), requests: &device.requests, goals: &[] }
     }
 
     fn of_machine(comparison: &'a WindowComparison) -> ChangeFacts<'a> {
         ChangeFacts {
             outcome: comparison.outcome,
             device: None,
-            load: comparison.load.as_ref(),
-            mix: &comparison.mix,
-            response: comparison.response.as_ref(),
-            equal_load: comparison.equal_load.as_ref(),
-            equal_load_missing: comparison.equal_load_missing.as_deref(),
+            requests: &comparison.requests,
             goals: &comparison.goals,
         }
     }
 
+    fn load_direction(&self) -> ChangeDirection {
+        direction_of_change(self.requests.load.as_ref())
+    }
+
+    fn response_direction(&self) -> ChangeDirection {
+        direction_of_change(self.requests.response.as_ref())
+    }
+
     fn load_changes(&self) -> Vec<String> {
-        let changed = self.load.into_iter().chain(self.mix).filter(|m| has_changed(m));
+        let changed = self.requests.load.iter().chain(&self.requests.mix).filter(|m| has_changed(m));
         changed.map(|m| self.change_text(m)).collect()
     }
 
@@ -108,8 +99,8 @@ fn change_sentences(facts: &ChangeFacts<'_>, outcome: String) -> String {
     }
     parts.push(outcome);
     parts.extend(equal_load_sentence(facts, !load_changes.is_empty()));
-    let is_load_told = begins_with_load && facts.load.is_some_and(has_changed);
-    parts.extend(load_and_response_text(facts, facts.load.filter(|_| !is_load_told)));
+    let is_load_told = begins_with_load && facts.requests.load.as_ref().is_some_and(has_changed);
+    parts.extend(load_and_response_text(facts, facts.requests.load.as_ref().filter(|_| !is_load_told)));
     parts.join(" ")
 }
 
@@ -188,7 +179,7 @@ fn direction_of_change(quantity: Option<&QuantityChange>) -> ChangeDirection {
 fn outcome_sentence(facts: &ChangeFacts<'_>, verdicts: Option<(&Verdict, &Verdict)>) -> String {
     let relieved = verdicts.filter(|(before, after)| is_relieved(before, after)).map(|(before, _)| before);
     let by_goals = !facts.goals.is_empty();
-    let (load, response) = (direction_of_change(facts.load), direction_of_change(facts.response));
+    let (load, response) = (facts.load_direction(), facts.response_direction());
     let words = match (facts.outcome, relieved) {
         (ChangeOutcome::Helped, Some(before)) => {
             return format!("The change helped: {} no longer a bottleneck.", subject_phrase(before));
@@ -242,12 +233,12 @@ fn higher_load_sentence(facts: &ChangeFacts<'_>, response: ChangeDirection) -> S
 
 /// Sentence on unchanged windows; it mentions the time per request only where that was judged.
 fn unchanged_sentence(facts: &ChangeFacts<'_>) -> String {
-    let by = if facts.load.into_iter().chain(facts.response).chain(facts.goals).any(is_small_change) {
+    let by = if facts.requests.load.iter().chain(&facts.requests.response).chain(facts.goals).any(is_small_change) {
         "by 5 %"
     } else {
         "beyond noise"
     };
-    match (facts.goals.is_empty(), facts.load, facts.response) {
+    match (facts.goals.is_empty(), &facts.requests.load, &facts.requests.response) {
         (false, None, _) => format!("What the verdict blames does not differ {by}."),
         (false, Some(_), _) => format!("Neither the load nor what the verdict blames differs {by}."),
         (true, _, None) => format!("The load does not differ {by}. Nothing shows how long a request takes."),
@@ -274,11 +265,11 @@ fn blamed_changes_text(facts: &ChangeFacts<'_>) -> String {
 
 /// Sentence on the response time at equal load, where it adds something.
 fn equal_load_sentence(facts: &ChangeFacts<'_>, has_load_changed: bool) -> Option<String> {
-    if let Some(reason) = facts.equal_load_missing.filter(|_| has_load_changed) {
+    if let Some(reason) = facts.requests.equal_load_missing.as_deref().filter(|_| has_load_changed) {
         return Some(format!("Service at equal load cannot be compared: {reason}."));
     }
-    let is_new = |e: &&EqualLoad| has_load_changed || e.change != direction_of_change(facts.response);
-    let equal = facts.equal_load.filter(is_new)?;
+    let equal = facts.requests.equal_load.as_ref();
+    let equal = equal.filter(|e| has_load_changed || e.change != facts.response_direction())?;
     let load = format!("{} to {}", format_value(equal.load_low, ""), format_value(equal.load_high, "per_s"));
     let range = interval_text(Some(equal.ratio_low), equal.ratio_high);
     let is_near = (1.0 - equal.ratio.min(1.0 / equal.ratio)) < MIN_CHANGE;
@@ -299,7 +290,7 @@ fn equal_load_sentence(facts: &ChangeFacts<'_>, has_load_changed: bool) -> Optio
 
 /// Load and response time in numbers, as far as they are known and not mentioned yet.
 fn load_and_response_text(facts: &ChangeFacts<'_>, load: Option<&QuantityChange>) -> Option<String> {
-    let both: Vec<String> = load.into_iter().chain(facts.response).map(|m| facts.change_text(m)).collect();
+    let both: Vec<String> = load.into_iter().chain(&facts.requests.response).map(|m| facts.change_text(m)).collect();
     let mut text = both.join("; ") + ".";
     let upper = text.get(..1)?.to_uppercase();
     text.replace_range(..1, &upper);
@@ -409,7 +400,8 @@ mod tests {
         let verdict = Judge::new(vec![pack], JudgeOptions::default()).finish().remove(0);
         let window = CounterWindow::new((0, 1));
         let nothing = super::super::compare_windows(&window, &window, verdict.clone(), verdict);
-        WindowComparison { outcome, load: Some(load), goals, ..nothing }
+        let requests = RequestChanges { load: Some(load), ..RequestChanges::default() };
+        WindowComparison { outcome, requests, goals, ..nothing }
     }
 
     fn outcome_sentence_of(comparison: &WindowComparison) -> String {
@@ -435,7 +427,8 @@ mod tests {
         let goals = vec![quantity("processor.busy", busy, ChangeDirection::Same)];
         let response =
             Some(quantity(super::super::answer_quantities::RESPONSE_COUNTER, (0.01, 0.02), ChangeDirection::Up));
-        let both = WindowComparison { response, ..comparison(ChangeOutcome::Unchanged, load, goals) };
+        let mut both = comparison(ChangeOutcome::Unchanged, load, goals);
+        both.requests.response = response;
         assert_eq!(outcome_sentence_of(&both), "Neither the load nor what the verdict blames differs beyond noise.");
     }
 
@@ -446,7 +439,8 @@ mod tests {
         assert!(text.contains("a difference of less than 5 % (between +2 % and +4 %)"), "{text}");
         let response =
             Some(quantity(super::super::answer_quantities::RESPONSE_COUNTER, (0.01, 0.01), ChangeDirection::Same));
-        let both = WindowComparison { response, ..comparison(ChangeOutcome::Unchanged, load, Vec::new()) };
+        let mut both = comparison(ChangeOutcome::Unchanged, load, Vec::new());
+        both.requests.response = response;
         assert_eq!(outcome_sentence_of(&both), "Neither the load nor the time per request differs by 5 %.");
         let text = change_text(&quantity(REQUESTS_COUNTER, (100.0, 100.0), ChangeDirection::Same), None);
         assert!(text.contains("no difference beyond noise"), "{text}");

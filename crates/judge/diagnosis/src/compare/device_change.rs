@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::answer_quantities::{self, AnswerQuantities, AnswerRows, QuantityChange};
 use super::change_outcome::{self, ChangeOutcome};
 use super::comparison_text::{self, ChangeFacts};
-use super::equal_load::{self, EqualLoad, EqualLoadResult};
+use super::equal_load::{self, EqualLoadResult};
+use super::request_changes::RequestChanges;
 use super::{ComparisonRow, CounterWindow, TestedDifference};
 use crate::answer::Verdict;
 use crate::rules::Bottleneck;
@@ -25,16 +26,9 @@ pub struct DeviceChange {
     pub outcome: ChangeOutcome,
     /// The same in words.
     pub sentence: String,
-    /// Its requests.
-    pub load: Option<QuantityChange>,
-    /// Sizes of its requests and the share of reads among them.
-    pub mix: Vec<QuantityChange>,
-    /// Response time of its requests.
-    pub response: Option<QuantityChange>,
-    /// Its response time at equal load; `null` where it cannot be compared.
-    pub equal_load: Option<EqualLoad>,
-    /// Reason why it cannot be compared; `null` where it can.
-    pub equal_load_missing: Option<String>,
+    /// Its load and response time.
+    #[serde(flatten)]
+    pub requests: RequestChanges,
 }
 
 impl DeviceChange {
@@ -46,12 +40,12 @@ impl DeviceChange {
     /// The factor by which a request takes longer or less long, at least 1; 1 where that is unknown.
     fn change_factor(&self) -> f64 {
         let of_means = |m: &QuantityChange| m.after / m.before;
-        let ratio = self.equal_load.as_ref().map(|equal| equal.ratio).or(self.response.as_ref().map(of_means));
+        let ratio = self.requests.ratio_at_equal_load().or(self.requests.response.as_ref().map(of_means));
         ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0).map_or(1.0, |ratio| ratio.max(1.0 / ratio))
     }
 
     fn load_mean(&self) -> f64 {
-        self.load.as_ref().map_or(0.0, |load| load.before.max(load.after))
+        self.requests.load.as_ref().map_or(0.0, |load| load.before.max(load.after))
     }
 }
 
@@ -120,11 +114,7 @@ impl DeviceTests {
             blamed: self.blamed,
             outcome,
             sentence: String::new(),
-            load: quantities.load,
-            mix: quantities.mix,
-            response: quantities.response,
-            equal_load,
-            equal_load_missing,
+            requests: RequestChanges::new(quantities, (equal_load, equal_load_missing)),
         };
         device.sentence = comparison_text::device_sentence(&ChangeFacts::of_device(&device));
         device

@@ -15,6 +15,7 @@ mod device_change;
 mod equal_load;
 mod program_change;
 mod program_window;
+mod request_changes;
 
 use std::collections::HashSet;
 
@@ -35,6 +36,7 @@ use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
 use equal_load::EqualLoadResult;
 pub use program_change::ProgramChange;
+pub use request_changes::RequestChanges;
 
 /// A mean whose interval reaches beyond ten times its value counts as unknown.
 const MAX_KNOWN_FACTOR: f64 = 10.0;
@@ -52,16 +54,9 @@ pub struct WindowComparison {
     pub outcome: ChangeOutcome,
     /// The answer in words.
     pub sentence: String,
-    /// Load of the machine: requests of all disks, or bytes of all links.
-    pub load: Option<QuantityChange>,
-    /// Sizes of the disks' requests and the share of reads among them.
-    pub mix: Vec<QuantityChange>,
-    /// Response time of requests over all disks.
-    pub response: Option<QuantityChange>,
-    /// Response time at equal load; `null` where it cannot be compared.
-    pub equal_load: Option<EqualLoad>,
-    /// Reason why it cannot be compared; `null` where it can, or where the answer does not depend on disks.
-    pub equal_load_missing: Option<String>,
+    /// Load and response time of all disks together, or the load of all links.
+    #[serde(flatten)]
+    pub requests: RequestChanges,
     /// Each disk judged by itself, the one in question first: what a verdict blames, or what changed most. Where the
     /// answer depends on disks, the first decides, and not the sums over all disks above.
     pub devices: Vec<DeviceChange>,
@@ -232,11 +227,15 @@ pub fn compare_windows(
     }
     let programs = program_change::select_programs(windows, &before, &mut tests);
     let count = test_differences(&mut tests);
-    counters.iter_mut().zip(&tests[..rows]).for_each(|(row, test)| fill_row(row, test));
-    let quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
-    let equal = equal.map(|equal| equal.map(|equal| equal.into_equal_load(&tests[sums + 1])));
-    let equal_load_missing = equal.as_ref().and_then(|equal| equal.as_ref().err().cloned());
-    let equal_load = equal.and_then(Result::ok);
+    for (row, test) in counters.iter_mut().zip(&tests[..rows]) {
+        fill_row(row, test);
+    }
+    let mut quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
+    let (equal_load, equal_load_missing) = match equal.map(|e| e.map(|e| e.into_equal_load(&tests[sums + 1]))) {
+        Some(Ok(equal)) => (Some(equal), None),
+        Some(Err(reason)) => (None, Some(reason)),
+        None => (None, None),
+    };
     let devices = device_change::judge_devices(devices, &counters, &tests, verdicts);
     let of_devices = device_change::outcome_of_devices(&devices).filter(|_| depends_on_devices);
     let of_machine =
@@ -248,13 +247,9 @@ pub fn compare_windows(
         schema: SCHEMA,
         outcome,
         sentence: String::new(),
-        load: quantities.load,
-        mix: quantities.mix,
-        response: quantities.response,
-        equal_load,
-        equal_load_missing,
+        goals: std::mem::take(&mut quantities.goals),
+        requests: RequestChanges::new(quantities, (equal_load, equal_load_missing)),
         devices,
-        goals: quantities.goals,
         programs,
         questions: count,
         counters,

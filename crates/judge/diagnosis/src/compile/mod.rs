@@ -15,4 +15,4 @@ mod schema_index;
 pub(crate) use node_builder::NodeBuilder;
 pub(crate) use rule_program::{JudgeProgram, MAX_CGROUPS, ProgramOptions, StatisticPlan, compile_rules};
 pub use schema_index::physical_disks;
-pub(crate) use schema_index::{SchemaIndex, cgroup_path, split_cgroup_device};
+pub(crate) use schema_index::{SchemaIndex, cgroup_path, is_in_cgroup, split_cgroup_device};

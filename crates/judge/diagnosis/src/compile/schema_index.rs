@@ -367,6 +367,11 @@ pub(crate) fn cgroup_path(instance: &str) -> &str {
     split_cgroup_device(instance).map_or(instance, |(path, _)| path)
 }
 
+/// True where a path of cgroups is another one, or lies below it.
+pub(crate) fn is_in_cgroup(path: &str, upper: &str) -> bool {
+    path.strip_prefix(upper.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Aggregation of a counter over instances, by the catalogue.
 pub(crate) fn instance_aggregation(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use diskwright_base::DatabaseActivity;
-use diskwright_base::database_activity::{DatabaseProcessRow, LockRow, RelationRow, SessionRow, StatementRow};
+use diskwright_base::database_activity::{
+    DatabaseProcessRow, LockRow, RelationRow, SessionRow, StatementRow, TransactionRow,
+};
 
 /// Servers that are followed.
 const MAX_SERVERS: usize = 64;
@@ -36,10 +38,24 @@ impl DatabaseTotals {
         merge_rows(&mut known.statements, lists.statements, |row| row.statement.clone(), merge_statement);
         merge_rows(&mut known.relations, lists.relations, |row| row.name.clone(), merge_relation);
         merge_rows(&mut known.processes, lists.processes, |row| row.kind.clone(), merge_process);
+        merge_rows(
+            &mut known.waits,
+            lists.waits,
+            |row| row.event.clone(),
+            |now, before| now.waited_s += before.waited_s,
+        );
+        merge_rows(&mut known.transactions, lists.transactions, |row| row.identity.id, merge_transaction);
+        if let Some(before) = lists.checkpoints {
+            known.checkpoints.get_or_insert_default().add_sums(&before);
+        }
         known.locks.sort_by(|a, b| b.waited_s.total_cmp(&a.waited_s));
         known.sessions.sort_by(|a, b| b.times.active_s.total_cmp(&a.times.active_s));
         known.statements.sort_by(|a, b| b.times.active_s.total_cmp(&a.times.active_s));
         known.relations.sort_by(|a, b| moved_bytes(b).total_cmp(&moved_bytes(a)));
+        known.waits.sort_by(|a, b| b.waited_s.total_cmp(&a.waited_s));
+        known.transactions.sort_by(|a, b| b.transaction_s.total_cmp(&a.transaction_s));
+        known.waits.truncate(MAX_ROWS);
+        known.transactions.truncate(MAX_ROWS);
         known.locks.truncate(MAX_ROWS);
         known.sessions.truncate(MAX_ROWS);
         known.statements.truncate(MAX_ROWS);
@@ -64,6 +80,8 @@ impl DatabaseTotals {
             server.sessions.truncate(MAX_SHOWN);
             server.statements.truncate(MAX_SHOWN);
             server.relations.truncate(MAX_SHOWN);
+            server.waits.truncate(MAX_SHOWN);
+            server.transactions.truncate(MAX_SHOWN);
         }
         servers
     }
@@ -117,6 +135,13 @@ fn merge_session(now: &mut SessionRow, before: SessionRow) {
         (now.statement, now.waits_for) = (before.statement, before.waits_for);
     }
     now.times.add_times(&before.times);
+}
+
+/// The longer transaction of a session stays.
+fn merge_transaction(now: &mut TransactionRow, before: TransactionRow) {
+    if before.transaction_s > now.transaction_s {
+        *now = before;
+    }
 }
 
 fn merge_statement(now: &mut StatementRow, before: StatementRow) {

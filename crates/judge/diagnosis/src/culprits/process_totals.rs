@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use diskwright_base::kernel_threads::is_reclaim_thread;
 use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_name};
 
+use crate::compile::is_in_cgroup;
 use crate::culprits::blamed_disk::BlamedDisk;
 use crate::culprits::culprit::{Culprit, ProgramActivity};
 use crate::culprits::listed_activity::ListedActivity;
@@ -142,39 +143,26 @@ impl ProcessTotals {
         self.busiest_thread().map_or(0.0, |(thread, seconds)| thread.processor * seconds)
     }
 
-    fn merge_totals(&mut self, other: &ProcessTotals) {
+    /// Adds other totals, of their I/O only a share.
+    fn merge_totals(&mut self, other: &ProcessTotals, io_share: f64) {
         self.cgroup.clone_from(&other.cgroup);
         // adds up the processes' seconds, so that a share of time stays an average of all of them
         self.seconds += other.seconds;
         self.processor_s += other.processor_s;
-        self.read_bytes += other.read_bytes;
-        self.write_bytes += other.write_bytes;
+        self.read_bytes += other.read_bytes * io_share;
+        self.write_bytes += other.write_bytes * io_share;
         self.dirtied_bytes += other.dirtied_bytes;
-        self.read_calls += other.read_calls;
-        self.write_calls += other.write_calls;
-        self.requested_bytes += other.requested_bytes;
+        self.read_calls += other.read_calls * io_share;
+        self.write_calls += other.write_calls * io_share;
+        self.requested_bytes += other.requested_bytes * io_share;
         self.major_faults += other.major_faults;
-        self.delay_s += other.delay_s;
-        self.blocked_s += other.blocked_s;
+        self.delay_s += other.delay_s * io_share;
+        self.blocked_s += other.blocked_s * io_share;
         self.realtime_priority = self.realtime_priority.max(other.realtime_priority);
         if other.waits_in.is_some() {
             self.waits_in.clone_from(&other.waits_in);
         }
         self.threads.extend_from_slice(&other.threads);
-    }
-
-    /// These totals with only a share of the I/O.
-    fn with_io_share(&self, share: f64) -> ProcessTotals {
-        ProcessTotals {
-            read_bytes: self.read_bytes * share,
-            write_bytes: self.write_bytes * share,
-            read_calls: self.read_calls * share,
-            write_calls: self.write_calls * share,
-            requested_bytes: self.requested_bytes * share,
-            delay_s: self.delay_s * share,
-            blocked_s: self.blocked_s * share,
-            ..self.clone()
-        }
     }
 
     pub(super) fn moved_bytes(&self) -> f64 {
@@ -202,11 +190,6 @@ impl ProcessTotals {
         if is_reclaim_thread(&self.name) { self.processor_s } else { 0.0 }
     }
 
-    /// True where it belongs to the cgroup of this path, or to one below it.
-    fn is_in_cgroup(&self, path: &str) -> bool {
-        self.cgroup.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || path == "/")
-    }
-
     /// Rough measure of activity; the processes with the least are dropped first.
     fn activity_weight(&self) -> f64 {
         let memory = self.resident_bytes + self.swapped_bytes;
@@ -229,8 +212,9 @@ struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    fn add_process(&mut self, pid: u32, totals: &ProcessTotals, quantities: &[BlameQuantity]) {
-        let activity: f64 = quantities.iter().map(|(quantity, weight)| weight * quantity(totals)).sum();
+    /// Adds a process with a share of its I/O, from 0 to 1.
+    fn add_process(&mut self, pid: u32, totals: &ProcessTotals, io_share: f64, quantities: &[BlameQuantity]) {
+        let activity: f64 = quantities.iter().map(|(quantity, weight)| weight * quantity(totals, io_share)).sum();
         // on a tie, the lowest id, so that the answer does not depend on the order
         if self.processes == 0 || (activity, self.pid) > (self.max_activity, pid) {
             (self.pid, self.max_activity) = (pid, activity);
@@ -242,7 +226,7 @@ impl ProcessGroup {
         }
         self.name.clone_from(&totals.name);
         self.processes += 1;
-        self.totals.merge_totals(totals);
+        self.totals.merge_totals(totals, io_share);
         self.memory.push(totals.memory_use());
     }
 
@@ -259,21 +243,22 @@ impl ProcessGroup {
 /// interpreter are not.
 type GroupKey<'a> = (&'a str, &'a str, Option<&'a str>, Option<i32>);
 
-/// A quantity by which processes are blamed, and its weight.
-type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);
+/// A quantity by which processes are blamed, with a share of their I/O, and its weight.
+type BlameQuantity = (fn(&ProcessTotals, f64) -> f64, f64);
 
-const DISK_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::moved_bytes, 0.8), (ProcessTotals::waited_s, 0.2)];
+const DISK_QUANTITIES: &[BlameQuantity] = &[(|s, io| s.moved_bytes() * io, 0.8), (|s, io| s.waited_s() * io, 0.2)];
 const MEMORY_QUANTITIES: &[BlameQuantity] = &[
-    (|s| s.major_faults, 0.4),
-    (ProcessTotals::growth_bytes, 0.2),
-    (|s| s.swapped_bytes, 0.2),
-    (|s| s.resident_bytes, 0.2),
+    (|s, _| s.major_faults, 0.4),
+    (|s, _| s.growth_bytes(), 0.2),
+    (|s, _| s.swapped_bytes, 0.2),
+    (|s, _| s.resident_bytes, 0.2),
 ];
-const PROCESSOR_QUANTITIES: &[BlameQuantity] = &[(|s| s.processor_s, 1.0)];
-const THREAD_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::busiest_thread_s, 1.0)];
-const REALTIME_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::realtime_processor_s, 1.0)];
-const RECLAIM_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::reclaim_processor_s, 1.0)];
-const CALL_QUANTITIES: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
+const PROCESSOR_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.processor_s, 1.0)];
+const THREAD_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.busiest_thread_s(), 1.0)];
+const REALTIME_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.realtime_processor_s(), 1.0)];
+const RECLAIM_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.reclaim_processor_s(), 1.0)];
+const CALL_QUANTITIES: &[BlameQuantity] =
+    &[(|s, io| (s.read_calls + s.write_calls) * io, 0.5), (|s, io| s.moved_bytes() * io, 0.5)];
 
 impl Culprits {
     /// Bytes written by programs, by name: the kernel counts them when pages become dirty.
@@ -289,7 +274,7 @@ impl Culprits {
     pub fn read_rates_by_side(&self, groups: &[&str]) -> [f64; 2] {
         let mut bytes = [0.0; 2];
         for totals in self.processes.values() {
-            let is_inside = groups.iter().any(|group| totals.is_in_cgroup(group));
+            let is_inside = groups.iter().any(|group| is_in_cgroup(&totals.cgroup, group));
             bytes[usize::from(!is_inside)] += totals.read_bytes;
         }
         bytes.map(|bytes| if self.seconds > 0.0 { bytes / self.seconds } else { 0.0 })
@@ -369,7 +354,12 @@ impl Culprits {
         let mut processes: Vec<_> = self.processes.iter().collect();
         processes.sort_by_key(|(key, _)| *key);
         for ((pid, name), totals) in processes {
-            groups.entry(name).or_default().add_process(*pid, totals, &[(|t| t.processor_s + t.waited_s(), 1.0)]);
+            groups.entry(name).or_default().add_process(
+                *pid,
+                totals,
+                1.0,
+                &[(|t, io| t.processor_s + t.waited_s() * io, 1.0)],
+            );
         }
         let activity = |group: ProcessGroup| Activity {
             processor: group.totals.processor_s / self.seconds,
@@ -387,7 +377,7 @@ impl Culprits {
     /// before those that only wait for it.
     fn rank_processes(&self, quantities: &[BlameQuantity], scope: &BlameScope<'_>) -> Vec<Culprit> {
         let mut found = self.cgroup_culprit(scope.cgroup);
-        let is_member = |totals: &ProcessTotals| scope.cgroup.is_none_or(|path| totals.is_in_cgroup(path));
+        let is_member = |totals: &ProcessTotals| scope.cgroup.is_none_or(|path| is_in_cgroup(&totals.cgroup, path));
         let mut groups: BTreeMap<GroupKey<'_>, ProcessGroup> = BTreeMap::new();
         let mut members: Vec<_> = self.processes.iter().filter(|(_, totals)| is_member(totals)).collect();
         // floating-point sums depend on the order, so it is fixed
@@ -395,17 +385,14 @@ impl Culprits {
         for ((pid, name), totals) in members {
             let key = (name.as_str(), totals.cgroup.as_str(), totals.identity.script(), totals.nice);
             let group = groups.entry(key).or_default();
-            match scope.blamed {
-                Some(disk) => {
-                    let io_share = disk.process_share(totals, self.seconds);
-                    group.add_process(*pid, &totals.with_io_share(io_share), quantities);
-                }
-                None => group.add_process(*pid, totals, quantities),
-            }
+            let io_share = scope.blamed.map_or(1.0, |disk| disk.process_share(totals, self.seconds));
+            group.add_process(*pid, totals, io_share, quantities);
         }
         groups.values_mut().for_each(ProcessGroup::set_peak_memory);
-        let quantity_sums: Vec<f64> =
-            quantities.iter().map(|(quantity, _)| groups.values().map(|group| quantity(&group.totals)).sum()).collect();
+        let quantity_sums: Vec<f64> = quantities
+            .iter()
+            .map(|(quantity, _)| groups.values().map(|group| quantity(&group.totals, 1.0)).sum())
+            .collect();
         let moved_bytes: f64 = groups.values().map(|group| group.totals.moved_bytes()).sum();
         let only_waits = |group: &ProcessGroup| {
             std::ptr::eq(quantities, DISK_QUANTITIES)
@@ -507,7 +494,7 @@ impl ProcessGroup {
 fn weighted_share(totals: &ProcessTotals, quantities: &[BlameQuantity], quantity_sums: &[f64]) -> f64 {
     let (mut weighted_shares, mut weights) = (0.0, 0.0);
     for ((quantity, weight), sum) in quantities.iter().zip(quantity_sums).filter(|(_, sum)| **sum > 0.0) {
-        weighted_shares += weight * quantity(totals) / sum;
+        weighted_shares += weight * quantity(totals, 1.0) / sum;
         weights += weight;
     }
     if weights > 0.0 { weighted_shares / weights } else { 0.0 }

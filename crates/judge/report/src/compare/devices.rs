@@ -59,11 +59,14 @@ fn cells(device: &DeviceChange) -> [String; 5] {
             |m: &QuantityChange| join_values(&format_value(m.before, &m.unit), " to ", &format_value(m.after, &m.unit));
         m.as_ref().map_or("not measured".to_owned(), both)
     };
-    let equal =
-        device.equal_load.as_ref().map_or("unknown".to_owned(), |e| format!("x {}", format_significant(e.ratio)));
+    let equal = device
+        .requests
+        .equal_load
+        .as_ref()
+        .map_or("unknown".to_owned(), |e| format!("x {}", format_significant(e.ratio)));
     let blamed = if device.blamed { ", blamed" } else { "" };
     let effect = format!("{}{blamed}", outcome_word(device.outcome));
-    [device.instance.clone(), change(&device.load), change(&device.response), equal, effect]
+    [device.instance.clone(), change(&device.requests.load), change(&device.requests.response), equal, effect]
 }
 
 /// Effect of a change on a disk in a word or two.

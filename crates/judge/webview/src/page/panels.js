@@ -102,7 +102,7 @@ const saveReport = safely(async ([from, to]) => {
 
 function showPanels() {
   if (!S.view) return;
-  showVerdict(); showCulprits(); showDevices(); showStrips(); showProcesses(); showLists();
+  showVerdict(); showCulprits(); showDevices(); showStrips(); showProcesses(); showDatabases(); showLists();
   const [from, to] = S.view.shown.map(ns => ns / 1e6);
   $("when").textContent = `means of ${period(to - from)} up to ${when(to)}`;
   $("when2").textContent = S.view.processes.length ? $("when").textContent : "";
@@ -224,6 +224,17 @@ function showProcesses() {
     cell(row.read_bytes_per_s === null && row.write_bytes_per_s === null ? null : ORDERS.bytes[1](row), "bytes_per_s"), cell(row.read_bytes_per_s, "bytes_per_s"), cell(row.write_bytes_per_s, "bytes_per_s"),
     cell(row.block_delay, "fraction"), cell(row.processor, "fraction"), cell(row.resident_bytes, "bytes"), el("td", { className: "text" }, row.command_line || "", " ", dim("span", row.place || row.cgroup)))));
   if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
+}
+function showDatabases() {
+  const servers = S.view.verdict?.databases || [], node = $("databases");
+  if (isHeld(node, showDatabases)) return;
+  node.hidden = !servers.length;
+  fill(node, el("h2", {}, "Database servers"), ...servers.flatMap(one => [el("h3", {}, one.title), ...one.sentences.map(text => dim("p", text)),
+    ...one.tables.map(({ title, columns, rows, statements }) => {
+      const made = el("table", {});
+      table(made, headCells(columns, statements), rows.map(row => el("tr", {}, ...row.map((text, i) => el("td", { "data-is": i ? columns[i] : "", className: i === statements ? "text" : "" }, i === statements ? el("code", {}, text) : text)))));
+      return el("div", { className: "scroll" }, el("h4", {}, title), made);
+    })]));
 }
 const peakText = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)
   ? `confidence up to ${show(peak.value, peak.unit)}` : `worst ${peak.quantity} ${show(peak.value, unitShown(peak.quantity, peak.unit))}`;

@@ -2,6 +2,8 @@
 //! the server itself chooses by comments that only one of the two executes.
 
 mod lock_rows;
+#[cfg(test)]
+mod version_tests;
 
 use std::collections::BTreeMap;
 use std::process::Command;

@@ -1,9 +1,12 @@
 //! PostgreSQL: statements and what its answers mean. Views differ between versions, so rows come as JSON objects, and
-//! what a version lacks is not there. Tried with version 15; the views of 14 to 18 are told apart.
+//! what a version lacks is not there. Tried with version 15; the tests make the views of 16 to 18 after their
+//! documentation.
 
 mod answer_rows;
+#[cfg(test)]
+mod version_tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use diskwright_base::counter_ids::database;
@@ -25,11 +28,24 @@ const MS_TO_S: f64 = 1e-3;
 /// Makes psql print the end mark. `\echo` is a command of psql: it works also where the server refuses statements.
 pub(crate) const END_STATEMENT: &str = "\\echo '-- end of answer --'";
 
-/// Settings that a session begins with: it changes nothing, and waits for nothing for long.
+/// Settings that a session begins with: it changes nothing, and waits for nothing for long. What the address or a
+/// service file says in `options` takes their place, and a pooler drops them, so [`in_transaction`] repeats them.
 const SESSION_OPTIONS: &str = "-c default_transaction_read_only=on -c statement_timeout=2000 -c lock_timeout=200 \
     -c idle_in_transaction_session_timeout=5000 -c client_min_messages=error -c search_path=pg_catalog";
 /// Seconds to connect.
 const CONNECT_TIMEOUT_S: &str = "5";
+
+/// Puts statements into a transaction that cannot write, with the limits of time. They are of the transaction, not of
+/// the session, which a pooler may share with others. One transaction, too, because each counts among the commits.
+pub(crate) fn in_transaction(statements: &str) -> String {
+    format!(
+        "BEGIN TRANSACTION READ ONLY;\n\
+         SELECT pg_catalog.set_config('statement_timeout','2000',true),\
+         pg_catalog.set_config('lock_timeout','200',true),\
+         pg_catalog.set_config('search_path','pg_catalog',true);\n\
+         {statements}\nCOMMIT;"
+    )
+}
 
 /// The command that starts `psql` for an address.
 pub(crate) fn client_command(program: Command, address: &DatabaseAddress, password: Option<&str>) -> Command {
@@ -64,7 +80,7 @@ const SETTINGS: &str = "'unix_socket_directories','port',\
 
 impl ServerQueries for PostgresQueries {
     fn read_facts(&mut self, ask: Ask<'_>) -> Result<ServerFacts, ClientError> {
-        let lines = ask(&format!(
+        let lines = ask(&in_transaction(&format!(
             "SELECT json_build_object('t','facts','version',current_setting('server_version'),\
              'number',current_setting('server_version_num')::int,\
              'block',current_setting('block_size')::int,\
@@ -76,7 +92,7 @@ impl ServerQueries for PostgresQueries {
                ON n.oid=e.extnamespace WHERE e.extname='pg_stat_statements'));\n\
              SELECT json_build_object('t','settings','all',json_object_agg(name,current_setting(name,true))) \
              FROM pg_settings WHERE name IN ({SETTINGS});"
-        ))?;
+        )))?;
         let rows = parse_rows(&lines);
         let facts = rows_called(&rows, "facts").next().ok_or(ClientError::Unreadable("it has no facts"))?;
         let settings: BTreeMap<String, String> = rows_called(&rows, "settings")
@@ -118,7 +134,7 @@ impl ServerQueries for PostgresQueries {
             .map(|session| session.identity.id.to_string())
             .collect();
         if !waiting.is_empty() {
-            add_locks(&mut sessions, &parse_rows(&ask(&lock_statements(&waiting.join(",")))?));
+            add_locks(&mut sessions, &parse_rows(&ask(&in_transaction(&lock_statements(&waiting.join(","))))?));
         }
         let mut values = session_values(&sessions);
         self.add_totals(&mut values, &rows);
@@ -137,6 +153,10 @@ impl ServerQueries for PostgresQueries {
                ORDER BY coalesce(heap_blks_read,0)+coalesce(idx_blks_read,0)+n_tup_ins+n_tup_upd+n_tup_del DESC \
                LIMIT {MAX_RELATIONS}) r;\n"
         );
+        if self.version >= 160_000 {
+            statements += "SELECT json_build_object('t','io','row',to_jsonb(i)) FROM pg_stat_io i;\n";
+        }
+        // the extension may be there and not be loaded: an error, and the end of the transaction
         if let Some(schema) = &self.statements_schema {
             statements += &format!(
                 "SELECT json_build_object('t','statement','row',(to_jsonb(s)-'query')||jsonb_build_object('query',\
@@ -144,10 +164,7 @@ impl ServerQueries for PostgresQueries {
                  ORDER BY shared_blks_read DESC LIMIT {MAX_STATEMENTS}) s;\n"
             );
         }
-        if self.version >= 160_000 {
-            statements += "SELECT json_build_object('t','io','row',to_jsonb(i)) FROM pg_stat_io i;\n";
-        }
-        let rows = parse_rows(&ask(&statements)?);
+        let rows = parse_rows(&ask(&in_transaction(&statements))?);
         Ok(self.read_detail_rows(&rows))
     }
 }
@@ -184,9 +201,8 @@ fn lock_statements(pids: &str) -> String {
 
 impl PostgresQueries {
     fn sample_statements(&self) -> String {
-        // one transaction, because each counts among the server's commits
         let mut statements = format!(
-            "BEGIN;\nSELECT json_build_object('t','session','pid',pid,'kind',backend_type,'user',usename,\
+            "SELECT json_build_object('t','session','pid',pid,'kind',backend_type,'user',usename,\
              'database',datname,'application',application_name,'client',client_addr,'state',state,\
              'wait_kind',wait_event_type,\
              'wait',wait_event,'transaction_s',extract(epoch from clock_timestamp()-xact_start),\
@@ -207,16 +223,16 @@ impl PostgresQueries {
         }
         if self.version >= 160_000 {
             statements += "SELECT json_build_object('t','io','row',to_jsonb(i)) FROM (SELECT backend_type,object,\
-                sum(writes*coalesce(op_bytes,0)) written,sum(fsyncs) fsyncs,sum(fsync_time) fsync_ms \
+                sum(coalesce(write_bytes,writes*op_bytes)) written,sum(fsyncs) fsyncs,sum(fsync_time) fsync_ms \
                 FROM (SELECT backend_type,object,writes,fsyncs,fsync_time,\
-                (to_jsonb(x)->>'op_bytes')::numeric op_bytes FROM pg_stat_io x) y \
-                GROUP BY 1,2) i;\n";
+                (to_jsonb(x)->>'op_bytes')::numeric op_bytes,(to_jsonb(x)->>'write_bytes')::numeric write_bytes \
+                FROM pg_stat_io x) y GROUP BY 1,2) i;\n";
         }
         if self.version >= 170_000 {
             statements +=
                 "SELECT json_build_object('t','checkpointer','row',to_jsonb(c)) FROM pg_stat_checkpointer c;\n";
         }
-        statements + "COMMIT;"
+        in_transaction(&statements)
     }
 
     fn add_totals(&self, values: &mut SampleValues, rows: &[Value]) {
@@ -261,7 +277,21 @@ impl PostgresQueries {
         let used = sessions.map(|count| count / self.max_connections).filter(|share| share.is_finite());
         values.extend(used.map(|share| (database::CONNECTIONS_USED_FRACTION, share)));
         values.insert(database::SESSIONS_WAITING_DATA, answer_rows::waiting_for_data(rows));
+        self.add_log_syncs(values, rows);
         self.add_written(values, rows);
+    }
+
+    /// Flushes of the log, which version 18 counts in `pg_stat_io` only.
+    fn add_log_syncs(&self, values: &mut SampleValues, rows: &[Value]) {
+        let of_log = || rows_called(rows, "io").map(|row| &row["row"]).filter(|row| row["object"] == "wal");
+        if of_log().next().is_none() {
+            return;
+        }
+        let sum = |name: &str| -> f64 { of_log().filter_map(|row| number_of(row, name)).sum() };
+        values.insert(database::LOG_SYNCS, sum("fsyncs"));
+        if self.has_log_times {
+            values.insert(database::LOG_SYNC_TIME_S, sum("fsync_ms") * MS_TO_S);
+        }
     }
 
     /// What was written, by the processes that wrote it: from version 16 on in `pg_stat_io`, before in
@@ -322,6 +352,7 @@ impl PostgresQueries {
 
     fn process_rows(&self, rows: &[Value]) -> Vec<DatabaseProcessRow> {
         let mut processes: BTreeMap<String, DatabaseProcessRow> = BTreeMap::new();
+        let mut untimed: BTreeSet<String> = BTreeSet::new();
         for row in rows_called(rows, "io").map(|row| &row["row"]) {
             let kind = text_of(row, "backend_type");
             let process = processes
@@ -333,12 +364,20 @@ impl PostgresQueries {
             process.read_bytes += number_of(row, "read_bytes").unwrap_or(number("reads") * size);
             process.written_bytes += number_of(row, "write_bytes").unwrap_or(number("writes") * size);
             process.syncs += number("fsyncs");
-            if self.has_io_times {
-                let add = |sum: &mut Option<f64>, name: &str| *sum = Some(sum.unwrap_or(0.0) + number(name) * MS_TO_S);
-                add(&mut process.read_s, "read_time");
-                add(&mut process.write_s, "write_time");
-                add(&mut process.sync_s, "fsync_time");
+            let add = |sum: &mut Option<f64>, name: &str| *sum = Some(sum.unwrap_or(0.0) + number(name) * MS_TO_S);
+            add(&mut process.read_s, "read_time");
+            add(&mut process.write_s, "write_time");
+            add(&mut process.sync_s, "fsync_time");
+            // since version 18, the log has rows of its own, which another setting times
+            let is_timed = if row["object"] == "wal" { self.has_log_times } else { self.has_io_times };
+            if !is_timed {
+                untimed.insert(text_of(row, "backend_type"));
             }
+        }
+        for kind in untimed {
+            // a sum of which a part is not measured is not known
+            let process = processes.entry(kind).or_default();
+            (process.read_s, process.write_s, process.sync_s) = (None, None, None);
         }
         processes.into_values().collect()
     }

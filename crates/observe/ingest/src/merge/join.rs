@@ -9,7 +9,7 @@ use diskwright_datastore::LogItem;
 use super::join_report::{find_contradiction, report_joining, report_set_back_clocks};
 use super::member::{MemberRank, MergeMember};
 use super::outline::{
-    MemberOutline, SHARES_OF_ONE_LOG, TickOrder, outline_member, share_owner, spans_overlap, tick_span,
+    MemberOutline, SHARES_OF_ONE_LOG, ShareOwners, TickOrder, outline_member, spans_overlap, tick_span,
 };
 use super::output::MergeOutput;
 use super::timeline::{self, TickGrid, TickSpan};
@@ -61,10 +61,11 @@ pub fn join_group(
     });
     let stretched = stretch_moments(&mut outlined);
     let (members, outlines): (Vec<MergeMember>, Vec<MemberOutline>) = outlined.into_iter().unzip();
-    report_joining(&members, &outlines, reporter);
+    let share_owners = ShareOwners::find(&outlines);
+    report_joining(&members, (&outlines, &share_owners), reporter);
     report_set_back_clocks(&members, &outlines, reporter);
     let time_ns = outlines[0].spans.first().map_or(window.0, |span| span.1);
-    if let Some(text) = find_contradiction(&members, &outlines) {
+    if let Some(text) = find_contradiction(&members, (&outlines, &share_owners)) {
         output.add_note(&Note::new(time_ns, Note::WARNING, text))?;
     }
     let grid = TickGrid::new(&outlines[0].spans);
@@ -73,7 +74,7 @@ pub fn join_group(
         let aligned: Vec<TickSpan> = outline.spans.iter().map(|span| grid.align_span(*span)).collect();
         timeline::add_uncovered(&mut spans, &aligned);
     }
-    let mut columns = MergeColumns::new(&outlines);
+    let mut columns = MergeColumns::new(&outlines, &share_owners);
     let mut cursors = Vec::new();
     let mut topologies = Topologies { known: outlines.into_iter().map(|o| o.topology).collect(), written: None };
     for (rank, member) in members.iter().enumerate() {
@@ -151,7 +152,7 @@ struct MergeColumns {
     /// Providers of a series: rank and span, in order of ranks.
     owners: HashMap<(String, String), Vec<(usize, TickSpan)>>,
     /// Members whose shares of a processor are used instead of those of the member of a rank, with their spans.
-    share_owners: HashMap<(usize, String), TickSpan>,
+    used_shares: HashMap<(usize, String), TickSpan>,
     /// Spans in which a member's series is taken from others; the first is empty.
     other_spans: Vec<Vec<TickSpan>>,
     schema: Option<Arc<Schema>>,
@@ -161,7 +162,7 @@ struct MergeColumns {
 }
 
 impl MergeColumns {
-    fn new(outlines: &[MemberOutline]) -> MergeColumns {
+    fn new(outlines: &[MemberOutline], share_owners: &ShareOwners) -> MergeColumns {
         let mut owners: HashMap<(String, String), Vec<(usize, TickSpan)>> = HashMap::new();
         for (rank, outline) in outlines.iter().enumerate() {
             let Some(extent) = outline.total_span() else { continue };
@@ -169,12 +170,12 @@ impl MergeColumns {
                 owners.entry(series.clone()).or_default().push((rank, extent));
             }
         }
-        let mut share_owners = HashMap::new();
+        let mut used_shares = HashMap::new();
         for (rank, outline) in outlines.iter().enumerate() {
             for (_, instance) in outline.series.iter().filter(|(counter, _)| is_share_of_one_log(counter)) {
-                let owner = share_owner(outlines, instance, rank);
+                let owner = share_owners.owner(instance, rank);
                 if let Some(span) = outlines[owner].total_span().filter(|_| owner != rank) {
-                    share_owners.insert((rank, instance.clone()), span);
+                    used_shares.insert((rank, instance.clone()), span);
                 }
             }
         }
@@ -182,7 +183,7 @@ impl MergeColumns {
             series: Vec::new(),
             column_index: HashMap::new(),
             owners,
-            share_owners,
+            used_shares,
             other_spans: vec![Vec::new()],
             schema: None,
             row: Vec::new(),
@@ -211,7 +212,7 @@ impl MergeColumns {
             let own = owners.iter().find(|(owner, _)| *owner == rank).map(|(_, extent)| *extent)?;
             let preferred = owners.iter().filter(|(owner, extent)| *owner < rank && spans_overlap(*extent, own));
             let preferred: Vec<TickSpan> = match is_share_of_one_log(&series.counter) {
-                true => self.share_owners.get(&(rank, series.instance.clone())).copied().into_iter().collect(),
+                true => self.used_shares.get(&(rank, series.instance.clone())).copied().into_iter().collect(),
                 false => preferred.map(|(_, extent)| *extent).collect(),
             };
             let other_spans = match preferred.is_empty() {

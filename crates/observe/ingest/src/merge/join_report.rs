@@ -6,14 +6,18 @@ use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::{format_count, format_value};
 
 use super::member::MergeMember;
-use super::outline::{COMPARED, MemberOutline, SHARES_OF_ONE_LOG, share_owner, spans_overlap};
+use super::outline::{COMPARED, MemberOutline, SHARES_OF_ONE_LOG, ShareOwners, spans_overlap};
 use crate::report::Reporter;
 
 /// Maximum number of lines about one thing; beyond it only their number is reported.
 const MAX_LINES: usize = 5;
 
 /// Reports which logs are joined, and whose counters are used if several have them at once.
-pub fn report_joining(members: &[MergeMember], outlines: &[MemberOutline], reporter: &Reporter) {
+pub fn report_joining(
+    members: &[MergeMember],
+    (outlines, share_owners): (&[MemberOutline], &ShareOwners),
+    reporter: &Reporter,
+) {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let shown = names.iter().take(MAX_LINES).copied().collect::<Vec<_>>().join(", ");
     let more = if names.len() > MAX_LINES { format!(" and {} more", names.len() - MAX_LINES) } else { String::new() };
@@ -25,7 +29,7 @@ pub fn report_joining(members: &[MergeMember], outlines: &[MemberOutline], repor
         for series in &outline.series {
             let owners = owners.entry(series).or_default();
             if SHARES_OF_ONE_LOG.contains(&series.0.as_str()) {
-                let owner = share_owner(outlines, &series.1, rank);
+                let owner = share_owners.owner(&series.1, rank);
                 if owner != rank {
                     shared.entry((owner, rank)).or_default().insert(&series.0);
                 }
@@ -67,8 +71,11 @@ fn cover_the_same(one: &MemberOutline, other: &MemberOutline) -> bool {
 }
 
 /// Finds a value of the whole machine on which logs of the same time do not agree: a sentence that shows both.
-pub fn find_contradiction(members: &[MergeMember], outlines: &[MemberOutline]) -> Option<String> {
-    let used = share_owner(outlines, "_total", 0);
+pub fn find_contradiction(
+    members: &[MergeMember],
+    (outlines, share_owners): (&[MemberOutline], &ShareOwners),
+) -> Option<String> {
+    let used = share_owners.owner("_total", 0);
     let mean = |rank: usize, counter: &str| outlines[rank].compared_mean(counter);
     for counter in COMPARED {
         let Some(mean_used) = mean(used, counter) else { continue };

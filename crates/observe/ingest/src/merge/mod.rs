@@ -21,7 +21,7 @@ pub use join::join_group;
 pub use machines::check_same_host;
 pub use member::{MemberRank, MergeMember};
 pub use output::MergeOutput;
-pub(crate) use placing::{PlacedLog, Placement, place_logs};
+pub(crate) use placing::{DAY_NS, PlacedLog, Placement, mean_step_ns, place_logs};
 
 use crate::IngestError;
 use crate::report::Reporter;

@@ -1,6 +1,6 @@
 //! What is learned about a log before it is joined with others: its ticks, series and machine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use diskwright_base::counter_ids::processor;
@@ -73,9 +73,30 @@ pub fn outline_member(log: &StoredLog, window: (i64, i64)) -> Result<MemberOutli
 /// Shares that fill the time of a processor together: of two logs that contradict each other, those of one are used.
 pub const SHARES_OF_ONE_LOG: [&str; 3] = [processor::IDLE, processor::IOWAIT, processor::BUSY];
 
+/// The members whose shares of a processor are used in the time of others.
+pub struct ShareOwners(HashMap<(usize, String), usize>);
+
+impl ShareOwners {
+    /// Finds the owner for each member and each instance that any of them has.
+    pub fn find(outlines: &[MemberOutline]) -> ShareOwners {
+        let series = outlines.iter().flat_map(|outline| &outline.series);
+        let shares = series.filter(|(counter, _)| SHARES_OF_ONE_LOG.contains(&counter.as_str()));
+        let instances: BTreeSet<&String> = shares.map(|(_, instance)| instance).collect();
+        let keys = (0..outlines.len()).flat_map(|rank| instances.iter().map(move |instance| (rank, *instance)));
+        let owner =
+            |(rank, instance): (usize, &String)| ((rank, instance.clone()), find_share_owner(outlines, instance, rank));
+        ShareOwners(keys.map(owner).collect())
+    }
+
+    /// Returns the member whose shares of a processor are used in the time of this one.
+    pub fn owner(&self, instance: &str, rank: usize) -> usize {
+        self.0.get(&(rank, instance.to_owned())).copied().unwrap_or(rank)
+    }
+}
+
 /// Returns the member whose shares of a processor are used in the time of another: one that shows when it idles, else
 /// the first.
-pub fn share_owner(outlines: &[MemberOutline], instance: &str, rank: usize) -> usize {
+fn find_share_owner(outlines: &[MemberOutline], instance: &str, rank: usize) -> usize {
     let own = outlines[rank].total_span();
     let has =
         |other: &usize, counter: &str| outlines[*other].series.contains(&(counter.to_owned(), instance.to_owned()));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use diskwright_logs::{ReadSummary, TimeBasis};
 
-const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
+pub const DAY_NS: i64 = 24 * 3600 * 1_000_000_000;
 /// Time between two reports, if a log has only one.
 const ONE_SECOND_NS: i64 = 1_000_000_000;
 
@@ -62,7 +62,7 @@ pub fn place_logs(logs: &[PlacedLog<'_>]) -> Vec<Placement> {
         let Some((from, until)) = summary.range else { continue };
         let tool = (summary.format, logs[index].program);
         if tools.contains(&tool) {
-            round_ns = end_ns.saturating_add(report_length_ns(summary));
+            round_ns = end_ns.saturating_add(mean_step_ns(summary).map_or(ONE_SECOND_NS, |step_ns| step_ns.max(1)));
             round += 1;
             tools.clear();
         }
@@ -75,13 +75,11 @@ pub fn place_logs(logs: &[PlacedLog<'_>]) -> Vec<Placement> {
     places
 }
 
-/// Mean length of a log's reports.
-fn report_length_ns(summary: &ReadSummary) -> i64 {
-    let length = |(from, until): (i64, i64)| {
-        let steps = i64::try_from(summary.ticks.saturating_sub(1)).unwrap_or(i64::MAX);
-        if steps == 0 { ONE_SECOND_NS } else { ((until - from) / steps).max(1) }
-    };
-    summary.range.map_or(ONE_SECOND_NS, length)
+/// Mean time between a log's reports; `None` if it has only one.
+pub fn mean_step_ns(summary: &ReadSummary) -> Option<i64> {
+    let (from, until) = summary.range?;
+    let steps = i64::try_from(summary.ticks.saturating_sub(1)).unwrap_or(i64::MAX);
+    (steps > 0).then(|| (until - from) / steps)
 }
 
 #[cfg(test)]

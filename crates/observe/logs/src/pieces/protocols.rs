@@ -256,11 +256,8 @@ pub fn put_fractions(snapshot: &mut Snapshot<'_, '_>) {
         (network::UDP_LOST_FRACTION, "UDP", UDP_ERRORS, UDP_RECEIVED, true, MIN_DATAGRAMS),
         (network::LISTEN_OVERFLOW_FRACTION, "TCP", LISTEN_OVERFLOWS, ACCEPTED, true, MIN_DATAGRAMS),
     ] {
-        let added = |counter| snapshot.totals.added(counter, "");
-        let (Some(part), Some(whole)) = (added(part), added(whole)) else { continue };
-        let all = if is_beside { whole + part } else { whole };
-        if all >= least {
-            snapshot.replace_value(counter, instance, (part / all).min(1.0));
-        }
+        let added = snapshot.totals.added_share([part, whole], is_beside, "");
+        let Some((part, all)) = added.filter(|(_, all)| *all >= least) else { continue };
+        snapshot.replace_value(counter, instance, (part / all).min(1.0));
     }
 }

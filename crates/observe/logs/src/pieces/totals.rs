@@ -142,6 +142,12 @@ impl Totals {
         }
     }
 
+    /// Part and whole of what was added to two totals, if both are known; the whole holds the part.
+    pub fn added_share(&self, [part, whole]: [&str; 2], is_beside: bool, instance: &str) -> Option<(f64, f64)> {
+        let (part, whole) = (self.added(part, instance)?, self.added(whole, instance)?);
+        Some((part, if is_beside { whole + part } else { whole }))
+    }
+
     /// Totals of this dump with what was added since the dump before.
     pub fn growths(&self) -> impl Iterator<Item = (&TotalKey, f64)> {
         let growth = |(key, now): (&'_ TotalKey, &f64)| Some(now - self.before.get(key)?).filter(|added| *added >= 0.0);
@@ -174,12 +180,8 @@ pub fn put_shares(snapshot: &mut Snapshot<'_, '_>) {
     let when = if snapshot.totals.has_before() { "between two dumps" } else { "since the start" };
     for TotalShare { part, whole, is_beside, counter, told } in &SHARES {
         for instance in snapshot.totals.instances(part) {
-            let added = |name: &str| snapshot.totals.added(name, &instance);
-            let (Some(part), Some(whole)) = (added(part), added(whole)) else { continue };
-            let all = if *is_beside { whole + part } else { whole };
-            if all <= 0.0 {
-                continue;
-            }
+            let added = snapshot.totals.added_share([part, whole], *is_beside, &instance);
+            let Some((part, all)) = added.filter(|(_, all)| *all > 0.0) else { continue };
             let share = (part / all).min(1.0);
             snapshot.replace_value(counter, &instance, share);
             if let Some((limit, text)) = told

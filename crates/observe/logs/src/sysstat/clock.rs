@@ -21,6 +21,17 @@ pub enum ZoneHint {
     Name(String),
 }
 
+impl ZoneHint {
+    /// Seconds east of UTC, if what stands there means one zone.
+    pub fn offset_s(&self) -> Option<i64> {
+        match self {
+            ZoneHint::Offset(offset_s) => Some(*offset_s),
+            ZoneHint::Name(name) => zone_offset_s(name),
+            ZoneHint::Missing => None,
+        }
+    }
+}
+
 /// Resolves the zone, and warns once about a missing one.
 pub struct SysstatClock {
     user_offset_s: Option<i64>,

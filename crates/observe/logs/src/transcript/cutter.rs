@@ -269,21 +269,7 @@ impl Cutter<'_> {
             Some(part) if part.kind == ToolKind::Top && is_sentence && !line.contains(char::is_numeric) => {
                 self.is_behind_sentence = true;
             }
-            // vmstat's rows are numbers; whatever else follows was printed by something else
-            Some(part) if part.kind == ToolKind::Vmstat && tool_lines::number_percent(line) < 50 => {
-                self.close_part();
-                self.begin_loose_part(index);
-            }
-            // one line, or lines up to a blank one
-            Some(part)
-                if part.kind == ToolKind::Uptime
-                    || part.kind == ToolKind::Free && (self.is_behind_blank || is_sentence)
-                    || matches!(part.kind, ToolKind::Form(_)) && is_sentence =>
-            {
-                self.close_part();
-                self.begin_loose_part(index);
-            }
-            Some(part) if part.kind == ToolKind::Other && part.command.is_none() && self.is_behind_blank => {
+            Some(part) if self.has_ended(part, line, is_sentence) => {
                 self.close_part();
                 self.begin_loose_part(index);
             }
@@ -292,6 +278,20 @@ impl Cutter<'_> {
         }
         if let Some(command) = command_line::find_mention(line).filter(|_| is_sentence) {
             self.mentioned = Some((index, command));
+        }
+    }
+
+    /// True if a line that no tool is known to print cannot be of this part any more.
+    fn has_ended(&self, part: &TextPart, line: &str, is_sentence: bool) -> bool {
+        match part.kind {
+            // its rows are numbers; whatever else follows was printed by something else
+            ToolKind::Vmstat => tool_lines::number_percent(line) < 50,
+            // one line, or lines up to a blank one
+            ToolKind::Uptime => true,
+            ToolKind::Free => self.is_behind_blank || is_sentence,
+            ToolKind::Form(_) => is_sentence,
+            ToolKind::Other => part.command.is_none() && self.is_behind_blank,
+            _ => false,
         }
     }
 

@@ -4,9 +4,8 @@
 use diskwright_base::timestamp;
 
 use crate::stamp_line::{StampLine, parse_stamp};
-use crate::sysstat::clock::ZoneHint;
 use crate::sysstat::impossible_clock::has_impossible_year;
-use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
+use crate::sysstat::time::{DAY_S, NumericDateOrder};
 
 /// Most words that a time before a line takes.
 const MAX_STAMP_WORDS: usize = 4;
@@ -69,12 +68,7 @@ pub(super) fn split_line_times(lines: &mut [(usize, String)]) -> Option<Vec<Opti
             local_s += DAY_S;
         }
         last_s = Some(local_s);
-        let offset_s = match &stamp.zone {
-            ZoneHint::Offset(offset_s) => Some(*offset_s),
-            ZoneHint::Name(name) => time::zone_offset_s(name),
-            ZoneHint::Missing => None,
-        };
-        times.push(Some(LineTime { local_s, offset_s }));
+        times.push(Some(LineTime { local_s, offset_s: stamp.zone.offset_s() }));
     }
     Some(times)
 }

@@ -3,73 +3,87 @@
 
 /// Most words of a line that names a run by a word of these lists.
 const MAX_LABEL_WORDS: usize = 8;
-/// Words that name a run wherever they stand first.
-const FIRST_WORDS: [&str; 24] = [
-    "before",
-    "after",
-    "earlier",
-    "later",
-    "now",
-    "then",
-    "without",
-    "with",
-    "during",
-    "while",
-    "under",
-    "baseline",
-    "idle",
-    "loaded",
-    "healthy",
-    "sick",
-    "normal",
-    "normally",
-    "good",
-    "bad",
-    "slow",
-    "fast",
-    "afterwards",
-    "since",
+/// A word that names a run where it stands first.
+struct RunWord {
+    word: &'static str,
+    /// Order in time of a run that it names: -1 earlier, 1 later, 0 neither.
+    order: i8,
+    /// Set if it does so in a line of few words only: `old kernel`, `Monday`.
+    is_of_short_line: bool,
+}
+
+const fn any_line(word: &'static str, order: i8) -> RunWord {
+    RunWord { word, order, is_of_short_line: false }
+}
+
+const fn short_line(word: &'static str, order: i8) -> RunWord {
+    RunWord { word, order, is_of_short_line: true }
+}
+
+/// Words that name a run where they stand first; `before` and `after` in other languages too.
+const RUN_WORDS: [RunWord; 56] = [
+    any_line("before", -1),
+    any_line("after", 1),
+    any_line("earlier", -1),
+    any_line("later", 1),
+    any_line("now", 1),
+    any_line("then", 0),
+    any_line("without", 0),
+    any_line("with", 0),
+    any_line("during", 0),
+    any_line("while", 0),
+    any_line("under", 0),
+    any_line("baseline", -1),
+    any_line("idle", 0),
+    any_line("loaded", 0),
+    any_line("healthy", 0),
+    any_line("sick", 0),
+    any_line("normal", 0),
+    any_line("normally", 0),
+    any_line("good", 0),
+    any_line("bad", 0),
+    any_line("slow", 0),
+    any_line("fast", 0),
+    any_line("afterwards", 1),
+    any_line("since", 1),
+    short_line("old", -1),
+    short_line("new", 1),
+    short_line("prior", -1),
+    short_line("previous", -1),
+    short_line("previously", -1),
+    short_line("original", -1),
+    short_line("current", 1),
+    short_line("currently", 1),
+    short_line("today", 1),
+    short_line("yesterday", -1),
+    short_line("monday", 0),
+    short_line("tuesday", 0),
+    short_line("wednesday", 0),
+    short_line("thursday", 0),
+    short_line("friday", 0),
+    short_line("saturday", 0),
+    short_line("sunday", 0),
+    short_line("morning", 0),
+    short_line("evening", 0),
+    short_line("night", 0),
+    short_line("peak", 0),
+    short_line("off-peak", 0),
+    short_line("vorher", -1),
+    short_line("nachher", 1),
+    short_line("avant", -1),
+    short_line("après", 1),
+    short_line("antes", -1),
+    short_line("después", 1),
+    short_line("depois", 1),
+    short_line("prima", -1),
+    short_line("dopo", 1),
+    short_line("vóór", -1),
 ];
 /// Words that name a run where they stand last: `cache off`.
 const LAST_WORDS: [&str; 8] = ["before", "after", "off", "on", "earlier", "later", "disabled", "enabled"];
 /// Words before the number of a run: `run 2`, `test #1`.
 const NUMBERED_WORDS: [&str; 6] = ["run", "test", "case", "attempt", "try", "round"];
-/// Words that name a run in a line of few words: `old kernel`, `Monday`, and `before` and `after` in other languages.
-const SHORT_LABEL_WORDS: [&str; 32] = [
-    "old",
-    "new",
-    "prior",
-    "previous",
-    "previously",
-    "original",
-    "current",
-    "currently",
-    "today",
-    "yesterday",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "morning",
-    "evening",
-    "night",
-    "peak",
-    "off-peak",
-    "vorher",
-    "nachher",
-    "avant",
-    "après",
-    "antes",
-    "después",
-    "depois",
-    "prima",
-    "dopo",
-    "vóór",
-];
-/// Most words of such a line.
+/// Most words of a line of few words.
 const MAX_SHORT_LABEL_WORDS: usize = 3;
 /// Words before the letter or number of a machine: `server A`, `node 2`.
 const MACHINE_WORDS: [&str; 7] = ["server", "host", "machine", "node", "box", "vm", "instance"];
@@ -93,11 +107,12 @@ pub(super) fn parse_run_label(line: &str) -> Option<String> {
     let first = words.iter().find(|word| !ARTICLES.contains(&word.as_str()))?;
     let has_number = words.iter().any(is_short_number);
     let is_numbered = has_number && words.len() <= 4 && words.iter().any(|w| NUMBERED_WORDS.contains(&w.as_str()));
-    let is_first = FIRST_WORDS.contains(&first.as_str());
+    let is_first = RUN_WORDS
+        .iter()
+        .any(|known| known.word == first && (!known.is_of_short_line || words.len() <= MAX_SHORT_LABEL_WORDS));
     let is_last = words.last().is_some_and(|word| words.len() > 1 && LAST_WORDS.contains(&word.as_str()));
-    let is_short = words.len() <= MAX_SHORT_LABEL_WORDS && SHORT_LABEL_WORDS.contains(&first.as_str());
     // a sentence that begins like a name: `now it hangs`, `with this I see it` is one too
-    (is_first || is_last || is_numbered || is_short || is_machine_label(text)).then(|| text.to_owned())
+    (is_first || is_last || is_numbered || is_machine_label(text)).then(|| text.to_owned())
 }
 
 /// True for a label that names a machine: `server A`, `node 2`.
@@ -108,45 +123,15 @@ pub(super) fn is_machine_label(label: &str) -> bool {
     MACHINE_WORDS.contains(&kind.to_lowercase().as_str()) && is_one
 }
 
-/// Words of labels that say that a run was earlier than others, and later.
-const EARLIER_WORDS: [&str; 13] = [
-    "before",
-    "earlier",
-    "baseline",
-    "old",
-    "prior",
-    "previous",
-    "previously",
-    "original",
-    "vorher",
-    "avant",
-    "antes",
-    "prima",
-    "yesterday",
-];
-const LATER_WORDS: [&str; 14] = [
-    "after",
-    "afterwards",
-    "later",
-    "now",
-    "new",
-    "current",
-    "currently",
-    "today",
-    "nachher",
-    "après",
-    "después",
-    "depois",
-    "dopo",
-    "since",
-];
-
 /// Order in time that the name of a run tells: -1 for an earlier one, 1 for a later one, 0 where it tells nothing.
 #[must_use]
 pub fn order_of_label(label: &str) -> i8 {
     let label = label.to_lowercase();
-    let has_any = |known: &[&str]| label.split(|c: char| !c.is_alphanumeric()).any(|word| known.contains(&word));
-    i8::from(has_any(&LATER_WORDS)) - i8::from(has_any(&EARLIER_WORDS))
+    let has_any = |order: i8| {
+        let mut words = label.split(|c: char| !c.is_alphanumeric());
+        words.any(|word| RUN_WORDS.iter().any(|known| known.order == order && known.word == word))
+    };
+    i8::from(has_any(1)) - i8::from(has_any(-1))
 }
 
 #[cfg(test)]
@@ -186,7 +171,7 @@ mod tests {
     #[test]
     fn names_of_runs_tell_their_order() {
         for (label, order) in
-            [("before", -1), ("After the reboot", 1), ("old kernel", -1), ("run 2", 0), ("nachher", 1)]
+            [("before", -1), ("After the reboot", 1), ("old kernel", -1), ("run 2", 0), ("nachher", 1), ("vóór", -1)]
         {
             assert_eq!(order_of_label(label), order, "{label}");
         }

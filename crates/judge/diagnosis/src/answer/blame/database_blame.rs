@@ -4,7 +4,7 @@
 
 use diskwright_base::DatabaseActivity;
 use diskwright_base::counter_ids::database;
-use diskwright_base::database_activity::{LockRow, SessionIdentity, StatementRow};
+use diskwright_base::database_activity::{LockRow, StatementRow};
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::{format_count, format_duration, format_value};
 
@@ -42,22 +42,6 @@ pub(crate) fn is_lock_rule(object: &str, rule: &str) -> bool {
 /// True for a rule by which a lock is held by a session that does nothing: nothing else can be the reason for it.
 pub(crate) fn is_idle_lock_holder(counter: &str) -> bool {
     counter == database::IDLE_LOCK_HOLDERS
-}
-
-/// The name of a session as people look for it.
-fn session_text(identity: &SessionIdentity, engine: &str) -> String {
-    let id = if engine == "postgres" { "PID" } else { "Connection" };
-    let mut who: Vec<String> = Vec::new();
-    let mut add = |label: &str, value: &str| {
-        if !value.is_empty() {
-            who.push(format!("{label}{value}"));
-        }
-    };
-    add("user ", &identity.user);
-    add("", &identity.application);
-    add("from ", &identity.client);
-    let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(", ")) };
-    format!("{id} {}{who}", identity.id)
 }
 
 /// A statement in a sentence.
@@ -98,7 +82,7 @@ fn holder_text(server: &DatabaseActivity, lock: &LockRow) -> String {
         text if lock.is_idle => format!("; its last statement: {}", quote_statement(text)),
         text => format!("; it runs {}", quote_statement(text)),
     };
-    format!("{} holds {what}{}{does}{statement}", session_text(&lock.holder, &server.engine), since.unwrap_or_default())
+    format!("{} holds {what}{}{does}{statement}", lock.holder.describe(&server.engine), since.unwrap_or_default())
 }
 
 /// The verdict on a lock; `held` says for how much of the window. `None` where the log does not show its holder.
@@ -138,20 +122,24 @@ fn server_of_culprit<'a>(observed: &'a Observation, culprit: &Culprit) -> Option
     observed.databases.local_servers().find(is_own)
 }
 
+/// The device of the filesystem that holds the data of a server, where both are known.
+fn data_device<'a>(observed: &'a Observation, server: &DatabaseActivity) -> Option<&'a str> {
+    let setting = |name: &str| server.settings.get(name);
+    let folder = setting("data_directory").or_else(|| setting("datadir"))?;
+    let holds = |mount: &str| {
+        let rest = folder.strip_prefix(mount.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let held_by = observed.topology.as_ref()?.filesystems.iter().filter(|filesystem| holds(&filesystem.mount));
+    held_by.max_by_key(|filesystem| filesystem.mount.len()).map(|filesystem| filesystem.device.as_str())
+}
+
 /// True where the data of a server are known to lie on other disks than this one.
 fn is_known_elsewhere(observed: &Observation, server: &DatabaseActivity, disk: &str) -> bool {
     let Some(topology) = observed.topology.as_ref().filter(|topology| topology.find_device(disk).is_some()) else {
         return false;
     };
-    let setting = |name: &str| server.settings.get(name);
-    let Some(folder) = setting("data_directory").or_else(|| setting("datadir")) else { return false };
-    let holds = |mount: &str| {
-        let rest = folder.strip_prefix(mount.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let held_by = topology.filesystems.iter().filter(|filesystem| holds(&filesystem.mount));
-    let device = held_by.max_by_key(|filesystem| filesystem.mount.len()).map(|filesystem| filesystem.device.as_str());
-    device.is_some_and(|device| {
+    data_device(observed, server).is_some_and(|device| {
         topology.find_device(device).is_some() && !topology.stands_on(device, disk) && !topology.stands_on(disk, device)
     })
 }
@@ -254,7 +242,7 @@ pub(crate) fn add_database_facts(facts: &mut ActionFacts, observed: &Observation
         }
     }
     if finding.rule == CHECKPOINT_RULE {
-        add_log_size(facts, server, finding);
+        add_log_size(facts, observed, server, finding);
     }
 }
 
@@ -291,7 +279,7 @@ fn mysql_place(address: &str) -> Option<String> {
 }
 
 /// The size of the log with which checkpoints come by time, from the bytes that were logged.
-fn add_log_size(facts: &mut ActionFacts, server: &DatabaseActivity, finding: &Finding) {
+fn add_log_size(facts: &mut ActionFacts, observed: &Observation, server: &DatabaseActivity, finding: &Finding) {
     let rate = finding.evidence.iter().find(|e| e.counter == database::LOG_BYTES_PER_S).and_then(|e| e.value);
     let setting = |name: &str| server.settings.get(name).map(String::as_str);
     let (Some(now), Some(rate)) = (setting("max_wal_size"), rate) else { return };
@@ -301,7 +289,10 @@ fn add_log_size(facts: &mut ActionFacts, server: &DatabaseActivity, finding: &Fi
     let needed = rate * timeout_s * (1.0 + target) * 1.2;
     let gib = (needed / f64::from(1 << 30)).ceil().max(1.0);
     let current = diskwright_base::byte_size::parse_memory_size(now).ok();
-    if gib <= MAX_LOG_GIB && current.is_none_or(|bytes| gib * f64::from(1 << 30) > bytes as f64) {
+    let device = observed.topology.as_ref().zip(data_device(observed, server));
+    let device_bytes = device.and_then(|(topology, name)| topology.find_device(name)?.bytes);
+    let has_room = device_bytes.is_none_or(|bytes| gib * f64::from(1 << 30) <= MAX_LOG_SHARE * bytes as f64);
+    if has_room && gib <= MAX_LOG_GIB && current.is_none_or(|bytes| gib * f64::from(1 << 30) > bytes as f64) {
         facts.insert("max_wal_size", now.to_owned());
         facts.insert("more_wal", format!("{gib:.0}GB"));
     }
@@ -309,6 +300,8 @@ fn add_log_size(facts: &mut ActionFacts, server: &DatabaseActivity, finding: &Fi
 
 /// Largest log that is advised, GiB: it is read again after a crash.
 const MAX_LOG_GIB: f64 = 64.0;
+/// Largest share of the data's device that is advised for the log: a full one stops the server. Our choice.
+const MAX_LOG_SHARE: f64 = 0.2;
 
 /// Seconds of a setting such as `5min`, `30s` or `1h`.
 fn parse_setting_s(text: &str) -> Option<f64> {
@@ -341,18 +334,5 @@ mod tests {
         assert_eq!(mysql_place("mysql://watch@db1/shop").as_deref(), Some("host=db1"));
         // a port or an address of version 6 takes options of its own
         assert_eq!((mysql_place("mysql://watch@db1:3307/"), mysql_place("mysql://[::1]/")), (None, None));
-    }
-
-    #[test]
-    fn a_session_is_named_by_what_is_known_of_it() {
-        let identity = SessionIdentity {
-            id: 1122,
-            user: "app".into(),
-            application: "psql".into(),
-            client: "10.0.0.7".into(),
-            ..SessionIdentity::default()
-        };
-        assert_eq!(session_text(&identity, "postgres"), "PID 1122 (user app, psql, from 10.0.0.7)");
-        assert_eq!(session_text(&SessionIdentity { id: 7, ..SessionIdentity::default() }, "mysql"), "Connection 7");
     }
 }

@@ -7,7 +7,7 @@ use diskwright_base::{DeviceClass, Topology};
 use crate::answer::blame::database_blame::is_idle_lock_holder;
 use crate::answer::rule_outcome::{RuleOutcome, leading_condition};
 use crate::answer::verdict::Finding;
-use crate::compile::{cgroup_path, split_cgroup_device};
+use crate::compile::{cgroup_path, is_in_cgroup, split_cgroup_device};
 use crate::rules::{Bottleneck, Rule};
 use crate::run::Observation;
 
@@ -229,10 +229,7 @@ fn is_behind_network(relations: &Relations<'_>, disk: &str) -> bool {
 /// True where one cgroup is the other, or lies below it.
 fn are_same_branch(one: &str, other: &str) -> bool {
     let (one, other) = (cgroup_path(one), cgroup_path(other));
-    let lies_below = |lower: &str, upper: &str| {
-        lower.strip_prefix(upper.trim_end_matches('/')).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    lies_below(one, other) || lies_below(other, one)
+    is_in_cgroup(one, other) || is_in_cgroup(other, one)
 }
 
 /// True where two disks have a disk in common or are members of one array.
