@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
+use diskwright_base::LogPiece;
 use diskwright_base::text::printable_line;
+use diskwright_diagnosis::{Judge, Verdict};
 use diskwright_ingest::merge::MergeMember;
 use diskwright_ingest::{Event, Input, MachineDescription, OpenedLogs, ReadingOptions, Reporter};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -201,5 +203,22 @@ impl LogWindow {
             Some((start, end)) if start >= end => Err(Failure::Usage(format!("{from} is not before {to}"))),
             _ => Ok(()),
         }
+    }
+}
+
+/// Judges the content of logs.
+pub fn judge_logs(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
+    logs.read::<Failure>(|piece| {
+        judge_piece(&mut judge, piece);
+        Ok(())
+    })?;
+    Ok(judge.finish())
+}
+
+/// Passes a piece of a log to a judge.
+pub fn judge_piece(judge: &mut Judge, piece: LogPiece<'_>) {
+    match piece {
+        LogPiece::Frame(frame) => judge.add_frame(frame),
+        LogPiece::Note(note) => judge.add_note(&note),
     }
 }

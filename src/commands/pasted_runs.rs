@@ -5,8 +5,8 @@ use diskwright_diagnosis::{Bottleneck, Judge, Verdict};
 use diskwright_ingest::{Input, TextGroup};
 use serde_json::{Value, json};
 
+use super::log::judge_logs;
 use super::log::{self, LogWindow, Logs};
-use super::why::judge_logs;
 use super::{Failure, output};
 
 /// Most runs that are judged one by one.

@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let logs = log::open(&arguments.log, &arguments.window)?;
     let packs = arguments.judging.load_packs(false)?;
-    let mut verdicts = why::judge_logs(&logs, arguments.judging.new_judge(packs, Some(logs.range_ns)))?;
+    let mut verdicts = log::judge_logs(&logs, arguments.judging.new_judge(packs, Some(logs.range_ns)))?;
     if let Some(first) = verdicts.first_mut() {
         baseline::saved::add_to_verdict(first);
     }

@@ -202,7 +202,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         log::open_input(&input, &arguments.window)?
     };
-    let verdicts = judge_logs(&logs, new_judge(logs.range_ns))?;
+    let verdicts = log::judge_logs(&logs, new_judge(logs.range_ns))?;
     let (verdicts, logs) =
         if is_one_text { pasted_runs::choose_run(logs, verdicts, &new_judge)? } else { (verdicts, logs) };
     print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments)
@@ -229,23 +229,6 @@ type LoadReader<'a> = &'a dyn Fn() -> Result<LoadSeries, Failure>;
 fn predict_first_gains(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<PredictedGain> {
     let load = load.filter(|_| gains::has_predictable_advice(first)).and_then(|load| load().ok());
     load.map_or_else(Vec::new, |load| gains::predict_gains(first, &load))
-}
-
-/// Judges the content of logs.
-pub fn judge_logs(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
-    logs.read::<Failure>(|piece| {
-        judge_piece(&mut judge, piece);
-        Ok(())
-    })?;
-    Ok(judge.finish())
-}
-
-/// Passes a piece of a log to a judge.
-fn judge_piece(judge: &mut Judge, piece: LogPiece<'_>) {
-    match piece {
-        LogPiece::Frame(frame) => judge.add_frame(frame),
-        LogPiece::Note(note) => judge.add_note(&note),
-    }
 }
 
 /// Returns the load of a log of another tool, for predictions; the log is read once more.
@@ -282,7 +265,7 @@ impl StreamJudge {
         {
             self.load = None;
         }
-        judge_piece(&mut self.judge, piece);
+        log::judge_piece(&mut self.judge, piece);
     }
 }
 

@@ -6,9 +6,9 @@ use diskwright_planner::series::measured_demand::LoadSummary;
 use diskwright_report::{Ink, Style};
 
 use super::screen::{wrap_indented, wrap_painted};
+use crate::commands::Failure;
 use crate::commands::ceilings;
-use crate::commands::log::Logs;
-use crate::commands::{Failure, why};
+use crate::commands::log::{self, Logs};
 
 /// Share of the disks' requests from which paging is told beside a verdict on the disk.
 const MIN_PAGING_SHARE: f64 = 0.02;
@@ -21,7 +21,7 @@ pub fn judge_log(logs: &Logs) -> Result<Verdict, Failure> {
         ceilings: ceilings::known_ceilings().to_vec(),
         ..JudgeOptions::default()
     };
-    let verdicts = why::judge_logs(logs, Judge::new(pack.into_iter().collect(), options))?;
+    let verdicts = log::judge_logs(logs, Judge::new(pack.into_iter().collect(), options))?;
     verdicts.into_iter().next().ok_or_else(|| Failure::Failed("the default pack gave no verdict".into()))
 }
 

@@ -19,7 +19,7 @@ use super::super::latency::LatencyWindow;
 use super::super::log::{self, Logs};
 use super::super::watch::range_comparison;
 use super::super::watch::sources::WatchSource;
-use super::super::{Failure, ceilings, local_host_name, report, why};
+use super::super::{Failure, ceilings, local_host_name, log, report};
 
 /// A host on the page.
 pub struct ServedSource {
@@ -160,7 +160,7 @@ impl HostSource for ServedSource {
     fn report_page(&self, stretch: Stretch) -> Result<String, String> {
         let page = || {
             let logs = self.logs_of_range(stretch)?;
-            let verdicts = why::judge_logs(&logs, self.judge_for_range(logs.range_ns))?;
+            let verdicts = log::judge_logs(&logs, self.judge_for_range(logs.range_ns))?;
             Ok(report::log_page(logs, verdicts)?.0)
         };
         page().map_err(failure_text)
