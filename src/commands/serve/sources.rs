@@ -19,7 +19,7 @@ use super::super::latency::LatencyWindow;
 use super::super::log::{self, Logs};
 use super::super::watch::range_comparison;
 use super::super::watch::sources::WatchSource;
-use super::super::{Failure, ceilings, local_host_name, log, report};
+use super::super::{Failure, ceilings, local_host_name, report};
 
 /// A host on the page.
 pub struct ServedSource {
