@@ -58,6 +58,15 @@ fn judges_reports_and_imports_a_perfmon_log() {
     let how = verdict["missing"]["how"].as_array().expect("how to record").iter();
     assert!(how.clone().any(|line| line.as_str().is_some_and(|l| l.contains("typeperf"))), "{:#}", verdict["missing"]);
 
+    // each step names the next: what to buy, and the proof after it
+    let steps = verdict["next_steps"].as_array().expect("steps");
+    let commands: Vec<&str> = steps.iter().filter_map(|step| step["command"].as_str()).collect();
+    assert_eq!(commands, [format!("diskwright plan --from {log}"), format!("diskwright compare {log} AFTER")]);
+    let answer = diskwright(&["why", &log]);
+    let answer = String::from_utf8_lossy(&answer.stdout);
+    assert!(answer.contains("\nNext\n") && answer.contains(commands[0]), "{answer}");
+    assert!(diskwright(&["plan", "--from", &log, "--demand-only"]).status.success());
+
     let kept = folder.join("kept");
     let answer = success(&diskwright(&["import", &log, "--to", kept.to_str().unwrap(), "--json"]));
     assert_eq!(answer["schema"], "diskwright.import/1");

@@ -37,6 +37,7 @@ mod mark;
 mod metric_feeds;
 mod metric_store;
 mod name_search;
+mod next_steps;
 pub mod output;
 mod output_file;
 mod pacer;

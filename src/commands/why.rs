@@ -23,6 +23,7 @@ use super::gains::{self, PredictedGain};
 use super::live_sampler::live_sampler;
 use super::log::{self, LogWindow, Logs};
 use super::metric_store::{self, StoreArguments};
+use super::next_steps::{self, NextStep};
 use super::pacer::{self, Pacer};
 use super::paste_block;
 use super::plan::from_log::{collect_piece, load_from_logs};
@@ -347,11 +348,13 @@ fn print_answer_with(
     let mut first = first.clone();
     let machine = baseline::saved::add_to_verdict(&mut first);
     let (first, predicted_gains) = (&first, predict_first_gains(&first, load));
+    let steps = next_steps::steps_after(first, &arguments.log, arguments.store.is_given()?);
     if arguments.json {
         let mut document = serde_json::to_value(first)?;
         gains::add_gains(&mut document, &predicted_gains);
         if let Value::Object(fields) = &mut document {
             fields.insert("machine".into(), machine);
+            fields.insert("next_steps".into(), serde_json::to_value(&steps)?);
             fields.extend(runs.map(|runs| ("runs".into(), runs)));
             fields.insert("packs".into(), verdicts.iter().map(verdict_summary).collect());
             let damage_entries = logs.map(|logs| damage::damage_entries(&logs.losses())).unwrap_or_default();
@@ -361,16 +364,26 @@ fn print_answer_with(
         return output::print_json(&document);
     }
     let style = output::stdout_style();
-    let is_whole = arguments.full || !std::io::stdout().is_terminal();
-    let draw = if is_whole { screen::draw_whole } else { screen::draw_screen };
-    let answer = draw(first, &DisplayZone::local(), &style);
-    output::print_text(&answer)?;
-    let gains = gains_text(&predicted_gains, &style);
-    // on a terminal, the first rows must stay in sight
-    if is_whole || answer.lines().count() + gains.lines().count() <= style.height {
-        output::print_text(&gains)?;
+    if arguments.full || !std::io::stdout().is_terminal() {
+        let answer = screen::draw_whole(first, &DisplayZone::local(), &style);
+        output::print_text(
+            &(answer + &gains_text(&predicted_gains, &style) + &next_steps::draw_steps(&steps, &style)),
+        )?;
+    } else {
+        output::print_text(&draw_one_screen(first, &predicted_gains, &steps, &style))?;
     }
     if others.is_empty() { Ok(()) } else { output::print_text(&screen::other_packs_table(others, &style)) }
+}
+
+/// Draws an answer whose first rows stay in sight on a terminal: with the next steps in one row, and with the predicted
+/// gains where they fit.
+fn draw_one_screen(verdict: &Verdict, predicted: &[PredictedGain], steps: &[NextStep], style: &Style) -> String {
+    let next_row = next_steps::draw_first_step(steps, style);
+    let remaining = Style { height: style.height.saturating_sub(next_row.lines().count()), ..*style };
+    let answer = screen::draw_screen(verdict, &DisplayZone::local(), &remaining);
+    let gains = gains_text(predicted, style);
+    let fits = answer.lines().count() + gains.lines().count() <= remaining.height;
+    if fits { answer + &gains + &next_row } else { answer + &next_row }
 }
 
 /// What remedies are predicted to bring, with a heading; empty without any.
