@@ -41,7 +41,7 @@ pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<N
     }
     if is_live && blames_storage(verdict) {
         let disk = blamed_disk(verdict).map_or_else(String::new, |disk| format!(" {}", quote_for_shell(disk)));
-        add(format!("diskwright trace{disk} --for 10s"), "who asks the disk for what, request by request");
+        add(format!("diskwright trace{disk} --for 10s"), "each request to the disk, with the thread that sent it");
         add("diskwright record DIR".into(), "a log of the bad hour, for `plan --from DIR` and `compare`");
     }
     if !is_live && can_be_named {
