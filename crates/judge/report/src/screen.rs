@@ -364,6 +364,9 @@ impl<'a> Screen<'a> {
             self.add_words("", 0, &listed.sentence, None, sentence_lines);
         }
         self.add_events(verdict, zone, sentence_lines);
+        if let Some(line) = trends::warning_line(verdict, zone) {
+            self.add_words("", 0, &line, None, if sentence_lines > 2 { 3 } else { 2 });
+        }
         if let Some(line) = changes::leading_change_line(verdict, zone) {
             self.add_words("", 0, &line, None, if sentence_lines > 2 { 3 } else { 2 });
         }
