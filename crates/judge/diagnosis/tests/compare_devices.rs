@@ -44,6 +44,25 @@ fn a_neighbor_that_got_worse_decides_nothing_about_the_blamed_disk() {
     );
 }
 
+/// A backup of large requests is stopped: small requests, more of them, each faster, and no bottleneck.
+#[test]
+fn more_requests_in_less_time_without_a_bottleneck_helped_though_they_are_of_another_kind() {
+    let with_size = |recording: Recording, requests: f64, bytes: f64| {
+        recording
+            .without("physical_disk.read_bytes")
+            .with("physical_disk.read_bytes", "sda", move |_| requests * bytes)
+    };
+    let before = with_size(disk("sda", 30.0, 0.11, 1), 30.0, 131_072.0);
+    let after = with_size(disk("sda", 134.0, 0.004, 9), 134.0, 8192.0);
+    let both = compared(&before, &after);
+    assert_eq!(both.before.instance, "sda", "{}", both.before.sentence);
+    assert!(!both.after.bottleneck.blames(), "{}", both.after.sentence);
+    assert_eq!(names(&both), [("sda", ChangeOutcome::Helped)], "{}", both.sentence);
+    // with fewer requests, what is left may be faster because of that alone
+    let fewer = compared(&before, &with_size(disk("sda", 20.0, 0.004, 9), 20.0, 8192.0));
+    assert_ne!(fewer.outcome, ChangeOutcome::Helped, "{}", fewer.sentence);
+}
+
 #[test]
 fn without_a_blamed_disk_the_one_that_changed_most_comes_first() {
     let both = compared(&disks([(100.0, 0.001), (20.0, 0.003)], 1), &disks([(100.0, 0.001), (20.0, 0.001)], 9));

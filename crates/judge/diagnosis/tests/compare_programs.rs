@@ -96,6 +96,24 @@ fn a_runaway_that_is_reniced_helped_who_waited_for_it() {
 }
 
 #[test]
+fn a_runaway_of_short_windows_need_not_lose_what_its_victim_gains() {
+    // seven tables: 1.8 processors less a fifth are several times what the service had
+    let both = compare_busy(
+        &[("yes", 1.8, 0.0), (SERVICE, 0.12, 0.0)],
+        &[("yes", 1.44, 0.0), (SERVICE, 0.42, 0.0)],
+        TICKS / 7,
+    );
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "{} {:#?}", both.sentence, both.programs);
+    // a gain of a fifth may be chance in so few
+    let both = compare_busy(
+        &[("yes", 1.8, 0.0), (SERVICE, 0.12, 0.0)],
+        &[("yes", 1.44, 0.0), (SERVICE, 0.145, 0.0)],
+        TICKS / 7,
+    );
+    assert_ne!(both.outcome, ChangeOutcome::Helped, "{}", both.sentence);
+}
+
+#[test]
 fn the_same_again_is_unchanged() {
     let mut helped = 0;
     for seed in 0..20 {

@@ -254,3 +254,38 @@ fn notes_of_several_times_add_up() {
     assert_eq!((lock.waiting, lock.waited_s, lock.transaction_s), (9, 100.0, Some(50.0)));
     assert_eq!((server.statements[0].times.data_s, server.relations[0].read_bytes), (18.0, 8e7));
 }
+
+/// The commands for a disk whose flushes of 8 ms a server waits for, with these settings.
+fn commit_commands(settings: &[(&str, &str)], folder: &str) -> Vec<String> {
+    let places = [("unix_socket_directories", "/run/pg"), ("port", "5432"), ("data_directory", folder)];
+    let settings = settings.iter().chain(&places).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let times = SessionTimes { active_s: 10.0, log_s: 9.0, ..SessionTimes::default() };
+    let server = DatabaseActivity {
+        settings: settings.collect(),
+        sessions: vec![SessionRow { times, ..session(77, "COMMIT") }],
+        ..activity()
+    };
+    let recording = quiet_machine()
+        .disk("sda", 0.0, 0.008, 0.9)
+        .with("physical_disk.flushes", "sda", |_| 110.0)
+        .with("physical_disk.flush_time_s", "sda", |_| 110.0 * 0.008)
+        .without("pressure.io_some_s")
+        .with("pressure.io_some_s", "", |_| 0.9);
+    let verdict = judge(&recording, &[reading_process(77), Note::database(START, server)]);
+    assert_eq!(verdict.findings[0].rule, "disk.flush-bound", "{}", verdict.sentence);
+    verdict.advice.into_iter().filter_map(|advice| advice.command).collect()
+}
+
+#[test]
+fn commits_that_wait_for_flushes_get_settings_that_flush_less_often() {
+    let settings = [("commit_delay", "0"), ("synchronous_commit", "on")];
+    let commands = commit_commands(&settings, "/var/lib/pg");
+    assert!(commands[0].contains("-h /run/pg -p 5432 -c 'ALTER SYSTEM SET commit_delay = 4000'"), "{commands:?}");
+    assert!(commands[1].contains("synchronous_commit = off"), "{commands:?}");
+    // what is set already is not set again, and a server on another disk is left alone
+    let set = commit_commands(&[("commit_delay", "500"), ("synchronous_commit", "off")], "/var/lib/pg");
+    let elsewhere = commit_commands(&settings, "/data/pg");
+    for commands in [set, elsewhere] {
+        assert!(commands.iter().all(|command| !command.contains("commit")), "{commands:?}");
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::common::noise::Noise;
 use crate::common::*;
-use diskwright_base::{Frame, Schema, Series, Tick};
+use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
 use diskwright_diagnosis::trends::{Trend, TrendShape};
 use diskwright_diagnosis::{Judge, JudgeOptions, Verdict};
 
@@ -243,4 +243,51 @@ fn no_value_and_no_time_is_too_wild() {
         );
         serde_json::to_string(&verdict).expect("numbers that are none are null");
     }
+}
+
+/// Two days in which one of two programs grows by 0.2 GB an hour, and what is left falls by as much of 16 GB.
+#[test]
+fn the_program_that_grows_is_named_where_memory_runs_out() {
+    let rules = "[[rule]]\nid = \"memory.low\"\nobject = \"machine\"\n\
+                 all = [{ counter = 'memory.available_fraction', below = 0.05 }]\n";
+    let ticks = even(600.0, 288);
+    let noise = Noise(3).remembering(0.3, ticks.len());
+    let left: Vec<f64> = ticks.iter().zip(noise).map(|((end, _), n)| 0.75 - 0.3 * end / DAY + 0.002 * n).collect();
+    let schema = Arc::new(Schema::new(vec![Series {
+        counter: "memory.available_fraction".into(),
+        instance: String::new(),
+        scale: 1.0,
+    }]));
+    let judge_with = |grows: bool| {
+        let mut judge = Judge::new(vec![pack(rules)], JudgeOptions::default());
+        for (hour, part) in ticks.chunks(6).enumerate() {
+            let mut frame = Frame::new(schema.clone(), 6);
+            for (index, (end_s, length_s)) in part.iter().enumerate() {
+                let time_ns = START + (end_s * 1e9) as i64;
+                frame.push(Tick { time_ns, elapsed_ns: (length_s * 1e9) as u64 }, &[left[hour * 6 + index]]);
+            }
+            judge.add_frame(&frame);
+            let row = |pid, name: &str, resident_bytes| ProcessRow {
+                pid,
+                name: name.into(),
+                resident_bytes,
+                processor_s: 1.0,
+                ..ProcessRow::default()
+            };
+            let leak = if grows { 1e9 + 0.2e9 * hour as f64 } else { 1e9 };
+            let rows = vec![row(812, "indexer", leak), row(700, "postgres", 4e9)];
+            let table = ProcessTable { elapsed_s: 3600.0, rows, ..ProcessTable::default() };
+            judge.add_note(&Note::processes(START + (part[0].0 * 1e9) as i64, table));
+        }
+        judge.finish().remove(0)
+    };
+    let verdict = judge_with(true);
+    let trend = &verdict.trends[0];
+    let growing = trend.growing.as_ref().expect("the leak");
+    assert_eq!((growing.culprit.name.as_str(), growing.culprit.pid), ("indexer", Some(812)));
+    assert_eq!((growing.from_bytes, growing.to_bytes), (1e9, 1e9 + 0.2e9 * 47.0));
+    // 0.75 - 0.3 d = 0.05 after 2.33 days
+    assert!((days(&trend.crosses) - 2.33).abs() < 0.1, "{trend:?}");
+    let steady = judge_with(false);
+    assert_eq!(steady.trends[0].growing, None, "nobody grows");
 }

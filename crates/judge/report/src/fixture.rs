@@ -244,6 +244,7 @@ fn sample_trends() -> Vec<Trend> {
         rhythm: None,
         rhythms: Vec::new(),
         matters: true,
+        growing: None,
         series: sample_points(0.1),
     };
     let stepped = |counter: &str, unit: &str, [before, after, limit]: [f64; 3]| Trend {

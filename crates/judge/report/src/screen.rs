@@ -364,6 +364,9 @@ impl<'a> Screen<'a> {
             self.add_words("", 0, &listed.sentence, None, sentence_lines);
         }
         self.add_events(verdict, zone, sentence_lines);
+        if let Some(line) = trends::warning_line(verdict, zone) {
+            self.add_words("", 0, &line, None, if sentence_lines > 2 { 3 } else { 2 });
+        }
         if let Some(line) = changes::leading_change_line(verdict, zone) {
             self.add_words("", 0, &line, None, if sentence_lines > 2 { 3 } else { 2 });
         }
@@ -475,7 +478,9 @@ impl<'a> Screen<'a> {
         if verdict.culprits.is_empty() && verdict.unlisted.is_empty() {
             return;
         }
-        let rows = verdict_words::culprit_rows(verdict);
+        let mut rows = verdict_words::culprit_rows(verdict);
+        // the headline names the cgroup already: where rows are few, they are its processes'
+        rows.sort_by_key(|(culprit, _)| !self.is_whole && culprit.processes == 0);
         // each bottleneck has a row, however terse the screen
         let shown = &rows[..rows.len().min(detail.culprits.max(verdict.bottlenecks.len()))];
         self.add_heading_of_some("Who is doing it", (rows.len(), shown.len()));

@@ -3,12 +3,14 @@
 use diskwright_base::units;
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::trends::{Trend, TrendRhythm, TrendShape, TrendStep};
+use diskwright_diagnosis::verdict::GrowingProgram;
 use maud::{Markup, Render, html};
 
 use crate::axis;
 use crate::chart_model::{Chart, ChartLine};
 use crate::downsample::ChartBucket;
 use crate::html::{HtmlReport, chart_figure, rare_key};
+use crate::identity::culprit_summary;
 use crate::markup::{format_unbroken, mark_id};
 use crate::sections::html_table;
 use crate::time::{DisplayZone, format_duration, parse_rfc3339};
@@ -17,6 +19,8 @@ use crate::time::{DisplayZone, format_duration, parse_rfc3339};
 pub(crate) const MAX_SCREEN_TRENDS: usize = 5;
 /// Largest number of charts on the page.
 const MAX_CHARTS: usize = 24;
+/// Columns of a program's command line in a sentence.
+const MAX_PROGRAM_COLUMNS: usize = 60;
 /// Largest number of rows of the page's table.
 const MAX_TABLE_ROWS: usize = 120;
 
@@ -148,6 +152,30 @@ pub(crate) fn trend_lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> 
         lines.push(format!("{} {words}{also}", trend_name(trend)));
     }
     lines
+}
+
+/// Days after the end of a log within which a crossing is told on the first screen.
+const MAX_WARNED_DAYS: f64 = 30.0;
+
+/// The first limit that will be crossed soon, for the headline: what runs out, when, and which program grows. Nothing
+/// where its rule is a finding already.
+pub(crate) fn warning_line(verdict: &Verdict, zone: &DisplayZone) -> Option<String> {
+    let end = Some(verdict.window.to.clone());
+    let is_found = |trend: &Trend| verdict.findings.iter().any(|finding| finding.rule == trend.rule);
+    let seconds_left = |trend: &Trend| seconds_between(&end, &trend.crosses);
+    let crossing = verdict.trends.iter().filter(|trend| trend.matters && trend.crosses.is_some() && !is_found(trend));
+    let soon = crossing.filter(|trend| seconds_left(trend) <= MAX_WARNED_DAYS * 86_400.0);
+    let first = soon.min_by(|a, b| seconds_left(a).total_cmp(&seconds_left(b)))?;
+    let crossing = crossing_text(first, zone)?;
+    let grows = first.growing.as_ref().map_or(String::new(), |growing| format!("; {}", growth_text(growing)));
+    Some(format!("{}: {crossing}{grows}", trend_name(first)))
+}
+
+/// Who grows: `python3 (812): python3 leak.py, shop.service, grew from 1.2 GB to 7.6 GB`.
+fn growth_text(growing: &GrowingProgram) -> String {
+    let (from, to) = (units::format_value(growing.from_bytes, "bytes"), units::format_value(growing.to_bytes, "bytes"));
+    let pid = growing.culprit.pid.map_or(String::new(), |pid| format!(" (process {pid})"));
+    format!("{}{pid} grew from {from} to {to}", culprit_summary(&growing.culprit, MAX_PROGRAM_COLUMNS))
 }
 
 fn name_with_step(trend: &Trend) -> String {

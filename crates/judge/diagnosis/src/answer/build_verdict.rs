@@ -38,7 +38,7 @@ use crate::rules::{
     Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, LogOrigin, MissingCounters, Pack, Rule, fitting_actions,
 };
 use crate::run::{Judge, NoteCount, Observation};
-use crate::trends::{TrendsFound, find_trends};
+use crate::trends::{TrendsFound, find_trends, name_growing_programs};
 
 /// End of the ids of advice to look for the program that causes a load.
 const SEARCH_ENDING: &str = ".find-process";
@@ -298,7 +298,8 @@ impl<'a> PackAnswer<'a> {
             return (TrendsFound::default(), Vec::new());
         }
         let candidates = find_candidates(self.observed);
-        let found = find_trends(self.observed, self.pack_index, &candidate_p_values(&candidates));
+        let mut found = find_trends(self.observed, self.pack_index, &candidate_p_values(&candidates));
+        name_growing_programs(self.observed, &mut found.list);
         let changes = describe_changes(self.observed, &candidates, &found.further);
         (found, changes)
     }

@@ -9,7 +9,7 @@ use diskwright_base::{Ceiling, DatabaseActivity};
 
 pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
-    AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
+    AttributionCertainty, Culprit, GrowingProgram, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
 };
 pub use crate::rules::bottleneck_proof::NextCommand;
 use crate::rules::{Advice, Bottleneck, MissingCounters, Severity};

@@ -95,7 +95,10 @@ fn judge_by_blamed_counters(quantities: &AnswerQuantities, before: &Verdict, aft
     let load = quantities.load.as_ref().map_or(ChangeDirection::Same, |m| m.change);
     let may_load_differ = quantities.load.as_ref().is_some_and(|m| m.change == ChangeDirection::Same && m.may_differ());
     let is_blamed = before.bottleneck.blames() || after.bottleneck.blames();
+    // what is blamed got better although no less was asked: a lower load does not explain it
+    let is_load_kept = quantities.load.as_ref().is_some_and(|load| load.after >= load.before);
     match (load, quantities.goal_change) {
+        (ChangeDirection::Unknown, ChangeDirection::Down) if is_load_kept && is_blamed => ChangeOutcome::Helped,
         (ChangeDirection::Unknown, _) => ChangeOutcome::Unclear,
         (ChangeDirection::Down, ChangeDirection::Down | ChangeDirection::Same) => ChangeOutcome::LowerLoad,
         (ChangeDirection::Up, ChangeDirection::Up | ChangeDirection::Same) => ChangeOutcome::HigherLoad,

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::answer_quantities::{self, AnswerQuantities, AnswerRows, QuantityChange};
+use super::answer_quantities::{self, AnswerQuantities, AnswerRows, ChangeDirection, QuantityChange};
 use super::change_outcome::{self, ChangeOutcome};
 use super::comparison_text::{self, ChangeFacts};
 use super::equal_load::{self, EqualLoadResult};
@@ -108,7 +108,10 @@ impl DeviceTests {
             Ok(equal) => (Some(equal.into_equal_load(&tests[self.first_test + 1])), None),
             Err(reason) => (None, Some(reason)),
         };
-        let outcome = change_outcome::judge_change(&quantities, equal_load.as_ref(), verdicts[0], verdicts[1]);
+        let outcome = match is_relieved(&quantities, &self.instance, verdicts) {
+            true => ChangeOutcome::Helped,
+            false => change_outcome::judge_change(&quantities, equal_load.as_ref(), verdicts[0], verdicts[1]),
+        };
         let mut device = DeviceChange {
             instance: self.instance,
             blamed: self.blamed,
@@ -119,6 +122,24 @@ impl DeviceTests {
         device.sentence = comparison_text::device_sentence(&ChangeFacts::of_device(&device));
         device
     }
+}
+
+/// True where the disk was the bottleneck and is none any more, although it serves as many requests or more, and each of
+/// them faster beyond noise: more work in less time, also where the requests are of another kind.
+fn is_relieved(quantities: &AnswerQuantities, disk: &str, [before, after]: [&Verdict; 2]) -> bool {
+    let blames = |verdict: &Verdict| {
+        verdict.bottlenecks.iter().any(|listed| is_of_disk(listed.bottleneck) && listed.instance == disk)
+    };
+    let is_load_kept = quantities.load.as_ref().is_some_and(|load| {
+        load.after >= load.before && matches!(load.change, ChangeDirection::Up | ChangeDirection::Unknown)
+    });
+    let is_faster = quantities.response.as_ref().is_some_and(|response| response.change == ChangeDirection::Down);
+    let is_decided = after.bottleneck != Bottleneck::Unknown;
+    is_load_kept && is_faster && is_decided && blames(before) && !blames(after)
+}
+
+fn is_of_disk(bottleneck: Bottleneck) -> bool {
+    matches!(bottleneck, Bottleneck::Disk | Bottleneck::Application)
 }
 
 /// Judges the disks: those that a verdict blames first, then those that changed most, then the busiest.
@@ -145,7 +166,6 @@ pub(super) fn judge_devices(
 
 /// Disks and arrays that the verdicts blame, those of the first window first.
 fn blamed_devices(before: &Verdict, after: &Verdict) -> Vec<String> {
-    let is_of_disk = |bottleneck: Bottleneck| matches!(bottleneck, Bottleneck::Disk | Bottleneck::Application);
     let mut names: Vec<String> = Vec::new();
     for listed in before.bottlenecks.iter().chain(&after.bottlenecks) {
         if is_of_disk(listed.bottleneck) && !listed.instance.is_empty() && !names.contains(&listed.instance) {

@@ -162,7 +162,9 @@ pub(super) fn judge_programs(programs: Vec<ProgramTest>, tests: &[TestedDifferen
     let complete = |program: ProgramTest| {
         let LargeUser { key, used: [first, second], means: [before, after] } = program.user;
         let tested = &tests[program.test];
-        let smallest = if program.has_few_points { MIN_CHANGE_OF_FEW } else { MIN_CHANGE };
+        // one that takes most of a processor gives up little of its own to double what another gets
+        let is_of_few = program.has_few_points && !program.takes_most;
+        let smallest = if is_of_few { MIN_CHANGE_OF_FEW } else { MIN_CHANGE };
         let is_small = (after - before).abs() < smallest * before.max(after);
         let ratio = tested.contrast.as_ref().and_then(|c| c.ratio_interval(tested.test_result.level));
         let told = second.or(first);

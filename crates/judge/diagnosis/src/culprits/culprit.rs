@@ -58,6 +58,18 @@ pub struct Culprit {
     pub description: String,
 }
 
+/// A program whose memory grows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GrowingProgram {
+    /// Who it is; `share` is its part of all growth.
+    #[serde(flatten)]
+    pub culprit: Culprit,
+    /// Resident memory of its largest grower in the first table that lists it, bytes.
+    pub from_bytes: f64,
+    /// The same in the last.
+    pub to_bytes: f64,
+}
+
 /// One operation on a disk, and the programs that requested it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationRequesters {

@@ -14,7 +14,9 @@ mod program_activity;
 mod requesters;
 
 pub(crate) use blamed_disk::BlamedDisk;
-pub use culprit::{AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
+pub use culprit::{
+    AttributionCertainty, Culprit, GrowingProgram, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
+};
 pub(crate) use database_totals::{DatabaseTotals, is_database_program, moved_bytes};
 pub(crate) use process_onsets::{Doing, ProcessOnset, ProcessOnsets};
 pub(crate) use process_totals::Culprits;

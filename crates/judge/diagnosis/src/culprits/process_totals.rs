@@ -9,7 +9,7 @@ use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_
 
 use crate::compile::is_in_cgroup;
 use crate::culprits::blamed_disk::BlamedDisk;
-use crate::culprits::culprit::{Culprit, ProgramActivity};
+use crate::culprits::culprit::{Culprit, GrowingProgram, ProgramActivity};
 use crate::culprits::listed_activity::ListedActivity;
 use crate::culprits::process_identity::ProcessIdentity;
 use crate::culprits::process_memory::{ProcessMemory, peak_memory};
@@ -253,6 +253,7 @@ const MEMORY_QUANTITIES: &[BlameQuantity] = &[
     (|s, _| s.swapped_bytes, 0.2),
     (|s, _| s.resident_bytes, 0.2),
 ];
+const GROWTH_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.growth_bytes(), 1.0)];
 const PROCESSOR_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.processor_s, 1.0)];
 const THREAD_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.busiest_thread_s(), 1.0)];
 const REALTIME_QUANTITIES: &[BlameQuantity] = &[(|s, _| s.realtime_processor_s(), 1.0)];
@@ -329,6 +330,17 @@ impl Culprits {
             Bottleneck::Network | Bottleneck::None | Bottleneck::Unknown => return self.cgroup_culprit(cgroup),
         };
         self.rank_processes(quantities, &BlameScope { bottleneck, cgroup, blamed, disk_writes })
+    }
+
+    /// The program whose memory grew most from its first table to its last, if it made at least this share of all
+    /// growth.
+    pub fn growing_program(&self, min_share: f64) -> Option<GrowingProgram> {
+        let ranked = self.rank_processes(GROWTH_QUANTITIES, &BlameScope::of(Bottleneck::Memory));
+        let culprit =
+            ranked.into_iter().next().filter(|culprit| culprit.share.is_some_and(|share| share >= min_share))?;
+        let is_named = |(pid, name): &(u32, String)| *name == culprit.name && Some(*pid) == culprit.pid;
+        let (_, totals) = self.processes.iter().find(|(key, _)| is_named(key))?;
+        Some(GrowingProgram { culprit, from_bytes: totals.resident_first, to_bytes: totals.resident_bytes })
     }
 
     /// Processes with the busiest single threads.

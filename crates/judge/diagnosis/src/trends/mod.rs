@@ -2,8 +2,9 @@
 //! step, rhythms. Two guards against noise: intervals take the autocorrelation of samples into account
 //! ([`diskwright_statistics`]), and significance is adjusted for the number of tests made on the whole log.
 //!
-//! Uses `rules`, `sums` and `run`.
+//! Uses `rules`, `sums`, `culprits` and `run`.
 
+mod growing;
 mod series_analysis;
 mod subjects;
 mod trend;
@@ -14,6 +15,7 @@ use crate::run::Observation;
 pub use crate::sums::MIN_WINDOW_S;
 use crate::sums::is_long_enough;
 use diskwright_base::timestamp::format_rfc3339;
+pub(crate) use growing::name_growing_programs;
 use series_analysis::{SeriesAnalysis, SeriesModel};
 use subjects::{TrendCondition, TrendSubject, trend_subjects};
 pub use trend::{Trend, TrendRhythm, TrendShape, TrendStep};
@@ -119,6 +121,7 @@ fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: 
         rhythm: rhythms.first().cloned(),
         rhythms,
         matters: false,
+        growing: None,
         series: Vec::new(),
     };
     set_crossings(&mut trend, judged, analysis);

@@ -3,6 +3,7 @@
 use diskwright_base::catalogue::display_unit;
 use serde::Serialize;
 
+use crate::culprits::GrowingProgram;
 use crate::rules::Bottleneck;
 
 /// Trend of a judged quantity of an instance.
@@ -52,6 +53,9 @@ pub struct Trend {
     pub rhythms: Vec<TrendRhythm>,
     /// True if the trend is significant and large enough to be shown.
     pub matters: bool,
+    /// The program whose memory grew most, if memory is what runs out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growing: Option<GrowingProgram>,
     /// The quantity over the window in at most 60 points, `null` for a gap; empty where nothing significant was found.
     pub series: Vec<Option<f64>>,
 }

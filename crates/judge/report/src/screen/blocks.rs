@@ -16,6 +16,7 @@ use crate::identity::culprit_line;
 use crate::style::{Ink, Style};
 use crate::text::{cut_text, display_width, wrap};
 use crate::time::DisplayZone;
+use crate::trends;
 use crate::verdict_words;
 
 /// Columns before what belongs to a bottleneck.
@@ -80,6 +81,9 @@ impl Screen<'_> {
             self.add_event(line, 2);
         }
         self.add_more_line(events.len(), shown);
+        if let Some(line) = trends::warning_line(verdict, zone).filter(|_| detail.change_lines > 0) {
+            self.add_words("", 0, &line, None, detail.change_lines);
+        }
         if let Some(line) = changes::leading_change_line(verdict, zone).filter(|_| detail.change_lines > 0) {
             self.add_words("", 0, &line, None, detail.change_lines);
         }

@@ -3,7 +3,7 @@
 //! that cause the load.
 
 use diskwright_base::DatabaseActivity;
-use diskwright_base::counter_ids::database;
+use diskwright_base::counter_ids::{database, physical_disk};
 use diskwright_base::database_activity::{LockRow, StatementRow};
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::{format_count, format_duration, format_value};
@@ -228,6 +228,9 @@ pub(crate) fn database_subject(finding: &Finding, noun: &str) -> String {
 
 /// Facts for commands against what a server does.
 pub(crate) fn add_database_facts(facts: &mut ActionFacts, observed: &Observation, finding: &Finding) {
+    if finding.rule == FLUSH_RULE {
+        add_commit_facts(facts, observed, finding);
+    }
     let Some(server) = observed.databases.server(&finding.instance).filter(|_| finding.object == DATABASE) else {
         return;
     };
@@ -262,6 +265,32 @@ fn add_postgres_place(facts: &mut ActionFacts, server: &DatabaseActivity) {
     if let (true, Some(folder), Some(port)) = (is_local, folder, setting("port")) {
         facts.insert("postgres_socket", folder.trim().to_owned());
         facts.insert("postgres_port", port.clone());
+    }
+}
+
+/// Rule on commits that wait for a disk's flushes.
+const FLUSH_RULE: &str = "disk.flush-bound";
+/// Largest `commit_delay` of PostgreSQL, microseconds.
+const MAX_COMMIT_DELAY_US: f64 = 100_000.0;
+
+/// What can change how often a PostgreSQL server flushes the blamed disk: the server whose sessions wait most for their
+/// log, if its data are not known to lie elsewhere.
+fn add_commit_facts(facts: &mut ActionFacts, observed: &Observation, finding: &Finding) {
+    let waited_s = |server: &DatabaseActivity| server.sessions.iter().map(|row| row.times.log_s).sum::<f64>();
+    let servers = observed.databases.local_servers();
+    let waiting = servers.filter(|server| server.engine == "postgres" && waited_s(server) > 0.0);
+    let here = waiting.filter(|server| !is_known_elsewhere(observed, server, &finding.instance));
+    let Some(server) = here.max_by(|a, b| waited_s(a).total_cmp(&waited_s(b))) else { return };
+    add_postgres_place(facts, server);
+    let setting = |name: &str| server.settings.get(name).map(String::as_str);
+    let flush = finding.evidence.iter().find(|e| e.counter == physical_disk::AVG_S_PER_FLUSH).and_then(|e| e.value);
+    if let (Some("0"), Some(flush_s)) = (setting("commit_delay"), flush) {
+        // PostgreSQL 16, 30.5: half of the time of a flush
+        let delay_us = (flush_s * 1e6 / 2.0).round().clamp(1.0, MAX_COMMIT_DELAY_US);
+        facts.insert("commit_delay", format!("{delay_us:.0}"));
+    }
+    if setting("synchronous_commit") == Some("on") {
+        facts.insert("waits_for_log", String::new());
     }
 }
 

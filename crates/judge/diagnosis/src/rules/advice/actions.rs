@@ -140,6 +140,8 @@ mod tests {
             "idle_holder",
             "postgres_url",
             "mysql_place",
+            "commit_delay",
+            "waits_for_log",
             "max_wal_size",
             "more_wal",
             "nice",

@@ -1,0 +1,21 @@
+//! Names the program that grows where memory runs out.
+
+use super::trend::{Trend, TrendShape};
+use crate::run::Observation;
+
+/// Share of all growth from which a program is named.
+const MIN_GROWTH_SHARE: f64 = 0.25;
+
+/// Adds the program whose memory grew most to trends of the machine's memory towards a limit.
+pub(crate) fn name_growing_programs(observed: &Observation, trends: &mut [Trend]) {
+    let runs_out = |trend: &&mut Trend| {
+        let is_memory = trend.counter.starts_with("memory.") && trend.instance.is_empty();
+        is_memory && trend.matters && trend.shape == TrendShape::Line
+    };
+    let mut trends = trends.iter_mut().filter(runs_out).peekable();
+    if trends.peek().is_none() {
+        return;
+    }
+    let growing = observed.culprits.growing_program(MIN_GROWTH_SHARE);
+    trends.for_each(|trend| trend.growing.clone_from(&growing));
+}
