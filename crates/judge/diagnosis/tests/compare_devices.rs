@@ -48,9 +48,7 @@ fn a_neighbor_that_got_worse_decides_nothing_about_the_blamed_disk() {
 #[test]
 fn more_requests_in_less_time_without_a_bottleneck_helped_though_they_are_of_another_kind() {
     let with_size = |recording: Recording, requests: f64, bytes: f64| {
-        recording
-            .without("physical_disk.read_bytes")
-            .with("physical_disk.read_bytes", "sda", move |_| requests * bytes)
+        recording.without("physical_disk.read_bytes").with("physical_disk.read_bytes", "sda", move |_| requests * bytes)
     };
     let before = with_size(disk("sda", 30.0, 0.11, 1), 30.0, 131_072.0);
     let after = with_size(disk("sda", 134.0, 0.004, 9), 134.0, 8192.0);

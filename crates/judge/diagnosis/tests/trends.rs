@@ -271,7 +271,7 @@ fn the_program_that_grows_is_named_where_memory_runs_out() {
                 pid,
                 name: name.into(),
                 resident_bytes,
-                processor_s: 1.0,
+                processor: 0.1,
                 ..ProcessRow::default()
             };
             let leak = if grows { 1e9 + 0.2e9 * hour as f64 } else { 1e9 };

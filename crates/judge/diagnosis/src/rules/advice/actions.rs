@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 27] = [
+        const FACTS: [&str; 29] = [
             "pid",
             "name",
             "unit",
