@@ -1,6 +1,8 @@
 //! What the log's verdict means for a plan: whether disks are what holds the machine back.
 
+use diskwright_base::text::quote_for_shell;
 use diskwright_base::units::format_value;
+use diskwright_diagnosis::verdict::VerdictBottleneck;
 use diskwright_diagnosis::{Bottleneck, Judge, JudgeOptions, Verdict, packs};
 use diskwright_planner::series::measured_demand::LoadSummary;
 use diskwright_report::{Ink, Style};
@@ -96,8 +98,21 @@ fn verdict_lines(verdict: &Verdict, summary: &LoadSummary) -> (String, Vec<Strin
     if is_unknown {
         lines.extend(verdict.missing.instructions.first().map(|how| format!("What would show it: {how}")));
     }
+    lines.extend(device_line(verdict, summary));
     lines.extend(paging_line(summary).or_else(|| page_reads_line(verdict)));
     (title.into(), lines)
+}
+
+/// The way to a plan for the blamed disk alone, where the load is that of several.
+fn device_line(verdict: &Verdict, summary: &LoadSummary) -> Option<String> {
+    let is_disk = |listed: &&VerdictBottleneck| listed.bottleneck == Bottleneck::Disk;
+    let blamed = &verdict.bottlenecks.iter().find(is_disk)?.instance;
+    let count = summary.devices.len();
+    let is_one_of_them = count > 1 && summary.devices.iter().any(|device| device.name == *blamed);
+    let option = quote_for_shell(blamed);
+    is_one_of_them.then(|| {
+        format!("The plan is for all {count} devices together; `--device {option}` plans for what is blamed alone.")
+    })
 }
 
 /// How much of the load is paging, and what is left of it with enough memory.

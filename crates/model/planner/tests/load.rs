@@ -197,6 +197,9 @@ fn reports_logs_that_give_no_demand() {
     let mut idle = disks_loaded_in_turn();
     idle.ticks.iter_mut().for_each(|tick| (tick.reads, tick.writes) = (0.0, 0.0));
     assert_eq!(demand_from_series(&idle, &options(95.0)).expect_err("idle"), NoDemand::Idle);
+    // swapping is no demand for disks, but it is not idleness either
+    idle.swap = [1e9, 1e9, 1e5];
+    assert_eq!(demand_from_series(&idle, &options(95.0)).expect_err("swapping"), NoDemand::OnlySwapping);
     // a job of 3 % of the time is below the 95 % point, and above the 99 % point
     let mut nightly = days(1, |_| 1e12);
     for (number, tick) in nightly.ticks.iter_mut().enumerate() {

@@ -65,6 +65,12 @@ pub enum NoDemand {
         /// Share of the time with any request.
         busy_share: f64,
     },
+    /// Disks that did nothing but swap.
+    #[error(
+        "all that the disks did was swapping: memory is short, and there is no other load to plan for; `diskwright why` \
+         names who uses it"
+    )]
+    OnlySwapping,
     /// Disks that were always idle.
     #[error("the disks were idle throughout the log: there is no load to plan for")]
     Idle,
@@ -183,7 +189,7 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
     let rates = time_distribution(&series.ticks, |t| t.requests_per_s() as f32);
     let reached = rates.percentile(options.percentile).unwrap_or(0.0);
     if rates.percentile(100.0).unwrap_or(0.0) <= 0.0 {
-        return Err(NoDemand::Idle);
+        return Err(if series.swap[2] > 0.0 { NoDemand::OnlySwapping } else { NoDemand::Idle });
     }
     if reached <= 0.0 {
         let busy_s: f64 = series.ticks.iter().filter(|t| t.requests_per_s() > 0.0).map(|t| f64::from(t.seconds)).sum();
