@@ -144,6 +144,13 @@ fn a_declared_array_may_have_as_many_requests_in_flight_as_its_disks() {
     let answer = diskwright(&["why", &few_disks, "--array", "*=raid5:3:rotational", "--full"]);
     let page = String::from_utf8_lossy(&answer.stdout);
     assert!(page.contains("2 for each of 3 disks"), "{page}");
+    // the purchase of the article: more work in less time, on an array of its own on each side
+    let sides = ["--array", "*=raid5:3:rotational", "--against-array", "*=raid5:10:rotational", "--json"];
+    let both = success(&diskwright(&[&["compare", &few_disks, &many_disks], &sides[..]].concat()));
+    assert_eq!(both["outcome"], "helped", "{}", both["sentence"]);
+    assert_eq!((&both["before"]["bottleneck"], &both["after"]["bottleneck"]), (&"disk".into(), &"none".into()));
+    let one_log = diskwright(&["compare", &few_disks, "--at", "10:10", "--against-array", "*=raid5:10"]);
+    assert_eq!(one_log.status.code(), Some(2), "{}", stderr(&one_log));
 }
 
 #[test]
