@@ -36,7 +36,9 @@ pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<N
     let names = names.join(" ");
     let mut steps = Vec::new();
     let mut add = |command: String, shows| steps.push(NextStep { command, shows });
-    if is_here {
+    let is_set_up =
+        blames_storage(verdict) || (verdict.bottleneck == Bottleneck::Memory && verdict.instance.is_empty());
+    if is_here && is_set_up {
         add("diskwright advise".into(), "settings of this machine that bear on it, with the way back");
     }
     if is_live && blames_storage(verdict) {

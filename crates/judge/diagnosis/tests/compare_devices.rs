@@ -1,5 +1,6 @@
 //! Several disks in two windows: each is judged by itself, and a neighbor's noise does not decide.
 
+use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, WindowComparison};
 
 use crate::common::Recording;
@@ -107,4 +108,16 @@ fn the_same_again_changes_no_disk() {
     }
     // 5 % of 16 are 0.8; more than 4 come by chance once in 900 times
     assert!(changed <= 4, "{changed} of 16");
+}
+
+/// A cgroup's limit held the work back: the device below was never slow, and the limit's counters end with the limit.
+#[test]
+fn a_limit_that_is_removed_helped_if_more_work_is_done() {
+    let before = disk("sda", 50.0, 0.0008, 1).with("cgroup.read_limit_used", "/shop@sda", |_| 1.0);
+    let both = compared(&before, &disk("sda", 900.0, 0.0008, 9));
+    assert_eq!(both.before.bottleneck, Bottleneck::Throttle, "{}", both.before.sentence);
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "{}", both.sentence);
+    // nobody does more, so nobody was held back, or nothing was asked
+    let idle = compared(&before, &disk("sda", 20.0, 0.0008, 9));
+    assert_ne!(idle.outcome, ChangeOutcome::Helped, "{}", idle.sentence);
 }

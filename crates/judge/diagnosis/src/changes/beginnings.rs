@@ -56,7 +56,12 @@ pub(super) fn find_began(observed: &Observation, change: &Change, activity: Acti
 
 /// The processes that stopped.
 pub(super) fn find_stopped(observed: &Observation, change: &Change, activity: Activity) -> Vec<Beginning> {
-    processes_at(observed, change, activity, |onset| onset.stopped, "stopped to")
+    // what goes on later only paused
+    let resumes = |onset: &ProcessOnset| {
+        let is_same = |other: &&ProcessOnset| other.pid == onset.pid && other.doing == onset.doing;
+        observed.process_onsets.list.iter().filter(is_same).any(|other| other.began.0 > onset.began.0)
+    };
+    processes_at(observed, change, activity, |onset| onset.stopped.filter(|_| !resumes(onset)), "stopped to")
 }
 
 /// How far from a change what belongs to it may be, nanoseconds: one tick more than the change is known to.
@@ -151,7 +156,7 @@ fn describe_process(onset: &ProcessOnset, (from, to): (i64, i64), verb: &str) ->
         Doing::Compute => ("use processors", format_value(onset.rate, "fraction")),
     };
     let what = match (verb.starts_with("stop"), onset.started) {
-        (true, _) => "stopped".to_owned(),
+        (true, _) => format!("stopped {}", onset.doing.in_progress()),
         (false, true) => format!("started to {doing}, {rate}"),
         (false, false) => format!("{verb} {doing}, {rate}"),
     };

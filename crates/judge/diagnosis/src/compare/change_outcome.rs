@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::answer_quantities::{AnswerQuantities, ChangeDirection, QuantityChange};
 use super::equal_load::EqualLoad;
 use crate::answer::Verdict;
+use crate::rules::Bottleneck;
 
 /// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -41,10 +42,21 @@ pub(super) fn judge_change(
     before: &Verdict,
     after: &Verdict,
 ) -> ChangeOutcome {
+    if is_limit_gone(quantities, before, after) {
+        return ChangeOutcome::Helped;
+    }
     match quantities.response {
         Some(_) if quantities.goals.is_empty() => judge_by_response_time(quantities, equal),
         _ => judge_by_blamed_counters(quantities, before, after),
     }
+}
+
+/// True where a configured limit held the work back, holds it back no more, and more work is done. The limit's own
+/// counters end with it, and the devices below were never slow.
+fn is_limit_gone(quantities: &AnswerQuantities, before: &Verdict, after: &Verdict) -> bool {
+    let limits = |verdict: &Verdict| verdict.bottlenecks.iter().any(|listed| listed.bottleneck == Bottleneck::Throttle);
+    let does_more = quantities.load.as_ref().is_some_and(|load| load.change == ChangeDirection::Up);
+    before.bottleneck == Bottleneck::Throttle && !limits(after) && after.bottleneck != Bottleneck::Unknown && does_more
 }
 
 /// Judges by the response time of the disks.

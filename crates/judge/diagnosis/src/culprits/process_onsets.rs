@@ -36,6 +36,15 @@ impl Doing {
         }
     }
 
+    /// What a process that does it is doing, for sentences.
+    pub fn in_progress(self) -> &'static str {
+        match self {
+            Doing::Read => "reading",
+            Doing::Write => "writing",
+            Doing::Compute => "using processors",
+        }
+    }
+
     fn min_rate(self) -> f64 {
         if self == Doing::Compute { MIN_PROCESSORS } else { MIN_BYTES_PER_S }
     }

@@ -26,7 +26,10 @@ pub(super) fn open_files_text(files: &[FileRow], more: u32) -> String {
 fn write_text(totals: &ProcessTotals, scope: &BlameScope<'_>, seconds: f64) -> String {
     let (written, dirtied) = (totals.write_bytes / seconds, totals.dirtied_bytes / seconds);
     let rate_text = |rate: f64| format_value(rate, "bytes_per_s");
-    match scope.disk_writes_of(totals).filter(|disk_writes| dirtied >= MIN_CACHED_RATIO * disk_writes) {
+    // direct writes pass the page cache by, and count where they are sent: to a loop device, say
+    let is_direct = totals.waits_in.as_deref().is_some_and(|function| function.contains("dio"));
+    let is_cached = |disk_writes: &f64| !is_direct && dirtied >= MIN_CACHED_RATIO * disk_writes;
+    match scope.disk_writes_of(totals).filter(is_cached) {
         Some(disk_writes) => {
             format!("writes {} to the page cache (the disk took {} in all)", rate_text(dirtied), rate_text(disk_writes))
         }
