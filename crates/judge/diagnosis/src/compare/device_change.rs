@@ -124,7 +124,7 @@ impl DeviceTests {
     }
 }
 
-/// True where the disk was the bottleneck and is none any more, although it serves as many requests or more, and each of
+/// True where the disk was the bottleneck and is none any more, although it serves as many requests or more, each of
 /// them faster beyond noise: more work in less time, also where the requests are of another kind.
 fn is_relieved(quantities: &AnswerQuantities, disk: &str, [before, after]: [&Verdict; 2]) -> bool {
     let blames = |verdict: &Verdict| {

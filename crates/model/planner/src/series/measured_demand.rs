@@ -67,8 +67,8 @@ pub enum NoDemand {
     },
     /// Disks that did nothing but swap.
     #[error(
-        "all that the disks did was swapping: memory is short, and there is no other load to plan for; `diskwright why` \
-         names who uses it"
+        "all that the disks did was swapping: memory is short, and there is no other load to plan for; \
+         `diskwright why` names who uses it"
     )]
     OnlySwapping,
     /// Disks that were always idle.
