@@ -4,14 +4,12 @@ use std::path::PathBuf;
 
 use diskwright_base::text::quote_for_shell;
 use diskwright_diagnosis::{Bottleneck, Verdict};
+use diskwright_planner::series::measured_demand::MIN_TICKS;
 use diskwright_report::text::{display_width, wrap};
 use diskwright_report::{Ink, Style};
 use serde::Serialize;
 
 use super::local_host_name;
-
-/// Ticks of a log from which `plan` takes a load.
-const MIN_PLANNED_TICKS: u64 = 10;
 
 /// A command that comes next.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,7 +45,7 @@ pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<N
         add("diskwright record DIR".into(), "a log of the bad hour, for `plan --from DIR` and `compare`");
     }
     if !is_live && can_be_named {
-        if blames_storage(verdict) && verdict.window.ticks >= MIN_PLANNED_TICKS {
+        if blames_storage(verdict) && verdict.window.ticks >= MIN_TICKS as u64 {
             add(format!("diskwright plan --from {names}"), "disks and volumes that carry this load, by cost");
         }
         if logs.len() == 1 {
@@ -59,14 +57,7 @@ pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<N
 
 /// True where something that stores or carries data is among what is blamed.
 fn blames_storage(verdict: &Verdict) -> bool {
-    verdict.bottlenecks.iter().any(|listed| match listed.bottleneck {
-        Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller => true,
-        Bottleneck::Throttle => {
-            let leading = listed.positions.first().and_then(|position| verdict.findings.get(*position));
-            leading.is_some_and(|finding| finding.object == "physical_disk")
-        }
-        _ => false,
-    })
+    verdict.bottlenecks.iter().any(|listed| verdict.is_of_storage(listed))
 }
 
 /// The disk that is blamed first; `None` where it is not one disk.

@@ -235,7 +235,7 @@ fn predict_first_gains(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<Pre
 /// Returns the load of a log of another tool, for predictions; the log is read once more.
 fn read_load(log: &StreamedLog<'_>) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::default();
-    log.read_again(|piece| collect_piece(&mut collector, piece))?;
+    log.read_again(|piece| collect_piece(&mut collector, &piece))?;
     Ok(collector.finish())
 }
 
@@ -252,17 +252,13 @@ const MAX_COLLECTED_SERIES: usize = 10_000;
 
 impl StreamJudge {
     fn add_piece(&mut self, piece: LogPiece<'_>) {
-        let of_load = match &piece {
-            LogPiece::Frame(frame) if frame.schema().series.len() > MAX_COLLECTED_SERIES => {
-                self.load = None;
-                None
-            }
-            LogPiece::Frame(frame) => Some(LogPiece::Frame(frame)),
-            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => Some(LogPiece::Note(note.clone())),
-            LogPiece::Note(_) => None,
-        };
-        if let (Some(load), Some(piece)) = (&mut self.load, of_load)
-            && collect_piece(load, piece).is_err()
+        if let LogPiece::Frame(frame) = &piece
+            && frame.schema().series.len() > MAX_COLLECTED_SERIES
+        {
+            self.load = None;
+        }
+        if let Some(load) = &mut self.load
+            && collect_piece(load, &piece).is_err()
         {
             self.load = None;
         }

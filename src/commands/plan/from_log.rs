@@ -293,14 +293,25 @@ fn read_load(from: &FromOptions) -> Result<(LoadSeries, Option<Verdict>), Failur
         true => metric_store::fetch_as_logs(&from.store, &window)?,
         false => log::open_input(&input, &window)?,
     };
-    let verdict = log_verdict::judge_log(&logs)?;
-    Ok((load_from_logs(&logs.without_distributions(), &from.devices)?, Some(verdict)))
+    // a long log is read once for both
+    let (mut judge, mut collector) = (log_verdict::new_judge(&logs)?, LoadCollector::for_devices(&from.devices));
+    logs.read::<Failure>(|piece| {
+        collect_piece(&mut collector, &piece)?;
+        log::judge_piece(&mut judge, piece);
+        Ok(())
+    })?;
+    Ok((finish_load(collector, &from.devices)?, judge.finish().into_iter().next()))
 }
 
 /// Reads the load of these devices in logs, or of all devices if none is named.
 pub fn load_from_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::for_devices(devices);
-    logs.read::<Failure>(|piece| collect_piece(&mut collector, piece))?;
+    logs.read::<Failure>(|piece| collect_piece(&mut collector, &piece))?;
+    finish_load(collector, devices)
+}
+
+/// Returns what was collected, if all devices that were named are in the log.
+fn finish_load(collector: LoadCollector, devices: &[String]) -> Result<LoadSeries, Failure> {
     let mut series = collector.finish();
     let is_known = |name: &&String| {
         series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name))
@@ -323,7 +334,7 @@ pub fn load_from_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Fai
 }
 
 /// Passes a piece of a log to a collector.
-pub fn collect_piece(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Result<(), Failure> {
+pub fn collect_piece(collector: &mut LoadCollector, piece: &LogPiece<'_>) -> Result<(), Failure> {
     match piece {
         LogPiece::Frame(frame) => collector.add_frame(frame),
         LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {

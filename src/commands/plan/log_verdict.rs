@@ -10,21 +10,20 @@ use diskwright_report::{Ink, Style};
 use super::screen::{wrap_indented, wrap_painted};
 use crate::commands::Failure;
 use crate::commands::ceilings;
-use crate::commands::log::{self, Logs};
+use crate::commands::log::Logs;
 
 /// Share of the disks' requests from which paging is told beside a verdict on the disk.
 const MIN_PAGING_SHARE: f64 = 0.02;
 
-/// Judges a log by the default pack, as `why` does.
-pub fn judge_log(logs: &Logs) -> Result<Verdict, Failure> {
-    let pack = packs::builtin_packs()?.into_iter().next();
+/// Creates a judge of a log by the default pack, as `why` has it.
+pub fn new_judge(logs: &Logs) -> Result<Judge, Failure> {
+    let pack = packs::builtin_pack("default").transpose()?;
     let options = JudgeOptions {
         expected: Some(logs.range_ns),
         ceilings: ceilings::known_ceilings().to_vec(),
         ..JudgeOptions::default()
     };
-    let verdicts = log::judge_logs(logs, Judge::new(pack.into_iter().collect(), options))?;
-    verdicts.into_iter().next().ok_or_else(|| Failure::Failed("the default pack gave no verdict".into()))
+    Ok(Judge::new(pack.into_iter().collect(), options))
 }
 
 /// What a plan for disks can do about a bottleneck.
@@ -38,30 +37,11 @@ enum Remedy {
     Unproven,
 }
 
-/// `object` is that of the leading finding: a volume at its limit needs a larger one, a group at its limit does not.
-fn remedy_for(bottleneck: Bottleneck, object: &str) -> Remedy {
-    match bottleneck {
-        Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller => Remedy::Disks,
-        Bottleneck::Throttle if object == "physical_disk" => Remedy::Disks,
-        Bottleneck::None | Bottleneck::Unknown => Remedy::Unproven,
-        Bottleneck::Memory
-        | Bottleneck::Cpu
-        | Bottleneck::Interrupts
-        | Bottleneck::Network
-        | Bottleneck::Application
-        | Bottleneck::Throttle => Remedy::Other,
-    }
-}
-
 /// Remedies for all that a verdict blames, the leading one first; one entry if it blames nothing.
 fn remedies_of(verdict: &Verdict) -> Vec<Remedy> {
-    let object = |positions: &[usize]| {
-        let leading = positions.first().and_then(|position| verdict.findings.get(*position));
-        leading.map_or("", |finding| finding.object.as_str())
-    };
-    let listed = verdict.bottlenecks.iter().map(|listed| remedy_for(listed.bottleneck, object(&listed.positions)));
-    let remedies: Vec<Remedy> = listed.collect();
-    if remedies.is_empty() { vec![remedy_for(verdict.bottleneck, "")] } else { remedies }
+    let remedy = |listed| if verdict.is_of_storage(listed) { Remedy::Disks } else { Remedy::Other };
+    let remedies: Vec<Remedy> = verdict.bottlenecks.iter().map(remedy).collect();
+    if remedies.is_empty() { vec![Remedy::Unproven] } else { remedies }
 }
 
 /// Draws what the verdict means, before any disk is offered; empty where there is nothing to say.
@@ -141,19 +121,4 @@ fn page_reads_line(verdict: &Verdict) -> Option<String> {
          them would not be there.",
         format_value(share.min(1.0), "fraction"),
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_stores_or_carries_data_is_mended_by_disks() {
-        let is_disks = |object: &str| {
-            Bottleneck::ALL.into_iter().filter(|b| remedy_for(*b, object) == Remedy::Disks).collect::<Vec<_>>()
-        };
-        assert_eq!(is_disks("cgroup"), [Bottleneck::Disk, Bottleneck::Channel, Bottleneck::Controller]);
-        // a cloud volume at its cap
-        assert!(is_disks("physical_disk").contains(&Bottleneck::Throttle));
-    }
 }

@@ -180,7 +180,7 @@ fn judge_load(load: &mut StressRun, duration: Duration) -> Result<Verdict, Failu
     pacer.sample_first_tick(&mut sampler);
     let start = sampler.tick_stamp().time_ns;
     let expected = Some((start, start + i64::try_from(duration.as_nanos()).unwrap_or(0)));
-    let packs = packs::builtin_packs()?.into_iter().filter(|pack| pack.id == "default").collect();
+    let packs = packs::builtin_pack("default").transpose()?.into_iter().collect();
     let ceilings = ceilings::known_ceilings().to_vec();
     let mut judge = Judge::new(packs, JudgeOptions { expected, ceilings, ..JudgeOptions::default() });
     let mut frame = Frame::default();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::array::ParityUpdate;
-use diskwright_simulator::calibrate::volume_table;
+use diskwright_simulator::calibrate::{quote_toml, volume_table};
 use diskwright_simulator::load::{AccessPattern, LoadSpec, OpenSpec, RequestSizes};
 use diskwright_simulator::system::{ArraySpec, Controller, DriveGroupSpec, RunBy, System};
 
@@ -22,11 +22,11 @@ pub const OWN_DRIVES_FILE: &str = "own-drives.toml";
 pub fn describe_system(design: &StorageDesign<'_>, demand: &Demand, spares: u16, is_own_drive: bool) -> String {
     let system = design.to_system(demand, spares);
     let mut text = String::from("# Written by `diskwright plan`; keys and units are in docs/systems.md.\n[system]\n");
-    write_line(&mut text, "name", &quote(&design.part.name));
+    write_line(&mut text, "name", &quote_toml(&design.part.name));
     let about = format!("{} of {}, for {:.0} requests/s", design.level.name(), design.count, demand.requests_per_s());
-    write_line(&mut text, "about", &quote(&about));
+    write_line(&mut text, "about", &quote_toml(&about));
     if is_own_drive {
-        write_line(&mut text, "catalogue", &quote(OWN_DRIVES_FILE));
+        write_line(&mut text, "catalogue", &quote_toml(OWN_DRIVES_FILE));
     }
     write_line(&mut text, "\n[watch]\nduration", &format!("\"{WATCH_S}s\""));
     write_path(&mut text, &system);
@@ -44,12 +44,6 @@ pub fn describe_system(design: &StorageDesign<'_>, demand: &Demand, spares: u16,
     text
 }
 
-/// A TOML string.
-fn quote(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
 fn write_line(text: &mut String, key: &str, value: &str) {
     let _ = writeln!(text, "{key} = {value}");
 }
@@ -57,16 +51,16 @@ fn write_line(text: &mut String, key: &str, value: &str) {
 /// Buses, controllers and channels.
 fn write_path(text: &mut String, system: &System) {
     for bus in &system.buses {
-        write_line(text, "\n[[bus]]\nname", &quote(&bus.name));
+        write_line(text, "\n[[bus]]\nname", &quote_toml(&bus.name));
         write_line(text, "rate", &format!("\"{}B/s\"", bus.rate));
     }
     for controller in &system.controllers {
         write_controller(text, controller, system);
     }
     for channel in &system.channels {
-        write_line(text, "\n[[channel]]\nname", &quote(&channel.name));
+        write_line(text, "\n[[channel]]\nname", &quote_toml(&channel.name));
         if let Some(controller) = channel.controller {
-            write_line(text, "controller", &quote(&system.controllers[controller].name));
+            write_line(text, "controller", &quote_toml(&system.controllers[controller].name));
         }
         if let Some(rate) = channel.rate {
             write_line(text, "rate", &format!("\"{rate}B/s\""));
@@ -76,9 +70,9 @@ fn write_path(text: &mut String, system: &System) {
 }
 
 fn write_controller(text: &mut String, controller: &Controller, system: &System) {
-    write_line(text, "\n[[controller]]\nname", &quote(&controller.name));
+    write_line(text, "\n[[controller]]\nname", &quote_toml(&controller.name));
     if let Some(bus) = controller.bus {
-        write_line(text, "bus", &quote(&system.buses[bus].name));
+        write_line(text, "bus", &quote_toml(&system.buses[bus].name));
     }
     if let Some(rate) = controller.rate {
         write_line(text, "rate", &format!("\"{rate}B/s\""));
@@ -92,27 +86,27 @@ fn write_controller(text: &mut String, controller: &Controller, system: &System)
 }
 
 fn write_drives(text: &mut String, group: &DriveGroupSpec, system: &System, model: &str) {
-    write_line(text, "\n[[drive]]\nname", &quote(&group.name));
+    write_line(text, "\n[[drive]]\nname", &quote_toml(&group.name));
     write_line(text, "count", &group.count.to_string());
     if let Some(channel) = group.channel {
-        write_line(text, "channel", &quote(&system.channels[channel].name));
+        write_line(text, "channel", &quote_toml(&system.channels[channel].name));
     }
     match &group.device {
         DeviceModel::Volume(volume) => {
             write_line(text, "capacity", &format!("\"{}B\"", volume.blocks * 512));
             let _ = write!(text, "[drive.volume]\n{}", volume_table(volume));
         }
-        _ => write_line(text, "model", &quote(model)),
+        _ => write_line(text, "model", &quote_toml(model)),
     }
 }
 
 fn write_array(text: &mut String, array: &ArraySpec, system: &System) {
     let names = |drives: &[u32]| {
-        let names: Vec<String> = drives.iter().map(|drive| quote(&system.drive_name(*drive))).collect();
+        let names: Vec<String> = drives.iter().map(|drive| quote_toml(&system.drive_name(*drive))).collect();
         format!("[{}]", names.join(", "))
     };
-    write_line(text, "\n[[array]]\nname", &quote(&array.name));
-    write_line(text, "level", &quote(array.level.name()));
+    write_line(text, "\n[[array]]\nname", &quote_toml(&array.name));
+    write_line(text, "level", &quote_toml(array.level.name()));
     write_line(text, "drives", &names(&array.members));
     write_line(text, "stripe_unit", &format!("\"{}B\"", array.unit_blocks * 512));
     // the plan's own way; a description's default for software arrays is md's
@@ -120,7 +114,7 @@ fn write_array(text: &mut String, array: &ArraySpec, system: &System) {
         write_line(text, "write_by", "\"fewest\"");
     }
     if let RunBy::Controller(controller) = array.run_by {
-        write_line(text, "run_by", &quote(&system.controllers[controller].name));
+        write_line(text, "run_by", &quote_toml(&system.controllers[controller].name));
     }
     if !array.spares.is_empty() {
         write_line(text, "spares", &names(&array.spares));
@@ -129,11 +123,11 @@ fn write_array(text: &mut String, array: &ArraySpec, system: &System) {
 }
 
 fn write_workload(text: &mut String, name: &str, load: &OpenSpec) {
-    write_line(text, "\n[[workload]]\nname", &quote(name));
+    write_line(text, "\n[[workload]]\nname", &quote_toml(name));
     write_line(text, "rate", &format!("\"{}/s\"", 1.0 / load.gap.mean_s()));
     write_line(text, "most_outstanding", &load.most_outstanding.to_string());
     for class in &load.classes {
-        write_line(text, "\n[[workload.class]]\nname", &quote(&class.name));
+        write_line(text, "\n[[workload.class]]\nname", &quote_toml(&class.name));
         write_line(text, "weight", &class.weight.to_string());
         for transfer in &class.transfers {
             write_line(text, "read_share", &transfer.read_share.to_string());

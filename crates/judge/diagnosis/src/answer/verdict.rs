@@ -138,6 +138,12 @@ impl Verdict {
         self.findings.iter().enumerate().filter(is_evidence).map(|(_, finding)| finding)
     }
 
+    /// True where other disks could mend a bottleneck; see [`Bottleneck::is_of_storage`].
+    pub fn is_of_storage(&self, listed: &VerdictBottleneck) -> bool {
+        let leading = listed.positions.first().and_then(|position| self.findings.get(*position));
+        listed.bottleneck.is_of_storage(leading.map_or("", |finding| finding.object.as_str()))
+    }
+
     /// Puts one of the bottlenecks first, so that of two that both persist, the same leads from window to window. It
     /// changes nothing where this one is not listed.
     pub fn put_first(&mut self, bottleneck: Bottleneck, instance: &str) {

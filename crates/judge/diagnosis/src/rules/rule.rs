@@ -79,6 +79,16 @@ impl Bottleneck {
         Bottleneck::Unknown,
     ];
 
+    /// True for what stores or carries data: a disk, channel or controller, or a limit of a disk itself, such as that
+    /// of a volume. `object` is that of the leading finding: a cgroup at its limit is not short of disks.
+    pub fn is_of_storage(self, object: &str) -> bool {
+        match self {
+            Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller => true,
+            Bottleneck::Throttle => object == "physical_disk",
+            _ => false,
+        }
+    }
+
     /// Its name in rule packs and in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -521,4 +531,18 @@ pub enum RuleLimit {
         /// The factor.
         times: f64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stores_or_carries_data_is_of_storage() {
+        let is_disks =
+            |object: &str| Bottleneck::ALL.into_iter().filter(|b| b.is_of_storage(object)).collect::<Vec<_>>();
+        assert_eq!(is_disks("cgroup"), [Bottleneck::Disk, Bottleneck::Channel, Bottleneck::Controller]);
+        // a cloud volume at its cap
+        assert!(is_disks("physical_disk").contains(&Bottleneck::Throttle));
+    }
 }

@@ -26,7 +26,7 @@ use crate::io::BLOCK_BYTES;
 use burst::MeasuredCredits;
 pub use known_cells::MissingCells;
 pub use repeats::MeasurementNoise;
-pub use toml_writer::volume_table;
+pub use toml_writer::{quote_toml, volume_table};
 
 /// A measurement: a closed loop, or requests that arrived independently.
 #[derive(Clone, Debug, PartialEq)]

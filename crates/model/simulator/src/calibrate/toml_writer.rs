@@ -19,24 +19,28 @@ pub(super) fn catalogue_toml(device: &CalibratedDevice, kind: &EntryKind, form: 
         EntryKind::Plain(_) => ("plain", DriveClass::Plain, Vec::new()),
     };
     let mut text = String::from("[[drive]]\n");
-    let quoted = |value: &str| toml::Value::from(value).to_string();
     let mut line = |key: &str, value: String| writeln!(text, "{key} = {value}").unwrap_or_default();
-    line("id", quoted(&device.id));
-    line("name", quoted(&device.name));
-    line("vendor", quoted("measured"));
+    line("id", quote_toml(&device.id));
+    line("name", quote_toml(&device.name));
+    line("vendor", quote_toml("measured"));
     line("year", device.year.to_string());
-    line("class", quoted(class.name()));
+    line("class", quote_toml(class.name()));
     line("capacity_gb", format!("{:.9}", device.bytes as f64 / 1e9));
-    line("interface", quoted("as measured"));
-    line("source", quoted(&device.source));
-    line("notes", quoted(&[&[form.to_owned()], notes].concat().join("; ")));
+    line("interface", quote_toml("as measured"));
+    line("source", quote_toml(&device.source));
+    line("notes", quote_toml(&[&[form.to_owned()], notes].concat().join("; ")));
     let _ = writeln!(text, "\n[drive.{table_name}]");
     for (key, value) in &table {
         let _ = writeln!(text, "{key} = {value}");
     }
-    let keys: Vec<String> = table.iter().map(|(key, _)| quoted(key)).collect();
-    let _ = writeln!(text, "\n[drive.sources]\n{} = [{}]", quoted("fitted to measurements"), keys.join(", "));
+    let keys: Vec<String> = table.iter().map(|(key, _)| quote_toml(key)).collect();
+    let _ = writeln!(text, "\n[drive.sources]\n{} = [{}]", quote_toml("fitted to measurements"), keys.join(", "));
     text
+}
+
+/// A text as a value of a TOML file.
+pub fn quote_toml(text: &str) -> String {
+    toml::Value::from(text).to_string()
 }
 
 /// Formats a number with six digits.
