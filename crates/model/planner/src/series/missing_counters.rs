@@ -82,8 +82,7 @@ impl CounterRows<'_> {
         let CounterRows { reads, writes, transfers, read_bytes, write_bytes, bytes, sizes, queues, response } = self;
         if reads.is_none() && writes.is_none() {
             if transfers.is_none() {
-                *transfers =
-                    combine(queues[2], response, |queue, seconds| if queue == 0.0 { 0.0 } else { queue / seconds });
+                *transfers = combine(queues[2], response, requests_by_littles_law);
                 if transfers.is_some() {
                     done.insert(Completion::RequestsByLittlesLaw);
                 }
@@ -114,6 +113,18 @@ impl CounterRows<'_> {
         let size = Some(size);
         complete_bytes(read_bytes, reads, &size);
         complete_bytes(write_bytes, writes, &size);
+    }
+}
+
+/// Requests per second from a queue and the seconds of a request. A queue whose requests take no time is a gap: the log
+/// contradicts itself.
+fn requests_by_littles_law(queue: f64, seconds: f64) -> f64 {
+    if queue == 0.0 {
+        0.0
+    } else if seconds > 0.0 {
+        queue / seconds
+    } else {
+        f64::NAN
     }
 }
 
@@ -216,6 +227,15 @@ mod tests {
         rows.sizes = [Some(vec![4096.0]), Some(vec![f64::NAN]), None];
         assert_eq!(rows.complete(), []);
         assert_eq!((rows.read_bytes.unwrap(), rows.write_bytes.unwrap()), (vec![40_960.0], vec![0.0]));
+    }
+
+    #[test]
+    fn a_queue_whose_requests_take_no_time_is_a_gap() {
+        let mut rows = Rows { response: Some(vec![0.0, 0.0]), ..Rows::default() };
+        rows.queues[2] = Some(vec![3.0, 0.0]);
+        rows.complete();
+        let reads = rows.reads.unwrap();
+        assert!(reads[0].is_nan() && reads[1] == 0.0, "{reads:?}");
     }
 
     #[test]
