@@ -108,7 +108,7 @@ fn summarize_documents(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
     docs.into_iter()
         .chain([""])
         .map(|doc| DocumentSummary::from_outcomes(doc, &outcomes_of(doc)))
-        .filter(|s| s.all.rows > 0)
+        .filter(|s| s.gains.rows + s.others.rows > 0)
         .collect()
 }
 
@@ -137,6 +137,7 @@ fn outcome_json(document: &ExperimentDocument, row: &PublishedRow, outcome: &Row
         "unit": row.unit, "gain": row.gain, "bound": bound,
         "error": outcome.error, "baseline_error": outcome.baseline_error,
         "error_unit": if row.gain { "percentage points" } else { "1" },
+        "worse_than_naive": outcome.is_worse_than_naive(),
         "use": row.usage.name(), "holds": holds_json(row, outcome),
         "because": outcome_reason(row, outcome),
         "measure": row.measure.as_ref().map(ToString::to_string),
@@ -217,7 +218,8 @@ fn mean_json(mean: &RowMeans) -> Value {
 fn summary_json(summary: &DocumentSummary) -> Value {
     let mut document = json!({
         "doc": summary.doc, "gains": mean_json(&summary.gains), "others": mean_json(&summary.others),
-        "all": mean_json(&summary.all), "shapes_held": summary.shapes.0, "shapes": summary.shapes.1,
+        "all": null, "worse_than_naive": summary.worse_than_naive.0, "with_naive": summary.worse_than_naive.1,
+        "shapes_held": summary.shapes.0, "shapes": summary.shapes.1,
     });
     if summary.doc.is_empty() {
         document["doc"] = Value::Null;
@@ -238,6 +240,9 @@ fn format_error(error: Option<f64>, gain: bool) -> String {
         Some(error) => format!("{:.1} %", error * 100.0),
     }
 }
+
+/// Mark of an error that is larger than that of the naive prediction.
+const WORSE_MARK: &str = " *";
 
 fn draw_screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], details: bool) -> String {
     let style = output::wide_table_style();
@@ -264,6 +269,9 @@ fn draw_screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], detail
     if rows.iter().any(|(_, row, _)| row.derived.is_some()) {
         text += "In brackets: derived from published numbers; not itself published.\n\n";
     }
+    if rows.iter().any(|(_, _, outcome)| outcome.is_worse_than_naive() == Some(true)) {
+        text += "*  worse than the naive prediction.\n\n";
+    }
     for (document, row, outcome) in rows.iter().filter(|_| details) {
         text += &draw_details(document, row, outcome);
     }
@@ -275,24 +283,28 @@ fn draw_screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], detail
 }
 
 fn table_cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
-    let simulated = match (outcome.simulated, outcome.holds) {
-        (None, Some((holding, tests))) => format!("{holding} of {tests} hold"),
-        (value, _) => format_number(value),
-    };
     let published = match row.bound {
         Some(Bound::AtLeast) => format!("over {}", format_number(row.published)),
         Some(Bound::Within) => format!("within {}", format_number(row.published)),
         None => format_published(row),
     };
-    let is_judged = row.usage != RowUse::None;
+    let error = match outcome.holds {
+        Some((holding, tests)) if holding == tests => "holds".to_owned(),
+        Some((holding, tests)) => format!("fails {} of {tests}", tests - holding),
+        None if row.usage == RowUse::None => format_error(None, row.gain),
+        None => {
+            let mark = if outcome.is_worse_than_naive() == Some(true) { WORSE_MARK } else { "" };
+            format_error(outcome.error, row.gain) + mark
+        }
+    };
     [
         row.id.clone(),
         row.quantity.clone(),
         row.unit.clone(),
         published,
-        simulated,
+        format_number(outcome.simulated),
         format_number(outcome.baseline),
-        format_error(outcome.error.filter(|_| is_judged), row.gain),
+        error,
         format_error(outcome.baseline_error, row.gain),
         row.usage.name().to_owned(),
     ]
@@ -334,7 +346,7 @@ fn means_table(summaries: &[DocumentSummary]) -> TextTable {
         .with_text_column("predicted rows")
         .with_column("gains", Align::Right)
         .with_column("error", Align::Right);
-    for title in ["naive's", "others", "error", "naive's", "all", "error", "naive's", "shapes"] {
+    for title in ["naive's", "others", "error", "naive's", "worse than naive", "shapes"] {
         table = table.with_column(title, Align::Right);
     }
     let format_mean = |value: f64, scale: f64, unit: &str| match value.is_nan() {
@@ -348,14 +360,14 @@ fn means_table(summaries: &[DocumentSummary]) -> TextTable {
             format!("{} ({})", summary.doc, short_name(&summary.doc))
         };
         let mut cells = vec![name];
-        for (mean, scale, unit) in
-            [(&summary.gains, 1.0, "pp"), (&summary.others, 100.0, "%"), (&summary.all, 100.0, "%")]
-        {
+        for (mean, scale, unit) in [(&summary.gains, 1.0, "pp"), (&summary.others, 100.0, "%")] {
             cells.push(format!("{} of {}", mean.simulated, mean.rows));
             cells.push(format_mean(mean.error, scale, unit));
             cells.push(format_mean(mean.baseline_error, scale, unit));
         }
-        cells.push(format!("{} of {}", summary.shapes.0, summary.shapes.1));
+        for (count, of) in [summary.worse_than_naive, summary.shapes] {
+            cells.push(format!("{count} of {of}"));
+        }
         table.add_row(cells);
     }
     table

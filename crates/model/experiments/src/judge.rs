@@ -45,6 +45,14 @@ pub fn published_error(published: f64, bound: Option<Bound>, gain: bool, value: 
     if gain { deviation } else { deviation / published.abs() }
 }
 
+impl RowOutcome {
+    /// Tells whether the simulated value is further from the published one than the naive prediction; only of a row
+    /// that has both errors.
+    pub fn is_worse_than_naive(&self) -> Option<bool> {
+        Some(self.error? > self.baseline_error?)
+    }
+}
+
 /// Judges a row by its simulated value.
 pub fn judge_row(
     document: &ExperimentDocument,
@@ -99,38 +107,38 @@ pub struct DocumentSummary {
     pub gains: RowMeans,
     /// Rates, times, shares: fractions.
     pub others: RowMeans,
-    /// Both: fractions, with a percentage point as 0.01.
-    pub all: RowMeans,
+    /// Predicted rows that are worse than their naive prediction, and all that have one.
+    pub worse_than_naive: (usize, usize),
     /// Shapes of which every comparison holds, and all simulated shapes.
     pub shapes: (usize, usize),
 }
 
 impl DocumentSummary {
-    /// Summarizes outcomes.
+    /// Summarizes outcomes. Percentage points and relative errors are never averaged together.
     pub fn from_outcomes(doc: &str, outcomes: &[&RowOutcome]) -> DocumentSummary {
         let predicted = || outcomes.iter().copied().filter(|o| o.usage == RowUse::Predict);
         let shapes: Vec<(usize, usize)> = outcomes.iter().filter_map(|o| o.holds).collect();
+        let worse: Vec<bool> = predicted().filter_map(RowOutcome::is_worse_than_naive).collect();
         DocumentSummary {
             doc: doc.to_owned(),
-            gains: mean_errors(predicted().filter(|o| o.gain), |_| 1.0),
-            others: mean_errors(predicted().filter(|o| !o.gain), |_| 1.0),
-            all: mean_errors(predicted(), |o| if o.gain { 0.01 } else { 1.0 }),
+            gains: mean_errors(predicted().filter(|o| o.gain)),
+            others: mean_errors(predicted().filter(|o| !o.gain)),
+            worse_than_naive: (worse.iter().filter(|worse| **worse).count(), worse.len()),
             shapes: (shapes.iter().filter(|(holding, comparisons)| holding == comparisons).count(), shapes.len()),
         }
     }
 }
 
-fn mean_errors<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>, scale: impl Fn(&RowOutcome) -> f64) -> RowMeans {
+fn mean_errors<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>) -> RowMeans {
     let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mut rows, mut errors, mut errors_with_baseline, mut baselines) = (0, Vec::new(), Vec::new(), Vec::new());
     for outcome in outcomes {
         rows += 1;
-        let factor = scale(outcome);
         let Some(error) = outcome.error else { continue };
-        errors.push(error * factor);
+        errors.push(error);
         if let Some(baseline) = outcome.baseline_error {
-            errors_with_baseline.push(error * factor);
-            baselines.push(baseline * factor);
+            errors_with_baseline.push(error);
+            baselines.push(baseline);
         }
     }
     RowMeans {
@@ -170,6 +178,14 @@ mod tests {
     }
 
     #[test]
+    fn a_row_is_worse_than_naive_only_if_both_errors_are_known() {
+        let is_worse = |error, baseline| row_outcome(RowUse::Predict, true, error, baseline).is_worse_than_naive();
+        assert_eq!(is_worse(Some(38.5), Some(0.0)), Some(true));
+        assert_eq!(is_worse(Some(3.0), Some(3.0)), Some(false));
+        assert_eq!((is_worse(Some(3.0), None), is_worse(None, Some(3.0))), (None, None));
+    }
+
+    #[test]
     fn means_cover_predicted_rows_only() {
         let all = [
             row_outcome(RowUse::Fit, false, Some(9.0), Some(9.0)),
@@ -183,8 +199,7 @@ mod tests {
         assert_eq!((summary.gains.rows, summary.gains.simulated, summary.gains.error), (2, 2, 6.0));
         assert_eq!((summary.gains.error_where_baseline, summary.gains.baseline_error), (4.0, 20.0));
         assert_eq!((summary.others.rows, summary.others.simulated, summary.others.baseline_error), (2, 1, 0.5));
-        assert!((summary.all.error - (0.04 + 0.08 + 0.1) / 3.0).abs() < 1e-12);
-        assert!((summary.all.baseline_error - 0.35).abs() < 1e-12);
-        assert!(DocumentSummary::from_outcomes("", &[]).all.error.is_nan());
+        assert_eq!((summary.others.error, summary.worse_than_naive), (0.1, (0, 2)));
+        assert!(DocumentSummary::from_outcomes("", &[]).gains.error.is_nan());
     }
 }
