@@ -25,8 +25,8 @@ use diskwright_traces::Statistics;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::written_designs::WrittenDesigns;
-use super::{Arguments, load_screen, log_verdict, screen, written_designs};
+use super::written_designs::UsedDesigns;
+use super::{Arguments, load_screen, log_verdict, screen};
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
@@ -129,16 +129,21 @@ impl FromOptions {
         Ok(MeasureOptions { percentile, comfort, users: self.users, utc_offset_s: 0 })
     }
 
-    /// Refuses chart options and --write if no designs are searched, because they show designs.
-    fn check_chart_options(&self, pictures: &ChartArguments, writes: bool) -> Result<(), Failure> {
+    /// Refuses chart options, --write and --try if no designs are searched, because they need designs.
+    fn check_chart_options(
+        &self,
+        pictures: &ChartArguments,
+        use_of_designs: Option<&'static str>,
+    ) -> Result<(), Failure> {
         let options = [
             ("--what-if", self.what_if.is_some()),
             ("--volume", self.volume.is_some()),
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
         ];
-        let given = if writes { "--write writes designs" } else { "--html and --svg show designs" };
-        match options.iter().find(|(_, is_given)| *is_given && (writes || pictures.are_given())) {
+        let shown = pictures.are_given().then_some("--html and --svg show designs");
+        let Some(given) = use_of_designs.or(shown) else { return Ok(()) };
+        match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => {
                 Err(Failure::Usage(format!("{given}, but {option} prints none; leave one of them out")))
             }
@@ -169,10 +174,10 @@ pub fn with_end_offset(options: &MeasureOptions, series: &mut LoadSeries) -> Mea
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let from = &arguments.from;
     let options = from.measure_options()?;
-    let limits = arguments.limits.plan_limits(arguments.demand.horizon_days()?)?;
+    let limits = arguments.plan_limits()?;
     arguments.pictures.check_writable()?;
     arguments.demand.refuse_with_log()?;
-    from.check_chart_options(&arguments.pictures, arguments.write.is_some())?;
+    from.check_chart_options(&arguments.pictures, arguments.use_of_designs())?;
     if from.fleet {
         return super::fleet::run(arguments, &options, &limits);
     }
@@ -198,8 +203,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
-    let written = answer.as_ref().map(|answer| arguments.write_designs(answer)).transpose()?.flatten();
-    let findings = LogAnswer { measured, verdict, predicted, buckets, answer, written };
+    let used = answer.as_ref().map(|answer| arguments.use_designs(answer)).transpose()?.unwrap_or_default();
+    let findings = LogAnswer { measured, verdict, predicted, buckets, answer, used };
     if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
 }
 
@@ -210,13 +215,17 @@ struct LogAnswer {
     predicted: Option<WhatIf>,
     buckets: Option<Vec<BucketReplay>>,
     answer: Option<PlanAnswer>,
-    written: Option<WrittenDesigns>,
+    used: UsedDesigns,
 }
 
 impl LogAnswer {
     fn document(&self) -> Value {
         let mut document = match &self.answer {
-            Some(answer) => super::plan_document(answer),
+            Some(answer) => {
+                let mut document = super::plan_document(answer);
+                self.used.add_to_json(&mut document);
+                document
+            }
             None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&self.measured) }),
         };
         document["load"] = json!(self.measured.summary);
@@ -227,7 +236,6 @@ impl LogAnswer {
         if let Some(buckets) = &self.buckets {
             document["buckets"] = json!(buckets);
         }
-        self.written.iter().for_each(|written| written.add_to_json(&mut document));
         document
     }
 
@@ -247,7 +255,7 @@ impl LogAnswer {
         }
         if let Some(answer) = &self.answer {
             text += &screen::draw_plan(answer, limits, &style);
-            text += &written_designs::draw_next_step(self.written.as_ref(), &style);
+            text += &self.used.draw(&style);
         }
         output::print_text(&text)
     }
