@@ -15,6 +15,7 @@ use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
 use diskwright_planner::series::measured_demand::{DEFAULT_PERCENTILE, utc_offsets};
 use diskwright_planner::series::request_load::RequestLoad;
+use diskwright_planner::series::space::{SpaceSource, summarize_space};
 use diskwright_planner::series::{
     LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
 };
@@ -26,13 +27,13 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::written_designs::UsedDesigns;
-use super::{Arguments, load_screen, log_verdict, screen};
+use super::{Arguments, live_space, load_screen, log_verdict, screen};
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
 use crate::commands::simulate::ChartArguments;
 use crate::commands::topology_options::TopologyOptions;
-use crate::commands::{Failure, output, simulate};
+use crate::commands::{Failure, local_host_name, output, simulate};
 
 /// Sources of a demand.
 #[derive(Args)]
@@ -185,7 +186,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut series, verdict) = read_load(from)?;
     let options = with_end_offset(&options, &mut series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
+    let host = verdict.as_ref().map_or("", |verdict| verdict.host.as_str());
+    complete_space(&mut series, &mut measured, host);
     measured.demand = arguments.demand.complete_measured(measured.demand)?;
+    if arguments.demand.gives_capacity() {
+        measured.summary.space.source = Some(SpaceSource::Given);
+    }
     let members = measured.summary.devices.iter().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
     let existing = arguments.limits.existing_drives(members.map(|device| device.members))?;
     let limits = PlanLimits { existing, ..limits };
@@ -339,6 +345,22 @@ fn finish_load(collector: LoadCollector, devices: &[String]) -> Result<LoadSerie
         series.notes.push(format!("left out: {} (--device)", series.unselected_devices.join(", ")));
     }
     Ok(series)
+}
+
+/// Compares the space in use with `df` of this machine, if the log is of it, or takes it from there.
+fn complete_space(series: &mut LoadSeries, measured: &mut MeasuredDemand, host: &str) {
+    if host.is_empty() || host != local_host_name() {
+        return;
+    }
+    let found = live_space::read_filesystems(&series.fronts);
+    let space = &mut measured.summary.space;
+    if space.source.is_some() {
+        space.remarks.extend(live_space::describe_difference(&space.filesystems, &found));
+    } else if !found.is_empty() {
+        series.filesystems = found;
+        *space = summarize_space(series, SpaceSource::Host);
+        measured.demand.capacity_bytes = space.used_bytes.filter(|bytes| *bytes > 0.0);
+    }
 }
 
 /// Passes a piece of a log to a collector.

@@ -4,10 +4,12 @@
 mod charts;
 mod fleet;
 pub mod from_log;
+mod live_space;
 mod load_screen;
 mod log_verdict;
 mod options;
 pub mod screen;
+mod space_lines;
 mod tried_designs;
 mod written_designs;
 

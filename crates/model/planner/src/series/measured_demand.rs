@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::hidden_load::{HiddenLoad, find_hidden_load};
 use super::log_rating::{LogRating, rate_log};
+use super::space::{SpaceSource, SpaceSummary, summarize_space};
 use super::time_distribution::TimeDistribution;
 use super::{FrontLoad, LoadSeries, LoadTick, SwapLoad};
 use crate::demand::{CapacityGrowth, Demand, EstimatedField};
@@ -161,6 +162,8 @@ pub struct LoadSummary {
     pub devices: Vec<FrontSummary>,
     /// Devices that could not keep up.
     pub hidden: Vec<HiddenLoad>,
+    /// Space on these devices, and where it is from.
+    pub space: SpaceSummary,
     /// Notes on the figures.
     pub notes: Vec<String>,
 }
@@ -515,6 +518,7 @@ fn summarize_load(series: &LoadSeries, inputs: SummaryInputs<'_>) -> LoadSummary
         swap: summarize_swap(series, inputs.rates.mean().unwrap_or(0.0)),
         devices,
         hidden: inputs.hidden,
+        space: summarize_space(series, SpaceSource::Log),
         notes: load_notes(series, options, &bytes, interval_s, inputs.demand),
     }
 }
