@@ -9,6 +9,7 @@ use crate::arithmetic_steps::ArithmeticStep;
 use crate::demand::Demand;
 pub use crate::price_period::PricePeriod;
 use crate::purchase::BoughtItem;
+use crate::relaxation::Relaxation;
 use crate::reliability::mission_simulation::MissionOutcome;
 use crate::search::MAX_LOAD_FACTOR;
 
@@ -28,6 +29,8 @@ pub struct PlanAnswer {
     pub frontier: Vec<FrontierPoint>,
     /// Prices at which another design would rank first.
     pub break_even: Vec<BreakEven>,
+    /// If nothing meets the demand: requirements that give designs if relaxed alone, the smallest change first.
+    pub relax: Vec<Relaxation>,
     /// Number of designs that were judged.
     pub searched: u64,
     /// Assumptions and caveats: old prices, unknown prices.

@@ -23,6 +23,7 @@
 //! - `doubtful_designs`: designs that only a simulation can reject
 //! - [`simulation`]: a design healthy, degraded and rebuilding
 //! - `design_summary`: all figures of a design on the short list
+//! - [`relaxation`]: which requirement to relax if nothing meets the demand
 //! - [`answer`]: the ranked designs, the frontier, and the rejected
 //!
 //! What these use:
@@ -57,6 +58,7 @@ pub mod planning;
 mod price_period;
 pub mod prices;
 pub mod purchase;
+pub mod relaxation;
 pub mod reliability;
 pub mod search;
 pub mod series;

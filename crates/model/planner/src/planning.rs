@@ -18,6 +18,7 @@ use crate::limits::PlanLimits;
 use crate::notes;
 use crate::plan_context::{PlanContext, compare_by_cost, find_missed_target};
 use crate::purchase::list_purchases;
+use crate::relaxation::find_relaxations;
 use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search_designs, worst_failure};
 
 /// Maximum number of listed designs with parts of one kind.
@@ -60,6 +61,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
         rejected: Vec::new(),
         frontier: build_frontier(&context, &outcome),
         break_even: Vec::new(),
+        relax: Vec::new(),
         searched: outcome.searched,
         notes: Vec::new(),
     };
@@ -72,10 +74,50 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     answer.rejected = list_rejections(&context, nearest, others, best_cost);
     if feasible {
         answer.break_even = break_even_prices(&context, &list);
+    } else {
+        answer.relax = find_relaxations(demand, limits);
     }
     explain_ranks(&mut answer);
     answer.notes = notes::collect_notes(&context, &outcome, &answer);
     Ok(answer)
+}
+
+/// The first design that meets a demand.
+pub(crate) struct FirstDesign {
+    /// Its title.
+    pub title: String,
+    /// Its cost over the mission, if known.
+    pub cost: Option<f64>,
+    /// Number of designs that meet the demand in the analysis.
+    pub designs: usize,
+}
+
+/// True if a design meets a demand in the analysis.
+pub(crate) fn has_design(demand: &Demand, limits: &PlanLimits) -> bool {
+    search_feasible(demand, limits, |_, outcome| (!outcome.feasible.is_empty()).then_some(())).is_some()
+}
+
+/// Finds the first design that meets a demand, in the simulation too.
+pub(crate) fn find_first_design(demand: &Demand, limits: &PlanLimits) -> Option<FirstDesign> {
+    search_feasible(demand, limits, |context, mut outcome| {
+        simulate_doubtful(context, &mut outcome);
+        outcome.feasible.sort_by(compare_by_cost);
+        let ShortList { list, .. } = short_list(context, &outcome);
+        let first = list.first()?;
+        Some(FirstDesign { title: context.design_title(first), cost: first.cost, designs: outcome.feasible.len() })
+    })
+}
+
+/// Searches designs for a demand, and passes what was found to `use_outcome`; `None` if the limits exclude everything.
+fn search_feasible<T>(
+    demand: &Demand,
+    limits: &PlanLimits,
+    use_outcome: impl FnOnce(&PlanContext<'_>, SearchOutcome) -> Option<T>,
+) -> Option<T> {
+    limits.check_consistency().ok()?;
+    let (parts, offers) = (list_parts(demand, limits).ok()?, find_controllers(limits).ok()?);
+    let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
+    use_outcome(&context, search_designs(demand, limits, &parts, &offers))
 }
 
 /// Returns the cheapest of each kind and level that meets the demand in the simulation too. Half of the places are kept
