@@ -80,7 +80,8 @@ fn device_table(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTabl
         .with_text_column("device")
         .with_text_column("type")
         .with_column(&format!("{} %", options.percentile), Align::Right)
-        .with_column("per member, mean", Align::Right)
+        .with_column("by member, mean", Align::Right)
+        .with_column("in flight by member", Align::Right)
         .with_column("response", Align::Right);
     for device in measured.summary.devices.iter().take(MAX_DEVICES) {
         let description = match device.level {
@@ -92,6 +93,7 @@ fn device_table(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTabl
             if device.from_members { format!("{description}, from its members") } else { description },
             format_value(device.requests_per_s, "per_s"),
             format_value(device.member_load_per_s, "per_s"),
+            device.member_queue.map_or("no data".into(), |queue| format_value(queue, "count")),
             device.response_s.map_or("no data".into(), |s| format_value(s, "s")),
         ]);
     }

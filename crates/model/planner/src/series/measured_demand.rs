@@ -118,6 +118,10 @@ pub struct FrontSummary {
     pub requests_per_s: f64,
     /// I/Os per second of each member on average, by the level's factor.
     pub member_load_per_s: f64,
+    /// Mean number of requests in flight.
+    pub queue: Option<f64>,
+    /// The same for each member.
+    pub member_queue: Option<f64>,
     /// Mean response, s.
     pub response_s: Option<f64>,
 }
@@ -453,6 +457,8 @@ fn front_summary(front: &FrontLoad, percentile: f64) -> FrontSummary {
         from_members: front.from_members,
         requests_per_s: front.rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0,
         member_load_per_s: front.member_load(reads, writes),
+        queue: front.queue(),
+        member_queue: front.member_queue(),
         response_s: Some(sums.response_s()).filter(|s| s.is_finite()),
     }
 }

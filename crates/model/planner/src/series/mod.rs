@@ -163,6 +163,16 @@ impl FrontLoad {
     pub fn member_load(&self, reads: f64, writes: f64) -> f64 {
         member_load(self.level, self.members, reads, writes)
     }
+
+    /// Mean number of requests in flight; `None` if unknown.
+    pub fn queue(&self) -> Option<f64> {
+        Some(self.sums.queue_s / self.sums.seconds).filter(|queue| queue.is_finite())
+    }
+
+    /// Mean number of requests in flight for each member; `None` if unknown.
+    pub fn member_queue(&self) -> Option<f64> {
+        Some(self.queue()? / self.members.max(1) as f64)
+    }
 }
 
 /// I/Os per second of each of `members` disks for a load on the array (NT Magazine 1998).
