@@ -1,5 +1,5 @@
-//! `--write DIR`, `--try N`: the designs of the short list as descriptions that `simulate` and `disk` read, and what to do
-//! with them.
+//! `--write DIR`, `--try N`: the designs of the short list as descriptions that `simulate` and `disk` read, and what to
+//! do with them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -146,10 +146,11 @@ impl UsedDesigns {
         let mut steps = Vec::new();
         if self.tried.is_none() {
             let command = format!("diskwright simulate {file}");
-            steps.push(NextStep { command, shows: "what it does under this load, part by part" });
+            steps.push(NextStep { command, shows: "what it does under this load, part by part".into() });
         }
         let command = format!("diskwright disk {file} --socket plan.sock");
-        steps.push(NextStep { command, shows: "serves it to a real database, to measure it there (docs/disk.md)" });
+        let shows = "serves it to a real database, to measure it there (docs/disk.md)".into();
+        steps.push(NextStep { command, shows });
         steps
     }
 }
