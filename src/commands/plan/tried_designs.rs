@@ -77,15 +77,13 @@ pub fn try_design(
     let planned = planned_figures(design, demand);
     let because = outcome.unmeasured_reason();
     let measured = because.is_none().then(|| measured_figures(&outcome)).flatten();
-    // the limits of a volume are rates; the simulation measures the time at work
-    let compares_parts = design.price_period != diskwright_planner::answer::PricePeriod::Month;
     Ok(TriedDesign {
         rank: design.rank,
         design: design_title(design),
         description: None,
         seed: outcome.system.watch.seed,
         duration_s: outcome.report.elapsed_s(),
-        differences: measured.as_ref().map_or(Vec::new(), |m| find_differences(&planned, m, compares_parts)),
+        differences: measured.as_ref().map_or(Vec::new(), |m| find_differences(&planned, m)),
         planned,
         measured,
         because,
@@ -127,13 +125,13 @@ fn measured_figures(outcome: &SimulationOutcome) -> Option<TriedFigures> {
 }
 
 /// Finds the figures that differ too much from the plan.
-fn find_differences(planned: &TriedFigures, measured: &TriedFigures, compares_parts: bool) -> Vec<Difference> {
+fn find_differences(planned: &TriedFigures, measured: &TriedFigures) -> Vec<Difference> {
     let busiest = |figures: &TriedFigures| figures.busiest.as_ref().map(|part| part.utilization);
     let pairs = [
         ("requests_per_s", Some(planned.requests_per_s), Some(measured.requests_per_s)),
         ("response_s.mean", planned.response_s.mean, measured.response_s.mean),
         ("response_s.p95", planned.response_s.p95, measured.response_s.p95),
-        ("busiest.utilization", busiest(planned).filter(|_| compares_parts), busiest(measured)),
+        ("busiest.utilization", busiest(planned), busiest(measured)),
     ];
     let difference = |(field, planned, measured): (&'static str, Option<f64>, Option<f64>)| {
         let (planned, measured) = planned.zip(measured)?;
@@ -147,16 +145,16 @@ fn find_differences(planned: &TriedFigures, measured: &TriedFigures, compares_pa
 pub fn draw_tried(tried: &[TriedDesign], style: &Style) -> String {
     let Some(first) = tried.first() else { return String::new() };
     let heading = format!("Tried: each description simulated, seed {}", first.seed);
-    let mut table = TextTable::new().with_text_column("");
+    let mut table = TextTable::new().with_column("", Align::Right).with_column("", Align::Left);
     for title in ["for", "requests", "mean", "95 %"] {
         table = table.with_column(title, Align::Right);
     }
     table = table.with_text_column("busiest part");
     for tried in tried {
-        table.add_row(figure_cells(&format!("{} planned", tried.rank), "", &tried.planned, &[]));
+        table.add_row(figure_cells(&tried.rank.to_string(), ["planned", ""], &tried.planned, &[]));
         if let Some(measured) = &tried.measured {
             let duration = format_value(tried.duration_s, "s");
-            table.add_row(figure_cells("  measured", &duration, measured, &tried.differences));
+            table.add_row(figure_cells("", ["measured", &duration], measured, &tried.differences));
         }
     }
     let mut out = format!("\n{}\n{}", style.paint(Ink::Bold, &heading), table.render(style));
@@ -172,13 +170,19 @@ pub fn draw_tried(tried: &[TriedDesign], style: &Style) -> String {
 }
 
 /// Cells of a row; figures that differ from the plan have a star.
-fn figure_cells(title: &str, duration: &str, figures: &TriedFigures, differences: &[Difference]) -> [String; 6] {
+fn figure_cells(
+    rank: &str,
+    [title, duration]: [&str; 2],
+    figures: &TriedFigures,
+    differences: &[Difference],
+) -> [String; 7] {
     let marked = |field: &str, text: String| {
         if differences.iter().any(|difference| difference.field == field) { format!("{text} *") } else { text }
     };
     let time = |value: Option<f64>| value.map_or("no data".to_owned(), |s| format_value(s, "s"));
     let part = |part: &BusiestPart| format!("{}, busy {}", part.part, format_value(part.utilization, "fraction"));
     [
+        rank.to_owned(),
         title.to_owned(),
         duration.to_owned(),
         marked("requests_per_s", format_value(figures.requests_per_s, "per_s")),
@@ -203,16 +207,14 @@ mod tests {
     #[test]
     fn figures_that_differ_by_more_than_a_tenth_are_marked() {
         let planned = figures(0.01, 0.02, 0.5);
-        assert_eq!(find_differences(&planned, &figures(0.0109, 0.0181, 0.549), true), []);
-        let found = find_differences(&planned, &figures(0.0112, 0.0178, 0.56), true);
+        assert_eq!(find_differences(&planned, &figures(0.0109, 0.0181, 0.549)), []);
+        let found = find_differences(&planned, &figures(0.0112, 0.0178, 0.56));
         let fields: Vec<&str> = found.iter().map(|difference| difference.field).collect();
         assert_eq!(fields, ["response_s.mean", "response_s.p95", "busiest.utilization"]);
         assert!((found[0].difference - 0.12).abs() < 1e-9 && (found[1].difference + 0.11).abs() < 1e-9, "{found:?}");
-        // limits of a volume are no time at work
-        assert_eq!(find_differences(&planned, &figures(0.01, 0.02, 0.9), false), []);
         let unknown = TriedFigures { response_s: TriedResponse { mean: None, p95: None }, ..planned.clone() };
-        assert_eq!(find_differences(&unknown, &planned, true), []);
-        let row = figure_cells("", "", &figures(0.0112, 0.02, 0.5), &found[..1]);
-        assert_eq!((row[3].as_str(), row[4].as_str()), ("11.2 ms *", "20 ms"));
+        assert_eq!(find_differences(&unknown, &planned), []);
+        let row = figure_cells("", ["", ""], &figures(0.0112, 0.02, 0.5), &found[..1]);
+        assert_eq!((row[4].as_str(), row[5].as_str()), ("11.2 ms *", "20 ms"));
     }
 }
