@@ -9,7 +9,6 @@ use crate::arithmetic_steps::ArithmeticStep;
 use crate::demand::Demand;
 pub use crate::price_period::PricePeriod;
 use crate::purchase::BoughtItem;
-use crate::relaxation::Relaxation;
 use crate::reliability::mission_simulation::MissionOutcome;
 use crate::search::MAX_LOAD_FACTOR;
 
@@ -262,6 +261,29 @@ pub struct FrontierPoint {
     pub response_s: f64,
     /// True if it meets the demand.
     pub meets: bool,
+}
+
+/// A requirement that, relaxed alone, gives designs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Relaxation {
+    /// `response`, `capacity`, `budget`, `loss`, `max_drives`, `levels`, `only`, `drives` or `instance`.
+    pub requirement: &'static str,
+    /// Its value: s, bytes, an amount of the currency, a chance, a number of drives; `None` for a list of names.
+    pub now: Option<f64>,
+    /// The value that gives designs, in the same unit.
+    pub needed: Option<f64>,
+    /// `needed` over `now`, or the reverse for a capacity: by how much it is relaxed; `None` for a list of names.
+    pub factor: Option<f64>,
+    /// The option with the relaxed value; `None` if the option is left out.
+    pub option: Option<String>,
+    /// Number of designs that meet the relaxed demand in the analysis.
+    pub designs: usize,
+    /// The cheapest of them that meets it in the simulation too.
+    pub design: String,
+    /// Its cost over the mission, if known.
+    pub cost: Option<f64>,
+    /// As a sentence.
+    pub sentence: String,
 }
 
 /// A price at which the ranking changes.

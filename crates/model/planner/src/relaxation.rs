@@ -3,11 +3,16 @@
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_value};
 use diskwright_simulator::ArrayLevel;
-use serde::Serialize;
 
+use crate::answer::Relaxation;
+use crate::controller_path::find_controllers;
 use crate::demand::{Demand, ResponseTarget};
+use crate::design_part::list_parts;
+use crate::doubtful_designs::simulate_doubtful;
 use crate::limits::{PartFilter, PlanLimits};
-use crate::planning::{FirstDesign, find_first_design, has_design};
+use crate::plan_context::{PlanContext, compare_by_cost};
+use crate::search::{SearchOutcome, search_designs};
+use crate::short_list::{ShortList, short_list};
 
 /// Largest factor by which a requirement is relaxed.
 const MAX_FACTOR: f64 = 1e4;
@@ -20,34 +25,49 @@ const MAX_STEPS: i32 = 8;
 /// Maximum number of drives that `--max-drives` accepts.
 const MAX_DRIVES: f64 = 1024.0;
 
-/// A requirement that, relaxed alone, gives designs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Relaxation {
-    /// `response`, `capacity`, `budget`, `loss`, `max_drives`, `levels`, `only`, `drives` or `instance`.
-    pub requirement: &'static str,
-    /// Its value: s, bytes, an amount of the currency, a chance, a number of drives; `None` for a list of names.
-    pub now: Option<f64>,
-    /// The value that gives designs, in the same unit.
-    pub needed: Option<f64>,
-    /// `needed` over `now`, or the reverse for a capacity: by how much it is relaxed; `None` for a list of names.
-    pub factor: Option<f64>,
-    /// The option with the relaxed value; `None` if the option is left out.
-    pub option: Option<String>,
-    /// Number of designs that meet the relaxed demand in the analysis.
-    pub designs: usize,
-    /// The cheapest of them that meets it in the simulation too.
-    pub design: String,
-    /// Its cost over the mission, if known.
-    pub cost: Option<f64>,
-    /// As a sentence.
-    pub sentence: String,
-}
-
 /// A demand and its limits.
 #[derive(Clone)]
 struct Requirements {
     demand: Demand,
     limits: PlanLimits,
+}
+
+/// The first design that meets a demand.
+struct FirstDesign {
+    /// Its title.
+    title: String,
+    /// Its cost over the mission, if known.
+    cost: Option<f64>,
+    /// Number of designs that meet the demand in the analysis.
+    designs: usize,
+}
+
+/// True if a design meets a demand in the analysis.
+fn has_design(demand: &Demand, limits: &PlanLimits) -> bool {
+    search_feasible(demand, limits, |_, outcome| (!outcome.feasible.is_empty()).then_some(())).is_some()
+}
+
+/// Finds the first design that meets a demand, in the simulation too.
+fn find_first_design(demand: &Demand, limits: &PlanLimits) -> Option<FirstDesign> {
+    search_feasible(demand, limits, |context, mut outcome| {
+        simulate_doubtful(context, &mut outcome);
+        outcome.feasible.sort_by(compare_by_cost);
+        let ShortList { list, .. } = short_list(context, &outcome);
+        let first = list.first()?;
+        Some(FirstDesign { title: context.design_title(first), cost: first.cost, designs: outcome.feasible.len() })
+    })
+}
+
+/// Searches designs for a demand, and passes what was found to `use_outcome`; `None` if the limits exclude everything.
+fn search_feasible<T>(
+    demand: &Demand,
+    limits: &PlanLimits,
+    use_outcome: impl FnOnce(&PlanContext<'_>, SearchOutcome) -> Option<T>,
+) -> Option<T> {
+    limits.check_consistency().ok()?;
+    let (parts, offers) = (list_parts(demand, limits).ok()?, find_controllers(limits).ok()?);
+    let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
+    use_outcome(&context, search_designs(demand, limits, &parts, &offers))
 }
 
 /// A requirement with a number.

@@ -217,7 +217,7 @@ fn size_price_loss_and_level_are_relaxed_one_at_a_time() {
         assert!(!found.feasible);
         found.relax.into_iter().map(|relaxation| (relaxation.requirement, relaxation)).collect::<Vec<_>>()
     };
-    let find = |all: &[(&str, _)], name: &str| -> diskwright_planner::relaxation::Relaxation {
+    let find = |all: &[(&str, _)], name: &str| -> diskwright_planner::answer::Relaxation {
         all.iter()
             .find(|(requirement, _)| *requirement == name)
             .map(|(_, relaxation)| relaxation)

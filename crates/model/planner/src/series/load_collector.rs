@@ -179,21 +179,6 @@ impl LoadCollector {
         }
     }
 
-    /// Returns the index of a filesystem among those already known.
-    fn filesystem_index(&mut self, filesystem: FilesystemSpace) -> usize {
-        let known = &mut self.series.filesystems;
-        match known.iter().position(|other| other.mount == filesystem.mount && other.device == filesystem.device) {
-            Some(index) => {
-                (known[index].because, known[index].fronts) = (filesystem.because, filesystem.fronts);
-                index
-            }
-            None => {
-                known.push(filesystem);
-                known.len() - 1
-            }
-        }
-    }
-
     /// Returns the index of a device among those already known.
     fn front_index(&mut self, front: &FrontDevice) -> usize {
         let holds_swap = front.holds_swap(self.topology.as_ref());
