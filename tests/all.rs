@@ -34,6 +34,7 @@ mod http_endpoints;
 mod kernel_logs;
 mod log_damage;
 mod merged_logs;
+mod method;
 mod module_cycles;
 mod network_mounts;
 mod nt_logs;

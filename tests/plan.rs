@@ -329,3 +329,66 @@ fn draws_points_for_one_design_and_for_unpriced_designs() {
     let (count, has_costs) = dots(&["--drives", "compaq-4gb", "--list", "1"]);
     assert!(count == 3 && !has_costs, "{count}");
 }
+
+#[test]
+fn tries_the_best_designs_from_their_descriptions() {
+    let dir = folder("plan-tried");
+    let demand = ["plan", "--reads", "60", "--writes", "30", "--capacity", "1TB", "--only", "hdd,cloud:aws"];
+    let options = ["--list", "2", "--try", "2", "--seed", "7"];
+    let answer = run_json(&[&demand[..], &options].concat());
+    let tried = answer["tried"].as_array().expect("tried");
+    assert_eq!(tried.len(), 2);
+    for (design, tried) in answer["designs"].as_array().expect("designs").iter().zip(tried) {
+        assert_eq!((&tried["rank"], &tried["seed"]), (&design["rank"], &7.into()));
+        assert_eq!(tried["planned"]["response_s"]["mean"], design["response_s"]["mean"]);
+        assert_eq!(tried["planned"]["requests_per_s"], 90.0);
+        let number =
+            |path: &str| tried.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {tried}"));
+        assert!((number("/measured/requests_per_s") / 90.0 - 1.0).abs() < 0.1, "{tried}");
+        assert!(number("/measured/response_s/p95") > number("/measured/response_s/mean"), "{tried}");
+        assert!(number("/measured/busiest/utilization") > 0.0 && tried["measured"]["busiest"]["part"].is_string());
+        // what differs by more than a tenth is marked, and nothing else
+        for field in ["response_s/mean", "response_s/p95"] {
+            let difference = number(&format!("/measured/{field}")) / number(&format!("/planned/{field}")) - 1.0;
+            let is_marked = tried["differences"].to_string().contains(&field.replace('/', "."));
+            assert_eq!(is_marked, difference.abs() > 0.1, "{field}: {tried}");
+        }
+        assert!(tried["description"].is_null(), "the folder was removed");
+    }
+    assert_eq!(answer["next_steps"], Value::Array(Vec::new()));
+    // into a folder: what was tried can be simulated again, with the same result, and served
+    let written = dir.join("designs").display().to_string();
+    let kept = run_json(&[&demand[..], &options, &["--write", &written]].concat());
+    let file = kept["tried"][1]["description"].as_str().expect("a file");
+    assert_eq!(kept["designs"][1]["description"], file);
+    let again = run_json(&["simulate", file, "--seed", "7"]);
+    let mean = |value: &Value, path: &str| value.pointer(path).and_then(Value::as_f64).expect("a time");
+    let (tried, again) =
+        (mean(&kept, "/tried/1/measured/response_s/mean"), mean(&again, "/workloads/0/response_s/mean"));
+    assert!((tried / again - 1.0).abs() < 1e-9, "{tried} {again}");
+    let next = kept["next_steps"][0]["command"].as_str().expect("a command");
+    assert!(next.starts_with("diskwright disk ") && next.contains("/1-") && next.contains(" --socket "), "{next}");
+    let screen = run_text(&[&demand[..], &options[..4]].concat());
+    assert!(screen.contains("Tried: each description simulated, seed 1"), "{screen}");
+    assert!(screen.contains("1  planned ") && screen.contains("   measured "), "{screen}");
+    assert!(refusal_text(&["plan", "--reads", "1", "--seed", "7"]).contains("--try"));
+}
+
+#[test]
+fn an_impossible_demand_says_which_requirement_to_relax() {
+    let demand = ["plan", "--reads", "100", "--size", "8K", "--capacity", "1TB", "--drives", "st24000nm002h"];
+    let limits = ["--levels", "raid10", "--stripe-unit", "64K", "--response-of", "p95", "--response"];
+    let options = [&demand[..], &limits].concat();
+    let answer = run_json(&[&options[..], &["2ms"]].concat());
+    let first = &answer["relax"][0];
+    assert_eq!(
+        (&answer["feasible"], &first["requirement"], &first["now"]),
+        (&false.into(), &"response".into(), &0.002.into())
+    );
+    // the option that it names is enough
+    let option = first["option"].as_str().and_then(|option| option.strip_prefix("--response ")).expect("an option");
+    let met = run_json(&[&options[..], &[option]].concat());
+    assert_eq!((&met["feasible"], &met["relax"]), (&true.into(), &Value::Array(Vec::new())));
+    let screen = run_text(&[&options[..], &["2ms"]].concat());
+    assert!(screen.contains("Relax one requirement") && screen.contains("p95 response of 2 ms: with "), "{screen}");
+}

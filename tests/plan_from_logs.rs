@@ -456,3 +456,57 @@ fn the_counters_that_the_resource_kit_recommends_are_enough() {
     let refused = diskwright(&["plan", "--from", &requests_without_counters]);
     assert!(!refused.status.success());
 }
+
+/// NT Magazine 1998: sixteen requests on three disks, and the same log as of ten.
+#[test]
+fn a_declared_array_shows_what_each_member_does() {
+    let folder = folder("plan-declared");
+    let log = folder.join("array.csv");
+    let mut rows = String::from("\"(PDH-CSV 4.0) (UTC)(0)\"");
+    for counter in ["Disk Reads/sec", "Disk Writes/sec", "Disk Bytes/sec", "Avg. Disk Queue Length"] {
+        rows += &format!(",\"\\\\S\\PhysicalDisk(0 C:)\\{counter}\"");
+    }
+    for second in 0..60 {
+        rows += &format!("\n\"05/04/2026 10:00:{second:02}.000\",\"126\",\"73\",\"1630208\",\"12\"");
+    }
+    fs::write(&log, rows + "\n").expect("written");
+    let declared = ["--array", "*=raid5:10:rotational"];
+    let plan = ["plan", "--from", text(&log), "--demand-only"];
+    let found = success(&diskwright(&[&plan[..], &declared, &["--json"]].concat()));
+    let device = &found["load"]["devices"][0];
+    assert_eq!((&device["members"], &device["queue"]), (&10.into(), &12.0.into()), "{device}");
+    assert!((number_at(device, "/member_queue") - 1.2).abs() < 1e-6, "{device}");
+    assert!((number_at(device, "/member_load_per_s") - 41.8).abs() < 0.1, "{device}");
+    let screen = diskwright(&[&plan[..], &declared].concat());
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("in flight by member") && screen.contains("raid5 of 10"), "{screen}");
+    let shown = success(&diskwright(&[&["show", text(&log), "--json"][..], &declared].concat()));
+    let array = &shown["arrays"][0];
+    assert_eq!((&array["level"], &array["members"]), (&"raid5".into(), &10.into()), "{shown}");
+    assert!((number_at(array, "/member_queue") - 1.2).abs() < 1e-6, "{array}");
+    assert!((number_at(array, "/member_transfers_per_s") - 41.8).abs() < 0.1, "{array}");
+    let table = diskwright(&[&["show", text(&log)][..], &declared].concat());
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("in flight by member") && table.contains("raid5 of 10"), "{table}");
+    // undeclared, it is one disk, and there is no array to show
+    let single = success(&diskwright(&["show", text(&log), "--json"]));
+    assert_eq!(single["arrays"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_origin_of_the_space_is_told() {
+    let (_, log) = simulated_array_log();
+    let ask = |more: &[&str]| diskwright(&[&["plan", "--demand-only", "--from", &log], more].concat());
+    let unknown = success(&ask(&["--json"]));
+    let space = &unknown["load"]["space"];
+    assert!(space["source"].is_null() && space["used_bytes"].is_null(), "{space}");
+    assert!(space["remarks"].to_string().contains("--capacity"), "{space}");
+    let given = success(&ask(&["--capacity", "36GB", "--json"]));
+    assert_eq!(
+        (&given["load"]["space"]["source"], &given["demand"]["capacity_bytes"]),
+        (&"given".into(), &36e9.into())
+    );
+    let screen = ask(&["--capacity", "36GB"]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("space: 36 GB as given (--capacity)"), "{screen}");
+}

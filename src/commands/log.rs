@@ -96,6 +96,11 @@ impl LogWindow {
         LogWindow { from, to, ..self.clone() }
     }
 
+    /// True if arrays are declared (`--array`, `--topology`).
+    pub fn declares_arrays(&self) -> bool {
+        self.topology.declares_arrays()
+    }
+
     /// Returns the same options with other arrays, if any are given.
     pub fn with_arrays(&self, arrays: &[String], file: Option<&PathBuf>) -> LogWindow {
         LogWindow { topology: self.topology.with_arrays(arrays, file), ..self.clone() }

@@ -51,6 +51,7 @@ mod record;
 mod report;
 mod serve;
 mod show;
+mod show_arrays;
 mod show_trace;
 mod simulate;
 mod stress;

@@ -1,5 +1,6 @@
 //! What to run after a verdict: the command that acts on it, looks closer, sizes what to buy, or proves the change.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use diskwright_base::text::quote_for_shell;
@@ -17,7 +18,7 @@ pub struct NextStep {
     /// What to type.
     pub command: String,
     /// What it shows.
-    pub shows: &'static str,
+    pub shows: Cow<'static, str>,
 }
 
 /// Commands that come after a verdict on these logs, the nearest first; without logs, the verdict is on this machine as
@@ -33,7 +34,7 @@ pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<N
     let names: Vec<String> = logs.iter().map(|log| quote_for_shell(&log.display().to_string())).collect();
     let names = names.join(" ");
     let mut steps = Vec::new();
-    let mut add = |command: String, shows| steps.push(NextStep { command, shows });
+    let mut add = |command: String, shows: &'static str| steps.push(NextStep { command, shows: shows.into() });
     let is_set_up =
         blames_storage(verdict) || (verdict.bottleneck == Bottleneck::Memory && verdict.instance.is_empty());
     if is_here && is_set_up {

@@ -18,7 +18,8 @@ use super::csv_cells::CsvCells;
 use super::latency::LatencyWindow;
 use super::log::{self, LogWindow, Logs};
 use super::{
-    Failure, counter_selection, damage, instance_patterns, output, process_selection, show_trace, time_argument,
+    Failure, counter_selection, damage, instance_patterns, output, process_selection, show_arrays, show_trace,
+    time_argument,
 };
 
 /// Arguments of `show`.
@@ -84,6 +85,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return show_latencies(&logs.with_steps(true), arguments);
     }
     process_selection::report_left_out(&logs);
+    let is_csv = arguments.form == ShowForm::Csv && !arguments.json;
+    let arrays = match arguments.window.declares_arrays() && !is_csv {
+        true => show_arrays::read_array_loads(&logs)?,
+        false => Vec::new(),
+    };
     let (schemas, mut bookmarks) = counter_selection::scan_schemas_and_notes(&logs)?;
     let missed = bookmarks.iter().fold(0, |sum: u64, note| sum.saturating_add(note.missed_ticks()));
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
@@ -92,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         counter_selection::choose_series(&arguments.counter, &arguments.instance, &schemas)?
     };
-    if arguments.form == ShowForm::Csv && !arguments.json {
+    if is_csv {
         print_csv(&logs, &wanted, arguments.cells)?;
         return if arguments.allow_damage { Ok(()) } else { damage::require_no_losses(&logs.losses()) };
     }
@@ -117,13 +123,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map(|((counter, instance), buckets)| (counter, ChartLine { instance, buckets }))
         .collect();
     if arguments.json {
-        return output::print_json(&counters_document(&lines, &logs, (&bookmarks, missed)));
+        let mut document = counters_document(&lines, &logs, (&bookmarks, missed));
+        document["arrays"] = json!(arrays);
+        return output::print_json(&document);
     }
     let (lines, idle) = if arguments.counter.is_empty() { drop_idle_devices(lines) } else { (lines, 0) };
     match arguments.form {
         ShowForm::Chart => print_charts(lines, logs.range_ns, &bookmarks),
         _ => output::print_text(&counters_table(&lines, logs.range_ns)),
     }?;
+    output::print_text(&show_arrays::draw_arrays(&arrays, &output::wide_table_style()))?;
     print_left_out(&logs, idle, missed)
 }
 

@@ -48,6 +48,11 @@ impl TopologyOptions {
         ])
     }
 
+    /// True if arrays are declared.
+    pub fn declares_arrays(&self) -> bool {
+        !self.array.is_empty() || self.topology.is_some()
+    }
+
     /// Returns the same options with other arrays and another file, if either is given.
     pub fn with_arrays(&self, arrays: &[String], file: Option<&PathBuf>) -> TopologyOptions {
         if arrays.is_empty() && file.is_none() {

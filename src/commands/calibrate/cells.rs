@@ -209,6 +209,7 @@ mod tests {
             loaded: Vec::new(),
             loaded_s: 0.0,
             holds_swap: None,
+            bytes: None,
         }];
         let name =
             |device: &str, is_named: bool| find_front(&fronts, device, is_named).ok().map(|found| found.name.clone());

@@ -15,6 +15,7 @@ use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
 use diskwright_planner::series::measured_demand::{DEFAULT_PERCENTILE, utc_offsets};
 use diskwright_planner::series::request_load::RequestLoad;
+use diskwright_planner::series::space::{SpaceSource, summarize_space};
 use diskwright_planner::series::{
     LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
 };
@@ -25,14 +26,14 @@ use diskwright_traces::Statistics;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::written_designs::WrittenDesigns;
-use super::{Arguments, load_screen, log_verdict, screen, written_designs};
+use super::written_designs::UsedDesigns;
+use super::{Arguments, live_space, load_screen, log_verdict, screen};
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
 use crate::commands::simulate::ChartArguments;
 use crate::commands::topology_options::TopologyOptions;
-use crate::commands::{Failure, output, simulate};
+use crate::commands::{Failure, local_host_name, output, simulate};
 
 /// Sources of a demand.
 #[derive(Args)]
@@ -129,16 +130,21 @@ impl FromOptions {
         Ok(MeasureOptions { percentile, comfort, users: self.users, utc_offset_s: 0 })
     }
 
-    /// Refuses chart options and --write if no designs are searched, because they show designs.
-    fn check_chart_options(&self, pictures: &ChartArguments, writes: bool) -> Result<(), Failure> {
+    /// Refuses chart options, --write and --try if no designs are searched, because they need designs.
+    fn check_chart_options(
+        &self,
+        pictures: &ChartArguments,
+        use_of_designs: Option<&'static str>,
+    ) -> Result<(), Failure> {
         let options = [
             ("--what-if", self.what_if.is_some()),
             ("--volume", self.volume.is_some()),
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
         ];
-        let given = if writes { "--write writes designs" } else { "--html and --svg show designs" };
-        match options.iter().find(|(_, is_given)| *is_given && (writes || pictures.are_given())) {
+        let shown = pictures.are_given().then_some("--html and --svg show designs");
+        let Some(given) = use_of_designs.or(shown) else { return Ok(()) };
+        match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => {
                 Err(Failure::Usage(format!("{given}, but {option} prints none; leave one of them out")))
             }
@@ -169,10 +175,10 @@ pub fn with_end_offset(options: &MeasureOptions, series: &mut LoadSeries) -> Mea
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let from = &arguments.from;
     let options = from.measure_options()?;
-    let limits = arguments.limits.plan_limits(arguments.demand.horizon_days()?)?;
+    let limits = arguments.plan_limits()?;
     arguments.pictures.check_writable()?;
     arguments.demand.refuse_with_log()?;
-    from.check_chart_options(&arguments.pictures, arguments.write.is_some())?;
+    from.check_chart_options(&arguments.pictures, arguments.use_of_designs())?;
     if from.fleet {
         return super::fleet::run(arguments, &options, &limits);
     }
@@ -180,7 +186,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut series, verdict) = read_load(from)?;
     let options = with_end_offset(&options, &mut series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
+    let host = verdict.as_ref().map_or("", |verdict| verdict.host.as_str());
+    complete_space(&mut series, &mut measured, host);
     measured.demand = arguments.demand.complete_measured(measured.demand)?;
+    if arguments.demand.gives_capacity() {
+        measured.summary.space.source = Some(SpaceSource::Given);
+    }
     let members = measured.summary.devices.iter().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
     let existing = arguments.limits.existing_drives(members.map(|device| device.members))?;
     let limits = PlanLimits { existing, ..limits };
@@ -198,8 +209,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
-    let written = answer.as_ref().map(|answer| arguments.write_designs(answer)).transpose()?.flatten();
-    let findings = LogAnswer { measured, verdict, predicted, buckets, answer, written };
+    let used = answer.as_ref().map(|answer| arguments.use_designs(answer)).transpose()?.unwrap_or_default();
+    let findings = LogAnswer { measured, verdict, predicted, buckets, answer, used };
     if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
 }
 
@@ -210,13 +221,17 @@ struct LogAnswer {
     predicted: Option<WhatIf>,
     buckets: Option<Vec<BucketReplay>>,
     answer: Option<PlanAnswer>,
-    written: Option<WrittenDesigns>,
+    used: UsedDesigns,
 }
 
 impl LogAnswer {
     fn document(&self) -> Value {
         let mut document = match &self.answer {
-            Some(answer) => super::plan_document(answer),
+            Some(answer) => {
+                let mut document = super::plan_document(answer);
+                self.used.add_to_json(&mut document);
+                document
+            }
             None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&self.measured) }),
         };
         document["load"] = json!(self.measured.summary);
@@ -227,7 +242,6 @@ impl LogAnswer {
         if let Some(buckets) = &self.buckets {
             document["buckets"] = json!(buckets);
         }
-        self.written.iter().for_each(|written| written.add_to_json(&mut document));
         document
     }
 
@@ -247,7 +261,7 @@ impl LogAnswer {
         }
         if let Some(answer) = &self.answer {
             text += &screen::draw_plan(answer, limits, &style);
-            text += &written_designs::draw_next_step(self.written.as_ref(), &style);
+            text += &self.used.draw(&style);
         }
         output::print_text(&text)
     }
@@ -331,6 +345,22 @@ fn finish_load(collector: LoadCollector, devices: &[String]) -> Result<LoadSerie
         series.notes.push(format!("left out: {} (--device)", series.unselected_devices.join(", ")));
     }
     Ok(series)
+}
+
+/// Compares the space in use with `df` of this machine, if the log is of it, or takes it from there.
+fn complete_space(series: &mut LoadSeries, measured: &mut MeasuredDemand, host: &str) {
+    if host.is_empty() || host != local_host_name() {
+        return;
+    }
+    let found = live_space::read_filesystems(&series.fronts);
+    let space = &mut measured.summary.space;
+    if space.source.is_some() {
+        space.remarks.extend(live_space::describe_difference(&space.filesystems, &found));
+    } else if !found.is_empty() {
+        series.filesystems = found;
+        *space = summarize_space(series, SpaceSource::Host);
+        measured.demand.capacity_bytes = space.used_bytes.filter(|bytes| *bytes > 0.0);
+    }
 }
 
 /// Passes a piece of a log to a collector.

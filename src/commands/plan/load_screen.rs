@@ -1,6 +1,5 @@
 //! The measured load as text.
 
-use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_planner::bucket_replay::{BucketReplay, BucketUnit};
 use diskwright_planner::demand::EstimatedField;
@@ -10,6 +9,7 @@ use diskwright_planner::what_if::{DeviceCounters, WhatIf};
 use diskwright_report::{Align, Ink, Style, TextTable};
 
 use super::screen::{wrap_indented, wrap_painted};
+use super::space_lines;
 
 /// Draws the load, before the designs.
 pub fn draw_load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) -> String {
@@ -34,7 +34,7 @@ pub fn draw_load(measured: &MeasuredDemand, options: &MeasureOptions, style: &St
     for estimate in estimates_by_method(&demand.estimated) {
         out += &wrap_painted(Ink::Dim, &format!("estimated: {estimate}"), style);
     }
-    for note in &summary.notes {
+    for note in summary.space.remarks.iter().chain(&summary.notes) {
         out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out + "\n"
@@ -80,7 +80,8 @@ fn device_table(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTabl
         .with_text_column("device")
         .with_text_column("type")
         .with_column(&format!("{} %", options.percentile), Align::Right)
-        .with_column("per member, mean", Align::Right)
+        .with_column("by member, mean", Align::Right)
+        .with_column("in flight by member", Align::Right)
         .with_column("response", Align::Right);
     for device in measured.summary.devices.iter().take(MAX_DEVICES) {
         let description = match device.level {
@@ -92,6 +93,7 @@ fn device_table(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTabl
             if device.from_members { format!("{description}, from its members") } else { description },
             format_value(device.requests_per_s, "per_s"),
             format_value(device.member_load_per_s, "per_s"),
+            device.member_queue.map_or("no data".into(), |queue| format_value(queue, "count")),
             device.response_s.map_or("no data".into(), |s| format_value(s, "s")),
         ]);
     }
@@ -128,17 +130,7 @@ fn load_lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String
         let hours: Vec<String> = hours.iter().map(|hour| format!("{hour:02}")).collect();
         lines.push(format!("busy hours of the day: {}", hours.join(" ")));
     }
-    match (demand.capacity_bytes, demand.growth) {
-        (None, _) => lines.push("space in use: no data; give --capacity".into()),
-        (Some(bytes), None) => lines.push(format!("space in use: {}", ByteSize::capacity(bytes))),
-        (Some(bytes), Some(growth)) => {
-            let interval = growth.interval_bytes_per_day.map_or(String::new(), |(low, high)| {
-                format!(" (95 %: {} to {})", ByteSize::capacity(low), ByteSize::capacity(high))
-            });
-            let growth = ByteSize::capacity(growth.bytes_per_day);
-            lines.push(format!("space in use: {}, growing by {growth} per day{interval}", ByteSize::capacity(bytes)));
-        }
-    }
+    lines.extend(space_lines::describe_space(demand, &summary.space));
     if let Some(swap) = &summary.swap {
         lines.push(format!(
             "swapping is not included: {} on average, {:.1} % of all requests; add memory before disks",

@@ -4,10 +4,13 @@
 mod charts;
 mod fleet;
 pub mod from_log;
+mod live_space;
 mod load_screen;
 mod log_verdict;
 mod options;
 pub mod screen;
+mod space_lines;
+mod tried_designs;
 mod written_designs;
 
 use std::path::PathBuf;
@@ -20,7 +23,6 @@ use super::calibrate::CalibrateOptions;
 use super::simulate::ChartArguments;
 use super::{Failure, output};
 use options::{DemandOptions, LimitOptions};
-use written_designs::{WrittenDesigns, write_designs};
 
 /// Arguments of `plan`.
 #[derive(Args)]
@@ -38,6 +40,12 @@ pub struct Arguments {
     /// Write the designs into this folder as descriptions that `simulate` and `disk` read
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
+    /// Simulate the N best designs from their descriptions, and print what was measured beside the plan
+    #[arg(long = "try", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
+    tried: Option<u8>,
+    /// Seed for all random numbers of --try
+    #[arg(long, value_name = "N", requires = "tried")]
+    seed: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,8 +54,8 @@ pub struct Arguments {
 /// Runs `plan`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.calibration.is_given() {
-        if arguments.write.is_some() {
-            return Err(Failure::Usage("--write writes designs, but --calibrate describes a device".into()));
+        if let Some(use_of_designs) = arguments.use_of_designs() {
+            return Err(Failure::Usage(format!("{use_of_designs}, but --calibrate describes a device")));
         }
         if arguments.pictures.are_given() {
             return Err(Failure::Usage("--html and --svg show designs, but --calibrate describes a device".into()));
@@ -64,29 +72,35 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let demand = arguments.demand.to_demand()?;
     let existing = arguments.limits.existing_drives(None)?;
-    let limits = PlanLimits { existing, ..arguments.limits.plan_limits(arguments.demand.horizon_days()?)? };
+    let limits = PlanLimits { existing, ..arguments.plan_limits()? };
     arguments.pictures.check_writable()?;
     let answer = plan(&demand, &limits).map_err(plan_failure)?;
     arguments.pictures.write_charts("Plan", &charts::plan_charts(&answer), || charts::plan_sheet(&answer, &limits))?;
     if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
-    let written = arguments.write_designs(&answer)?;
+    let used = arguments.use_designs(&answer)?;
     if arguments.json {
         let mut document = plan_document(&answer);
-        written.iter().for_each(|written| written.add_to_json(&mut document));
+        used.add_to_json(&mut document);
         return output::print_json(&document);
     }
     let style = output::wide_table_style();
-    let files = written_designs::draw_next_step(written.as_ref(), &style);
-    output::print_text(&(screen::draw_plan(&answer, &limits, &style) + &files))
+    output::print_text(&(screen::draw_plan(&answer, &limits, &style) + &used.draw(&style)))
 }
 
 impl Arguments {
-    /// Writes the designs, if a folder is given.
-    fn write_designs(&self, answer: &PlanAnswer) -> Result<Option<WrittenDesigns>, Failure> {
-        let write = |folder: &PathBuf| write_designs(folder, answer, self.limits.own_catalogue());
-        self.write.as_ref().map(write).transpose()
+    /// Returns the limits; as many designs are listed as are tried.
+    fn plan_limits(&self) -> Result<PlanLimits, Failure> {
+        let limits = self.limits.plan_limits(self.demand.horizon_days()?)?;
+        let list_length = limits.list_length.max(self.tried.unwrap_or(0).into());
+        Ok(PlanLimits { list_length, ..limits })
+    }
+
+    /// What --write and --try do with designs, if one is given.
+    fn use_of_designs(&self) -> Option<&'static str> {
+        let write = self.write.as_ref().map(|_| "--write writes designs");
+        write.or(self.tried.map(|_| "--try simulates designs"))
     }
 }
 

@@ -218,6 +218,11 @@ impl DemandOptions {
         Ok(response.map(|target_s| ResponseTarget { target_s, statistic }))
     }
 
+    /// True if the capacity was typed.
+    pub fn gives_capacity(&self) -> bool {
+        self.capacity.is_some()
+    }
+
     /// True if a load was typed.
     pub fn is_typed(&self) -> bool {
         self.reads.is_some() || self.writes.is_some()

@@ -30,6 +30,7 @@ pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> Str
         let reason = answer.rejected.first().map_or("", |rejected| rejected.because.as_str());
         let sentence = format!("No design within the limits meets the demand. Closest: {reason}");
         out += &wrap_painted(Ink::Bad, &sentence, style);
+        out += &draw_relaxations(answer, style);
     } else if let Some(design) = answer.designs.first() {
         out += &wrap_painted(Ink::Bold, &recommend_design(design, limits), style);
     }
@@ -57,6 +58,19 @@ pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> Str
         out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out + &format!("\n{} evaluated.\n", format_count(answer.searched, "design was", "designs were"))
+}
+
+/// Draws which requirement to relax, the smallest change first.
+fn draw_relaxations(answer: &PlanAnswer, style: &Style) -> String {
+    if answer.relax.is_empty() {
+        return wrap_indented("No single requirement, relaxed alone, gives a design.", 0, style);
+    }
+    let mut out = format!("\n{}\n", style.paint(Ink::Bold, "Relax one requirement, the smallest change first"));
+    for relaxation in &answer.relax {
+        let option = relaxation.option.as_ref().map_or(String::new(), |option| format!(" [{option}]"));
+        out += &wrap_indented(&format!("{}{option}", relaxation.sentence), 3, style);
+    }
+    out
 }
 
 /// Draws rejected designs, the cheaper ones first.

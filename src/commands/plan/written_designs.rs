@@ -1,4 +1,5 @@
-//! `--write DIR`: the designs of the short list as descriptions that `simulate` and `disk` read.
+//! `--write DIR`, `--try N`: the designs of the short list as descriptions that `simulate` and `disk` read, and what to
+//! do with them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -10,22 +11,71 @@ use diskwright_planner::{PlanAnswer, PlannedDesign};
 use diskwright_report::Style;
 use serde_json::{Value, json};
 
+use super::Arguments;
 use super::screen::wrap_indented;
+use super::tried_designs::{TriedDesign, draw_tried, try_design};
 use crate::commands::Failure;
+use crate::commands::next_steps::NextStep;
 
-/// Files of the designs, in their order.
-pub struct WrittenDesigns(Vec<PathBuf>);
+/// Files of designs, in their order.
+struct WrittenDesigns(Vec<PathBuf>);
+
+/// What was done with the designs of an answer.
+#[derive(Default)]
+pub struct UsedDesigns {
+    written: Option<WrittenDesigns>,
+    tried: Option<Vec<TriedDesign>>,
+}
+
+impl Arguments {
+    /// Writes the designs if a folder is given, and simulates the best if that is asked for.
+    pub fn use_designs(&self, answer: &PlanAnswer) -> Result<UsedDesigns, Failure> {
+        let own_drives = self.limits.own_catalogue();
+        let write = |folder: &PathBuf| write_designs(folder, &answer.designs, own_drives);
+        let written = self.write.as_ref().map(write).transpose()?;
+        let Some(count) = self.tried else { return Ok(UsedDesigns { written, tried: None }) };
+        let best = &answer.designs[..answer.designs.len().min(count.into())];
+        let tried = match &written {
+            Some(written) => self.try_designs(answer, best, written, true)?,
+            None => {
+                // removed with all that is in it, also after a failure
+                let folder = tempfile::Builder::new().prefix("diskwright-plan-").tempdir();
+                let folder = folder.map_err(|error| Failure::Failed(format!("--try: a temporary folder: {error}")))?;
+                self.try_designs(answer, best, &write_designs(folder.path(), best, own_drives)?, false)?
+            }
+        };
+        Ok(UsedDesigns { written, tried: Some(tried) })
+    }
+
+    fn try_designs(
+        &self,
+        answer: &PlanAnswer,
+        designs: &[PlannedDesign],
+        files: &WrittenDesigns,
+        is_kept: bool,
+    ) -> Result<Vec<TriedDesign>, Failure> {
+        let attempt = |(design, file): (&PlannedDesign, &PathBuf)| {
+            let tried = try_design(design, &answer.demand, file, self.seed)?;
+            Ok(tried.with_description(Some(file.as_path()).filter(|_| is_kept)))
+        };
+        designs.iter().zip(&files.0).map(attempt).collect()
+    }
+}
 
 /// Writes the designs into a folder, which is made where it is missing, with the user's own drives beside them. No file
 /// is replaced.
-pub fn write_designs(folder: &Path, answer: &PlanAnswer, own_drives: Option<&Path>) -> Result<WrittenDesigns, Failure> {
+fn write_designs(
+    folder: &Path,
+    designs: &[PlannedDesign],
+    own_drives: Option<&Path>,
+) -> Result<WrittenDesigns, Failure> {
     fs::create_dir_all(folder).map_err(|error| write_failure(folder, &error))?;
     if let Some(source) = own_drives {
         let text = fs::read(source).map_err(|error| write_failure(source, &error))?;
         write_new(&folder.join(OWN_DRIVES_FILE), &text)?;
     }
     let mut files = Vec::new();
-    for design in &answer.designs {
+    for design in designs {
         let file = folder.join(file_name(design));
         write_new(&file, design.description.as_bytes())?;
         files.push(file);
@@ -56,35 +106,51 @@ fn write_failure(file: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// What can be done next with designs that were not written.
-const NEXT_STEP: &str = "Next: with `--write DIR`, the designs become descriptions: `diskwright simulate` shows each \
-                             part at work, `diskwright disk` serves one to real programs.";
+const NEXT_STEP: &str = "Next: with `--write DIR`, the designs become descriptions: `diskwright simulate FILE` shows \
+                             each part at work, `diskwright disk FILE --socket PATH` serves one to a real database, to \
+                             measure it there. `--try 3` simulates the best three at once.";
 
-impl WrittenDesigns {
-    /// Adds the name of its file to each design of the JSON answer.
+impl UsedDesigns {
+    /// Adds the file of each design, what was tried, and the next steps to the JSON answer.
     pub fn add_to_json(&self, document: &mut Value) {
-        let Some(designs) = document["designs"].as_array_mut() else { return };
-        for (design, file) in designs.iter_mut().zip(&self.0) {
-            design["description"] = json!(file.display().to_string());
+        if let (Some(written), Some(designs)) = (&self.written, document["designs"].as_array_mut()) {
+            for (design, file) in designs.iter_mut().zip(&written.0) {
+                design["description"] = json!(file.display().to_string());
+            }
         }
+        if let Some(tried) = &self.tried {
+            document["tried"] = json!(tried);
+        }
+        document["next_steps"] = json!(self.next_steps());
     }
 
-    /// What to do with the files.
-    fn draw(&self, style: &Style) -> String {
-        let Some(first) = self.0.first() else { return String::new() };
-        let quoted = quote_for_shell(&first.display().to_string());
-        let count = self.0.len();
+    /// Draws what was tried, and what to do with the designs, written or not.
+    pub fn draw(&self, style: &Style) -> String {
+        let mut out = self.tried.as_deref().map_or(String::new(), |tried| draw_tried(tried, style));
+        let Some(first) = self.written.as_ref().and_then(|written| written.0.first()) else {
+            return out + &wrap_indented(NEXT_STEP, 0, style);
+        };
+        let count = self.written.as_ref().map_or(0, |written| written.0.len());
         let written = if count == 1 { "written:".into() } else { format!("{count} descriptions written, the first:") };
-        let mut out = wrap_indented(&format!("{written} {}", first.display()), 0, style);
-        out += &format!("  diskwright simulate {quoted}\n    what it does under this load, part by part\n");
-        out += &format!("  diskwright disk {quoted}\n    serves it to real programs as a block device\n");
+        out += &wrap_indented(&format!("{written} {}", first.display()), 0, style);
+        for NextStep { command, shows } in self.next_steps() {
+            out += &format!("  {}\n    {shows}\n", style.clean_text(&command));
+        }
         out
     }
-}
 
-/// Says what to do with the designs, written or not.
-pub fn draw_next_step(written: Option<&WrittenDesigns>, style: &Style) -> String {
-    match written {
-        Some(written) => written.draw(style),
-        None => wrap_indented(NEXT_STEP, 0, style),
+    /// Commands for the first design; none if no design was written.
+    fn next_steps(&self) -> Vec<NextStep> {
+        let Some(first) = self.written.as_ref().and_then(|written| written.0.first()) else { return Vec::new() };
+        let file = quote_for_shell(&first.display().to_string());
+        let mut steps = Vec::new();
+        if self.tried.is_none() {
+            let command = format!("diskwright simulate {file}");
+            steps.push(NextStep { command, shows: "what it does under this load, part by part".into() });
+        }
+        let command = format!("diskwright disk {file} --socket plan.sock");
+        let shows = "serves it to a real database, to measure it there (docs/disk.md)".into();
+        steps.push(NextStep { command, shows });
+        steps
     }
 }

@@ -4,6 +4,7 @@ mod doubts;
 mod screen;
 mod script;
 pub mod sort_suites;
+mod steps;
 mod suite_session;
 mod worker;
 
@@ -265,9 +266,10 @@ fn finish_result(
     if output_file::is_any_stdout(&arguments.output) {
         // the JSON document has been written to standard output
     } else if arguments.json {
-        output::print_json(&document)?
+        output::print_json(&steps::ResultWithSteps::new(&document, arguments))?
     } else {
-        output::print_text(&draw(&document))?
+        let next = steps::draw_steps_after(&document, arguments, &output::wide_table_style());
+        output::print_text(&(draw(&document) + &next))?
     }
     failure.map_or(Ok(()), |error| Err(error.into()))
 }
@@ -275,7 +277,8 @@ fn finish_result(
 /// Writes the result file.
 fn write_result_file(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
-        output_file::write_file(path, output::format_json_document(document)?.as_bytes())?;
+        let result = steps::ResultWithSteps::new(document, arguments);
+        output_file::write_file(path, output::format_json_document(&result)?.as_bytes())?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 mod charts;
 mod document;
-mod outcome;
+pub mod outcome;
 mod replay;
 pub mod sample_log;
 mod screen;

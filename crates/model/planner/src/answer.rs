@@ -28,6 +28,8 @@ pub struct PlanAnswer {
     pub frontier: Vec<FrontierPoint>,
     /// Prices at which another design would rank first.
     pub break_even: Vec<BreakEven>,
+    /// If nothing meets the demand: requirements that give designs if relaxed alone, the smallest change first.
+    pub relax: Vec<Relaxation>,
     /// Number of designs that were judged.
     pub searched: u64,
     /// Assumptions and caveats: old prices, unknown prices.
@@ -259,6 +261,29 @@ pub struct FrontierPoint {
     pub response_s: f64,
     /// True if it meets the demand.
     pub meets: bool,
+}
+
+/// A requirement that, relaxed alone, gives designs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Relaxation {
+    /// `response`, `capacity`, `budget`, `loss`, `max_drives`, `levels`, `only`, `drives` or `instance`.
+    pub requirement: &'static str,
+    /// Its value: s, bytes, an amount of the currency, a chance, a number of drives; `None` for a list of names.
+    pub now: Option<f64>,
+    /// The value that gives designs, in the same unit.
+    pub needed: Option<f64>,
+    /// `needed` over `now`, or the reverse for a capacity: by how much it is relaxed; `None` for a list of names.
+    pub factor: Option<f64>,
+    /// The option with the relaxed value; `None` if the option is left out.
+    pub option: Option<String>,
+    /// Number of designs that meet the relaxed demand in the analysis.
+    pub designs: usize,
+    /// The cheapest of them that meets it in the simulation too.
+    pub design: String,
+    /// Its cost over the mission, if known.
+    pub cost: Option<f64>,
+    /// As a sentence.
+    pub sentence: String,
 }
 
 /// A price at which the ranking changes.

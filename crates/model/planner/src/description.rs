@@ -12,8 +12,12 @@ use diskwright_simulator::system::{ArraySpec, Controller, DriveGroupSpec, RunBy,
 use crate::analysis::StorageDesign;
 use crate::demand::Demand;
 
-/// Seconds that are simulated.
-const WATCH_S: u32 = 60;
+/// Seconds that are simulated, if that is neither too few requests nor more than are needed.
+const WATCH_S: f64 = 60.0;
+/// Minimum number of simulated requests: one in twenty of them is beyond the 95th percentile.
+const MIN_REQUESTS: f64 = 10_000.0;
+/// Number of requests from which less time is simulated.
+const MAX_REQUESTS: f64 = 200_000.0;
 
 /// Name of the file beside the descriptions that holds a user's own drives.
 pub const OWN_DRIVES_FILE: &str = "own-drives.toml";
@@ -28,7 +32,10 @@ pub fn describe_system(design: &StorageDesign<'_>, demand: &Demand, spares: u16,
     if is_own_drive {
         write_line(&mut text, "catalogue", &quote_toml(OWN_DRIVES_FILE));
     }
-    write_line(&mut text, "\n[watch]\nduration", &format!("\"{WATCH_S}s\""));
+    let seconds = WATCH_S.min(MAX_REQUESTS / demand.requests_per_s()).max(MIN_REQUESTS / demand.requests_per_s());
+    let whole_ms = |seconds: f64| (seconds * 1e3).ceil();
+    write_line(&mut text, "\n[watch]\nwarm_up", &format!("\"{}ms\"", whole_ms(seconds / 6.0)));
+    write_line(&mut text, "duration", &format!("\"{}ms\"", whole_ms(seconds)));
     write_path(&mut text, &system);
     for group in &system.drives {
         write_drives(&mut text, group, &system, &design.part.id);

@@ -21,8 +21,10 @@
 //! - `judged_design`: a design with the limits at which it fails
 //! - [`analysis`]: a design under the demand, by formulas
 //! - `doubtful_designs`: designs that only a simulation can reject
+//! - `short_list`: those that are listed
 //! - [`simulation`]: a design healthy, degraded and rebuilding
 //! - `design_summary`: all figures of a design on the short list
+//! - `relaxation`: which requirement to relax if nothing meets the demand
 //! - [`answer`]: the ranked designs, the frontier, and the rejected
 //!
 //! What these use:
@@ -57,9 +59,11 @@ pub mod planning;
 mod price_period;
 pub mod prices;
 pub mod purchase;
+mod relaxation;
 pub mod reliability;
 pub mod search;
 pub mod series;
+mod short_list;
 pub mod simulation;
 pub mod what_if;
 

@@ -8,6 +8,7 @@ mod load;
 mod prices;
 mod reliability;
 mod search;
+mod space;
 mod ways;
 mod what_if;
 mod worked;

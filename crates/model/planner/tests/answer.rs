@@ -181,3 +181,64 @@ fn arms_are_not_named_where_their_channel_saturates_first() {
         assert_eq!(design.headroom_limit.as_deref(), Some(limit), "{bytes}: {design:?}");
     }
 }
+
+#[test]
+fn says_which_requirement_to_relax() {
+    let demand = Demand { capacity_bytes: Some(10e12), ..Demand::from_rates(200.0, 50.0, 8192.0) };
+    let of = |statistic, ms: f64| Demand {
+        response: Some(ResponseTarget { target_s: ms / 1e3, statistic }),
+        ..demand.clone()
+    };
+    let drives = vec!["st24000nm002h".to_owned()];
+    let limits = PlanLimits { drives, levels: vec![ArrayLevel::Raid10], stripe_units: vec![65536], ..limits() };
+    let found = answer(&of(ResponseStatistic::P95, 2.0), &limits);
+    assert!(!found.feasible);
+    let first = &found.relax[0];
+    let needed = first.needed.expect("a time");
+    assert!(first.requirement == "response" && needed > 0.002 && first.designs > 0, "{first:?}");
+    assert!(first.sentence.starts_with("p95 response of 2 ms: with "), "{first:?}");
+    // what it names is enough, and not much less is
+    assert!(answer(&of(ResponseStatistic::P95, needed * 1e3), &limits).feasible);
+    assert!(!answer(&of(ResponseStatistic::P95, needed * 1e3 / 1.25), &limits).feasible);
+    // no other requirement alone makes an arm as quick; flash is, if other drives are allowed
+    let names: Vec<&str> = found.relax.iter().map(|relaxation| relaxation.requirement).collect();
+    assert_eq!(names, ["response", "drives"], "{:?}", found.relax);
+    // met demands need no relaxation
+    assert!(answer(&of(ResponseStatistic::Mean, 40.0), &limits).relax.is_empty());
+}
+
+#[test]
+fn size_price_loss_and_level_are_relaxed_one_at_a_time() {
+    let demand = Demand { capacity_bytes: Some(100e12), ..Demand::from_rates(50.0, 10.0, 8192.0) };
+    let drives = vec!["st24000nm002h".to_owned()];
+    let base = PlanLimits { drives, levels: vec![ArrayLevel::Raid10], spares: vec![0], ..limits() };
+    let relax = |limits: PlanLimits| {
+        let found = answer(&demand, &limits);
+        assert!(!found.feasible);
+        found.relax.into_iter().map(|relaxation| (relaxation.requirement, relaxation)).collect::<Vec<_>>()
+    };
+    let find = |all: &[(&str, _)], name: &str| -> diskwright_planner::answer::Relaxation {
+        all.iter()
+            .find(|(requirement, _)| *requirement == name)
+            .map(|(_, relaxation)| relaxation)
+            .cloned()
+            .expect("one")
+    };
+    // eight drives of 24 TB hold 96 TB in pairs
+    let small = relax(PlanLimits { max_drives: 8, ..base.clone() });
+    let capacity = find(&small, "capacity").needed.expect("bytes");
+    assert!((94e12..=96e12).contains(&capacity), "{capacity}");
+    assert_eq!(find(&small, "max_drives").needed, Some(10.0));
+    let level = find(&small, "levels");
+    assert_eq!(level.option.as_deref(), Some("--levels raid10,raid5"), "{level:?}");
+    assert_eq!(small[0].0, "capacity", "the smallest change is first");
+    // its price
+    let dear = relax(PlanLimits { budget: Some(100.0), ..base.clone() });
+    let budget = find(&dear, "budget");
+    let cost = budget.cost.expect("a price");
+    assert!(budget.needed.is_some_and(|needed| needed >= cost && needed <= 1.05 * cost), "{budget:?}");
+    // its chance of loss
+    let safe = relax(PlanLimits { max_loss: Some(1e-9), ..base });
+    let loss = find(&safe, "loss").needed.expect("a chance");
+    assert!(loss > 1e-9 && loss < 0.1, "{loss}");
+}

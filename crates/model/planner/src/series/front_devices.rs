@@ -5,6 +5,8 @@ use diskwright_base::counter_ids::logical_disk;
 use diskwright_base::diskstats::disk_of_partition;
 use diskwright_base::{Catalogue, CounterPlan, DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
 
+use super::space::FilesystemSpace;
+
 /// A device that programs use, with the instances from which its load is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FrontDevice {
@@ -24,8 +26,8 @@ pub(super) struct LogDevices {
     pub fronts: Vec<FrontDevice>,
     /// Devices in memory: swapping to them is not a load on disks.
     pub in_memory: Vec<String>,
-    /// Filesystems, one per device.
-    pub filesystems: Vec<String>,
+    /// Filesystems, one per device, with the devices that hold them; their sizes are not known yet.
+    pub filesystems: Vec<FilesystemSpace>,
     pub notes: Vec<String>,
 }
 
@@ -65,11 +67,11 @@ impl LogDevices {
                 }
             }
         }
-        let fronts = &self.fronts;
-        self.filesystems.retain(|mount| {
-            let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == *mount)).map(|f| &f.device);
-            device.is_some_and(|device| fronts.iter().any(|front| front.serves_device(device, topology)))
-        });
+        place_filesystems(&mut self.filesystems, &self.fronts, topology);
+        for filesystem in self.filesystems.iter_mut().filter(|filesystem| filesystem.fronts.is_empty()) {
+            let because = filesystem.device.as_ref().map_or("its disk is unknown", |_| "on another disk (--device)");
+            filesystem.because = Some(because);
+        }
         self.notes.retain(|note| !others.iter().any(|other| note.starts_with(&format!("{}:", other.name))));
         left_out.names = others.into_iter().map(|front| front.name).collect();
         left_out
@@ -222,7 +224,9 @@ pub(super) fn find_front_devices(schema: &Schema, topology: Option<&Topology>) -
         class == Some(DeviceClass::Memory) || (class.is_none() && name.starts_with("zram"))
     };
     let in_memory = schema.instances(PHYSICAL_DISK).into_iter().filter(is_memory).map(str::to_owned).collect();
-    LogDevices { fronts, in_memory, filesystems: distinct_filesystems(schema, topology), notes }
+    let mut filesystems = distinct_filesystems(schema, topology);
+    place_filesystems(&mut filesystems, &fronts, topology);
+    LogDevices { fronts, in_memory, filesystems, notes }
 }
 
 fn counts_requests(schema: &Schema, instance: &str) -> bool {
@@ -301,8 +305,19 @@ fn shared_members_note(front: &FrontDevice, topology: Option<&Topology>) -> Opti
     Some(format!("{name}: its disks also hold {mount}; the load of both is counted as the array's"))
 }
 
+/// Finds the devices of the load that hold each filesystem. One on a known device that is none of them does not count.
+fn place_filesystems(filesystems: &mut [FilesystemSpace], fronts: &[FrontDevice], topology: Option<&Topology>) {
+    for filesystem in filesystems {
+        let Some(device) = &filesystem.device else { continue };
+        let holders = fronts.iter().filter(|front| front.serves_device(device, topology));
+        filesystem.fronts = holders.map(|front| front.name.clone()).collect();
+        let is_elsewhere = filesystem.fronts.is_empty() && topology.is_some_and(|t| t.find_device(device).is_some());
+        filesystem.because = is_elsewhere.then_some("on none of the disks of this load");
+    }
+}
+
 /// Returns one mount per device, so that a filesystem mounted twice counts once.
-fn distinct_filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
+fn distinct_filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<FilesystemSpace> {
     let mut seen: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     // a partition that is counted is a logical disk, too, by its own name and without the filesystem's space
@@ -315,10 +330,12 @@ fn distinct_filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<Str
         let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == mount)).map(|f| f.device.as_str());
         let is_in_memory = device
             .is_some_and(|d| topology.and_then(|t| t.find_device(d)).is_some_and(|d| d.class == DeviceClass::Memory));
-        let key = device.filter(|d| !d.is_empty()).unwrap_or(mount);
+        let device = device.filter(|device| !device.is_empty());
+        let key = device.unwrap_or(mount);
         if !is_in_memory && !seen.contains(&key) {
             seen.push(key);
-            found.push(mount.to_owned());
+            let (mount, device) = (mount.to_owned(), device.map(str::to_owned));
+            found.push(FilesystemSpace { mount, device, ..FilesystemSpace::default() });
         }
     }
     found

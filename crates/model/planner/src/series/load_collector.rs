@@ -3,18 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
+use diskwright_base::counter_ids::{memory, paging, physical_disk};
 use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
 
 use super::front_devices::{self, FrontDevice, LogDevices};
 use super::missing_counters::{Completion, CounterRows};
+use super::used_space::{SpaceCollector, SpacePlans};
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
 /// Maximum number of ticks with waiting requests that are kept per device.
 const MAX_LOADED_TICKS: usize = 40_000;
-/// Maximum number of kept points of the used space.
-const MAX_USED_POINTS: usize = 4096;
 
 const READS: usize = 0;
 const WRITES: usize = 1;
@@ -66,7 +65,7 @@ struct SchemaPlans {
     fronts: Vec<FrontPlans>,
     swap: [Option<CounterPlan>; 2],
     in_memory: Vec<[Option<CounterPlan>; 2]>,
-    filesystems: Vec<Option<(CounterPlan, CounterPlan)>>,
+    filesystems: Vec<SpacePlans>,
     swapped: Option<(CounterPlan, CounterPlan)>,
     refaults: [Option<CounterPlan>; 2],
 }
@@ -79,8 +78,7 @@ pub struct LoadCollector {
     topology: Option<Topology>,
     plans: Option<(Arc<Schema>, SchemaPlans)>,
     series: LoadSeries,
-    used_now: Vec<f64>,
-    used_every_ns: i64,
+    space: SpaceCollector,
     count: usize,
     scratch: Vec<f64>,
 }
@@ -167,7 +165,7 @@ impl LoadCollector {
                 instances: front.instances.iter().map(|instance| plans(front.object, instance)).collect(),
             })
             .collect();
-        self.used_now = vec![f64::NAN; filesystems.len()];
+        let filesystems = self.space.plan_filesystems(&mut self.series, schema, filesystems);
         let pair = |a: &str, b: &str, instance: &str| plan(a, instance).zip(plan(b, instance));
         let bytes = [physical_disk::READ_BYTES_PER_S, physical_disk::WRITE_BYTES_PER_S];
         SchemaPlans {
@@ -175,10 +173,7 @@ impl LoadCollector {
             swap: [paging::SWAP_IN_PAGES_PER_S, paging::SWAP_OUT_PAGES_PER_S]
                 .map(|id| plan(id, "").filter(|_| !swaps_elsewhere)),
             in_memory: in_memory.iter().map(|device| bytes.map(|id| plan(id, device))).collect(),
-            filesystems: filesystems
-                .iter()
-                .map(|mount| pair(logical_disk::TOTAL_BYTES, logical_disk::FREE_BYTES, mount))
-                .collect(),
+            filesystems,
             swapped: pair(memory::SWAP_TOTAL_BYTES, memory::SWAP_FREE_BYTES, ""),
             refaults: [paging::REFAULTS_FILE_PER_S, paging::REFAULTS_ANON_PER_S].map(|id| plan(id, "")),
         }
@@ -187,10 +182,12 @@ impl LoadCollector {
     /// Returns the index of a device among those already known.
     fn front_index(&mut self, front: &FrontDevice) -> usize {
         let holds_swap = front.holds_swap(self.topology.as_ref());
+        let bytes = self.topology.as_ref().and_then(|topology| topology.find_device(&front.name)?.bytes);
         let is_same = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
         if let Some(index) = self.series.fronts.iter().position(is_same) {
             let known = &mut self.series.fronts[index];
             known.holds_swap = known.holds_swap.max(holds_swap);
+            known.bytes = bytes.map(|bytes| bytes as f64).or(known.bytes);
             return index;
         }
         self.series.fronts.push(FrontLoad {
@@ -205,6 +202,7 @@ impl LoadCollector {
             loaded: Vec::new(),
             loaded_s: 0.0,
             holds_swap,
+            bytes: bytes.map(|bytes| bytes as f64),
         });
         self.series.fronts.len() - 1
     }
@@ -228,7 +226,7 @@ impl LoadCollector {
             self.add_front(frame, front.front_index, &values, &mut sums);
         }
         let swap = self.swap_rates(frame, schema_plans);
-        self.read_used_space(frame, schema_plans);
+        self.space.read_frame(&mut self.series, frame, &schema_plans.filesystems);
         self.read_memory_pressure(frame, schema_plans);
         if schema_plans.fronts.is_empty() {
             return;
@@ -386,45 +384,6 @@ impl LoadCollector {
             let known = self.scratch.iter().zip(frame.ticks()).filter(|(pages, _)| !pages.is_nan());
             let bytes: f64 = known.map(|(pages, tick)| pages * page_bytes * tick.elapsed_ns as f64 * 1e-9).sum();
             *self.series.refault_bytes.get_or_insert(0.0) += bytes;
-        }
-    }
-
-    /// Samples the used space of all filesystems at intervals.
-    fn read_used_space(&mut self, frame: &Frame, schema_plans: &SchemaPlans) {
-        let mut free = Vec::new();
-        let mut rows: Vec<Option<Vec<f64>>> = Vec::new();
-        for plans in &schema_plans.filesystems {
-            rows.push(plans.as_ref().map(|(total_plan, free_plan)| {
-                total_plan.compute_values(frame, &mut self.scratch);
-                free_plan.compute_values(frame, &mut free);
-                self.scratch.iter().zip(&free).map(|(total, free)| total - free).collect()
-            }));
-        }
-        if rows.iter().all(Option::is_none) {
-            return;
-        }
-        for (index, tick) in frame.ticks().iter().enumerate() {
-            for (now, row) in self.used_now.iter_mut().zip(&rows) {
-                let value = row.as_ref().map_or(f64::NAN, |row| row[index]);
-                *now = if value.is_nan() { *now } else { value };
-            }
-            let is_due = self.series.used_space.last().is_none_or(|(t, _)| tick.time_ns - t >= self.used_every_ns);
-            let known = self.used_now.iter().zip(&rows).filter(|(_, row)| row.is_some());
-            let sum: f64 = known.map(|(now, _)| now).sum();
-            if is_due && !sum.is_nan() {
-                self.series.used_space.push((tick.time_ns, sum));
-            }
-            if self.series.used_space.len() >= MAX_USED_POINTS {
-                let mut calls = 0;
-                self.series.used_space.retain(|_| {
-                    calls += 1;
-                    calls % 2 == 1
-                });
-                // as far apart as the remaining points, so that every part of the log has the same weight
-                let ends = self.series.used_space.first().zip(self.series.used_space.last());
-                let span_ns = ends.map_or(0, |((first, _), (last, _))| last - first);
-                self.used_every_ns = self.used_every_ns.max(span_ns / self.series.used_space.len().max(1) as i64);
-            }
         }
     }
 }

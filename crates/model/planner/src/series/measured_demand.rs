@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::hidden_load::{HiddenLoad, find_hidden_load};
 use super::log_rating::{LogRating, rate_log};
+use super::space::{SpaceSource, SpaceSummary, summarize_space};
 use super::time_distribution::TimeDistribution;
 use super::{FrontLoad, LoadSeries, LoadTick, SwapLoad};
 use crate::demand::{CapacityGrowth, Demand, EstimatedField};
@@ -117,6 +118,10 @@ pub struct FrontSummary {
     pub requests_per_s: f64,
     /// I/Os per second of each member on average, by the level's factor.
     pub member_load_per_s: f64,
+    /// Mean number of requests in flight.
+    pub queue: Option<f64>,
+    /// The same for each member.
+    pub member_queue: Option<f64>,
     /// Mean response, s.
     pub response_s: Option<f64>,
 }
@@ -161,6 +166,8 @@ pub struct LoadSummary {
     pub devices: Vec<FrontSummary>,
     /// Devices that could not keep up.
     pub hidden: Vec<HiddenLoad>,
+    /// Space on these devices, and where it is from.
+    pub space: SpaceSummary,
     /// Notes on the figures.
     pub notes: Vec<String>,
 }
@@ -450,6 +457,8 @@ fn front_summary(front: &FrontLoad, percentile: f64) -> FrontSummary {
         from_members: front.from_members,
         requests_per_s: front.rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0,
         member_load_per_s: front.member_load(reads, writes),
+        queue: front.queue(),
+        member_queue: front.member_queue(),
         response_s: Some(sums.response_s()).filter(|s| s.is_finite()),
     }
 }
@@ -515,6 +524,7 @@ fn summarize_load(series: &LoadSeries, inputs: SummaryInputs<'_>) -> LoadSummary
         swap: summarize_swap(series, inputs.rates.mean().unwrap_or(0.0)),
         devices,
         hidden: inputs.hidden,
+        space: summarize_space(series, SpaceSource::Log),
         notes: load_notes(series, options, &bytes, interval_s, inputs.demand),
     }
 }

@@ -1,9 +1,10 @@
 //! From the samples of a log to a demand: the load of all disks together, tick by tick, and its properties.
 //!
 //! In order of execution: `front_devices` selects the devices that count, so that no I/O counts twice;
-//! `load_collector` sums their ticks, `missing_counters` completes what a log lacks, `load_curve` sums by load;
-//! `measured_demand` takes percentiles of the sums; `hidden_load` looks for load that saturation hides; `log_rating`
-//! rates the confidence. Methods and their sources are in docs/demand.md.
+//! `load_collector` sums their ticks, `missing_counters` completes what a log lacks, `load_curve` sums by load,
+//! `used_space` follows the filesystems; `measured_demand` takes percentiles of the sums; `space` says where the space
+//! in use is from; `hidden_load` looks for load that saturation hides; `log_rating` rates the confidence. Methods and
+//! their sources are in docs/demand.md.
 
 mod front_devices;
 pub mod hidden_load;
@@ -13,7 +14,9 @@ pub mod log_rating;
 pub mod measured_demand;
 mod missing_counters;
 pub mod request_load;
+pub mod space;
 pub mod time_distribution;
+mod used_space;
 
 use std::collections::BTreeSet;
 
@@ -88,6 +91,8 @@ pub struct FrontLoad {
     pub loaded_s: f64,
     /// True if a swap area lies on it; `None` if unknown.
     pub holds_swap: Option<bool>,
+    /// Its size by the log, bytes.
+    pub bytes: Option<f64>,
 }
 
 /// A tick of a device with waiting requests.
@@ -158,6 +163,16 @@ impl FrontLoad {
     pub fn member_load(&self, reads: f64, writes: f64) -> f64 {
         member_load(self.level, self.members, reads, writes)
     }
+
+    /// Mean number of requests in flight; `None` if unknown.
+    pub fn queue(&self) -> Option<f64> {
+        Some(self.sums.queue_s / self.sums.seconds).filter(|queue| queue.is_finite())
+    }
+
+    /// Mean number of requests in flight for each member; `None` if unknown.
+    pub fn member_queue(&self) -> Option<f64> {
+        Some(self.queue()? / self.members.max(1) as f64)
+    }
 }
 
 /// I/Os per second of each of `members` disks for a load on the array (NT Magazine 1998).
@@ -202,7 +217,9 @@ pub struct LoadSeries {
     pub swapped_out: Option<f64>,
     /// Pages that were read again soon after they were dropped, bytes.
     pub refault_bytes: Option<f64>,
-    /// Bytes in use on all filesystems: time in ns, bytes.
+    /// Filesystems of the log, with their space at its end.
+    pub filesystems: Vec<space::FilesystemSpace>,
+    /// Bytes in use on the filesystems that count: time in ns, bytes.
     pub used_space: Vec<(i64, f64)>,
     /// Offsets of local time from UTC in seconds, each from a time on (nanoseconds since 1970 UTC); empty if one offset
     /// applies to the whole load.

@@ -80,6 +80,7 @@ impl RequestLoad {
             loaded: Vec::new(),
             loaded_s: 0.0,
             holds_swap: None,
+            bytes: None,
         };
         let is_queue_known = self.incomplete == 0;
         for (index, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {

@@ -1,0 +1,357 @@
+//! Which requirement to relax if nothing meets a demand: one at a time, by how much, and what it gives.
+
+use diskwright_base::byte_size::ByteSize;
+use diskwright_base::units::{format_count, format_value};
+use diskwright_simulator::ArrayLevel;
+
+use crate::answer::Relaxation;
+use crate::controller_path::find_controllers;
+use crate::demand::{Demand, ResponseTarget};
+use crate::design_part::list_parts;
+use crate::doubtful_designs::simulate_doubtful;
+use crate::limits::{PartFilter, PlanLimits};
+use crate::plan_context::{PlanContext, compare_by_cost};
+use crate::search::{SearchOutcome, search_designs};
+use crate::short_list::{ShortList, short_list};
+
+/// Largest factor by which a requirement is relaxed.
+const MAX_FACTOR: f64 = 1e4;
+/// The search ends when the factor is known this well.
+const FACTOR_PRECISION: f64 = 1.02;
+/// Factor of each step by which the simulation corrects what the analysis found.
+const STEP_FACTOR: f64 = 1.03;
+/// Maximum number of such steps.
+const MAX_STEPS: i32 = 8;
+/// Maximum number of drives that `--max-drives` accepts.
+const MAX_DRIVES: f64 = 1024.0;
+
+/// A demand and its limits.
+#[derive(Clone)]
+struct Requirements {
+    demand: Demand,
+    limits: PlanLimits,
+}
+
+/// The first design that meets a demand.
+struct FirstDesign {
+    /// Its title.
+    title: String,
+    /// Its cost over the mission, if known.
+    cost: Option<f64>,
+    /// Number of designs that meet the demand in the analysis.
+    designs: usize,
+}
+
+/// True if a design meets a demand in the analysis.
+fn has_design(demand: &Demand, limits: &PlanLimits) -> bool {
+    search_feasible(demand, limits, |_, outcome| (!outcome.feasible.is_empty()).then_some(())).is_some()
+}
+
+/// Finds the first design that meets a demand, in the simulation too.
+fn find_first_design(demand: &Demand, limits: &PlanLimits) -> Option<FirstDesign> {
+    search_feasible(demand, limits, |context, mut outcome| {
+        simulate_doubtful(context, &mut outcome);
+        outcome.feasible.sort_by(compare_by_cost);
+        let ShortList { list, .. } = short_list(context, &outcome);
+        let first = list.first()?;
+        Some(FirstDesign { title: context.design_title(first), cost: first.cost, designs: outcome.feasible.len() })
+    })
+}
+
+/// Searches designs for a demand, and passes what was found to `use_outcome`; `None` if the limits exclude everything.
+fn search_feasible<T>(
+    demand: &Demand,
+    limits: &PlanLimits,
+    use_outcome: impl FnOnce(&PlanContext<'_>, SearchOutcome) -> Option<T>,
+) -> Option<T> {
+    limits.check_consistency().ok()?;
+    let (parts, offers) = (list_parts(demand, limits).ok()?, find_controllers(limits).ok()?);
+    let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
+    use_outcome(&context, search_designs(demand, limits, &parts, &offers))
+}
+
+/// A requirement with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    Response,
+    Capacity,
+    Budget,
+    Loss,
+    MaxDrives,
+}
+
+/// Returns the relaxations that give designs, the smallest first, then those of lists.
+pub(crate) fn find_relaxations(demand: &Demand, limits: &PlanLimits) -> Vec<Relaxation> {
+    let base = Requirements { demand: demand.clone(), limits: limits.clone() };
+    let measures = [Measure::Response, Measure::Capacity, Measure::Budget, Measure::Loss, Measure::MaxDrives];
+    let mut found: Vec<Relaxation> = measures.into_iter().filter_map(|measure| measure.relax(&base)).collect();
+    found.sort_by(|a, b| a.factor.unwrap_or(f64::MAX).total_cmp(&b.factor.unwrap_or(f64::MAX)));
+    found.extend(relax_levels(&base));
+    found.extend(relax_names(&base));
+    found
+}
+
+impl Requirements {
+    /// True if a design meets them in the analysis.
+    fn are_met(&self) -> bool {
+        has_design(&self.demand, &self.limits)
+    }
+
+    /// Returns the cheapest design that meets them, also in the simulation.
+    fn first_design(&self) -> Option<FirstDesign> {
+        let limits = PlanLimits { list_length: 1, ..self.limits.clone() };
+        find_first_design(&self.demand, &limits)
+    }
+}
+
+impl Measure {
+    /// Its value; `None` if it is not required.
+    fn value(self, base: &Requirements) -> Option<f64> {
+        match self {
+            Measure::Response => base.demand.response.map(|target| target.target_s),
+            Measure::Capacity => base.demand.capacity_bytes,
+            Measure::Budget => base.limits.budget,
+            Measure::Loss => base.limits.max_loss,
+            Measure::MaxDrives => Some(f64::from(base.limits.max_drives)),
+        }
+    }
+
+    /// Largest factor by which it may be relaxed.
+    fn max_factor(self, now: f64) -> f64 {
+        match self {
+            Measure::Loss => 1.0 / now,
+            Measure::MaxDrives => MAX_DRIVES / now,
+            _ => MAX_FACTOR,
+        }
+    }
+
+    /// The value relaxed by a factor, as it would be typed.
+    fn relaxed_value(self, now: f64, factor: f64) -> f64 {
+        match self {
+            Measure::Capacity => -round_up(-now / factor),
+            Measure::MaxDrives => (now * factor).ceil().min(MAX_DRIVES),
+            Measure::Budget => round_up(now * factor).ceil(),
+            Measure::Loss => round_up(now * factor).min(1.0),
+            Measure::Response => round_up(now * factor),
+        }
+    }
+
+    /// The requirements with another value of this one.
+    fn with_value(self, base: &Requirements, value: f64) -> Requirements {
+        let Requirements { mut demand, mut limits } = base.clone();
+        match self {
+            Measure::Response => {
+                demand.response = demand.response.map(|target| ResponseTarget { target_s: value, ..target });
+            }
+            Measure::Capacity => demand.capacity_bytes = Some(value),
+            Measure::Budget => limits.budget = Some(value),
+            Measure::Loss => limits.max_loss = Some(value),
+            Measure::MaxDrives => limits.max_drives = value as u16,
+        }
+        Requirements { demand, limits }
+    }
+
+    /// Finds the smallest relaxation of this requirement alone that gives a design.
+    fn relax(self, base: &Requirements) -> Option<Relaxation> {
+        let now = self.value(base)?;
+        let max_factor = self.max_factor(now);
+        let relaxed = |factor: f64| self.with_value(base, self.relaxed_value(now, factor));
+        let factor = smallest_factor(max_factor, |factor| relaxed(factor).are_met())?;
+        let attempt = |factor: f64| Some((factor, relaxed(factor).first_design()?));
+        // the simulation may need more than the analysis, or meet less
+        let mut steps = (0..=MAX_STEPS).map(|step| (factor * STEP_FACTOR.powi(step)).min(max_factor));
+        let mut best = steps.find_map(attempt)?;
+        for _ in 0..MAX_STEPS {
+            let less = best.0 / STEP_FACTOR;
+            let better = (best.0 <= factor && less > 1.0).then(|| attempt(less)).flatten();
+            let Some(better) = better else { break };
+            best = better;
+        }
+        let (factor, first) = best;
+        Some(self.describe(base, now, self.relaxed_value(now, factor), first))
+    }
+
+    fn describe(self, base: &Requirements, now: f64, needed: f64, first: FirstDesign) -> Relaxation {
+        let (requirement, option) = match self {
+            Measure::Response if needed < 1e-3 => ("response", format!("--response {}us", format_plain(needed * 1e6))),
+            Measure::Response => ("response", format!("--response {}ms", format_plain(needed * 1e3))),
+            Measure::Capacity => ("capacity", format!("--capacity {}GB", format_plain(needed / 1e9))),
+            Measure::Budget => ("budget", format!("--budget {needed}")),
+            Measure::Loss => ("loss", format!("--max-loss {}%", format_plain(needed * 100.0))),
+            Measure::MaxDrives => ("max_drives", format!("--max-drives {needed}")),
+        };
+        let currency = &base.limits.currency;
+        let show = |value: f64| match self {
+            Measure::Response => format_value(value, "s"),
+            Measure::Capacity => ByteSize::capacity(value).to_string(),
+            Measure::Budget => format!("{value:.0} {currency}"),
+            Measure::Loss => format!("{} %", format_plain(value * 100.0)),
+            Measure::MaxDrives => format_count(value as u64, "drive", "drives"),
+        };
+        let subject = match self {
+            Measure::Response => {
+                let statistic = base.demand.response.map_or("mean", |target| target.statistic.name());
+                format!("{statistic} response of {}", show(now))
+            }
+            Measure::Capacity => format!("capacity of {}", show(now)),
+            Measure::Budget => format!("budget of {}", show(now)),
+            Measure::Loss => format!("chance of losing data of at most {}", show(now)),
+            Measure::MaxDrives => format!("at most {}", show(now)),
+        };
+        let sentence = format!("{subject}: with {}, {}", show(needed), first.describe(currency));
+        let factor = Some(if self == Measure::Capacity { now / needed } else { needed / now });
+        Relaxation {
+            requirement,
+            now: Some(now),
+            needed: Some(needed),
+            factor,
+            option: Some(option),
+            designs: first.designs,
+            design: first.title,
+            cost: first.cost,
+            sentence,
+        }
+    }
+}
+
+/// Relaxes the levels by one more, those with redundancy first.
+fn relax_levels(base: &Requirements) -> Option<Relaxation> {
+    let all = [
+        ArrayLevel::Raid1,
+        ArrayLevel::Raid10,
+        ArrayLevel::Raid5,
+        ArrayLevel::Raid6,
+        ArrayLevel::Raid0,
+        ArrayLevel::Linear,
+    ];
+    let missing = all.into_iter().filter(|level| !base.limits.levels.contains(level));
+    missing.into_iter().find_map(|level| {
+        let mut relaxed = base.clone();
+        relaxed.limits.levels.push(level);
+        let first = relaxed.are_met().then(|| relaxed.first_design()).flatten()?;
+        let names: Vec<&str> = relaxed.limits.levels.iter().map(|level| level.name()).collect();
+        let safety = match level {
+            ArrayLevel::Raid0 | ArrayLevel::Linear => ", which loses data with the first drive",
+            _ => "",
+        };
+        let now: Vec<&str> = base.limits.levels.iter().map(|level| level.name()).collect();
+        let sentence = format!(
+            "levels {}: with {}{safety}, {}",
+            now.join(", "),
+            level.name(),
+            first.describe(&base.limits.currency)
+        );
+        Some(name_relaxation("levels", Some(format!("--levels {}", names.join(","))), first, sentence))
+    })
+}
+
+/// Leaves out each list of names, or the instance.
+fn relax_names(base: &Requirements) -> Vec<Relaxation> {
+    let limits = &base.limits;
+    let kinds: Vec<String> = limits.only.iter().map(filter_name).collect();
+    let alternatives = [
+        ("only", format!("--only {}", kinds.join(",")), PlanLimits { only: Vec::new(), ..limits.clone() }),
+        (
+            "drives",
+            format!("--drives {}", limits.drives.join(",")),
+            PlanLimits { drives: Vec::new(), ..limits.clone() },
+        ),
+        (
+            "instance",
+            format!("--instance {}", limits.instance.as_deref().unwrap_or_default()),
+            PlanLimits { instance: None, ..limits.clone() },
+        ),
+    ];
+    let is_given = [!limits.only.is_empty(), !limits.drives.is_empty(), limits.instance.is_some()];
+    let given = alternatives.into_iter().zip(is_given).filter(|(_, is_given)| *is_given);
+    given
+        .filter_map(|((requirement, option, limits), _)| {
+            let relaxed = Requirements { limits, ..base.clone() };
+            let first = relaxed.are_met().then(|| relaxed.first_design()).flatten()?;
+            let sentence = format!("without {option}: {}", first.describe(&base.limits.currency));
+            Some(name_relaxation(requirement, None, first, sentence))
+        })
+        .collect()
+}
+
+fn name_relaxation(
+    requirement: &'static str,
+    option: Option<String>,
+    first: FirstDesign,
+    sentence: String,
+) -> Relaxation {
+    Relaxation {
+        requirement,
+        now: None,
+        needed: None,
+        factor: None,
+        option,
+        designs: first.designs,
+        design: first.title,
+        cost: first.cost,
+        sentence,
+    }
+}
+
+fn filter_name(filter: &PartFilter) -> String {
+    match filter {
+        PartFilter::Hdd => "hdd".into(),
+        PartFilter::Ssd => "ssd".into(),
+        PartFilter::Cloud => "cloud".into(),
+        PartFilter::Provider(provider) => format!("cloud:{provider}"),
+    }
+}
+
+impl FirstDesign {
+    /// `12 designs, the cheapest raid10 of 4 x hus726t6tale6l4 (547 USD)`.
+    fn describe(&self, currency: &str) -> String {
+        let cost = self.cost.map_or("price unknown".to_owned(), |cost| format!("{cost:.0} {currency}"));
+        let (title, designs) = (&self.title, self.designs.max(1));
+        match designs {
+            1 => format!("one design: {title} ({cost})"),
+            _ => format!("{designs} designs, the first {title} ({cost})"),
+        }
+    }
+}
+
+/// Finds the smallest factor above 1 that is enough, by bisection; `None` if the largest is not.
+fn smallest_factor(max_factor: f64, is_enough: impl Fn(f64) -> bool) -> Option<f64> {
+    if !(max_factor > 1.0) || !is_enough(max_factor) {
+        return None;
+    }
+    let (mut fails, mut works) = (1.0_f64, max_factor);
+    while works / fails > FACTOR_PRECISION {
+        let middle = (fails * works).sqrt();
+        if is_enough(middle) { works = middle } else { fails = middle }
+    }
+    Some(works)
+}
+
+/// Rounds up to three significant digits; a negative number toward 0.
+fn round_up(value: f64) -> f64 {
+    let unit = 10f64.powf(value.abs().log10().floor() - 2.0);
+    // a value of three digits stays, although it is a fraction
+    (value / unit - 1e-9).ceil() * unit
+}
+
+/// A number of at most three digits as an option takes it.
+fn format_plain(value: f64) -> String {
+    format!("{}", (value * 1e6).round() / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_factor_is_found() {
+        let found = smallest_factor(1e4, |factor| factor >= 3.05).expect("one is enough");
+        assert!((3.05..=3.05 * FACTOR_PRECISION).contains(&found), "{found}");
+        assert_eq!(smallest_factor(1e4, |_| false), None);
+        assert_eq!(smallest_factor(1.0, |_| true), None);
+        for (value, rounded) in [(6.0801e-3, 6.09e-3), (0.002, 0.002), (1234.0, 1240.0), (-1239.0, -1230.0)] {
+            assert!((round_up(value) / rounded - 1.0).abs() < 1e-9, "{value}: {}", round_up(value));
+        }
+        assert_eq!((format_plain(6.1), format_plain(100.0)), ("6.1".into(), "100".into()));
+    }
+}

@@ -1,0 +1,109 @@
+//! `df` of this machine, for a log of it that has no sizes of filesystems.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use diskwright_base::Topology;
+use diskwright_base::byte_size::ByteSize;
+use diskwright_counters::live::sources::{mounts, topology};
+use diskwright_counters::live::{Roots, mountinfo};
+use diskwright_planner::series::FrontLoad;
+use diskwright_planner::series::space::FilesystemSpace;
+
+/// Share by which the space in a log and that of `df` may differ without a remark.
+const MAX_DIFFERENCE: f64 = 0.1;
+/// Time limit for all filesystems together: one on a device in trouble may not respond.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// Returns the filesystems on the devices of a load, with their space now; none if one of them does not respond.
+/// Network filesystems are never asked.
+pub fn read_filesystems(fronts: &[FrontLoad]) -> Vec<FilesystemSpace> {
+    let roots = Roots::default();
+    let topology = topology::read_topology(&roots);
+    let mounted = mountinfo::parse_mounts(&fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default());
+    let points: Vec<String> = mounts::local_mounts(&mounted).iter().map(|mount| mount.point.clone()).collect();
+    let found: Vec<FilesystemSpace> =
+        points.into_iter().filter_map(|mount| place_filesystem(mount, fronts, &topology)).collect();
+    let paths = found.iter().map(|filesystem| roots.resolve_path(&filesystem.mount)).collect();
+    let Some(spaces) = query_with_deadline(paths) else { return Vec::new() };
+    let with_space =
+        |(filesystem, (total_bytes, used_bytes))| FilesystemSpace { total_bytes, used_bytes, ..filesystem };
+    found.into_iter().zip(spaces).map(with_space).collect()
+}
+
+/// Describes by how much `df` of this machine differs from the space in a log of it.
+pub fn describe_difference(logged: &[FilesystemSpace], live: &[FilesystemSpace]) -> Option<String> {
+    let pairs = logged.iter().filter_map(|log| Some((log, live.iter().find(|now| now.mount == log.mount)?)));
+    let far = |(log, now): &(&FilesystemSpace, &FilesystemSpace)| {
+        (now.used_bytes / log.used_bytes - 1.0).abs() > MAX_DIFFERENCE || log.total_bytes != now.total_bytes
+    };
+    let different: Vec<String> = pairs
+        .filter(far)
+        .map(|(log, now)| {
+            let [used, total] = [now.used_bytes, now.total_bytes].map(ByteSize::capacity);
+            format!("{used} of {total} on {} (the log: {})", log.mount, ByteSize::capacity(log.used_bytes))
+        })
+        .collect();
+    (!different.is_empty()).then(|| {
+        format!(
+            "`df` of this machine now shows in use: {}; a log counts what is reserved for root as used",
+            different.join(", ")
+        )
+    })
+}
+
+/// Returns the filesystem at a mount point if it is on a device of the load.
+fn place_filesystem(mount: String, fronts: &[FrontLoad], topology: &Topology) -> Option<FilesystemSpace> {
+    let device = topology.filesystems.iter().find(|filesystem| filesystem.mount == mount)?.device.clone();
+    let disks = topology.disks_under(&device);
+    let holds = |front: &&FrontLoad| {
+        front.name == device || disks.iter().any(|disk| front.name == *disk || front.leaves.iter().any(|l| l == disk))
+    };
+    let fronts: Vec<String> = fronts.iter().filter(holds).map(|front| front.name.clone()).collect();
+    (!fronts.is_empty()).then(|| FilesystemSpace { mount, device: Some(device), fronts, ..FilesystemSpace::default() })
+}
+
+/// Asks for the size and the used bytes of filesystems; `None` if one does not respond.
+fn query_with_deadline(paths: Vec<PathBuf>) -> Option<Vec<(f64, f64)>> {
+    let (sender, receiver) = mpsc::channel();
+    let count = paths.len();
+    let query_all = move || {
+        for path in paths {
+            let space = rustix::fs::statvfs(&path).map(|space| {
+                let bytes = |blocks: u64| blocks as f64 * space.f_frsize as f64;
+                (bytes(space.f_blocks), bytes(space.f_blocks) - bytes(space.f_bfree))
+            });
+            let Ok(space) = space else { return };
+            if sender.send(space).is_err() {
+                return;
+            }
+        }
+    };
+    // without a thread the channel is closed, as if none had responded
+    let _ = thread::Builder::new().spawn(query_all);
+    let end = Instant::now() + DEADLINE;
+    (0..count).map(|_| receiver.recv_timeout(end.saturating_duration_since(Instant::now())).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_differs_from_df_is_told() {
+        let filesystem = |mount: &str, total_bytes: f64, used_bytes: f64| FilesystemSpace {
+            mount: mount.into(),
+            total_bytes,
+            used_bytes,
+            ..FilesystemSpace::default()
+        };
+        let logged = [filesystem("/", 100e9, 60e9), filesystem("/old", 50e9, 1e9)];
+        assert_eq!(describe_difference(&logged, &[filesystem("/", 100e9, 57e9)]), None);
+        let text = describe_difference(&logged, &[filesystem("/", 100e9, 20e9)]).expect("a difference");
+        assert!(text.contains("20 GB of 100 GB on / (the log: 60 GB)") && !text.contains("/old"), "{text}");
+        assert!(describe_difference(&logged, &[filesystem("/", 200e9, 60e9)]).is_some());
+    }
+}
