@@ -4,7 +4,7 @@ use diskwright_base::kernel_threads::is_kernel_thread;
 
 use crate::answer::verdict::Culprit;
 use crate::culprits::CulpritProcess;
-use crate::rules::{is_batch_program, is_server_program};
+use crate::rules::{Bottleneck, is_batch_program, is_server_program};
 
 /// Smallest share of the blamed activity of a program that a command is about, and of several programs together.
 const MIN_ACTING_SHARE: f64 = 0.2;
@@ -27,14 +27,14 @@ pub(super) struct ActingProcesses<'a> {
 }
 
 impl<'a> ActingProcesses<'a> {
-    /// Finds the processes among the culprits; `None` where no program does enough.
-    pub fn find(culprits: &'a [Culprit]) -> Option<ActingProcesses<'a>> {
+    /// Finds the processes among the culprits of a bottleneck; `None` where no program does enough.
+    pub fn find(culprits: &'a [Culprit], bottleneck: Bottleneck) -> Option<ActingProcesses<'a>> {
         let programs = || culprits.iter().filter(|c| c.pid.is_some() && !is_kernel_thread(&c.name));
         let share = |program: &Culprit| program.share.unwrap_or(0.0);
         // without one that stands out, the first of several that do the bulk together
         let leading = programs().find(|program| share(program) >= MIN_ACTING_SHARE).or_else(|| programs().next())?;
         let mut processes: Vec<(&Culprit, &CulpritProcess)> = programs()
-            .filter(|program| is_of_same_kind(program, leading))
+            .filter(|program| is_of_same_kind(program, leading, bottleneck))
             .flat_map(|program| program.members.iter().map(move |process| (program, process)))
             .collect();
         if processes.iter().any(|(_, process)| process.is_in_last_table) {
@@ -99,9 +99,10 @@ impl<'a> ActingProcesses<'a> {
     }
 }
 
-/// True for programs that the same commands fit, and the same way back.
-fn is_of_same_kind(program: &Culprit, leading: &Culprit) -> bool {
-    let kind =
-        |c: &Culprit| (c.nice, c.realtime_priority.is_some(), is_server_program(&c.name), is_batch_program(&c.name));
+/// True for programs that the same commands fit, and the same way back. A program that can wait is paused on a disk, so
+/// one that cannot is none of its kind there.
+fn is_of_same_kind(program: &Culprit, leading: &Culprit, bottleneck: Bottleneck) -> bool {
+    let can_wait = |c: &Culprit| bottleneck != Bottleneck::Cpu && is_batch_program(&c.name);
+    let kind = |c: &Culprit| (c.nice, c.realtime_priority.is_some(), is_server_program(&c.name), can_wait(c));
     kind(program) == kind(leading)
 }
