@@ -197,9 +197,6 @@ fn writes_to_a_device_with_data_only_by_name() {
     assert_ne!(md5_sum(&device), before, "by its name it is written to");
 }
 
-/// Attempts to make a filesystem before the failure counts.
-const MAX_ATTEMPTS: usize = 5;
-
 #[test]
 fn recognizes_real_filesystems() {
     let Some(mut bench) = Bench::new("devices-mkfs") else { return };
@@ -214,15 +211,25 @@ fn recognizes_real_filesystems() {
     ];
     for (number, (maker, mib, options, content)) in makers.iter().enumerate() {
         let Some(device) = bench.new_loop_device(&format!("disk{number}"), *mib) else { return };
-        // LVM looks at all devices, and fails where one of another test goes meanwhile
-        let is_made =
-            || Command::new(maker).args(*options).arg(&device).output().is_ok_and(|done| done.status.success());
-        if (0..MAX_ATTEMPTS).any(|_| is_made())
-            || run_tool(maker, &[options, &[device.as_str()][..]].concat()).is_some()
-        {
+        // LVM would open the devices of other tests, and fail where one of them goes meanwhile
+        let only_own = format!("devices {{ filter = [\"a|^{device}$|\", \"r|.*|\"] use_devicesfile = 0 }}");
+        let lvm_options: &[&str] = if *maker == "pvcreate" { &["--config", &only_own] } else { &[] };
+        if run_tool(maker, &[options, lvm_options, &[device.as_str()]].concat()).is_some() {
             bench.expect_refused(&[WRITE_SUITE, &device], &device, &[content]);
         }
     }
+}
+
+/// `losetup` of another test opens the free device that it is offered, and `lvm` all devices, for a moment.
+#[test]
+fn who_has_a_device_open_for_a_moment_does_not_hide_its_content() {
+    let Some(mut bench) = Bench::new("devices-moment") else { return };
+    let Some(device) = bench.new_loop_device("disk", 16) else { return };
+    write_at(&device, 0x438, &[0x53, 0xef]);
+    let opened = File::open(&device).expect("opens");
+    let mut passing = Command::new("sleep").arg("0.5").stdin(opened).spawn().expect("runs");
+    bench.expect_refused(&[WRITE_SUITE, &device], &device, &["ext2, ext3 or ext4"]);
+    passing.wait().expect("ends");
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn leading_evidence(verdict: &Verdict) -> (String, String) {
                 _ => format_significant(f.limit),
             };
             let text = format!("{} {} ({compare} {limit})", f.quantity, f.format_value(f.value));
-            (text, percent(f.share))
+            (text, percent(f.share_of_value()))
         }
         None => Default::default(),
     }
@@ -317,6 +317,7 @@ fn host_json(name: &str, verdict: &Verdict, score: f64) -> Value {
             "unit": f.unit,
             "limit_from": f.limit_from,
             "share": f.share,
+            "value_share": f.value_share,
             "from": f.from,
             "to": f.to,
         })

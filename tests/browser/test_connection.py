@@ -95,6 +95,7 @@ class ConnectionTest(BrowserCase):
             server.kill()
             server.wait()
             page.until(f"/no connection/.test({STATE}) && !document.querySelector('#fault').hidden", "the loss")
+            page.until(f"/no connection: no data for \\d+ s, trying again/.test({STATE})", "for how long", 40)
             picture(page, "lost")
             frames = page.run("+document.documentElement.dataset.frames")
             server = start()
@@ -102,6 +103,19 @@ class ConnectionTest(BrowserCase):
         finally:
             server.kill()
             server.wait()
+
+    def test_a_page_says_what_it_waits_for_until_its_first_frame(self):
+        between = Between(self.live.url)
+        self.addCleanup(between.stop)
+        between.refuse("/api/host", "/api/view", "/events")
+        page = self.browser.page()
+        self.addCleanup(page.close)
+        page.open(between.url)
+        waits = "document.querySelector('#wait')"
+        page.until(f"!{waits}.hidden && {waits}.innerText === `Connecting to ${{location.host}} …`", "what it waits for")
+        picture(page, "connecting")
+        between.refuse()
+        page.until(f"{FRAMES} >= 2 && {waits}.hidden && /live/.test({STATE})", "frames", 60)
 
     def goes_and_comes_back(self, logs, shown, back):
         """A server of logs that goes while something is shown; the page says so until it is back."""

@@ -69,6 +69,11 @@ impl LogVerdict {
     }
 }
 
+/// What a verdict blames; nothing without one.
+fn troubles_of(verdict: Option<&LogVerdict>) -> &[HostTrouble] {
+    verdict.map_or(&[], |verdict| &verdict.troubles)
+}
+
 impl AdvisedHost {
     /// Returns the host of the logs, of a folder, or this one.
     pub fn load(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, Failure> {
@@ -88,7 +93,7 @@ impl AdvisedHost {
         let is_own_load_wanted = arguments.root.is_none() && !arguments.no_log;
         let found = if is_own_load_wanted { live_log::read_live_log() } else { live_log::FoundLog::not_wanted() };
         let (load, verdict) = found.recorded.map_or((None, None), |recorded| (recorded.load, recorded.verdict));
-        let facts = facts.with_load(load, ceilings::known_ceilings());
+        let facts = facts.with_load(load, ceilings::known_ceilings()).with_troubles(troubles_of(verdict.as_ref()));
         Ok(AdvisedHost { facts, origin, remarks: found.remarks, found_log: found.dir, verdict })
     }
 }
@@ -114,7 +119,7 @@ fn load_recorded_host(arguments: &Arguments, role: Option<ServerRole>) -> Result
             (HostFacts::from_facts(HostTree::default(), recorded.topology, role), FactOrigin::Log, vec![remark])
         }
     };
-    let facts = facts.with_load(recorded.load, ceilings);
+    let facts = facts.with_load(recorded.load, ceilings).with_troubles(troubles_of(recorded.verdict.as_ref()));
     Ok(AdvisedHost { facts, origin, remarks, found_log: None, verdict: recorded.verdict })
 }
 

@@ -10,6 +10,7 @@ use crate::check::CheckObject;
 use crate::filesystem_space::{self, FilesystemSpace};
 use crate::host_load::{DiskLoad, HostLoad};
 use crate::host_tree::{HostTree, first_number};
+use crate::host_trouble::HostTrouble;
 use crate::role::ServerRole;
 
 /// The facts about a host by which it is judged.
@@ -31,6 +32,8 @@ pub struct HostFacts {
     is_current: bool,
     /// Mount points that only the counters show.
     newly_mounted: Vec<String>,
+    /// Bottlenecks of the log.
+    troubles: Vec<HostTrouble>,
 }
 
 /// Prefixes of devices that are not disks.
@@ -73,7 +76,35 @@ impl HostFacts {
             has_facts,
             is_current: false,
             newly_mounted: Vec::new(),
+            troubles: Vec::new(),
         }
+    }
+
+    /// Adds what a verdict on the log blames.
+    #[must_use]
+    pub fn with_troubles(self, troubles: &[HostTrouble]) -> HostFacts {
+        HostFacts { troubles: troubles.to_vec(), ..self }
+    }
+
+    /// The cgroups in which memory is a bottleneck, by their paths.
+    fn groups_short_of_memory(&self) -> impl Iterator<Item = &str> {
+        let of_memory = self.troubles.iter().filter(|trouble| trouble.bottleneck == "memory");
+        of_memory.filter(|trouble| trouble.instance.starts_with('/')).map(HostTrouble::group)
+    }
+
+    /// True if memory is a bottleneck in this cgroup.
+    pub(crate) fn is_short_of_memory(&self, group: &str) -> bool {
+        self.groups_short_of_memory().any(|short| short == group)
+    }
+
+    /// True if memory is a bottleneck only in cgroups of version 1, each of which has a swappiness of its own.
+    pub(crate) fn swaps_in_legacy_groups_only(&self) -> bool {
+        let has_own = |group: &str| {
+            group != "/" && self.tree.get(&format!("sys/fs/cgroup/memory{group}/memory.swappiness")).is_some()
+        };
+        let is_legacy = |trouble: &HostTrouble| has_own(trouble.group());
+        let mut of_memory = self.troubles.iter().filter(|trouble| trouble.bottleneck == "memory").peekable();
+        of_memory.peek().is_some() && of_memory.all(is_legacy)
     }
 
     /// Adds the load in a log, and the measured ceilings of the disks.
@@ -145,7 +176,8 @@ impl HostFacts {
         }
     }
 
-    /// Returns the cgroups that show their limits. In a container, the root of the tree is the container's own cgroup.
+    /// Returns the cgroups that show their limits, or that are a bottleneck. In a container, the root of the tree is
+    /// the container's own cgroup.
     fn limited_cgroups(&self) -> Vec<String> {
         let parse_group = |path: &String| {
             let (group, file) = path.strip_prefix("sys/fs/cgroup")?.rsplit_once('/')?;
@@ -155,6 +187,7 @@ impl HostFacts {
         let mut groups: Vec<String> = self.tree.files.keys().filter_map(parse_group).collect();
         // version 1 shows a hierarchy of two controllers under the name of each
         let is_named_twice = self.tree.has_any_below("sys/fs/cgroup/cpu,cpuacct");
+        groups.extend(self.groups_short_of_memory().map(str::to_owned));
         groups.retain(|name| !is_named_twice || !(name.starts_with("/cpu/") || name.starts_with("/cpuacct/")));
         groups.sort_unstable();
         groups.dedup();

@@ -90,6 +90,8 @@ const MEAN_COUNTERS: &[&str] = &[
     processor::BUSY,
     cgroup::CPU_THROTTLED,
     cgroup::MEMORY_LIMIT_HITS_PER_S,
+    cgroup::MEMORY_LIMIT_BYTES,
+    cgroup::MEMORY_HIGH_BYTES,
     cgroup::MEMORY_SOME,
     physical_disk::STALLED,
     array::BACKGROUND,

@@ -3,22 +3,7 @@
 use crate::advice::{AdviceItem, HostAdvice, rank_value};
 use crate::check::{CHECKS, CheckObject, HostCheck};
 use crate::host_facts::HostFacts;
-
-/// One bottleneck of the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostTrouble {
-    /// Its name as in verdicts: `disk`, `memory`.
-    pub bottleneck: String,
-    /// The device or cgroup; empty for the host.
-    pub instance: String,
-}
-
-impl HostTrouble {
-    /// Short name: `disk sda`.
-    fn name(&self) -> String {
-        format!("{} {}", self.bottleneck, self.instance).trim_end().to_owned()
-    }
-}
+use crate::host_trouble::HostTrouble;
 
 impl HostAdvice {
     /// Marks the items that bear on one of the bottlenecks, and puts them first.
@@ -55,7 +40,10 @@ fn is_related(check: &HostCheck, item: &AdviceItem, host: &HostFacts, trouble: &
             let of_topology = host.topology.filesystems.iter().filter(|known| known.mount == item.instance);
             of_topology.map(|known| known.device.as_str()).chain(source).any(is_about)
         }
-        CheckObject::Cgroup => is_within(&item.instance, group) || is_within(group, &item.instance),
+        CheckObject::Cgroup => {
+            let own = without_controller(&item.instance);
+            is_within(own, group) || is_within(group, own)
+        }
     }
 }
 
@@ -66,6 +54,15 @@ fn are_stacked(host: &HostFacts, one: &str, other: &str) -> bool {
             || host.find_device(upper).is_some_and(|device| device.below.iter().any(|below| below == lower))
     };
     one == other || is_below(one, other) || is_below(other, one)
+}
+
+/// Folders of the controllers of version 1 of cgroups, whose limits are checked; a verdict names groups without them.
+const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpu,cpuacct", "cpuacct,cpu", "memory"];
+
+/// The path of a cgroup without the controller of version 1: `/cpu/web` is the group `/web`.
+fn without_controller(group: &str) -> &str {
+    let rest = |name: &&str| group.strip_prefix('/')?.strip_prefix(*name).filter(|rest| rest.starts_with('/'));
+    CONTROLLERS.iter().find_map(rest).unwrap_or(group)
 }
 
 /// True if a cgroup is another one or lies in it.
@@ -106,6 +103,7 @@ mod tests {
             ("filesystem.access-times", "/data"),
             ("memory.swappiness", ""),
             ("limit.group-memory", "/web/one"),
+            ("limit.group-processors", "/cpu,cpuacct/web"),
         ];
         let mut advice = HostAdvice {
             items: items.map(|(check, instance)| item(check, instance)).to_vec(),
@@ -138,7 +136,14 @@ mod tests {
         };
         assert_eq!(related(&[("memory", "/web")]), ["memory.swappiness", "limit.group-memory@/web/one"]);
         assert_eq!(related(&[("memory", "/webserver")]), ["memory.swappiness"]);
-        assert_eq!(related(&[("cpu", ""), ("disk", "sdb")]), ["queue.scheduler@sdb"]);
+        assert_eq!(
+            related(&[("throttle", "/web")]),
+            ["limit.group-memory@/web/one", "limit.group-processors@/cpu,cpuacct/web"]
+        );
+        assert_eq!(
+            related(&[("cpu", ""), ("disk", "sdb")]),
+            ["queue.scheduler@sdb", "limit.group-processors@/cpu,cpuacct/web"]
+        );
         assert!(related(&[("network", "eth0")]).is_empty() && related(&[]).is_empty());
     }
 

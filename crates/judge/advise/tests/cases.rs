@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use diskwright_advise::{CHECKS, HostAdvice, HostFacts, HostLoad, HostLoadReader, HostTree, ServerRole, advise};
+use diskwright_advise::{
+    CHECKS, HostAdvice, HostFacts, HostLoad, HostLoadReader, HostTree, HostTrouble, ServerRole, advise,
+};
 use diskwright_base::{Ceiling, Frame, Schema, Series, Tick};
 use diskwright_counters::live::fake::FakeMachine;
 use diskwright_counters::live::sources::topology;
@@ -46,6 +48,9 @@ struct Case {
     /// Counters of 20 ticks of a second: one value, or one for each tick in turn.
     #[serde(default)]
     load: BTreeMap<String, Vec<f64>>,
+    /// What a verdict on the log blames: bottleneck and instance.
+    #[serde(default)]
+    troubles: Vec<(String, String)>,
     /// Read rate of the instance as measured by a probe, bytes per second.
     read_ceiling: Option<f64>,
     expect: Expected,
@@ -186,7 +191,12 @@ fn judged(case: &Case, bench: &HostBench) -> HostAdvice {
         true => HostFacts::from_facts(HostTree::default(), topology::read_topology(&machine.roots()), role),
         false => HostFacts::read(machine.folder(), role),
     };
-    advise(&host.with_load(load(case), &ceilings))
+    let trouble = |(bottleneck, instance): &(String, String)| HostTrouble {
+        bottleneck: bottleneck.clone(),
+        instance: instance.clone(),
+    };
+    let troubles: Vec<HostTrouble> = case.troubles.iter().map(trouble).collect();
+    advise(&host.with_load(load(case), &ceilings).with_troubles(&troubles))
 }
 
 fn id(case: &Case) -> String {

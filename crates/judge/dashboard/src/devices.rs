@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use diskwright_base::counter_ids::physical_disk;
-use diskwright_base::{Catalogue, Ceiling, CounterPlan, CounterSummary, DeviceClass, Frame, Schema, Topology};
+use diskwright_base::{
+    Catalogue, Ceiling, CounterPlan, CounterSummary, Device, DeviceClass, DeviceKind, Frame, Schema, Topology,
+};
 use diskwright_diagnosis::DeviceLoad;
 use serde::Serialize;
 
@@ -15,6 +17,11 @@ use crate::panels::DevicePanel;
 pub struct DeviceRow {
     /// Its name.
     pub name: String,
+    /// True for a device that is built on others, whose requests are counted there again: it belongs in no sum.
+    pub stacked: bool,
+    /// True for a device that has a row only while it does something.
+    #[serde(skip)]
+    pub(crate) hides_when_idle: bool,
     /// One value for each column of the table; `null` where nothing was measured or nothing happened.
     pub values: Vec<Option<f64>>,
     /// Share of its measured ceiling in use, of requests or of bytes, whichever is larger; `null` where it is unknown.
@@ -23,6 +30,14 @@ pub struct DeviceRow {
     pub ceiling_known: bool,
     /// The history's counter over the timeline, evenly spaced; `null` is a gap.
     pub history: Vec<Option<f64>>,
+}
+
+impl DeviceRow {
+    /// True for a device that has nothing to show: no request in the shown stretch, and none over the timeline.
+    pub(crate) fn is_hidden(&self) -> bool {
+        let is_active = self.values.iter().chain(&self.history).flatten().any(|value| *value > 0.0);
+        self.hides_when_idle && !is_active
+    }
 }
 
 /// Plans in the order of the requested counters; `None` for counters that a schema lacks.
@@ -49,7 +64,8 @@ impl MomentQuery {
         machine_counters: impl Iterator<Item = &'p str>,
         (schema, topology, all_devices): (&Arc<Schema>, Option<Arc<Topology>>, bool),
     ) -> MomentQuery {
-        let names = device_names(panel, schema, topology.as_deref(), all_devices);
+        let mut names = device_names(panel, schema, topology.as_deref(), all_devices);
+        names.extend(further_loops(panel, schema, topology.as_deref(), &names));
         let for_devices =
             names.iter().flat_map(|name| row_counters(panel).map(|counter| (counter.to_owned(), name.clone())));
         let requested =
@@ -136,6 +152,19 @@ pub(crate) fn device_names(
     names.into_iter().filter(|name| *name != "_total").map(str::to_owned).collect()
 }
 
+/// Loop devices that are bound to a file and not among these names, because they are built on a disk or are memory.
+fn further_loops(panel: &DevicePanel, schema: &Schema, topology: Option<&Topology>, names: &[String]) -> Vec<String> {
+    if panel.object != "physical_disk" {
+        return Vec::new();
+    }
+    let is_loop = |name: &&str| {
+        let device = topology.and_then(|topology| topology.find_device(name));
+        device.is_some_and(|device| device.kind == DeviceKind::Loop)
+    };
+    let measured = schema.instances("physical_disk").into_iter().filter(is_loop);
+    measured.filter(|name| !names.iter().any(|known| known == name)).map(str::to_owned).collect()
+}
+
 /// Counters from which the share of a ceiling is computed.
 const LOAD_COUNTERS: [&str; 4] = [
     physical_disk::READS_PER_S,
@@ -158,15 +187,27 @@ pub(crate) fn device_rows(
 ) -> Vec<DeviceRow> {
     let columns = panel.columns.len();
     let devices = topology.map_or(&[][..], |topology| topology.devices.as_slice());
-    let classes: HashMap<&str, DeviceClass> = devices.iter().map(|d| (d.name.as_str(), d.class)).collect();
+    let known: HashMap<&str, &Device> = devices.iter().map(|d| (d.name.as_str(), d)).collect();
     let ceilings: HashMap<&str, &Ceiling> = ceilings.iter().rev().map(|c| (c.device.as_str(), c)).collect();
     let row = |(name, values): (String, &[Option<f64>])| {
         let (shown, load) = values.split_at(columns);
-        let class = classes.get(name.as_str()).copied().unwrap_or_default();
+        let device = known.get(name.as_str());
+        let class = device.map_or_else(DeviceClass::default, |device| device.class);
+        let stacked = device.is_some_and(|d| !d.below.is_empty() && d.kind != DeviceKind::Multipath);
+        let hides_when_idle =
+            device.is_some_and(|d| d.kind == DeviceKind::Loop && (stacked || d.class == DeviceClass::Memory));
         let ceiling = ceilings.get(name.as_str());
         let ceiling_used =
             ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, device_load(load)?));
-        DeviceRow { name, values: shown.to_vec(), ceiling_used, ceiling_known: ceiling.is_some(), history: Vec::new() }
+        DeviceRow {
+            name,
+            stacked,
+            hides_when_idle,
+            values: shown.to_vec(),
+            ceiling_used,
+            ceiling_known: ceiling.is_some(),
+            history: Vec::new(),
+        }
     };
     names.into_iter().zip(values.chunks_exact(columns + LOAD_COUNTERS.len())).map(row).collect()
 }

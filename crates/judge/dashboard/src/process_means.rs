@@ -3,8 +3,12 @@
 use std::collections::HashMap;
 
 use diskwright_base::{Note, ProcessPlace, ProcessRow, stable_task_name};
+use diskwright_diagnosis::{Bottleneck, Verdict};
 use diskwright_report::identity::place_text;
 use serde::{Serialize, Serializer};
+
+/// Counters of quotas of processor time.
+const CPU_QUOTA_PREFIX: &str = "cgroup.cpu";
 
 /// Means of a process over the shown stretch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -61,6 +65,26 @@ pub enum ProcessOrder {
 }
 
 impl ProcessOrder {
+    /// The orders that show who uses what a verdict blames, the first bottleneck first; none where it blames nothing.
+    pub fn of_blamed(verdict: Option<&Verdict>) -> Vec<ProcessOrder> {
+        let mut orders = Vec::new();
+        let Some(verdict) = verdict else { return orders };
+        for listed in &verdict.bottlenecks {
+            let leading = listed.positions.first().and_then(|position| verdict.findings.get(*position));
+            let is_quota = leading.is_some_and(|finding| finding.counter.starts_with(CPU_QUOTA_PREFIX));
+            let order = match listed.bottleneck {
+                Bottleneck::Cpu | Bottleneck::Interrupts => ProcessOrder::Processor,
+                Bottleneck::Throttle if is_quota => ProcessOrder::Processor,
+                Bottleneck::Memory => ProcessOrder::Memory,
+                _ => ProcessOrder::Bytes,
+            };
+            if !orders.contains(&order) {
+                orders.push(order);
+            }
+        }
+        orders
+    }
+
     /// The next order, wrapping around.
     pub fn next(self) -> ProcessOrder {
         match self {
@@ -76,7 +100,7 @@ impl ProcessOrder {
         match self {
             ProcessOrder::Bytes => "I/O",
             ProcessOrder::Delay => "I/O wait",
-            ProcessOrder::Processor => "processor",
+            ProcessOrder::Processor => "CPU",
             ProcessOrder::Memory => "memory",
         }
     }

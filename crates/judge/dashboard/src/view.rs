@@ -207,6 +207,9 @@ impl Viewer {
         let span = self.read_span(history, window, &moment.names)?;
         let mut rows = moment.rows;
         rows.iter_mut().zip(span.histories).for_each(|(row, history)| row.history = history);
+        if !window.all_devices {
+            rows.retain(|row| !row.is_hidden());
+        }
         let mut timelines = span.timelines.into_iter();
         Ok(DashboardView {
             schema: "diskwright.view/1",

@@ -1,5 +1,6 @@
 //! All integration tests of this crate in one program: one link instead of many.
 
+mod alternatives;
 mod ceilings;
 mod changes;
 mod common;

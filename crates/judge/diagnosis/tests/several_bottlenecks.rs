@@ -235,3 +235,62 @@ fn a_database_is_not_stopped_and_a_thread_of_the_kernel_is_not_reniced() {
     assert!(commands(&full().with_tables(&[table(&[("postgres", "/jobs", 4e6)])])).is_empty());
     assert!(commands(&full().with_tables(&[table(&[("kworker/0:1", "/", 4e6)])])).is_empty());
 }
+
+/// Full processors, and processes that use them: name, share of a processor.
+fn hogs(rows: &[(&str, f64)]) -> Verdict {
+    let full =
+        [("processor.user", 0.95), ("processor.system", 0.04), ("processor.busy", 0.99), ("system.running", 12.0)];
+    let busy = and(with_idle_disk(machine(&[]), "sda"), &full);
+    let row = |(index, (name, processor)): (usize, &(&str, f64))| ProcessRow {
+        pid: 100 + index as u32,
+        name: (*name).to_owned(),
+        cgroup: "/".to_owned(),
+        processor: *processor,
+        nice: Some(0),
+        ..ProcessRow::default()
+    };
+    let rows = rows.iter().enumerate().map(row).collect();
+    let table = ProcessTable { elapsed_s: 60.0, rows, ..ProcessTable::default() };
+    let note = Note::processes(START + 60 * SECOND as i64, table);
+    and(busy, &pressure(0.0, 0.0, 0.9)).with_tables(&[note])
+}
+
+#[test]
+fn a_command_names_all_of_several_equal_hogs() {
+    let tasks = |pids: &[u32]| pids.iter().map(|pid| format!(" $(ls /proc/{pid}/task)")).collect::<String>();
+    let renice = |nice: i32, pids: &[u32]| format!("renice -n {nice} -p{}", tasks(pids));
+    let expect = |rows: &[(&str, f64)], pids: &[u32], name: &str| {
+        let verdict = hogs(rows);
+        assert_eq!(verdict.bottleneck, Bottleneck::Cpu, "{}", verdict.sentence);
+        let advice = verdict.advice.first().expect("advice");
+        assert_eq!(advice.command.as_deref(), Some(renice(19, pids).as_str()), "{rows:?}");
+        assert_eq!(advice.undo.as_deref(), Some(renice(0, pids).as_str()));
+        assert!(advice.text.contains(name), "{}", advice.text);
+    };
+    expect(&[("burn", 1.0), ("burn", 1.0), ("burn", 1.0), ("sshd", 0.01)], &[100, 101, 102], "burn (3 processes)");
+    expect(&[("sort", 1.0), ("gzip", 0.9), ("convert", 0.95)], &[100, 101, 102], "sort, convert and gzip");
+    // a bystander of the same name is left alone, and so is one of another
+    expect(&[("burn", 2.0), ("burn", 0.3), ("cron", 0.4)], &[100], "burn (the most active of 2)");
+    expect(&[("burn", 1.0); 8], &[100, 101, 102, 103, 104], "burn (the 5 most active of 8)");
+    // none of six has a fifth, and five have most
+    let six: Vec<(String, f64)> = (0..6).map(|i| (format!("job{i}"), 1.0)).collect();
+    let six: Vec<(&str, f64)> = six.iter().map(|(name, used)| (name.as_str(), *used)).collect();
+    expect(&six, &[100, 101, 102, 103, 104], "job0, job1, job2, job3 and job4");
+}
+
+#[test]
+fn a_disk_that_several_equal_readers_fill_is_kept_for_others_by_one_command() {
+    let full = and(with_full_disk(with_idle_disk(machine(&[]), "sda"), "sdb"), &pressure(0.9, 0.0, 0.0));
+    let mut topology = full.described().clone();
+    topology.devices[1].scheduler = Some("bfq".to_owned());
+    let readers = table(&[("tar", "/jobs", 2e6), ("tar", "/jobs", 2e6), ("rsync", "/jobs", 1.9e6)]);
+    let verdict = full.topology(topology).with_tables(&[readers]);
+    let typed = commands(&verdict);
+    let tasks = "$(ls /proc/100/task) $(ls /proc/101/task) $(ls /proc/102/task)";
+    let ionice = typed.iter().find(|(command, _)| command.starts_with("ionice")).expect("ionice");
+    assert_eq!(
+        *ionice,
+        (format!("ionice -c3 -p {tasks}").as_str(), Some(format!("ionice -c2 -n4 -p {tasks}").as_str()))
+    );
+    assert!(typed.contains(&("kill -STOP 100 101 102", Some("kill -CONT 100 101 102"))), "{typed:?}");
+}

@@ -201,6 +201,7 @@ mod tests {
             devices: Vec::new(),
             goals: Vec::new(),
             programs: Vec::new(),
+            programs_missing: None,
             questions: 212,
             counters: vec![
                 sample_row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),

@@ -60,6 +60,7 @@ fn sample_finding(rule: &str, title: &str, instance: &str, counter: &str, number
         limit_disks: None,
         limit_from: None,
         share,
+        value_share: None,
         judged_s: SECONDS as f64,
         since: None,
         seconds: share * SECONDS as f64,

@@ -310,7 +310,7 @@ fn finding_card(report: &HtmlReport, finding: &Finding, window_s: f64, figure: O
                 strong { (format_unbroken(finding.value, &finding.unit)) }
                 span {
                     (verdict_words::comparison_words(finding)) " " (format_unbroken(finding.limit, &finding.unit))
-                    " for " (format_unbroken(finding.share, "fraction")) " of "
+                    " for " (format_unbroken(finding.share_of_value(), "fraction")) " of "
                     (verdict_words::finding_time_text(finding, window_s))
                 }
                 span.dim { (report.zone.format_range_between(&finding.from, &finding.to)) }

@@ -11,7 +11,7 @@ use crate::verdict_words::{self, bottleneck_title, in_turns};
 pub struct Remedy {
     /// The bottleneck that it is against; empty where there is only one.
     pub against: String,
-    /// What to do, a sentence or two.
+    /// What to do, a sentence or two; where a command is named within it, between backticks.
     pub text: String,
     /// What to type.
     pub command: Option<String>,
@@ -20,9 +20,24 @@ pub struct Remedy {
 }
 
 impl Remedy {
+    /// True where it can be typed now. What cannot is advice for later: larger requests, another disk.
+    pub fn is_act(&self) -> bool {
+        self.command.is_some() || self.text.contains('`')
+    }
+
     /// The remedy in words, with the bottleneck that it is against.
     pub fn words(&self) -> String {
         if self.against.is_empty() { self.text.clone() } else { format!("{}: {}", self.against, self.text) }
+    }
+
+    /// All of it in a line: in words, with its command and the way back.
+    pub fn sentence(&self) -> String {
+        let words = self.words();
+        match (&self.command, &self.undo) {
+            (None, _) => words,
+            (Some(command), None) => format!("{words} `{command}`"),
+            (Some(command), Some(undo)) => format!("{words} `{command}` (back: `{undo}`)"),
+        }
     }
 
     /// What to type, with the bottleneck that it is against: for a screen without room for words.
@@ -32,7 +47,8 @@ impl Remedy {
     }
 }
 
-/// Returns the remedies in the order to try them: the first against each bottleneck, then the others.
+/// Returns the remedies in the order to try them: the first against each bottleneck, then the others. One with a
+/// command leads where there is any: nobody plans in an incident.
 pub fn remedies_in_order(verdict: &Verdict) -> Vec<Remedy> {
     let of_bottleneck = |listed: &VerdictBottleneck| -> Vec<Remedy> {
         let title = match verdict.bottlenecks.len() {
@@ -51,6 +67,9 @@ pub fn remedies_in_order(verdict: &Verdict) -> Vec<Remedy> {
         if !list.iter().any(is_known) {
             list.push(remedy);
         }
+    }
+    if let Some(first_act) = list.iter().position(|remedy| remedy.command.is_some()) {
+        list[..=first_act].rotate_right(1);
     }
     list
 }

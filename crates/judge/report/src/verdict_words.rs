@@ -120,7 +120,7 @@ pub(crate) fn comparison_words(finding: &Finding) -> &'static str {
 /// Describes the limit and how long it was exceeded: `more than 2 for 93 % of the time`.
 pub(crate) fn limit_text(finding: &Finding, window_s: f64) -> String {
     let limit = axis::axis_label(finding.limit, finding.display_unit());
-    let share = units::format_value(finding.share, "fraction");
+    let share = units::format_value(finding.share_of_value(), "fraction");
     let time = finding_time_text(finding, window_s);
     format!("{} {limit} for {share} of {time}", comparison_words(finding))
 }

@@ -132,6 +132,7 @@ pub fn verdict_document(verdict: &Verdict) -> Value {
             "limit": finding.limit,
             "unit": finding.unit,
             "share": finding.share,
+            "value_share": finding.value_share,
             "since": finding.since,
             "judged_s": finding.judged_s,
             "seen_s": finding.seen_s(verdict.window.seconds),

@@ -4,7 +4,7 @@ use diskwright_base::diskstats;
 use diskwright_base::units::format_count;
 use diskwright_base::{Device, DeviceClass, DeviceKind};
 
-use super::{absent_or_unknown, format_bytes, format_percent, shorten_text, unknown_fact};
+use super::{absent_or_unknown, format_percent, shorten_text, unknown_fact};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::host_facts::{HostFacts, sysfs_name};
 use crate::host_tree::{TreeGap, first_number};
@@ -73,16 +73,16 @@ pub(super) fn judge_pressure(host: &HostFacts, _: &str) -> CheckOutcome {
 }
 
 /// Returns the number that follows a name, in a file with a name and a number on each line.
-fn named_count(text: &str, name: &str) -> Option<f64> {
+pub(super) fn named_count(text: &str, name: &str) -> Option<f64> {
     let parse_line = |line: &str| first_number(line.strip_prefix(name)?.strip_prefix(' ')?);
     text.lines().find_map(parse_line)
 }
 
-fn missing_group_file(host: &HostFacts, group: &str, file: &str) -> CheckOutcome {
+pub(super) fn missing_group_file(host: &HostFacts, group: &str, file: &str) -> CheckOutcome {
     absent_or_unknown(host, &format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
 }
 
-fn group_file<'a>(host: &'a HostFacts, group: &str, file: &str) -> Option<&'a str> {
+pub(super) fn group_file<'a>(host: &'a HostFacts, group: &str, file: &str) -> Option<&'a str> {
     host.tree.get(&format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
 }
 
@@ -110,30 +110,6 @@ pub(super) fn judge_group_processors(host: &HostFacts, group: &str) -> CheckOutc
         }
         None => Proposal::new(format!("stopped in {share} of its periods since it was created")).into_outcome(),
     }
-}
-
-/// Judges the memory limit of a cgroup.
-pub(super) fn judge_group_memory(host: &HostFacts, group: &str) -> CheckOutcome {
-    let Some(text) = group_file(host, group, "memory.events") else {
-        return missing_group_file(host, group, "memory.events");
-    };
-    let Some(limit_hits) = named_count(text, "max") else {
-        return CheckOutcome::Unknown(format!("/sys/fs/cgroup{group}/memory.events has no line `max`"));
-    };
-    let killed = named_count(text, "oom_kill").unwrap_or(0.0);
-    let limit = group_file(host, group, "memory.max");
-    // the count includes processes killed in child groups, or because the whole host lacked memory; the cgroup's own
-    // limit must have been reached
-    if killed == 0.0 || limit_hits == 0.0 || limit == Some("max") {
-        return CheckOutcome::Good;
-    }
-    let limit = limit.map_or_else(
-        || "not readable".to_owned(),
-        |text| first_number(text).map_or_else(|| shorten_text(text), format_bytes),
-    );
-    let text =
-        format!("the kernel killed {killed:.0} of its processes, and it reached its limit {limit_hits:.0} times");
-    Proposal::new(format!("{text} since it was created; memory.max is {limit}")).into_outcome()
 }
 
 /// Returns the block device of a mounted filesystem, if it has one.

@@ -150,7 +150,17 @@ pub(super) fn judge_dirty_limits(host: &HostFacts, _: &str) -> CheckOutcome {
 }
 
 /// Swapped pages per second from which swapping is reported.
-const NOTABLE_SWAPPED_PAGES_PER_S: f64 = 10.0;
+pub(super) const NOTABLE_SWAPPED_PAGES_PER_S: f64 = 10.0;
+
+/// True if programs are swapped to compressed memory, which uses no disk; areas on disks take only its overflow.
+pub(super) fn swaps_to_memory(host: &HostFacts) -> bool {
+    host.topology.swaps.iter().any(|swap| host.device_class(&swap.device) == DeviceClass::Memory)
+}
+
+/// Swappiness from which on a host swaps more than is good for its role.
+pub(super) fn good_swappiness(host: &HostFacts) -> f64 {
+    if host.role == ServerRole::Database { 10.0 } else { 30.0 }
+}
 
 /// Judges swappiness.
 pub(super) fn judge_swappiness(host: &HostFacts, _: &str) -> CheckOutcome {
@@ -158,14 +168,16 @@ pub(super) fn judge_swappiness(host: &HostFacts, _: &str) -> CheckOutcome {
     if host.topology.swaps.is_empty() {
         return CheckOutcome::Absent;
     }
-    // swapping to compressed memory uses no disk; further areas on disks take only its overflow
-    let has_memory_swap = host.topology.swaps.iter().any(|swap| host.device_class(&swap.device) == DeviceClass::Memory);
+    // a group of version 1 has a swappiness of its own
+    if host.swaps_in_legacy_groups_only() {
+        return CheckOutcome::Absent;
+    }
     let Some(load) = &host.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
     let swapped = load.mean_of(paging::SWAP_IN_PAGES_PER_S, "").unwrap_or(0.0);
-    let good = if host.role == ServerRole::Database { 10.0 } else { 30.0 };
-    if has_memory_swap || swapped < NOTABLE_SWAPPED_PAGES_PER_S || now <= good {
+    let good = good_swappiness(host);
+    if swaps_to_memory(host) || swapped < NOTABLE_SWAPPED_PAGES_PER_S || now <= good {
         return CheckOutcome::Good;
     }
     let evidence = format!("{swapped:.0} pages per second were swapped in");

@@ -2,6 +2,7 @@
 //!
 //! A function reports the observed value and a good value; the table has the reason, the risk and the proof.
 
+mod group_memory;
 mod health;
 mod host;
 mod limits;
@@ -48,7 +49,7 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("limit.aio", limits::judge_aio),
     ("limit.files", limits::judge_files),
     ("limit.group-processors", limits::judge_group_processors),
-    ("limit.group-memory", limits::judge_group_memory),
+    ("limit.group-memory", group_memory::judge_group_memory),
     ("host.pressure", limits::judge_pressure),
     ("filesystem.ext4-errors", limits::judge_ext4_errors),
     ("filesystem.btrfs-errors", limits::judge_btrfs_errors),
@@ -78,6 +79,7 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("memory.dirty-limits", memory::judge_dirty_limits),
     ("memory.removable", memory::judge_removable),
     ("memory.swappiness", memory::judge_swappiness),
+    ("memory.group-swappiness", group_memory::judge_group_swappiness),
     ("memory.swap-placement", memory::judge_swap_placement),
     ("memory.huge-pages", memory::judge_huge_pages),
     ("memory.reserve", memory::judge_reserve),

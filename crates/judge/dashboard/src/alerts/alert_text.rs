@@ -39,6 +39,18 @@ fn reads_verdict(rule: &Rule) -> bool {
     rule.conditions().any(|condition| condition.quantity.counter.pseudo == Some(Pseudo::VerdictConfidence))
 }
 
+/// What a verdict lists of a bottleneck and instance. The whole machine is related to each of its instances.
+pub(crate) fn find_listed<'v>(
+    verdict: &'v Verdict,
+    (bottleneck, instance): (Bottleneck, &str),
+) -> Option<&'v VerdictBottleneck> {
+    let has_same_target = |listed: &&VerdictBottleneck| {
+        let is_related = listed.instance == instance || listed.instance.is_empty() || instance.is_empty();
+        listed.bottleneck == bottleneck && bottleneck.blames() && is_related
+    };
+    verdict.bottlenecks.iter().find(has_same_target)
+}
+
 /// Builds the alert that a rule raises on a bottleneck and instance; see [`alert_target`].
 pub(crate) fn build_alert(
     pack: &Pack,
@@ -48,11 +60,7 @@ pub(crate) fn build_alert(
     now_ns: i64,
 ) -> Alert {
     let begin_ns = tracker.holds_since.unwrap_or(now_ns);
-    let has_same_target = |listed: &&VerdictBottleneck| {
-        let is_related = listed.instance == instance || listed.instance.is_empty() || instance.is_empty();
-        listed.bottleneck == bottleneck && bottleneck.blames() && is_related
-    };
-    let listed = verdict.and_then(|verdict| verdict.bottlenecks.iter().find(has_same_target));
+    let listed = verdict.and_then(|verdict| find_listed(verdict, (bottleneck, &instance)));
     let peak = rule_peak(rule, tracker, now_ns);
     let advice = listed.and_then(|listed| listed.advice.first()).or_else(|| first_advice(pack, rule));
     Alert {
@@ -76,12 +84,13 @@ pub(crate) fn build_alert(
 }
 
 /// Adds another rule of the same cause to an alert; returns the change, or `None` where the alert already had the rule.
-/// A more severe rule takes over the alert's sentence, peak and next step.
+/// A more severe rule takes over the alert's sentence and peak, and its next step: the first remedy of what the verdict
+/// lists, else that of the rule.
 pub(crate) fn join_alert(
     alert: &mut Alert,
-    pack: &Pack,
-    rule: &Rule,
+    (pack, rule): (&Pack, &Rule),
     (instance, tracker): (&str, &HoldTracker),
+    listed: Option<&VerdictBottleneck>,
     now_ns: i64,
 ) -> Option<AlertChange> {
     let is_new = alert.id != rule.id && !alert.also.contains(&rule.id);
@@ -94,10 +103,20 @@ pub(crate) fn join_alert(
     alert.severity = rule.severity;
     alert.peak = rule_peak(rule, tracker, now_ns);
     alert.sentence = rule_sentence(rule, instance, &alert.peak);
-    if let Some(advice) = first_advice(pack, rule) {
-        alert.next_step.clone_from(&advice.text);
+    if let Some(advice) = listed.and_then(|listed| listed.advice.first()).or_else(|| first_advice(pack, rule)) {
+        alert.next_step = advice.sentence();
     }
     Some(AlertChange::Worse)
+}
+
+/// Tells in an alert on pressure what the alert of its cause says; id, instance and times stay.
+pub(crate) fn take_over_cause(alert: &mut Alert, known: Alert) {
+    alert.also.push(known.id);
+    alert.severity = alert.severity.max(known.severity);
+    alert.bottleneck = known.bottleneck;
+    alert.sentence = known.sentence;
+    alert.culprits = known.culprits;
+    alert.next_step = known.next_step;
 }
 
 /// The first remedy that a rule names.

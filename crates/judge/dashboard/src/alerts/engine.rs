@@ -8,7 +8,11 @@ use diskwright_base::{Ceiling, Frame, Note, Tick};
 use diskwright_diagnosis::pseudo_counters::Pseudo;
 use diskwright_diagnosis::{Pack, Rule, RuleMonitor, RuleTick};
 
+mod open_alert;
+mod pressure_rules;
 mod verdict_rules;
+
+use open_alert::{OpenAlert, RuleTexts};
 
 use super::alert::{Alert, RESTATE_INTERVAL_NS};
 use super::alert_text;
@@ -35,7 +39,8 @@ pub enum AlertChange {
     Begin,
     /// A further rule of the same cause holds, which is not more severe; nobody is notified.
     Also,
-    /// A more severe rule of the same cause holds; the alert takes over its severity and sentence.
+    /// A more severe rule of the same cause holds, or the cause of a pressure became known; the alert takes over
+    /// severity and sentence.
     Worse,
     /// It lasts; nobody is notified.
     Still,
@@ -71,17 +76,6 @@ impl AlertEvent {
     pub fn to_log_note(&self) -> Note {
         self.alert.to_log_note(self.time_ns)
     }
-}
-
-/// An alert that lasts.
-struct OpenAlert {
-    alert: Alert,
-    /// The names of its bottlenecks, or the rule's id where it blames none; rules of the same cause share the alert.
-    causes: Vec<String>,
-    /// Rules, by position, and the instances at which they hold.
-    members: Vec<(usize, String)>,
-    /// Time at which the alert was last written to the log, nanoseconds since 1970 UTC.
-    stated_ns: i64,
 }
 
 /// Raises, updates and ends alerts.
@@ -370,8 +364,14 @@ impl AlertEngine {
     /// Raises an alert, or adds the rule to the open alert of its cause. `key` is that of the rule's tracker: an
     /// instance or, for a rule on the verdict, the verdict's key.
     fn raise_alert(&mut self, index: usize, key: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
+        if self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == index && *i == key)) {
+            return;
+        }
         let rule = &self.rules[index];
-        let verdict = self.verdicts.verdict.as_ref();
+        // pressure shows that tasks wait, and the verdict why
+        if pressure_rules::reads_pressure(rule) {
+            renew_verdict(&mut self.verdicts, &self.recent, rule, self.last, now_ns);
+        }
         let alternated =
             self.trackers[index].get(&key).map(|tracker| self.find_alternated(rule, tracker)).unwrap_or_default();
         // one bottleneck that lasted is the alert of another rule
@@ -380,19 +380,12 @@ impl AlertEngine {
         }
         let (bottleneck, instance) = match alternated.first() {
             Some(most) => (most.bottleneck, String::new()),
-            None => alert_text::alert_target(rule, &key, verdict),
+            None => self.find_target(rule, &key),
         };
-        let causes = match alternated.as_slice() {
-            [] if bottleneck.blames() => vec![bottleneck.name().to_owned()],
-            [] => vec![rule.id.clone()],
-            list => list.iter().map(|one| one.bottleneck.name().to_owned()).collect(),
-        };
+        let causes = open_alert::name_causes(rule, bottleneck, &alternated);
         let has_cause = |others: &[String]| causes.iter().any(|cause| others.contains(cause));
         // an alert on the whole machine is related to each of its instances
         let is_related = |other: &str| other == instance || other.is_empty() || instance.is_empty();
-        if self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == index && *i == key)) {
-            return;
-        }
         // a rule that is set aside by an open alert's rule has the same cause
         let shared = self.open.iter_mut().find(|open| {
             (has_cause(&open.causes) || rule.none.contains(&open.alert.id)) && is_related(&open.alert.instance)
@@ -403,15 +396,15 @@ impl AlertEngine {
         }
         if let Some(open) = shared {
             let tracker = self.trackers[index].get(&key).copied().unwrap_or_default();
-            let change =
-                alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&instance, &tracker), now_ns);
-            // the most severe rule comes first: its worst value is the alert's peak
-            let position = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
-            open.members.insert(position, (index, key));
-            let event = |change| AlertEvent { change, alert: open.alert.clone(), time_ns: now_ns };
-            events.extend(change.map(event));
+            let texts = RuleTexts { pack: self.monitor.pack(), verdict: self.verdicts.verdict.as_ref(), now_ns };
+            events.extend(open.join_rule(&texts, (index, key), (bottleneck, instance), &tracker));
             return;
         }
+        if let Some(event) = self.explain_pressure(index, &key, now_ns) {
+            events.push(event);
+            return;
+        }
+        let rule = &self.rules[index];
         let is_silent = self.silenced.iter().any(|silenced| {
             has_cause(&silenced.causes) && is_related(&silenced.instance) && silenced.covers_rule(index, rule.severity)
         });

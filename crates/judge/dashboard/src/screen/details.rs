@@ -18,12 +18,19 @@ type DetailLine = (String, Tone);
 pub(super) fn detail_lines(pen: &Pen<'_>, verdict: Option<&Verdict>) -> Vec<DetailLine> {
     let Some(verdict) = verdict.filter(|verdict| verdict.bottleneck.blames()) else { return Vec::new() };
     let remedies = remedies_in_order(verdict);
+    let (acts, later): (Vec<&Remedy>, Vec<&Remedy>) = remedies.iter().partition(|remedy| remedy.is_act());
     let mut lines = Vec::new();
-    if !remedies.is_empty() {
-        lines.push(("What to do, cheapest first (v: the verdict in full)".to_owned(), Tone::Strong));
-    }
-    for (number, remedy) in remedies.iter().enumerate() {
-        add_remedy(pen, number + 1, remedy, &mut lines);
+    let headings =
+        [("What to do, cheapest first (v: the verdict in full)", acts), ("What to do later, cheapest first", later)];
+    let mut number = 0;
+    for (heading, remedies) in headings {
+        if !remedies.is_empty() {
+            lines.push((heading.to_owned(), Tone::Strong));
+        }
+        for remedy in remedies {
+            number += 1;
+            add_remedy(pen, number, remedy, &mut lines);
+        }
     }
     let evidence = evidence_lines(verdict);
     if !evidence.is_empty() {

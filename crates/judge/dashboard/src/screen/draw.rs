@@ -7,6 +7,7 @@ use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
 use diskwright_report::events::event_lines;
 use diskwright_report::identity::culprit_summary;
+use diskwright_report::remedies::{Remedy, remedies_in_order};
 use diskwright_report::text::{cut_text, wrap};
 use ratatui::buffer::Buffer;
 
@@ -16,6 +17,7 @@ use super::layout::{self, RowDemand, ScreenLayout};
 use super::pen::{Pen, ScreenStyle, Tone};
 use super::{ScreenInput, WatchScreen, details, tables, time_chart};
 use crate::alerts::Alert;
+use crate::process_means::ProcessOrder;
 use crate::view::DashboardView;
 
 /// Resources that this program itself uses.
@@ -44,6 +46,9 @@ pub fn draw_screen(
     }
     if screen.help {
         return draw_help(&mut pen, screen, view);
+    }
+    if !screen.is_order_chosen {
+        screen.order = ProcessOrder::of_blamed(view.verdict.as_ref()).first().copied().unwrap_or_default();
     }
     let (count, processes) = (tables::device_count(screen, view), tables::visible_processes(screen, view));
     let alerts = current_alerts(view);
@@ -120,8 +125,8 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>, shows_advice: bool
     };
     pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
     // who does it is worth more than what is said below, but that is worth more than a blank row
-    let advice = verdict.advice.first().filter(|_| shows_advice || verdict.culprits.is_empty());
-    let advice = advice.map(|advice| format!("Do first: {}", advice.sentence()));
+    let first = remedies_in_order(verdict).into_iter().next();
+    let advice = first.filter(|_| shows_advice || verdict.culprits.is_empty()).map(|remedy| remedy_line(&remedy));
     let who = verdict
         .culprits
         .first()
@@ -139,6 +144,12 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>, shows_advice: bool
     for ((row, text), tone) in (2..layout::HEADER_ROWS).zip(further_lines).zip(tones) {
         pen.write_text((0, row), width, &cut_text(&pen.clean_text(&text), usize::from(width), "..."), tone);
     }
+}
+
+/// The first remedy in a line: what to do first, or what only helps later.
+fn remedy_line(remedy: &Remedy) -> String {
+    let label = if remedy.is_act() { "Do first" } else { "For later" };
+    format!("{label}: {}", remedy.sentence())
 }
 
 /// Alerts that are open at the cursor, the most severe first, the newest of these first.

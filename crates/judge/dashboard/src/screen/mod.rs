@@ -138,7 +138,10 @@ pub struct WatchScreen {
     start: Option<i64>,
     /// Number of the timeline quantity; see [`ViewWindow::quantity`].
     quantity: usize,
+    /// Sort order of the processes; until one is chosen, that of the resource that is blamed first.
     pub(crate) order: ProcessOrder,
+    /// True once somebody has chosen the order.
+    pub(crate) is_order_chosen: bool,
     /// Stacked devices have rows too.
     all_devices: bool,
     /// The column that devices are sorted by; `None` for the machine's order.
@@ -185,6 +188,7 @@ impl WatchScreen {
             start: None,
             quantity: 0,
             order: ProcessOrder::default(),
+            is_order_chosen: false,
             all_devices: false,
             sorted: None,
             selected: 0,
@@ -332,7 +336,7 @@ impl WatchScreen {
             '-' => self.span_index = (self.span_index + 1).min(TIMELINE_SPANS_S.len() - 1),
             'j' => self.judged_index = (self.judged_index + 1) % JUDGED_SPANS_S.len(),
             't' => self.quantity += 1,
-            'o' => self.order = self.order.next(),
+            'o' => (self.order, self.is_order_chosen) = (self.order.next(), true),
             'd' => {
                 self.all_devices = !self.all_devices;
                 let all = "all block devices: those built on others count their requests again";

@@ -14,7 +14,7 @@ use super::layout::{HISTORY_COLUMNS, ScreenLayout};
 use super::pen::{Pen, Tone};
 use super::{DeviceArea, WatchScreen};
 use crate::devices::DeviceRow;
-use crate::process_means::ProcessSummary;
+use crate::process_means::{ProcessOrder, ProcessSummary};
 use crate::view::DashboardView;
 
 /// Width of a value in cells: one more than its widest figure, as a separator.
@@ -114,11 +114,16 @@ fn sort_level(value: f64) -> i32 {
     if value > 0.0 { (value.log2() * 3.0).floor() as i32 } else { i32::MIN }
 }
 
-/// Processes that match the filter by name or cgroup, in the chosen order.
+/// Processes that match the filter by name or cgroup, in the chosen order; those of similar use follow each other by
+/// what else is blamed.
 pub(super) fn visible_processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
     let is_shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
     let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(is_shown).collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(sort_level(screen.order.sort_value(row))), row.pid));
+    let also = ProcessOrder::of_blamed(view.verdict.as_ref());
+    let levels = |row: &ProcessSummary| -> Vec<i32> {
+        [screen.order].iter().chain(&also).map(|order| sort_level(order.sort_value(row))).collect()
+    };
+    rows.sort_by_key(|row| (std::cmp::Reverse(levels(row)), row.pid));
     rows
 }
 
@@ -201,7 +206,8 @@ fn draw_device(
 ) {
     let is_blamed = is_blamed(row, view);
     // state is shown by a sign, and by color only in addition
-    let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean_text(&row.name));
+    let (blamed, stacked) = (if is_blamed { "!" } else { " " }, if row.stacked { "+" } else { "" });
+    let name = format!("{blamed}{stacked}{}", pen.clean_text(&row.name));
     let cells: String = screen.table.columns.iter().fold(String::new(), |text, position| {
         let column = DeviceColumn::at_position(view, *position);
         text + &pad_left(&format_figure(column.value(row), column.unit(view)), column.width(view, pen.area.width))

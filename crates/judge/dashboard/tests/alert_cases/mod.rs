@@ -1,6 +1,7 @@
 //! Our alerts, each with cells on both sides of its limit.
 
 mod alternating;
+mod pressure;
 
 use super::{Machine, SECOND, words};
 

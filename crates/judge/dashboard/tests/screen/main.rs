@@ -284,7 +284,7 @@ fn devices_that_stand_on_others_are_shown_where_they_are_wanted() {
     let topology = Topology { devices: vec![device("sda", &[]), device("sdb", &["sda"])], ..Topology::default() };
     let text = serde_json::to_string(&topology).expect("JSON");
     watched.history.add_note(Note::new(START + 590 * SECOND, Note::TOPOLOGY, text));
-    let has_volume = |lines: &[String]| lines.iter().any(|line| line.starts_with(" sdb "));
+    let has_volume = |lines: &[String]| lines.iter().any(|line| line.starts_with(" +sdb "));
     assert!(!has_volume(&watched.draw()));
     watched.press(&[ScreenKey::Char('d')]);
     let lines = watched.draw();

@@ -2,9 +2,13 @@
 //! when an alert began can be read.
 
 use diskwright_base::capture::{BlockedTasks, MomentCapture, OpenFiles, WaitingIn};
-use diskwright_base::{Ceiling, Note, ProcessRow, ProcessTable};
+use std::sync::Arc;
+
+use diskwright_base::{
+    Ceiling, Device, DeviceClass, DeviceKind, Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology,
+};
 use diskwright_dashboard::screen::ScreenKey;
-use diskwright_dashboard::{Panels, Viewer};
+use diskwright_dashboard::{Panels, RecentHistory, Viewer};
 
 use crate::watched::{SECOND, START, Watched};
 
@@ -36,9 +40,9 @@ fn no_row_of_a_large_screen_stays_blank_and_the_remedies_stand_there() {
         let end = lines.iter().position(|line| line.contains("I/O pressure, some, at most")).expect("a timeline");
         let blank = lines[4..end].iter().filter(|line| line.trim().is_empty()).count();
         assert_eq!(blank, 0, "{text}");
-        assert_eq!(text.contains("What to do, cheapest first"), wanted, "{text}");
+        assert_eq!(text.contains("What to do"), wanted, "{text}");
         // it is said once
-        assert_eq!(text.contains("Do first: "), !wanted, "{text}");
+        assert_eq!(text.contains("Do first: ") || text.contains("For later: "), !wanted, "{text}");
         assert_eq!(lines.len(), usize::from(size.1));
     }
     let text = Watched::new((160, 50)).draw().join("\n");
@@ -156,4 +160,118 @@ fn what_was_saved_when_an_alert_began_is_marked_and_can_be_read() {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert!(!page.contains('\u{1b}'), "{page}");
+}
+
+/// Ten minutes of these series, and the devices of a topology.
+fn put_history(watched: &mut Watched, series: &[(&str, &str, f64)], devices: Vec<Device>) {
+    let one = |(counter, instance, _): &(&str, &str, f64)| Series {
+        counter: (*counter).into(),
+        instance: (*instance).into(),
+        scale: 1.0,
+    };
+    let schema = Arc::new(Schema::new(series.iter().map(one).collect()));
+    let row: Vec<f64> = series.iter().map(|(.., value)| *value).collect();
+    watched.history = RecentHistory::new(1 << 24);
+    let topology = Topology { devices, processors: 4, ..Topology::default() };
+    let text = serde_json::to_string(&topology).expect("a topology");
+    watched.history.add_note(Note::new(START, Note::TOPOLOGY, text));
+    for second in 0..=600 {
+        watched.history.push(&schema, Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 }, &row);
+    }
+}
+
+const BUSY_PROCESSORS: [(&str, &str, f64); 5] = [
+    ("processor.user", "_total", 0.95),
+    ("processor.system", "_total", 0.04),
+    ("processor.busy", "_total", 0.99),
+    ("system.running", "", 12.0),
+    ("pressure.cpu_some_s", "", 0.9),
+];
+
+#[test]
+fn processes_are_sorted_by_the_resource_that_is_blamed_first() {
+    let mut watched = Watched::new((80, 24));
+    put_history(&mut watched, &BUSY_PROCESSORS, Vec::new());
+    let hog = ProcessRow { processor: 3.9, read_bytes_per_s: Some(0.0), ..busy_row(20, "hog", "", "") };
+    let reader = ProcessRow { processor: 0.01, ..busy_row(10, "reader", "", "") };
+    put_processes(&mut watched, vec![reader, hog]);
+    let order = |watched: &mut Watched| {
+        let lines = watched.draw();
+        let row = |name: &str| lines.iter().position(|line| line.starts_with(name)).expect("its row");
+        let heading = lines[row("process, by")].clone();
+        assert!(heading.contains("CPU") && heading.contains("rd B/s"), "{heading}");
+        (heading.contains("by CPU "), row("hog ") < row("reader "))
+    };
+    assert_eq!(order(&mut watched), (true, true), "{}", watched.draw().join("\n"));
+    // whoever chooses an order keeps it
+    watched.press(&[ScreenKey::Char('o'), ScreenKey::Char('o')]);
+    assert_eq!(order(&mut watched), (false, false), "{}", watched.draw().join("\n"));
+}
+
+#[test]
+fn a_loop_device_in_use_has_a_row_that_says_what_it_is_built_on() {
+    let mut watched = Watched::new((80, 24));
+    let disk = |name: &str, reads: f64| {
+        let counters = [("reads", reads), ("read_bytes", reads * 4096.0), ("read_time_s", reads * 0.001)];
+        let rest = [("writes", 0.0), ("write_bytes", 0.0), ("write_time_s", 0.0), ("weighted_time_s", reads * 0.001)];
+        let name = name.to_owned();
+        counters
+            .into_iter()
+            .chain(rest)
+            .map(move |(counter, value)| (format!("physical_disk.{counter}"), name.clone(), value))
+    };
+    let cells: Vec<(String, String, f64)> =
+        [disk("sda", 100.0), disk("loop0", 100.0), disk("loop1", 0.0), disk("loop2", 50.0)]
+            .into_iter()
+            .flatten()
+            .collect();
+    let series: Vec<(&str, &str, f64)> = cells.iter().map(|(c, i, value)| (c.as_str(), i.as_str(), *value)).collect();
+    let device = |name: &str, kind, class, below: &[&str]| Device {
+        name: name.into(),
+        kind,
+        class,
+        below: below.iter().map(|name| (*name).to_owned()).collect(),
+        ..Device::default()
+    };
+    let devices = vec![
+        device("sda", DeviceKind::Disk, DeviceClass::Flash, &[]),
+        device("loop0", DeviceKind::Loop, DeviceClass::Flash, &["sda"]),
+        device("loop1", DeviceKind::Loop, DeviceClass::Flash, &["sda"]),
+        // over FUSE it stands on nothing that is counted
+        device("loop2", DeviceKind::Loop, DeviceClass::Network, &[]),
+    ];
+    put_history(&mut watched, &series, devices);
+    let text = watched.draw().join("\n");
+    for (words, is_shown) in
+        [("\n+sda", false), (" +loop0 ", true), ("loop1", false), (" loop2 ", true), ("+loop2", false)]
+    {
+        assert_eq!(text.contains(words), is_shown, "{words}: {text}");
+    }
+    let rows = &watched.view.as_ref().expect("drawn").devices;
+    let stacked: Vec<(&str, bool)> = rows.iter().map(|row| (row.name.as_str(), row.stacked)).collect();
+    assert_eq!(stacked, [("sda", false), ("loop2", false), ("loop0", true)]);
+}
+
+#[test]
+fn what_can_be_typed_comes_first_and_the_rest_is_for_later() {
+    use diskwright_report::remedies::remedies_in_order;
+    let mut watched = Watched::new((80, 20));
+    let text = watched.draw().join("\n");
+    let view = watched.view.clone().expect("drawn");
+    let mut verdict = view.verdict.expect("a verdict");
+    let first = remedies_in_order(&verdict)[0].clone();
+    let label = if first.is_act() { "Do first: " } else { "For later: " };
+    assert!(text.contains(label), "{text}");
+    // a second bottleneck, and only against it there is something to type
+    let mut second = verdict.bottlenecks[0].clone();
+    second.instance = "sdb".into();
+    second.advice.truncate(1);
+    second.advice[0].command = Some("renice -n 19 -p 7".into());
+    for advice in &mut verdict.bottlenecks[0].advice {
+        (advice.command, advice.text) = (None, "Use larger requests.".into());
+    }
+    verdict.bottlenecks.push(second);
+    let remedies = remedies_in_order(&verdict);
+    assert_eq!(remedies[0].command.as_deref(), Some("renice -n 19 -p 7"));
+    assert!(!remedies[1].is_act() && remedies[1].text == "Use larger requests.");
 }

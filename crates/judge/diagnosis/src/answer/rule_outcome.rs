@@ -170,6 +170,7 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
         limit_disks: state.disks.filter(|disks| *disks > 1.0),
         limit_from: crate::answer::ceiling_remarks::measured_limit_text(observed, rule, &progress.instance, &evidence),
         share: outcome.share?,
+        value_share: value_share(outcome, state),
         judged_s: outcome.judged_s,
         since: outcome.since_ns.map(format_rfc3339),
         mean: window_value(observed, condition, state).map(|m| round_mean(m.value)),
@@ -186,6 +187,16 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
         advice: rule.advice.clone(),
         series: state.track.map_or_else(Vec::new, |track| observed.states.tracks[track].part_means()),
     })
+}
+
+/// Share of the judged time at which both the rule and its leading condition held, where that is less than the share of
+/// the rule: of alternatives, each holds at its own times. Of the time since a moment in the window, it is taken to be
+/// the same part of what the rule held as in the whole window.
+fn value_share(outcome: &RuleOutcome<'_>, state: &ConditionState) -> Option<f64> {
+    let rule_ns = outcome.progress.held_ns;
+    // a condition on the whole window has no times of its own
+    let is_part = state.held_ns > 0 && state.held_ns < rule_ns;
+    is_part.then(|| outcome.share.unwrap_or(0.0) * state.held_ns as f64 / rule_ns as f64)
 }
 
 /// Rounds off the last bits of a mean over the window: it is summed part by part, so they depend on how a log is cut

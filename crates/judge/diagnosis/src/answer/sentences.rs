@@ -341,7 +341,7 @@ fn measurement_text(finding: &Finding, label: &str) -> String {
         limit += &format!(": {each}");
     }
     let differs = |mean: &f64| (mean - finding.value).abs() > 0.05 * finding.value.abs();
-    match finding.mean.filter(differs).filter(|_| finding.share < 0.995) {
+    match finding.mean.filter(differs).filter(|_| finding.share_of_value() < 0.995) {
         Some(mean) => {
             let mean = format_value(mean, finding.display_unit());
             format!("{label} {value} in that time, {mean} over the whole window, limit {limit}")
@@ -398,13 +398,17 @@ fn reports_held_text(share: f64, judged_s: f64) -> String {
     }
 }
 
-/// Share of the time for which the rule of a finding held, with the time.
+/// Share of the time for which the leading condition of a finding held, with the time.
 pub(crate) fn finding_held_text(finding: &Finding, window: WindowLength) -> String {
     match (&finding.since, window) {
         (Some(_), WindowLength::Seconds(_)) => {
-            format!("{} of the last {}", format_value(finding.share, "fraction"), format_duration(finding.judged_s))
+            format!(
+                "{} of the last {}",
+                format_value(finding.share_of_value(), "fraction"),
+                format_duration(finding.judged_s)
+            )
         }
-        _ => held_text(finding.share, finding.judged_s, window),
+        _ => held_text(finding.share_of_value(), finding.judged_s, window),
     }
 }
 

@@ -72,6 +72,10 @@ pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool
     if !by_programs && outcome_of_programs(&comparison.programs) == Some(comparison.outcome) {
         parts.push(format!("Of the programs, {}.", changes_text(&comparison.programs, comparison.outcome)));
     }
+    let is_decided = matches!(comparison.outcome, ChangeOutcome::Helped | ChangeOutcome::Worse);
+    if let Some(missing) = comparison.programs_missing.as_ref().filter(|_| !is_decided) {
+        parts.push(format!("{}.", missing.replacen("too", "Too", 1)));
+    }
     if let Some(first) = first.filter(|_| !is_disputed(comparison)) {
         parts.extend(devices_sentence(first, &comparison.devices[1..]));
     }

@@ -65,6 +65,9 @@ pub struct WindowComparison {
     /// Programs that share what the first verdict blames, the largest users first; empty where it blames neither
     /// processors nor disks, or the logs have no tables of processes.
     pub programs: Vec<ProgramChange>,
+    /// Why the programs do not tell who got more and who got less: too few tables of processes. Else missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub programs_missing: Option<String>,
     /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
@@ -242,14 +245,14 @@ pub fn compare_windows(
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
     let programs = program_change::judge_programs(programs, &tests);
     let of_programs = program_change::outcome_beside_machine(&programs, of_machine);
-    let outcome = of_programs.unwrap_or(of_machine);
     let mut comparison = WindowComparison {
         schema: SCHEMA,
-        outcome,
+        outcome: of_programs.unwrap_or(of_machine),
         sentence: String::new(),
         goals: std::mem::take(&mut quantities.goals),
         requests: RequestChanges::new(quantities, (equal_load, equal_load_missing)),
         devices,
+        programs_missing: program_change::too_few_tables(windows, &programs),
         programs,
         questions: count,
         counters,

@@ -3,7 +3,7 @@
 //! show that.
 
 use diskwright_base::ProcessPlace;
-use diskwright_base::units::format_value;
+use diskwright_base::units::{format_duration, format_value};
 use diskwright_statistics::blocks::{MIN_BLOCKS, weighted_mean};
 use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
@@ -188,6 +188,27 @@ pub(super) fn judge_programs(programs: Vec<ProgramTest>, tests: &[TestedDifferen
         }
     };
     programs.into_iter().map(complete).collect()
+}
+
+/// Why the programs do not tell who got more and who got less: a window has too few tables for a change that is large
+/// if it is none by chance. `None` where they tell it, where nothing seems to have changed, and without any table.
+pub(super) fn too_few_tables(windows: [&CounterWindow; 2], programs: &[ProgramChange]) -> Option<String> {
+    let [(first, first_s), (second, second_s)] = windows.map(|window| window.programs.table_count());
+    let is_open = |program: &&ProgramChange| {
+        let difference = (program.after - program.before).abs();
+        let is_large = difference >= MIN_CHANGE_OF_FEW * program.before.max(program.after);
+        is_large && matches!(program.change, ChangeDirection::Unknown | ChangeDirection::Same)
+    };
+    let open = programs.iter().find(is_open)?;
+    if first.min(second) >= MIN_BLOCKS || first.max(second) == 0 {
+        return None;
+    }
+    let resource = if open.bottleneck == Bottleneck::Cpu { "processors" } else { "disk" };
+    let needed = format_duration((MIN_BLOCKS as f64 * first_s.max(second_s)).ceil());
+    Some(format!(
+        "too few process tables ({first} and {second}) to tell who uses more and who less of the {resource}: record \
+         longer, {needed} or more for each window"
+    ))
 }
 
 /// What the programs say of the change. It helped where one that takes the most got less, and others got more, and none

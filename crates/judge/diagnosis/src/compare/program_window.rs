@@ -131,6 +131,12 @@ impl ProgramWindow {
         users
     }
 
+    /// Number of tables, and the mean time between them, seconds; tables of one part of a long window count as one.
+    pub fn table_count(&self) -> (usize, f64) {
+        let count = self.covered_s.len();
+        (count, self.covered_s.values().sum::<f64>() / count.max(1) as f64)
+    }
+
     /// What a program used a second on average.
     pub fn mean(&self, program: &ProgramUse) -> f64 {
         program.sum / self.covered_s.values().sum::<f64>().max(1e-9)

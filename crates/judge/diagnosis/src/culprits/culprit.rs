@@ -40,9 +40,9 @@ pub struct Culprit {
     /// The same for writes, which are counted when pages become dirty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_per_s: Option<f64>,
-    /// True where the last process table of the window lists the process of `pid`.
+    /// The processes that it stands for, the most active first.
     #[serde(skip)]
-    pub is_in_last_table: bool,
+    pub members: Vec<CulpritProcess>,
     /// Number of processes of this name in this cgroup; `pid` is that of the most active one. 0 for a cgroup.
     pub processes: u32,
     /// Share of the blamed activity of all processes; `null` for a cgroup.
@@ -56,6 +56,17 @@ pub struct Culprit {
     /// Activity in words with numbers.
     #[serde(rename = "what")]
     pub description: String,
+}
+
+/// One process of a culprit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CulpritProcess {
+    /// Its id.
+    pub pid: u32,
+    /// Its share of the blamed activity of all processes.
+    pub share: f64,
+    /// True where the last process table of the window lists it.
+    pub is_in_last_table: bool,
 }
 
 /// A program whose memory grows.

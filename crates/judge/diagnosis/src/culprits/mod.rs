@@ -15,7 +15,8 @@ mod requesters;
 
 pub(crate) use blamed_disk::BlamedDisk;
 pub use culprit::{
-    AttributionCertainty, Culprit, GrowingProgram, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
+    AttributionCertainty, Culprit, CulpritProcess, GrowingProgram, OperationRequesters, ProgramActivity,
+    RequestingProgram, Sleep,
 };
 pub(crate) use database_totals::{DatabaseTotals, is_database_program, moved_bytes};
 pub(crate) use process_onsets::{Doing, ProcessOnset, ProcessOnsets};

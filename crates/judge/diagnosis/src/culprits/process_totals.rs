@@ -9,7 +9,7 @@ use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_
 
 use crate::compile::is_in_cgroup;
 use crate::culprits::blamed_disk::BlamedDisk;
-use crate::culprits::culprit::{Culprit, GrowingProgram, ProgramActivity};
+use crate::culprits::culprit::{Culprit, CulpritProcess, GrowingProgram, ProgramActivity};
 use crate::culprits::listed_activity::ListedActivity;
 use crate::culprits::process_identity::ProcessIdentity;
 use crate::culprits::process_memory::{ProcessMemory, peak_memory};
@@ -206,6 +206,8 @@ struct ProcessGroup {
     /// The weighted quantities of that process.
     max_activity: f64,
     processes: u32,
+    /// Id, weighted quantities and end of presence in the tables of each process.
+    members: Vec<(u32, f64, f64)>,
     /// Sums over the processes; memory only after [`ProcessGroup::set_peak_memory`].
     totals: ProcessTotals,
     memory: Vec<ProcessMemory>,
@@ -215,12 +217,12 @@ impl ProcessGroup {
     /// Adds a process with a share of its I/O, from 0 to 1.
     fn add_process(&mut self, pid: u32, totals: &ProcessTotals, io_share: f64, quantities: &[BlameQuantity]) {
         let activity: f64 = quantities.iter().map(|(quantity, weight)| weight * quantity(totals, io_share)).sum();
+        self.members.push((pid, activity, totals.span_s.1));
         // on a tie, the lowest id, so that the answer does not depend on the order
         if self.processes == 0 || (activity, self.pid) > (self.max_activity, pid) {
             (self.pid, self.max_activity) = (pid, activity);
             self.totals.identity.clone_from(&totals.identity);
             self.totals.nice = totals.nice;
-            self.totals.span_s = totals.span_s;
             self.totals.files.clone_from(&totals.files);
             self.totals.more_files = totals.more_files;
         }
@@ -463,6 +465,20 @@ impl BlameScope<'_> {
 }
 
 impl ProcessGroup {
+    /// The most active processes of the group, which has this share of the blamed activity of all.
+    fn active_members(&self, share: f64, seconds: f64) -> Vec<CulpritProcess> {
+        let whole: f64 = self.members.iter().map(|(_, activity, _)| activity).sum();
+        let member = |(pid, activity, until_s): &(u32, f64, f64)| CulpritProcess {
+            pid: *pid,
+            share: if whole > 0.0 { share * activity / whole } else { 0.0 },
+            is_in_last_table: *until_s >= seconds,
+        };
+        let mut members: Vec<CulpritProcess> = self.members.iter().map(member).collect();
+        members.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.pid.cmp(&b.pid)));
+        members.truncate(MAX_NAMED);
+        members
+    }
+
     fn to_culprit(&self, share: f64, scope: &BlameScope<'_>, seconds: f64) -> Culprit {
         let totals = &self.totals;
         // cgroups and open files show which disk a process uses; its byte counts do not
@@ -491,7 +507,7 @@ impl ProcessGroup {
             nice: totals.nice,
             read_bytes_per_s: rate_of(totals.read_bytes),
             write_bytes_per_s: rate_of(totals.write_bytes),
-            is_in_last_table: totals.span_s.1 >= seconds,
+            members: self.active_members(share, seconds),
             processes: self.processes,
             share: Some(share),
             thread: totals.busiest_thread().map(|(thread, _)| thread.clone()),

@@ -146,11 +146,13 @@ function explain() {
   fill($("explain"), ...marked(S.info.columns.find(one => one.counter === S.quantity)?.explain || ""));
 }
 const openHost = safely(async id => {
-  closeHost();
+  closeHost(); showWait();
   const place = readLink();
   S.host = id;
   $("fleet").hidden = true; $("one").hidden = false; $("all").hidden = S.hosts.length < 2; for (const id of ["spans", "link", "state"]) $(id).hidden = false;
   await loadHost();
+  // what failed is told already, and tried again
+  if (!S.info) return;
   const columns = S.info.columns.map(one => one.counter), usual = ["physical_disk.avg_queue_length"].find(one => columns.includes(one)) || columns[0];
   S.quantity = columns.includes(place.of) ? place.of : usual;
   explain();
@@ -185,7 +187,7 @@ function closeHost() {
 }
 const showHosts = safely(async () => {
   closeHost();
-  $("fleet").hidden = false; $("one").hidden = true; $("all").hidden = true; $("host").textContent = "Diskwright"; $("state").textContent = ""; $("state").className = "chip"; document.title = "Hosts – Diskwright";
+  $("fleet").hidden = false; $("one").hidden = $("wait").hidden = true; $("all").hidden = true; $("host").textContent = "Diskwright"; $("state").textContent = ""; $("state").className = "chip"; document.title = "Hosts – Diskwright";
   for (const id of ["pause", "mark", "spans", "link", "state"]) $(id).hidden = true;
   history.replaceState(null, "", location.pathname);
   const poll = async () => {
@@ -234,7 +236,14 @@ const start = safely(async () => {
   addEventListener("hashchange", begin);
   for (const name of ["visibilitychange", "resume", "online", "pageshow", "focus"]) addEventListener(name, onWake);
   setInterval(() => {
-    if (!S.info) return;
+    if (!S.info) {
+      showWait();
+      if (S.lost && $("fleet").hidden && Date.now() >= S.nextRetry) {
+        begin();
+        S.nextRetry = Date.now() + retryPause(beginnings++, 2000, 30000);
+      }
+      return;
+    }
     controls(); retryIfSilent();
     if (++pollCount % 4 || document.hidden) return;
     if (!S.info.live && S.info.read >= 1) loadHost();
@@ -243,9 +252,12 @@ const start = safely(async () => {
   }, 2000);
   await begin();
 });
-async function begin() {
+let beginnings = 0;
+const begin = safely(async () => {
+  showWait();
   S.hosts = (await getJson("hosts", "api/hosts", {})).hosts;
   const { host } = readLink();
   if (S.hosts.length > 1 && host === null) await showHosts(); else await openHost(host !== null && S.hosts[host] ? host : 0);
-}
+  if (S.info) { beginnings = 0; warn(""); }
+});
 start();

@@ -43,9 +43,11 @@ function showReadout(time) {
 }
 function controls() {
   const isLive = S.info.live, late = isSilent(5000);
-  const [text, kind] = S.lost ? ["✕ no connection", "bad"] : S.info.fault ? ["✕ cannot be read", "bad"]
+  const silent = S.frameAt ? `no data for ${period(Math.round((Date.now() - S.frameAt) / 1000) * 1000)}, trying again` : "trying again";
+  showWait();
+  const [text, kind] = S.lost ? [`✕ no connection: ${silent}`, "bad"] : S.info.fault ? ["✕ cannot be read", "bad"]
     : S.info.read < 1 ? [`… reading the log, ${Math.floor(S.info.read * 100)} %`, "warn"]
-    : !isLive ? ["■ recorded", ""] : late ? [`▲ no data for ${period(Date.now() - S.frameAt)}`, "bad"] : S.follow ? ["● live", "good"] : ["❚❚ paused; new data keep arriving", "warn"];
+    : !isLive ? ["■ recorded", ""] : !S.view ? [`… connecting to ${location.host}`, "warn"] : late ? [`▲ ${silent}`, "bad"] : S.follow ? ["● live", "good"] : ["❚❚ paused; new data keep arriving", "warn"];
   const state = $("state");
   if (state.textContent !== text) { state.textContent = text; state.className = `chip ${kind}`; }
   $("pause").hidden = !isLive;
@@ -102,7 +104,7 @@ const saveReport = safely(async ([from, to]) => {
 
 function showPanels() {
   if (!S.view) return;
-  showVerdict(); showCulprits(); showDevices(); showStrips(); showProcesses(); showDatabases(); showLists();
+  showWait(); showVerdict(); showCulprits(); showDevices(); showStrips(); showProcesses(); showDatabases(); showLists();
   const [from, to] = S.view.shown.map(ns => ns / 1e6);
   $("when").textContent = `means of ${period(to - from)} up to ${when(to)}`;
   $("when2").textContent = S.view.processes.length ? $("when").textContent : "";
@@ -111,6 +113,9 @@ function showPanels() {
 const marked = text => String(text).split("`").map((part, i) => i % 2 ? el("code", {}, part) : part);
 // a tooltip has no other type
 const unmarked = text => String(text || "").replaceAll("`", "");
+// what can be typed now comes first; the rest is for later
+const isAct = one => Boolean(one.command) || one.text.includes("`");
+const firstAdvice = found => found.advice.find(one => one.command) || found.advice[0];
 const typed = ({ text, command }) => [...marked(text), " ", command ? el("code", {}, command) : ""];
 function showVerdict() {
   const found = S.view.verdict, node = $("verdict");
@@ -125,7 +130,7 @@ function showVerdict() {
     ...each.map(one => el("p", { className: "sentence" }, ...marked(one.sentence))),
     ...found.events.map(one => el("p", { className: "event" }, one.at ? when(Date.parse(one.at)) + " " : "", ...marked(one.sentence))),
     ...found.changes.filter(one => one.leads).map(one => el("p", { className: "dim" }, `${when(one.time_ns / 1e6)} `, ...marked(one.text))),
-    el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, "Next: "), ...typed(found.advice[0])] : []), " ", dim("span", about)),
+    el("p", { className: "next" }, ...(found.advice[0] && found.blames ? [el("b", {}, isAct(firstAdvice(found)) ? "Next: " : "For later: "), ...typed(firstAdvice(found))] : []), " ", dim("span", about)),
     el("div", { className: "sure" }, el("b", {}, pct(found.confidence)), dim("span", "confidence "), el("br", {}), meter));
 }
 const dim = (tag, text) => el(tag, { className: "dim" }, text);
@@ -146,11 +151,11 @@ function showCulprits() {
   if (found?.captures?.length) parts.push(el("h2", {}, "Captured"), ...found.captures.map(one => el("details", {},
     el("summary", {}, `${when(Date.parse(one.at))}: ${one.text}`), ...one.lines.map(text => dim("p", text)))));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: unmarked(one.explain) },
-    `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.since ? `last ${period(one.judged_s * 1000)}` : one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
+    `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.value_share ?? one.share)} of the ${one.since ? `last ${period(one.judged_s * 1000)}` : one.seen_s ? `${period(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
   if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
     stretch("", one), `${period(one.seconds * 1000)}: ${[one, ...one.also].map(it => `${blamed(it.bottleneck)} ${it.instance}`.trim()).join(" and ")}`)));
-  if (found?.blames && found.advice.length > 1) list("Also", found.advice.slice(1).map(one => el("li", {}, ...typed(one))));
+  if (found?.blames && found.advice.length > 1) list("Also", found.advice.filter(one => one !== firstAdvice(found)).map(one => el("li", {}, ...typed(one))));
   if (found?.certainty_limits.length) parts.push(el("h2", {}, "How far to trust this"), ...found.certainty_limits.map(text => el("p", { className: "dim" }, ...marked(text))));
   fill($("who"), ...parts);
 }
@@ -187,7 +192,7 @@ function showDevices() {
     const use = row.ceiling_used, bar = el("span", { className: "use", "aria-hidden": "true" }, el("i", {}));
     bar.firstChild.style.width = `${Math.min(1, use || 0) * 100}%`;
     return el("tr", { className: row.name === S.device ? "on" : "" },
-      el("td", {}, button(row.name, () => setDevice(row.name), { ...PLAIN, "aria-pressed": String(row.name === S.device) })),
+      el("td", { title: row.stacked ? "built on others, which count its requests again" : "" }, row.stacked ? "+ " : "", button(row.name, () => setDevice(row.name), { ...PLAIN, "aria-pressed": String(row.name === S.device) })),
       ...row.values.map((value, i) => cell(value, unitShown(columns[i].counter, columns[i].unit))),
       el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["-"] : [bar, show(use, "fraction")])),
       el("td", {}, el("canvas", { "aria-hidden": "true" })));

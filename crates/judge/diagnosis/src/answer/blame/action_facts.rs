@@ -1,9 +1,9 @@
-//! Facts with which commands against a bottleneck are filled: the process, unit, group and disk, and values for limits.
+//! Facts with which commands against a bottleneck are filled: processes, unit, group and disk, and values for limits.
 
 use diskwright_base::counter_ids::{cgroup, memory, processor};
-use diskwright_base::kernel_threads::is_kernel_thread;
 use diskwright_base::process_place::host_unit_of_cgroup;
 
+use crate::answer::blame::acting_processes::ActingProcesses;
 use crate::answer::blame::database_blame::add_database_facts;
 use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
@@ -11,8 +11,6 @@ use crate::compile::cgroup_path;
 use crate::rules::{ActionFacts, LoadFacts, honors_priorities, is_batch_program, is_server_program};
 use crate::run::Observation;
 
-/// Smallest share of the blamed activity of a process that a command is about.
-const MIN_ACTING_SHARE: f64 = 0.2;
 /// Smallest rate that is worth a limit, bytes per second.
 const MIN_LIMITED_RATE: f64 = 1e5;
 /// Niceness that no program can exceed.
@@ -23,7 +21,7 @@ const MIB: f64 = 1_048_576.0;
 /// of another.
 const MAX_ACTING_AGE_NS: i64 = 600_000_000_000;
 
-/// Facts about the leading finding of a bottleneck and its first culprit.
+/// Facts about the leading finding of a bottleneck and the processes that make up the bulk of what it blames.
 pub(crate) fn action_facts(
     observed: &Observation,
     leading: &Finding,
@@ -39,16 +37,19 @@ pub(crate) fn action_facts(
             facts.insert("priorities", String::new());
         }
     }
-    let acts = |c: &&Culprit| !is_kernel_thread(&c.name) && c.share.is_some_and(|share| share >= MIN_ACTING_SHARE);
     let is_recent = observed.age_ns().is_none_or(|age| age <= MAX_ACTING_AGE_NS);
     add_database_facts(&mut facts, observed, leading);
     if !is_recent {
         facts.remove("lock_holder");
     }
-    if let Some(program) = culprits.iter().find(|c| c.pid.is_some() && acts(c)) {
-        add_program(&mut facts, program, load);
-        if !(is_recent && program.is_in_last_table) {
-            facts.remove("pid");
+    if let Some(acting) = ActingProcesses::find(culprits, leading.bottleneck) {
+        add_program(&mut facts, acting.leading, load);
+        facts.insert("name", acting.name_text());
+        if acting.leaves_others {
+            facts.insert("several", String::new());
+        }
+        if is_recent {
+            facts.extend(acting.process_facts());
         }
     }
     if leading.counter == processor::BUSY && leading.object == MACHINE {
@@ -67,18 +68,8 @@ pub(crate) fn action_facts(
     facts
 }
 
-/// Adds the process that acts: there may be several of its name, of which it is the most active.
+/// Adds what is known of the first program that acts; those beside it are of the same kind.
 fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>) {
-    // a command reaches one process
-    if program.processes > 1 {
-        facts.insert("several", String::new());
-    }
-    let name = match program.processes {
-        0 | 1 => program.name.clone(),
-        count => format!("{} (the most active of {count})", program.name),
-    };
-    facts.insert("name", name);
-    facts.extend(program.pid.map(|pid| ("pid", pid.to_string())));
     facts.extend(program.nice.map(|nice| ("nice", nice.to_string())));
     if program.nice.is_none_or(|nice| nice < MAX_NICE) {
         facts.insert("urgent", String::new());

@@ -71,6 +71,14 @@ pub(crate) fn is_server_program(name: &str) -> bool {
     builtin_actions().server_programs.iter().any(|known| known == name)
 }
 
+/// Facts that are words for a shell: ids of processes, and lists of their threads.
+const SHELL_FACTS: [&str; 2] = ["pids", "tasks"];
+
+/// Writes a fact into a command.
+fn write_in_command(fact: &str, value: &str) -> String {
+    if SHELL_FACTS.contains(&fact) { value.to_owned() } else { quote_for_shell(value) }
+}
+
 /// The actions that fit a finding, in the order of the file.
 pub(crate) fn fitting_actions(bottleneck: Bottleneck, object: &str, facts: &ActionFacts) -> Vec<Advice> {
     let fits = |action: &&Action| {
@@ -84,14 +92,14 @@ pub(crate) fn fitting_actions(bottleneck: Bottleneck, object: &str, facts: &Acti
 
 /// Fills the texts of an action; `None` where they name a fact that is not known.
 fn fill_action(action: &Action, facts: &ActionFacts) -> Option<Advice> {
-    let undo = action.undo.as_deref().map(|undo| fill_template(undo, facts, quote_for_shell));
+    let undo = action.undo.as_deref().map(|undo| fill_template(undo, facts, write_in_command));
     Some(Advice {
         id: action.id.clone(),
-        text: fill_template(&action.text, facts, str::to_owned)?,
+        text: fill_template(&action.text, facts, |_, value| value.to_owned())?,
         modern: String::new(),
         source: action.source.clone(),
         cost: 1,
-        command: Some(fill_template(&action.command, facts, quote_for_shell)?),
+        command: Some(fill_template(&action.command, facts, write_in_command)?),
         undo: match undo {
             Some(undo) => Some(undo?),
             None => None,
@@ -103,12 +111,12 @@ fn fill_action(action: &Action, facts: &ActionFacts) -> Option<Advice> {
 }
 
 /// Replaces `{fact}` by its value, written by `write`; `None` where a fact is not known.
-fn fill_template(template: &str, facts: &ActionFacts, write: fn(&str) -> String) -> Option<String> {
+fn fill_template(template: &str, facts: &ActionFacts, write: fn(&str, &str) -> String) -> Option<String> {
     let mut parts = template.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (fact, rest) = part.split_once('}')?;
-        text += &write(facts.get(fact)?);
+        text += &write(fact, facts.get(fact)?);
         text += rest;
     }
     Some(text)
@@ -120,8 +128,11 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 29] = [
-            "pid",
+        const FACTS: [&str; 32] = [
+            "pids",
+            "tasks",
+            "alone",
+            "together",
             "name",
             "unit",
             "group",
@@ -161,7 +172,7 @@ mod tests {
 
     #[test]
     fn an_action_without_its_facts_is_left_out() {
-        let facts: ActionFacts = ["name=tar", "pid=7", "crowded=", "urgent=", "nice=5"]
+        let facts: ActionFacts = ["name=tar", "tasks=$(ls /proc/7/task)", "crowded=", "urgent=", "nice=5"]
             .map(|fact| fact.split_once('=').expect("name and value"))
             .map(|(fact, value)| (fact, value.to_owned()))
             .into();
