@@ -2,12 +2,14 @@
 //!
 //! A function reports the observed value and a good value; the table has the reason, the risk and the proof.
 
+mod fragmentation;
 mod health;
 mod host;
 mod limits;
 mod link;
 mod memory;
 mod paths;
+mod power;
 mod processors;
 mod queue;
 mod read_ahead;
@@ -40,6 +42,8 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("filesystem.access-times", host::judge_access_times),
     ("alignment.partition", host::judge_partition),
     ("link.pcie", host::judge_pcie),
+    ("filesystem.fragmentation", fragmentation::judge_fragmentation),
+    ("power.supplies", power::judge_supplies),
     ("clock.source", host::judge_clock),
     ("link.sata", link::judge_sata),
     ("link.usb", link::judge_usb),
