@@ -65,6 +65,60 @@ fn check_interrupt_rule(folder: &Path, log: &str, rule: &str) {
     assert!(find_finding(&verdict, rule).is_none(), "{verdict:#}");
 }
 
+/// The reports of the NT Resource Kit that count all interrupts together: W21 (a test of maximum throughput without a
+/// network) and W22 (records of 64 KB beside 300 interrupts of the network).
+#[test]
+fn every_pack_sees_what_the_interrupts_of_the_disk_cost() {
+    let folder = folder("nt-disk-interrupts");
+    let busy = [(r"System\% Total Interrupt Time", 91.5), (r"System\% Total Processor Time", 98.3)];
+    let total = r"System\Total Interrupts/sec";
+    let log = write_file(&folder, "w21.csv", &perfmon_text(&[&[(total, 426.5)], &busy[..]].concat()));
+    let options = ["--clock", "100", "--network-interrupts", "0"];
+    let expected = [("default", "interrupts.disk-share"), ("nt-resource-kit", "interrupts.disk-takes-processor")];
+    for (pack, rule) in expected {
+        let verdict = run_why(&log, pack, &options);
+        assert_eq!(verdict["bottleneck"], "interrupts", "{pack}");
+        assert_eq!(verdict["findings"][0]["rule"], rule, "{pack}: {verdict:#}");
+        let value = verdict["findings"][0]["value"].as_f64().expect("a value");
+        assert!((value - 0.7004).abs() < 1e-4, "{pack}: {value}");
+    }
+    // nobody says what the clock and the network cause
+    assert!(find_finding(&run_why(&log, "default", &[]), "interrupts.disk-share").is_none());
+
+    let disk = [
+        (r"PhysicalDisk(0 C:)\Disk Bytes/sec", 1_529_675.0),
+        (r"PhysicalDisk(0 C:)\Avg. Disk Bytes/Transfer", 65_536.0),
+    ];
+    let log = write_file(&folder, "w22.csv", &perfmon_text(&[&[(total, 3651.5)], &busy[..], &disk[..]].concat()));
+    for pack in ["default", "nt-resource-kit"] {
+        let verdict = run_why(&log, pack, &["--clock", "100", "--network-interrupts", "300"]);
+        let found = find_finding(&verdict, "interrupts.one-a-sector").unwrap_or_else(|| panic!("{pack}: {verdict:#}"));
+        let value = found["value"].as_f64().expect("a value");
+        assert!((value - 470.45).abs() < 0.01, "{pack}: {value}");
+    }
+}
+
+/// What an author says of a disk holds for each disk of a declared array.
+#[test]
+fn limits_of_a_disk_are_for_each_disk_of_a_declared_array() {
+    let folder = folder("nt-declared");
+    let counters = [
+        (r"PhysicalDisk(0)\Current Disk Queue Length", 12.0),
+        (r"PhysicalDisk(0)\% Disk Time", 100.0),
+        (r"PhysicalDisk(0)\Disk Reads/sec", 600.0),
+        (r"PhysicalDisk(0)\Avg. Disk Bytes/Read", 8192.0),
+        (r"Memory\Available Bytes", 64e6),
+        (r"Memory\Pages/sec", 0.0),
+    ];
+    let log = write_file(&folder, "nt.csv", &perfmon_text(&counters));
+    for (pack, rule) in [("sas-1998", "disk.congested"), ("sql7-1999", "disk.hundred-random-reads")] {
+        for (array, holds) in [("0=raid5:3", true), ("0=raid5:10", false)] {
+            let verdict = run_why(&log, pack, &["--array", array]);
+            assert_eq!(find_finding(&verdict, rule).is_some(), holds, "{pack}, {array}: {verdict:#}");
+        }
+    }
+}
+
 #[test]
 fn compares_committed_bytes_with_the_given_memory() {
     let folder = folder("nt-memory");

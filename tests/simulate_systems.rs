@@ -307,6 +307,38 @@ fn last_sentence_names_what_limits_the_rate() {
     assert!(answer["because"].as_str().is_some_and(|because| because.starts_with("nothing was requested")), "{answer}");
 }
 
+/// What `simulate` finds full is what `why` blames on the log of the same run, and where nothing is full, `why` blames
+/// no part of the path. Write-back in bursts fills the drives of the file server for a second in five.
+#[test]
+fn the_limit_of_a_simulation_is_the_verdict_on_its_log() {
+    let folder = folder("systems-verdicts");
+    let all = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/systems")).expect("examples");
+    let paths = all.map(|entry| entry.expect("readable").path());
+    for path in paths.filter(|path| path.extension().is_some_and(|ending| ending == "toml")) {
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let log = folder.join(&name).display().to_string();
+        let answer = run_json(&["simulate", &path.display().to_string(), "--out", &log]);
+        let verdict = run_json(&["why", &log]);
+        let found = verdict["bottleneck"].as_str().expect("a bottleneck");
+        let full = answer["bottleneck"]["utilisation"].as_f64().expect("a utilization");
+        let kind = answer["bottleneck"]["kind"].as_str().expect("a kind");
+        let expected: &[&str] = match kind {
+            "drive" => &["disk"],
+            "channel" | "bus" => &["channel"],
+            "processor" => &["cpu", "interrupts"],
+            _ => &["controller"],
+        };
+        let parts = ["disk", "channel", "controller", "cpu", "interrupts"];
+        let agrees = match full {
+            f if f >= 0.9 => expected.contains(&found),
+            // little is left, but something
+            f if f >= 0.7 => expected.contains(&found) || !parts.contains(&found),
+            _ => !parts.contains(&found),
+        };
+        assert!(agrees, "{name}: {kind} {full} used, and `why` says {found}: {}", verdict["findings"]);
+    }
+}
+
 /// A simulation ends although no request is served. Reads from the least busy copy queue less than those of the solver,
 /// which chooses copies at random, so the two agree only within a quarter.
 #[test]

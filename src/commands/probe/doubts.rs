@@ -3,7 +3,7 @@
 
 use diskwright_base::units::format_count;
 use diskwright_probe::ProbeTarget;
-use diskwright_results::facts::SuiteRemark;
+use diskwright_results::facts::{DeviceFacts, SuiteRemark};
 use diskwright_results::result::RunResult;
 
 /// Finds all doubts about a result.
@@ -40,6 +40,31 @@ pub fn find_doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark>
     remarks
 }
 
+/// Finds a filesystem that compresses: there a test measures cache and processors as well (NT Resource Kit, Disk
+/// Testing Tips). ZFS does so unless a property forbids it, which no mount option shows.
+pub fn find_compression(device: &DeviceFacts) -> Option<SuiteRemark> {
+    let kind = device.filesystem.as_deref()?;
+    let mut options = device.options.as_deref().unwrap_or_default().split(',');
+    let is_off = |option: &str| matches!(option.rsplit('=').next(), Some("no" | "none" | "0"));
+    let begins: &[&str] = match kind {
+        "btrfs" => &["compress"],
+        "f2fs" => &["compress_algorithm", "compress_extension"],
+        "bcachefs" | "ntfs3" => &["compression", "compress"],
+        _ => &[],
+    };
+    let found = options.find(|o| begins.iter().any(|begin| o.starts_with(begin)) && !is_off(o));
+    let named = match (found, kind) {
+        (Some(option), _) => format!("({kind}, {option}) compresses"),
+        (None, "zfs") => "(zfs) may compress: `zfs get compression`".to_owned(),
+        _ => return None,
+    };
+    let text = format!(
+        "the filesystem {named}: what is read and written there passes through its cache and the processors; measure \
+         a file that is not compressed, or the device"
+    );
+    Some(new_remark("compression", None, text))
+}
+
 /// Share of requests that were never sent from which they are reported.
 const UNSENT_SHARE: f64 = 0.001;
 
@@ -68,6 +93,23 @@ fn new_remark(id: &str, count: Option<u64>, text: String) -> SuiteRemark {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filesystem_that_compresses_is_told() {
+        let told = |kind: &str, options: &str| {
+            let (filesystem, options) = (Some(kind.to_owned()), Some(options.to_owned()));
+            let found = find_compression(&DeviceFacts { filesystem, options, ..DeviceFacts::default() });
+            found.map(|remark| remark.text)
+        };
+        let text = told("btrfs", "rw,noatime,compress-force=zstd:3,space_cache=v2").expect("told");
+        assert!(text.starts_with("the filesystem (btrfs, compress-force=zstd:3) compresses"), "{text}");
+        assert!(told("zfs", "rw,xattr").is_some_and(|text| text.contains("zfs get compression")));
+        for (kind, options) in [("btrfs", "rw"), ("btrfs", "rw,compress=no"), ("ext4", "rw,compress=zstd"), ("xfs", "")]
+        {
+            assert_eq!(told(kind, options), None, "{kind} {options}");
+        }
+        assert_eq!(find_compression(&DeviceFacts::default()), None);
+    }
 
     #[test]
     fn reports_an_open_loop_that_fell_behind() {

@@ -199,7 +199,7 @@ fn probe_suite(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Fail
     let members =
         suite_session::open_members(arguments, suite, &topology::read_topology(&Roots::default()), &document.device)?;
     let (runs, suite_remarks, failure) = suite_session::measure_suite(arguments, suite, &target, &members, stop);
-    document.remarks = doubts::find_doubts(&target, &runs);
+    document.remarks.extend(doubts::find_doubts(&target, &runs));
     document.remarks.extend(suite_remarks);
     document.runs = runs;
     let profile_decision = Ok((document.runs.clone(), ceilings::measurement_context(&target)));
@@ -219,6 +219,7 @@ fn describe_result(arguments: &Arguments, suite: &str, target: &ProbeTarget, sta
         suite: suite.into(),
         target: target.name.clone(),
         target_bytes: target.bytes,
+        remarks: doubts::find_compression(&device).into_iter().collect(),
         device,
         machine,
         seed: arguments.seed,
@@ -233,7 +234,6 @@ fn describe_result(arguments: &Arguments, suite: &str, target: &ProbeTarget, sta
         script: None,
         targets: Vec::new(),
         runs: Vec::new(),
-        remarks: Vec::new(),
         profile: ProfileUpdate::default(),
     }
 }

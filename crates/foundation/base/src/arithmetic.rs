@@ -65,6 +65,36 @@ pub fn bytes_per_interrupt(bytes_per_s: f64, disk_interrupts_per_s: f64) -> f64 
     bytes_per_s / disk_interrupts_per_s
 }
 
+/// Bytes per second of a bus that moves `width_bits` at each tick of its clock (SAS 1998, I/O Subsystems).
+///
+/// ```
+/// use diskwright_base::arithmetic::bus_bytes_per_s;
+/// // PCI: 32 bits at 33 MHz, and 64 bits
+/// assert_eq!(bus_bytes_per_s(32.0, 33e6), 132e6);
+/// assert_eq!(bus_bytes_per_s(64.0, 33e6), 264e6);
+/// ```
+pub fn bus_bytes_per_s(width_bits: f64, clock_hz: f64) -> f64 {
+    width_bits / 8.0 * clock_hz
+}
+
+/// Bytes per second of a PCI Express link in one direction, before the packets' own heads: its lanes, billions of
+/// transfers per second on each, and the share of the bits that are data: 8 of 10 up to 5 GT/s, 128 of 130 beyond (PCI
+/// Express Base Specification, encodings), 242 of 256 bytes from 64 GT/s on.
+///
+/// ```
+/// use diskwright_base::arithmetic::pcie_bytes_per_s;
+/// assert_eq!(pcie_bytes_per_s(2.5, 1.0), 250e6);
+/// assert_eq!(pcie_bytes_per_s(8.0, 4.0).round(), 3_938_461_538.0);
+/// ```
+pub fn pcie_bytes_per_s(gigatransfers: f64, lanes: f64) -> f64 {
+    let data_share = match gigatransfers {
+        g if g <= 5.0 => 0.8,
+        g if g < 64.0 => 128.0 / 130.0,
+        _ => 242.0 / 256.0,
+    };
+    gigatransfers * 1e9 / 8.0 * data_share * lanes
+}
+
 /// Seconds to move `bytes` in records of `record_bytes` at a rate (NT Resource Kit).
 pub fn transfer_time_s(bytes: f64, record_bytes: f64, records_per_s: f64) -> f64 {
     bytes / record_bytes / records_per_s

@@ -182,6 +182,11 @@ fn ready_made_counters_resolve_each_other() {
     assert_value(&[("processor.busy", 0.7), ("processor.user", 0.5)], "processor.privileged", 0.2);
     assert_value(&[("paging.pages_input_per_s", 8.0), ("paging.pages_output_per_s", 4.0)], "paging.pages_per_s", 12.0);
     assert_value(&[("system.interrupts", 2000.0)], "interrupts.total_per_s", 1000.0);
+    let sorted = [("interrupts.clock_per_s", 100.0), ("interrupts.network_per_s", 0.0)];
+    let all = [vec![("interrupts.total_per_s", 426.5)], sorted.to_vec()].concat();
+    assert_value(&all, "interrupts.disk_per_s", 326.5);
+    assert_value(&all, "interrupts.disk_share", 326.5 / 426.5);
+    assert_eq!(value(&all[..2], "interrupts.disk_share"), None, "the network's are unknown");
     // neither the queue nor the busy time can be derived from the capped number alone
     assert_eq!(value(&[("physical_disk.disk_time_nt", 1.0)], "physical_disk.avg_queue_length"), None);
     assert_eq!(value(&[("physical_disk.disk_time_nt", 0.4)], "physical_disk.busy"), None);

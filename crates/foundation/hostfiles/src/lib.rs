@@ -7,6 +7,7 @@
 //! - [`kernel_filesystems`]: the kernel's own file systems, in which nothing is ever created.
 //! - [`programs`]: programs of the host, and limits for those that we run.
 //! - [`holes`]: ranges of files that were never written.
+//! - [`extents`]: where files lie on their disks.
 //! - [`cgroup`]: the control groups of this process and their limits.
 //! - [`mounts`]: the kernel's table of mounts.
 //! - [`disk_space`]: free space on a filesystem.
@@ -17,6 +18,7 @@
 pub mod bounded_file;
 pub mod cgroup;
 pub mod disk_space;
+pub mod extents;
 pub mod holes;
 pub mod kernel_filesystems;
 pub mod mounts;

@@ -12,7 +12,7 @@ use diskwright_counters::live::mountinfo;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{filesystem_space, role};
+use crate::{file_extents, filesystem_space, role};
 
 /// Maximum size of a fact, bytes; a longer file, such as the interrupts of hundreds of processors, is truncated.
 const MAX_FACT_BYTES: u64 = 1 << 20;
@@ -82,8 +82,28 @@ impl HostTree {
         reader.read_ancestors(&facts.ancestors);
         let mut tree = reader.tree;
         filesystem_space::add_space(&mut tree, root);
+        tree.add_extents(root);
         role::add_programs(&mut tree, root);
         tree
+    }
+
+    /// Adds how the largest open files are scattered, where a disk rotates: flash finds every piece at once. Of a copied
+    /// host, it is the text in the copy.
+    fn add_extents(&mut self, root: &Path) {
+        let name = file_extents::EXTENTS_FILE;
+        if root != Path::new("/") {
+            self.files.extend(fs::read_to_string(root.join(name)).ok().map(|text| (name.into(), text)));
+            return;
+        }
+        let rotates = |(path, text): (&String, &String)| path.ends_with("/queue/rotational") && text.trim() == "1";
+        let Some(mountinfo) = self.get("proc/self/mountinfo").filter(|_| self.files.iter().any(rotates)) else {
+            return;
+        };
+        let (lines, because) = file_extents::read_scatter(mountinfo);
+        if !lines.is_empty() {
+            self.files.insert(name.into(), lines.join("\n"));
+        }
+        self.unreadable.extend(because.map(|because| (name.into(), because)));
     }
 
     /// Returns the text of a file.
@@ -157,7 +177,7 @@ impl HostTree {
         let is_moving = |path: &str| {
             let mut patterns = facts.moving.iter().flat_map(|pattern| expand_braces(pattern));
             patterns.any(|pattern| matches_pattern(&pattern, path))
-                || matches!(path, filesystem_space::SPACE_FILE | role::PROCESSES_FILE)
+                || matches!(path, filesystem_space::SPACE_FILE | file_extents::EXTENTS_FILE | role::PROCESSES_FILE)
         };
         let keep_settings = |facts: &BTreeMap<String, String>| {
             facts.iter().filter(|(path, _)| !is_moving(path)).map(|(path, text)| (path.clone(), text.clone())).collect()

@@ -13,6 +13,7 @@ mod advice;
 pub mod baseline;
 mod check;
 mod drive_health;
+mod file_extents;
 mod filesystem_space;
 mod gain;
 mod host_facts;

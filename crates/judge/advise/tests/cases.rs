@@ -53,6 +53,10 @@ struct Case {
     troubles: Vec<(String, String)>,
     /// Read rate of the instance as measured by a probe, bytes per second.
     read_ceiling: Option<f64>,
+    /// Disk that was measured, if it is not the instance.
+    measured_disk: Option<String>,
+    /// Time of a random read as measured by a probe, seconds.
+    read_s: Option<f64>,
     expect: Expected,
     /// Texts that the item must contain, in any of its fields.
     #[serde(default)]
@@ -182,8 +186,9 @@ fn judged(case: &Case, bench: &HostBench) -> HostAdvice {
     let machine = &bench.machine;
     let role = case.role.as_ref().map(|name| ServerRole::parse(name).unwrap_or_else(|| panic!("role {name}")));
     let ceiling = case.read_ceiling.map(|rate| Ceiling {
-        device: case.instance.clone(),
+        device: case.measured_disk.as_ref().unwrap_or(&case.instance).clone(),
         read_bytes_per_s: Some(rate),
+        read_s: case.read_s,
         ..Ceiling::default()
     });
     let ceilings: Vec<Ceiling> = ceiling.into_iter().collect();

@@ -7,8 +7,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use diskwright_counters::live::Roots;
+use diskwright_hostfiles::extents;
 use rustix::fs::{AtFlags, Statx, StatxFlags};
-use rustix::ioctl::{Updater, ioctl, opcode};
 
 use crate::mounts::MountTable;
 use crate::node::{DeviceNumber, FileId, block_device_number};
@@ -226,55 +226,11 @@ fn compare_open_files(own: &File, others: &File) -> FileMatch {
     }
 }
 
-/// `struct fiemap` of linux/fiemap.h without its extents.
-#[repr(C)]
-struct FiemapHead {
-    start: u64,
-    length: u64,
-    flags: u32,
-    mapped: u32,
-    count: u32,
-    reserved: u32,
-}
-
-/// `struct fiemap_extent`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct FiemapExtent {
-    logical: u64,
-    physical: u64,
-    length: u64,
-    reserved: [u64; 2],
-    flags: u32,
-    reserved_more: [u32; 3],
-}
-
-/// Largest number of extents compared.
-const MAX_EXTENTS: usize = 64;
-
-#[repr(C)]
-struct Fiemap {
-    head: FiemapHead,
-    extents: [FiemapExtent; MAX_EXTENTS],
-}
-
-/// `FS_IOC_FIEMAP` of linux/fs.h.
-const FS_IOC_FIEMAP: u32 = opcode::read_write::<FiemapHead>(b'f', 11);
-/// Flags of extents whose offset on the disk is unknown, not final, or shared by several files:
-/// `FIEMAP_EXTENT_UNKNOWN`, `_DELALLOC`, `_NOT_ALIGNED`, `_DATA_INLINE`, `_DATA_TAIL`, `_SHARED`.
-const UNUSABLE_EXTENT_FLAGS: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400 | 0x2000;
-
-/// Returns the first extents of a file: offset in the file, offset on the disk. `None` if the
-/// filesystem does not support it.
-#[allow(unsafe_code, reason = "a file's extents are read by an ioctl that no crate has as a safe call")]
+/// Returns the first extents of a file: offset in the file, offset on the disk. `None` if the filesystem does not
+/// support it.
 fn extent_offsets(file: impl AsFd) -> Option<Vec<(u64, u64)>> {
-    let head = FiemapHead { start: 0, length: u64::MAX, flags: 0, mapped: 0, count: MAX_EXTENTS as u32, reserved: 0 };
-    let mut map = Fiemap { head, extents: [FiemapExtent::default(); MAX_EXTENTS] };
-    // SAFETY: FS_IOC_FIEMAP reads the head and writes at most `count` extents behind it; `Fiemap` has as many. All
-    // fields are plain integers.
-    unsafe { ioctl(file, Updater::<FS_IOC_FIEMAP, Fiemap>::new(&mut map)) }.ok()?;
-    let extents = &map.extents[..(map.head.mapped as usize).min(MAX_EXTENTS)];
-    Some(extents.iter().filter(|e| e.flags & UNUSABLE_EXTENT_FLAGS == 0).map(|e| (e.logical, e.physical)).collect())
+    let extents = extents::read_extents(file, 0).ok()?;
+    Some(extents.iter().filter(|e| e.is_placed).map(|e| (e.logical, e.physical)).collect())
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Filesystems, alignment of partitions, PCIe links and the clock.
 
-use super::{format_fill_level, unknown_fact};
+use super::{format_fill_level, format_rate, unknown_fact};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::filesystem_space::{self, FilesystemSpace};
 use crate::host_facts::{HostFacts, sysfs_name};
+use diskwright_base::arithmetic::pcie_bytes_per_s;
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::text::quote_for_shell;
 
@@ -181,18 +182,37 @@ fn link_number(host: &HostFacts, folder: &str, file: &str) -> Option<f64> {
     host.tree.number_in(&format!("{folder}/{file}")).filter(|number| *number > 0.0)
 }
 
-/// Judges the PCIe link.
+/// Returns the folder of the PCI function that a disk is attached to: the last one on its path.
+fn pci_function<'a>(host: &'a HostFacts, disk: &str) -> Option<&'a str> {
+    let path = host.device_path(disk)?;
+    let is_address = |name: &str| {
+        let (slot, function) = name.rsplit_once('.').unwrap_or_default();
+        slot.matches(':').count() == 2 && function.len() == 1 && slot.chars().all(|c| c == ':' || c.is_ascii_hexdigit())
+    };
+    let mut end = 0;
+    let mut last = None;
+    for name in path.split('/') {
+        end += name.len() + usize::from(end > 0);
+        last = if is_address(name) { Some(&path[..end]) } else { last };
+    }
+    last
+}
+
+/// Judges the PCIe link of a disk's adapter; of several disks on one adapter, only for the first.
 pub(super) fn judge_pcie(host: &HostFacts, disk: &str) -> CheckOutcome {
-    if !disk.starts_with("nvme") {
+    let Some(function) = pci_function(host, disk) else { return CheckOutcome::Absent };
+    let Some((port, _)) = function.rsplit_once('/') else { return CheckOutcome::Absent };
+    let is_nvme = disk.starts_with("nvme");
+    let mut others = host.topology.devices.iter().map(|device| device.name.as_str());
+    let is_first = !others.any(|other| other < disk && pci_function(host, other) == Some(function));
+    // an adapter within the chipset has no link
+    let has_link = link_number(host, function, "current_link_width").is_some();
+    if !is_nvme && !(has_link && is_first) {
         return CheckOutcome::Absent;
     }
-    let sysfs_path = host.device_path(disk);
-    let Some(function) = sysfs_path.and_then(|path| path.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
-        return CheckOutcome::Absent;
-    };
-    let Some((port, _)) = function.rsplit_once('/') else { return CheckOutcome::Absent };
     let mut slow_properties = Vec::new();
-    for (property, unit) in [("speed", " GT/s"), ("width", "")] {
+    let (mut now_rates, mut max_rates) = ([0.0; 2], [0.0; 2]);
+    for (index, (property, unit)) in [("speed", " GT/s"), ("width", "")].into_iter().enumerate() {
         let Some(now) = link_number(host, function, &format!("current_link_{property}")) else {
             return unknown_fact(host, &format!("{function}/current_link_{property}"));
         };
@@ -202,14 +222,22 @@ pub(super) fn judge_pcie(host: &HostFacts, disk: &str) -> CheckOutcome {
         let Some(max_rate) = disk_max.map(|disk_max| max_of(port).map_or(disk_max, |max| disk_max.min(max))) else {
             return unknown_fact(host, &format!("{function}/max_link_{property}"));
         };
+        (now_rates[index], max_rates[index]) = (now, max_rate);
         if now < max_rate {
             slow_properties
                 .push(format!("{now}{unit} of {max_rate}{}", if property == "width" { " lanes" } else { "" }));
         }
     }
     if slow_properties.is_empty() {
-        CheckOutcome::Good
-    } else {
-        Proposal::new(format!("the link runs at {}", slow_properties.join(" and "))).into_outcome()
+        return CheckOutcome::Good;
     }
+    let rate = |[speed, lanes]: [f64; 2]| format_rate(pcie_bytes_per_s(speed, lanes));
+    let (now, max) = (rate(now_rates), rate(max_rates));
+    let adapter = if is_nvme {
+        String::new()
+    } else {
+        format!(" of its adapter {}", function.rsplit('/').next().unwrap_or_default())
+    };
+    let slow = slow_properties.join(" and ");
+    Proposal::new(format!("the link{adapter} runs at {slow}: at most {now} instead of {max}")).into_outcome()
 }

@@ -2,6 +2,7 @@
 //!
 //! A function reports the observed value and a good value; the table has the reason, the risk and the proof.
 
+mod fragmentation;
 mod group_memory;
 mod health;
 mod host;
@@ -9,6 +10,7 @@ mod limits;
 mod link;
 mod memory;
 mod paths;
+mod power;
 mod processors;
 mod queue;
 mod read_ahead;
@@ -41,6 +43,8 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("filesystem.access-times", host::judge_access_times),
     ("alignment.partition", host::judge_partition),
     ("link.pcie", host::judge_pcie),
+    ("filesystem.fragmentation", fragmentation::judge_fragmentation),
+    ("power.supplies", power::judge_supplies),
     ("clock.source", host::judge_clock),
     ("link.sata", link::judge_sata),
     ("link.usb", link::judge_usb),

@@ -2,6 +2,7 @@
 //! sensors, power, errors of network adapters, of SCSI commands and of ext4. Reading some of these small files of /sys
 //! queries a slow controller: a thread reads them once per minute, and a tick collects the readings.
 
+mod adapter_statistics;
 mod readings;
 
 use std::collections::HashMap;
@@ -34,6 +35,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
         "/sys/devices/system/cpu/cpuN/thermal_throttle",
         "/sys/block/sdX/device/ioerr_cnt",
         "/sys/class/net/INTERFACE/statistics",
+        "SIOCETHTOOL of INTERFACE",
         "/sys/fs/ext4/DEVICE/errors_count",
     ],
     explain: "Errors and speed of PCI Express links, memory errors, temperatures, power, fans, throttling; errors of \
@@ -48,13 +50,14 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(HardwareSource::new())),
 };
 
-pub(super) const PART_COLUMNS: [TableColumn; 13] = [
+pub(super) const PART_COLUMNS: [TableColumn; 14] = [
     total_column(hardware::CORRECTED_MEMORY_ERRORS, 1.0),
     total_column(hardware::UNCORRECTED_MEMORY_ERRORS, 1.0),
     total_column(hardware::PCIE_CORRECTED_ERRORS, 1.0),
     total_column(hardware::PCIE_UNCORRECTED_ERRORS, 1.0),
     level_column(hardware::LINK_WIDTH_SHARE, 1e-6),
     level_column(hardware::LINK_SPEED_SHARE, 1e-6),
+    level_column(hardware::LINK_BYTES_PER_S, 1.0),
     level_column(hardware::TEMPERATURE, 1e-3),
     level_column(hardware::TEMPERATURE_LIMIT, 1e-3),
     level_column(hardware::POWER, 1e-6),
@@ -74,6 +77,7 @@ const CORRECTED_PCIE_COLUMN: usize = part_column("hardware.pcie_corrected_errors
 const UNCORRECTED_PCIE_COLUMN: usize = part_column("hardware.pcie_uncorrected_errors");
 const LINK_WIDTH_COLUMN: usize = part_column("hardware.link_width_share");
 const LINK_SPEED_COLUMN: usize = part_column("hardware.link_speed_share");
+const LINK_RATE_COLUMN: usize = part_column("hardware.link_bytes_per_s");
 const TEMPERATURE_COLUMN: usize = part_column("hardware.temperature");
 const TEMPERATURE_LIMIT_COLUMN: usize = part_column("hardware.temperature_limit");
 const POWER_COLUMN: usize = part_column("hardware.power");
@@ -86,10 +90,13 @@ const CAP_COLUMN: usize = part_column("hardware.power_cap");
 type PartReadings = (String, [u64; PART_COLUMNS.len()]);
 const DISK_COLUMNS: [TableColumn; 2] =
     [total_column(physical_disk::IO_ERRORS, 1.0), total_column(physical_disk::IO_TIMEOUTS, 1.0)];
-const ADAPTER_COLUMNS: [TableColumn; 3] = [
+pub(super) const ADAPTER_COLUMNS: [TableColumn; 6] = [
     total_column(network::RECEIVED_MISSED, 1.0),
     total_column(network::RECEIVED_DAMAGED, 1.0),
     total_column(network::LINK_CHANGES, 1.0),
+    total_column(network::RECEIVED_ADAPTER_DROPS, 1.0),
+    total_column(network::SENT_ADAPTER_DROPS, 1.0),
+    total_column(network::OVER_ALLOWANCE, 1.0),
 ];
 const FILESYSTEM_COLUMNS: [TableColumn; 1] = [level_column(logical_disk::ERRORS_RECORDED, 1.0)];
 
@@ -317,6 +324,7 @@ mod tests {
         wait_for_readings(&mut watch, 1.0);
         assert_eq!(watch.value("hardware.link_speed_share", "0000:01:00.0"), 0.5);
         assert_eq!(watch.value("hardware.link_width_share", "0000:01:00.0"), 1.0);
+        assert_eq!(watch.value("hardware.link_bytes_per_s", "0000:01:00.0"), 3_938_461_538.0);
         assert_eq!(watch.value("hardware.temperature", "coretemp/Package id 0"), 71.0);
         assert_eq!(watch.value("hardware.temperature_limit", "coretemp/Package id 0"), 100.0);
         assert_eq!(watch.value("hardware.fan_speed", "coretemp/fan1"), 900.0);

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use diskwright_base::arithmetic::pcie_bytes_per_s;
+
 use crate::live::Roots;
 use crate::live::counter_table::ABSENT;
 use crate::live::mountinfo;
@@ -11,10 +13,11 @@ use crate::live::open_file::{read_bytes, read_number, read_text};
 use crate::live::text_scan::{WordIter, parse_number, text_lines};
 use crate::live::watched_read::{canonicalize, list_folder};
 
+use super::adapter_statistics::{AdapterLosses, read_losses};
 use super::{
-    CAP_COLUMN, CORRECTED_MEMORY_COLUMN, CORRECTED_PCIE_COLUMN, ENERGY_COLUMN, FAN_COLUMN, LINK_SPEED_COLUMN,
-    LINK_WIDTH_COLUMN, PART_COLUMNS, POWER_COLUMN, TEMPERATURE_COLUMN, TEMPERATURE_LIMIT_COLUMN,
-    UNCORRECTED_MEMORY_COLUMN, UNCORRECTED_PCIE_COLUMN,
+    ADAPTER_COLUMNS, CAP_COLUMN, CORRECTED_MEMORY_COLUMN, CORRECTED_PCIE_COLUMN, ENERGY_COLUMN, FAN_COLUMN,
+    LINK_RATE_COLUMN, LINK_SPEED_COLUMN, LINK_WIDTH_COLUMN, PART_COLUMNS, POWER_COLUMN, TEMPERATURE_COLUMN,
+    TEMPERATURE_LIMIT_COLUMN, UNCORRECTED_MEMORY_COLUMN, UNCORRECTED_PCIE_COLUMN,
 };
 
 /// Sensors that are drives: reading them is a command to the drive, which may wake it.
@@ -34,7 +37,7 @@ pub(super) struct HardwareReadings {
     /// Number of times that each online core was throttled since the start of the machine.
     pub throttles: Vec<(CoreId, u64)>,
     pub disks: Vec<(String, [u64; 2])>,
-    pub adapters: Vec<(String, [u64; 3])>,
+    pub adapters: Vec<(String, [u64; ADAPTER_COLUMNS.len()])>,
     pub filesystems: Vec<(String, [u64; 1])>,
 }
 
@@ -138,6 +141,9 @@ fn read_links(sys: &Path, add: &mut AddPart) {
             true => (share_of_max(&read_lanes, "width"), share_of_max(&read_lane_speed, "speed")),
             false => (None, None),
         };
+        let now = |property: &str| folder.join(format!("current_link_{property}"));
+        let runs_at = read_lane_speed(&now("speed")).zip(read_lanes(&now("width"))).filter(|_| is_adapter);
+        let rate = runs_at.map(|(tenths, lanes)| pcie_bytes_per_s(tenths as f64 / 10.0, lanes as f64).round() as u64);
         let corrected = errors("aer_dev_correctable");
         add(
             name,
@@ -146,6 +152,7 @@ fn read_links(sys: &Path, add: &mut AddPart) {
                 (UNCORRECTED_PCIE_COLUMN, uncorrected),
                 (LINK_WIDTH_COLUMN, width),
                 (LINK_SPEED_COLUMN, speed),
+                (LINK_RATE_COLUMN, rate),
             ],
         );
     }
@@ -232,13 +239,17 @@ fn read_disk_errors(sys: &Path) -> Vec<(String, [u64; 2])> {
     sorted_entries(&sys.join("block")).into_iter().filter_map(disk).collect()
 }
 
-fn read_adapter_errors(sys: &Path) -> Vec<(String, [u64; 3])> {
+fn read_adapter_errors(sys: &Path) -> Vec<(String, [u64; ADAPTER_COLUMNS.len()])> {
+    // a copied /sys may have adapters of this machine's names
+    let is_live = sys == Path::new("/sys");
     let adapter = |(name, folder): (String, PathBuf)| {
         folder.join("device").exists().then(|| {
             let statistic = |file: &str| read_number(&folder.join("statistics").join(file));
             let damaged = statistic("rx_crc_errors").zip(statistic("rx_frame_errors")).map(|(crc, frame)| crc + frame);
             let changes = read_number(&folder.join("carrier_changes"));
-            (name, [statistic("rx_missed_errors"), damaged, changes].map(or_absent))
+            let lost = if is_live { read_losses(&name).unwrap_or_default() } else { AdapterLosses::default() };
+            let missed = statistic("rx_missed_errors");
+            (name, [missed, damaged, changes, lost.received, lost.sent, lost.over_allowance].map(or_absent))
         })
     };
     sorted_entries(&sys.join("class/net")).into_iter().filter_map(adapter).collect()

@@ -7,6 +7,7 @@
 //! A process that starts and ends between two scans is not seen.
 
 mod blocked_survey;
+mod cache_hits;
 mod identity;
 mod open_files;
 pub mod parse;
@@ -33,6 +34,7 @@ use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 
+use cache_hits::CacheHits;
 use run_accounts::RunAccount;
 use sleeping_threads::SleepPlace;
 
@@ -128,6 +130,9 @@ struct ProcessSource {
     text: Vec<u8>,
     threads: threads::ThreadTracker,
     identities: identity::Identities,
+    cache_hits: CacheHits,
+    /// Those of the threads and of the cache.
+    tables: [CounterTable; 2],
     /// Number of account files that may stay open.
     max_open_accounts: usize,
     /// Number of account files that are open.
@@ -136,7 +141,10 @@ struct ProcessSource {
 
 impl ProcessSource {
     fn new(_: &Roots) -> ProcessSource {
+        let (cache_hits, cache_table) = CacheHits::new();
         ProcessSource {
+            cache_hits,
+            tables: [threads::ThreadTracker::new_table(), cache_table],
             known: HashMap::new(),
             scan_count: 0,
             extra_scans_left: MAX_EXTRA_SCANS,
@@ -179,10 +187,23 @@ impl ProcessSource {
 
 impl CounterSource for ProcessSource {
     fn read_tick(&mut self, context: &mut TickContext) {
-        self.threads.update_followed(context);
-        if !self.is_scan_due(context) {
-            return;
+        let [thread_table, _] = &mut self.tables;
+        self.threads.update_followed(thread_table, context);
+        if self.is_scan_due(context) {
+            self.scan_and_note(context);
         }
+        let [_, cache_table] = &mut self.tables;
+        self.cache_hits.compute_cells(cache_table, context);
+    }
+
+    fn tables(&mut self) -> &mut [CounterTable] {
+        &mut self.tables
+    }
+}
+
+impl ProcessSource {
+    /// Scans the processes and adds the table of the busiest to the notes.
+    fn scan_and_note(&mut self, context: &mut TickContext) {
         let started_ns = thread_processor_ns();
         if self.scan_count == 0 {
             self.note_delay_setting(context);
@@ -193,6 +214,9 @@ impl CounterSource for ProcessSource {
         self.detect_delay_accounting(context);
         self.note_limits(context, unreadable);
         if self.scan_count > 1 && elapsed_s > 0.0 {
+            let own = std::process::id();
+            let samplers = [own, context.options.sampling_process.unwrap_or(own)];
+            self.cache_hits.update_shares(&spans, elapsed_s, &samplers);
             let mut busiest = self.threads.choose_processes(context, &spans, elapsed_s, !self.known.is_empty());
             let (counts, identities) = (self.counts_delays, &mut self.identities);
             let mut rows = process_rows::busiest_rows(context, &spans, elapsed_s, counts, identities);
@@ -212,12 +236,6 @@ impl CounterSource for ProcessSource {
         self.scan_cost_ns = thread_processor_ns().saturating_sub(started_ns);
     }
 
-    fn tables(&mut self) -> &mut [CounterTable] {
-        &mut self.threads.tables
-    }
-}
-
-impl ProcessSource {
     fn is_sleeper_scan_due(&mut self, context: &TickContext) -> bool {
         let since = context.running_ns.saturating_sub(self.sleepers_ns);
         // slow ticks of ten seconds may come some milliseconds early

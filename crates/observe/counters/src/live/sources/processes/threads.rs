@@ -72,7 +72,6 @@ pub(super) struct ThreadTracker {
     realtime_processes: Option<f64>,
     /// Processors that the real-time threads of other processes used.
     realtime_threads: f64,
-    pub tables: [CounterTable; 1],
 }
 
 fn processor_ticks(stat: &ProcessStat) -> u64 {
@@ -103,12 +102,16 @@ impl ThreadTracker {
             upper_bound: None,
             realtime_processes: None,
             realtime_threads: 0.0,
-            tables: [CounterTable::single_row(&COLUMNS)],
         }
     }
 
+    /// Creates the table of its cells.
+    pub fn new_table() -> CounterTable {
+        CounterTable::single_row(&COLUMNS)
+    }
+
     /// Reads the followed threads; called at every tick, before a scan.
-    pub fn update_followed(&mut self, context: &mut TickContext) {
+    pub fn update_followed(&mut self, table: &mut CounterTable, context: &mut TickContext) {
         let mut busiest: Option<f64> = None;
         self.followed.retain_mut(|thread| {
             let Some(now) = read_stat(&thread.file).filter(|now| now.start_ticks == thread.start) else { return false };
@@ -125,7 +128,6 @@ impl ThreadTracker {
         // where only a bound is known it is the busiest process's share
         let busiest = busiest.or(self.upper_bound);
         let realtime = self.realtime_processes.map(|processes| processes + self.realtime_threads);
-        let [table] = &mut self.tables;
         table.begin_tick();
         for (cell, value) in table.row_mut(0).iter_mut().zip([busiest, realtime]) {
             *cell = value.map_or(ABSENT, |value| (value / CELL_SCALE).round() as u64);

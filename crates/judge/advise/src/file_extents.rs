@@ -1,0 +1,184 @@
+//! How the largest open files are scattered over their disks, asked in a thread with a deadline. Only files of local
+//! filesystems with a rotating disk somewhere below are of interest; which these are, the check knows.
+//!
+//! The results become a text among the facts, so that they are stored with them.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use diskwright_counters::live::{mountinfo, sources::mounts};
+use diskwright_hostfiles::extents;
+
+/// File of the tree. Each line has a mount point (escaped as by the kernel), bytes and pieces of a file, `all` or
+/// `some` for whether all of its extents were read, and its path, which may have blanks.
+pub(crate) const EXTENTS_FILE: &str = "extents";
+/// Time limit for all files together.
+const DEADLINE: Duration = Duration::from_millis(200);
+/// Files whose extents are read: the largest.
+const MAX_FILES: usize = 12;
+/// Smaller files are read at once, wherever they lie.
+const MIN_BYTES: u64 = 32 << 20;
+/// Extents of a file that are read.
+const MAX_EXTENTS: usize = 16_384;
+/// Descriptors of processes that are looked at.
+const MAX_DESCRIPTORS: usize = 8192;
+/// Stack of the thread.
+const STACK_BYTES: usize = 256 << 10;
+
+/// How an open file is scattered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FileExtents {
+    pub mount: String,
+    pub path: String,
+    pub bytes: f64,
+    pub pieces: f64,
+    /// False if the file has more pieces.
+    pub is_complete: bool,
+}
+
+/// Reads how the largest open files of this machine are scattered, by its table of mounts. Returns the lines of
+/// [`EXTENTS_FILE`], and why more are missing.
+pub(crate) fn read_scatter(mountinfo: &str) -> (Vec<String>, Option<String>) {
+    let mounts = mountinfo::parse_mounts(mountinfo.as_bytes());
+    let points: Vec<String> = mounts::local_mounts(&mounts).iter().map(|mount| mount.point.clone()).collect();
+    let all_points: Vec<String> = mounts.iter().map(|mount| mount.point.clone()).collect();
+    let (sender, receiver) = mpsc::channel();
+    let query = move || {
+        let files = find_large_files(Path::new("/proc"), &points, &all_points);
+        files.iter().try_for_each(|file| sender.send(extents_line(file)).ok())
+    };
+    // without a thread the channel is closed, as if there were no files
+    let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(query);
+    let end = Instant::now() + DEADLINE;
+    let mut lines: Vec<String> = Vec::new();
+    loop {
+        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) => lines.extend(line),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return (lines, None),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let because = format!("the files' extents were not read within {} ms", DEADLINE.as_millis());
+                return (lines, Some(because));
+            }
+        }
+    }
+}
+
+/// An open file: its descriptor in /proc, its path, and the mount point that it lies below.
+struct OpenFile {
+    descriptor: PathBuf,
+    path: String,
+    mount: String,
+    bytes: u64,
+}
+
+/// Finds the largest regular files that processes have open on these mount points, largest first.
+fn find_large_files(proc: &Path, points: &[String], all_points: &[String]) -> Vec<OpenFile> {
+    let folder = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let is_process = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    let descriptors = folder(proc).filter(is_process).flat_map(|process| folder(&process.path().join("fd")));
+    let mut seen: HashSet<(u64, u64)> = HashSet::new();
+    let mut found: Vec<OpenFile> = Vec::new();
+    for descriptor in descriptors.take(MAX_DESCRIPTORS).map(|entry| entry.path()) {
+        // only the link is read until the mount is known to be local: a file of a server that is gone would block
+        let Some(path) = fs::read_link(&descriptor).ok().and_then(|path| path.to_str().map(str::to_owned)) else {
+            continue;
+        };
+        let is_plain = path.starts_with('/') && !path.ends_with(" (deleted)") && !path.contains(char::is_control);
+        let Some(mount) = is_plain.then(|| mount_of(&path, all_points)).flatten() else { continue };
+        if !points.contains(mount) {
+            continue;
+        }
+        let Ok(metadata) = fs::metadata(&descriptor) else { continue };
+        if metadata.is_file() && metadata.len() >= MIN_BYTES && seen.insert((metadata.dev(), metadata.ino())) {
+            found.push(OpenFile { descriptor, mount: mount.clone(), path, bytes: metadata.len() });
+        }
+    }
+    found.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.path.cmp(&b.path)));
+    found.truncate(MAX_FILES);
+    found
+}
+
+/// Finds the mount point that a path lies below: the longest.
+fn mount_of<'a>(path: &str, points: &'a [String]) -> Option<&'a String> {
+    let is_below = |point: &&String| {
+        path.strip_prefix(point.as_str()).is_some_and(|rest| point.ends_with('/') || rest.starts_with('/'))
+    };
+    points.iter().filter(is_below).max_by_key(|point| point.len())
+}
+
+/// Reads the extents of a file, and returns its line of [`EXTENTS_FILE`].
+fn extents_line(open: &OpenFile) -> Option<String> {
+    // neither waits for a lease nor changes when the file was last read
+    let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOATIME).bits() as i32;
+    let open_with = |flags: i32| OpenOptions::new().read(true).custom_flags(flags).open(&open.descriptor);
+    // only its owner may leave the time of the last access alone
+    let plain = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file: File = open_with(flags).or_else(|_| open_with(plain)).ok()?;
+    let scatter = extents::count_pieces(&file, MAX_EXTENTS).ok().filter(|scatter| scatter.pieces > 0)?;
+    let mount = open.mount.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
+    let complete = if scatter.is_complete { "all" } else { "some" };
+    Some(format!("{mount} {} {} {complete} {}", scatter.bytes, scatter.pieces, open.path))
+}
+
+/// Parses the text of [`EXTENTS_FILE`]; lines that are not understood are left out.
+pub(crate) fn parse_extents(text: &str) -> Vec<FileExtents> {
+    let parse_line = |line: &str| {
+        let mut parts = line.splitn(5, ' ');
+        let mount = mountinfo::unescape_path(parts.next()?.as_bytes());
+        let (bytes, pieces): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let is_complete = match parts.next()? {
+            "all" => true,
+            "some" => false,
+            _ => return None,
+        };
+        let path = parts.next()?.to_owned();
+        (pieces > 0).then_some(FileExtents { mount, path, bytes: bytes as f64, pieces: pieces as f64, is_complete })
+    };
+    text.lines().filter_map(parse_line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_mount_point_holds_a_file() {
+        let points = ["/", "/srv", "/srv/data base"].map(str::to_owned);
+        let mount = |path: &str| mount_of(path, &points).map(String::as_str);
+        assert_eq!(mount("/srv/data base/a"), Some("/srv/data base"));
+        assert_eq!((mount("/srvx/a"), mount("/srv/a")), (Some("/"), Some("/srv")));
+        assert_eq!(mount("pipe:[7]"), None);
+    }
+
+    #[test]
+    fn large_files_that_this_process_holds_are_found() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().canonicalize().unwrap().join("large file");
+        let file = File::create_new(&path).unwrap();
+        file.set_len(4 << 40).or_else(|_| file.set_len(MIN_BYTES)).unwrap();
+        let point = ["/".to_owned()];
+        let found = find_large_files(Path::new("/proc"), &point, &point);
+        let found = found.iter().find(|found| Path::new(&found.path) == path).expect("it is the largest");
+        assert_eq!(found.mount, "/");
+        // never written: nothing lies anywhere
+        assert_eq!(extents_line(found), None);
+    }
+
+    #[test]
+    fn lines_are_read_back() {
+        let found = parse_extents("/srv\\040x 1048576 12 some /srv x/a file\nbroken\n/ 1 0 all /b\n/ 1 1 most /c");
+        let expected = FileExtents {
+            mount: "/srv x".into(),
+            path: "/srv x/a file".into(),
+            bytes: 1_048_576.0,
+            pieces: 12.0,
+            is_complete: false,
+        };
+        assert_eq!(found, [expected]);
+    }
+}

@@ -1,0 +1,196 @@
+//! The statistics that a network adapter's driver keeps of its own (`ethtool -S`), as far as they count packets that
+//! were lost before the kernel saw them or after it let them go, and packets over what a cloud allows the machine.
+//!
+//! Names are the driver's. Most drivers have sums and the same by queue, whose names have a digit: where there is a sum
+//! of a direction, its queues are left out.
+
+#![allow(unsafe_code, reason = "an ioctl that fills a buffer behind a pointer has no safe form in any crate")]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketType, socket};
+
+/// Most statistics of an adapter that are read. The kernel writes as many as the driver has at that moment, so the
+/// buffers have room for twice as many: queues may be added between the question and the answer.
+const MAX_STATISTICS: usize = 8192;
+/// `ETH_GSTRING_LEN` of linux/ethtool.h.
+const NAME_BYTES: usize = 32;
+/// `SIOCETHTOOL` of linux/sockios.h.
+const SIOCETHTOOL: u64 = 0x8946;
+/// `ETHTOOL_GSTRINGS`, `ETHTOOL_GSTATS` and `ETHTOOL_GSSET_INFO` of linux/ethtool.h.
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATISTICS: u32 = 0x1d;
+const GET_SET_INFO: u32 = 0x37;
+/// `ETH_SS_STATS`: the set of names of the statistics.
+const STATISTICS_SET: u32 = 1;
+
+/// `struct ifreq` with a pointer.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; 16],
+    data: *mut u64,
+    rest: [u64; 2],
+}
+
+const _: () = assert!(size_of::<InterfaceRequest>() == 40 || size_of::<usize>() != 8);
+
+/// Packets that an adapter lost, by its own count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct AdapterLosses {
+    /// Received packets that it dropped; `None` if it counts none.
+    pub received: Option<u64>,
+    /// Packets to be sent that it dropped.
+    pub sent: Option<u64>,
+    /// Packets over what the cloud allows the machine.
+    pub over_allowance: Option<u64>,
+}
+
+/// Reads what an adapter lost.
+///
+/// # Errors
+/// When the driver keeps no statistics, or the kernel refuses them.
+pub(super) fn read_losses(interface: &str) -> io::Result<AdapterLosses> {
+    let asked = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    let mut info = [u64::from(GET_SET_INFO), 1 << STATISTICS_SET, 0];
+    ask(&asked, interface, &mut info)?;
+    let count = (info[2] & u64::from(u32::MAX)) as usize;
+    if info[1] == 0 || count == 0 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    if count > MAX_STATISTICS {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{count} statistics")));
+    }
+    let words = 2 * MAX_STATISTICS;
+    // command and set in the first word, their number in the half of the second, names behind it
+    let mut names = vec![0; 2 + words * NAME_BYTES / 8];
+    names[0] = two_halves(GET_STRINGS, STATISTICS_SET);
+    names[1] = two_halves(count as u32, 0);
+    ask(&asked, interface, &mut names)?;
+    let mut values = vec![0; 1 + words];
+    values[0] = two_halves(GET_STATISTICS, count as u32);
+    ask(&asked, interface, &mut values)?;
+    let name_bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
+    // another number means that the queues changed meanwhile: names and values may not belong together
+    let counts = [halves(names[1])[0], halves(values[0])[1]];
+    if counts != [count as u32; 2] {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    let named = name_bytes.chunks(NAME_BYTES).zip(&values[1..]).take(count).map(|(name, value)| {
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+        (String::from_utf8_lossy(&name[..end]).into_owned(), *value)
+    });
+    Ok(sum_losses(&named.collect::<Vec<_>>()))
+}
+
+/// Two numbers of 32 bits, one behind the other in memory.
+fn two_halves(first: u32, second: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+fn halves(word: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
+    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
+}
+
+/// Sends a request of ethtool, whose answer replaces it.
+fn ask(asked: &OwnedFd, interface: &str, data: &mut [u64]) -> io::Result<()> {
+    let mut request = InterfaceRequest { name: [0; 16], data: data.as_mut_ptr(), rest: [0; 2] };
+    let name = interface.as_bytes();
+    if name.len() >= request.name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    request.name[..name.len()].copy_from_slice(name);
+    // SAFETY: the request has the kernel's layout (its size is checked above), and its pointer is that of `data`, which
+    // is borrowed mutably until the call is over. All three commands only read from the driver. The kernel writes at
+    // most the numbers of a driver, and `data` has room for twice the largest number that `read_losses` accepts.
+    let code = unsafe { libc::ioctl(asked.as_fd().as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What a statistic counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LossKind {
+    Received,
+    Sent,
+    OverAllowance,
+}
+
+/// Words in the names of drivers for packets that were lost: virtio `rx_drops`, e1000e `rx_no_buffer_count`, mlx5
+/// `rx_out_of_buffer` and `rx_discards_phy`, ixgbe `rx_missed_errors`, bnxt `rx_discards`, `tx_fifo_errors`.
+const LOSS_WORDS: &[&str] =
+    &["drop", "discard", "no_buf", "nobuf", "out_of_buf", "missed", "no_dma_res", "fifo_err", "overrun"];
+/// Packets that a program, a filter or a pause frame asked to drop are not lost.
+const WANTED_WORDS: &[&str] = &["xdp", "filter", "pause", "fcoe", "steer"];
+
+/// Returns what a statistic counts; `None` if no loss.
+fn classify(name: &str) -> Option<LossKind> {
+    let name = name.to_ascii_lowercase();
+    // Amazon's adapter: bw_in, bw_out, pps, conntrack, linklocal
+    if name.ends_with("allowance_exceeded") {
+        return Some(LossKind::OverAllowance);
+    }
+    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+    if !has(LOSS_WORDS) || has(WANTED_WORDS) {
+        return None;
+    }
+    let is_sent = name.contains("tx") || name.contains("xmit");
+    Some(if is_sent { LossKind::Sent } else { LossKind::Received })
+}
+
+/// Adds up the losses among named statistics.
+fn sum_losses(named: &[(String, u64)]) -> AdapterLosses {
+    let sum = |kind: LossKind| {
+        let counted: Vec<&(String, u64)> = named.iter().filter(|(name, _)| classify(name) == Some(kind)).collect();
+        let is_sum = |name: &str| !name.contains(|c: char| c.is_ascii_digit());
+        let has_sum = counted.iter().any(|(name, _)| is_sum(name));
+        let chosen = counted.iter().filter(|(name, _)| !has_sum || is_sum(name));
+        chosen.map(|(_, value)| *value).reduce(u64::saturating_add)
+    };
+    AdapterLosses {
+        received: sum(LossKind::Received),
+        sent: sum(LossKind::Sent),
+        over_allowance: sum(LossKind::OverAllowance),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(named: &[(&str, u64)]) -> AdapterLosses {
+        sum_losses(&named.iter().map(|(name, value)| (name.to_string(), *value)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_names_of_drivers_tell_what_was_lost() {
+        // virtio has only queues
+        let virtio =
+            [("rx_queue_0_packets", 9), ("rx_queue_0_drops", 3), ("rx_queue_1_drops", 4), ("tx_queue_0_kicks", 8)];
+        assert_eq!(losses(&virtio), AdapterLosses { received: Some(7), ..AdapterLosses::default() });
+        // a sum, and its queues
+        let ixgbe = [("rx_missed_errors", 5), ("rx_no_buffer_count", 1), ("rx_queue_0_drops", 6), ("tx_dropped", 2)];
+        assert_eq!(losses(&ixgbe), AdapterLosses { received: Some(6), sent: Some(2), over_allowance: None });
+        let cloud = [("bw_in_allowance_exceeded", 40), ("pps_allowance_exceeded", 2), ("queue_0_rx_bad_csum", 7)];
+        assert_eq!(losses(&cloud), AdapterLosses { over_allowance: Some(42), ..AdapterLosses::default() });
+        // dropped on purpose
+        assert_eq!(losses(&[("rx_xdp_drop", 9), ("rx_filter_drops", 9)]), AdapterLosses::default());
+        assert_eq!(losses(&[]), AdapterLosses::default());
+    }
+
+    #[test]
+    fn numbers_of_requests_are_one_behind_the_other() {
+        let bytes = two_halves(0x1b, 1).to_ne_bytes();
+        assert_eq!((&bytes[..4], &bytes[4..]), (&0x1b_u32.to_ne_bytes()[..], &1_u32.to_ne_bytes()[..]));
+        assert_eq!(halves(two_halves(7, 9)), [7, 9]);
+    }
+
+    #[test]
+    fn an_adapter_without_statistics_is_an_error_and_not_zero() {
+        assert!(read_losses("lo").is_err());
+        assert!(read_losses("there-is-no-such-adapter").is_err());
+    }
+}
