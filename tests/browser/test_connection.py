@@ -112,7 +112,8 @@ class ConnectionTest(BrowserCase):
         self.addCleanup(page.close)
         page.open(between.url)
         waits = "document.querySelector('#wait')"
-        page.until(f"!{waits}.hidden && {waits}.innerText === `Connecting to ${{location.host}} …`", "what it waits for")
+        text = f"{waits}.innerText === `Connecting to ${{location.host}} …`"
+        page.until(f"!{waits}.hidden && {text}", "what it waits for")
         picture(page, "connecting")
         between.refuse()
         page.until(f"{FRAMES} >= 2 && {waits}.hidden && /live/.test({STATE})", "frames", 60)
