@@ -316,7 +316,7 @@ impl FirstDesign {
 
 /// Finds the smallest factor above 1 that is enough, by bisection; `None` if the largest is not.
 fn smallest_factor(max_factor: f64, is_enough: impl Fn(f64) -> bool) -> Option<f64> {
-    if !(max_factor > 1.0) || !is_enough(max_factor) {
+    if max_factor.is_nan() || max_factor <= 1.0 || !is_enough(max_factor) {
         return None;
     }
     let (mut fails, mut works) = (1.0_f64, max_factor);
