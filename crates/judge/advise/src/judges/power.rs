@@ -6,8 +6,8 @@ use crate::host_facts::HostFacts;
 
 /// Input voltage from which a PMBus chip is a power supply on the mains or on 48 V, and no regulator on a board, mV.
 const MIN_SUPPLY_MILLIVOLTS: f64 = 36_000.0;
-/// Types of chassis of servers, which usually have several supplies (SMBIOS 3.6, 7.4.1): main server, rack mount, sealed
-/// case, multi-system, blade and its enclosure.
+/// Types of chassis of servers, which usually have several supplies (SMBIOS 3.6, 7.4.1): main server, rack mount,
+/// sealed case, multi-system, blade and its enclosure.
 const SERVER_CHASSIS: &[f64] = &[17.0, 23.0, 24.0, 25.0, 28.0, 29.0];
 
 /// A supply, and whether it has power.
