@@ -87,7 +87,7 @@ impl HostTree {
         tree
     }
 
-    /// Adds how the largest open files are scattered, where a disk rotates: flash finds every piece at once. For a
+    /// Adds how the largest open files are scattered, where a disk rotates: flash finds every piece at once. Of a
     /// copied host, it is the text in the copy.
     fn add_extents(&mut self, root: &Path) {
         let name = file_extents::EXTENTS_FILE;

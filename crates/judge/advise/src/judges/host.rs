@@ -207,7 +207,7 @@ pub(super) fn judge_pcie(host: &HostFacts, disk: &str) -> CheckOutcome {
     let is_first = !others.any(|other| other < disk && pci_function(host, other) == Some(function));
     // an adapter within the chipset has no link
     let has_link = link_number(host, function, "current_link_width").is_some();
-    if !is_nvme && !(has_link && is_first) {
+    if !(is_nvme || has_link && is_first) {
         return CheckOutcome::Absent;
     }
     let mut slow_properties = Vec::new();
