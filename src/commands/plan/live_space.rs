@@ -47,12 +47,7 @@ pub fn describe_difference(logged: &[FilesystemSpace], live: &[FilesystemSpace])
             format!("{used} of {total} on {} (the log: {})", log.mount, ByteSize::capacity(log.used_bytes))
         })
         .collect();
-    (!different.is_empty()).then(|| {
-        format!(
-            "`df` of this machine now shows in use: {}; a log counts what is reserved for root as used",
-            different.join(", ")
-        )
-    })
+    (!different.is_empty()).then(|| format!("`df` of this machine now shows in use: {}", different.join(", ")))
 }
 
 /// Returns the filesystem at a mount point if it is on a device of the load.

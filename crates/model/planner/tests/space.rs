@@ -88,6 +88,24 @@ fn only_the_devices_of_the_load_count() {
     assert!(part.remarks[0].contains("is on sdb: its space is not included; give --capacity"), "{:?}", part.remarks);
 }
 
+/// A filesystem of 252 GB may have 12 GB of files and only 80 GB for users.
+#[test]
+fn what_users_cannot_have_is_not_in_use() {
+    let mount = |counter: &str| Series { counter: counter.into(), instance: "/".into(), scale: 1.0 };
+    let reads = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
+    let counters = ["logical_disk.total_bytes", "logical_disk.free_bytes", "logical_disk.used_bytes"];
+    let schema = Schema::new(counters.into_iter().map(mount).chain([reads]).collect());
+    let mut frame = Frame::new(Arc::new(schema), 60);
+    for second in 1..=60 {
+        let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        frame.push(tick, &[252e9, 80e9, 12e9, 100.0]);
+    }
+    let mut collector = LoadCollector::default();
+    collector.set_topology(topology_of(&[("sda", 252_000_000_000)], &[("/", "sda", 252e9, 80e9)]));
+    collector.add_frame(&frame);
+    assert_eq!(summarize_space(&collector.finish(), SpaceSource::Log).used_bytes, Some(12e9));
+}
+
 #[test]
 fn sizes_that_do_not_agree_are_told() {
     let wrong = space_of(&[("sda", 50_000_000_000)], &[("/", "sda", 95e9, 55e9)], &[]);

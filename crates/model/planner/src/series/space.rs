@@ -21,7 +21,7 @@ pub struct FilesystemSpace {
     pub device: Option<String>,
     /// Size, bytes.
     pub total_bytes: f64,
-    /// Bytes in use, with those reserved for root.
+    /// Bytes in use; in a log without that counter, with those reserved for root.
     pub used_bytes: f64,
     /// Why its space does not count; `None` if it counts.
     pub because: Option<&'static str>,

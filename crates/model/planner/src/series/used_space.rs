@@ -22,7 +22,31 @@ pub(super) struct SpacePlans {
     /// True if its device is one of the load.
     is_placed: bool,
     total: CounterPlan,
-    free: CounterPlan,
+    used: UsedPlan,
+}
+
+/// Plan for computing the bytes in use.
+enum UsedPlan {
+    Counter(CounterPlan),
+    /// The size without the free space, in logs that have no more: what is reserved for root is then in use.
+    NotFree(CounterPlan),
+}
+
+impl UsedPlan {
+    /// Computes the bytes in use at each tick of a frame, with the sizes at these ticks.
+    fn compute_values(&self, frame: &Frame, total: &[f64]) -> Vec<f64> {
+        let mut values = Vec::new();
+        match self {
+            UsedPlan::Counter(used) => used.compute_values(frame, &mut values),
+            UsedPlan::NotFree(free) => {
+                free.compute_values(frame, &mut values);
+                for (value, total) in values.iter_mut().zip(total) {
+                    *value = total - *value;
+                }
+            }
+        }
+        values
+    }
 }
 
 /// Collects the space of filesystems from frames.
@@ -45,9 +69,11 @@ impl SpaceCollector {
         let mut planned: Vec<SpacePlans> = Vec::new();
         for filesystem in filesystems {
             let total = plan(logical_disk::TOTAL_BYTES, &filesystem.mount);
-            let Some((total, free)) = total.zip(plan(logical_disk::FREE_BYTES, &filesystem.mount)) else { continue };
+            let used = plan(logical_disk::USED_BYTES, &filesystem.mount).map(UsedPlan::Counter);
+            let used = used.or_else(|| plan(logical_disk::FREE_BYTES, &filesystem.mount).map(UsedPlan::NotFree));
+            let Some((total, used)) = total.zip(used) else { continue };
             let (counts, is_placed) = (filesystem.because.is_none(), !filesystem.fronts.is_empty());
-            planned.push(SpacePlans { index: index_of(series, filesystem), counts, is_placed, total, free });
+            planned.push(SpacePlans { index: index_of(series, filesystem), counts, is_placed, total, used });
         }
         if !planned.is_empty() {
             for (index, filesystem) in series.filesystems.iter_mut().enumerate() {
@@ -65,12 +91,12 @@ impl SpaceCollector {
         if planned.is_empty() {
             return;
         }
-        let (mut total, mut free) = (Vec::new(), Vec::new());
+        let mut total = Vec::new();
         let mut rows: Vec<Vec<(f64, f64)>> = Vec::new();
         for plans in planned {
             plans.total.compute_values(frame, &mut total);
-            plans.free.compute_values(frame, &mut free);
-            rows.push(total.iter().zip(&free).map(|(total, free)| (*total, total - free)).collect());
+            let used = plans.used.compute_values(frame, &total);
+            rows.push(total.iter().copied().zip(used).collect());
         }
         for (index, tick) in frame.ticks().iter().enumerate() {
             for (now, row) in self.now.iter_mut().zip(&rows) {

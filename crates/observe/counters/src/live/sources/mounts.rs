@@ -26,8 +26,9 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |roots, _: &SamplerOptions| Some(Box::new(MountSource::new(roots))),
 };
 
-const COLUMNS: [TableColumn; 4] = [
+const COLUMNS: [TableColumn; 5] = [
     level_column(logical_disk::FREE_BYTES, 1.0),
+    level_column(logical_disk::USED_BYTES, 1.0),
     level_column(logical_disk::TOTAL_BYTES, 1.0),
     level_column(logical_disk::INODES_FREE, 1.0),
     level_column(logical_disk::INODES_TOTAL, 1.0),
@@ -145,10 +146,16 @@ impl CounterSource for MountSource {
         for (point, path) in &self.mount_points {
             let Ok(space) = watch_read(path, || Ok(rustix::fs::statvfs(path)?)) else { continue };
             let row = table.row_or_insert(point);
-            // space reserved for root counts as used: users cannot have it
             let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
             let inodes = |n: u64| if space.f_files == 0 { ABSENT } else { n };
-            let values = [bytes(space.f_bavail), bytes(space.f_blocks), inodes(space.f_favail), inodes(space.f_files)];
+            let values = [
+                // what is reserved for root is not free: users cannot have it
+                bytes(space.f_bavail),
+                bytes(space.f_blocks.saturating_sub(space.f_bfree)),
+                bytes(space.f_blocks),
+                inodes(space.f_favail),
+                inodes(space.f_files),
+            ];
             table.row_mut(row).copy_from_slice(&values);
         }
         table.compute_cells(context);
