@@ -42,7 +42,8 @@ fn print_means(name: &str, outcomes: &[&RowOutcome]) {
     let (worse, with_naive) = summary.worse_than_naive;
     let (held, shapes) = summary.shapes;
     let (gains, others) = (summary.gains, summary.others);
-    println!("{name}: gains {:.2} points of {}", gains.error, gains.simulated);
-    println!("{name}: others {:.2} % of {}", others.error * 100.0, others.simulated);
+    println!("{name}: gains {:.2} points of {}, naive {:.2}", gains.error, gains.simulated, gains.baseline_error);
+    let (error, naive) = (others.error * 100.0, others.baseline_error * 100.0);
+    println!("{name}: others {error:.2} % of {}, naive {naive:.2} %", others.simulated);
     println!("{name}: {worse} of {with_naive} worse than naive, {held} of {shapes} shapes");
 }
