@@ -3,6 +3,8 @@
 //!
 //!     cargo run -p diskwright-experiments --example table -- 001 003
 
+#![allow(clippy::disallowed_macros, reason = "an example prints its table")]
+
 use diskwright_experiments::document::RowUse;
 use diskwright_experiments::judge::{DocumentSummary, RowOutcome};
 use diskwright_experiments::{data, run, simulate};
