@@ -25,11 +25,11 @@ fn predicts_document_003() {
         assert!(outcome.error.is_some_and(|error| error < 0.01), "{outcome:?}");
     }
     let summary = DocumentSummary::from_outcomes("003", &outcomes.iter().collect::<Vec<_>>());
-    assert_eq!((summary.others.simulated, summary.others.rows), (21, 21));
+    assert_eq!((summary.others.simulated, summary.others.rows), (23, 23));
     assert!(summary.others.error < 0.10, "{summary:?}");
     assert!(summary.others.error_where_baseline < summary.others.baseline_error / 2.0, "{summary:?}");
-    // print's queues of the members fall from 58.7 to 1.05 with a second disk; the model's do not (S10)
-    assert_eq!(summary.shapes, (3, 4));
+    // S10.three falls a little less than half of print's step
+    assert!(summary.shapes.0 >= 3 && summary.shapes.1 == 4, "{summary:?}");
 }
 
 /// Checks that the numbers do not depend on the number of threads.

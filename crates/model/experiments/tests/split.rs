@@ -29,6 +29,18 @@ const ROWS: &[(&str, RowUse, f64)] = &[
     ("M34", Shape, 31.0),
     ("M35a", Predict, 45.0),
     ("M35b", Predict, 36.0),
+    ("M31.second", Predict, 58.2),
+    ("M31.third", Predict, 58.6),
+    ("M31.fourth", Predict, 58.6),
+    ("M31.fifth", Predict, 58.7),
+    ("M31.sixth", Predict, 58.7),
+    ("M31.seventh", Predict, 58.7),
+    ("M31.eighth", Predict, 58.8),
+    ("M31.ninth", Predict, 59.0),
+    ("M31.tenth", Predict, 59.1),
+    ("M41", Shape, 77.8),
+    ("M42", Shape, f64::NAN),
+    ("M43", Shape, f64::NAN),
     // Compaq 1997
     ("M10", Fit, 57.0),
     ("M11", Predict, 25.0),
@@ -53,6 +65,7 @@ const ROWS: &[(&str, RowUse, f64)] = &[
     ("M24.reads.ten", Predict, 147.0),
     ("M24.writes.three", Fit, 73.0),
     ("M24.writes.ten", Predict, 117.0),
+    ("M20.disks", Predict, 7.34),
     // NT Resource Kit
     ("M1", Fit, 97.6),
     ("M2", Predict, 75.0),
@@ -89,6 +102,8 @@ const ROWS: &[(&str, RowUse, f64)] = &[
     ("S10.two", Shape, 1.0505),
     ("S10.three", Shape, 0.629),
     ("S10.four", Shape, 0.366),
+    ("S11.sequential", Predict, 100.0),
+    ("S11.random", Predict, 100.0),
     // InfoStor 1999
     ("M36", Fit, 35.0),
     ("M37", Predict, 5.0),
@@ -118,7 +133,7 @@ fn rows_uses_and_published_values_are_frozen() {
 #[test]
 fn every_published_row_is_present() {
     let documents = data::load_documents().expect("data");
-    let ids = (1..=10).map(|n| format!("S{n}")).chain((1..=40).map(|n| format!("M{n}")));
+    let ids = (1..=11).map(|n| format!("S{n}")).chain((1..=43).map(|n| format!("M{n}")));
     for id in ids {
         let found = documents.iter().flat_map(|d| &d.rows).any(|row| row.matches_id(&id));
         assert!(found, "{id} is missing");

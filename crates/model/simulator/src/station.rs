@@ -1,5 +1,6 @@
-//! A station: a number of equal servers with one queue in front, first come first served, and its statistics. It has no
-//! clock: its owner reports each event with its time and schedules the returned completions.
+//! A station: a number of equal servers with one queue in front, first come first served, and its statistics. Urgent
+//! jobs, as interrupts are to a processor, go before all others that wait. A station has no clock: its owner reports
+//! each event with its time and schedules the returned completions.
 
 use std::collections::VecDeque;
 
@@ -166,13 +167,15 @@ impl Meter {
 pub struct Station {
     servers: u32,
     waiting: VecDeque<StationJob>,
+    /// Urgent jobs that wait.
+    urgent: VecDeque<StationJob>,
     meter: Meter,
 }
 
 impl Station {
     /// A station with at least one server.
     pub fn new(servers: u32) -> Station {
-        Station { servers: servers.max(1), waiting: VecDeque::new(), meter: Meter::default() }
+        Station { servers: servers.max(1), waiting: VecDeque::new(), urgent: VecDeque::new(), meter: Meter::default() }
     }
 
     /// Number of jobs waiting and in service.
@@ -194,6 +197,27 @@ impl Station {
     #[must_use = "the end of service must be scheduled"]
     #[inline]
     pub fn add_job(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
+        let end = self.start_if_free(now, &job);
+        if end.is_none() {
+            self.waiting.push_back(job);
+        }
+        end
+    }
+
+    /// Adds a job that goes before all others that wait, but after the urgent ones before it; the jobs in service stay.
+    #[must_use = "the end of service must be scheduled"]
+    #[inline]
+    pub fn add_urgent_job(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
+        let end = self.start_if_free(now, &job);
+        if end.is_none() {
+            self.urgent.push_back(job);
+        }
+        end
+    }
+
+    /// Records an arrival, and starts the job if a server is free: returns its end.
+    #[inline]
+    fn start_if_free(&mut self, now: Ns, job: &StationJob) -> Option<Ns> {
         self.meter.record_arrival(now);
         debug_assert!(
             self.meter.servers_working() <= self.servers,
@@ -202,10 +226,9 @@ impl Station {
             self.servers
         );
         if self.meter.servers_working() == self.servers {
-            self.waiting.push_back(job);
             return None;
         }
-        debug_assert!(self.waiting.is_empty(), "no server is free while a job waits");
+        debug_assert!(self.waiting.is_empty() && self.urgent.is_empty(), "no server is free while a job waits");
         self.meter.record_start(now);
         Some(now.saturating_add(job.service_ns))
     }
@@ -214,9 +237,10 @@ impl Station {
     #[must_use = "the end of service must be scheduled"]
     #[inline]
     pub fn complete_job(&mut self, now: Ns, job: &StationJob) -> Option<(Ns, StationJob)> {
-        debug_assert!(self.jobs_present() > self.waiting.len(), "a job completes that was not in service");
+        let waiting = self.waiting.len() + self.urgent.len();
+        debug_assert!(self.jobs_present() > waiting, "a job completes that was not in service");
         self.meter.record_completion(now, job.arrived_ns);
-        let next = self.waiting.pop_front()?;
+        let next = self.urgent.pop_front().or_else(|| self.waiting.pop_front())?;
         self.meter.record_start(now);
         debug_assert_eq!(self.meter.servers_working(), self.servers, "no server is free while a job waits");
         Some((now.saturating_add(next.service_ns), next))
@@ -245,6 +269,19 @@ mod tests {
         assert!((totals.response_deviation_s() - 30e-9).abs() < 1e-12);
         // Little's law: jobs present = arrival rate times time in the station
         assert!((totals.mean_queue() - totals.throughput_per_s() * totals.response_s()).abs() < 1e-12);
+    }
+
+    #[test]
+    fn urgent_jobs_go_before_those_that_wait_and_not_before_those_in_service() {
+        let mut station = Station::new(1);
+        let job = |id| StationJob { id, arrived_ns: 0, service_ns: 10 };
+        assert_eq!((station.add_job(0, job(1)), station.add_job(0, job(2))), (Some(10), None));
+        assert_eq!((station.add_urgent_job(5, job(3)), station.add_urgent_job(6, job(4))), (None, None));
+        assert_eq!(station.complete_job(10, &job(1)), Some((20, job(3))));
+        assert_eq!(station.complete_job(20, &job(3)), Some((30, job(4))));
+        assert_eq!(station.complete_job(30, &job(4)), Some((40, job(2))));
+        assert_eq!((station.complete_job(40, &job(2)), station.jobs_present()), (None, 0));
+        assert_eq!(station.add_urgent_job(50, job(5)), Some(60), "a free server starts at once");
     }
 
     #[test]
