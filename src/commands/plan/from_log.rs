@@ -19,6 +19,7 @@ use diskwright_planner::series::space::{SpaceSource, summarize_space};
 use diskwright_planner::series::{
     LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
 };
+use diskwright_planner::what_if::bounds::{WhatIfBounds, bound_change};
 use diskwright_planner::what_if::{WhatIf, WhatIfError, predict_change};
 use diskwright_planner::{PlanAnswer, PlanLimits, plan};
 use diskwright_simulator::sample_rows::SampleRows;
@@ -218,7 +219,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 struct LogAnswer {
     measured: MeasuredDemand,
     verdict: Option<Verdict>,
-    predicted: Option<WhatIf>,
+    predicted: Option<Prediction>,
     buckets: Option<Vec<BucketReplay>>,
     answer: Option<PlanAnswer>,
     used: UsedDesigns,
@@ -237,7 +238,7 @@ impl LogAnswer {
         document["load"] = json!(self.measured.summary);
         document["verdict"] = json!(self.verdict);
         if let Some(predicted) = &self.predicted {
-            document["what_if"] = json!(predicted);
+            document["what_if"] = predicted.document();
         }
         if let Some(buckets) = &self.buckets {
             document["buckets"] = json!(buckets);
@@ -253,7 +254,8 @@ impl LogAnswer {
         };
         text += &match &self.predicted {
             // the model's error comes before its predictions
-            Some(predicted) => load_screen::draw_what_if(predicted, &style),
+            Some(Prediction::Modeled(predicted)) => load_screen::draw_what_if(predicted, &style),
+            Some(Prediction::Bounded(bounds, because)) => load_screen::draw_bounds(bounds, because, &style),
             None => load_screen::draw_load(&self.measured, options, &style),
         };
         if let Some(buckets) = &self.buckets {
@@ -424,11 +426,46 @@ fn predict_from_series(
     change: &str,
     options: &MeasureOptions,
     prices: &PriceList,
-) -> Result<WhatIf, Failure> {
-    predict_change(series, change, options.percentile, options.users, prices).map_err(|error| match error {
+) -> Result<Prediction, Failure> {
+    let failure = |error: WhatIfError| match error {
         WhatIfError::Names(..) => Failure::Usage(error.to_string()),
-        WhatIfError::Refused(..) => Failure::Failed(error.to_string()),
-    })
+        WhatIfError::Refused(..) | WhatIfError::NoModel(..) => Failure::Failed(error.to_string()),
+    };
+    match predict_change(series, change, options.percentile, options.users, prices) {
+        Ok(predicted) => Ok(Prediction::Modeled(predicted)),
+        Err(WhatIfError::NoModel(_, because)) => {
+            Ok(Prediction::Bounded(bound_change(series, change, options.percentile).map_err(failure)?, because))
+        }
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// What a log says of a change.
+enum Prediction {
+    Modeled(WhatIf),
+    /// Bounds, and why no model fits.
+    Bounded(WhatIfBounds, String),
+}
+
+impl Prediction {
+    /// The same fields for both: those that bounds lack are null.
+    fn document(&self) -> Value {
+        match self {
+            Prediction::Modeled(predicted) => {
+                let mut document = json!(predicted);
+                document["bounds"] = Value::Null;
+                document
+            }
+            Prediction::Bounded(bounds, because) => {
+                let mut document = json!(bounds);
+                for field in ["model_error", "modelled_before", "after"] {
+                    document[field] = Value::Null;
+                }
+                document["because"] = json!(because);
+                document
+            }
+        }
+    }
 }
 
 /// A volume with a size, and purchased operations.

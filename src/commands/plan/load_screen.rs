@@ -5,6 +5,7 @@ use diskwright_planner::bucket_replay::{BucketReplay, BucketUnit};
 use diskwright_planner::demand::EstimatedField;
 use diskwright_planner::series::measured_demand::LoadPercentiles;
 use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
+use diskwright_planner::what_if::bounds::{Limits, WhatIfBounds};
 use diskwright_planner::what_if::{DeviceCounters, WhatIf};
 use diskwright_report::{Align, Ink, Style, TextTable};
 
@@ -229,6 +230,31 @@ pub fn draw_what_if(prediction: &WhatIf, style: &Style) -> String {
         out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out
+}
+
+/// Draws the bounds of a change, and why no model predicts it.
+pub fn draw_bounds(found: &WhatIfBounds, because: &str, style: &Style) -> String {
+    let heading = format!("These are bounds, not a prediction: {because}.");
+    let mut table =
+        TextTable::new().with_text_column(&format!("{} at its highest loads", style.clean_text(&found.device)));
+    for title in ["measured", "at least", "at most"] {
+        table = table.with_column(title, Align::Right);
+    }
+    let bounds = &found.bounds;
+    let rows: [(&str, &str, f64, Limits); 2] = [
+        ("requests", "per_s", found.before.requests_per_s, bounds.requests_per_s),
+        ("mean response", "s", found.before.response_s, bounds.response_s),
+    ];
+    for (name, unit, measured, limits) in rows {
+        let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format_value(value, unit));
+        table.add_row([name.to_owned(), format_value(measured, unit), show(limits.least), show(limits.most)]);
+    }
+    let mut out = wrap_painted(Ink::Bold, &heading, style) + &wrap_indented(found.model, 0, style) + "\n";
+    out += &format!("{}{}", wrap_painted(Ink::Bold, &found.change, style), table.render(style));
+    for note in &found.notes {
+        out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
+    }
+    out + &wrap_indented(&format!("For more: {}.", found.record), 0, style)
 }
 
 #[cfg(test)]

@@ -4,18 +4,20 @@
 //! The model is fitted to one half of the log and tested on the other (`model.rs`). Changes that it cannot predict are
 //! refused with the reason.
 
+mod array_change;
+pub mod bounds;
 mod change;
 mod model;
 
 use diskwright_base::RaidLevel;
-use diskwright_base::units::{format_amount, format_count};
+use diskwright_base::units::format_amount;
 use serde::Serialize;
 
-use crate::arithmetic::usable_members;
 use crate::operation_rule::OperationRule;
 use crate::prices::{PriceList, VolumeOffer};
 use crate::series::hidden_load::{HiddenLoad, find_hidden_load};
 use crate::series::{FrontLoad, LoadSeries};
+use array_change::{change_disks, change_level};
 pub use change::{Change, parse_change};
 use model::{ClosedPopulation, LoadPoint, ResponseModel};
 
@@ -28,6 +30,9 @@ pub enum WhatIfError {
     /// The model cannot predict it.
     #[error("--what-if `{0}` cannot be predicted: {1}")]
     Refused(String, String),
+    /// No model fits the log; [`bounds::bound_change`] says what it proves all the same.
+    #[error("--what-if `{0}` cannot be predicted: {1}")]
+    NoModel(String, String),
 }
 
 /// Counters of a device, for the time at or above the percentile of its load.
@@ -75,10 +80,6 @@ const MAX_ERROR: f64 = 0.5;
 /// Maximum mean error on test data for a model to be trusted: this one, and a description of a device.
 pub const MAX_TRUSTED_ERROR: f64 = 0.25;
 
-fn count_disks(number: usize) -> String {
-    format_count(number, "disk", "disks")
-}
-
 /// Inputs for predicting a change.
 struct Scenario<'a> {
     text: &'a str,
@@ -103,10 +104,11 @@ pub fn predict_change(
 ) -> Result<WhatIf, WhatIfError> {
     let change = parse_change(text).map_err(|because| WhatIfError::Names(text.into(), because))?;
     let refused = |because: &str| WhatIfError::Refused(text.into(), because.into());
-    let by_queue = |a: &&FrontLoad, b: &&FrontLoad| a.sums.queue_s.total_cmp(&b.sums.queue_s);
-    let fronts = series.fronts.iter().filter(|f| f.sums.queue_s.is_finite() && f.sums.queue_s > 0.0);
-    let front = fronts.max_by(by_queue).ok_or_else(|| refused("the log has no disk with requests in flight"))?;
-    let too_few_loads = || refused("not enough data: the log has too few different loads of the device to fit a model");
+    let front = most_loaded_front(series).ok_or_else(|| refused("the log has no disk with requests in flight"))?;
+    let too_few_loads = || {
+        let because = "not enough data: the log has too few different loads of the device to fit a model";
+        WhatIfError::NoModel(text.into(), because.into())
+    };
     let point = LoadPoint::at_percentile(front, percentile).ok_or_else(too_few_loads)?;
     let hidden = find_hidden_load(front, users);
     let population = match users {
@@ -134,6 +136,12 @@ pub fn predict_change(
     }
 }
 
+/// The device with the most requests in flight.
+fn most_loaded_front(series: &LoadSeries) -> Option<&FrontLoad> {
+    let fronts = series.fronts.iter().filter(|f| f.sums.queue_s.is_finite() && f.sums.queue_s > 0.0);
+    fronts.max_by(|a, b| a.sums.queue_s.total_cmp(&b.sums.queue_s))
+}
+
 impl Scenario<'_> {
     fn name_error(&self, because: impl Into<String>) -> WhatIfError {
         WhatIfError::Names(self.text.into(), because.into())
@@ -151,10 +159,9 @@ impl Scenario<'_> {
     fn check_model(&self) -> Result<(), WhatIfError> {
         let error = self.model.error;
         if error > MAX_ERROR {
-            return Err(self.refusal_error(format!(
-                "the model's error for today's response time is {:.0} %, so it cannot predict another",
-                error * 100.0
-            )));
+            let percent = error * 100.0;
+            let because = format!("the model's error for today's response time is {percent:.0} %");
+            return Err(WhatIfError::NoModel(self.text.into(), because));
         }
         Ok(())
     }
@@ -184,9 +191,10 @@ impl Scenario<'_> {
         let is_beyond_data = changed.member_load_per_s > 1.1 * self.model.max_seen_load;
         if is_beyond_data && self.model.never_slows_down() {
             let (load, seen) = (changed.member_load_per_s, self.model.max_seen_load);
-            return Err(self.refusal_error(format!(
+            let because = format!(
                 "not enough data: {load:.0} I/Os/s per member, but the log has at most {seen:.0} and shows no slowdown"
-            )));
+            );
+            return Err(WhatIfError::NoModel(self.text.into(), because));
         }
         let mut notes = notes;
         if is_beyond_data {
@@ -223,64 +231,17 @@ impl Scenario<'_> {
     }
 
     fn predict_disks(&self, added: i32) -> Result<WhatIf, WhatIfError> {
-        let (name, members) = (&self.front.name, self.front.members);
-        let Some(level) = self.front.level else {
-            return Err(self.name_error(format!("the log does not show {name} as an array that could take more disks")));
-        };
-        let count = members as i64 + i64::from(added);
-        let min = match level {
-            RaidLevel::Raid4 | RaidLevel::Raid5 => 3,
-            RaidLevel::Raid6 | RaidLevel::Raid10 => 4,
-            _ => 2,
-        };
-        // there may be fewer than usual
-        let min = min.min(members as i64);
-        if count < min {
-            return Err(self.name_error(format!(
-                "{name} has {}; {} needs at least {min}",
-                count_disks(members),
-                level.name()
-            )));
-        }
-        if level == RaidLevel::Raid1 {
-            return Err(self.refusal_error("more disks in a mirror are more copies; try 'raid1 to raid10' first"));
-        }
-        if level == RaidLevel::Linear {
-            return Err(self.refusal_error("the disks are concatenated, and the log does not show where the load goes"));
-        }
-        let after = self.model.with_members(count as usize);
-        let grown = format_count(members, "disk becomes", "disks become");
-        let notes = vec![format!("{name}: {grown} {count}, all of the same kind")];
-        self.build_answer(&after, self.point, self.population, notes)
+        let changed = change_disks(self.text, self.front, added)?;
+        let after = self.model.with_members(changed.members);
+        self.build_answer(&after, self.point, self.population, changed.notes)
     }
 
     fn predict_level(&self, from: Option<RaidLevel>, to: RaidLevel) -> Result<WhatIf, WhatIfError> {
-        let (name, members) = (&self.front.name, self.front.members);
-        let Some(level) = self.front.level else {
-            return Err(self.name_error(format!("the log does not show {name} as an array (declare it with --array)")));
-        };
-        if let Some(from) = from.filter(|from| *from != level) {
-            return Err(self.name_error(format!("{name} is {}, not {}", level.name(), from.name())));
-        }
-        if to == RaidLevel::Linear {
-            return Err(self.refusal_error("with concatenated disks, the log does not show where the load would go"));
-        }
-        let min = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
-        if let Some((_, min)) = min.iter().find(|(other, min)| *other == to && members < *min) {
-            return Err(self.name_error(format!("{name} has {}; {} needs {min}", count_disks(members), to.name())));
-        }
-        let usable = |level: RaidLevel| {
-            let level = diskwright_simulator::ArrayLevel::parse(level.name())?;
-            Some(usable_members(level, u16::try_from(members).ok()?))
-        };
-        let mut notes = Vec::new();
-        if let (Some(before), Some(after)) = (usable(level), usable(to)) {
-            notes.push(format!("usable space: {before} disks' worth of {members} becomes {after}"));
-        }
+        let mut changed = change_level(self.text, self.front, from, to)?;
         if self.model.write_ratio < 1.0 {
-            notes.push("writes are faster than reads, thanks to a cache: they stay so".into());
+            changed.notes.push("writes are faster than reads, thanks to a cache: they stay so".into());
         }
-        self.build_answer(&self.model.with_level(to), self.point, self.population, notes)
+        self.build_answer(&self.model.with_level(to), self.point, self.population, changed.notes)
     }
 
     /// Share of the device's requests that is swapping: all of it is on the devices that hold swap areas, if that is

@@ -72,14 +72,14 @@ pub(super) struct ResponseModel {
 
 /// I/Os per second of each member, with this planner's costs of small writes (three on three members of RAID 5): the
 /// published factors do not change when disks are added, real costs do.
-fn member_load_on(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
+pub(super) fn member_load_on(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
     let level = level.and_then(|level| ArrayLevel::parse(level.name()));
     let cost = level.zip(u16::try_from(members).ok()).map_or(1.0, |(level, members)| write_cost(level, members));
     back_end_per_s(reads, writes, cost) / members.max(1) as f64
 }
 
 /// Sequential member responses of a write, each the slowest of several.
-fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
+pub(super) fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
     let harmonic = |n: usize| (1..=n).map(|i| 1.0 / i as f64).sum::<f64>();
     match level {
         None | Some(RaidLevel::Linear | RaidLevel::Raid0) => 1.0,
