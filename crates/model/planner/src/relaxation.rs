@@ -231,12 +231,12 @@ fn relax_levels(base: &Requirements) -> Option<Relaxation> {
         let first = relaxed.are_met().then(|| relaxed.first_design()).flatten()?;
         let names: Vec<&str> = relaxed.limits.levels.iter().map(|level| level.name()).collect();
         let safety = match level {
-            ArrayLevel::Raid0 | ArrayLevel::Linear => ", which loses data with the first drive",
+            ArrayLevel::Raid0 | ArrayLevel::Linear => " (which loses data when the first drive fails)",
             _ => "",
         };
         let now: Vec<&str> = base.limits.levels.iter().map(|level| level.name()).collect();
         let sentence = format!(
-            "levels {}: with {}{safety}, {}",
+            "levels {}: with {} as well{safety}, {}",
             now.join(", "),
             level.name(),
             first.describe(&base.limits.currency)
