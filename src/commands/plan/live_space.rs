@@ -1,4 +1,4 @@
-//! `df` of this machine, for a log of it that has no sizes of filesystems.
+//! Space in use on this machine as `df` shows it, for a log of this machine that has no sizes of filesystems.
 
 use std::fs;
 use std::path::PathBuf;
