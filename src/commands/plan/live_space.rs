@@ -48,7 +48,7 @@ pub fn describe_difference(logged: &[FilesystemSpace], live: &[FilesystemSpace])
         })
         .collect();
     (!different.is_empty())
-        .then(|| format!("the space in use has changed; `df` on this machine now shows {}", different.join(", ")))
+        .then(|| format!("the log differs from what `df` on this machine shows now: {}", different.join(", ")))
 }
 
 /// Returns the filesystem at a mount point if it is on a device of the load.
