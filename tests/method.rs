@@ -1,5 +1,5 @@
-//! The commands of docs/method.md, as they stand there. Needs root, FUSE, loop devices and nbdfuse; prints why it skips
-//! where they are missing.
+//! Runs the commands of docs/method.md unchanged. Needs root, FUSE, loop devices and nbdfuse; if one is missing, it
+//! prints why it skips.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -55,6 +55,6 @@ fn the_page_of_the_method_works_as_it_stands() {
     let blamed = text.lines().any(|line| line.starts_with("DISK") && line.contains("loop"));
     assert!(blamed && text.contains("Ruled out") && text.contains("memory"), "{text}");
     assert!(text.contains("random-read-4k-depth-1") && text.contains("Saved as the device profile"), "{text}");
-    assert!(text.contains("Tried: each description simulated") && text.contains("written"), "{text}");
+    assert!(text.contains("Tried: each design simulated") && text.contains("written"), "{text}");
     assert!(!bench.path("method").exists(), "the page removes what it made");
 }

@@ -369,7 +369,7 @@ fn tries_the_best_designs_from_their_descriptions() {
     let next = kept["next_steps"][0]["command"].as_str().expect("a command");
     assert!(next.starts_with("diskwright disk ") && next.contains("/1-") && next.contains(" --socket "), "{next}");
     let screen = run_text(&[&demand[..], &options[..4]].concat());
-    assert!(screen.contains("Tried: each description simulated, seed 1"), "{screen}");
+    assert!(screen.contains("Tried: each design simulated from its description, seed 1"), "{screen}");
     assert!(screen.contains("1  planned ") && screen.contains("   measured "), "{screen}");
     assert!(refusal_text(&["plan", "--reads", "1", "--seed", "7"]).contains("--try"));
 }

@@ -21,8 +21,8 @@ pub struct NextStep {
     pub shows: Cow<'static, str>,
 }
 
-/// Commands that come after a verdict on these logs, the nearest first; without logs, the verdict is on this machine as
-/// it runs. None where nothing is blamed.
+/// Commands to run after a verdict on these logs, in this order; without logs, the verdict is on this machine as it
+/// runs. None if nothing is blamed.
 pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<NextStep> {
     if !verdict.bottleneck.blames() {
         return Vec::new();

@@ -24,7 +24,7 @@ pub struct ArrayLoad {
     member_queue: Option<f64>,
 }
 
-/// Reads the load of the arrays of a log; those with one member are no arrays.
+/// Reads the load of the arrays of a log. A device with one member is not an array.
 pub fn read_array_loads(logs: &Logs) -> Result<Vec<ArrayLoad>, Failure> {
     let mut collector = LoadCollector::default();
     logs.read::<Failure>(|piece: LogPiece<'_>| collect_piece(&mut collector, &piece))?;

@@ -69,7 +69,7 @@ impl LogVerdict {
     }
 }
 
-/// What a verdict blames; nothing without one.
+/// The bottlenecks of a verdict; none without a verdict.
 fn troubles_of(verdict: Option<&LogVerdict>) -> &[HostTrouble] {
     verdict.map_or(&[], |verdict| &verdict.troubles)
 }

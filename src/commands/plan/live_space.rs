@@ -1,4 +1,4 @@
-//! `df` of this machine, for a log of it that has no sizes of filesystems.
+//! Space in use on this machine as `df` shows it, for a log of this machine that has no sizes of filesystems.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const MAX_DIFFERENCE: f64 = 0.1;
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// Returns the filesystems on the devices of a load, with their space now; none if one of them does not respond.
-/// Network filesystems are never asked.
+/// Network filesystems are never accessed.
 pub fn read_filesystems(fronts: &[FrontLoad]) -> Vec<FilesystemSpace> {
     let roots = Roots::default();
     let topology = topology::read_topology(&roots);
@@ -44,10 +44,11 @@ pub fn describe_difference(logged: &[FilesystemSpace], live: &[FilesystemSpace])
         .filter(far)
         .map(|(log, now)| {
             let [used, total] = [now.used_bytes, now.total_bytes].map(ByteSize::capacity);
-            format!("{used} of {total} on {} (the log: {})", log.mount, ByteSize::capacity(log.used_bytes))
+            format!("{used} of {total} on {} (in the log: {})", log.mount, ByteSize::capacity(log.used_bytes))
         })
         .collect();
-    (!different.is_empty()).then(|| format!("`df` of this machine now shows in use: {}", different.join(", ")))
+    (!different.is_empty())
+        .then(|| format!("the log differs from what `df` on this machine shows now: {}", different.join(", ")))
 }
 
 /// Returns the filesystem at a mount point if it is on a device of the load.
@@ -61,7 +62,7 @@ fn place_filesystem(mount: String, fronts: &[FrontLoad], topology: &Topology) ->
     (!fronts.is_empty()).then(|| FilesystemSpace { mount, device: Some(device), fronts, ..FilesystemSpace::default() })
 }
 
-/// Asks for the size and the used bytes of filesystems; `None` if one does not respond.
+/// Reads the size and the used bytes of filesystems; `None` if one does not respond.
 fn query_with_deadline(paths: Vec<PathBuf>) -> Option<Vec<(f64, f64)>> {
     let (sender, receiver) = mpsc::channel();
     let count = paths.len();
@@ -98,7 +99,7 @@ mod tests {
         let logged = [filesystem("/", 100e9, 60e9), filesystem("/old", 50e9, 1e9)];
         assert_eq!(describe_difference(&logged, &[filesystem("/", 100e9, 57e9)]), None);
         let text = describe_difference(&logged, &[filesystem("/", 100e9, 20e9)]).expect("a difference");
-        assert!(text.contains("20 GB of 100 GB on / (the log: 60 GB)") && !text.contains("/old"), "{text}");
+        assert!(text.contains("20 GB of 100 GB on / (in the log: 60 GB)") && !text.contains("/old"), "{text}");
         assert!(describe_difference(&logged, &[filesystem("/", 200e9, 60e9)]).is_some());
     }
 }

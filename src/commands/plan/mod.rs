@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Write the designs into this folder as descriptions that `simulate` and `disk` read
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
-    /// Simulate the N best designs from their descriptions, and print what was measured beside the plan
+    /// Simulate the N best designs from their descriptions, and print the results beside the plan
     #[arg(long = "try", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
     tried: Option<u8>,
     /// Seed for all random numbers of --try

@@ -63,7 +63,7 @@ pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> Str
 /// Draws which requirement to relax, the smallest change first.
 fn draw_relaxations(answer: &PlanAnswer, style: &Style) -> String {
     if answer.relax.is_empty() {
-        return wrap_indented("No single requirement, relaxed alone, gives a design.", 0, style);
+        return wrap_indented("Relaxing only one requirement gives no design.", 0, style);
     }
     let mut out = format!("\n{}\n", style.paint(Ink::Bold, "Relax one requirement, the smallest change first"));
     for relaxation in &answer.relax {

@@ -47,9 +47,9 @@ fn describe_capacity(demand: &Demand, space: &SpaceSummary) -> String {
             format!("space: {} as given (--capacity){growth}; in use: {measured}", ByteSize::capacity(bytes))
         }
         (Some(SpaceSource::Host), Some(measured)) => {
-            format!("space in use by `df` of this machine now: {measured}{growth}")
+            format!("space in use (`df` on this machine now): {measured}{growth}")
         }
-        (Some(SpaceSource::Log), Some(measured)) => format!("space in use by the log: {measured}{growth}"),
+        (Some(SpaceSource::Log), Some(measured)) => format!("space in use (from the log): {measured}{growth}"),
         _ => format!("space: {} as given (--capacity){growth}", ByteSize::capacity(bytes)),
     }
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_origin_of_the_space_is_told() {
+    fn the_origin_of_the_space_is_shown() {
         let demand = Demand { capacity_bytes: Some(5e9), ..Demand::from_rates(1.0, 1.0, 4096.0) };
         let filesystem = |mount: &str, because| FilesystemSpace {
             mount: mount.into(),
@@ -77,7 +77,7 @@ mod tests {
             ..SpaceSummary::default()
         };
         let lines = describe_space(&demand, &space);
-        assert_eq!(lines[0], "space in use by the log: 5 GB of 10 GB on /data");
+        assert_eq!(lines[0], "space in use (from the log): 5 GB of 10 GB on /data");
         assert_eq!(lines[1], "not counted: /backup with 5 GB (on another disk (--device))");
         let given = SpaceSummary { source: Some(SpaceSource::Given), ..space.clone() };
         let needs = Demand { capacity_bytes: Some(36e9), ..demand.clone() };
@@ -86,7 +86,7 @@ mod tests {
             "space: 36 GB as given (--capacity); in use: 5 GB of 10 GB on /data"
         );
         let host = SpaceSummary { source: Some(SpaceSource::Host), ..space };
-        assert!(describe_space(&demand, &host)[0].contains("`df` of this machine now: 5 GB of 10 GB"));
+        assert!(describe_space(&demand, &host)[0].contains("(`df` on this machine now): 5 GB of 10 GB"));
         let unknown = Demand { capacity_bytes: None, ..demand };
         assert!(describe_space(&unknown, &SpaceSummary::default())[0].contains("give --capacity"));
     }

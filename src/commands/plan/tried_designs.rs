@@ -144,7 +144,7 @@ fn find_differences(planned: &TriedFigures, measured: &TriedFigures) -> Vec<Diff
 /// Draws what was planned and what was measured, a row each.
 pub fn draw_tried(tried: &[TriedDesign], style: &Style) -> String {
     let Some(first) = tried.first() else { return String::new() };
-    let heading = format!("Tried: each description simulated, seed {}", first.seed);
+    let heading = format!("Tried: each design simulated from its description, seed {}", first.seed);
     let mut table = TextTable::new().with_column("", Align::Right).with_column("", Align::Left);
     for title in ["for", "requests", "mean", "95 %"] {
         table = table.with_column(title, Align::Right);

@@ -28,7 +28,7 @@ pub struct UsedDesigns {
 }
 
 impl Arguments {
-    /// Writes the designs if a folder is given, and simulates the best if that is asked for.
+    /// Writes the designs if a folder is given, and simulates the best of them for `--try`.
     pub fn use_designs(&self, answer: &PlanAnswer) -> Result<UsedDesigns, Failure> {
         let own_drives = self.limits.own_catalogue();
         let write = |folder: &PathBuf| write_designs(folder, &answer.designs, own_drives);
@@ -62,7 +62,7 @@ impl Arguments {
     }
 }
 
-/// Writes the designs into a folder, which is made where it is missing, with the user's own drives beside them. No file
+/// Writes the designs into a folder, which is created if it is missing, with the user's own drives beside them. No file
 /// is replaced.
 fn write_designs(
     folder: &Path,
@@ -106,9 +106,9 @@ fn write_failure(file: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// What can be done next with designs that were not written.
-const NEXT_STEP: &str = "Next: with `--write DIR`, the designs become descriptions: `diskwright simulate FILE` shows \
-                             each part at work, `diskwright disk FILE --socket PATH` serves one to a real database, to \
-                             measure it there. `--try 3` simulates the best three at once.";
+const NEXT_STEP: &str = "Next: `--write DIR` writes the designs as descriptions. `diskwright simulate FILE` then shows \
+                             each part at work, and `diskwright disk FILE --socket PATH` serves a design to a real \
+                             database. `--try 3` simulates the three best designs now.";
 
 impl UsedDesigns {
     /// Adds the file of each design, what was tried, and the next steps to the JSON answer.
@@ -146,10 +146,10 @@ impl UsedDesigns {
         let mut steps = Vec::new();
         if self.tried.is_none() {
             let command = format!("diskwright simulate {file}");
-            steps.push(NextStep { command, shows: "what it does under this load, part by part".into() });
+            steps.push(NextStep { command, shows: "each part of the design under this load".into() });
         }
         let command = format!("diskwright disk {file} --socket plan.sock");
-        let shows = "serves it to a real database, to measure it there (docs/disk.md)".into();
+        let shows = "serves the design to a real database, whose response times you measure (docs/disk.md)".into();
         steps.push(NextStep { command, shows });
         steps
     }

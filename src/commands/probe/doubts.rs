@@ -40,8 +40,8 @@ pub fn find_doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark>
     remarks
 }
 
-/// Finds a filesystem that compresses: there a test measures cache and processors as well (NT Resource Kit, Disk
-/// Testing Tips). ZFS does so unless a property forbids it, which no mount option shows.
+/// Finds a filesystem that compresses data: there, a test also measures cache and processors (NT Resource Kit, Disk
+/// Testing Tips). ZFS compresses unless a property forbids it, and no mount option shows that.
 pub fn find_compression(device: &DeviceFacts) -> Option<SuiteRemark> {
     let kind = device.filesystem.as_deref()?;
     let mut options = device.options.as_deref().unwrap_or_default().split(',');
@@ -54,13 +54,13 @@ pub fn find_compression(device: &DeviceFacts) -> Option<SuiteRemark> {
     };
     let found = options.find(|o| begins.iter().any(|begin| o.starts_with(begin)) && !is_off(o));
     let named = match (found, kind) {
-        (Some(option), _) => format!("({kind}, {option}) compresses"),
-        (None, "zfs") => "(zfs) may compress: `zfs get compression`".to_owned(),
+        (Some(option), _) => format!("({kind}, {option}) compresses data"),
+        (None, "zfs") => "(zfs) may compress data (see `zfs get compression`)".to_owned(),
         _ => return None,
     };
     let text = format!(
-        "the filesystem {named}: what is read and written there passes through its cache and the processors; measure \
-         a file that is not compressed, or the device"
+        "the filesystem {named}: reads and writes there also measure its cache and the processors; measure a file that \
+         is not compressed, or the device"
     );
     Some(new_remark("compression", None, text))
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filesystem_that_compresses_is_told() {
+    fn a_filesystem_that_compresses_is_reported() {
         let told = |kind: &str, options: &str| {
             let (filesystem, options) = (Some(kind.to_owned()), Some(options.to_owned()));
             let found = find_compression(&DeviceFacts { filesystem, options, ..DeviceFacts::default() });

@@ -30,7 +30,7 @@ pub fn draw_steps_after(document: &ProbeDocument, arguments: &Arguments, style: 
     draw_steps(&steps_after(document, arguments), style)
 }
 
-/// Commands that come after a measurement, the nearest first; none after one that was cut short.
+/// Commands to run after a measurement, in this order; none after one that was interrupted.
 fn steps_after(document: &ProbeDocument, arguments: &Arguments) -> Vec<NextStep> {
     if !document.complete {
         return Vec::new();
@@ -42,38 +42,38 @@ fn steps_after(document: &ProbeDocument, arguments: &Arguments) -> Vec<NextStep>
         add("diskwright why".into(), describe_judging(document));
     } else if document.suite != PROFILE_SUITE && document.script.is_none() && !document.buffered {
         let command = format!("diskwright probe {PROFILE_SUITE} {target}");
-        add(command, "the most that this disk can do, kept as the ceiling by which `why` judges it".into());
+        add(command, "the maximum rates of this disk; saves them as the ceilings by which `why` judges it".into());
     }
     match arguments.output.as_ref().filter(|file| !output_file::is_stdout(file)) {
         Some(file) => {
             let file = quote_for_shell(&file.display().to_string());
             add(
                 format!("diskwright compare {file} AFTER.json"),
-                "after a change, with a second result: which figures changed beyond noise".into(),
+                "after a change and a second run: which figures changed by more than noise".into(),
             );
         }
         None => {
             let suite = quote_for_shell(&arguments.suite);
             add(
                 format!("diskwright probe {suite} {target} --repeat 5 -o BEFORE.json"),
-                "a result with its noise, for `compare BEFORE.json AFTER.json`".into(),
+                "a result with its noise, to be used in `compare BEFORE.json AFTER.json`".into(),
             );
         }
     }
     steps
 }
 
-/// What `why` does with the ceiling that was saved.
+/// What `why` does with the ceilings that were saved.
 fn describe_judging(document: &ProbeDocument) -> String {
     let most = |figure: fn(&diskwright_results::result::RunResult) -> f64| {
         document.runs.iter().filter(|run| run.place != "series").map(figure).fold(f64::NAN, f64::max)
     };
     let (requests, bytes) = (most(|run| run.requests_per_s), most(|run| run.bytes_per_s));
     if !(requests > 0.0 && bytes > 0.0) {
-        return "judges this disk by the ceiling that is kept now".into();
+        return "judges this disk by the ceilings that were just saved".into();
     }
     format!(
-        "judges this disk by the ceiling that is kept now: {}, {}",
+        "judges this disk by the ceilings that were just saved: {}, {}",
         format_value(requests, "per_s"),
         format_value(bytes, "bytes_per_s")
     )

@@ -77,9 +77,9 @@ pub fn bus_bytes_per_s(width_bits: f64, clock_hz: f64) -> f64 {
     width_bits / 8.0 * clock_hz
 }
 
-/// Bytes per second of a PCI Express link in one direction, before the packets' own heads: its lanes, billions of
-/// transfers per second on each, and the share of the bits that are data: 8 of 10 up to 5 GT/s, 128 of 130 beyond (PCI
-/// Express Base Specification, encodings), 242 of 256 bytes from 64 GT/s on.
+/// Bytes per second of a PCI Express link in one direction, packet headers included: the number of lanes, times the
+/// transfers per second of each (in billions), times the share of the bits that are data. That share is 8 of 10 up to 5
+/// GT/s, 128 of 130 beyond (PCI Express Base Specification, encodings), and 242 of 256 bytes from 64 GT/s on.
 ///
 /// ```
 /// use diskwright_base::arithmetic::pcie_bytes_per_s;

@@ -1,4 +1,4 @@
-//! Where a file lies on its disk: its extents, as the filesystem maps them (FIEMAP).
+//! The places of a file on its disk: its extents, as the filesystem maps them (FIEMAP).
 
 #![allow(unsafe_code, reason = "a file's extents are read by an ioctl that no crate has as a safe call")]
 
@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use rustix::ioctl::{Updater, ioctl, opcode};
 
-/// A stretch of a file that lies in one piece.
+/// A part of a file that is in one piece on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileExtent {
     /// Offset in the file, bytes.
@@ -16,18 +16,18 @@ pub struct FileExtent {
     pub physical: u64,
     /// Its length, bytes.
     pub bytes: u64,
-    /// Its offset on the device is known, final and its own.
+    /// Its offset on the device is known, final and not shared with another file.
     pub is_placed: bool,
     /// It is the file's last.
     pub is_last: bool,
 }
 
-/// How a file is scattered over its disk.
+/// How fragmented a file is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileScatter {
-    /// Pieces that do not touch each other on the disk.
+    /// Number of pieces that are not adjacent on the disk.
     pub pieces: u64,
-    /// Bytes in them.
+    /// Bytes in all pieces.
     pub bytes: u64,
     /// False if the file has more extents than were read.
     pub is_complete: bool,
@@ -56,7 +56,7 @@ struct FiemapExtent {
     reserved_more: [u32; 3],
 }
 
-/// Most extents that one call reads.
+/// Maximum number of extents that one call reads.
 pub const MAX_EXTENTS: usize = 256;
 
 #[repr(C)]
@@ -73,8 +73,8 @@ const LAST_EXTENT: u32 = 0x1;
 /// `FIEMAP_EXTENT_UNKNOWN`, `_DELALLOC`, `_NOT_ALIGNED`, `_DATA_INLINE`, `_DATA_TAIL`, `_SHARED`.
 const UNPLACED_FLAGS: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400 | 0x2000;
 
-/// Reads the extents of a file from an offset on, at most [`MAX_EXTENTS`]. Nothing is written for it: what is still in
-/// memory alone is not placed.
+/// Reads the extents of a file from an offset on, at most [`MAX_EXTENTS`]. It does not flush the file: data that are
+/// only in memory so far have no place yet.
 ///
 /// # Errors
 /// When the filesystem does not support it.
@@ -96,8 +96,8 @@ pub fn read_extents(file: impl AsFd, start: u64) -> io::Result<Vec<FileExtent>> 
     Ok(extents.iter().map(read).collect())
 }
 
-/// Counts the pieces of a file in its first extents, at most `max_extents`, rounded up to whole calls. Extents that
-/// touch each other on the disk are one piece: a filesystem limits the length of an extent (ext4 to 128 MiB).
+/// Counts the pieces of a file in its first extents, at most `max_extents`, rounded up to whole calls. Extents that are
+/// adjacent on the disk are one piece, because filesystems limit the length of an extent (ext4: 128 MiB).
 ///
 /// # Errors
 /// When the filesystem does not support it.
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Holes between written blocks are no pieces of their own, and a file of the kernel has no extents.
+    /// Holes between written blocks are not pieces, and a file in /proc has no extents.
     #[test]
     fn pieces_are_counted_or_refused() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();

@@ -7,7 +7,7 @@
 //! - [`kernel_filesystems`]: the kernel's own file systems, in which nothing is ever created.
 //! - [`programs`]: programs of the host, and limits for those that we run.
 //! - [`holes`]: ranges of files that were never written.
-//! - [`extents`]: where files lie on their disks.
+//! - [`extents`]: the places of files on their disks.
 //! - [`cgroup`]: the control groups of this process and their limits.
 //! - [`mounts`]: the kernel's table of mounts.
 //! - [`disk_space`]: free space on a filesystem.

@@ -1,7 +1,7 @@
-//! How the largest open files are scattered over their disks, asked in a thread with a deadline. Only files of local
-//! filesystems with a rotating disk somewhere below are of interest; which these are, the check knows.
+//! How fragmented the largest open files are, read in a thread with a deadline. All local filesystems are read; the
+//! check then leaves out those that are not on a rotating disk.
 //!
-//! The results become a text among the facts, so that they are stored with them.
+//! The results become a text among the facts of the host, so that they are stored together.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,35 +14,35 @@ use std::time::{Duration, Instant};
 use diskwright_counters::live::{mountinfo, sources::mounts};
 use diskwright_hostfiles::extents;
 
-/// File of the tree. Each line has a mount point (escaped as by the kernel), bytes and pieces of a file, `all` or
-/// `some` for whether all of its extents were read, and its path, which may have blanks.
+/// Name of the text in the tree. Each line is about a file: mount point (escaped as the kernel does), bytes, pieces,
+/// `all` if all of its extents were read or else `some`, and its path, which may contain blanks.
 pub(crate) const EXTENTS_FILE: &str = "extents";
 /// Time limit for all files together.
 const DEADLINE: Duration = Duration::from_millis(200);
-/// Files whose extents are read: the largest.
+/// Maximum number of files whose extents are read, the largest first.
 const MAX_FILES: usize = 12;
-/// Smaller files are read at once, wherever they lie.
+/// Minimum size of a file: a smaller one is read quickly even if it is fragmented.
 const MIN_BYTES: u64 = 32 << 20;
-/// Extents of a file that are read.
+/// Maximum number of extents that are read of a file.
 const MAX_EXTENTS: usize = 16_384;
-/// Descriptors of processes that are looked at.
+/// Maximum number of descriptors of processes that are inspected.
 const MAX_DESCRIPTORS: usize = 8192;
-/// Stack of the thread.
+/// Stack size of the thread.
 const STACK_BYTES: usize = 256 << 10;
 
-/// How an open file is scattered.
+/// How fragmented an open file is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileExtents {
     pub mount: String,
     pub path: String,
     pub bytes: f64,
     pub pieces: f64,
-    /// False if the file has more pieces.
+    /// False if not all extents were read: the file may have more pieces.
     pub is_complete: bool,
 }
 
-/// Reads how the largest open files of this machine are scattered, by its table of mounts. Returns the lines of
-/// [`EXTENTS_FILE`], and why more are missing.
+/// Reads how fragmented the largest open files of this machine are; `mountinfo` is its table of mounts. Returns the
+/// lines of [`EXTENTS_FILE`], and if some are missing, why.
 pub(crate) fn read_scatter(mountinfo: &str) -> (Vec<String>, Option<String>) {
     let mounts = mountinfo::parse_mounts(mountinfo.as_bytes());
     let points: Vec<String> = mounts::local_mounts(&mounts).iter().map(|mount| mount.point.clone()).collect();
@@ -68,7 +68,7 @@ pub(crate) fn read_scatter(mountinfo: &str) -> (Vec<String>, Option<String>) {
     }
 }
 
-/// An open file: its descriptor in /proc, its path, and the mount point that it lies below.
+/// An open file: its descriptor in /proc, its path, and the mount point above it.
 struct OpenFile {
     descriptor: PathBuf,
     path: String,
@@ -84,7 +84,7 @@ fn find_large_files(proc: &Path, points: &[String], all_points: &[String]) -> Ve
     let mut seen: HashSet<(u64, u64)> = HashSet::new();
     let mut found: Vec<OpenFile> = Vec::new();
     for descriptor in descriptors.take(MAX_DESCRIPTORS).map(|entry| entry.path()) {
-        // only the link is read until the mount is known to be local: a file of a server that is gone would block
+        // until the mount is known to be local, only the link is read: a file on a server that does not respond blocks
         let Some(path) = fs::read_link(&descriptor).ok().and_then(|path| path.to_str().map(str::to_owned)) else {
             continue;
         };
@@ -103,7 +103,7 @@ fn find_large_files(proc: &Path, points: &[String], all_points: &[String]) -> Ve
     found
 }
 
-/// Finds the mount point that a path lies below: the longest.
+/// Finds the mount point above a path: the longest that fits.
 fn mount_of<'a>(path: &str, points: &'a [String]) -> Option<&'a String> {
     let is_below = |point: &&String| {
         path.strip_prefix(point.as_str()).is_some_and(|rest| point.ends_with('/') || rest.starts_with('/'))
@@ -113,10 +113,10 @@ fn mount_of<'a>(path: &str, points: &'a [String]) -> Option<&'a String> {
 
 /// Reads the extents of a file, and returns its line of [`EXTENTS_FILE`].
 fn extents_line(open: &OpenFile) -> Option<String> {
-    // neither waits for a lease nor changes when the file was last read
+    // does not wait for a lease, and leaves the time of the last access unchanged
     let flags = (rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOATIME).bits() as i32;
     let open_with = |flags: i32| OpenOptions::new().read(true).custom_flags(flags).open(&open.descriptor);
-    // only its owner may leave the time of the last access alone
+    // only the owner of the file may leave that time unchanged
     let plain = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file: File = open_with(flags).or_else(|_| open_with(plain)).ok()?;
     let scatter = extents::count_pieces(&file, MAX_EXTENTS).ok().filter(|scatter| scatter.pieces > 0)?;
@@ -125,7 +125,7 @@ fn extents_line(open: &OpenFile) -> Option<String> {
     Some(format!("{mount} {} {} {complete} {}", scatter.bytes, scatter.pieces, open.path))
 }
 
-/// Parses the text of [`EXTENTS_FILE`]; lines that are not understood are left out.
+/// Parses the text of [`EXTENTS_FILE`]; skips lines that it cannot parse.
 pub(crate) fn parse_extents(text: &str) -> Vec<FileExtents> {
     let parse_line = |line: &str| {
         let mut parts = line.splitn(5, ' ');
@@ -165,7 +165,7 @@ mod tests {
         let found = find_large_files(Path::new("/proc"), &point, &point);
         let found = found.iter().find(|found| Path::new(&found.path) == path).expect("it is the largest");
         assert_eq!(found.mount, "/");
-        // never written: nothing lies anywhere
+        // never written: it has no extents
         assert_eq!(extents_line(found), None);
     }
 

@@ -32,7 +32,7 @@ pub struct HostFacts {
     is_current: bool,
     /// Mount points that only the counters show.
     newly_mounted: Vec<String>,
-    /// Bottlenecks of the log.
+    /// Bottlenecks that the verdict on the log names.
     troubles: Vec<HostTrouble>,
 }
 
@@ -80,7 +80,7 @@ impl HostFacts {
         }
     }
 
-    /// Adds what a verdict on the log blames.
+    /// Adds the bottlenecks that a verdict on the log names.
     #[must_use]
     pub fn with_troubles(self, troubles: &[HostTrouble]) -> HostFacts {
         HostFacts { troubles: troubles.to_vec(), ..self }

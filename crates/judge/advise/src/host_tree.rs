@@ -87,8 +87,8 @@ impl HostTree {
         tree
     }
 
-    /// Adds how the largest open files are scattered, where a disk rotates: flash finds every piece at once. Of a
-    /// copied host, it is the text in the copy.
+    /// Adds how fragmented the largest open files are, if a disk rotates: flash needs no seeks. For a copy of another
+    /// host's files, the text in the copy is used.
     fn add_extents(&mut self, root: &Path) {
         let name = file_extents::EXTENTS_FILE;
         if root != Path::new("/") {

@@ -10,7 +10,7 @@ pub struct HostTrouble {
 }
 
 impl HostTrouble {
-    /// The cgroup or device; a cgroup's trouble may name a disk too: `group@sda`.
+    /// The cgroup or device, without the disk that the instance of a cgroup may name too: `group@sda`.
     pub(crate) fn group(&self) -> &str {
         self.instance.split_once('@').map_or(&self.instance, |(group, _)| group)
     }

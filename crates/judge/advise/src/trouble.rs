@@ -56,7 +56,7 @@ fn are_stacked(host: &HostFacts, one: &str, other: &str) -> bool {
     one == other || is_below(one, other) || is_below(other, one)
 }
 
-/// Folders of the controllers of version 1 of cgroups, whose limits are checked; a verdict names groups without them.
+/// Folders of the version 1 cgroup controllers whose limits are checked. A verdict names groups without these folders.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuacct", "cpu,cpuacct", "cpuacct,cpu", "memory"];
 
 /// The path of a cgroup without the controller of version 1: `/cpu/web` is the group `/web`.

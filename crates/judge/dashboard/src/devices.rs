@@ -17,7 +17,7 @@ use crate::panels::DevicePanel;
 pub struct DeviceRow {
     /// Its name.
     pub name: String,
-    /// True for a device that is built on others, whose requests are counted there again: it belongs in no sum.
+    /// True for a device that is built on others. They count its requests too, so it does not belong in a sum.
     pub stacked: bool,
     /// True for a device that has a row only while it does something.
     #[serde(skip)]

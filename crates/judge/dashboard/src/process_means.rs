@@ -65,7 +65,8 @@ pub enum ProcessOrder {
 }
 
 impl ProcessOrder {
-    /// The orders that show who uses what a verdict blames, the first bottleneck first; none where it blames nothing.
+    /// The sort orders that show which processes use the blamed resources, in the order of the bottlenecks; none if the
+    /// verdict blames nothing.
     pub fn of_blamed(verdict: Option<&Verdict>) -> Vec<ProcessOrder> {
         let mut orders = Vec::new();
         let Some(verdict) = verdict else { return orders };

@@ -174,14 +174,15 @@ fn two_tables_show_nothing() {
     let both = compare_busy(&[("yes", 0.9, 0.0), (SERVICE, 0.12, 0.0)], &[("yes", 0.3, 0.0), (SERVICE, 0.29, 0.0)], 30);
     assert_eq!(both.outcome, ChangeOutcome::Unchanged, "{}", both.sentence);
     assert!(both.programs.iter().all(|program| program.change == ChangeDirection::Unknown), "{:?}", both.programs);
-    let missing = "oo few process tables (2 and 2) to tell who uses more and who less of the processors: record longer";
+    let missing = "oo few process tables (2 and 2) to show which programs use more of the processors and which less: \
+                   record longer";
     assert!(both.sentence.contains(missing), "{}", both.sentence);
     let document = serde_json::to_value(&both).unwrap();
     assert!(document["programs_missing"].as_str().is_some_and(|text| text.contains(missing)), "{document}");
 }
 
 #[test]
-fn few_tables_are_no_excuse_where_nothing_changed_or_the_change_is_told() {
+fn few_tables_are_not_mentioned_if_nothing_changed_or_the_change_is_shown() {
     let same = [("yes", 0.9, 0.0), (SERVICE, 0.12, 0.0)];
     let more = [("yes", 0.3, 0.0), (SERVICE, 0.29, 0.0)];
     for (after, every) in [(&same, 30), (&same, EVERY), (&more, EVERY), (&more, 15)] {

@@ -11,7 +11,7 @@ use crate::verdict_words::{self, bottleneck_title, in_turns};
 pub struct Remedy {
     /// The bottleneck that it is against; empty where there is only one.
     pub against: String,
-    /// What to do, a sentence or two; where a command is named within it, between backticks.
+    /// What to do, in a sentence or two; a command within it is between backticks.
     pub text: String,
     /// What to type.
     pub command: Option<String>,
@@ -20,7 +20,7 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    /// True where it can be typed now. What cannot is advice for later: larger requests, another disk.
+    /// True if there is something to type now. Other remedies are advice for later: larger requests, another disk.
     pub fn is_act(&self) -> bool {
         self.command.is_some() || self.text.contains('`')
     }
@@ -47,8 +47,8 @@ impl Remedy {
     }
 }
 
-/// Returns the remedies in the order to try them: the first against each bottleneck, then the others. One with a
-/// command leads where there is any: nobody plans in an incident.
+/// Returns the remedies in the order to try them: the first against each bottleneck, then the others. If any has a
+/// command, the first of these leads, because in an incident it is of use at once.
 pub fn remedies_in_order(verdict: &Verdict) -> Vec<Remedy> {
     let of_bottleneck = |listed: &VerdictBottleneck| -> Vec<Remedy> {
         let title = match verdict.bottlenecks.len() {

@@ -46,8 +46,8 @@ pub fn published_error(published: f64, bound: Option<Bound>, gain: bool, value: 
 }
 
 impl RowOutcome {
-    /// Tells whether the simulated value is further from the published one than the naive prediction; only of a row
-    /// that has both errors.
+    /// True if the simulated value is further from the published one than the naive prediction is; `None` if the row
+    /// lacks one of the two errors.
     pub fn is_worse_than_naive(&self) -> Option<bool> {
         Some(self.error? > self.baseline_error?)
     }

@@ -28,7 +28,7 @@ pub struct PlanAnswer {
     pub frontier: Vec<FrontierPoint>,
     /// Prices at which another design would rank first.
     pub break_even: Vec<BreakEven>,
-    /// If nothing meets the demand: requirements that give designs if relaxed alone, the smallest change first.
+    /// If no design meets the demand: each requirement that, relaxed alone, gives designs, the smallest change first.
     pub relax: Vec<Relaxation>,
     /// Number of designs that were judged.
     pub searched: u64,

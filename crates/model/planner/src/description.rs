@@ -12,7 +12,7 @@ use diskwright_simulator::system::{ArraySpec, Controller, DriveGroupSpec, RunBy,
 use crate::analysis::StorageDesign;
 use crate::demand::Demand;
 
-/// Seconds that are simulated, if that is neither too few requests nor more than are needed.
+/// Simulated seconds, unless these have too few requests or more than are needed.
 const WATCH_S: f64 = 60.0;
 /// Minimum number of simulated requests: one in twenty of them is beyond the 95th percentile.
 const MIN_REQUESTS: f64 = 10_000.0;

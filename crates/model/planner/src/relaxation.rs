@@ -1,4 +1,4 @@
-//! Which requirement to relax if nothing meets a demand: one at a time, by how much, and what it gives.
+//! Which requirement to relax if no design meets a demand: one at a time, by how much, and which designs that gives.
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_value};
@@ -16,7 +16,7 @@ use crate::short_list::{ShortList, short_list};
 
 /// Largest factor by which a requirement is relaxed.
 const MAX_FACTOR: f64 = 1e4;
-/// The search ends when the factor is known this well.
+/// The search ends when the bounds of the factor are this close: their ratio.
 const FACTOR_PRECISION: f64 = 1.02;
 /// Factor of each step by which the simulation corrects what the analysis found.
 const STEP_FACTOR: f64 = 1.03;
@@ -231,12 +231,12 @@ fn relax_levels(base: &Requirements) -> Option<Relaxation> {
         let first = relaxed.are_met().then(|| relaxed.first_design()).flatten()?;
         let names: Vec<&str> = relaxed.limits.levels.iter().map(|level| level.name()).collect();
         let safety = match level {
-            ArrayLevel::Raid0 | ArrayLevel::Linear => ", which loses data with the first drive",
+            ArrayLevel::Raid0 | ArrayLevel::Linear => " (which loses data when the first drive fails)",
             _ => "",
         };
         let now: Vec<&str> = base.limits.levels.iter().map(|level| level.name()).collect();
         let sentence = format!(
-            "levels {}: with {}{safety}, {}",
+            "levels {}: with {} as well{safety}, {}",
             now.join(", "),
             level.name(),
             first.describe(&base.limits.currency)

@@ -6,7 +6,7 @@ use diskwright_base::{Device, DeviceClass, Filesystem, Frame, Schema, Series, Ti
 use diskwright_planner::series::space::{SpaceSource, SpaceSummary, summarize_space};
 use diskwright_planner::series::{LoadCollector, MeasureOptions, demand_from_series};
 
-/// A filesystem: mount point, its device (empty if the topology does not show), size and free bytes.
+/// A filesystem: mount point, its device (empty if the topology does not show it), size and free bytes.
 type Mounted = (&'static str, &'static str, f64, f64);
 
 /// A minute of requests to these disks, whose sizes are given, with these filesystems.
@@ -107,7 +107,7 @@ fn what_users_cannot_have_is_not_in_use() {
 }
 
 #[test]
-fn sizes_that_do_not_agree_are_told() {
+fn sizes_that_do_not_agree_are_reported() {
     let wrong = space_of(&[("sda", 50_000_000_000)], &[("/", "sda", 95e9, 55e9)], &[]);
     assert!(wrong.remarks[0].contains("do not agree: sda with 50 GB"), "{:?}", wrong.remarks);
     let part = space_of(&[("sda", 500_000_000_000)], &[("/", "sda", 95e9, 55e9)], &[]);
@@ -132,7 +132,7 @@ fn a_second_view_of_a_filesystem_does_not_count() {
 #[test]
 fn unknown_space_says_how_to_give_it() {
     let none = space_of(&[("sda", 0)], &[], &[]);
-    assert!(none.source.is_none() && none.remarks[0].contains("give the space that is needed with --capacity"));
+    assert!(none.source.is_none() && none.remarks[0].contains("give the needed space with --capacity"));
     let unplaced = space_of(&[("sda", 0), ("sdb", 0)], &[("/", "", 95e9, 55e9)], &["sda"]);
     assert!(unplaced.remarks[0].contains("does not show which filesystems are on sda"), "{:?}", unplaced.remarks);
 }

@@ -1,4 +1,4 @@
-//! How scattered the largest open files are, and what it would bring if each lay in one piece.
+//! How fragmented the largest open files are, and how much time it would save if each were in one piece.
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_value;
@@ -10,27 +10,27 @@ use crate::file_extents::{self, FileExtents};
 use crate::host_facts::HostFacts;
 use crate::host_tree::TreeGap;
 
-/// Share of the time of reading a file through that must be spent between its pieces. Our choice.
+/// Share of the time of a sequential read that seeks between the pieces must take. Our choice.
 const MIN_GAIN: f64 = 0.1;
-/// Mean piece below which a file is scattered where nobody measured the disk, bytes. Our choice: it takes a disk of
-/// 100 MB/s about as long to read as a seek.
+/// Mean size of a piece, bytes, below which a file on a disk that was not measured counts as fragmented. Our choice: at
+/// 100 MB/s, such a piece takes about as long to read as a seek takes.
 const SMALL_PIECE_BYTES: f64 = (1 << 20) as f64;
-/// Largest time of a random read of 4 KiB that is one of a disk arm, seconds.
+/// Longest plausible time of a random 4 KiB read by a disk arm, seconds.
 const MAX_SEEK_S: f64 = 0.1;
 
-/// Judges how the files of a filesystem are scattered.
+/// Judges how fragmented the files of a filesystem are.
 pub(super) fn judge_fragmentation(host: &HostFacts, point: &str) -> CheckOutcome {
     let filesystem = host.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
     let Some(filesystem) = filesystem else { return CheckOutcome::Absent };
     let disks = host.topology.leaves_under(&filesystem.device);
-    // flash finds every piece at once, and what lies below a virtual disk is not known
+    // flash needs no seeks, and what is below a virtual disk is unknown
     if disks.is_empty() || disks.iter().any(|disk| host.device_class(disk) != DeviceClass::Rotational) {
         return CheckOutcome::Absent;
     }
     let text = match host.tree.text_of(file_extents::EXTENTS_FILE) {
         Ok(text) => text,
         Err(TreeGap::Refused(because)) => return CheckOutcome::Unknown(because),
-        // no process that we may look at has a large file open
+        // no process that we are allowed to inspect has a large file open
         Err(TreeGap::Absent) => return CheckOutcome::Absent,
     };
     let files = file_extents::parse_extents(text);
@@ -60,12 +60,13 @@ fn propose(file: &FileExtents, files: usize, gain: Option<f64>, speed: Option<(f
     let of = if files > 1 { format!(", the worst of {files} large open files") } else { String::new() };
     let seen = format!("{}: {size} in {at_least}{} pieces of {mean}{of}", file.path, file.pieces);
     let (Some(gain), Some((seek_s, _))) = (gain, speed) else {
-        let seen = format!("{seen}; what a seek costs was not measured (`probe`)");
+        let seen = format!("{seen}; the time of a seek was not measured (run `probe`)");
         return Proposal::new(seen).with_severity(AdviceSeverity::Info).into_outcome();
     };
     let seek = format_value(seek_s, "s");
     let (lost, share) = (format_value(gain_s(file, seek_s), "s"), format_percent(gain));
-    let text = format!("read in sequence, it spends {lost} on {seek} between pieces: {share} of the time would go");
+    let text = format!("a sequential read spends {lost} on seeks of {seek} between pieces");
+    let text = format!("{text}; in one piece, it would take {share} less time");
     Proposal::new(format!("{seen}; {text}")).into_outcome()
 }
 

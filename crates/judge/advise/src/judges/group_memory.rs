@@ -10,7 +10,7 @@ use crate::check::{CheckOutcome, Proposal};
 use crate::host_facts::HostFacts;
 use crate::host_tree::first_number;
 
-/// Limits of version 1 from here on mean none: the kernel writes the largest number of pages.
+/// In version 1, this limit or a higher one means no limit: the kernel shows the largest number of pages.
 const NO_LIMIT_BYTES: f64 = 9e18;
 const MIB: f64 = 1_048_576.0;
 
@@ -55,7 +55,7 @@ fn memory_limits(host: &HostFacts, group: &str) -> Vec<MemoryLimit> {
     counted.into_iter().filter_map(of_counter).collect()
 }
 
-/// Swappiness of a group of version 1, which has its own.
+/// The group's own swappiness, which only version 1 has.
 fn own_swappiness(host: &HostFacts, group: &str) -> Option<f64> {
     host.tree.number_in(&legacy_path(group, "memory.swappiness"))
 }
@@ -67,15 +67,15 @@ fn propose_memory(host: &HostFacts, group: &str) -> Option<Proposal> {
         limits.iter().map(|limit| format!("{} is {}", limit.file, format_bytes(limit.bytes))).collect();
     let tightest = limits.iter().min_by(|a, b| a.bytes.total_cmp(&b.bytes))?;
     let own = own_swappiness(host, group).map_or_else(String::new, |now| {
-        format!("; its memory.swappiness is {now:.0}, for which vm.swappiness of the host has no effect")
+        format!("; its memory.swappiness is {now:.0}, and vm.swappiness of the host has no effect on it")
     });
     let mut proposal = Proposal::new(format!("{}: its programs need more{own}", limit_texts.join(", ")))
-        .with_good("a limit that holds what its programs use again and again");
+        .with_good("a limit above the memory that its programs use repeatedly");
     let waited = host.load.as_ref().and_then(|load| load.mean_of(cgroup::MEMORY_SOME, group));
     let waited = waited.filter(|share| *share >= 0.01);
     let evidence =
         waited.map(|share| (format!("its tasks waited for memory {} of the time", format_percent(share)), share));
-    proposal = proposal.with_evidence(evidence.or(Some(("the log shows that memory holds it back".into(), 0.5))));
+    proposal = proposal.with_evidence(evidence.or(Some(("the log shows that it is short of memory".into(), 0.5))));
     if let (Some(path), Some(more)) = (&tightest.path, raised_limit(host, tightest.bytes)) {
         let path = quote_for_shell(&format!("/{path}"));
         proposal.apply = Some(format!("echo {more:.0} > {path}"));
@@ -84,7 +84,7 @@ fn propose_memory(host: &HostFacts, group: &str) -> Option<Proposal> {
     Some(proposal)
 }
 
-/// Half as much again, if the machine has that to spare and keeps a tenth of its memory.
+/// A limit half as large again, if the machine has that much memory available and keeps a tenth of its memory.
 fn raised_limit(host: &HostFacts, limit_bytes: f64) -> Option<f64> {
     let available = host.load.as_ref()?.mean_of(memory::AVAILABLE_FRACTION, "")?;
     let total = host.memory_bytes()?;

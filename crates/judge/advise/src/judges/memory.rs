@@ -157,7 +157,7 @@ pub(super) fn swaps_to_memory(host: &HostFacts) -> bool {
     host.topology.swaps.iter().any(|swap| host.device_class(&swap.device) == DeviceClass::Memory)
 }
 
-/// Swappiness from which on a host swaps more than is good for its role.
+/// Highest swappiness that is good for the role of the host.
 pub(super) fn good_swappiness(host: &HostFacts) -> f64 {
     if host.role == ServerRole::Database { 10.0 } else { 30.0 }
 }

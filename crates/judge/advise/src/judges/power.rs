@@ -4,7 +4,7 @@ use super::unknown_fact;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::host_facts::HostFacts;
 
-/// Input voltage from which a PMBus chip is a power supply on the mains or on 48 V, and no regulator on a board, mV.
+/// Input voltage, mV, from which a PMBus chip is a power supply on the mains or on 48 V, not a regulator on a board.
 const MIN_SUPPLY_MILLIVOLTS: f64 = 36_000.0;
 /// Types of chassis of servers, which usually have several supplies (SMBIOS 3.6, 7.4.1): main server, rack mount,
 /// sealed case, multi-system, blade and its enclosure.
@@ -40,7 +40,7 @@ pub(super) fn judge_supplies(host: &HostFacts, _: &str) -> CheckOutcome {
             if !chassis.is_some_and(|kind| SERVER_CHASSIS.contains(&kind)) {
                 return CheckOutcome::Absent;
             }
-            let ask = "`ipmitool sdr type 'Power Supply'` asks the management controller, where there is one";
+            let ask = "`ipmitool sdr type 'Power Supply'` queries the management controller, if there is one";
             CheckOutcome::Unknown(format!("the kernel shows no power supply (hwmon, power_supply); {ask}"))
         }
         (1, []) => Proposal::new("one power supply: if it fails, the host stops")
@@ -54,7 +54,7 @@ pub(super) fn judge_supplies(host: &HostFacts, _: &str) -> CheckOutcome {
     }
 }
 
-/// Supplies that their own chips show (PMBus). A chip of the same name as a supply is one too, even without power.
+/// Supplies with chips of their own (PMBus). A chip with the same name as a supply is a supply too, even without power.
 fn pmbus_supplies(host: &HostFacts) -> Vec<PowerSupply<'_>> {
     let folder = "sys/class/hwmon";
     let chips: Vec<(&str, &str, f64)> = host
@@ -74,7 +74,8 @@ fn pmbus_supplies(host: &HostFacts) -> Vec<PowerSupply<'_>> {
     found.map(|(chip, _, millivolts)| PowerSupply { name: chip, is_fed: is_fed(*millivolts) }).collect()
 }
 
-/// Supplies that the firmware shows as mains. With a battery, one of several inputs suffices.
+/// Supplies that the firmware reports as mains. None if there is a battery: such a machine may have several inputs and
+/// need only one of them.
 fn mains_supplies(host: &HostFacts) -> Vec<PowerSupply<'_>> {
     let folder = "sys/class/power_supply";
     let names = host.tree.names_in(folder);

@@ -39,7 +39,8 @@ fn reads_verdict(rule: &Rule) -> bool {
     rule.conditions().any(|condition| condition.quantity.counter.pseudo == Some(Pseudo::VerdictConfidence))
 }
 
-/// What a verdict lists of a bottleneck and instance. The whole machine is related to each of its instances.
+/// Finds the entry of a verdict about this bottleneck and instance. The whole machine is related to each of its
+/// instances.
 pub(crate) fn find_listed<'v>(
     verdict: &'v Verdict,
     (bottleneck, instance): (Bottleneck, &str),
@@ -84,8 +85,8 @@ pub(crate) fn build_alert(
 }
 
 /// Adds another rule of the same cause to an alert; returns the change, or `None` where the alert already had the rule.
-/// A more severe rule takes over the alert's sentence and peak, and its next step: the first remedy of what the verdict
-/// lists, else that of the rule.
+/// A more severe rule replaces the alert's sentence, peak and next step. The next step is the first remedy of the
+/// verdict's entry, or if there is none, of the rule.
 pub(crate) fn join_alert(
     alert: &mut Alert,
     (pack, rule): (&Pack, &Rule),
@@ -109,7 +110,7 @@ pub(crate) fn join_alert(
     Some(AlertChange::Worse)
 }
 
-/// Tells in an alert on pressure what the alert of its cause says; id, instance and times stay.
+/// Replaces the texts of an alert on pressure by those of the alert about its cause; id, instance and times stay.
 pub(crate) fn take_over_cause(alert: &mut Alert, known: Alert) {
     alert.also.push(known.id);
     alert.severity = alert.severity.max(known.severity);

@@ -39,8 +39,8 @@ pub enum AlertChange {
     Begin,
     /// A further rule of the same cause holds, which is not more severe; nobody is notified.
     Also,
-    /// A more severe rule of the same cause holds, or the cause of a pressure became known; the alert takes over
-    /// severity and sentence.
+    /// A more severe rule of the same cause holds, or the cause of a pressure became known; the alert takes over the
+    /// severity and sentence of that rule or cause.
     Worse,
     /// It lasts; nobody is notified.
     Still,
@@ -368,7 +368,7 @@ impl AlertEngine {
             return;
         }
         let rule = &self.rules[index];
-        // pressure shows that tasks wait, and the verdict why
+        // pressure shows that tasks wait, and the verdict shows why
         if pressure_rules::reads_pressure(rule) {
             renew_verdict(&mut self.verdicts, &self.recent, rule, self.last, now_ns);
         }

@@ -146,7 +146,7 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>, shows_advice: bool
     }
 }
 
-/// The first remedy in a line: what to do first, or what only helps later.
+/// The first remedy in one line, with a label: `Do first` if it can be typed now, else `For later`.
 fn remedy_line(remedy: &Remedy) -> String {
     let label = if remedy.is_act() { "Do first" } else { "For later" };
     format!("{label}: {}", remedy.sentence())

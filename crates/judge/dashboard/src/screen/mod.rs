@@ -138,9 +138,9 @@ pub struct WatchScreen {
     start: Option<i64>,
     /// Number of the timeline quantity; see [`ViewWindow::quantity`].
     quantity: usize,
-    /// Sort order of the processes; until one is chosen, that of the resource that is blamed first.
+    /// Sort order of the processes; until the user chooses one, the use of the resource that is blamed first.
     pub(crate) order: ProcessOrder,
-    /// True once somebody has chosen the order.
+    /// True once the user has chosen the order.
     pub(crate) is_order_chosen: bool,
     /// Stacked devices have rows too.
     all_devices: bool,

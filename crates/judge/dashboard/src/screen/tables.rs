@@ -114,8 +114,8 @@ fn sort_level(value: f64) -> i32 {
     if value > 0.0 { (value.log2() * 3.0).floor() as i32 } else { i32::MIN }
 }
 
-/// Processes that match the filter by name or cgroup, in the chosen order; those of similar use follow each other by
-/// what else is blamed.
+/// Processes that match the filter by name or cgroup, in the chosen order. Those with similar use are sorted by their
+/// use of the other blamed resources.
 pub(super) fn visible_processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
     let is_shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
     let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(is_shown).collect();

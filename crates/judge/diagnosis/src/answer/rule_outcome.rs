@@ -189,12 +189,12 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
     })
 }
 
-/// Share of the judged time at which both the rule and its leading condition held, where that is less than the share of
-/// the rule: of alternatives, each holds at its own times. Of the time since a moment in the window, it is taken to be
-/// the same part of what the rule held as in the whole window.
+/// Share of the judged time in which both the rule and its leading condition held; `None` if it is not less than the
+/// share of the rule. It is less if a rule has alternatives, because each alternative holds at its own times. For a
+/// finding since a moment within the window, the ratio of the two shares is assumed to be that of the whole window.
 fn value_share(outcome: &RuleOutcome<'_>, state: &ConditionState) -> Option<f64> {
     let rule_ns = outcome.progress.held_ns;
-    // a condition on the whole window has no times of its own
+    // a condition on the whole window does not hold at single times
     let is_part = state.held_ns > 0 && state.held_ns < rule_ns;
     is_part.then(|| outcome.share.unwrap_or(0.0) * state.held_ns as f64 / rule_ns as f64)
 }

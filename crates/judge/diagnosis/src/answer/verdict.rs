@@ -253,8 +253,8 @@ pub struct Finding {
     pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
     pub share: f64,
-    /// Share of the judged time that `value` is of, where that is less: the leading quantity is one of alternatives
-    /// and did not always keep the rule holding.
+    /// Share of the judged time in which the condition that has `value` held, if that is less than `share`: the
+    /// condition is one of several alternatives, and at other times another one held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_share: Option<f64>,
     /// The judged time, seconds: the window without the time for which the log has no data on this rule; with `since`,
@@ -293,7 +293,7 @@ pub struct Finding {
 const MIN_WHOLE_WINDOW_SHARE: f64 = 0.95;
 
 impl Finding {
-    /// Share of the judged time that the value is of: the share to tell beside the value.
+    /// Share of the judged time in which the condition that has `value` held: the share to print beside the value.
     pub fn share_of_value(&self) -> f64 {
         self.value_share.unwrap_or(self.share)
     }

@@ -65,7 +65,8 @@ pub struct WindowComparison {
     /// Programs that share what the first verdict blames, the largest users first; empty where it blames neither
     /// processors nor disks, or the logs have no tables of processes.
     pub programs: Vec<ProgramChange>,
-    /// Why the programs do not tell who got more and who got less: too few tables of processes. Else missing.
+    /// Why `programs` does not show which programs got more and which got less: there are too few process tables. Else
+    /// missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub programs_missing: Option<String>,
     /// Number of tests; significance is adjusted for that number.

@@ -190,8 +190,9 @@ pub(super) fn judge_programs(programs: Vec<ProgramTest>, tests: &[TestedDifferen
     programs.into_iter().map(complete).collect()
 }
 
-/// Why the programs do not tell who got more and who got less: a window has too few tables for a change that is large
-/// if it is none by chance. `None` where they tell it, where nothing seems to have changed, and without any table.
+/// Says that a window has too few process tables to show which programs got more and which got less, although the use
+/// of one seems to have changed much. `None` if there are enough tables, if nothing seems to have changed, and without
+/// any table.
 pub(super) fn too_few_tables(windows: [&CounterWindow; 2], programs: &[ProgramChange]) -> Option<String> {
     let [(first, first_s), (second, second_s)] = windows.map(|window| window.programs.table_count());
     let is_open = |program: &&ProgramChange| {
@@ -206,8 +207,8 @@ pub(super) fn too_few_tables(windows: [&CounterWindow; 2], programs: &[ProgramCh
     let resource = if open.bottleneck == Bottleneck::Cpu { "processors" } else { "disk" };
     let needed = format_duration((MIN_BLOCKS as f64 * first_s.max(second_s)).ceil());
     Some(format!(
-        "too few process tables ({first} and {second}) to tell who uses more and who less of the {resource}: record \
-         longer, {needed} or more for each window"
+        "too few process tables ({first} and {second}) to show which programs use more of the {resource} and which \
+         less: record longer, {needed} or more for each window"
     ))
 }
 

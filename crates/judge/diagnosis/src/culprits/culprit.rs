@@ -40,7 +40,7 @@ pub struct Culprit {
     /// The same for writes, which are counted when pages become dirty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_per_s: Option<f64>,
-    /// The processes that it stands for, the most active first.
+    /// The processes that it represents, the most active first.
     #[serde(skip)]
     pub members: Vec<CulpritProcess>,
     /// Number of processes of this name in this cgroup; `pid` is that of the most active one. 0 for a cgroup.
@@ -61,7 +61,7 @@ pub struct Culprit {
 /// One process of a culprit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CulpritProcess {
-    /// Its id.
+    /// Its process id.
     pub pid: u32,
     /// Its share of the blamed activity of all processes.
     pub share: f64,

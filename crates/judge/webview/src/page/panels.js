@@ -192,7 +192,7 @@ function showDevices() {
     const use = row.ceiling_used, bar = el("span", { className: "use", "aria-hidden": "true" }, el("i", {}));
     bar.firstChild.style.width = `${Math.min(1, use || 0) * 100}%`;
     return el("tr", { className: row.name === S.device ? "on" : "" },
-      el("td", { title: row.stacked ? "built on others, which count its requests again" : "" }, row.stacked ? "+ " : "", button(row.name, () => setDevice(row.name), { ...PLAIN, "aria-pressed": String(row.name === S.device) })),
+      el("td", { title: row.stacked ? "built on other devices, which count its requests too" : "" }, row.stacked ? "+ " : "", button(row.name, () => setDevice(row.name), { ...PLAIN, "aria-pressed": String(row.name === S.device) })),
       ...row.values.map((value, i) => cell(value, unitShown(columns[i].counter, columns[i].unit))),
       el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["-"] : [bar, show(use, "fraction")])),
       el("td", {}, el("canvas", { "aria-hidden": "true" })));

@@ -41,7 +41,7 @@ const NO_SERVER = "No connection to the server. The page shows the last data and
 // Until there is something to show, says what the page waits for.
 function showWait() {
   $("wait").hidden = Boolean(S.view || S.info && !S.info.live) || !$("fleet").hidden;
-  $("wait").textContent = `${S.lost ? "No answer yet, trying again: connecting" : "Connecting"} to ${location.host} …`;
+  $("wait").textContent = `${S.lost ? "No response yet, trying again: connecting" : "Connecting"} to ${location.host} …`;
 }
 function warn(text) { $("fault").textContent = text || ""; $("fault").hidden = !text; }
 

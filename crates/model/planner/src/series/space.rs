@@ -7,9 +7,9 @@ use super::{FrontLoad, LoadSeries};
 
 /// Filesystems larger than their devices by this factor show that the log has a wrong size.
 const MAX_SIZE_RATIO: f64 = 1.02;
-/// Share of the devices that their filesystems cover; less is told.
+/// Share of the devices below which the space that their filesystems cover is reported.
 const MIN_COVERED_SHARE: f64 = 0.9;
-/// Share of the load from which a device without a filesystem is told.
+/// Share of the load from which a device without a filesystem is reported.
 const MIN_LOAD_SHARE: f64 = 0.05;
 
 /// A filesystem, as at the end of the load.
@@ -113,21 +113,21 @@ fn describe_sizes(holders: &[&FrontLoad], total_bytes: f64, device_bytes: f64) -
         (front_names(holders), ByteSize::capacity(total_bytes), ByteSize::capacity(device_bytes));
     if total_bytes > MAX_SIZE_RATIO * device_bytes {
         return Some(format!(
-            "the sizes in the log do not agree: {names} with {device}, the filesystems on it with {total}; check with \
-             `df` and `lsblk`, and give --capacity"
+            "the sizes in the log do not agree: {names} with {device}, filesystems of {total} on it; check the sizes \
+             with `df` and `lsblk`, and give --capacity"
         ));
     }
     (total_bytes < MIN_COVERED_SHARE * device_bytes).then(|| {
-        format!("the filesystems cover {total} of the {device} of {names}; what the rest holds, the log does not show")
+        format!("the filesystems cover {total} of the {device} of {names}; the log does not show what the rest holds")
     })
 }
 
 /// Why the space in use is unknown, and how to give it.
 fn describe_unknown_space(series: &LoadSeries, left_out: &[FilesystemSpace]) -> String {
     let names = front_names(&series.fronts.iter().collect::<Vec<_>>());
-    let given = "give the space that is needed with --capacity";
+    let given = "give the needed space with --capacity";
     if left_out.is_empty() {
-        return format!("no sizes of filesystems are known; {given} (`df` shows what is in use)");
+        return format!("the sizes of filesystems are unknown; {given} (`df` shows the space in use)");
     }
     match left_out.iter().all(|filesystem| filesystem.device.is_none()) {
         true => format!("the log does not show which filesystems are on {names}; {given} (`df`, `lsblk`)"),

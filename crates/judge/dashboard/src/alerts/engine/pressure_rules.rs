@@ -1,5 +1,5 @@
-//! Rules on pressure: they show that tasks wait, not why. Where the verdict or an open alert names the cause, the
-//! pressure is an alert of that cause, with its remedy.
+//! Rules on pressure: they show that tasks wait, not why. If the verdict or an open alert names the cause, the pressure
+//! raises an alert about that cause, with its remedy.
 
 use diskwright_diagnosis::{Bottleneck, Rule};
 
@@ -11,8 +11,8 @@ pub(super) fn reads_pressure(rule: &Rule) -> bool {
     rule.all.first().is_some_and(|condition| condition.quantity.counter.object == "pressure")
 }
 
-/// Bottlenecks of which the pressure that a rule is about can be a consequence. Memory pressure is a consequence of
-/// nothing else, and full processors make nobody wait for a disk.
+/// Bottlenecks that can cause the pressure of a rule. Nothing else causes memory pressure, and busy processors make no
+/// task wait for a disk.
 fn possible_causes(rule: &Rule) -> &'static [Bottleneck] {
     match rule.bottleneck {
         _ if !reads_pressure(rule) => &[],
@@ -33,14 +33,14 @@ impl AlertEngine {
     /// Bottleneck and instance that an alert of a rule points at.
     pub(super) fn find_target(&self, rule: &Rule, key: &str) -> (Bottleneck, String) {
         match self.find_cause_of_pressure(rule) {
-            // who waits is the whole machine
+            // the whole machine waits
             Some(cause) => (cause, String::new()),
             None => alert_text::alert_target(rule, key, self.verdicts.verdict.as_ref()),
         }
     }
 
-    /// The bottleneck behind a pressure: what the verdict blames, else what an open alert blames; `None` where the
-    /// verdict or an alert blames the rule's own.
+    /// The bottleneck that causes a pressure: one that the verdict blames, else one that an open alert blames. `None`
+    /// if the verdict or an alert blames the rule's own bottleneck.
     fn find_cause_of_pressure(&self, rule: &Rule) -> Option<Bottleneck> {
         let causes = possible_causes(rule);
         if causes.is_empty() || self.blames_now(rule.bottleneck) {
@@ -51,7 +51,7 @@ impl AlertEngine {
         blamed.chain(of_alerts).find(|bottleneck| causes.contains(bottleneck))
     }
 
-    /// True where the last verdict blames a bottleneck, or an open alert whose cause is known to be that.
+    /// True if the last verdict blames a bottleneck, or if an open alert does and its cause is proved.
     fn blames_now(&self, bottleneck: Bottleneck) -> bool {
         let verdict = self.verdicts.verdict.as_ref();
         let is_listed =
@@ -63,8 +63,8 @@ impl AlertEngine {
         is_listed || is_open
     }
 
-    /// Where a rule names the cause of a pressure that is an open alert already, tells the cause in that alert instead
-    /// of raising a second one. `None` where there is no such alert.
+    /// If a rule names the cause of a pressure that already has an open alert, names the cause in that alert instead of
+    /// raising a second one. `None` if there is no such alert.
     pub(super) fn explain_pressure(&mut self, index: usize, key: &str, now_ns: i64) -> Option<AlertEvent> {
         let rule = &self.rules[index];
         let (bottleneck, instance) = alert_text::alert_target(rule, key, self.verdicts.verdict.as_ref());

@@ -1,4 +1,4 @@
-//! The processes that a command acts on: all that make up the bulk of the blamed activity, and that one command fits.
+//! The processes that a command acts on: those that make up most of the blamed activity and can share one command.
 
 use diskwright_base::kernel_threads::is_kernel_thread;
 
@@ -6,23 +6,23 @@ use crate::answer::verdict::Culprit;
 use crate::culprits::CulpritProcess;
 use crate::rules::{Bottleneck, is_batch_program, is_server_program};
 
-/// Smallest share of the blamed activity of a program that a command is about, and of several programs together.
+/// Minimum share of the blamed activity: of a program that a command acts on, and of several such programs together.
 const MIN_ACTING_SHARE: f64 = 0.2;
 const MIN_SHARE_TOGETHER: f64 = 0.5;
-/// Smallest activity of a further process, as a part of that of the most active one: less is a bystander.
+/// Minimum activity of a further process, as a share of that of the most active one. One with less is not to blame.
 const MIN_EQUAL_SHARE: f64 = 0.5;
-/// Largest number of processes in a command.
+/// Maximum number of processes in a command.
 const MAX_ACTING: usize = 5;
-/// Part of the activity of the programs which the processes of a command must have, if it is to leave no others.
+/// Share of the programs' activity from which the processes of a command are all that matter: no others are mentioned.
 const WHOLE_SHARE: f64 = 0.8;
 
 /// Processes that a command acts on.
 pub(super) struct ActingProcesses<'a> {
-    /// The program of the most active one.
+    /// The program of the most active process.
     pub leading: &'a Culprit,
     /// The most active first.
     processes: Vec<(&'a Culprit, &'a CulpritProcess)>,
-    /// True where the programs have further processes that do much of it.
+    /// True if the programs have further processes with much of the activity.
     pub leaves_others: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> ActingProcesses<'a> {
         }
     }
 
-    /// Facts that name the processes; none where they may have ended.
+    /// Facts that name the processes; none if these may have ended.
     pub fn process_facts(&self) -> Vec<(&'static str, String)> {
         if !self.processes.iter().all(|(_, process)| process.is_in_last_table) {
             return Vec::new();
@@ -99,8 +99,8 @@ impl<'a> ActingProcesses<'a> {
     }
 }
 
-/// True for programs that the same commands fit, and the same way back. A program that can wait is paused on a disk, so
-/// one that cannot is none of its kind there.
+/// True for programs that can share the same commands, and the same commands to undo them. Against a disk, a program
+/// that can wait is paused, so it cannot share a command with one that cannot wait.
 fn is_of_same_kind(program: &Culprit, leading: &Culprit, bottleneck: Bottleneck) -> bool {
     let can_wait = |c: &Culprit| bottleneck != Bottleneck::Cpu && is_batch_program(&c.name);
     let kind = |c: &Culprit| (c.nice, c.realtime_priority.is_some(), is_server_program(&c.name), can_wait(c));

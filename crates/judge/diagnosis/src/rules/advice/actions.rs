@@ -71,7 +71,7 @@ pub(crate) fn is_server_program(name: &str) -> bool {
     builtin_actions().server_programs.iter().any(|known| known == name)
 }
 
-/// Facts that are words for a shell: ids of processes, and lists of their threads.
+/// Facts that a shell reads as several words: ids of processes, and lists of their threads. They are not quoted.
 const SHELL_FACTS: [&str; 2] = ["pids", "tasks"];
 
 /// Writes a fact into a command.

@@ -149,7 +149,7 @@ impl CounterSource for MountSource {
             let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
             let inodes = |n: u64| if space.f_files == 0 { ABSENT } else { n };
             let values = [
-                // what is reserved for root is not free: users cannot have it
+                // space reserved for root is not free, because users cannot use it
                 bytes(space.f_bavail),
                 bytes(space.f_blocks.saturating_sub(space.f_bfree)),
                 bytes(space.f_blocks),

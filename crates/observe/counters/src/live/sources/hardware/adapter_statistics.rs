@@ -1,8 +1,8 @@
-//! The statistics that a network adapter's driver keeps of its own (`ethtool -S`), as far as they count packets that
-//! were lost before the kernel saw them or after it let them go, and packets over what a cloud allows the machine.
+//! The driver's own statistics of a network adapter (`ethtool -S`): those that count packets that were lost before they
+//! reached the kernel or after they left it, and packets over what a cloud allows the machine.
 //!
-//! Names are the driver's. Most drivers have sums and the same by queue, whose names have a digit: where there is a sum
-//! of a direction, its queues are left out.
+//! Each driver has its own names. Most drivers count sums, and the same for each queue under names with a digit: if a
+//! direction has a sum, its queues are left out.
 
 #![allow(unsafe_code, reason = "an ioctl that fills a buffer behind a pointer has no safe form in any crate")]
 
@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketType, socket};
 
-/// Most statistics of an adapter that are read. The kernel writes as many as the driver has at that moment, so the
-/// buffers have room for twice as many: queues may be added between the question and the answer.
+/// Maximum number of statistics of an adapter that are read. The kernel writes as many as the driver has at that
+/// moment, so the buffers are twice as large: queues may be added between the two requests.
 const MAX_STATISTICS: usize = 8192;
 /// `ETH_GSTRING_LEN` of linux/ethtool.h.
 const NAME_BYTES: usize = 32;
@@ -62,7 +62,7 @@ pub(super) fn read_losses(interface: &str) -> io::Result<AdapterLosses> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{count} statistics")));
     }
     let words = 2 * MAX_STATISTICS;
-    // command and set in the first word, their number in the half of the second, names behind it
+    // the first word has command and set, the first half of the second their number; the names follow
     let mut names = vec![0; 2 + words * NAME_BYTES / 8];
     names[0] = two_halves(GET_STRINGS, STATISTICS_SET);
     names[1] = two_halves(count as u32, 0);
@@ -71,7 +71,7 @@ pub(super) fn read_losses(interface: &str) -> io::Result<AdapterLosses> {
     values[0] = two_halves(GET_STATISTICS, count as u32);
     ask(&asked, interface, &mut values)?;
     let name_bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
-    // another number means that the queues changed meanwhile: names and values may not belong together
+    // another number means that the queues have changed: names and values may not belong together
     let counts = [halves(names[1])[0], halves(values[0])[1]];
     if counts != [count as u32; 2] {
         return Err(io::ErrorKind::Interrupted.into());
@@ -83,7 +83,7 @@ pub(super) fn read_losses(interface: &str) -> io::Result<AdapterLosses> {
     Ok(sum_losses(&named.collect::<Vec<_>>()))
 }
 
-/// Two numbers of 32 bits, one behind the other in memory.
+/// Two 32-bit numbers, one after the other in memory.
 fn two_halves(first: u32, second: u32) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -123,7 +123,7 @@ enum LossKind {
 /// `rx_out_of_buffer` and `rx_discards_phy`, ixgbe `rx_missed_errors`, bnxt `rx_discards`, `tx_fifo_errors`.
 const LOSS_WORDS: &[&str] =
     &["drop", "discard", "no_buf", "nobuf", "out_of_buf", "missed", "no_dma_res", "fifo_err", "overrun"];
-/// Packets that a program, a filter or a pause frame asked to drop are not lost.
+/// Packets that a program, a filter or a pause frame drops on purpose are not lost.
 const WANTED_WORDS: &[&str] = &["xdp", "filter", "pause", "fcoe", "steer"];
 
 /// Returns what a statistic counts; `None` if no loss.

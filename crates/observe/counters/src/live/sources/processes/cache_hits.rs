@@ -1,9 +1,9 @@
-//! The file cache's share of what programs read: what they asked for (`rchar`) against what was read from disks for
-//! them (`read_bytes`), of all processes whose I/O can be read.
+//! The file cache's share of what programs read: the bytes of their read calls (`rchar`) compared with the bytes read
+//! from disks for them (`read_bytes`), over all processes whose I/O counts can be read.
 //!
-//! The kernel counts no look-up in the page cache. So this is a share of bytes, not of accesses; it is exact for
-//! programs that read ordinary files with read calls, and a bound otherwise. Pipes, sockets and /proc are requested
-//! too. Mapped files and io_uring are read without being asked for: there the bytes from disk stand for both.
+//! The kernel does not count page cache lookups. So this is a share of bytes, not of accesses; it is exact for programs
+//! that read ordinary files with read calls, and a bound otherwise. Reads from pipes, sockets and /proc are included.
+//! Mapped files and io_uring need no read calls: for them, only the bytes from disk are known, and count as requested.
 
 use diskwright_base::counter_ids::memory;
 
@@ -14,7 +14,7 @@ use super::process_rows::ProcessInterval;
 
 /// Factor from the counter's cell to a fraction.
 const CELL_SCALE: f64 = 1e-4;
-/// Least bytes that programs asked for between two scans: a share of less says nothing.
+/// Minimum number of bytes requested between two scans: a share of less means nothing.
 const MIN_BYTES: u64 = 1 << 20;
 
 const COLUMNS: [TableColumn; 2] =
@@ -23,9 +23,9 @@ const COLUMNS: [TableColumn; 2] =
 /// The shares of the last scan.
 #[derive(Debug)]
 pub(super) struct CacheHits {
-    /// Share that no disk was needed for; `None` if too little was read.
+    /// Share that needed no read from a disk; `None` if too little was read.
     share: Option<f64>,
-    /// Bytes per second that programs asked for.
+    /// Bytes per second that programs requested.
     requested_per_s: Option<f64>,
 }
 
@@ -43,7 +43,7 @@ impl CacheHits {
             let read = now.read_bytes.saturating_sub(before.read_bytes);
             let asked = now.requested_read.saturating_sub(before.requested_read);
             from_disk = from_disk.saturating_add(read);
-            // more from disk than asked for: mapped files, io_uring, or read ahead of what will be asked
+            // more from disk than requested: mapped files, io_uring, or read-ahead
             requested = requested.saturating_add(asked.max(read));
         }
         let has_any = spans.iter().any(|span| span.io_before.is_some() && span.io_now.is_some());
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn what_no_disk_was_read_for_came_from_the_cache() {
         assert_eq!(shares(&[interval(10_000_000, 2_500_000)]), (Some(0.75), Some(2e6)));
-        // a mapped file is read without being asked for, and is no hit of somebody else's
+        // a mapped file is read without a read call, and does not count as a hit of another process
         assert_eq!(shares(&[interval(8_000_000, 0), interval(0, 8_000_000)]), (Some(0.5), Some(3.2e6)));
         assert_eq!(shares(&[interval(5_000_000, 5_000_000)]).0, Some(0.0));
     }
