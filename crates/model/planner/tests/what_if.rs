@@ -2,9 +2,12 @@
 
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
-use diskwright_base::RaidLevel;
+use std::sync::Arc;
+
+use diskwright_base::{Frame, RaidLevel, Schema, Series, Tick};
 use diskwright_planner::prices::{PriceList, built_in_prices};
-use diskwright_planner::series::{LoadSeries, MeasureOptions, demand_from_series};
+use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, demand_from_series};
+use diskwright_planner::what_if::bounds::{Limits, bound_change};
 use diskwright_planner::what_if::{WhatIfError, predict_change};
 
 use crate::hidden::simulate_series;
@@ -190,4 +193,66 @@ fn more_operations_of_a_volume_may_need_more_throughput() {
     let notes = found.notes.join("\n");
     assert!(notes.contains("aws-gp3 includes only 131 MB/s: buy throughput as well"), "{notes}");
     assert!(notes.contains("need at least 12 GiB"), "{notes}");
+}
+
+/// NT Magazine 1998: three disks in RAID 5 with 126 reads and 73 writes a second of 0.12 s each. Ten disks then did 147
+/// reads and 117 writes of 0.049 s.
+#[test]
+fn a_single_load_gives_bounds_that_hold_the_published_change() {
+    let mut log = constant_load(126.0, 73.0, 199.0 * 0.12, None);
+    (log.fronts[0].level, log.fronts[0].members) = (Some(RaidLevel::Raid5), 3);
+    let error = predict_change(&log, "disks +7", 95.0, None, &PriceList::default()).expect_err("a single load");
+    assert!(matches!(error, WhatIfError::NoModel(..)), "{error}");
+    let found = bound_change(&log, "disks +7", 95.0).expect("bounds");
+    let is_within = |limits: Limits, value: f64| {
+        limits.least.is_some_and(|least| least <= value) && limits.most.is_some_and(|most| value <= most)
+    };
+    assert!(is_within(found.bounds.requests_per_s, 147.0 + 117.0), "{found:?}");
+    assert!(is_within(found.bounds.response_s, 0.049), "{found:?}");
+    // no busy time: U / (1 - U) = 23.88 / 3; (126 + 4 x 73) / 10 of (126 + 3 x 73) / 3 on each member
+    let utilization = 7.96 / 8.96;
+    assert!((found.utilization_before - utilization).abs() < 1e-9, "{found:?}");
+    assert!((found.bounds.member_utilization - utilization * 41.8 / 115.0).abs() < 1e-9, "{found:?}");
+    assert_eq!(found.bounds.requests_per_s.least, Some(199.0));
+    // 199 / U x 115 / 41.8
+    assert!(found.bounds.requests_per_s.most.is_some_and(|most| (most - 616.2).abs() < 0.5), "{found:?}");
+    assert!(found.notes.iter().any(|note| note.contains("no busy time")), "{:?}", found.notes);
+}
+
+#[test]
+fn bounds_of_more_load_end_at_what_the_disk_serves() {
+    // half busy: a third more fits, three times as much does not
+    let log = constant_load(50.0, 0.0, 0.6, Some(0.5));
+    let more = bound_change(&log, "load +33%", 95.0).expect("bounds").bounds;
+    assert!((more.member_utilization - 0.665).abs() < 1e-9, "{more:?}");
+    assert_eq!((more.requests_per_s.least, more.response_s.most), (Some(50.0), None));
+    assert!(more.requests_per_s.most.is_some_and(|most| (most - 66.5).abs() < 1e-9), "{more:?}");
+    let most = bound_change(&log, "load +200%", 95.0).expect("bounds").bounds;
+    assert_eq!((most.requests_per_s.most, most.member_utilization), (Some(100.0), 1.5));
+    // less load is never slower, and not faster than a request alone: 0.5 / 50 s
+    let less = bound_change(&log, "load -50%", 95.0).expect("bounds").bounds;
+    assert_eq!((less.response_s.least, less.response_s.most), (Some(0.01), Some(0.012)));
+    for change in ["disks +2", "coffee +1", "controller +1"] {
+        assert!(bound_change(&log, change, 95.0).is_err(), "{change}");
+    }
+}
+
+/// Ten minutes of a disk with these requests and a queue, and with a busy share if the log has one.
+fn constant_load(reads: f64, writes: f64, queue: f64, busy: Option<f64>) -> LoadSeries {
+    let mut cells = vec![("reads", reads), ("writes", writes), ("avg_queue_length", queue)];
+    cells.extend(busy.map(|busy| ("busy", busy)));
+    let series = |(name, _): &(&str, f64)| Series {
+        counter: format!("physical_disk.{name}"),
+        instance: "sda".into(),
+        scale: 1.0,
+    };
+    let schema = Schema::new(cells.iter().map(series).collect());
+    let row: Vec<f64> = cells.iter().map(|cell| cell.1).collect();
+    let mut frame = Frame::new(Arc::new(schema), 600);
+    for second in 1..=600 {
+        frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
+    }
+    let mut collector = LoadCollector::default();
+    collector.add_frame(&frame);
+    collector.finish()
 }
