@@ -213,7 +213,8 @@ fn a_single_load_gives_bounds_that_hold_the_published_change() {
     let utilization = 7.96 / 8.96;
     assert!((found.utilization_before - utilization).abs() < 1e-9, "{found:?}");
     assert!((found.bounds.member_utilization - utilization * 41.8 / 115.0).abs() < 1e-9, "{found:?}");
-    assert_eq!(found.bounds.requests_per_s.least, Some(199.0));
+    // a write takes 3 services of ten members, and 2.5 of three: 1.735 / 1.551 services of a mean request
+    assert!(found.bounds.requests_per_s.least.is_some_and(|least| (least - 177.95).abs() < 0.01), "{found:?}");
     // 199 / U x 115 / 41.8
     assert!(found.bounds.requests_per_s.most.is_some_and(|most| (most - 616.2).abs() < 0.5), "{found:?}");
     assert!(found.notes.iter().any(|note| note.contains("no busy time")), "{:?}", found.notes);
@@ -231,7 +232,8 @@ fn bounds_of_more_load_end_at_what_the_disk_serves() {
     assert_eq!((most.requests_per_s.most, most.member_utilization), (Some(100.0), 1.5));
     // less load is never slower, and not faster than a request alone: 0.5 / 50 s
     let less = bound_change(&log, "load -50%", 95.0).expect("bounds").bounds;
-    assert_eq!((less.response_s.least, less.response_s.most), (Some(0.01), Some(0.012)));
+    let is = |found: Option<f64>, right: f64| found.is_some_and(|found| (found - right).abs() < 1e-9);
+    assert!(is(less.response_s.least, 0.01) && is(less.response_s.most, 0.012), "{less:?}");
     for change in ["disks +2", "coffee +1", "controller +1"] {
         assert!(bound_change(&log, change, 95.0).is_err(), "{change}");
     }
