@@ -59,6 +59,17 @@ fn lines_are_short() {
     assert_none(wrong);
 }
 
+/// A merge of two changes once left its marks in a document.
+#[test]
+fn no_file_has_marks_of_a_merge() {
+    let mut wrong = Vec::new();
+    for (name, lines) in read_sources(&["rs", "py", "sh", "md", "toml", "txt", "js", "css", "html"]) {
+        let is_mark = |line: &&String| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+        wrong.extend(lines.iter().filter(is_mark).map(|line| format!("{name}: {line}")));
+    }
+    assert_none(wrong);
+}
+
 #[test]
 fn files_are_short() {
     let too_long = |(_, lines): &(String, Vec<String>)| lines.len() > MAX_FILE_LINES;

@@ -30,7 +30,7 @@ fn only(events: &[AlertEvent]) -> &Alert {
 
 #[test]
 fn pressure_of_a_known_cause_is_one_alert_with_the_remedy_of_the_cause() {
-    for (row, bottleneck, remedy) in [(THRASH, "memory", "memory.max"), (THROTTLE, "throttle", "limit")] {
+    for (row, bottleneck, remedy) in [(THRASH, "memory", "of a cgroup"), (THROTTLE, "throttle", "limit")] {
         let mut machine = Machine::new(SERIES);
         machine.last(60, &QUIET);
         let events = machine.last(180, &row);
@@ -59,5 +59,5 @@ fn a_cause_that_shows_later_is_told_in_the_alert_on_pressure() {
     assert_eq!(words(&events), ["Worse pressure.io "]);
     let alert = &events[0].alert;
     assert_eq!((alert.bottleneck.name(), alert.also.as_slice()), ("memory", &["verdict.stable".to_owned()][..]));
-    assert!(alert.sentence.contains("/db") && alert.next_step.contains("memory.max"), "{alert:?}");
+    assert!(alert.sentence.contains("/db") && alert.next_step.contains("of a cgroup"), "{alert:?}");
 }
