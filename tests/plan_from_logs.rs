@@ -406,6 +406,34 @@ fn write_nt_log(name: &str, counters: &[(&str, f64)]) -> String {
     path.to_str().expect("plain").to_owned()
 }
 
+/// NT Magazine's three disks, always with the same load: no model fits, but a log proves something all the same.
+#[test]
+fn a_change_of_a_steady_load_has_bounds() {
+    let log = write_nt_log(
+        "plan-steady",
+        &[
+            ("PhysicalDisk(0)\\Avg. Disk Queue Length", 16.0),
+            ("PhysicalDisk(0)\\Disk Reads/sec", 126.0),
+            ("PhysicalDisk(0)\\Disk Writes/sec", 73.0),
+            ("PhysicalDisk(0)\\Avg. Disk sec/Transfer", 0.12),
+        ],
+    );
+    let ask = |change: &str, more: &[&str]| {
+        let words = ["plan", "--from", &log, "--array", "*=raid5:3:rotational", "--what-if", change];
+        diskwright(&[&words[..], more].concat())
+    };
+    let found = success(&ask("disks +7", &["--json"]));
+    let changed = &found["what_if"];
+    let [least, most] = ["least", "most"].map(|end| number_at(changed, &format!("/bounds/requests_per_s/{end}")));
+    assert!((150.0..200.0).contains(&least) && (264.0..800.0).contains(&most), "{changed}");
+    assert!(changed["after"].is_null() && changed["trusted"] == false, "{changed}");
+    assert!(changed["record"].as_str().is_some_and(|text| text.contains("three or more")), "{changed}");
+    let screen = String::from_utf8_lossy(&ask("disks +7", &[]).stdout).into_owned();
+    assert!(screen.contains("These are bounds, not a prediction") && screen.contains("at most"), "{screen}");
+    // of memory, a single load proves nothing
+    assert_eq!(ask("memory +16GB", &[]).status.code(), Some(1));
+}
+
 #[test]
 fn paging_is_told_before_any_disk_is_sold() {
     let log = write_nt_log(
