@@ -289,3 +289,23 @@ fn a_short_cgroup_explains_no_disk_that_it_leaves_alone() {
         assert!(same.set_aside.iter().any(|s| s.rule == "disk.saturated" && s.instance == "vda"));
     }
 }
+
+/// NT Resource Kit: from five page reads a second on, look at memory first. The log has no Available Bytes.
+#[test]
+fn page_reads_without_available_memory_do_not_rule_memory_out() {
+    let of_disk = |reads: f64| {
+        let load = Load { reads: 45.0, writes: 15.0, size: 4096.0, seconds: 5.0 / 60.0 };
+        let paging = [("paging.page_reads_per_s", reads), ("paging.page_writes_per_s", 0.2)];
+        and(on(load).without("pressure.io_some_s").without("pressure.memory_some_s"), &paging)
+    };
+    let is_ruled_out = |recording: Recording| {
+        let verdict = recording.by_default();
+        (verdict.ruled_out.iter().any(|e| e.bottleneck == MEMORY), verdict)
+    };
+    let (ruled_out, verdict) = is_ruled_out(of_disk(15.0));
+    assert!(!ruled_out, "{:?}", verdict.ruled_out);
+    assert!(verdict.findings.iter().any(|f| f.rule == "paging.memory-unseen"), "{:?}", verdict.findings);
+    let ample = [("memory.available_bytes", 64e6)];
+    let (ruled_out, verdict) = is_ruled_out(and(of_disk(15.0), &ample));
+    assert!(ruled_out, "{:?}", verdict.ruled_out);
+}

@@ -7,7 +7,7 @@ use crate::common::noise::Noise;
 use crate::common::*;
 use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema, Series, Tick};
 use diskwright_diagnosis::trends::{Trend, TrendShape};
-use diskwright_diagnosis::{Judge, JudgeOptions, Verdict};
+use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 
 const DAY: f64 = 86_400.0;
 
@@ -17,9 +17,13 @@ fn even(every_s: f64, count: usize) -> Vec<(f64, f64)> {
 }
 
 fn judged(rules: &str, ticks: &[(f64, f64)], series: &[(&str, &str, Vec<f64>)]) -> Verdict {
+    judged_by(pack(rules), ticks, series)
+}
+
+fn judged_by(pack: Pack, ticks: &[(f64, f64)], series: &[(&str, &str, Vec<f64>)]) -> Verdict {
     let of = |s: &(&str, &str, Vec<f64>)| Series { counter: s.0.into(), instance: s.1.into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(series.iter().map(of).collect()));
-    let mut judge = Judge::new(vec![pack(rules)], JudgeOptions::default());
+    let mut judge = Judge::new(vec![pack], JudgeOptions::default());
     for start in (0..ticks.len()).step_by(500) {
         let end = (start + 500).min(ticks.len());
         let mut frame = Frame::new(schema.clone(), 500);
@@ -290,4 +294,31 @@ fn the_program_that_grows_is_named_where_memory_runs_out() {
     assert!((days(&trend.crosses) - 2.33).abs() < 0.1, "{trend:?}");
     let steady = judge_with(false);
     assert_eq!(steady.trends[0].growing, None, "nobody grows");
+}
+
+/// A log of Windows NT does not show how much memory there is; NT keeps 4 MB available.
+#[test]
+fn memory_that_runs_out_matters_without_its_total_and_is_not_ruled_out() {
+    let ticks = even(300.0, 576);
+    // 41 MiB a day, from 130 MB on: the limit is 44 MB away at the end
+    let mut noise = Noise(7);
+    let available =
+        ticks.iter().map(|(end_s, _)| 130e6 - 43e6 * end_s / DAY + 2e5 * noise.even()).collect::<Vec<f64>>();
+    let series = [
+        ("memory.available_bytes", "", available),
+        ("physical_disk.avg_queue_length", "0", vec![0.1; 576]),
+        ("physical_disk.avg_s_per_transfer", "0", vec![0.008; 576]),
+        ("physical_disk.transfers_per_s", "0", vec![12.0; 576]),
+        ("paging.page_reads_per_s", "", vec![0.9; 576]),
+        ("paging.page_writes_per_s", "", vec![0.3; 576]),
+    ];
+    let verdict = judged_by(
+        diskwright_diagnosis::packs::builtin_pack("default").expect("there").expect("valid"),
+        &ticks,
+        &series,
+    );
+    let memory = verdict.trends.iter().find(|t| t.counter == "memory.available_bytes").expect("a trend");
+    assert!(memory.matters && memory.crosses.is_some() && memory.rule == "memory.low-bytes", "{memory:?}");
+    let ruled_out: Vec<_> = verdict.ruled_out.iter().map(|e| e.bottleneck).collect();
+    assert!(!ruled_out.contains(&diskwright_diagnosis::Bottleneck::Memory), "{:?}", verdict.ruled_out);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use diskwright_base::topology::Swap;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Frame, RaidLevel, Schema, Series, Tick, Topology};
 use diskwright_planner::series::hidden_load::find_hidden_load;
-use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, demand_from_series};
+use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, MeasuredDemand, demand_from_series};
 
 /// Devices and those below them: two disks, partitions, a volume over both, one over a partition, a loop device on it.
 const STACK: [(&str, &[&str]); 7] = [
@@ -255,6 +255,48 @@ fn requests_without_bytes_get_assumed_sizes() {
     assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (4096.0, 4096.0));
     assert!(found.demand.estimated.iter().any(|mark| mark.field == "read_size_bytes"), "{:?}", found.demand);
     assert!(found.summary.notes.iter().any(|note| note.contains("without bytes")), "{:?}", found.summary.notes);
+}
+
+/// Demand of a disk whose log has bytes and of another one without them; requests and bytes per second.
+fn demand_of_a_disk_with_bytes(with_bytes: [f64; 4], without_bytes: [f64; 2]) -> MeasuredDemand {
+    let of = |counter: &str, instance: &str| Series {
+        counter: format!("physical_disk.{counter}"),
+        instance: instance.into(),
+        scale: 1.0,
+    };
+    let mut series: Vec<Series> =
+        ["reads", "writes", "read_bytes", "write_bytes"].iter().map(|counter| of(counter, "sda")).collect();
+    series.extend(["reads", "writes"].iter().map(|counter| of(counter, "sdb")));
+    let mut frame = Frame::new(Arc::new(Schema::new(series)), 60);
+    for second in 1..=60 {
+        let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
+        frame.push(tick, &[&with_bytes[..], &without_bytes].concat());
+    }
+    let mut collector = LoadCollector::default();
+    collector.add_frame(&frame);
+    demand_from_series(&collector.finish(), &MeasureOptions::default()).expect("sixty ticks")
+}
+
+#[test]
+fn bytes_are_divided_by_the_requests_of_the_disks_that_have_them() {
+    let found = demand_of_a_disk_with_bytes([2.0, 4.0, 16_384.0, 16_384.0], [140.0, 80.0]);
+    assert!((found.demand.requests_per_s() - 226.0).abs() < 1e-3, "{:?}", found.demand);
+    let sizes = (found.demand.read_size_bytes, found.demand.write_size_bytes);
+    assert!((sizes.0 - 8192.0).abs() < 0.1 && (sizes.1 - 4096.0).abs() < 0.1, "{sizes:?}");
+    let marks = &found.demand.estimated;
+    assert!(marks.iter().any(|mark| mark.field == "read_size_bytes" && mark.how.contains("99 %")), "{marks:?}");
+    assert!((found.summary.bytes_per_s.p50 - 142.0 * 8192.0 - 84.0 * 4096.0).abs() < 10.0, "{:?}", found.summary);
+    // an idle disk with bytes says nothing about the other
+    let found = demand_of_a_disk_with_bytes([0.0; 4], [140.0, 80.0]);
+    assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (4096.0, 4096.0));
+    assert!(found.demand.estimated.iter().any(|mark| mark.how.contains("4 KiB")), "{:?}", found.demand.estimated);
+}
+
+#[test]
+fn a_mean_below_a_sector_is_no_size() {
+    let found = demand_of_a_disk_with_bytes([100.0, 50.0, 9_000.0, 409_600.0], [0.0, 0.0]);
+    assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes.round()), (4096.0, 8192.0));
+    assert!(found.demand.estimated.iter().any(|mark| mark.field == "read_size_bytes"), "{:?}", found.demand.estimated);
 }
 
 #[test]

@@ -16,10 +16,11 @@ use crate::answer::blame::relations::{
 };
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{
-    DEFAULT_PACK, Strength, certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
+    DEFAULT_PACK, Strength, certainty_limits, is_inconclusive, judged_rule_count, may_hide_paging, may_hide_waiting,
+    verdict_confidence,
 };
 use crate::answer::evidence_seen::{
-    next_commands, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
+    next_commands, program_activities, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
 };
 use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
@@ -38,7 +39,7 @@ use crate::rules::{
     Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, LogOrigin, MissingCounters, Pack, Rule, fitting_actions,
 };
 use crate::run::{Judge, NoteCount, Observation};
-use crate::trends::{TrendsFound, find_trends, name_growing_programs};
+use crate::trends::{Trend, TrendsFound, find_trends, name_growing_programs, runs_out_of_memory};
 
 /// End of the ids of advice to look for the program that causes a load.
 const SEARCH_ENDING: &str = ".find-process";
@@ -155,7 +156,7 @@ impl<'a> PackAnswer<'a> {
             unlisted: Vec::from_iter(unlisted),
             requesters: self.requesters(),
             databases: observed.databases.shown_servers(),
-            programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
+            programs: program_activities(observed, self.bottleneck),
             changes,
             has_process_tables: observed.process_onsets.has_tables,
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
@@ -163,7 +164,7 @@ impl<'a> PackAnswer<'a> {
             bottlenecks,
             events: if self.pack_index == 0 { find_events(observed) } else { Vec::new() },
             episodes: find_episodes(&self.relations, &self.outcomes, &self.findings),
-            ruled_out: self.exclusions(),
+            ruled_out: self.exclusions(&trends),
             send_next: self.next_commands(),
             missing: MissingCounters::from_counters(
                 self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
@@ -386,7 +387,7 @@ impl<'a> PackAnswer<'a> {
 
     /// Reasons against each other bottleneck that the pack could judge and the log would have shown. Where the log does
     /// not allow an answer, nothing is ruled out.
-    fn exclusions(&self) -> Vec<Exclusion> {
+    fn exclusions(&self, trends: &[Trend]) -> Vec<Exclusion> {
         if self.bottleneck == Bottleneck::Unknown {
             return Vec::new();
         }
@@ -398,7 +399,9 @@ impl<'a> PackAnswer<'a> {
         let has_proof = |bottleneck: Bottleneck| {
             let proof = BottleneckProof::for_bottleneck(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
             let proof = proof.filter(|proof| proof.is_needed_of(source));
-            if bottleneck == Bottleneck::Disk && may_hide_waiting(self.observed, &self.seen) {
+            if bottleneck == Bottleneck::Disk && may_hide_waiting(self.observed, &self.seen)
+                || bottleneck == Bottleneck::Memory && (may_hide_paging(&self.seen) || runs_out_of_memory(trends))
+            {
                 return false;
             }
             proof.is_none_or(|proof| proof.is_given_by(&self.seen))

@@ -309,6 +309,16 @@ const MANY_PROCESSORS: f64 = 16.0;
 /// Number of processors that wait for I/O, on average, from which on somebody may wait for a disk all of the time.
 const MAX_UNSEEN_WAITING: f64 = 0.25;
 
+/// True where pages are read at a rate that makes memory the first suspect (NT Resource Kit, Disk Bottlenecks and
+/// Memory: more than five a second), and no counter shows whether memory is short.
+pub(crate) fn may_hide_paging(seen: &BTreeMap<&str, Option<f64>>) -> bool {
+    const SUSPECT_PAGE_READS_PER_S: f64 = 5.0;
+    let levels =
+        ["memory.available_bytes", "memory.available_fraction", "pressure.memory_some", "paging.refaults_per_s"];
+    let is_read = |mean: &Option<f64>| mean.is_some_and(|mean| mean >= SUSPECT_PAGE_READS_PER_S);
+    seen.get("paging.page_reads_per_s").is_some_and(is_read) && !levels.iter().any(|level| seen.contains_key(level))
+}
+
 /// True where a mean of all processors may hide a task that waits for a disk, in a log without disks and tasks.
 pub(crate) fn may_hide_waiting(observed: &Observation, seen: &BTreeMap<&str, Option<f64>>) -> bool {
     let mean = |name: &str| observed.mean_sign(name);

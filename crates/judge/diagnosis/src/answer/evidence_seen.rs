@@ -7,7 +7,7 @@ use diskwright_base::counter_ids::physical_disk;
 
 use crate::answer::confidence::FIRST_SUSPECTS;
 use crate::answer::rule_outcome::{RuleOutcome, window_value};
-use crate::answer::verdict::Finding;
+use crate::answer::verdict::{Finding, ProgramActivity};
 use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand, Rule, Severity};
 use crate::run::Observation;
 
@@ -28,6 +28,17 @@ pub(crate) fn seen_counters<'a>(
         }
     }
     seen
+}
+
+/// What programs do where nothing is blamed. The commands are those of Linux: another system gets the words alone.
+pub(crate) fn program_activities(observed: &Observation, bottleneck: Bottleneck) -> Vec<ProgramActivity> {
+    let mut list = if bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() };
+    if matches!(observed.notes.source, LogOrigin::Perfmon | LogOrigin::Unix) {
+        for program in &mut list {
+            program.next_step.truncate(program.next_step.find(": `").unwrap_or(program.next_step.len()));
+        }
+    }
+    list
 }
 
 /// Commands that would tell what a log leaves open: where nothing is blamed, the evidence that it lacks; else the disk

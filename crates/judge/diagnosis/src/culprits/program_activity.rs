@@ -322,6 +322,11 @@ fn describe_program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity 
         }
         _ => format!("find out what it computes: `perf top -p {}`", activity.pid),
     };
+    // some logs name programs without their ids, and a command for process 0 shows something else
+    let next_step = match activity.pid {
+        0 => next_step.split(": `").next().unwrap_or_default().to_owned(),
+        _ => next_step,
+    };
     ProgramActivity {
         name: activity.name.clone(),
         pid: activity.pid,
@@ -401,5 +406,12 @@ mod tests {
         assert_eq!(programs[0].description, "70 % of a processor, 1 thread waits for another machine (sk_wait_data)");
         assert!(programs[0].next_step.contains("perf top -p 1"), "{}", programs[0].next_step);
         assert_eq!(programs[1].sleeps[0].kind, "child");
+    }
+
+    #[test]
+    fn a_program_without_an_id_gets_no_command() {
+        let waits = ThreadSleeps::default();
+        let programs = waits.describe_programs(&[activity("sqlservr", 0, 0.7)]);
+        assert_eq!(programs[0].next_step, "find out what it computes");
     }
 }

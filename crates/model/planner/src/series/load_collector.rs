@@ -48,6 +48,10 @@ const COUNTERS: [&str; 18] = [
     "avg_write_queue_length",
 ];
 
+/// Rows after those of the counters: requests per second whose bytes the log does not have.
+const UNSIZED_READS: usize = COUNTERS.len();
+const UNSIZED_WRITES: usize = COUNTERS.len() + 1;
+
 type DevicePlans = [Option<CounterPlan>; COUNTERS.len()];
 
 /// Plans for computing the load of a device.
@@ -209,7 +213,7 @@ impl LoadCollector {
 
     fn add_values(&mut self, frame: &Frame, schema_plans: &SchemaPlans) {
         let count = frame.ticks().len();
-        let mut sums = vec![[0.0; 5]; count];
+        let mut sums = vec![[0.0; 7]; count];
         for front in &schema_plans.fronts {
             let mut total: Option<DeviceValues> = None;
             for plans in &front.instances {
@@ -241,10 +245,24 @@ impl LoadCollector {
                 self.series.gaps.1 += seconds;
                 continue;
             }
-            let tick = self.without_swap(tick.time_ns, seconds, sums[index], swap[index]);
+            let with_sizes = self.fill_unknown_sizes(seconds, sums[index]);
+            let tick = self.without_swap(tick.time_ns, seconds, with_sizes, swap[index]);
             self.series.ticks.push(tick);
         }
         self.count += count;
+    }
+
+    /// Gives requests without bytes the mean size of those with bytes at this tick.
+    fn fill_unknown_sizes(&mut self, seconds: f64, sums: [f64; 7]) -> [f64; 5] {
+        let [reads, writes, read_bytes, write_bytes, queue, unsized_reads, unsized_writes] = sums;
+        self.series.unsized_requests[0] += unsized_reads * seconds;
+        self.series.unsized_requests[1] += unsized_writes * seconds;
+        let all_bytes = |bytes: f64, count: f64, unknown: f64| match count - unknown {
+            sized if unknown > 0.0 && sized > 0.0 => bytes * count / sized,
+            _ => bytes,
+        };
+        let read_bytes = all_bytes(read_bytes, reads, unsized_reads);
+        [reads, writes, read_bytes, all_bytes(write_bytes, writes, unsized_writes), queue]
     }
 
     /// Removes swapping from a tick: swapped pages are subtracted from the bytes, and requests in proportion.
@@ -279,28 +297,32 @@ impl LoadCollector {
             })
         });
         complete_counters(&mut known, &mut self.series.completions);
-        for (bytes, count) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)] {
-            if known[bytes].is_none() && known[count].is_some() {
+        let mut without_bytes = [vec![0.0; frame.ticks().len()], vec![0.0; frame.ticks().len()]];
+        for (direction, (bytes, count)) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)].into_iter().enumerate() {
+            if let (None, Some(requests)) = (&known[bytes], &known[count]) {
+                without_bytes[direction].clone_from(requests);
                 known[bytes] = Some(vec![0.0; frame.ticks().len()]);
-                let note = "the log counts requests of some disks without bytes, so its bytes are too few";
+                let note = "the log counts requests of some disks without bytes, so what it has of bytes is not all";
                 if !self.series.notes.iter().any(|known| known == note) {
                     self.series.notes.push(note.into());
                 }
             }
         }
         let gaps = || vec![f64::NAN; frame.ticks().len()];
-        let mut values = DeviceValues { rows: known.into_iter().map(|row| row.unwrap_or_else(gaps)).collect() };
+        let rows = known.into_iter().map(|row| row.unwrap_or_else(gaps)).chain(without_bytes);
+        let mut values = DeviceValues { rows: rows.collect() };
         values.complete_queues();
         values
     }
 
     /// Adds a device's ticks to the sums of the device and to the sums of all devices.
-    fn add_front(&mut self, frame: &Frame, front_index: usize, values: &DeviceValues, sums: &mut [[f64; 5]]) {
+    fn add_front(&mut self, frame: &Frame, front_index: usize, values: &DeviceValues, sums: &mut [[f64; 7]]) {
         let (first, Some(front)) = (self.count, self.series.fronts.get_mut(front_index)) else { return };
         for (index, tick) in frame.ticks().iter().enumerate() {
             let seconds = tick.elapsed_ns as f64 * 1e-9;
             let value = |row: usize| values.rows[row][index];
-            for (sum, row) in sums[index].iter_mut().zip([READS, WRITES, READ_BYTES, WRITE_BYTES, QUEUE]) {
+            let rows = [READS, WRITES, READ_BYTES, WRITE_BYTES, QUEUE, UNSIZED_READS, UNSIZED_WRITES];
+            for (sum, row) in sums[index].iter_mut().zip(rows) {
                 *sum += value(row);
             }
             let (reads, writes, queue) = (value(READS), value(WRITES), value(QUEUE));
@@ -443,6 +465,8 @@ impl DeviceValues {
             let ratio = |front: f64, back: f64| if back > 0.0 { front / back } else { 1.0 };
             self.rows[READ_BYTES][index] *= ratio(front_reads, reads);
             self.rows[WRITE_BYTES][index] *= ratio(front_writes, writes);
+            self.rows[UNSIZED_READS][index] *= ratio(front_reads, reads);
+            self.rows[UNSIZED_WRITES][index] *= ratio(front_writes, writes);
             self.rows[READS][index] = front_reads;
             self.rows[WRITES][index] = front_writes;
         }

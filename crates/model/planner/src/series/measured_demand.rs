@@ -82,6 +82,8 @@ const NEAR_LOAD_SHARE: f64 = 0.9;
 
 /// Assumed bytes of a request of unknown size.
 const DEFAULT_REQUEST_BYTES: f64 = 4096.0;
+/// Least transfer of a disk, bytes.
+const SECTOR_BYTES: f64 = 512.0;
 
 /// Minimum number of ticks for a distribution over time.
 pub const MIN_TICKS: usize = 10;
@@ -261,26 +263,32 @@ struct BusyTime {
     read_bytes: f64,
     write_bytes: f64,
     queue_s: f64,
+    /// Reads and writes of ticks whose bytes are known.
+    sized: [f64; 2],
 }
 
 impl BusyTime {
     fn from_ticks(ticks: &[LoadTick], reached: f64) -> BusyTime {
-        let mut sums = [0.0; 6];
+        let mut sums = [0.0; 8];
         // f32 keeps seven digits
         for tick in ticks.iter().filter(|t| t.requests_per_s() >= reached * (1.0 - 1e-6) && t.requests_per_s() > 0.0) {
-            let each = [1.0, tick.reads, tick.writes, tick.read_bytes, tick.write_bytes, tick.queue];
+            let LoadTick { reads, writes, read_bytes, write_bytes, queue, .. } = *tick;
+            let sized = |count: f32, bytes: f32| if bytes > 0.0 { count } else { 0.0 };
+            let (sized_reads, sized_writes) = (sized(reads, read_bytes), sized(writes, write_bytes));
+            let each = [1.0, reads, writes, read_bytes, write_bytes, queue, sized_reads, sized_writes];
             for (sum, value) in sums.iter_mut().zip(each) {
                 *sum += f64::from(value) * f64::from(tick.seconds);
             }
         }
-        let [seconds, reads, writes, read_bytes, write_bytes, queue_s] = sums;
-        BusyTime { seconds, reads, writes, read_bytes, write_bytes, queue_s }
+        let [seconds, reads, writes, read_bytes, write_bytes, queue_s, sized_reads, sized_writes] = sums;
+        BusyTime { seconds, reads, writes, read_bytes, write_bytes, queue_s, sized: [sized_reads, sized_writes] }
     }
 
     fn to_demand(&self, reached: f64, options: &MeasureOptions) -> Demand {
         let requests = self.reads + self.writes;
-        let size = |bytes: f64, count: f64| match count > 0.0 {
-            true if bytes > 0.0 => (bytes / count).max(512.0),
+        let size = |bytes: f64, count: f64, sized: f64| match count > 0.0 {
+            // no disk transfers less than a sector: such a mean lacks bytes
+            true if sized > 0.0 && bytes >= 0.999 * SECTOR_BYTES * sized => (bytes / sized).max(SECTOR_BYTES),
             // the size of requests without bytes is assumed, and marked
             true => 0.0,
             false => DEFAULT_REQUEST_BYTES,
@@ -289,8 +297,8 @@ impl BusyTime {
         // a multiple of the load keeps a multiple of the requests in flight
         let queue = Some(options.comfort * self.queue_s / self.seconds).filter(|q| q.is_finite() && *q > 0.0);
         Demand {
-            read_size_bytes: size(self.read_bytes, self.reads),
-            write_size_bytes: size(self.write_bytes, self.writes),
+            read_size_bytes: size(self.read_bytes, self.reads, self.sized[0]),
+            write_size_bytes: size(self.write_bytes, self.writes, self.sized[1]),
             queue,
             ..Demand::from_rates(rate(self.reads), rate(self.writes), 4096.0)
         }
@@ -324,13 +332,26 @@ fn apply_estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &m
     let mut marks: Vec<EstimatedField> = Vec::new();
     let mut mark = |field: &str, how: String| marks.push(EstimatedField { field: field.into(), how });
     demand.sequential_share = series.sequential_share;
-    for (field, count, size) in [
+    let amount = |count: fn(&LoadTick) -> f32| {
+        series.ticks.iter().map(|tick| f64::from(count(tick)) * f64::from(tick.seconds)).sum::<f64>()
+    };
+    let amounts = [amount(|tick| tick.reads), amount(|tick| tick.writes)];
+    let sizes = [
         ("read_size_bytes", demand.reads_per_s, &mut demand.read_size_bytes),
         ("write_size_bytes", demand.writes_per_s, &mut demand.write_size_bytes),
-    ] {
+    ];
+    for ((field, count, size), (without_bytes, all)) in
+        sizes.into_iter().zip(series.unsized_requests.iter().zip(amounts))
+    {
         if count > 0.0 && *size <= 0.0 {
             *size = DEFAULT_REQUEST_BYTES;
             mark(field, "the log has requests without bytes; 4 KiB each are assumed".into());
+        } else if *without_bytes > 0.0 && all > 0.0 {
+            let percent = (100.0 * without_bytes / all).clamp(1.0, 100.0);
+            mark(
+                field,
+                format!("{percent:.0} % of them have no bytes in the log and are taken to be as large as the others"),
+            );
         }
     }
     for completion in &series.completions {

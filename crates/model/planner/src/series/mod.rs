@@ -211,6 +211,8 @@ pub struct LoadSeries {
     pub sequential_share: Option<f64>,
     /// Requests that were merged into others, and those that were not.
     pub merged: (f64, f64),
+    /// Reads and writes of devices whose bytes the log does not have.
+    pub unsized_requests: [f64; 2],
     /// Swapping: bytes read, bytes written, requests; amounts.
     pub swap: [f64; 3],
     /// Memory that is swapped out at the end, bytes.
