@@ -308,3 +308,17 @@ fn what_is_broken_stands_in_the_answer_even_if_it_limits_nothing() {
     let verdict = judge_paste(&alone, "snapshot-text", "");
     assert!(verdict.sentence.starts_with("The filesystem /var is the bottleneck"), "{}", verdict.sentence);
 }
+
+#[test]
+fn counters_of_a_log_are_not_asked_for_again() {
+    let log = levels(&[
+        ("physical_disk.disk_time_nt", "0", 0.76),
+        ("memory.available_bytes", "", 48e6),
+        ("paging.page_reads_per_s", "", 0.9),
+        ("paging.page_writes_per_s", "", 0.1),
+    ]);
+    let verdict = judge_paste(&log, "perfmon-text", "");
+    let shown: Vec<&str> = verdict.send_next.iter().map(|next| next.shows.as_str()).collect();
+    assert!(!shown.iter().any(|shows| shows.contains("memory")), "{shown:?}");
+    assert!(shown.iter().any(|shows| shows.contains("processors")), "{shown:?}");
+}

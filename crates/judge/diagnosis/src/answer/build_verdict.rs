@@ -381,7 +381,7 @@ impl<'a> PackAnswer<'a> {
     fn next_commands(&self) -> Vec<NextCommand> {
         let is_of_machine = self.leading_finding().is_some_and(|finding| finding.object == MACHINE);
         let has_program = !self.observed.culprits.for_bottleneck(self.bottleneck, None, None).is_empty();
-        next_commands(self.observed.notes.source, self.bottleneck, is_of_machine, has_program, &self.seen)
+        next_commands(self.observed, self.bottleneck, is_of_machine, has_program, &self.seen)
     }
 
     /// Reasons against each other bottleneck that the pack could judge and the log would have shown. Where the log does
