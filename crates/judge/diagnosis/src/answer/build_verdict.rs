@@ -16,7 +16,8 @@ use crate::answer::blame::relations::{
 };
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{
-    DEFAULT_PACK, Strength, certainty_limits, is_inconclusive, judged_rule_count, may_hide_waiting, verdict_confidence,
+    DEFAULT_PACK, Strength, certainty_limits, has_unjudged_disks, is_inconclusive, judged_rule_count, may_hide_waiting,
+    verdict_confidence,
 };
 use crate::answer::evidence_seen::{
     next_commands, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
@@ -399,6 +400,9 @@ impl<'a> PackAnswer<'a> {
             let proof = BottleneckProof::for_bottleneck(bottleneck).filter(|_| self.pack.id == DEFAULT_PACK);
             let proof = proof.filter(|proof| proof.is_needed_of(source));
             if bottleneck == Bottleneck::Disk && may_hide_waiting(self.observed, &self.seen) {
+                return false;
+            }
+            if bottleneck == Bottleneck::Disk && has_unjudged_disks(self.observed, self.pack_index, &self.unjudged) {
                 return false;
             }
             proof.is_none_or(|proof| proof.is_given_by(&self.seen))
