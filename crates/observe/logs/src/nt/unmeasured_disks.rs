@@ -1,12 +1,14 @@
-//! Disk counters that Windows NT did not measure. While its driver Diskperf is off, as it is until somebody turns it on,
-//! all counters of disks are 0. A log in which pages are read from disks that never had a request shows that.
+//! Disk counters that Windows NT did not measure. While its driver Diskperf is off, as it is until somebody turns it
+//! on, all counters of disks are 0. A log in which pages are read from disks that never had a request shows that.
 
 use diskwright_base::counter_ids::{logical_disk, paging};
 use diskwright_base::{Frame, Schema};
 
 /// Remark on a log of such disks.
-pub(crate) const UNMEASURED_DISKS: &str = "all disk counters are 0 although pages were read or written: the disks were not measured, and their zeros are \
-     gaps here; on Windows NT, type `diskperf -y`, restart, and record again";
+pub(crate) const UNMEASURED_DISKS: &str = concat!(
+    "all disk counters are 0 although pages were read or written: the disks were not measured, and their zeros are ",
+    "gaps here; on Windows NT, type `diskperf -y`, restart, and record again"
+);
 
 /// Counters of the machine that are above 0 only if a disk has requests.
 const DISK_WORK: [&str; 5] = [
