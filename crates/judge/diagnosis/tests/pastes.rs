@@ -308,3 +308,37 @@ fn what_is_broken_stands_in_the_answer_even_if_it_limits_nothing() {
     let verdict = judge_paste(&alone, "snapshot-text", "");
     assert!(verdict.sentence.starts_with("The filesystem /var is the bottleneck"), "{}", verdict.sentence);
 }
+
+#[test]
+fn counters_of_a_log_are_not_asked_for_again() {
+    let log = levels(&[
+        ("physical_disk.disk_time_nt", "0", 0.76),
+        ("memory.available_bytes", "", 48e6),
+        ("paging.page_reads_per_s", "", 0.9),
+        ("paging.page_writes_per_s", "", 0.1),
+    ]);
+    let verdict = judge_paste(&log, "perfmon-text", "");
+    let shown: Vec<&str> = verdict.send_next.iter().map(|next| next.shows.as_str()).collect();
+    assert!(!shown.iter().any(|shows| shows.contains("memory")), "{shown:?}");
+    assert!(shown.iter().any(|shows| shows.contains("processors")), "{shown:?}");
+}
+
+/// The paper judges disks by snapshots of their queue. With the average, they are judged too; without either, the one
+/// rule that remains rules nothing out.
+#[test]
+fn a_document_rules_out_no_disk_that_it_could_not_judge() {
+    let judge = |cells: &[(&'static str, &'static str, f64)]| {
+        let pack = diskwright_diagnosis::packs::builtin_pack("sas-1998").unwrap().unwrap();
+        let recording = levels(cells);
+        recording.judge(vec![pack], recording.options(), recording.ticks).remove(0)
+    };
+    let seconds = ("physical_disk.avg_s_per_transfer", "0", 0.08);
+    let processor = ("processor.busy", "_total", 0.1);
+    let without = judge(&[seconds, processor, ("physical_disk.disk_time_nt", "0", 1.0)]);
+    assert!(!ruled_out_bottlenecks(&without).contains(&Bottleneck::Disk), "{:?}", without.ruled_out);
+    let busy = ("physical_disk.disk_time_nt", "0", 1.0);
+    let average = judge(&[seconds, processor, busy, ("physical_disk.avg_queue_length", "0", 16.0)]);
+    assert_bottleneck(&average, Bottleneck::Disk);
+    let snapshot = judge(&[seconds, processor, busy, ("physical_disk.current_queue_length", "0", 1.0)]);
+    assert!(ruled_out_bottlenecks(&snapshot).contains(&Bottleneck::Disk), "{:?}", snapshot.ruled_out);
+}

@@ -1,7 +1,7 @@
 //! Logical disks in the place of physical ones, as Windows logs bring them.
 
 use crate::common::*;
-use diskwright_base::{DeviceClass, Note, RaidLevel};
+use diskwright_base::{Device, DeviceClass, Note, RaidLevel, Topology};
 use diskwright_diagnosis::recording_hints::LogOrigin;
 use diskwright_diagnosis::{Judge, Verdict, packs};
 
@@ -200,4 +200,49 @@ fn the_total_instance_of_a_log_stands_for_the_machine() {
         recording.judge(vec![packs::builtin_pack("pal").unwrap().unwrap()], recording.options(), 40).remove(0);
     assert_eq!((verdict.bottleneck.name(), verdict.instance.as_str()), ("cpu", ""));
     assert!(verdict.sentence.starts_with("The processors are the bottleneck"), "{}", verdict.sentence);
+}
+
+/// A drive letter that the user declared as an array has the limits of one, as a disk has.
+#[test]
+fn a_letter_that_is_a_declared_array_is_judged_as_one() {
+    let rules = "
+        [[rule]]
+        id = 'each'
+        all = [{ counter = 'avg_queue_length', above = 2, each = 'disk' }]
+        [[rule]]
+        id = 'single'
+        which = 'single'
+        all = [{ counter = 'avg_queue_length', above = 2 }]
+        [[rule]]
+        id = 'set'
+        which = 'set'
+        all = [{ counter = 'avg_queue_length', per = 'spindle', above = 2 }]
+        [[rule]]
+        id = 'load'
+        which = 'set'
+        all = [{ counter = 'back_end_load', above = 50 }]";
+    // RAID 5 of ten disks: 100 reads and four operations for each of 110 writes
+    let log = |queue: f64, members: Option<u32>| {
+        let mut recording = Recording::new(40).every(15);
+        if let Some(members) = members {
+            let device = Device {
+                name: "E:".into(),
+                level: Some(RaidLevel::Raid5),
+                members: Some(members),
+                ..Device::default()
+            };
+            recording = recording.topology(Topology { devices: vec![device], ..Topology::default() });
+        }
+        recording
+            .with("logical_disk.avg_queue_length", "E:", move |_| queue)
+            .with("logical_disk.reads_per_s", "E:", |_| 100.0)
+            .with("logical_disk.writes_per_s", "E:", |_| 110.0)
+            .by(rules)
+    };
+    let found = |verdict: &Verdict| verdict.findings.iter().map(|f| f.rule.clone()).collect::<Vec<_>>();
+    assert_eq!(found(&log(12.0, None)), ["each", "single"]);
+    let verdict = log(12.0, Some(10));
+    assert_eq!(found(&verdict), ["load"]);
+    near(verdict.findings[0].value, 54.0);
+    assert_eq!(found(&log(21.0, Some(10))), ["each", "load", "set"]);
 }

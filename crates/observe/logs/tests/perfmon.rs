@@ -304,3 +304,37 @@ fn no_mutation_panics() {
         }
     }
 }
+
+/// Three ticks of a disk and a drive letter whose requests are `requests`, on a machine that pages.
+fn paging_log(requests: [f64; 3]) -> String {
+    let names = [
+        r"PhysicalDisk(0 C:)\Avg. Disk Queue Length",
+        r"LogicalDisk(C:)\Disk Reads/sec",
+        r"LogicalDisk(C:)\Free Megabytes",
+        r"Memory\Page Reads/sec",
+    ];
+    let mut text = String::from(r#""(PDH-CSV 4.0) (UTC)(0)""#);
+    names.iter().for_each(|name| text += &format!(r#","\\H\{name}""#));
+    for (second, requests) in requests.iter().enumerate() {
+        text += &format!("\r\n\"03/02/1998 10:00:0{second}.000\",\"{requests}\",\"{requests}\",\"0\",\"38.6\"");
+    }
+    text + "\r\n"
+}
+
+#[test]
+fn zeros_of_disks_that_were_not_measured_are_gaps() {
+    // Diskperf is off: pages are read, but no disk has a request
+    let (log, _) = read_log(paging_log([0.0; 3]));
+    assert_eq!(log.format_cells("physical_disk.avg_queue_length"), "[NaN, NaN, NaN]");
+    assert_eq!(log.format_cells("logical_disk.reads_per_s"), "[NaN, NaN, NaN]");
+    assert_eq!(log.format_cells("logical_disk.free_bytes"), "[0.0, 0.0, 0.0]");
+    let remarks = log.notes.iter().filter(|note| note.kind == Note::WARNING);
+    assert_eq!(remarks.filter(|note| format!("{note:?}").contains("diskperf -y")).count(), 1);
+    // Diskperf is on, and the disk is idle some of the time
+    let (log, _) = read_log(paging_log([0.0, 2.0, 0.0]));
+    assert_eq!(log.format_cells("physical_disk.avg_queue_length"), "[0.0, 2.0, 0.0]");
+    assert!(!log.has_note(Note::WARNING));
+    // nothing shows that the disk was needed
+    let (log, _) = read_log(paging_log([0.0; 3]).replace("38.6", "0"));
+    assert_eq!(log.format_cells("physical_disk.avg_queue_length"), "[0.0, 0.0, 0.0]");
+}

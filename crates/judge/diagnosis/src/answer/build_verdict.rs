@@ -16,8 +16,8 @@ use crate::answer::blame::relations::{
 };
 use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{
-    DEFAULT_PACK, Strength, certainty_limits, is_inconclusive, judged_rule_count, may_hide_paging, may_hide_waiting,
-    verdict_confidence,
+    DEFAULT_PACK, Strength, certainty_limits, has_unjudged_disks, is_inconclusive, judged_rule_count, may_hide_paging,
+    may_hide_waiting, verdict_confidence,
 };
 use crate::answer::evidence_seen::{
     next_commands, program_activities, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
@@ -382,7 +382,7 @@ impl<'a> PackAnswer<'a> {
     fn next_commands(&self) -> Vec<NextCommand> {
         let is_of_machine = self.leading_finding().is_some_and(|finding| finding.object == MACHINE);
         let has_program = !self.observed.culprits.for_bottleneck(self.bottleneck, None, None).is_empty();
-        next_commands(self.observed.notes.source, self.bottleneck, is_of_machine, has_program, &self.seen)
+        next_commands(self.observed, self.bottleneck, is_of_machine, has_program, &self.seen)
     }
 
     /// Reasons against each other bottleneck that the pack could judge and the log would have shown. Where the log does
@@ -402,6 +402,9 @@ impl<'a> PackAnswer<'a> {
             if bottleneck == Bottleneck::Disk && may_hide_waiting(self.observed, &self.seen)
                 || bottleneck == Bottleneck::Memory && (may_hide_paging(&self.seen) || runs_out_of_memory(trends))
             {
+                return false;
+            }
+            if bottleneck == Bottleneck::Disk && has_unjudged_disks(self.observed, self.pack_index, &self.unjudged) {
                 return false;
             }
             proof.is_none_or(|proof| proof.is_given_by(&self.seen))

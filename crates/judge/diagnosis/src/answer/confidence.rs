@@ -191,6 +191,16 @@ fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unju
     if total_weight > 0.0 { unjudged_weight / total_weight } else { 0.0 }
 }
 
+/// Share of a document's rules on disks that a log may leave unjudged where it rules the disk out.
+const MAX_UNJUDGED_SHARE: f64 = 0.5;
+
+/// True where a document's pack lacks most of what it judges disks by: it has not looked at them. The default pack has
+/// evidence of its own, [`BottleneckProof`].
+pub(crate) fn has_unjudged_disks(observed: &Observation, pack: usize, unjudged: &[UnjudgedRule]) -> bool {
+    observed.packs[pack].id != DEFAULT_PACK
+        && share_unjudged(observed, pack, Bottleneck::Disk, unjudged) > MAX_UNJUDGED_SHARE
+}
+
 /// Number of rules of a pack that could be judged at any instance.
 pub(crate) fn judged_rule_count(observed: &Observation, pack: usize) -> usize {
     observed.states.rules[pack].iter().filter(|state| state.judged).count()

@@ -44,21 +44,24 @@ pub(crate) fn program_activities(observed: &Observation, bottleneck: Bottleneck)
 /// Commands that would tell what a log leaves open: where nothing is blamed, the evidence that it lacks; else the disk
 /// and the program. Our own logs have what there is.
 pub(crate) fn next_commands(
-    source: LogOrigin,
+    observed: &Observation,
     bottleneck: Bottleneck,
     is_of_machine: bool,
     has_program: bool,
     seen: &BTreeMap<&str, Option<f64>>,
 ) -> Vec<NextCommand> {
+    let source = observed.notes.source;
     let mut list: Vec<NextCommand> = Vec::new();
     if source == LogOrigin::Live {
         return list;
     }
     if !bottleneck.blames() {
+        let is_lacking = |suspect: Bottleneck, proof: &BottleneckProof| {
+            !proof.is_answered_by(seen) && (suspect == Bottleneck::Disk || !has_machine_counters(observed, proof))
+        };
         let lacking = FIRST_SUSPECTS
             .into_iter()
-            .filter_map(BottleneckProof::for_bottleneck)
-            .filter(|proof| !proof.is_answered_by(seen));
+            .filter_map(|suspect| BottleneckProof::for_bottleneck(suspect).filter(|proof| is_lacking(suspect, proof)));
         for next in lacking.map(|proof| proof.evidence_command(source)) {
             match list.iter_mut().find(|known| known.command == next.command) {
                 Some(known) => known.shows = format!("{} and {}", known.shows, next.shows),
@@ -75,6 +78,14 @@ pub(crate) fn next_commands(
         list.push(proof.program_command(source));
     }
     list
+}
+
+/// True where the log has the counters of a proof, though no rule could be judged by them: recording them again would
+/// tell nothing new.
+fn has_machine_counters(observed: &Observation, proof: &BottleneckProof) -> bool {
+    let series = observed.schema.iter().flat_map(|schema| &schema.series);
+    let counters: BTreeMap<&str, Option<f64>> = series.map(|series| (series.counter.as_str(), None)).collect();
+    proof.is_given_by(&counters)
 }
 
 /// Largest number of disks, and of facts, that a sentence names.

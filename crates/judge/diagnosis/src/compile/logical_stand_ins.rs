@@ -16,11 +16,11 @@ pub(crate) fn may_stand_in(missing: &str) -> bool {
 pub(crate) fn on_logical_disks(rule: &Rule) -> Option<Rule> {
     let mut rule = rule.clone();
     if rule.object == PHYSICAL {
-        let is_on_single_disks = !matches!(rule.which, InstanceFilter::Set | InstanceFilter::Stacked);
+        let is_stacked = rule.which == InstanceFilter::Stacked;
         // the device class behind a drive letter is unknown
         let fits_unknown_class =
             rule.classes.is_empty() || rule.classes.contains(&diskwright_base::DeviceClass::Unknown);
-        if !is_on_single_disks || !fits_unknown_class {
+        if is_stacked || !fits_unknown_class {
             return None;
         }
         rule.object = LOGICAL.into();

@@ -258,6 +258,7 @@ impl<'a> NodeBuilder<'a> {
             RuleScope::Machine => sum_over(self.schema_index.disks()),
             RuleScope::Combined(_, instances) => sum_over(instances),
             RuleScope::Array(device) | RuleScope::Instance("physical_disk" | "array", device) => count_of(device),
+            RuleScope::Instance("logical_disk", letter) => self.schema_index.drive_spindle_count(letter),
             RuleScope::Instance(object, instance) => sum_over(&self.schema_index.disks_below(object, instance)),
         };
         count.map(|count| count.max(1) as f64).ok_or_else(|| Absence::Missing(SPINDLES_COUNTER.into()))
@@ -369,21 +370,20 @@ impl<'a> NodeBuilder<'a> {
             RuleScope::Combined(_, disks) => self.mean_transfers(disks),
             RuleScope::Instance(_, device) | RuleScope::Array(device) => {
                 let set = self.schema_index.find_device(device).filter(|d| d.level.is_some());
-                let Some(set) = set else { return self.counter_node(physical_disk::TRANSFERS_PER_S, device) };
+                let object = if scope.object() == "logical_disk" { "logical_disk" } else { "physical_disk" };
+                let mut own = |name: &str| self.counter_node(&format!("{object}.{name}"), device);
+                let Some(set) = set else { return own("transfers_per_s") };
+                let (reads, writes, transfers) = (own("reads_per_s"), own("writes_per_s"), own("transfers_per_s"));
                 let level = set.level.unwrap_or(RaidLevel::Linear);
                 let count = self.schema_index.spindle_count(&set.name).unwrap_or(1);
-                let reads = self.counter_node(physical_disk::READS_PER_S, device);
-                let writes = self.counter_node(physical_disk::WRITES_PER_S, device);
                 let (reads, writes) = match (reads, writes) {
                     (Some(reads), Some(writes)) => (reads, writes),
-                    _ if self.schema_index.measured_members(&set.name) != [*device] => {
+                    _ if object == "physical_disk" && self.schema_index.measured_members(&set.name) != [*device] => {
                         return self.mean_transfers(&self.schema_index.measured_members(&set.name));
                     }
                     // one device with several disks behind it: where a write costs more than a read, the load on the
                     // disks is unknown without their shares
-                    _ if level.write_factor(count) == 1.0 => {
-                        (self.counter_node(physical_disk::TRANSFERS_PER_S, device)?, self.push_constant(0.0))
-                    }
+                    _ if level.write_factor(count) == 1.0 => (transfers?, self.push_constant(0.0)),
                     _ => return None,
                 };
                 // the published arithmetic, applied to one write per second

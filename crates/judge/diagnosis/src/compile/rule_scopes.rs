@@ -76,6 +76,13 @@ fn find_scopes<'a>(schema_index: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope
             let instances = keep(schema_index.representative_instances(object));
             if instances.is_empty() { Vec::new() } else { vec![RuleScope::Combined(object, instances)] }
         }
+        // a drive letter is an array where the user declared one
+        InstanceFilter::Set | InstanceFilter::Single if object == "logical_disk" => {
+            let is_array = |name: &&str| schema_index.drive_spindle_count(name).is_some_and(|count| count > 1);
+            let wants_array = rule.which == InstanceFilter::Set;
+            let singles = schema_index.single_instances(object);
+            one_by_one(singles.into_iter().filter(|name| is_array(name) == wants_array).collect())
+        }
         InstanceFilter::Set => keep(schema_index.array_names().collect()).into_iter().map(RuleScope::Array).collect(),
         InstanceFilter::Leaf | InstanceFilter::Single if object == "physical_disk" => {
             let is_judged = |d: &&str| schema_index.is_leaf(d) || is_judged_by_path(schema_index, rule, d);

@@ -323,6 +323,15 @@ impl<'a> SchemaIndex<'a> {
         }
     }
 
+    /// Number of disks behind a drive letter: as declared for the letter, else as of its device. `None` where it is
+    /// unknown.
+    pub fn drive_spindle_count(&self, letter: &str) -> Option<usize> {
+        match self.devices_of_mounts.get(letter) {
+            Some(device) if self.find_device(letter).is_none() => self.spindle_count(device),
+            _ => self.spindle_count(letter),
+        }
+    }
+
     /// Measured disks under an instance of any object (cgroup, filesystem, array).
     pub fn disks_below(&self, object: &str, instance: &'a str) -> Vec<&'a str> {
         let device = match object {

@@ -96,6 +96,7 @@ pub struct PseudoCounter {
 const DISK: &[&str] = &["physical_disk", "array"];
 const DISK_AND_DRIVES: &[&str] = &["physical_disk", "array", "logical_disk"];
 const DISK_AND_MACHINE: &[&str] = &["physical_disk", "array", "machine"];
+const DISK_DRIVES_AND_MACHINE: &[&str] = &["physical_disk", "array", "logical_disk", "machine"];
 const MACHINE: &[&str] = &["machine"];
 const ANY_DISK: &[&str] = &["physical_disk", "logical_disk"];
 const ANY_DISK_AND_MACHINE: &[&str] = &["physical_disk", "logical_disk", "machine"];
@@ -115,7 +116,7 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
     pseudo_counter(
         Pseudo::Spindles,
         "spindles",
-        DISK_AND_MACHINE,
+        DISK_DRIVES_AND_MACHINE,
         "count",
         "Physical devices below the device or array, or all of the machine's (without memory disks); 1 for a device \
          without known members.",
@@ -137,7 +138,7 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
     pseudo_counter(
         Pseudo::BackEndLoad,
         "back_end_load",
-        DISK_AND_MACHINE,
+        DISK_DRIVES_AND_MACHINE,
         "per_s",
         "Operations per second on each disk. For an array that counts requests: reads plus the level's factor times \
          writes, divided by the members (NT Magazine 1998). For an array that does not (btrfs): the members' \
@@ -146,7 +147,7 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
     pseudo_counter(
         Pseudo::MemberLoad,
         "member_load",
-        DISK_AND_MACHINE,
+        DISK_DRIVES_AND_MACHINE,
         "per_s",
         "Operations per second on each member of an array, from the members' own counters if the log has all of \
          them. Otherwise as back_end_load, but as a software array works: a small write to RAID 5 or 6 uses \

@@ -6,6 +6,7 @@ mod counter_path;
 mod language;
 pub mod processes;
 mod products;
+mod unmeasured_disks;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -19,6 +20,7 @@ pub use counter_path::CounterPath;
 pub use language::{Language, detect_language, languages, translate_paths};
 pub(crate) use products::QUEUE_PRODUCTS;
 pub use products::{Product, add_products, fill_products};
+pub(crate) use unmeasured_disks::{UNMEASURED_DISKS, UnmeasuredDisks};
 
 /// A column of an NT log under the catalogue's names.
 #[derive(Clone, Debug, PartialEq)]

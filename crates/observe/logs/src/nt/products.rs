@@ -22,6 +22,8 @@ pub struct Product {
     pub column: usize,
     /// Column of the rate.
     pub rate: usize,
+    /// Column of a second rate that is added to it: reads and writes make transfers.
+    pub further_rate: Option<usize>,
     /// Column of the seconds per request.
     pub seconds: usize,
 }
@@ -33,18 +35,29 @@ pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
         series.iter().enumerate().map(|(index, s)| ((s.counter.clone(), s.instance.clone()), index)).collect();
     let mut products = Vec::new();
     for index in 0..series.len() {
-        let Some((object, name)) = series[index].counter.split_once('.') else { continue };
-        let Some([length, _, seconds]) = QUEUE_PRODUCTS.iter().find(|[_, rate, _]| *rate == name) else { continue };
+        let own_counter = series[index].counter.clone();
+        let Some((object, name)) = own_counter.split_once('.') else { continue };
         if !OBJECTS.contains(&object) {
             continue;
         }
         let instance = series[index].instance.clone();
         let column = |name: &str| columns.get(&(format!("{object}.{name}"), instance.clone())).copied();
+        if let ("reads_per_s", Some(writes), Some(seconds)) =
+            (name, column("writes_per_s"), column("avg_s_per_transfer"))
+            && [column("avg_queue_length"), column("transfers_per_s")] == [None, None]
+            && series[index].scale == series[writes].scale
+        {
+            let counter = format!("{object}.avg_queue_length");
+            let scale = series[index].scale * series[seconds].scale;
+            products.push(Product { column: series.len(), rate: index, further_rate: Some(writes), seconds });
+            series.push(Series { counter, instance: instance.clone(), scale });
+        }
+        let Some([length, _, seconds]) = QUEUE_PRODUCTS.iter().find(|[_, rate, _]| *rate == name) else { continue };
         if let (None, Some(seconds)) = (column(length), column(seconds)) {
             let counter = format!("{object}.{length}");
             // both factors are multiplied in their stored units
             let scale = series[index].scale * series[seconds].scale;
-            products.push(Product { column: series.len(), rate: index, seconds });
+            products.push(Product { column: series.len(), rate: index, further_rate: None, seconds });
             series.push(Series { counter, instance, scale });
         }
     }
@@ -55,7 +68,8 @@ pub fn add_products(series: &mut Vec<Series>) -> Vec<Product> {
 pub fn fill_products(frame: &mut Frame, products: &[Product]) {
     for product in products {
         for index in 0..frame.ticks().len() {
-            let value = frame.column(product.rate)[index] * frame.column(product.seconds)[index];
+            let further = product.further_rate.map_or(0.0, |rate| frame.column(rate)[index]);
+            let value = (frame.column(product.rate)[index] + further) * frame.column(product.seconds)[index];
             frame.column_mut(product.column)[index] = value;
         }
     }
@@ -85,7 +99,7 @@ mod tests {
             one("physical_disk.avg_queue_length", "0 C:", 1.0),
         ];
         let products = add_products(&mut series);
-        assert_eq!(products, [Product { column: 6, rate: 0, seconds: 1 }]);
+        assert_eq!(products, [Product { column: 6, rate: 0, further_rate: None, seconds: 1 }]);
         assert_eq!(series[6], one("physical_disk.avg_read_queue_length", "0 C:", 0.001));
         let mut frame = Frame::new(Arc::new(Schema::new(series)), 2);
         let tick = |time_ns| Tick { time_ns, elapsed_ns: 1 };
@@ -94,5 +108,18 @@ mod tests {
         fill_products(&mut frame, &products);
         assert_eq!(frame.column(6)[0], 2000.0);
         assert!(frame.column(6)[1].is_nan());
+    }
+
+    #[test]
+    fn reads_and_writes_make_the_queue_of_transfers() {
+        let one = |name: &str| Series { counter: format!("logical_disk.{name}"), instance: "E:".into(), scale: 1.0 };
+        let mut series = vec![one("reads_per_s"), one("writes_per_s"), one("avg_s_per_transfer")];
+        let products = add_products(&mut series);
+        assert_eq!(products, [Product { column: 3, rate: 0, further_rate: Some(1), seconds: 2 }]);
+        assert_eq!(series[3], one("avg_queue_length"));
+        let mut frame = Frame::new(Arc::new(Schema::new(series)), 1);
+        frame.push(Tick { time_ns: 1, elapsed_ns: 1 }, &[140.0, 80.0, 0.125, f64::NAN]);
+        fill_products(&mut frame, &products);
+        assert_eq!(frame.column(3), [27.5]);
     }
 }

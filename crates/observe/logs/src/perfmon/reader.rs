@@ -42,6 +42,7 @@ pub(super) struct PerfmonReader<'a, 'b> {
     daylight: DaylightClock,
     /// Topology that was sent last.
     last_topology: Option<Topology>,
+    unmeasured_disks: nt::UnmeasuredDisks,
     /// Remarks that limit certainty; they are sent with the next tick.
     warnings: Vec<String>,
 }
@@ -81,6 +82,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             is_other_host: false,
             daylight: DaylightClock::default(),
             last_topology: None,
+            unmeasured_disks: nt::UnmeasuredDisks::default(),
             warnings: Vec::new(),
         }
     }
@@ -300,13 +302,16 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             self.batch.push_topology(first.time_ns, &topology);
             self.last_topology = Some(topology);
         }
-        for text in self.warnings.drain(..) {
-            self.batch.push_note(Note::new(first.time_ns, Note::WARNING, text));
-        }
         log.frame.set_ticks(&log.ticks);
         log.ticks.clear();
         if std::mem::take(&mut log.has_negative) {
             self.drop_negatives(log);
+        }
+        if self.unmeasured_disks.clear_zeros(&mut log.frame) {
+            self.warnings.push(nt::UNMEASURED_DISKS.into());
+        }
+        for text in self.warnings.drain(..) {
+            self.batch.push_note(Note::new(first.time_ns, Note::WARNING, text));
         }
         nt::fill_products(&mut log.frame, &log.columns.products);
         self.batch.push_frame(&log.frame);

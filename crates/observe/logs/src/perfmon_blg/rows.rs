@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use diskwright_base::{Catalogue, CounterKind, Frame, Schema};
+use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema};
 
 use super::counter_formula::{self, CounterType, RawCounter};
 use crate::FrameBatch;
@@ -41,6 +41,7 @@ pub(super) struct BlgRows {
     sample_number: u64,
     frame: Frame,
     processes: NtProcesses,
+    unmeasured_disks: nt::UnmeasuredDisks,
     row: Vec<f64>,
     /// Columns that are shares of the time of one thing, and so at most 100 %.
     is_capped: Vec<bool>,
@@ -141,6 +142,10 @@ impl BlgRows {
     pub fn flush_frame(&mut self, batch: &mut FrameBatch<'_>) {
         if self.frame.is_empty() {
             return;
+        }
+        if self.unmeasured_disks.clear_zeros(&mut self.frame) {
+            let first_ns = self.frame.ticks()[0].time_ns;
+            batch.push_note(Note::new(first_ns, Note::WARNING, nt::UNMEASURED_DISKS.to_owned()));
         }
         batch.push_frame(&self.frame);
         for note in self.processes.add_frame(&self.frame) {
