@@ -24,6 +24,7 @@ const OTHER_NAMES: &[&str] = &[
     "memory.peak",
     "memory.pressure",
     "memory.stat",
+    "memory.swappiness",
     "memory.usage_in_bytes",
     // figures of `baseline`
     "memory.latency",
