@@ -8,7 +8,7 @@ use diskwright_report::identity::place_text;
 use serde::{Serialize, Serializer};
 
 /// Counters of quotas of processor time.
-const CPU_QUOTA_PREFIX: &str = "cgroup.cpu";
+const CPU_QUOTA_PREFIX: &str = "cgroup.cpu_";
 
 /// Means of a process over the shown stretch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
