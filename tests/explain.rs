@@ -85,3 +85,21 @@ fn refuses_all_packs_where_it_has_no_effect() {
 fn terms_are_listed() {
     assert!(run_successfully(&["list", "terms"]).contains("load average"));
 }
+
+/// Terms of the documents that are neither counters nor rules.
+#[test]
+fn terms_of_the_documents_are_explained() {
+    for (name, word) in [
+        ("raid 2", "error-correcting"),
+        ("diskperf", "restart"),
+        ("sortsize", "Proc Sort"),
+        ("coalescing", "neighbors"),
+        ("Dynameasure", "load generator"),
+        ("memory leak", "never gives it back"),
+        ("latency", "Rotational latency"),
+    ] {
+        let answer = diskwright(&["explain", name]);
+        let page = String::from_utf8_lossy(&answer.stdout).into_owned();
+        assert!(answer.status.success() && page.contains(word), "{name}: {page}");
+    }
+}

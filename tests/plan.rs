@@ -392,3 +392,14 @@ fn an_impossible_demand_says_which_requirement_to_relax() {
     let screen = run_text(&[&options[..], &["2ms"]].concat());
     assert!(screen.contains("Relax one requirement") && screen.contains("p95 response of 2 ms: with "), "{screen}");
 }
+
+#[test]
+fn a_plan_without_a_limit_of_the_response_says_so() {
+    let plan = ["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB"];
+    let screen = |more: &[&str]| {
+        let answer = diskwright(&[&plan[..], more].concat());
+        String::from_utf8_lossy(&answer.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert!(screen(&[]).contains("set (--response)"), "{}", screen(&[]));
+    assert!(!screen(&["--response", "20ms"]).contains("set (--response)"));
+}

@@ -10,6 +10,9 @@ use super::charts;
 
 /// Rows of the frontier's chart.
 const CHART_ROWS: usize = 12;
+/// Mean response above which a design is slow if no limit was set, s: InfoStor 1999 counts the load that a subsystem
+/// serves within 100 ms.
+const SLOW_RESPONSE_S: f64 = 0.1;
 
 /// Wraps a sentence to the terminal's width; further lines are indented by two more columns.
 pub fn wrap_indented(sentence: &str, indent: usize, style: &Style) -> String {
@@ -32,7 +35,7 @@ pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> Str
         out += &wrap_painted(Ink::Bad, &sentence, style);
         out += &draw_relaxations(answer, style);
     } else if let Some(design) = answer.designs.first() {
-        out += &wrap_painted(Ink::Bold, &recommend_design(design, limits), style);
+        out += &wrap_painted(Ink::Bold, &recommend_design(design, limits, answer.demand.response.is_some()), style);
     }
     out += &format!("\n{}", design_table(answer, style).render(style));
     for design in &answer.designs {
@@ -90,7 +93,7 @@ fn draw_rejections(answer: &PlanAnswer, style: &Style) -> String {
 }
 
 /// Describes the recommended design and its consequences.
-fn recommend_design(design: &PlannedDesign, limits: &PlanLimits) -> String {
+fn recommend_design(design: &PlannedDesign, limits: &PlanLimits, has_response_target: bool) -> String {
     let cost_text = |cost: f64| format!(", {cost:.0} {} over {}", design.currency, format_years(limits.years));
     let cost = design.cost.filter(|_| design.price_period == PricePeriod::Month).map_or(String::new(), cost_text);
     let price = match design.price {
@@ -98,12 +101,23 @@ fn recommend_design(design: &PlannedDesign, limits: &PlanLimits) -> String {
         None => "its price is unknown".into(),
     };
     let label = if design.cost.is_some() { "Cheapest design" } else { "First design" };
+    let is_met = has_response_target || design.response_s.mean <= SLOW_RESPONSE_S;
+    let meets = if is_met { "that meets the demand" } else { "that sustains the load" };
     format!(
-        "{label} that meets the demand: {} ({price}); mean response {}, sustains {}.",
+        "{label} {meets}: {} ({price}); mean response {}, sustains {}.{}",
         design_title(design),
         format_value(design.response_s.mean, "s"),
-        design.describe_headroom()
+        design.describe_headroom(),
+        if has_response_target { "" } else { no_target_text(design) }
     )
+}
+
+/// Says that no limit of the response was set, and whether the design is slow.
+fn no_target_text(design: &PlannedDesign) -> &'static str {
+    match design.response_s.mean > SLOW_RESPONSE_S {
+        true => " Its response is slow (more than 100 ms). No limit was set (--response); larger designs are faster.",
+        false => " No limit of the response was set (--response).",
+    }
 }
 
 /// Describes the demand in one line.
