@@ -448,14 +448,10 @@ enum Prediction {
 }
 
 impl Prediction {
-    /// The same fields for both: those that bounds lack are null.
+    /// Bounds have the fields of a prediction too: those that they lack are null.
     fn document(&self) -> Value {
         match self {
-            Prediction::Modeled(predicted) => {
-                let mut document = json!(predicted);
-                document["bounds"] = Value::Null;
-                document
-            }
+            Prediction::Modeled(predicted) => json!(predicted),
             Prediction::Bounded(bounds, because) => {
                 let mut document = json!(bounds);
                 for field in ["model_error", "modelled_before", "after"] {
