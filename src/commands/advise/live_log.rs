@@ -3,12 +3,11 @@
 //! The log may lie on the very disk that is in trouble, so it is read in a thread with a deadline.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diskwright_base::units::format_count;
 use diskwright_datastore::{RecordedLog, find_recorded_logs};
+use diskwright_hostfiles::deadline::collect_within;
 use diskwright_ingest::{Input, Reporter};
 
 use super::advised_host::{RecordedHost, is_this_host};
@@ -64,22 +63,13 @@ enum ReadLog {
 pub fn read_live_log() -> FoundLog {
     let mut logs = find_recorded_logs(Path::new("/proc"));
     logs.truncate(MAX_LOGS);
-    let expected = logs.len();
-    let (sender, receiver) = mpsc::channel();
     let paths: Vec<PathBuf> = logs.iter().map(|log| log.dir.clone()).collect();
-    // without a thread the channel is closed, as if none had responded
-    let _ = thread::Builder::new().spawn(move || logs.iter().try_for_each(|log| sender.send(read_log(log)).ok()));
-    let end = Instant::now() + DEADLINE;
-    let mut results = Vec::new();
-    while results.len() < expected {
-        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(result) => results.push(result),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                let because = format!("it did not respond within {} s", DEADLINE.as_secs());
-                results.push(ReadLog::Unreadable { dir: paths[results.len()].clone(), because });
-                break;
-            }
-        }
+    let (mut results, _) = collect_within(DEADLINE, move |sender| {
+        let _ = logs.iter().try_for_each(|log| sender.send(read_log(log)));
+    });
+    if let Some(dir) = paths.get(results.len()).cloned() {
+        let because = format!("it did not respond within {} s", DEADLINE.as_secs());
+        results.push(ReadLog::Unreadable { dir, because });
     }
     choose_log(results)
 }

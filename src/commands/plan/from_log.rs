@@ -238,7 +238,7 @@ impl LogAnswer {
         document["load"] = json!(self.measured.summary);
         document["verdict"] = json!(self.verdict);
         if let Some(predicted) = &self.predicted {
-            document["what_if"] = predicted.document();
+            document["what_if"] = predicted.to_json();
         }
         if let Some(buckets) = &self.buckets {
             document["buckets"] = json!(buckets);
@@ -263,7 +263,7 @@ impl LogAnswer {
         }
         if let Some(answer) = &self.answer {
             text += &screen::draw_plan(answer, limits, &style);
-            text += &self.used.draw(&style);
+            text += &self.used.draw_designs(&style);
         }
         output::print_text(&text)
     }
@@ -449,7 +449,7 @@ enum Prediction {
 
 impl Prediction {
     /// Bounds have the fields of a prediction too: those that they lack are null.
-    fn document(&self) -> Value {
+    fn to_json(&self) -> Value {
         match self {
             Prediction::Modeled(predicted) => json!(predicted),
             Prediction::Bounded(bounds, because) => {

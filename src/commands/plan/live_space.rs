@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diskwright_base::Topology;
 use diskwright_base::byte_size::ByteSize;
 use diskwright_counters::live::sources::{mounts, topology};
 use diskwright_counters::live::{Roots, mountinfo};
+use diskwright_hostfiles::deadline::collect_within;
 use diskwright_planner::series::FrontLoad;
 use diskwright_planner::series::space::FilesystemSpace;
 
@@ -64,24 +63,18 @@ fn place_filesystem(mount: String, fronts: &[FrontLoad], topology: &Topology) ->
 
 /// Reads the size and the used bytes of filesystems; `None` if one does not respond.
 fn query_with_deadline(paths: Vec<PathBuf>) -> Option<Vec<(f64, f64)>> {
-    let (sender, receiver) = mpsc::channel();
     let count = paths.len();
-    let query_all = move || {
+    let (spaces, _) = collect_within(DEADLINE, move |sender| {
         for path in paths {
-            let space = rustix::fs::statvfs(&path).map(|space| {
-                let bytes = |blocks: u64| blocks as f64 * space.f_frsize as f64;
-                (bytes(space.f_blocks), bytes(space.f_blocks) - bytes(space.f_bfree))
-            });
-            let Ok(space) = space else { return };
+            let Ok(space) = rustix::fs::statvfs(&path) else { return };
+            let bytes = |blocks: u64| blocks as f64 * space.f_frsize as f64;
+            let space = (bytes(space.f_blocks), bytes(space.f_blocks) - bytes(space.f_bfree));
             if sender.send(space).is_err() {
                 return;
             }
         }
-    };
-    // without a thread the channel is closed, as if none had responded
-    let _ = thread::Builder::new().spawn(query_all);
-    let end = Instant::now() + DEADLINE;
-    (0..count).map(|_| receiver.recv_timeout(end.saturating_duration_since(Instant::now())).ok()).collect()
+    });
+    (spaces.len() == count).then_some(spaces)
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return output::print_json(&document);
     }
     let style = output::wide_table_style();
-    output::print_text(&(screen::draw_plan(&answer, &limits, &style) + &used.draw(&style)))
+    output::print_text(&(screen::draw_plan(&answer, &limits, &style) + &used.draw_designs(&style)))
 }
 
 impl Arguments {

@@ -9,7 +9,7 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_hostfiles::bounded_file::{MAX_DESCRIPTION_BYTES, read_file, read_text_file};
 use diskwright_planner::arithmetic::front_end_from_member_io;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
-use diskwright_planner::limits::ExistingDrives;
+use diskwright_planner::limits::{ExistingDrives, MAX_DRIVES};
 use diskwright_planner::prices::{PriceList, built_in_prices, read_price_list};
 use diskwright_planner::{Demand, DemandError, PartFilter, PlanLimits};
 use diskwright_simulator::{ArrayLevel, catalogue};
@@ -75,7 +75,7 @@ pub struct LimitOptions {
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
     /// Maximum number of drives, including spares
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_DRIVES)))]
     max_drives: u16,
     /// RAID levels to try [default: raid1,raid10,raid5,raid6]
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]

@@ -1,7 +1,6 @@
 //! Where the space in use is from, as text.
 
 use diskwright_base::byte_size::ByteSize;
-use diskwright_base::units::format_count;
 use diskwright_planner::Demand;
 use diskwright_planner::series::space::{FilesystemSpace, SpaceSource, SpaceSummary};
 
@@ -13,12 +12,17 @@ pub fn describe_space(demand: &Demand, space: &SpaceSummary) -> Vec<String> {
     let mut lines = vec![describe_capacity(demand, space)];
     if !space.left_out.is_empty() {
         let reasons: Vec<String> = space.left_out.iter().take(MAX_NAMED).map(describe_left_out).collect();
-        let more = space.left_out.len().saturating_sub(MAX_NAMED);
-        let more =
-            if more > 0 { format!(", and {}", format_count(more as u64, "more", "more")) } else { String::new() };
-        lines.push(format!("not counted: {}{more}", reasons.join(", ")));
+        lines.push(format!("not counted: {}{}", reasons.join(", "), more_text(space.left_out.len())));
     }
     lines
+}
+
+/// What follows the names of the first of several.
+fn more_text(count: usize) -> String {
+    match count.saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    }
 }
 
 fn describe_left_out(filesystem: &FilesystemSpace) -> String {
@@ -37,8 +41,7 @@ fn describe_capacity(demand: &Demand, space: &SpaceSummary) -> String {
     let measured = || {
         let (used, total) = space.used_bytes.zip(space.total_bytes)?;
         let named: Vec<&str> = space.filesystems.iter().take(MAX_NAMED).map(|f| f.mount.as_str()).collect();
-        let more = space.filesystems.len().saturating_sub(MAX_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = more_text(space.filesystems.len());
         let (used, total) = (ByteSize::capacity(used), ByteSize::capacity(total));
         Some(format!("{used} of {total} on {}{more}", named.join(", ")))
     };

@@ -108,7 +108,9 @@ fn write_failure(file: &Path, error: &std::io::Error) -> Failure {
 /// What can be done next with designs that were not written.
 const NEXT_STEP: &str = "Next: `--write DIR` writes the designs as descriptions. `diskwright simulate FILE` then shows \
                              each part at work, and `diskwright disk FILE --socket PATH` serves a design to a real \
-                             database. `--try 3` simulates the three best designs now.";
+                             database.";
+/// The same for designs that were not simulated.
+const TRY_STEP: &str = " `--try 3` simulates the three best designs now.";
 
 impl UsedDesigns {
     /// Adds the file of each design, what was tried, and the next steps to the JSON answer.
@@ -125,10 +127,11 @@ impl UsedDesigns {
     }
 
     /// Draws what was tried, and what to do with the designs, written or not.
-    pub fn draw(&self, style: &Style) -> String {
+    pub fn draw_designs(&self, style: &Style) -> String {
         let mut out = self.tried.as_deref().map_or(String::new(), |tried| draw_tried(tried, style));
         let Some(first) = self.written.as_ref().and_then(|written| written.0.first()) else {
-            return out + &wrap_indented(NEXT_STEP, 0, style);
+            let try_step = if self.tried.is_none() { TRY_STEP } else { "" };
+            return out + &wrap_indented(&format!("{NEXT_STEP}{try_step}"), 0, style);
         };
         let count = self.written.as_ref().map_or(0, |written| written.0.len());
         let written = if count == 1 { "written:".into() } else { format!("{count} descriptions written, the first:") };

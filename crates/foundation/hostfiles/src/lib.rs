@@ -10,6 +10,7 @@
 //! - [`extents`]: the places of files on their disks.
 //! - [`cgroup`]: the control groups of this process and their limits.
 //! - [`mounts`]: the kernel's table of mounts.
+//! - [`deadline`]: work that may never end, in a thread that is left behind.
 //! - [`disk_space`]: free space on a filesystem.
 //! - [`removed_on_signal`]: files that go when a signal ends the program.
 //!
@@ -17,6 +18,7 @@
 
 pub mod bounded_file;
 pub mod cgroup;
+pub mod deadline;
 pub mod disk_space;
 pub mod extents;
 pub mod holes;

@@ -1,4 +1,4 @@
-//! How fragmented the largest open files are, read in a thread with a deadline. All local filesystems are read; the
+//! How fragmented the largest open files are, read within a deadline. All local filesystems are read; the
 //! check then leaves out those that are not on a rotating disk.
 //!
 //! The results become a text among the facts of the host, so that they are stored together.
@@ -7,11 +7,10 @@ use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diskwright_counters::live::{mountinfo, sources::mounts};
+use diskwright_hostfiles::deadline::collect_within;
 use diskwright_hostfiles::extents;
 
 /// Name of the text in the tree. Each line is about a file: mount point (escaped as the kernel does), bytes, pieces,
@@ -27,8 +26,6 @@ const MIN_BYTES: u64 = 32 << 20;
 const MAX_EXTENTS: usize = 16_384;
 /// Maximum number of descriptors of processes that are inspected.
 const MAX_DESCRIPTORS: usize = 8192;
-/// Stack size of the thread.
-const STACK_BYTES: usize = 256 << 10;
 
 /// How fragmented an open file is.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,25 +44,12 @@ pub(crate) fn read_scatter(mountinfo: &str) -> (Vec<String>, Option<String>) {
     let mounts = mountinfo::parse_mounts(mountinfo.as_bytes());
     let points: Vec<String> = mounts::local_mounts(&mounts).iter().map(|mount| mount.point.clone()).collect();
     let all_points: Vec<String> = mounts.iter().map(|mount| mount.point.clone()).collect();
-    let (sender, receiver) = mpsc::channel();
-    let query = move || {
+    let (lines, is_late) = collect_within(DEADLINE, move |sender| {
         let files = find_large_files(Path::new("/proc"), &points, &all_points);
-        files.iter().try_for_each(|file| sender.send(extents_line(file)).ok())
-    };
-    // without a thread the channel is closed, as if there were no files
-    let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(query);
-    let end = Instant::now() + DEADLINE;
-    let mut lines: Vec<String> = Vec::new();
-    loop {
-        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(line) => lines.extend(line),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return (lines, None),
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                let because = format!("the files' extents were not read within {} ms", DEADLINE.as_millis());
-                return (lines, Some(because));
-            }
-        }
-    }
+        let _ = files.iter().try_for_each(|file| sender.send(extents_line(file)));
+    });
+    let because = format!("the files' extents were not read within {} ms", DEADLINE.as_millis());
+    (lines.into_iter().flatten().collect(), is_late.then_some(because))
 }
 
 /// An open file: its descriptor in /proc, its path, and the mount point above it.
@@ -120,7 +104,7 @@ fn extents_line(open: &OpenFile) -> Option<String> {
     let plain = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file: File = open_with(flags).or_else(|_| open_with(plain)).ok()?;
     let scatter = extents::count_pieces(&file, MAX_EXTENTS).ok().filter(|scatter| scatter.pieces > 0)?;
-    let mount = open.mount.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
+    let mount = mountinfo::escape_path(&open.mount);
     let complete = if scatter.is_complete { "all" } else { "some" };
     Some(format!("{mount} {} {} {complete} {}", scatter.bytes, scatter.pieces, open.path))
 }

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use diskwright_counters::live::{Roots, mountinfo, sources::mounts};
+use diskwright_hostfiles::deadline::collect_within;
 
 use crate::host_tree::{HostTree, first_number};
 
@@ -50,36 +49,24 @@ pub(crate) fn add_space(tree: &mut HostTree, root: &Path) {
     }
 }
 
-/// Stack of the thread, which only asks the kernel.
-const STACK_BYTES: usize = 256 << 10;
-
-/// Queries the points in a thread, which may never end. Returns the results so far, and the point that did not respond
-/// before the deadline.
+/// Queries the points. Returns the results so far, and the point that did not respond before the deadline.
 fn query_with_deadline(
     points: &[String],
     deadline: Duration,
     query: impl Fn(&str) -> Option<String> + Send + 'static,
 ) -> (Vec<String>, Option<String>) {
-    let (sender, receiver) = mpsc::channel();
     let points_to_query = points.to_vec();
-    let query_all = move || points_to_query.iter().try_for_each(|point| sender.send(query(point)).ok());
-    // without a thread the channel is closed, as if none had responded
-    let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(query_all);
-    let end = Instant::now() + deadline;
-    let mut lines = Vec::new();
-    for point in points {
-        match receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(line) => lines.extend(line),
-            Err(_) => return (lines, Some(point.clone())),
-        }
-    }
-    (lines, None)
+    let (lines, _) = collect_within(deadline, move |sender| {
+        let _ = points_to_query.iter().try_for_each(|point| sender.send(query(point)));
+    });
+    let late_point = points.get(lines.len()).cloned();
+    (lines.into_iter().flatten().collect(), late_point)
 }
 
 /// Queries a filesystem, and returns its line of [`SPACE_FILE`].
 fn space_line(point: &str) -> Option<String> {
     let space = rustix::fs::statvfs(Roots::default().resolve_path(point)).ok()?;
-    let point = point.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
+    let point = mountinfo::escape_path(point);
     Some(format!(
         "{point} {} {} {} {} {}",
         space.f_frsize, space.f_blocks, space.f_bavail, space.f_files, space.f_favail
@@ -129,6 +116,9 @@ pub(crate) fn with_newer_counters(
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

@@ -72,6 +72,9 @@ pub struct ExistingDrives {
     pub drive: String,
 }
 
+/// Largest number of drives that a plan may have.
+pub const MAX_DRIVES: u16 = 1024;
+
 /// A kind of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartFilter {
@@ -93,6 +96,16 @@ impl PartFilter {
             "ssd" => Some(PartFilter::Ssd),
             "cloud" => Some(PartFilter::Cloud),
             other => other.strip_prefix("cloud:").map(|provider| PartFilter::Provider(provider.to_owned())),
+        }
+    }
+
+    /// Its name, as [`PartFilter::parse`] reads it.
+    pub fn name(&self) -> String {
+        match self {
+            PartFilter::Hdd => "hdd".into(),
+            PartFilter::Ssd => "ssd".into(),
+            PartFilter::Cloud => "cloud".into(),
+            PartFilter::Provider(provider) => format!("cloud:{provider}"),
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::controller_path::find_controllers;
 use crate::demand::Demand;
 use crate::design_part::list_parts;
 use crate::design_summary;
-use crate::doubtful_designs::{MAX_SIMULATED, decide_by_simulation, simulate_doubtful};
+use crate::doubtful_designs::{MAX_SIMULATED, decide_by_simulation};
 use crate::judged_design::{RESPONSE_LIMIT, SizedBy};
 use crate::limits::PlanLimits;
 use crate::notes;
@@ -19,7 +19,7 @@ use crate::plan_context::{PlanContext, compare_by_cost};
 use crate::purchase::list_purchases;
 use crate::relaxation::find_relaxations;
 use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search_designs, worst_failure};
-use crate::short_list::{ShortList, part_kind, short_list};
+use crate::short_list::{ShortList, part_kind, simulate_short_list};
 
 /// Maximum number of cheaper designs that fail.
 const MAX_REJECTED: usize = 8;
@@ -41,9 +41,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     if outcome.searched == 0 {
         return Err(PlanError::Contradiction("the limits exclude every design; drop one of them".into()));
     }
-    simulate_doubtful(&context, &mut outcome);
-    outcome.feasible.sort_by(compare_by_cost);
-    let ShortList { mut list, refused_by_simulation: refused, .. } = short_list(&context, &outcome);
+    let ShortList { mut list, refused_by_simulation: refused, .. } = simulate_short_list(&context, &mut outcome);
     // a design refused by the simulation fails like one refused by the analysis
     outcome.feasible.retain(|judged| !refused.iter().any(|other| other.is_same_design(judged)));
     outcome.failing.extend(refused.iter().cloned());
@@ -265,9 +263,11 @@ fn explain_ranks(answer: &mut PlanAnswer) {
 mod tests {
     use super::*;
     use crate::demand::{ResponseStatistic, ResponseTarget};
+    use crate::doubtful_designs::simulate_doubtful;
     use crate::limits::PartFilter;
     use crate::plan_context::find_missed_target;
     use crate::prices::built_in_prices;
+    use crate::short_list::short_list;
     use crate::simulation::SimulatedResponse;
 
     fn default_limits() -> PlanLimits {

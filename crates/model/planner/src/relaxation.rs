@@ -8,11 +8,10 @@ use crate::answer::Relaxation;
 use crate::controller_path::find_controllers;
 use crate::demand::{Demand, ResponseTarget};
 use crate::design_part::list_parts;
-use crate::doubtful_designs::simulate_doubtful;
-use crate::limits::{PartFilter, PlanLimits};
-use crate::plan_context::{PlanContext, compare_by_cost};
+use crate::limits::{MAX_DRIVES, PartFilter, PlanLimits};
+use crate::plan_context::PlanContext;
 use crate::search::{SearchOutcome, search_designs};
-use crate::short_list::{ShortList, short_list};
+use crate::short_list::{ShortList, simulate_short_list};
 
 /// Largest factor by which a requirement is relaxed.
 const MAX_FACTOR: f64 = 1e4;
@@ -22,8 +21,6 @@ const FACTOR_PRECISION: f64 = 1.02;
 const STEP_FACTOR: f64 = 1.03;
 /// Maximum number of such steps.
 const MAX_STEPS: i32 = 8;
-/// Maximum number of drives that `--max-drives` accepts.
-const MAX_DRIVES: f64 = 1024.0;
 
 /// A demand and its limits.
 #[derive(Clone)]
@@ -42,34 +39,6 @@ struct FirstDesign {
     designs: usize,
 }
 
-/// True if a design meets a demand in the analysis.
-fn has_design(demand: &Demand, limits: &PlanLimits) -> bool {
-    search_feasible(demand, limits, |_, outcome| (!outcome.feasible.is_empty()).then_some(())).is_some()
-}
-
-/// Finds the first design that meets a demand, in the simulation too.
-fn find_first_design(demand: &Demand, limits: &PlanLimits) -> Option<FirstDesign> {
-    search_feasible(demand, limits, |context, mut outcome| {
-        simulate_doubtful(context, &mut outcome);
-        outcome.feasible.sort_by(compare_by_cost);
-        let ShortList { list, .. } = short_list(context, &outcome);
-        let first = list.first()?;
-        Some(FirstDesign { title: context.design_title(first), cost: first.cost, designs: outcome.feasible.len() })
-    })
-}
-
-/// Searches designs for a demand, and passes what was found to `use_outcome`; `None` if the limits exclude everything.
-fn search_feasible<T>(
-    demand: &Demand,
-    limits: &PlanLimits,
-    use_outcome: impl FnOnce(&PlanContext<'_>, SearchOutcome) -> Option<T>,
-) -> Option<T> {
-    limits.check_consistency().ok()?;
-    let (parts, offers) = (list_parts(demand, limits).ok()?, find_controllers(limits).ok()?);
-    let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
-    use_outcome(&context, search_designs(demand, limits, &parts, &offers))
-}
-
 /// A requirement with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
@@ -84,7 +53,8 @@ enum Measure {
 pub(crate) fn find_relaxations(demand: &Demand, limits: &PlanLimits) -> Vec<Relaxation> {
     let base = Requirements { demand: demand.clone(), limits: limits.clone() };
     let measures = [Measure::Response, Measure::Capacity, Measure::Budget, Measure::Loss, Measure::MaxDrives];
-    let mut found: Vec<Relaxation> = measures.into_iter().filter_map(|measure| measure.relax(&base)).collect();
+    let mut found: Vec<Relaxation> =
+        measures.into_iter().filter_map(|measure| measure.find_relaxation(&base)).collect();
     found.sort_by(|a, b| a.factor.unwrap_or(f64::MAX).total_cmp(&b.factor.unwrap_or(f64::MAX)));
     found.extend(relax_levels(&base));
     found.extend(relax_names(&base));
@@ -94,19 +64,37 @@ pub(crate) fn find_relaxations(demand: &Demand, limits: &PlanLimits) -> Vec<Rela
 impl Requirements {
     /// True if a design meets them in the analysis.
     fn are_met(&self) -> bool {
-        has_design(&self.demand, &self.limits)
+        self.search(&self.limits, |_, outcome| (!outcome.feasible.is_empty()).then_some(())).is_some()
     }
 
     /// Returns the cheapest design that meets them, also in the simulation.
     fn first_design(&self) -> Option<FirstDesign> {
         let limits = PlanLimits { list_length: 1, ..self.limits.clone() };
-        find_first_design(&self.demand, &limits)
+        self.search(&limits, |context, mut outcome| {
+            let ShortList { list, .. } = simulate_short_list(context, &mut outcome);
+            let first = list.first()?;
+            Some(FirstDesign { title: context.design_title(first), cost: first.cost, designs: outcome.feasible.len() })
+        })
+    }
+
+    /// Searches designs for the demand, and passes what was found to `use_outcome`; `None` if the limits exclude
+    /// everything.
+    fn search<T>(
+        &self,
+        limits: &PlanLimits,
+        use_outcome: impl FnOnce(&PlanContext<'_>, SearchOutcome) -> Option<T>,
+    ) -> Option<T> {
+        let demand = &self.demand;
+        limits.check_consistency().ok()?;
+        let (parts, offers) = (list_parts(demand, limits).ok()?, find_controllers(limits).ok()?);
+        let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
+        use_outcome(&context, search_designs(demand, limits, &parts, &offers))
     }
 }
 
 impl Measure {
     /// Its value; `None` if it is not required.
-    fn value(self, base: &Requirements) -> Option<f64> {
+    fn required_value(self, base: &Requirements) -> Option<f64> {
         match self {
             Measure::Response => base.demand.response.map(|target| target.target_s),
             Measure::Capacity => base.demand.capacity_bytes,
@@ -120,7 +108,7 @@ impl Measure {
     fn max_factor(self, now: f64) -> f64 {
         match self {
             Measure::Loss => 1.0 / now,
-            Measure::MaxDrives => MAX_DRIVES / now,
+            Measure::MaxDrives => f64::from(MAX_DRIVES) / now,
             _ => MAX_FACTOR,
         }
     }
@@ -129,7 +117,7 @@ impl Measure {
     fn relaxed_value(self, now: f64, factor: f64) -> f64 {
         match self {
             Measure::Capacity => -round_up(-now / factor),
-            Measure::MaxDrives => (now * factor).ceil().min(MAX_DRIVES),
+            Measure::MaxDrives => (now * factor).ceil().min(f64::from(MAX_DRIVES)),
             Measure::Budget => round_up(now * factor).ceil(),
             Measure::Loss => round_up(now * factor).min(1.0),
             Measure::Response => round_up(now * factor),
@@ -152,8 +140,8 @@ impl Measure {
     }
 
     /// Finds the smallest relaxation of this requirement alone that gives a design.
-    fn relax(self, base: &Requirements) -> Option<Relaxation> {
-        let now = self.value(base)?;
+    fn find_relaxation(self, base: &Requirements) -> Option<Relaxation> {
+        let now = self.required_value(base)?;
         let max_factor = self.max_factor(now);
         let relaxed = |factor: f64| self.with_value(base, self.relaxed_value(now, factor));
         let factor = smallest_factor(max_factor, |factor| relaxed(factor).are_met())?;
@@ -168,10 +156,10 @@ impl Measure {
             best = better;
         }
         let (factor, first) = best;
-        Some(self.describe(base, now, self.relaxed_value(now, factor), first))
+        Some(self.describe_relaxation(base, now, self.relaxed_value(now, factor), first))
     }
 
-    fn describe(self, base: &Requirements, now: f64, needed: f64, first: FirstDesign) -> Relaxation {
+    fn describe_relaxation(self, base: &Requirements, now: f64, needed: f64, first: FirstDesign) -> Relaxation {
         let (requirement, option) = match self {
             Measure::Response if needed < 1e-3 => ("response", format!("--response {}us", format_plain(needed * 1e6))),
             Measure::Response => ("response", format!("--response {}ms", format_plain(needed * 1e3))),
@@ -198,7 +186,7 @@ impl Measure {
             Measure::Loss => format!("chance of losing data of at most {}", show(now)),
             Measure::MaxDrives => format!("at most {}", show(now)),
         };
-        let sentence = format!("{subject}: with {}, {}", show(needed), first.describe(currency));
+        let sentence = format!("{subject}: with {}, {}", show(needed), first.describe_designs(currency));
         let factor = Some(if self == Measure::Capacity { now / needed } else { needed / now });
         Relaxation {
             requirement,
@@ -239,7 +227,7 @@ fn relax_levels(base: &Requirements) -> Option<Relaxation> {
             "levels {}: with {} as well{safety}, {}",
             now.join(", "),
             level.name(),
-            first.describe(&base.limits.currency)
+            first.describe_designs(&base.limits.currency)
         );
         Some(name_relaxation("levels", Some(format!("--levels {}", names.join(","))), first, sentence))
     })
@@ -248,7 +236,7 @@ fn relax_levels(base: &Requirements) -> Option<Relaxation> {
 /// Leaves out each list of names, or the instance.
 fn relax_names(base: &Requirements) -> Vec<Relaxation> {
     let limits = &base.limits;
-    let kinds: Vec<String> = limits.only.iter().map(filter_name).collect();
+    let kinds: Vec<String> = limits.only.iter().map(PartFilter::name).collect();
     let alternatives = [
         ("only", format!("--only {}", kinds.join(",")), PlanLimits { only: Vec::new(), ..limits.clone() }),
         (
@@ -268,7 +256,7 @@ fn relax_names(base: &Requirements) -> Vec<Relaxation> {
         .filter_map(|((requirement, option, limits), _)| {
             let relaxed = Requirements { limits, ..base.clone() };
             let first = relaxed.are_met().then(|| relaxed.first_design()).flatten()?;
-            let sentence = format!("without {option}: {}", first.describe(&base.limits.currency));
+            let sentence = format!("without {option}: {}", first.describe_designs(&base.limits.currency));
             Some(name_relaxation(requirement, None, first, sentence))
         })
         .collect()
@@ -293,18 +281,9 @@ fn name_relaxation(
     }
 }
 
-fn filter_name(filter: &PartFilter) -> String {
-    match filter {
-        PartFilter::Hdd => "hdd".into(),
-        PartFilter::Ssd => "ssd".into(),
-        PartFilter::Cloud => "cloud".into(),
-        PartFilter::Provider(provider) => format!("cloud:{provider}"),
-    }
-}
-
 impl FirstDesign {
     /// `12 designs, the cheapest raid10 of 4 x hus726t6tale6l4 (547 USD)`.
-    fn describe(&self, currency: &str) -> String {
+    fn describe_designs(&self, currency: &str) -> String {
         let cost = self.cost.map_or("price unknown".to_owned(), |cost| format!("{cost:.0} {currency}"));
         let (title, designs) = (&self.title, self.designs.max(1));
         match designs {

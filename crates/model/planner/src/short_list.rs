@@ -2,12 +2,21 @@
 
 use diskwright_simulator::catalogue::DriveClass;
 
+use crate::doubtful_designs::simulate_doubtful;
 use crate::judged_design::{RESPONSE_LIMIT, SizedBy};
 use crate::plan_context::{PlanContext, compare_by_cost, find_missed_target};
 use crate::search::{JudgedDesign, SearchOutcome};
 
 /// Maximum number of listed designs with parts of one kind.
 const MAX_OF_A_KIND: usize = 2;
+
+/// Decides doubtful designs by simulation, sorts those that meet the demand by cost, and returns their short list.
+pub(crate) fn simulate_short_list<'a>(context: &PlanContext<'a>, outcome: &mut SearchOutcome) -> ShortList<'a> {
+    simulate_doubtful(context, outcome);
+    outcome.feasible.sort_by(compare_by_cost);
+    short_list(context, outcome)
+}
+
 /// Returns the cheapest of each kind and level that meets the demand in the simulation too. Half of the places are kept
 /// for media other than that of the cheapest, if they meet the demand.
 pub(crate) fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortList<'a> {

@@ -50,10 +50,15 @@ pub(super) fn judge_fragmentation(host: &HostFacts, point: &str) -> CheckOutcome
     let cost = |file: &FileExtents| gain(file).unwrap_or(0.0) * file.bytes + file.pieces;
     let worst = files.iter().copied().filter(is_scattered).max_by(|a, b| cost(a).total_cmp(&cost(b)));
     let Some(worst) = worst else { return CheckOutcome::Good };
-    propose(worst, files.len(), gain(worst), speed)
+    propose_defragmenting(worst, files.len(), gain(worst), speed)
 }
 
-fn propose(file: &FileExtents, files: usize, gain: Option<f64>, speed: Option<(f64, f64)>) -> CheckOutcome {
+fn propose_defragmenting(
+    file: &FileExtents,
+    files: usize,
+    gain: Option<f64>,
+    speed: Option<(f64, f64)>,
+) -> CheckOutcome {
     let at_least = if file.is_complete { "" } else { "at least " };
     let mean = ByteSize::capacity(file.bytes / file.pieces);
     let size = ByteSize::capacity(file.bytes);

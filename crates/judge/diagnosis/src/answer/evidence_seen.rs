@@ -32,13 +32,11 @@ pub(crate) fn seen_counters<'a>(
 
 /// What programs do where nothing is blamed. The commands are those of Linux: another system gets the words alone.
 pub(crate) fn program_activities(observed: &Observation, bottleneck: Bottleneck) -> Vec<ProgramActivity> {
-    let mut list = if bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() };
-    if matches!(observed.notes.source, LogOrigin::Perfmon | LogOrigin::Unix) {
-        for program in &mut list {
-            program.next_step.truncate(program.next_step.find(": `").unwrap_or(program.next_step.len()));
-        }
+    if bottleneck.blames() {
+        return Vec::new();
     }
-    list
+    let is_linux = !matches!(observed.notes.source, LogOrigin::Perfmon | LogOrigin::Unix);
+    observed.culprits.program_activities(is_linux)
 }
 
 /// Commands that would tell what a log leaves open: where nothing is blamed, the evidence that it lacks; else the disk

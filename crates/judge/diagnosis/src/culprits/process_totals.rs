@@ -363,7 +363,7 @@ impl Culprits {
     }
 
     /// Activity and waits of the programs, for verdicts that blame nothing.
-    pub fn program_activities(&self) -> Vec<ProgramActivity> {
+    pub fn program_activities(&self, has_commands: bool) -> Vec<ProgramActivity> {
         let mut groups: BTreeMap<&str, ProcessGroup> = BTreeMap::new();
         let mut processes: Vec<_> = self.processes.iter().collect();
         processes.sort_by_key(|(key, _)| *key);
@@ -384,7 +384,7 @@ impl Culprits {
             processes: group.processes,
             waits_in: group.totals.waits_in,
         };
-        self.sleeps.describe_programs(&groups.into_values().map(activity).collect::<Vec<_>>())
+        self.sleeps.describe_programs(&groups.into_values().map(activity).collect::<Vec<_>>(), has_commands)
     }
 
     /// Culprits by their weighted share of the quantities, the largest first; of a disk, those that move bytes come

@@ -169,30 +169,34 @@ impl SleepKind {
         }
     }
 
-    /// Next step of the investigation; `pid` is a process with such a wait.
-    fn next_step(self, name: &str, pid: u32) -> String {
+    /// Next step of the investigation in words, and how to do it on Linux; `pid` is a process with such a wait.
+    fn next_step(self, name: &str, pid: u32) -> (&'static str, String) {
         match self {
-            SleepKind::Lock => format!(
-                "find out who holds the lock: `gdb -p {pid} -batch -ex 'thread apply all bt'`; in a database, query \
-                 its lock table; idle worker threads sleep in the same place"
+            SleepKind::Lock => (
+                "find out who holds the lock",
+                format!(
+                    "`gdb -p {pid} -batch -ex 'thread apply all bt'`; in a database, query its lock table; idle worker \
+                     threads sleep in the same place"
+                ),
             ),
             SleepKind::Disk => {
-                format!("find out which files: `ls -l /proc/{pid}/fd`, `strace -f -T -e trace=desc -p {pid}`")
+                ("find out which files", format!("`ls -l /proc/{pid}/fd`, `strace -f -T -e trace=desc -p {pid}`"))
             }
             SleepKind::Network => {
-                format!("find the peer: `ss -tnp | grep pid={pid}`, and look for the delay on that machine")
+                ("find the peer", format!("`ss -tnp | grep pid={pid}`, and look for the delay on that machine"))
             }
             SleepKind::Peer => {
-                format!("find the process at the other end: `lsof +E -p {pid}`, and record what it does")
+                ("find the process at the other end", format!("`lsof +E -p {pid}`, and record what it does"))
             }
             SleepKind::Timer => {
-                format!("find out why it pauses: `strace -f -r -p {pid}`; {name} may be configured to wait")
+                ("find out why it pauses", format!("`strace -f -r -p {pid}`; {name} may be configured to wait"))
             }
-            SleepKind::Child => format!("look at the children: `ps --ppid {pid}`"),
-            SleepKind::Events => {
-                format!("find out what it waits for: `strace -f -T -p {pid}` shows the calls and how long each took")
-            }
-            SleepKind::Other => format!("find the call: `cat /proc/{pid}/stack` (root), `strace -f -T -p {pid}`"),
+            SleepKind::Child => ("look at the children", format!("`ps --ppid {pid}`")),
+            SleepKind::Events => (
+                "find out what it waits for",
+                format!("`strace -f -T -p {pid}` shows the calls and how long each took"),
+            ),
+            SleepKind::Other => ("find the call", format!("`cat /proc/{pid}/stack` (root), `strace -f -T -p {pid}`")),
         }
     }
 
@@ -244,8 +248,9 @@ impl ThreadSleeps {
         }
     }
 
-    /// Describes the busiest programs, then those with the most telling waits.
-    pub fn describe_programs(&self, activities: &[Activity]) -> Vec<ProgramActivity> {
+    /// Describes the busiest programs, then those with the most telling waits; the next steps have commands of Linux if
+    /// `has_commands`.
+    pub fn describe_programs(&self, activities: &[Activity], has_commands: bool) -> Vec<ProgramActivity> {
         let mut busiest: Vec<&Activity> = activities.iter().filter(|a| a.processor >= MIN_BUSY_SHARE).collect();
         busiest.sort_by(|a, b| b.processor.total_cmp(&a.processor).then(a.pid.cmp(&b.pid)));
         busiest.truncate(MAX_BUSIEST);
@@ -263,9 +268,11 @@ impl ThreadSleeps {
             key(a).cmp(&key(b))
         });
         let mut described: Vec<ProgramActivity> =
-            busiest.iter().map(|a| describe_program(a, self.program_sleeps(a))).collect();
+            busiest.iter().map(|a| describe_program(a, self.program_sleeps(a), has_commands)).collect();
         let further = waiting.into_iter().filter(|(a, _)| !busiest.iter().any(|b| b.name == a.name));
-        described.extend(further.take(MAX_WAITING).map(|(activity, sleeps)| describe_program(activity, sleeps)));
+        described.extend(
+            further.take(MAX_WAITING).map(|(activity, sleeps)| describe_program(activity, sleeps, has_commands)),
+        );
         described
     }
 
@@ -297,7 +304,7 @@ impl ThreadSleeps {
     }
 }
 
-fn describe_program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity {
+fn describe_program(activity: &Activity, sleeps: Vec<Sleep>, has_commands: bool) -> ProgramActivity {
     let mut parts = Vec::new();
     if activity.processor >= MIN_MENTIONED_SHARE {
         parts.push(format!("{} of a processor", format_value(activity.processor, "fraction")));
@@ -315,18 +322,15 @@ fn describe_program(activity: &Activity, sleeps: Vec<Sleep>) -> ProgramActivity 
         parts.push(format!("{threads_text}{} ({waits_in})", SleepKind::from_function(waits_in).wait_phrase()));
     }
     let together = if activity.processes > 1 { format!("{} processes: ", activity.processes) } else { String::new() };
-    let next_step = match sleeps.first() {
+    let (words, command) = match sleeps.first() {
         // a program that computes most of the time waits little
         Some(first) if activity.processor < MIN_COMPUTING_SHARE => {
             SleepKind::from_function(&first.waits_in).next_step(&activity.name, activity.pid)
         }
-        _ => format!("find out what it computes: `perf top -p {}`", activity.pid),
+        _ => ("find out what it computes", format!("`perf top -p {}`", activity.pid)),
     };
     // some logs name programs without their ids, and a command for process 0 shows something else
-    let next_step = match activity.pid {
-        0 => next_step.split(": `").next().unwrap_or_default().to_owned(),
-        _ => next_step,
-    };
+    let next_step = if has_commands && activity.pid != 0 { format!("{words}: {command}") } else { words.to_owned() };
     ProgramActivity {
         name: activity.name.clone(),
         pid: activity.pid,
@@ -385,8 +389,8 @@ mod tests {
         let table = sleepers(&[("app", "futex_do_wait", 31), ("web", "ep_poll", 200), ("agent", "futex_do_wait", 9)]);
         waits.add_table(&table);
         waits.add_table(&table);
-        let programs =
-            waits.describe_programs(&[activity("web", 2, 0.004), activity("app", 1, 0.02), activity("agent", 3, 0.0)]);
+        let programs = waits
+            .describe_programs(&[activity("web", 2, 0.004), activity("app", 1, 0.02), activity("agent", 3, 0.0)], true);
         let names: Vec<&str> = programs.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["app", "web"]);
         assert_eq!(
@@ -401,7 +405,7 @@ mod tests {
     fn the_busiest_comes_first_and_is_told_once() {
         let mut waits = ThreadSleeps::default();
         waits.add_table(&sleepers(&[("app", "sk_wait_data", 1), ("db", "do_wait", 1)]));
-        let programs = waits.describe_programs(&[activity("db", 2, 0.01), activity("app", 1, 0.7)]);
+        let programs = waits.describe_programs(&[activity("db", 2, 0.01), activity("app", 1, 0.7)], true);
         assert_eq!(programs.len(), 2);
         assert_eq!(programs[0].description, "70 % of a processor, 1 thread waits for another machine (sk_wait_data)");
         assert!(programs[0].next_step.contains("perf top -p 1"), "{}", programs[0].next_step);
@@ -411,7 +415,7 @@ mod tests {
     #[test]
     fn a_program_without_an_id_gets_no_command() {
         let waits = ThreadSleeps::default();
-        let programs = waits.describe_programs(&[activity("sqlservr", 0, 0.7)]);
+        let programs = waits.describe_programs(&[activity("sqlservr", 0, 0.7)], true);
         assert_eq!(programs[0].next_step, "find out what it computes");
     }
 }

@@ -302,7 +302,7 @@ impl LoadCollector {
             if let (None, Some(requests)) = (&known[bytes], &known[count]) {
                 without_bytes[direction].clone_from(requests);
                 known[bytes] = Some(vec![0.0; frame.ticks().len()]);
-                let note = "the log counts requests of some disks without bytes, so what it has of bytes is not all";
+                let note = "the log counts the requests of some disks without bytes";
                 if !self.series.notes.iter().any(|known| known == note) {
                     self.series.notes.push(note.into());
                 }

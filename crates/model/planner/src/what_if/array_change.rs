@@ -18,7 +18,7 @@ pub(super) struct ChangedArray {
 pub(super) fn change_disks(text: &str, front: &FrontLoad, added: i32) -> Result<ChangedArray, WhatIfError> {
     let (name, members) = (&front.name, front.members);
     let Some(level) = front.level else {
-        return Err(name_error(text, format!("the log does not show {name} as an array that could take more disks")));
+        return Err(refuse_name(text, format!("the log does not show {name} as an array that could take more disks")));
     };
     let count = members as i64 + i64::from(added);
     let min = match level {
@@ -30,13 +30,13 @@ pub(super) fn change_disks(text: &str, front: &FrontLoad, added: i32) -> Result<
     let min = min.min(members as i64);
     if count < min {
         let disks = count_disks(members);
-        return Err(name_error(text, format!("{name} has {disks}; {} needs at least {min}", level.name())));
+        return Err(refuse_name(text, format!("{name} has {disks}; {} needs at least {min}", level.name())));
     }
     if level == RaidLevel::Raid1 {
-        return Err(refusal(text, "more disks in a mirror are more copies; try 'raid1 to raid10' first"));
+        return Err(refuse_change(text, "more disks in a mirror are more copies; try 'raid1 to raid10' first"));
     }
     if level == RaidLevel::Linear {
-        return Err(refusal(text, "the disks are concatenated, and the log does not show where the load goes"));
+        return Err(refuse_change(text, "the disks are concatenated, and the log does not show where the load goes"));
     }
     let grown = format_count(members, "disk becomes", "disks become");
     let notes = vec![format!("{name}: {grown} {count}, all of the same kind")];
@@ -52,17 +52,17 @@ pub(super) fn change_level(
 ) -> Result<ChangedArray, WhatIfError> {
     let (name, members) = (&front.name, front.members);
     let Some(level) = front.level else {
-        return Err(name_error(text, format!("the log does not show {name} as an array (declare it with --array)")));
+        return Err(refuse_name(text, format!("the log does not show {name} as an array (declare it with --array)")));
     };
     if let Some(from) = from.filter(|from| *from != level) {
-        return Err(name_error(text, format!("{name} is {}, not {}", level.name(), from.name())));
+        return Err(refuse_name(text, format!("{name} is {}, not {}", level.name(), from.name())));
     }
     if to == RaidLevel::Linear {
-        return Err(refusal(text, "with concatenated disks, the log does not show where the load would go"));
+        return Err(refuse_change(text, "with concatenated disks, the log does not show where the load would go"));
     }
     let min = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
     if let Some((_, min)) = min.iter().find(|(other, min)| *other == to && members < *min) {
-        return Err(name_error(text, format!("{name} has {}; {} needs {min}", count_disks(members), to.name())));
+        return Err(refuse_name(text, format!("{name} has {}; {} needs {min}", count_disks(members), to.name())));
     }
     let usable = |level: RaidLevel| {
         let level = diskwright_simulator::ArrayLevel::parse(level.name())?;
@@ -79,10 +79,10 @@ fn count_disks(number: usize) -> String {
     format_count(number, "disk", "disks")
 }
 
-fn name_error(text: &str, because: String) -> WhatIfError {
+fn refuse_name(text: &str, because: String) -> WhatIfError {
     WhatIfError::Names(text.into(), because)
 }
 
-fn refusal(text: &str, because: &str) -> WhatIfError {
+fn refuse_change(text: &str, because: &str) -> WhatIfError {
     WhatIfError::Refused(text.into(), because.into())
 }

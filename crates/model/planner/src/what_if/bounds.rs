@@ -116,7 +116,7 @@ impl<'a> SteadyState<'a> {
     }
 
     /// Sequential services of a mean request.
-    fn services(&self, array: &ChangedArray) -> f64 {
+    fn services_per_request(&self, array: &ChangedArray) -> f64 {
         let share = self.point.writes / self.point.requests_per_s();
         1.0 - share + share * write_phases(array.level, array.members)
     }
@@ -127,12 +127,13 @@ impl<'a> SteadyState<'a> {
         let LoadPoint { reads, writes, response_s } = self.point;
         let requests = self.point.requests_per_s();
         let load_on = |array: &ChangedArray| member_load_on(array.level, array.members, reads, writes);
-        let slowdown = (load_on(&after) / load_on(&before)).max(self.services(&after) / self.services(&before));
+        let slowdown = (load_on(&after) / load_on(&before))
+            .max(self.services_per_request(&after) / self.services_per_request(&before));
         let utilization = self.utilization * load_on(&after) / load_on(&before);
         let capacity = requests / utilization;
         let (least, worst) = (requests / slowdown.max(1.0), response_s * slowdown.max(1.0));
         let in_flight = requests * response_s;
-        let alone_s = self.service_s * self.services(&after);
+        let alone_s = self.service_s * self.services_per_request(&after);
         let kept_busy = capacity.min(in_flight / alone_s);
         notes.extend(after.notes);
         notes.push(describe_utilization("the same load", utilization, self.utilization));
@@ -160,7 +161,7 @@ impl<'a> SteadyState<'a> {
         let (response_s, least, most) = if factor >= 1.0 {
             (Limits { least: Some(response), most: None }, requests, (factor * requests).min(capacity))
         } else {
-            let alone_s = (self.service_s * self.services(&today)).min(response);
+            let alone_s = (self.service_s * self.services_per_request(&today)).min(response);
             (Limits { least: Some(alone_s), most: Some(response) }, factor * requests, requests)
         };
         CounterBounds {

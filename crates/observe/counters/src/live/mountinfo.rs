@@ -61,6 +61,11 @@ pub fn unescape_path(word: &[u8]) -> String {
     String::from_utf8_lossy(&unescape_octal(word)).into_owned()
 }
 
+/// Encodes a path as the kernel's tables do; see [`unescape_path`].
+pub fn escape_path(path: &str) -> String {
+    path.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012")
+}
+
 /// Reads the mounts of this process; empty where they cannot be read.
 pub(crate) fn read_mounts(roots: &Roots) -> Vec<Mount> {
     parse_mounts(&super::open_file::read_bytes(&roots.proc.join("self/mountinfo")).unwrap_or_default())

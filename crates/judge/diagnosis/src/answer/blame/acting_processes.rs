@@ -28,7 +28,7 @@ pub(super) struct ActingProcesses<'a> {
 
 impl<'a> ActingProcesses<'a> {
     /// Finds the processes among the culprits of a bottleneck; `None` where no program does enough.
-    pub fn find(culprits: &'a [Culprit], bottleneck: Bottleneck) -> Option<ActingProcesses<'a>> {
+    pub fn find_acting(culprits: &'a [Culprit], bottleneck: Bottleneck) -> Option<ActingProcesses<'a>> {
         let programs = || culprits.iter().filter(|c| c.pid.is_some() && !is_kernel_thread(&c.name));
         let share = |program: &Culprit| program.share.unwrap_or(0.0);
         // without one that stands out, the first of several that do the bulk together

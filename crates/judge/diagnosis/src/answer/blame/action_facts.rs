@@ -42,7 +42,7 @@ pub(crate) fn action_facts(
     if !is_recent {
         facts.remove("lock_holder");
     }
-    if let Some(acting) = ActingProcesses::find(culprits, leading.bottleneck) {
+    if let Some(acting) = ActingProcesses::find_acting(culprits, leading.bottleneck) {
         add_program(&mut facts, acting.leading, load);
         facts.insert("name", acting.name_text());
         if acting.leaves_others {

@@ -47,7 +47,7 @@ fn a_worker_of_the_kernel_is_one_culprit_whatever_it_works_on() {
         .map(|c| (c.name, c.processes, c.description))
         .collect();
     assert_eq!(found, [("kworker/1:2H+flush-8:0".to_owned(), 1, "50 % of a processor".to_owned())]);
-    assert_eq!(culprits.program_activities().len(), 1);
+    assert_eq!(culprits.program_activities(true).len(), 1);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn workers_of_one_name_are_named_together() {
     let mut culprits = Culprits::default();
     let blocked = |pid| ProcessRow { waits_in: Some("io_schedule".into()), ..worker(pid, 1e6) };
     culprits.add_table(&table(vec![blocked(5), blocked(6), blocked(7)]));
-    let programs = culprits.program_activities();
+    let programs = culprits.program_activities(true);
     assert_eq!((programs.len(), programs[0].processes, programs[0].blocked), (1, 3, 0.25));
 }
 

@@ -53,7 +53,7 @@ pub(super) struct AdapterLosses {
 pub(super) fn read_losses(interface: &str) -> io::Result<AdapterLosses> {
     let asked = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     let mut info = [u64::from(GET_SET_INFO), 1 << STATISTICS_SET, 0];
-    ask(&asked, interface, &mut info)?;
+    request_statistics(&asked, interface, &mut info)?;
     let count = (info[2] & u64::from(u32::MAX)) as usize;
     if info[1] == 0 || count == 0 {
         return Err(io::ErrorKind::Unsupported.into());
@@ -66,13 +66,13 @@ pub(super) fn read_losses(interface: &str) -> io::Result<AdapterLosses> {
     let mut names = vec![0; 2 + words * NAME_BYTES / 8];
     names[0] = two_halves(GET_STRINGS, STATISTICS_SET);
     names[1] = two_halves(count as u32, 0);
-    ask(&asked, interface, &mut names)?;
+    request_statistics(&asked, interface, &mut names)?;
     let mut values = vec![0; 1 + words];
     values[0] = two_halves(GET_STATISTICS, count as u32);
-    ask(&asked, interface, &mut values)?;
+    request_statistics(&asked, interface, &mut values)?;
     let name_bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
     // another number means that the queues have changed: names and values may not belong together
-    let counts = [halves(names[1])[0], halves(values[0])[1]];
+    let counts = [split_halves(names[1])[0], split_halves(values[0])[1]];
     if counts != [count as u32; 2] {
         return Err(io::ErrorKind::Interrupted.into());
     }
@@ -91,13 +91,13 @@ fn two_halves(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-fn halves(word: u64) -> [u32; 2] {
+fn split_halves(word: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
     [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
 }
 
 /// Sends a request of ethtool, whose answer replaces it.
-fn ask(asked: &OwnedFd, interface: &str, data: &mut [u64]) -> io::Result<()> {
+fn request_statistics(asked: &OwnedFd, interface: &str, data: &mut [u64]) -> io::Result<()> {
     let mut request = InterfaceRequest { name: [0; 16], data: data.as_mut_ptr(), rest: [0; 2] };
     let name = interface.as_bytes();
     if name.len() >= request.name.len() {
@@ -127,7 +127,7 @@ const LOSS_WORDS: &[&str] =
 const WANTED_WORDS: &[&str] = &["xdp", "filter", "pause", "fcoe", "steer"];
 
 /// Returns what a statistic counts; `None` if no loss.
-fn classify(name: &str) -> Option<LossKind> {
+fn loss_kind(name: &str) -> Option<LossKind> {
     let name = name.to_ascii_lowercase();
     // Amazon's adapter: bw_in, bw_out, pps, conntrack, linklocal
     if name.ends_with("allowance_exceeded") {
@@ -144,7 +144,7 @@ fn classify(name: &str) -> Option<LossKind> {
 /// Adds up the losses among named statistics.
 fn sum_losses(named: &[(String, u64)]) -> AdapterLosses {
     let sum = |kind: LossKind| {
-        let counted: Vec<&(String, u64)> = named.iter().filter(|(name, _)| classify(name) == Some(kind)).collect();
+        let counted: Vec<&(String, u64)> = named.iter().filter(|(name, _)| loss_kind(name) == Some(kind)).collect();
         let is_sum = |name: &str| !name.contains(|c: char| c.is_ascii_digit());
         let has_sum = counted.iter().any(|(name, _)| is_sum(name));
         let chosen = counted.iter().filter(|(name, _)| !has_sum || is_sum(name));
@@ -185,7 +185,7 @@ mod tests {
     fn numbers_of_requests_are_one_behind_the_other() {
         let bytes = two_halves(0x1b, 1).to_ne_bytes();
         assert_eq!((&bytes[..4], &bytes[4..]), (&0x1b_u32.to_ne_bytes()[..], &1_u32.to_ne_bytes()[..]));
-        assert_eq!(halves(two_halves(7, 9)), [7, 9]);
+        assert_eq!(split_halves(two_halves(7, 9)), [7, 9]);
     }
 
     #[test]
