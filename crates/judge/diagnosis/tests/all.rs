@@ -5,6 +5,7 @@ mod ceilings;
 mod changes;
 mod common;
 mod compare;
+mod compare_databases;
 mod compare_devices;
 mod compare_programs;
 mod databases;

@@ -18,26 +18,35 @@ type Program<'p> = (&'p str, f64, f64);
 
 /// Tables of these programs, each with noise of a tenth.
 fn tables(programs: &[Program<'_>], every: usize, seed: u64) -> Vec<Note> {
+    let ends: Vec<usize> = (every..=TICKS).step_by(every).collect();
+    tables_until(programs, &ends, seed)
+}
+
+/// Tables that end at these ticks, each with what was used since the one before.
+fn tables_until(programs: &[Program<'_>], ends: &[usize], seed: u64) -> Vec<Note> {
     let noise_of = |index: usize| Noise::new(100 * seed + index as u64).remembering(0.3, TICKS);
     let noise: Vec<Vec<f64>> = (0..programs.len()).map(noise_of).collect();
-    let ends = (every..=TICKS).step_by(every);
-    ends.map(|end| {
-        let rows = programs.iter().zip(&noise).enumerate().map(|(index, ((command, processor, bytes), noise))| {
-            let factor = 1.0 + 0.1 * noise[end - 1];
-            ProcessRow {
-                pid: 100 + index as u32,
-                name: command.split(' ').next().unwrap_or_default().to_owned(),
-                cgroup: "/".into(),
-                command_line: Some((*command).to_owned()),
-                processor: processor * factor,
-                read_bytes_per_s: Some(bytes * factor),
-                ..ProcessRow::default()
-            }
-        });
-        let table = ProcessTable { elapsed_s: every as f64, rows: rows.collect(), ..ProcessTable::default() };
-        Note::processes(START + (end as u64 * SECOND) as i64, table)
-    })
-    .collect()
+    let begins = std::iter::once(&0).chain(ends);
+    begins
+        .zip(ends)
+        .map(|(begin, &end)| {
+            let rows = programs.iter().zip(&noise).enumerate().map(|(index, ((command, processor, bytes), noise))| {
+                let factor = 1.0 + 0.1 * noise[end - 1];
+                ProcessRow {
+                    pid: 100 + index as u32,
+                    name: command.split(' ').next().unwrap_or_default().to_owned(),
+                    cgroup: "/".into(),
+                    command_line: Some((*command).to_owned()),
+                    processor: processor * factor,
+                    read_bytes_per_s: Some(bytes * factor),
+                    ..ProcessRow::default()
+                }
+            });
+            let table =
+                ProcessTable { elapsed_s: (end - begin) as f64, rows: rows.collect(), ..ProcessTable::default() };
+            Note::processes(START + (end as u64 * SECOND) as i64, table)
+        })
+        .collect()
 }
 
 /// A window in which all processors are busy.
@@ -93,6 +102,19 @@ fn a_runaway_that_is_reniced_helped_who_waited_for_it() {
     assert!((service.before - 0.12).abs() < 0.01 && (service.after - 0.29).abs() < 0.02, "{service:?}");
     let document = serde_json::to_value(service).unwrap();
     assert_eq!((document["bottleneck"].as_str(), document["quantity_unit"].as_str()), (Some("cpu"), Some("fraction")));
+}
+
+/// Nine tables that come in pairs are no series of equal steps, but enough repetitions.
+#[test]
+fn tables_at_uneven_times_show_who_got_more() {
+    let before = [("yes", 1.8, 0.0), (SERVICE, 0.16, 0.0)];
+    let after = [("yes", 1.45, 0.0), (SERVICE, 0.48, 0.0)];
+    let uneven = [9, 10, 19, 20, 29, 30, 49, 50, 60];
+    let both = compared(
+        (&busy(1), &tables_until(&before, &uneven, 5)),
+        (&busy(2), &tables_until(&after, &[10, 20, 30, 40, 50, 60], 6)),
+    );
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "{} {:#?}", both.sentence, both.programs);
 }
 
 #[test]

@@ -226,9 +226,14 @@ fn judge_checkpoints(disk_bytes: Option<u64>) -> Verdict {
 }
 
 #[test]
-fn checkpoints_get_no_log_that_would_fill_the_disk() {
-    let has_command = |bytes: u64| judge_checkpoints(Some(bytes)).advice.iter().any(|advice| advice.command.is_some());
-    assert!(has_command(36 << 30) && !has_command(34 << 30), "7 GB are a fifth of 35");
+fn checkpoints_get_a_log_for_which_the_disk_has_room() {
+    let command = |bytes: u64| judge_checkpoints(Some(bytes)).advice.iter().find_map(|advice| advice.command.clone());
+    let has_size = |bytes: u64, size: &str| command(bytes).is_some_and(|command| command.contains(size));
+    assert!(has_size(36 << 30, "max_wal_size = '7GB'"), "7 GB are a fifth of 35");
+    // a fifth of 34 GiB, and of 10 GiB, which is twice the present 1 GB
+    assert!(has_size(34 << 30, "max_wal_size = '6963MB'"), "{:?}", command(34 << 30));
+    assert!(has_size(10 << 30, "max_wal_size = '2048MB'"), "{:?}", command(10 << 30));
+    assert_eq!(command(9 << 30), None, "a log that is hardly larger helps little");
 }
 
 #[test]

@@ -141,6 +141,31 @@ fn a_groups_limit_is_raised_for_groups_alone() {
     assert!(group.advice.iter().any(|a| a.id == "memory.raise-cgroup-limit"));
 }
 
+/// A group whose programs are killed twice, at a limit of 96 MiB, on a machine with 16 GiB of which this share is free.
+fn killed_in_group(available: f64) -> Verdict {
+    one_disk(READER, "sda")
+        .topology(topology(DeviceClass::Flash, &["sda"]))
+        .with("memory.total_bytes", "", |_| (16_u64 << 30) as f64)
+        .with("memory.available_fraction", "", move |_| available)
+        .with("cgroup.oom_kills", "/jobs", |tick| f64::from(u8::from(tick % 20 == 5)))
+        .with("cgroup.memory_bytes", "/jobs", |_| (90_u64 << 20) as f64)
+        .with("cgroup.memory_limit_bytes", "/jobs", |_| (96_u64 << 20) as f64)
+        .by_default()
+}
+
+#[test]
+fn a_group_in_which_programs_are_killed_gets_a_higher_limit_where_the_machine_has_the_memory() {
+    let verdict = killed_in_group(0.9);
+    let of_memory = verdict.bottlenecks.iter().find(|listed| listed.bottleneck == Bottleneck::Memory);
+    assert_eq!(of_memory.map(|listed| listed.instance.as_str()), Some("/jobs"), "{}", verdict.sentence);
+    let command = |verdict: &Verdict| verdict.advice.iter().find_map(|advice| advice.command.clone());
+    let is_for_memory = |command: &String| command.contains("memory");
+    // half as much again
+    let expected = format!("echo {} > /sys/fs/cgroup/memory/jobs/memory.limit_in_bytes", 144_u64 << 20);
+    assert_eq!(command(&verdict).filter(is_for_memory), Some(expected), "{:?}", verdict.advice);
+    assert_eq!(command(&killed_in_group(0.05)).filter(is_for_memory), None);
+}
+
 #[test]
 fn what_no_host_can_show_is_not_missing() {
     let verdict = on(READER);

@@ -199,7 +199,7 @@ impl AnswerQuantities {
     }
 }
 
-fn quantity_change(row: &ComparisonRow) -> QuantityChange {
+pub(super) fn quantity_change(row: &ComparisonRow) -> QuantityChange {
     let (before, after) = (row.before.mean, row.after.mean);
     let is_small = (after - before).abs() < MIN_CHANGE * before.abs().max(after.abs());
     QuantityChange {

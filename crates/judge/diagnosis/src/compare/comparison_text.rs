@@ -5,6 +5,7 @@ use diskwright_base::units::{format_significant, format_value};
 use super::answer_quantities::{
     ChangeDirection, MIN_CHANGE, QuantityChange, READ_SHARE_QUOTIENT, REQUESTS_COUNTER, SIZE_COUNTER,
 };
+use super::database_change::databases_sentence;
 use super::device_change::DeviceChange;
 use super::program_change::{changes_text, outcome_of_programs, programs_sentence};
 use super::request_changes::RequestChanges;
@@ -12,6 +13,17 @@ use super::{ChangeOutcome, WindowComparison};
 use crate::answer::Verdict;
 use crate::answer::verdict::VerdictBottleneck;
 use crate::rules::Bottleneck;
+
+/// What decided the outcome.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum DecidedBy {
+    /// Requests of disks, or the counters that a verdict blames.
+    Counters,
+    /// Who got more and who got less.
+    Programs,
+    /// Transactions of database servers.
+    Databases,
+}
 
 /// What a sentence is about: a disk, or the machine.
 pub(super) struct ChangeFacts<'a> {
@@ -55,21 +67,21 @@ impl<'a> ChangeFacts<'a> {
 }
 
 /// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
-/// other disks, the present bottleneck. With `by_device`, it is about the first disk; with `by_programs`, the
-/// programs decided.
-pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool, by_programs: bool) -> String {
+/// other disks, the present bottleneck. With `by_device`, it is about the first disk.
+pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool, decided_by: DecidedBy) -> String {
     let first = comparison.devices.first().filter(|_| by_device);
     let mut facts = first.map_or_else(|| ChangeFacts::of_machine(comparison), ChangeFacts::of_device);
     facts.outcome = comparison.outcome;
     // the only disk needs no name
     facts.device = facts.device.filter(|_| comparison.devices.len() > 1);
     let outcome = match first {
-        _ if by_programs => programs_sentence(&comparison.programs, comparison.outcome),
+        _ if decided_by == DecidedBy::Databases => databases_sentence(&comparison.databases, comparison.outcome),
+        _ if decided_by == DecidedBy::Programs => programs_sentence(&comparison.programs, comparison.outcome),
         Some(_) if is_disputed(comparison) => disputed_sentence(comparison),
         _ => outcome_sentence(&facts, Some((&comparison.before, &comparison.after))),
     };
     let mut parts = vec![change_sentences(&facts, outcome)];
-    if !by_programs && outcome_of_programs(&comparison.programs) == Some(comparison.outcome) {
+    if decided_by != DecidedBy::Programs && outcome_of_programs(&comparison.programs) == Some(comparison.outcome) {
         parts.push(format!("Of the programs, {}.", changes_text(&comparison.programs, comparison.outcome)));
     }
     let is_decided = matches!(comparison.outcome, ChangeOutcome::Helped | ChangeOutcome::Worse);
@@ -324,6 +336,16 @@ fn change_text(m: &QuantityChange, device: Option<&str>) -> String {
         format_value(m.before, &m.unit),
         format_value(m.after, &m.unit)
     )
+}
+
+/// `12 → 29 %`: a unit that both values share is written once.
+pub(super) fn arrow_text(before: f64, after: f64, unit: &str) -> String {
+    let [before, after] = [before, after].map(|value| format_value(value, unit));
+    let unit_of = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    match unit_of(&before).filter(|unit| Some(unit) == unit_of(&after).as_ref()) {
+        Some(unit) => format!("{} → {after}", before.trim_end_matches(unit.as_str()).trim_end()),
+        None => format!("{before} → {after}"),
+    }
 }
 
 /// `+50 %`, `-3 %`, `12 times`.

@@ -11,6 +11,7 @@ mod answer_quantities;
 mod change_outcome;
 mod comparison_text;
 mod counter_window;
+mod database_change;
 mod device_change;
 mod equal_load;
 mod program_change;
@@ -29,8 +30,10 @@ use crate::answer::Verdict;
 use answer_quantities::{AnswerQuantities, AnswerRows};
 pub use answer_quantities::{ChangeDirection, QuantityChange};
 pub use change_outcome::ChangeOutcome;
+use comparison_text::DecidedBy;
 use counter_window::WindowMean;
 pub use counter_window::{ALL_INSTANCES, CounterWindow};
+pub use database_change::DatabaseChange;
 pub use device_change::DeviceChange;
 use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
@@ -69,6 +72,8 @@ pub struct WindowComparison {
     /// missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub programs_missing: Option<String>,
+    /// Database servers whose sessions waited in the first window.
+    pub databases: Vec<DatabaseChange>,
     /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
@@ -230,6 +235,7 @@ pub fn compare_windows(
         picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
     }
     let programs = program_change::select_programs(windows, &before, &mut tests);
+    let databases = database_change::select_databases(windows, &counters, &mut tests);
     let count = test_differences(&mut tests);
     for (row, test) in counters.iter_mut().zip(&tests[..rows]) {
         fill_row(row, test);
@@ -245,16 +251,21 @@ pub fn compare_windows(
     let of_machine =
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
     let programs = program_change::judge_programs(programs, &tests);
+    let databases = database_change::judge_databases(databases, &counters, &tests);
+    let of_databases = database_change::outcome_of_databases(&databases).map(|outcome| (outcome, DecidedBy::Databases));
     let of_programs = program_change::outcome_beside_machine(&programs, of_machine);
+    let of_programs = of_programs.map(|outcome| (outcome, DecidedBy::Programs));
+    let (outcome, decided_by) = of_databases.or(of_programs).unwrap_or((of_machine, DecidedBy::Counters));
     let mut comparison = WindowComparison {
         schema: SCHEMA,
-        outcome: of_programs.unwrap_or(of_machine),
+        outcome,
         sentence: String::new(),
         goals: std::mem::take(&mut quantities.goals),
         requests: RequestChanges::new(quantities, (equal_load, equal_load_missing)),
         devices,
         programs_missing: program_change::too_few_tables(windows, &programs),
         programs,
+        databases,
         questions: count,
         counters,
         only_before: counters_only_in(first, second),
@@ -263,8 +274,7 @@ pub fn compare_windows(
         before,
         after,
     };
-    comparison.sentence =
-        comparison_text::comparison_sentence(&comparison, of_devices.is_some(), of_programs.is_some());
+    comparison.sentence = comparison_text::comparison_sentence(&comparison, of_devices.is_some(), decided_by);
     comparison
 }
 

@@ -3,13 +3,14 @@
 //! show that.
 
 use diskwright_base::ProcessPlace;
-use diskwright_base::units::{format_duration, format_value};
+use diskwright_base::units::format_duration;
 use diskwright_statistics::blocks::{MIN_BLOCKS, weighted_mean};
 use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
 
 use super::answer_quantities::{ChangeDirection, MIN_CHANGE, change_direction};
 use super::change_outcome::ChangeOutcome;
+use super::comparison_text::arrow_text;
 use super::program_window::{ProgramKey, ProgramUse, ProgramWindow, UsedQuantity};
 use super::{CounterWindow, TestedDifference};
 use crate::answer::Verdict;
@@ -109,13 +110,13 @@ pub(super) fn select_programs(
         let users = largest_users(windows, quantity);
         let most = users.first().map_or(0.0, LargeUser::largest);
         for user in users {
-            let [first, second] = [0, 1].map(|index| windows[index].points(user.used[index].as_ref()));
-            let contrast = mean_of_points(&first).zip(mean_of_points(&second));
-            let contrast = contrast.map(|(a, b)| Contrast::compare_means(&a, &b, Bounds::POSITIVE));
+            let means = [0, 1].map(|index| mean_of_points(&windows[index].points(user.used[index].as_ref())));
+            let [(first, is_first_short), (second, is_second_short)] = means;
+            let contrast = first.zip(second).map(|(a, b)| Contrast::compare_means(&a, &b, Bounds::POSITIVE));
             let mut tested = TestedDifference::from_contrast(contrast);
             tested.is_leading = true;
             let takes_most = user.largest() >= MIN_TAKING_SHARE * most;
-            let has_few_points = first.len().min(second.len()) < MIN_BLOCKS;
+            let has_few_points = is_first_short || is_second_short;
             list.push(ProgramTest { bottleneck, quantity, user, takes_most, test: tests.len(), has_few_points });
             tests.push(tested);
         }
@@ -123,16 +124,19 @@ pub(super) fn select_programs(
     list
 }
 
-/// Mean of what a program used by the tables of a window. A short one has few: each is a mean over seconds, and they
-/// count as repetitions, because so few do not tell whether they depend on each other.
-fn mean_of_points(points: &[WeightedPoint]) -> Option<MeanVariance> {
-    if points.len() < MIN_TABLES || points.len() >= MIN_BLOCKS {
-        return MeanVariance::from_points(points);
+/// Mean of what a program used by the tables of a window, and whether they are too few for a series. A short window has
+/// few, at uneven times: each is a mean over seconds, and they count as repetitions, because so few do not tell whether
+/// they depend on each other.
+fn mean_of_points(points: &[WeightedPoint]) -> (Option<MeanVariance>, bool) {
+    let of_series = MeanVariance::from_points(points);
+    if of_series.is_some() || points.len() < MIN_TABLES {
+        return (of_series, false);
     }
     let (value, count) = (weighted_mean(points), points.len() as f64);
     let weight: f64 = points.iter().map(|point| point.weight).sum();
     let squares: f64 = points.iter().map(|point| (point.weight * (point.value - value)).powi(2)).sum();
-    Some(MeanVariance { value, variance: squares / (weight * weight) * count / (count - 1.0), df: count - 1.0 })
+    let variance = squares / (weight * weight) * count / (count - 1.0);
+    (Some(MeanVariance { value, variance, df: count - 1.0 }), true)
 }
 
 /// The programs that use most of a quantity in either window, the largest first.
@@ -267,7 +271,11 @@ pub(super) fn changes_text(programs: &[ProgramChange], outcome: ChangeOutcome) -
                     (false, _) => "",
                 };
                 let verb = if of_what.is_empty() { "" } else { " gets" };
-                parts.push(format!("{}{verb} {}{of_what}", program_name(program, programs), values_text(program)));
+                parts.push(format!(
+                    "{}{verb} {}{of_what}",
+                    program_name(program, programs),
+                    arrow_text(program.before, program.after, program.unit)
+                ));
             }
         }
     }
@@ -288,15 +296,5 @@ fn program_name(program: &ProgramChange, all: &[ProgramChange]) -> String {
     match command_line.split_whitespace().enumerate().find(differs) {
         Some((_, word)) => format!("{name} {word}"),
         None => name,
-    }
-}
-
-/// `12 → 29 %`: a unit that both share is written once.
-fn values_text(program: &ProgramChange) -> String {
-    let [before, after] = [program.before, program.after].map(|value| format_value(value, program.unit));
-    let unit_of = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
-    match unit_of(&before).filter(|unit| Some(unit) == unit_of(&after).as_ref()) {
-        Some(unit) => format!("{} → {after}", before.trim_end_matches(unit.as_str()).trim_end()),
-        None => format!("{before} → {after}"),
     }
 }

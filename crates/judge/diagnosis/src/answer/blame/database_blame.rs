@@ -307,7 +307,8 @@ fn mysql_place(address: &str) -> Option<String> {
     }
 }
 
-/// The size of the log with which checkpoints come by time, from the bytes that were logged.
+/// The size of the log with which checkpoints come by time, from the bytes that were logged; where the disk has no room
+/// for it, the size that fits.
 fn add_log_size(facts: &mut ActionFacts, observed: &Observation, server: &DatabaseActivity, finding: &Finding) {
     let rate = finding.evidence.iter().find(|e| e.counter == database::LOG_BYTES_PER_S).and_then(|e| e.value);
     let setting = |name: &str| server.settings.get(name).map(String::as_str);
@@ -316,19 +317,27 @@ fn add_log_size(facts: &mut ActionFacts, observed: &Observation, server: &Databa
     let target = setting("checkpoint_completion_target").and_then(|text| text.parse().ok()).unwrap_or(0.9);
     // PostgreSQL begins a checkpoint when the log since the last one reaches max_wal_size / (1 + target)
     let needed = rate * timeout_s * (1.0 + target) * 1.2;
-    let gib = (needed / f64::from(1 << 30)).ceil().max(1.0);
-    let current = diskwright_base::byte_size::parse_memory_size(now).ok();
+    let needed = (needed / GIB).ceil().max(1.0) * GIB;
+    let current = diskwright_base::byte_size::parse_memory_size(now).map_or(0.0, |bytes| bytes as f64);
     let device = observed.topology.as_ref().zip(data_device(observed, server));
     let device_bytes = device.and_then(|(topology, name)| topology.find_device(name)?.bytes);
-    let has_room = device_bytes.is_none_or(|bytes| gib * f64::from(1 << 30) <= MAX_LOG_SHARE * bytes as f64);
-    if has_room && gib <= MAX_LOG_GIB && current.is_none_or(|bytes| gib * f64::from(1 << 30) > bytes as f64) {
-        facts.insert("max_wal_size", now.to_owned());
-        facts.insert("more_wal", format!("{gib:.0}GB"));
+    let room = device_bytes.map_or(MAX_LOG_BYTES, |bytes| (MAX_LOG_SHARE * bytes as f64).min(MAX_LOG_BYTES));
+    facts.insert("max_wal_size", now.to_owned());
+    if needed <= room && needed > current {
+        facts.insert("more_wal", format!("{:.0}GB", needed / GIB));
+    } else if room < needed && room >= MIN_LOG_GROWTH * current && current > 0.0 {
+        facts.insert("enough_wal", format!("{:.0}GB", needed / GIB));
+        facts.insert("some_wal", format!("{:.0}MB", (room / MIB).floor()));
+        facts.insert("times", format!("{:.0}", room / current));
     }
 }
 
-/// Largest log that is advised, GiB: it is read again after a crash.
-const MAX_LOG_GIB: f64 = 64.0;
+const GIB: f64 = 1_073_741_824.0;
+const MIB: f64 = 1_048_576.0;
+/// Smallest factor by which a log that is still too small is raised. Our choice.
+const MIN_LOG_GROWTH: f64 = 2.0;
+/// Largest log that is advised: it is read again after a crash.
+const MAX_LOG_BYTES: f64 = 64.0 * GIB;
 /// Largest share of the data's device that is advised for the log: a full one stops the server. Our choice.
 const MAX_LOG_SHARE: f64 = 0.2;
 

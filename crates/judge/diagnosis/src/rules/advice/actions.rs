@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 32] = [
+        const FACTS: [&str; 35] = [
             "pids",
             "tasks",
             "alone",
@@ -155,6 +155,9 @@ mod tests {
             "waits_for_log",
             "max_wal_size",
             "more_wal",
+            "some_wal",
+            "enough_wal",
+            "times",
             "nice",
             "urgent",
             "server",
