@@ -104,6 +104,22 @@ fn a_runaway_that_is_reniced_helped_who_waited_for_it() {
     assert_eq!((document["bottleneck"].as_str(), document["quantity_unit"].as_str()), (Some("cpu"), Some("fraction")));
 }
 
+/// What 8 kB/s gain is less than the noise of 7 MB/s.
+#[test]
+fn who_reads_small_pieces_beside_a_backup_got_more() {
+    let full = |seed| with_disk(Recording::new(TICKS), "sda", 120.0, 0.05, seed);
+    let programs = |backup: f64, service: f64| [("tar", 0.0, backup), (SERVICE, 0.0, service)];
+    let compare = |before: [Program<'_>; 2], after: [Program<'_>; 2]| {
+        compared((&full(1), &tables(&before, EVERY, 5)), (&full(2), &tables(&after, EVERY, 6)))
+    };
+    let both = compare(programs(7e6, 80e3), programs(6.98e6, 250e3));
+    assert_eq!(both.before.bottleneck, Bottleneck::Disk, "{}", both.before.sentence);
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "{} {:#?}", both.sentence, both.programs);
+    assert!(both.sentence.contains("service.py gets "), "{}", both.sentence);
+    let more = compare(programs(7e6, 80e3), programs(7.9e6, 250e3));
+    assert_ne!(more.outcome, ChangeOutcome::Helped, "the backup moves more, too: {}", more.sentence);
+}
+
 /// Nine tables that come in pairs are no series of equal steps, but enough repetitions.
 #[test]
 fn tables_at_uneven_times_show_who_got_more() {

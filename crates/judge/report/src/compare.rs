@@ -202,6 +202,7 @@ mod tests {
             goals: Vec::new(),
             programs: Vec::new(),
             programs_missing: None,
+            databases: Vec::new(),
             questions: 212,
             counters: vec![
                 sample_row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),

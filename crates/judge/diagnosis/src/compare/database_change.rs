@@ -65,8 +65,9 @@ pub(super) fn select_databases(
         }
         let waiting_means = [0, 1].map(|window| weighted_mean(&points[window]));
         let variances = points.map(|points| MeanVariance::from_points(&points));
+        // by the difference: hardly anybody waits where a lock is gone, and a ratio to nearly nothing is never known
         let contrast = variances[0].as_ref().zip(variances[1].as_ref());
-        let contrast = contrast.map(|(before, after)| Contrast::compare_means(before, after, Bounds::POSITIVE));
+        let contrast = contrast.map(|(before, after)| Contrast::compare_few(before, after, Bounds::POSITIVE));
         tests[commits].is_leading = true;
         list.push(DatabaseTest { instance: row.instance.clone(), commits, waiting: tests.len(), waiting_means });
         tests.push(TestedDifference { is_leading: true, ..TestedDifference::from_contrast(contrast) });

@@ -18,8 +18,9 @@ use crate::rules::Bottleneck;
 
 /// Largest number of programs that are judged for a quantity: those that use most of it in either window.
 const MAX_PROGRAMS: usize = 6;
-/// Smallest use that is judged, as a share of that of the program which uses most.
-const MIN_SHARE: f64 = 0.05;
+/// Smallest use that is judged, as a share of that of the program which uses most: of processors, and of disks, where a
+/// program that reads small pieces waits for one that reads large ones. Our choice.
+const MIN_SHARE: [f64; 2] = [0.05, 0.01];
 /// Smallest use that is judged: of a processor, and bytes per second. Our choice.
 const MIN_USE: [f64; 2] = [0.01, 10_000.0];
 /// Smallest number of tables of a window that tell what a program used.
@@ -154,7 +155,7 @@ fn largest_users(windows: [&ProgramWindow; 2], quantity: UsedQuantity) -> Vec<La
     list.extend(first.into_iter().map(|(key, before)| user(key, [Some(before), None])));
     list.sort_by(|a, b| b.largest().total_cmp(&a.largest()).then_with(|| a.key.cmp(&b.key)));
     let most = list.first().map_or(0.0, LargeUser::largest);
-    list.retain(|user| user.largest() >= (MIN_SHARE * most).max(MIN_USE[quantity as usize]));
+    list.retain(|user| user.largest() >= (MIN_SHARE[quantity as usize] * most).max(MIN_USE[quantity as usize]));
     // who came or went has no other window to compare with, but for one that took most and was stopped
     list.retain(|user| user.used[0].is_some() && (user.used[1].is_some() || user.largest() >= MIN_TAKING_SHARE * most));
     list.truncate(MAX_PROGRAMS);
@@ -217,7 +218,8 @@ pub(super) fn too_few_tables(windows: [&CounterWindow; 2], programs: &[ProgramCh
 }
 
 /// What the programs say of the change. It helped where one that takes the most got less, and others got more, and none
-/// of the others got less; it got worse in the opposite case. `None` where neither is so.
+/// of the others got less; also if what those that take the most lost may be noise. It got worse in the opposite case.
+/// `None` where neither is so.
 pub(super) fn outcome_of_programs(programs: &[ProgramChange]) -> Option<ChangeOutcome> {
     let outcomes: Vec<ChangeOutcome> =
         [Bottleneck::Cpu, Bottleneck::Disk].into_iter().filter_map(|of| outcome_of_resource(programs, of)).collect();
@@ -233,13 +235,20 @@ pub(super) fn outcome_beside_machine(programs: &[ProgramChange], of_machine: Cha
 }
 
 fn outcome_of_resource(programs: &[ProgramChange], bottleneck: Bottleneck) -> Option<ChangeOutcome> {
+    let of_resource = || programs.iter().filter(move |program| program.bottleneck == bottleneck);
     let any = |takes_most: bool, change: ChangeDirection| {
-        let mut of_resource = programs.iter().filter(|program| program.bottleneck == bottleneck);
-        of_resource.any(|program| program.takes_most == takes_most && program.change == change)
+        of_resource().any(|program| program.takes_most == takes_most && program.change == change)
     };
     use ChangeDirection::{Down, Up};
     let (more, less) = (any(true, Up) || any(false, Up), any(true, Down));
     if less && more && !any(false, Down) {
+        return Some(ChangeOutcome::Helped);
+    }
+    // what a small program gains may be lost in the noise of one that takes many times as much
+    let is_lost_in_noise = of_resource()
+        .filter(|program| program.takes_most)
+        .all(|program| program.change == ChangeDirection::Same && program.after < program.before);
+    if any(false, Up) && !any(false, Down) && is_lost_in_noise {
         return Some(ChangeOutcome::Helped);
     }
     (any(true, Up) && any(false, Down) && !any(false, Up)).then_some(ChangeOutcome::Worse)
