@@ -21,7 +21,7 @@ fn server(commits_per_s: f64, waiting: f64, seed: u64) -> Recording {
 }
 
 fn compare_servers(before: (f64, f64), after: (f64, f64)) -> WindowComparison {
-    compared(&server(before.0, before.1, 1), &server(after.0, after.1, 2))
+    compared(&server(before.0, before.1, 3), &server(after.0, after.1, 4))
 }
 
 #[test]
