@@ -99,9 +99,7 @@ impl ClientProcess {
     /// What the client said of errors in the last question, in one line; empty where it said nothing.
     pub fn error_line(&self) -> String {
         let text = String::from_utf8_lossy(&self.error_text);
-        // the text of the statement follows the reason
-        let told = text.lines().filter(|line| !line.is_empty() && !line.starts_with("LINE ") && !line.starts_with('-'));
-        truncate_text(&told.collect::<Vec<_>>().join(" "), MAX_ERROR_CHARS)
+        truncate_text(&reason_lines(&text).join(" "), MAX_ERROR_CHARS)
     }
 
     fn wait_for_output(&self, left: Duration) -> Result<(), ClientError> {
@@ -131,6 +129,18 @@ impl ClientProcess {
             (true, None) => ClientError::Ended("the client ended".into()),
         }
     }
+}
+
+/// The lines of an error without the text of the statement, which psql puts behind the reason, and MySQL's clients put
+/// before it, between lines of dashes.
+fn reason_lines(text: &str) -> Vec<&str> {
+    let mut is_statement = false;
+    let is_reason = |line: &&str| {
+        let is_rule = line.starts_with("---");
+        is_statement ^= is_rule;
+        !is_rule && !is_statement && !line.is_empty() && !line.starts_with("LINE ")
+    };
+    text.lines().filter(is_reason).collect()
 }
 
 impl Drop for ClientProcess {
@@ -182,6 +192,17 @@ mod tests {
         assert_eq!(client.error_line(), "ERROR:  no such table");
         assert_eq!(client.ask("printf '\\033[2J\\n'", TIMEOUT).unwrap(), ["\u{1b}[2J"]);
         assert_eq!(client.error_line(), "", "errors are those of the last question");
+    }
+
+    #[test]
+    fn an_error_is_told_without_the_statement() {
+        let of_psql = "ERROR:  relation \"t\" does not exist\nLINE 1: SELECT 'secret' FROM t\n";
+        assert_eq!(reason_lines(of_psql), ["ERROR:  relation \"t\" does not exist"]);
+        // as MySQL's clients write with --force
+        let of_mysql = "--------------\nSELECT 'secret'\nFROM t\n--------------\n\nERROR 1046 (3D000): No database\n\
+                        --------------\nSELECT 2\n--------------\n\nERROR 3024 (HY000): interrupted\n";
+        let reasons = ["ERROR 1046 (3D000): No database", "ERROR 3024 (HY000): interrupted"];
+        assert_eq!(reason_lines(of_mysql), reasons);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::address::{DatabaseAddress, DatabaseEngine};
 use crate::client_process::ClientProcess;
 use crate::sample::ServerQueries;
-use crate::servers::{Server, start_mysql, start_postgres};
+use crate::servers::{Brand, Server, on_each_mysql, on_each_postgres, start_postgres};
 use crate::{mysql, postgres};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -56,23 +56,26 @@ fn count_of(server: &Server) -> String {
 
 #[test]
 fn postgres_refuses_to_write_in_our_session() {
-    let Some(server) = start_postgres(&[]) else { return };
-    server.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders(id int); INSERT INTO shop.orders VALUES (1)");
-    server.execute(&documented_role("PostgreSQL"));
-    const WRITE: &str = "INSERT INTO shop.orders VALUES (2);";
-    let mut of_role = open_session(DatabaseEngine::Postgres, &server.address("watch"), None);
-    assert_refused(&mut of_role, WRITE, "permission denied");
-    // even with every right
-    let mut client = open_session(DatabaseEngine::Postgres, &server.address("postgres"), None);
-    for statement in [WRITE, "CREATE TABLE shop.more(id int);", "DROP TABLE shop.orders;", "DELETE FROM shop.orders;"] {
-        assert_refused(&mut client, statement, "in a read-only transaction");
-    }
-    assert_refused(&mut client, "SELECT pg_sleep(30);", "statement timeout");
-    let _holder = server.open_session("BEGIN; LOCK TABLE shop.orders; SELECT 1;");
-    server.wait_until("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted", "1");
-    assert_refused(&mut client, "SELECT * FROM shop.orders;", "lock timeout");
-    drop(_holder);
-    assert_eq!(count_of(&server), "1");
+    on_each_postgres(&[], |server| {
+        server.execute("CREATE SCHEMA shop; CREATE TABLE shop.orders(id int); INSERT INTO shop.orders VALUES (1)");
+        server.execute(&documented_role("PostgreSQL"));
+        const WRITE: &str = "INSERT INTO shop.orders VALUES (2);";
+        let mut of_role = open_session(DatabaseEngine::Postgres, &server.address("watch"), None);
+        assert_refused(&mut of_role, WRITE, "permission denied");
+        // even with every right
+        let mut client = open_session(DatabaseEngine::Postgres, &server.address("postgres"), None);
+        for statement in
+            [WRITE, "CREATE TABLE shop.more(id int);", "DROP TABLE shop.orders;", "DELETE FROM shop.orders;"]
+        {
+            assert_refused(&mut client, statement, "in a read-only transaction");
+        }
+        assert_refused(&mut client, "SELECT pg_sleep(30);", "statement timeout");
+        let _holder = server.open_session("BEGIN; LOCK TABLE shop.orders; SELECT 1;");
+        server.wait_until("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted", "1");
+        assert_refused(&mut client, "SELECT * FROM shop.orders;", "lock timeout");
+        drop(_holder);
+        assert_eq!(count_of(&server), "1");
+    });
 }
 
 #[test]
@@ -89,25 +92,30 @@ fn options_of_an_address_do_not_let_our_questions_write_or_wait() {
 }
 
 #[test]
-fn mariadb_refuses_to_write_in_our_session() {
-    let Some(server) = start_mysql(&["--performance-schema=ON"]) else { return };
-    server.execute("CREATE DATABASE shop; CREATE TABLE shop.orders(id int) ENGINE=InnoDB;");
-    server.execute("INSERT INTO shop.orders VALUES (1)");
-    server.execute(&documented_role("MariaDB, MySQL"));
-    const WRITE: &str = "INSERT INTO shop.orders VALUES (2);";
-    let mut of_role = open_session(DatabaseEngine::Mysql, &server.address("watch"), Some(PASSWORD));
-    assert_refused(&mut of_role, WRITE, "denied");
-    let mut client = open_session(DatabaseEngine::Mysql, &server.address("root"), None);
-    for statement in [WRITE, "CREATE TABLE shop.more(id int);", "DROP TABLE shop.orders;", "DELETE FROM shop.orders;"] {
-        assert_refused(&mut client, statement, "READ ONLY transaction");
-    }
-    const LONG: &str = "SELECT COUNT(*) FROM information_schema.COLUMNS a, information_schema.COLUMNS b, \
-        information_schema.COLUMNS c WHERE a.COLUMN_NAME < b.COLUMN_NAME AND b.COLUMN_NAME < c.COLUMN_NAME;";
-    assert_refused(&mut client, LONG, "max_statement_time");
-    let _holder = server.open_session("BEGIN; INSERT INTO shop.orders VALUES (3); SELECT 1;");
-    server.wait_for_idle_transaction();
-    assert_refused(&mut client, "SELECT * FROM shop.orders LOCK IN SHARE MODE;", "Lock wait timeout");
-    drop(_holder);
-    server.wait_until("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0", "0");
-    assert_eq!(count_of(&server), "1");
+fn mariadb_and_mysql_refuse_to_write_in_our_session() {
+    on_each_mysql(&["--performance-schema=ON"], |server| {
+        server.execute("CREATE DATABASE shop; CREATE TABLE shop.orders(id int) ENGINE=InnoDB;");
+        server.execute("INSERT INTO shop.orders VALUES (1)");
+        server.execute(&documented_role("MariaDB, MySQL"));
+        const WRITE: &str = "INSERT INTO shop.orders VALUES (2);";
+        let mut of_role = open_session(DatabaseEngine::Mysql, &server.address("watch"), Some(PASSWORD));
+        assert_refused(&mut of_role, WRITE, "denied");
+        let mut client = open_session(DatabaseEngine::Mysql, &server.address("root"), None);
+        for statement in
+            [WRITE, "CREATE TABLE shop.more(id int);", "DROP TABLE shop.orders;", "DELETE FROM shop.orders;"]
+        {
+            assert_refused(&mut client, statement, "READ ONLY transaction");
+        }
+        const LONG: &str = "SELECT COUNT(*) FROM information_schema.COLUMNS a, information_schema.COLUMNS b, \
+            information_schema.COLUMNS c WHERE a.COLUMN_NAME < b.COLUMN_NAME AND b.COLUMN_NAME < c.COLUMN_NAME;";
+        let words =
+            if server.brand() == Brand::Mysql { "maximum statement execution time" } else { "max_statement_time" };
+        assert_refused(&mut client, LONG, words);
+        let _holder = server.open_session("BEGIN; INSERT INTO shop.orders VALUES (3); SELECT 1;");
+        server.wait_for_idle_transaction();
+        assert_refused(&mut client, "SELECT * FROM shop.orders LOCK IN SHARE MODE;", "Lock wait timeout");
+        drop(_holder);
+        server.wait_until("SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0", "0");
+        assert_eq!(count_of(&server), "1");
+    });
 }

@@ -1,5 +1,5 @@
-//! MariaDB and MySQL: statements and what the answers mean. Tried with MariaDB 10.11; where MySQL 8 has other tables,
-//! the server itself chooses by comments that only one of the two executes.
+//! MariaDB and MySQL: statements and what the answers mean. Tried with MariaDB 10.11 and 11.8 and with MySQL 9.7, whose
+//! tables are those of MySQL 8. Settings that only one of the two has stand in comments that only that one executes.
 
 mod lock_rows;
 #[cfg(test)]
@@ -80,6 +80,8 @@ const STATUS: &str = "'Threads_connected','Handler_commit','Handler_rollback','I
     'Innodb_data_fsyncs','Innodb_buffer_pool_wait_free','Innodb_checkpoint_age','Innodb_checkpoint_max_age',\
     'Innodb_redo_log_checkpoint_lsn','Innodb_redo_log_current_lsn','Innodb_os_log_written','Innodb_os_log_fsyncs',\
     'Innodb_log_waits','Innodb_page_size'";
+/// What MySQL does not tell without performance_schema.
+const TIMES_AND_HOLDERS: &str = "times of reads, writes and flushes, and who holds a lock,";
 /// Largest number of sessions in a sample, and of tables and statements that are followed.
 const MAX_SESSIONS: usize = 500;
 const MAX_RELATIONS: usize = 1_000;
@@ -110,6 +112,8 @@ impl ServerQueries for MysqlQueries {
         let files = rows_called(&rows, "files").next().and_then(|row| number_of(row, "enabled"));
         self.has_file_times = has_schema && files.is_some_and(|count| count > 0.0);
         self.sees_threads = has_schema && files.is_some();
+        // MySQL shows row locks in performance_schema only, MariaDB in information_schema
+        let what = if self.is_mariadb { "times of reads, writes and flushes" } else { TIMES_AND_HOLDERS };
         let mut unseen = Vec::new();
         let user = rows_called(&rows, "user").next();
         let name = user.map(|row| text_of(row, "name")).unwrap_or_default();
@@ -120,13 +124,12 @@ impl ServerQueries for MysqlQueries {
             ));
         }
         if !has_schema {
-            let text = "times of reads, writes and flushes are not measured, because performance_schema is off: set \
-                        performance_schema=ON in the server's settings and restart it";
-            unseen.push(text.to_owned());
-        } else if files.is_none() {
             unseen.push(format!(
-                "times of reads, writes and flushes are hidden from {name}: GRANT SELECT ON performance_schema.* TO it"
+                "{what} are not measured, because performance_schema is off: set performance_schema=ON in the server's \
+                 settings and restart it"
             ));
+        } else if files.is_none() {
+            unseen.push(format!("{what} are hidden from {name}: GRANT SELECT ON performance_schema.* TO it"));
         } else if !self.has_file_times {
             unseen.push("times of reads and writes are not measured: wait/io/file is off in setup_instruments".into());
         }
@@ -141,9 +144,9 @@ impl ServerQueries for MysqlQueries {
             return Err(ClientError::Unreadable("the server refused the statements"));
         }
         let mut sessions: Vec<SampledSession> = rows_called(&rows, "session").map(read_session).collect();
-        if self.sees_transactions && sessions.iter().any(|session| session.wait == WaitKind::Lock) {
-            let rows = parse_rows(&ask(lock_rows::lock_statement(self.is_mariadb))?);
-            add_locks(&mut sessions, &rows);
+        let lock_statements = self.lock_statements(&sessions);
+        if !lock_statements.is_empty() {
+            add_locks(&mut sessions, &parse_rows(&ask(&lock_statements)?));
         }
         let mut values = session_values(&sessions);
         self.add_totals(&mut values, &status);
@@ -260,6 +263,19 @@ fn read_session(row: &Value) -> SampledSession {
 }
 
 impl MysqlQueries {
+    /// The statements that read who holds the locks for which sessions wait; empty where nobody waits.
+    fn lock_statements(&self, sessions: &[SampledSession]) -> String {
+        let mut statements = String::new();
+        if self.sees_transactions && sessions.iter().any(|session| session.wait == WaitKind::Lock) {
+            statements += lock_rows::lock_statement(self.is_mariadb);
+        }
+        if self.sees_threads && sessions.iter().any(lock_rows::awaits_definition) {
+            statements += "\n";
+            statements += lock_rows::DEFINITION_STATEMENT;
+        }
+        statements
+    }
+
     /// A table that the user may not read would fail the whole statement, so it is left out.
     fn sample_statements(&self) -> String {
         let time = if self.is_mariadb { "p.TIME_MS/1000" } else { "p.TIME" };
@@ -285,6 +301,11 @@ impl MysqlQueries {
              WHERE p.ID<>CONNECTION_ID() AND p.COMMAND NOT IN ('Daemon','Binlog Dump','Binlog Dump GTID','Slave_IO',\
              'Slave_SQL','Slave_worker') AND (p.COMMAND<>'Sleep'{idle}) LIMIT {MAX_SESSIONS};\n"
         );
+        if !self.is_mariadb && self.sees_transactions {
+            // MySQL has no status variable of them
+            statements += "SELECT 'Innodb_deadlocks',COUNT FROM information_schema.INNODB_METRICS \
+                WHERE NAME='lock_deadlocks' AND STATUS='enabled';\n";
+        }
         if self.has_file_times {
             statements += "SELECT JSON_OBJECT('t','file','event',EVENT_NAME,'read_ps',SUM_TIMER_READ,\
                 'write_ps',SUM_TIMER_WRITE,'other_ps',SUM_TIMER_MISC) \

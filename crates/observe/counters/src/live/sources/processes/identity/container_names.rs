@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use diskwright_base::ProcessPod;
 use diskwright_base::process_place::CgroupPlace;
+use diskwright_base::{ProcessContainer, ProcessPod};
 use serde_json::Value;
 
 use crate::live::Roots;
@@ -86,6 +86,19 @@ impl ContainerNames {
         }
     }
 
+    /// Recognizes a container of containerd that has a name for an id (`ctr run`): only its state folder tells that its
+    /// group is one of a container.
+    pub fn add_task(&self, roots: &Roots, found: &mut CgroupPlace, path: &str) {
+        let Some((namespace, id)) = task_of_cgroup(path) else { return };
+        let folders = CONTAINERD_FOLDERS.iter().map(|folder| roots.resolve_path(folder).join(namespace).join(id));
+        let Some(state) = folders.filter_map(|folder| read_json(&folder.join("config.json"))).next() else { return };
+        let (name, id) = match names_of(&state["annotations"]).name {
+            Some(name) => (name, id.to_owned()),
+            None => (id.to_owned(), String::new()),
+        };
+        found.place.container = Some(ProcessContainer { runtime: "containerd".into(), name: Some(name), id });
+    }
+
     fn docker_names(&mut self, roots: &Roots, id: &str) -> Option<FoundNames> {
         let folders = self.docker_folders.get_or_insert_with(|| docker_folders(roots));
         let files = folders.iter().map(|folder| folder.join("containers").join(id).join("config.v2.json"));
@@ -96,6 +109,16 @@ impl ContainerNames {
         names.name = names.name.or_else(|| Some(state["Name"].as_str()?.trim_start_matches('/').to_owned()));
         Some(names)
     }
+}
+
+/// Namespace and id of the task whose group a path may be: containerd makes it `/NAMESPACE/ID`.
+pub(super) fn task_of_cgroup(path: &str) -> Option<(&str, &str)> {
+    let mut parts = path.strip_prefix('/')?.splitn(3, '/');
+    let task = (parts.next()?, parts.next()?);
+    let is_unit = |part: &str| [".slice", ".scope", ".service"].iter().any(|kind| part.ends_with(kind));
+    // a group above the root of the namespace is `..`
+    let is_name = |part: &str| !part.is_empty() && !part.starts_with('.') && !is_unit(part);
+    (is_name(task.0) && is_name(task.1)).then_some(task)
 }
 
 /// Folders of Docker's state; its configuration may move them.

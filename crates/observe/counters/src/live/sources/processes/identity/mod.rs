@@ -17,7 +17,7 @@ use crate::live::Roots;
 use crate::live::text_scan::{parse_number, text_lines};
 use crate::live::watched_read::watch_read;
 
-use container_names::ContainerNames;
+use container_names::{ContainerNames, task_of_cgroup};
 use users::UserNames;
 
 /// Largest part of a command line that is read, bytes.
@@ -93,8 +93,15 @@ impl Identities {
         }
         // version 1 has a path for each controller, and the unit may be only in that of systemd
         let mut place = ProcessPlace::default();
+        let mut may_be_task = false;
         for path in cgroup_paths(cgroup) {
             let mut found = place_of_cgroup(&path);
+            if found.place == ProcessPlace::default() {
+                may_be_task |= task_of_cgroup(&path).is_some();
+                if is_slow_tick {
+                    self.containers.add_task(roots, &mut found, &path);
+                }
+            }
             // files of daemons wait for a slow tick; until then the id stands for the name
             if is_slow_tick && (!found.container_id.is_empty() || found.place.pod.is_some()) {
                 let home = found.session_user.and_then(|user| self.users.home_of(roots, user));
@@ -105,7 +112,7 @@ impl Identities {
             place.pod = place.pod.or(found.place.pod);
             place.machine = place.machine.or(found.place.machine);
         }
-        let is_complete = is_slow_tick || place.container.is_none() && place.pod.is_none();
+        let is_complete = is_slow_tick || place.container.is_none() && place.pod.is_none() && !may_be_task;
         if is_complete && !cgroup.is_empty() {
             if self.places.len() >= MAX_PLACES {
                 self.places.clear();

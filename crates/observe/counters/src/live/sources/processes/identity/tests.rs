@@ -146,6 +146,25 @@ fn pods_are_named_by_each_runtime() {
 }
 
 #[test]
+fn a_container_of_containerd_with_a_name_for_an_id_is_known_by_its_state_folder() {
+    let machine = machine();
+    let mut known = Identities::default();
+    let path = "0::/default/nightly-import\n";
+    assert_eq!(
+        identify(&machine, &mut known, "0::/jobs/nightly-import\n", true).place,
+        None,
+        "any group has such names"
+    );
+    let task = "run/containerd/io.containerd.runtime.v2.task/default/nightly-import/config.json";
+    machine.put_file(task, r#"{"annotations":{}}"#);
+    assert_eq!(identify(&machine, &mut known, path, false).place, None, "state folders wait for a slow tick");
+    assert_eq!(named(&machine, "/default/nightly-import"), "containerd nightly-import");
+    assert!(identify(&machine, &mut known, path, true).place.is_some());
+    machine.put_file(task, r#"{"annotations":{"nerdctl/name":"web"}}"#);
+    assert_eq!(named(&machine, "/default/nightly-import/below"), "containerd web");
+}
+
+#[test]
 fn names_of_containers_wait_for_a_slow_tick() {
     let machine = machine();
     machine.put_file(&format!("var/lib/docker/containers/{ID}/config.v2.json"), r#"{"Name":"/shop"}"#);
