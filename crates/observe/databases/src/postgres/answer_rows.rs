@@ -108,6 +108,10 @@ mod tests {
             ("LWLock", "WALWrite", WaitKind::Log),
             ("IO", "DataFileRead", WaitKind::Data),
             ("IPC", "BufferIO", WaitKind::Data),
+            ("IPC", "BufferIo", WaitKind::Data),
+            // version 18: another process reads for the session
+            ("IO", "AioIoCompletion", WaitKind::Data),
+            ("LWLock", "AioWorkerSubmissionQueue", WaitKind::Other),
             ("LWLock", "BufferContent", WaitKind::Other),
             ("Client", "ClientRead", WaitKind::Other),
         ] {
