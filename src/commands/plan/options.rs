@@ -75,7 +75,8 @@ pub struct LimitOptions {
     #[arg(long, value_name = "CODE")]
     currency: Option<String>,
     /// Maximum number of drives, including spares
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_DRIVES)))]
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_DRIVES)))]
     max_drives: u16,
     /// RAID levels to try [default: raid1,raid10,raid5,raid6]
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]

@@ -1,5 +1,5 @@
-//! Work that may never end, such as a query of a filesystem whose device does not respond: it runs in a thread of its own,
-//! and what it delivers is collected until a deadline.
+//! Work that may never end, such as a query of a filesystem whose device does not respond: it runs in a thread of its
+//! own, and what it delivers is collected until a deadline.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
@@ -7,14 +7,6 @@ use std::time::{Duration, Instant};
 
 /// Runs `work` in a thread, and returns what it sends within `time_limit`, and whether it was still running then. A
 /// thread that never ends is left behind.
-///
-/// ```
-/// use std::time::Duration;
-/// let (found, is_late) = diskwright_hostfiles::deadline::collect_within(Duration::from_secs(60), |sender| {
-///     let _ = sender.send(7);
-/// });
-/// assert_eq!((found, is_late), (vec![7], false));
-/// ```
 pub fn collect_within<T: Send + 'static>(
     time_limit: Duration,
     work: impl FnOnce(&Sender<T>) + Send + 'static,

@@ -241,21 +241,15 @@ pub fn compare_windows(
         fill_row(row, test);
     }
     let mut quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
-    let (equal_load, equal_load_missing) = match equal.map(|e| e.map(|e| e.into_equal_load(&tests[sums + 1]))) {
-        Some(Ok(equal)) => (Some(equal), None),
-        Some(Err(reason)) => (None, Some(reason)),
-        None => (None, None),
-    };
+    let equal = equal.map(|equal| equal.map(|equal| equal.into_equal_load(&tests[sums + 1]))).transpose();
+    let (equal_load, equal_load_missing) = equal.map_or_else(|reason| (None, Some(reason)), |equal| (equal, None));
     let devices = device_change::judge_devices(devices, &counters, &tests, verdicts);
     let of_devices = device_change::outcome_of_devices(&devices).filter(|_| depends_on_devices);
     let of_machine =
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
     let programs = program_change::judge_programs(programs, &tests);
     let databases = database_change::judge_databases(databases, &counters, &tests);
-    let of_databases = database_change::outcome_of_databases(&databases).map(|outcome| (outcome, DecidedBy::Databases));
-    let of_programs = program_change::outcome_beside_machine(&programs, of_machine);
-    let of_programs = of_programs.map(|outcome| (outcome, DecidedBy::Programs));
-    let (outcome, decided_by) = of_databases.or(of_programs).unwrap_or((of_machine, DecidedBy::Counters));
+    let (outcome, decided_by) = decide_outcome(of_machine, &programs, &databases);
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -276,6 +270,21 @@ pub fn compare_windows(
     };
     comparison.sentence = comparison_text::comparison_sentence(&comparison, of_devices.is_some(), decided_by);
     comparison
+}
+
+/// The outcome, and what decides it: what is nearest to those who wait.
+fn decide_outcome(
+    of_machine: ChangeOutcome,
+    programs: &[ProgramChange],
+    databases: &[DatabaseChange],
+) -> (ChangeOutcome, DecidedBy) {
+    if let Some(outcome) = database_change::outcome_of_databases(databases) {
+        return (outcome, DecidedBy::Databases);
+    }
+    match program_change::outcome_beside_machine(programs, of_machine) {
+        Some(outcome) => (outcome, DecidedBy::Programs),
+        None => (of_machine, DecidedBy::Counters),
+    }
 }
 
 /// The tests of all disks together: the share of reads, and the response time at equal load.
