@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -9,6 +10,7 @@ sys.path[:0] = [os.path.join(HERE, "plan"), HERE]
 sys.dont_write_bytecode = True
 
 import figures  # noqa: E402
+import quiet  # noqa: E402
 import steps  # noqa: E402
 
 LINES = """12.00 3.00
@@ -56,13 +58,43 @@ class Counting(unittest.TestCase):
         self.assertTrue(steps.is_flowing(zero, steps.Counted(1, 30, 0, 1), steps.Users(3, 0.1, 67, 8)))
         self.assertFalse(steps.is_whole({"reads_per_s": 0, "writes_per_s": 60}, load))
         self.assertTrue(steps.is_whole({"reads_per_s": 115, "writes_per_s": 58}, load))
+        self.assertTrue(steps.is_whole({"reads_per_s": 115, "writes_per_s": 0}, steps.Arrivals(120, 0, 8)))
 
     def test_figures_say_how_far_off(self):
         result = {"load": "40 users", "predicted": {"requests_per_s": 99.0, "response_s": 0.022},
                   "measured": {"requests_per_s": 100.0, "response_s": 0.020}}
-        document = {"took_s": 1, "parts": [{"set": "md", "disks": 6, "results": [result]}]}
-        self.assertEqual([round(error, 3) for error in figures.errors(document)], [0.01, 0.1])
-        self.assertIn("response, ms 20.0, predicted 22.0 (+10.0%)", figures.text(document))
+        limits = {"within_requests": 5, "within_response": 10}
+        document = {"took_s": 1, "limits": limits, "parts": [{"set": "md", "run": 1, "disks": 6, "results": [result]}]}
+        self.assertEqual([round(error, 3) for _, _, error in figures.rows(document)], [0.01, 0.1])
+        words = [line.split() for line in figures.text(document).splitlines()]
+        self.assertIn("md 1 6 40 users response, ms 20.0 22.0 +10.0% 10 % pass".split(), words)
+        self.assertFalse(figures.has_missed(document))
+        # each quantity has its own limit
+        result["predicted"]["requests_per_s"] = 94.0
+        self.assertEqual([passed for _, passed, _ in figures.rows(document)], [False, True])
+        self.assertTrue(figures.has_missed(document))
+        self.assertIn("MISS", figures.text(document))
+
+    def test_what_was_not_measured_is_missed(self):
+        for part in ({"skipped": "12 minutes are left"}, {"failed": "fio ended"}):
+            document = {"took_s": 1, "limits": {}, "parts": [{"set": "md", "run": 1, "results": [], **part}]}
+            self.assertTrue(figures.has_missed(document))
+            self.assertIn(next(iter(part.values())), figures.text(document))
+        self.assertTrue(figures.has_missed({"parts": []}))
+
+    def test_a_machine_with_compilers_is_not_quiet(self):
+        alone, busy = {"load_average": 1.5, "compilers": 0}, {"load_average": 4.0, "compilers": 2}
+        part = {"company_before": alone, "company_after": alone, "late_share": 0.001}
+        self.assertTrue(quiet.is_quiet(part))
+        self.assertFalse(quiet.is_quiet(part | {"company_after": busy}))
+        self.assertFalse(quiet.is_quiet(part | {"late_share": 0.05}))
+        with tempfile.TemporaryDirectory() as root:
+            for pid, name in (("7", "rustc\n"), ("8", "bash\n"), ("9", None), ("self", "rustc\n")):
+                os.mkdir(os.path.join(root, pid))
+                if name:
+                    with open(os.path.join(root, pid, "comm"), "w", encoding="utf-8") as file:
+                        file.write(name)
+            self.assertEqual(quiet.compilers(root), 1)
 
 
 if __name__ == "__main__":

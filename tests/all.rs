@@ -35,6 +35,7 @@ mod kernel_logs;
 mod log_damage;
 mod merged_logs;
 mod method;
+mod model_distance;
 mod module_cycles;
 mod network_mounts;
 mod nt_logs;

@@ -513,12 +513,47 @@ fn a_declared_array_shows_what_each_member_does() {
     assert_eq!((&array["level"], &array["members"]), (&"raid5".into(), &10.into()), "{shown}");
     assert!((number_at(array, "/member_queue") - 1.2).abs() < 1e-6, "{array}");
     assert!((number_at(array, "/member_transfers_per_s") - 41.8).abs() < 0.1, "{array}");
+    // its disks are behind a controller, and the log does not have how busy it is
+    assert_eq!((&array["disks"], &array["busy"]), (&Value::Array(Vec::new()), &Value::Null), "{array}");
     let table = diskwright(&[&["show", text(&log)][..], &declared].concat());
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.contains("in flight by member") && table.contains("raid5 of 10"), "{table}");
     // undeclared, it is one disk, and there is no array to show
     let single = success(&diskwright(&["show", text(&log), "--json"]));
     assert_eq!(single["arrays"], Value::Array(Vec::new()));
+}
+
+/// A declared stripe set shows what each of its disks does: one that is busier than the others is not hidden.
+#[test]
+fn a_declared_set_shows_each_of_its_disks() {
+    let folder = folder("show-declared-set");
+    let (log, topology) = (folder.join("set.csv"), folder.join("set.toml"));
+    let counters = ["Disk Reads/sec", "Disk Writes/sec", "% Idle Time", "Avg. Disk Queue Length"];
+    let mut rows = String::from("\"(PDH-CSV 4.0) (UTC)(0)\"");
+    for (disk, counter) in [0, 1].into_iter().flat_map(|disk| counters.map(|counter| (disk, counter))) {
+        rows += &format!(",\"\\\\S\\PhysicalDisk({disk})\\{counter}\"");
+    }
+    for second in 0..60 {
+        rows += &format!(
+            "\n\"05/04/2026 10:00:{second:02}.000\",\"20\",\"10\",\"75\",\"0.5\",\"60\",\"30\",\"25\",\"2.5\""
+        );
+    }
+    fs::write(&log, rows + "\n").expect("written");
+    fs::write(&topology, "[[set]]\nname = \"stripe\"\nlevel = \"raid0\"\ndisks = [\"0\", \"1\"]\n").expect("written");
+    let declared = ["--topology", text(&topology)];
+    let shown = success(&diskwright(&[&["show", text(&log), "--json"][..], &declared].concat()));
+    let array = &shown["arrays"][0];
+    assert_eq!((&array["name"], &array["members"]), (&"stripe".into(), &2.into()), "{shown}");
+    let disk = |index: usize, field: &str| number_at(array, &format!("/disks/{index}/{field}"));
+    for (index, transfers, queue, busy) in [(0, 30.0, 0.5, 0.25), (1, 90.0, 2.5, 0.75)] {
+        assert!((disk(index, "transfers_per_s") - transfers).abs() < 1e-6, "{array}");
+        assert!((disk(index, "queue") - queue).abs() < 1e-6 && (disk(index, "busy") - busy).abs() < 1e-6, "{array}");
+    }
+    assert!((number_at(array, "/busy") - 0.75).abs() < 1e-6, "that of the busiest disk: {array}");
+    assert!((number_at(array, "/member_queue") - 1.5).abs() < 1e-6, "{array}");
+    let table = diskwright(&[&["show", text(&log)][..], &declared].concat());
+    let table = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(table.contains("stripe: raid0 of 2") && table.contains("75 %"), "{table}");
 }
 
 #[test]

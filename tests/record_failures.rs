@@ -313,6 +313,8 @@ fn ticks_missed_by_a_stopped_recorder_are_in_every_account() {
     let (code, answer, errors) = recorder.wait_for_exit();
     let missed = answer["ticks_missed"].as_u64().expect("a number");
     assert!(code == Some(0) && missed >= 10, "{answer}: {errors}");
+    let cost = |field: &str| answer["cost"][field].as_f64().unwrap_or_default();
+    assert!(cost("processor_s") > 0.0 && cost("seconds") > 3.0 && cost("resident_bytes") > 1e6, "{answer}");
     assert!(missed_so_far.as_u64().is_some_and(|so_far| so_far >= 10 && so_far <= missed), "{missed_so_far}");
     let verdict = json(&diskwright(&["why", text(&log), "--json"]));
     assert_eq!(verdict["window"]["ticks_missed"], missed, "{verdict}");

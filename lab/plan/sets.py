@@ -31,7 +31,9 @@ def probe_words(device):
 class BtrfsSet:
     """btrfs RAID 0 over drives of `diskwright disk`."""
 
-    level = "raid0"
+    level, raid = "raid0", "raid0"
+    # disks of the small set, and the share of requests that read
+    before, reads = 3, 2 / 3
     # what the next size has to answer in
     response = "25ms"
 
@@ -45,7 +47,7 @@ class BtrfsSet:
         self.machine.output([self.machine.binary, *probe_words(self.here.devices[0]), "-o", result])
 
     def build(self, count):
-        self.built = Level(f"btrfs-raid0-{count}", count, "raid0", "raid0", by="btrfs")
+        self.built = Level(f"btrfs-{self.raid}-{count}", count, self.raid, self.level, by="btrfs")
         folder = self.here.make(self.built)
         self.files = [os.path.join(folder, f"lab.{number}") for number in range(FILES)]
         # each request is one of a member: RAID 0 keeps no copies, and 4 KB lie in one stripe unit
@@ -81,10 +83,19 @@ class BtrfsSet:
         return self.log
 
 
+class BtrfsMirror(BtrfsSet):
+    """btrfs RAID 10, which is read only: a member's counters do not tell when the later of two copies was written, and
+    Linux writes to mirrors of btrfs through the cache."""
+
+    level, raid = "raid10", "raid10"
+    before, reads = 4, 1.0
+
+
 class MdSet:
     """md RAID 5 in the emulated machine, over drives of `diskwright disk` that are attached here."""
 
     level = "raid5"
+    before, reads = 3, 2 / 3
     response = "40ms"
 
     def __init__(self, machine, most):
@@ -156,4 +167,4 @@ class MdSet:
         return os.path.join(self.log, "log")
 
 
-SETS = {"btrfs": BtrfsSet, "md": MdSet}
+SETS = {"btrfs": BtrfsSet, "btrfs-mirror": BtrfsMirror, "md": MdSet}

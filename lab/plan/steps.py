@@ -145,4 +145,4 @@ def is_whole(got, load):
     """Whether each kind of arrivals was done at all that came: more than half."""
     if not isinstance(load, Arrivals):
         return True
-    return got["reads_per_s"] > 0.5 * load.reads and got["writes_per_s"] > 0.5 * load.writes
+    return got["reads_per_s"] >= 0.5 * load.reads and got["writes_per_s"] >= 0.5 * load.writes

@@ -57,7 +57,7 @@ pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<N
 }
 
 /// True where something that stores or carries data is among what is blamed.
-fn blames_storage(verdict: &Verdict) -> bool {
+pub fn blames_storage(verdict: &Verdict) -> bool {
     verdict.bottlenecks.iter().any(|listed| verdict.is_of_storage(listed))
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use diskwright_ingest::{MachineDescription, MachineFacts};
 
-use super::{Failure, first_given_option};
+use super::{Failure, first_given_option, model_distance};
 
 /// Facts that the user knows about the disks of a log.
 #[derive(Args, Clone, Default)]
@@ -16,8 +16,12 @@ pub struct TopologyOptions {
     /// every disk; a class may follow: 'sda=raid10:8:rotational' (repeatable)
     #[arg(long, value_name = "DISK=LEVEL:MEMBERS")]
     array: Vec<String>,
+    /// Declare the model of a disk, for comparing it with the drive of that model: a drive of `list drives`, or as the
+    /// disk would report it: 'sda=st4000nm0023' (repeatable)
+    #[arg(long, value_name = "DISK=MODEL")]
+    drive: Vec<String>,
     /// Read the same information from a TOML file: [[array]] with disk, level, members, class,
-    /// stripe; [[set]] with name, level, disks (a software array of disks in the log); [machine] with
+    /// stripe, drive; [[set]] with name, level, disks (a software array of disks in the log); [machine] with
     /// memory, processors, clock, network_interrupts
     #[arg(long, value_name = "FILE.toml")]
     topology: Option<PathBuf>,
@@ -40,6 +44,7 @@ impl TopologyOptions {
     pub fn first_given_option(&self) -> Option<&'static str> {
         first_given_option(&[
             ("--array", !self.array.is_empty()),
+            ("--drive", !self.drive.is_empty()),
             ("--topology", self.topology.is_some()),
             ("--memory", self.memory.is_some()),
             ("--processors", self.processors.is_some()),
@@ -65,12 +70,15 @@ impl TopologyOptions {
     pub fn describe_machine(&self) -> Result<MachineDescription, Failure> {
         let facts = MachineFacts {
             arrays: self.array.clone(),
+            drives: self.drive.clone(),
             file: self.topology.clone(),
             memory: self.memory.clone(),
             processors: self.processors,
             clock: self.clock,
             network_interrupts: self.network_interrupts,
         };
-        Ok(facts.describe()?)
+        let machine = facts.describe()?;
+        machine.declared_models().try_for_each(model_distance::check_model)?;
+        Ok(machine)
     }
 }

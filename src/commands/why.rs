@@ -13,6 +13,7 @@ use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Sampler, SamplerOptions as LiveOptions};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_ingest::{Input, StreamedLog, TextGroup};
+use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances};
 use diskwright_planner::series::{LoadCollector, LoadSeries};
 use diskwright_report::text::wrap;
 use diskwright_report::{DisplayZone, Style, screen};
@@ -24,10 +25,13 @@ use super::live_sampler::live_sampler;
 use super::log::{self, LogWindow, Logs};
 use super::metric_store::{self, StoreArguments};
 use super::next_steps::{self, NextStep};
+use super::own_cost::RecordingMeter;
 use super::pacer::{self, Pacer};
 use super::paste_block;
 use super::plan::from_log::{collect_piece, load_from_logs};
-use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output, pasted_runs};
+use super::{
+    Failure, baseline, ceilings, damage, first_given_option, fleet, model_distance, name_search, output, pasted_runs,
+};
 
 /// Default time and sampling interval for watching this machine.
 const DEFAULT_DURATION_AND_INTERVAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
@@ -184,7 +188,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
         }
         arguments.window.refuse_log_options()?;
-        return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments);
+        let (verdicts, load) = watch_this_machine(arguments, packs)?;
+        return print_answer(&verdicts, None, Some(&|| Ok(load.clone())), arguments);
     } else {
         let input = log::new_input(&arguments.log);
         let groups = input.text_groups(&arguments.window.reading_options())?;
@@ -225,11 +230,33 @@ fn answer_for_groups(
 /// Reads the load of the logs again, for predictions.
 type LoadReader<'a> = &'a dyn Fn() -> Result<LoadSeries, Failure>;
 
-/// Predicts the gains of remedies; the log is read again only if one of them can be predicted. If the load cannot be
-/// read (a broken topology, which the verdict reports), there are no predictions.
-fn predict_first_gains(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<PredictedGain> {
-    let load = load.filter(|_| gains::has_predictable_advice(first)).and_then(|load| load().ok());
-    load.map_or_else(Vec::new, |load| gains::predict_gains(first, &load))
+/// What the load tells beyond the verdict.
+#[derive(Default)]
+struct LoadAnswers {
+    gains: Vec<PredictedGain>,
+    distances: Vec<DeviceDistance>,
+}
+
+impl LoadAnswers {
+    /// Predicts the gains of remedies, and compares blamed disks with their models; the log is read again only for
+    /// something of that. If the load cannot be read (a broken topology, which the verdict reports), there is neither.
+    fn read(first: &Verdict, load: Option<LoadReader<'_>>, is_live: bool) -> LoadAnswers {
+        // what was watched just now is too short for a model of the load
+        let predicts = !is_live && gains::has_predictable_advice(first);
+        let compares = next_steps::blames_storage(first);
+        let Some(load) = load.filter(|_| predicts || compares).and_then(|load| load().ok()) else {
+            return LoadAnswers::default();
+        };
+        LoadAnswers {
+            gains: if predicts { gains::predict_gains(first, &load) } else { Vec::new() },
+            distances: if compares { find_model_distances(&load) } else { Vec::new() },
+        }
+    }
+
+    /// Draws them, with headings; empty without any.
+    fn draw(&self, style: &Style) -> String {
+        gains_text(&self.gains, style) + &model_distance::draw_distances(&self.distances, style)
+    }
 }
 
 /// Returns the load of a log of another tool, for predictions; the log is read once more.
@@ -277,7 +304,7 @@ fn refuse_databases(databases: &DatabaseArguments) -> Result<(), Failure> {
 }
 
 /// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.
-fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
+fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<(Vec<Verdict>, LoadSeries), Failure> {
     let (duration, every) = (
         arguments.duration.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.0),
         arguments.every.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.1),
@@ -294,31 +321,40 @@ fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Ver
     let mut pacer = Pacer::new(every, Some(duration))?;
     let bar = pacer::watch_progress_bar(Some(duration), "watching".into());
     pacer.sample_first_tick(&mut sampler);
+    let mut meter = RecordingMeter::start();
     let start = sampler.tick_stamp().time_ns;
     let duration_ns = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
     let mut judge = arguments.judging.new_judge(packs, Some((start, start.saturating_add(duration_ns))));
-    let mut frame = Frame::default();
-    feed_judge(&mut sampler, &mut frame, &mut judge);
+    let (mut frame, mut load) = (Frame::default(), LoadCollector::default());
+    feed_judge(&mut sampler, &mut frame, &mut judge, &mut load);
     while pacer.wait_for_tick(|elapsed| bar.set_position(elapsed.as_secs())) {
         if !pacer.sample_tick(&mut sampler) {
             break;
         }
-        feed_judge(&mut sampler, &mut frame, &mut judge);
+        feed_judge(&mut sampler, &mut frame, &mut judge, &mut load);
     }
     bar.finish_and_clear();
+    let end_ns = sampler.tick_stamp().time_ns;
     if let Some(text) = pacer.take_missed_text() {
-        judge.add_note(&Note::new(sampler.tick_stamp().time_ns, Note::MISSED, text));
+        judge.add_note(&Note::new(end_ns, Note::MISSED, text));
     }
-    Ok(judge.finish())
+    judge.add_note(&Note::cost(end_ns, &meter.take_cost(0)));
+    Ok((judge.finish(), load.finish()))
 }
 
-/// Passes the sampler's last tick to the judge.
-fn feed_judge(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
+/// Passes the sampler's last tick to the judge, and to the load that is collected beside it.
+fn feed_judge(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge, load: &mut LoadCollector) {
     for note in sampler.take_notes() {
+        if note.kind == Note::TOPOLOGY
+            && let Ok(topology) = note.read_topology()
+        {
+            load.set_topology(std::sync::Arc::unwrap_or_clone(topology));
+        }
         judge.add_note(&note);
     }
     frame.reset(sampler.schema().clone(), 1);
     frame.push(sampler.tick_stamp(), sampler.row());
+    load.add_frame(frame);
     judge.add_frame(frame);
 }
 
@@ -343,13 +379,16 @@ fn print_answer_with(
     };
     let mut first = first.clone();
     let machine = baseline::saved::add_to_verdict(&mut first);
-    let (first, predicted_gains) = (&first, predict_first_gains(&first, load));
-    let steps = next_steps::steps_after(first, &arguments.log, arguments.store.is_given()?);
+    let is_store = arguments.store.is_given()?;
+    let answers = LoadAnswers::read(&first, load, arguments.log.is_empty() && !is_store);
+    let first = &first;
+    let steps = next_steps::steps_after(first, &arguments.log, is_store);
     if arguments.json {
         let mut document = serde_json::to_value(first)?;
-        gains::add_gains(&mut document, &predicted_gains);
+        gains::add_gains(&mut document, &answers.gains);
         if let Value::Object(fields) = &mut document {
             fields.insert("machine".into(), machine);
+            fields.insert("model_distances".into(), serde_json::to_value(&answers.distances)?);
             fields.insert("next_steps".into(), serde_json::to_value(&steps)?);
             fields.extend(runs.map(|runs| ("runs".into(), runs)));
             fields.insert("packs".into(), verdicts.iter().map(verdict_summary).collect());
@@ -362,24 +401,22 @@ fn print_answer_with(
     let style = output::stdout_style();
     if arguments.full || !std::io::stdout().is_terminal() {
         let answer = screen::draw_whole(first, &DisplayZone::local(), &style);
-        output::print_text(
-            &(answer + &gains_text(&predicted_gains, &style) + &next_steps::draw_steps(&steps, &style)),
-        )?;
+        output::print_text(&(answer + &answers.draw(&style) + &next_steps::draw_steps(&steps, &style)))?;
     } else {
-        output::print_text(&draw_one_screen(first, &predicted_gains, &steps, &style))?;
+        output::print_text(&draw_one_screen(first, &answers, &steps, &style))?;
     }
     if others.is_empty() { Ok(()) } else { output::print_text(&screen::other_packs_table(others, &style)) }
 }
 
-/// Draws an answer whose first rows stay in sight on a terminal: with the next steps in one row, and with the predicted
-/// gains where they fit.
-fn draw_one_screen(verdict: &Verdict, predicted: &[PredictedGain], steps: &[NextStep], style: &Style) -> String {
+/// Draws an answer whose first rows stay in sight on a terminal: with the next steps in one row, and with what the load
+/// tells where it fits.
+fn draw_one_screen(verdict: &Verdict, answers: &LoadAnswers, steps: &[NextStep], style: &Style) -> String {
     let next_row = next_steps::draw_first_step(steps, style);
     let remaining = Style { height: style.height.saturating_sub(next_row.lines().count()), ..*style };
     let answer = screen::draw_screen(verdict, &DisplayZone::local(), &remaining);
-    let gains = gains_text(predicted, style);
-    let fits = answer.lines().count() + gains.lines().count() <= remaining.height;
-    if fits { answer + &gains + &next_row } else { answer + &next_row }
+    let more = answers.draw(style);
+    let fits = answer.lines().count() + more.lines().count() <= remaining.height;
+    if fits { answer + &more + &next_row } else { answer + &next_row }
 }
 
 /// What remedies are predicted to bring, with a heading; empty without any.

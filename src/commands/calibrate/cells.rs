@@ -185,7 +185,6 @@ fn find_front<'a>(fronts: &'a [FrontLoad], device: &str, is_named: bool) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diskwright_planner::series::LoadCurve;
 
     #[test]
     fn a_run_with_requests_that_moved_too_little_is_not_fitted() {
@@ -197,20 +196,7 @@ mod tests {
 
     #[test]
     fn named_device_must_have_that_name() {
-        let fronts = [FrontLoad {
-            name: "sda".into(),
-            level: None,
-            members: 1,
-            from_members: false,
-            leaves: Vec::new(),
-            rates: diskwright_base::Histogram::new(),
-            sums: FrontSums::default(),
-            curve: LoadCurve::default(),
-            loaded: Vec::new(),
-            loaded_s: 0.0,
-            holds_swap: None,
-            bytes: None,
-        }];
+        let fronts = [FrontLoad { name: "sda".into(), members: 1, ..FrontLoad::default() }];
         let name =
             |device: &str, is_named: bool| find_front(&fronts, device, is_named).ok().map(|found| found.name.clone());
         assert_eq!(name("/mnt/probe.dat", false).as_deref(), Some("sda"));

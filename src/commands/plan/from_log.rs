@@ -14,6 +14,7 @@ use diskwright_planner::bucket_replay::{self, BucketReplay};
 use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing_share};
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
 use diskwright_planner::series::measured_demand::{DEFAULT_PERCENTILE, utc_offsets};
+use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances};
 use diskwright_planner::series::request_load::RequestLoad;
 use diskwright_planner::series::space::{SpaceSource, summarize_space};
 use diskwright_planner::series::{
@@ -34,7 +35,7 @@ use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
 use crate::commands::simulate::ChartArguments;
 use crate::commands::topology_options::TopologyOptions;
-use crate::commands::{Failure, local_host_name, output, simulate};
+use crate::commands::{Failure, local_host_name, model_distance, output, simulate};
 
 /// Sources of a demand.
 #[derive(Args)]
@@ -211,7 +212,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     let used = answer.as_ref().map(|answer| arguments.use_designs(answer)).transpose()?.unwrap_or_default();
-    let findings = LogAnswer { measured, verdict, predicted, buckets, answer, used };
+    let distances = find_model_distances(&series);
+    let findings = LogAnswer { measured, verdict, distances, predicted, buckets, answer, used };
     if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
 }
 
@@ -219,6 +221,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 struct LogAnswer {
     measured: MeasuredDemand,
     verdict: Option<Verdict>,
+    distances: Vec<DeviceDistance>,
     predicted: Option<Prediction>,
     buckets: Option<Vec<BucketReplay>>,
     answer: Option<PlanAnswer>,
@@ -237,6 +240,7 @@ impl LogAnswer {
         };
         document["load"] = json!(self.measured.summary);
         document["verdict"] = json!(self.verdict);
+        document["model_distances"] = json!(self.distances);
         if let Some(predicted) = &self.predicted {
             document["what_if"] = predicted.to_json();
         }
@@ -258,6 +262,7 @@ impl LogAnswer {
             Some(Prediction::Bounded(bounds, because)) => load_screen::draw_bounds(bounds, because, &style),
             None => load_screen::draw_load(&self.measured, options, &style),
         };
+        text += &model_distance::draw_distances(&self.distances, &style);
         if let Some(buckets) = &self.buckets {
             text += &load_screen::draw_buckets(buckets, &style);
         }

@@ -53,11 +53,8 @@ pub fn describe_difference(logged: &[FilesystemSpace], live: &[FilesystemSpace])
 /// Returns the filesystem at a mount point if it is on a device of the load.
 fn place_filesystem(mount: String, fronts: &[FrontLoad], topology: &Topology) -> Option<FilesystemSpace> {
     let device = topology.filesystems.iter().find(|filesystem| filesystem.mount == mount)?.device.clone();
-    let disks = topology.disks_under(&device);
-    let holds = |front: &&FrontLoad| {
-        front.name == device || disks.iter().any(|disk| front.name == *disk || front.leaves.iter().any(|l| l == disk))
-    };
-    let fronts: Vec<String> = fronts.iter().filter(holds).map(|front| front.name.clone()).collect();
+    let holders = fronts.iter().filter(|front| front.serves_device(&device, topology));
+    let fronts: Vec<String> = holders.map(|front| front.name.clone()).collect();
     (!fronts.is_empty()).then(|| FilesystemSpace { mount, device: Some(device), fronts, ..FilesystemSpace::default() })
 }
 
@@ -79,7 +76,56 @@ fn query_with_deadline(paths: Vec<PathBuf>) -> Option<Vec<(f64, f64)>> {
 
 #[cfg(test)]
 mod tests {
+    use diskwright_base::{Device, DeviceKind, Filesystem};
+
     use super::*;
+
+    /// Of a mirror that is measured itself, on one partition each of two disks, the other partitions are not part.
+    #[test]
+    fn a_filesystem_beside_an_array_on_its_disks_is_not_on_the_array() {
+        let device = |name: &str, kind, below: &[&str]| Device {
+            name: name.into(),
+            kind,
+            below: below.iter().map(|name| (*name).to_owned()).collect(),
+            ..Device::default()
+        };
+        let mounted = |mount: &str, device: &str| Filesystem {
+            mount: mount.into(),
+            device: device.into(),
+            ..Filesystem::default()
+        };
+        let topology = Topology {
+            devices: vec![
+                device("sda", DeviceKind::Disk, &[]),
+                device("sdb", DeviceKind::Disk, &[]),
+                device("sda1", DeviceKind::Partition, &["sda"]),
+                device("sda2", DeviceKind::Partition, &["sda"]),
+                device("sdb1", DeviceKind::Partition, &["sdb"]),
+                device("md0", DeviceKind::Md, &["sda1", "sdb1"]),
+                device("dm-0", DeviceKind::Dm, &["md0"]),
+            ],
+            filesystems: vec![mounted("/", "sda2"), mounted("/data", "md0"), mounted("/home", "dm-0")],
+            ..Topology::default()
+        };
+        let front = |name: &str, leaves: &[&str], counts_all_disk_requests| FrontLoad {
+            name: name.into(),
+            leaves: leaves.iter().map(|name| (*name).to_owned()).collect(),
+            counts_all_disk_requests,
+            ..FrontLoad::default()
+        };
+        let fronts = |mount: &str, loads: &[FrontLoad]| {
+            place_filesystem(mount.into(), loads, &topology).map(|filesystem| filesystem.fronts)
+        };
+        let on = |name: &str| Some(vec![name.to_owned()]);
+        let mirror = [front("md0", &["sda", "sdb"], false)];
+        assert_eq!(
+            [fronts("/", &mirror), fronts("/data", &mirror), fronts("/home", &mirror)],
+            [None, on("md0"), on("md0")]
+        );
+        // where only the disks are measured, all that is on them counts
+        let computed = [front("md0", &["sda", "sdb"], true)];
+        assert_eq!([fronts("/", &computed), fronts("/home", &computed)], [on("md0"), on("md0")]);
+    }
 
     #[test]
     fn a_log_that_differs_from_df_is_told() {

@@ -202,7 +202,7 @@ fn design_table(answer: &PlanAnswer, style: &Style) -> TextTable {
             (format_value(p95, "s"), true),
             (format_value(p99, "s"), false),
             (format_value(busiest, "fraction"), true),
-            (format!("{}x", format_significant(design.headroom)), false),
+            (design.format_headroom(), false),
             (price, false),
         ];
         table.add_row(cells.into_iter().filter(|(_, is_extra)| is_wide || !is_extra).map(|(cell, _)| cell));
@@ -267,7 +267,7 @@ fn design_lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     lines.push(format!("costs {cost} over {}{date}; power {watts}", format_years(limits.years)));
     lines.extend(hardware_lines(design));
     lines.extend(design.full_after_days.map(format_fill_time));
-    lines.extend(design.horizon.as_ref().map(horizon_line));
+    lines.extend(design.horizon.as_ref().map(|figures| horizon_line(design, figures)));
     lines
 }
 
@@ -324,7 +324,7 @@ fn format_fill_time(days: f64) -> String {
     }
 }
 
-fn horizon_line(figures: &HorizonFigures) -> String {
+fn horizon_line(design: &PlannedDesign, figures: &HorizonFigures) -> String {
     let free = match figures.free_bytes {
         free if free < 0.0 => format!("{} too little", ByteSize::capacity(-free)),
         free => format!("{} free", ByteSize::capacity(free)),
@@ -334,11 +334,14 @@ fn horizon_line(figures: &HorizonFigures) -> String {
         Some(true) => "; growth at its upper bound also fits",
         None => "",
     };
+    let load = match design.sustains_any_load() {
+        true => format!("; {}x the load, if load grows with the data", format_significant(figures.headroom)),
+        false => String::new(),
+    };
     format!(
-        "in {}: {} needed, {free}{upper}; {}x the load, if load grows with the data",
+        "in {}: {} needed, {free}{upper}{load}",
         format_amount(figures.days, "day", "days"),
         ByteSize::capacity(figures.capacity_bytes),
-        format_significant(figures.headroom)
     )
 }
 

@@ -30,7 +30,7 @@ use diskwright_results::document::{ProbeDocument, SCHEMA};
 use diskwright_results::facts::ProfileUpdate;
 use diskwright_results::result::RunResult;
 
-use super::{Failure, ceilings, name_search, output, output_file, time_argument};
+use super::{Failure, ceilings, model_distance, name_search, output, output_file, time_argument};
 
 /// Arguments of `probe`.
 #[derive(Args)]
@@ -99,6 +99,9 @@ pub struct Arguments {
     /// Save the result as the device's profile, by which `why` judges; the suite `quick` does so by default
     #[arg(long, conflicts_with = "no_save")]
     save: bool,
+    /// Compare with this drive of the catalogue (`list drives`); by default with that of the device's model
+    #[arg(long, value_name = "DRIVE")]
+    drive: Option<String>,
     /// Do not save the result as the device's profile
     #[arg(long, alias = "forget")]
     no_save: bool,
@@ -160,6 +163,7 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
         ("--limit", suite != "load" && is_given(arguments.limit), "the suite `load`"),
         ("--limit-share", suite != "load" && arguments.limit_share.is_some(), "the suite `load`"),
         ("--members", !with_members.contains(&suite) && !arguments.members.is_empty(), "`stripes` and `sort-places`"),
+        ("--drive", find_suite(suite).is_none() && arguments.drive.is_some(), "suites of requests"),
         ("--brake", !arguments.live && is_given(arguments.brake), "--live"),
     ];
     match unused.into_iter().find(|(_, is_unused, _)| *is_unused) {
@@ -171,6 +175,7 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
 /// Runs `probe`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
+    arguments.drive.as_deref().map_or(Ok(()), model_distance::check_model)?;
     if let Some(sort) = sort_suites::find_sort_suite(&arguments.suite) {
         return sort_suites::run_sort_suite(sort, arguments);
     }
@@ -202,6 +207,7 @@ fn probe_suite(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Fail
     document.remarks.extend(doubts::find_doubts(&target, &runs));
     document.remarks.extend(suite_remarks);
     document.runs = runs;
+    document.remarks.extend(model_distance::compare_probed(&document, arguments.drive.as_deref())?);
     let profile_decision = Ok((document.runs.clone(), ceilings::measurement_context(&target)));
     // a file that was created is removed before anything else can fail
     drop(target);

@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use diskwright_base::Note;
 use diskwright_base::byte_size::parse_capacity;
-use diskwright_base::units::{UnitError, format_count, parse_duration};
+use diskwright_base::units::{UnitError, format_count, format_value, parse_duration};
+use diskwright_base::{Note, RecordingCost};
 use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Clock, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::alerts::AlertEvent;
@@ -27,11 +27,13 @@ use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, fi
 use diskwright_diagnosis::packs;
 use diskwright_webview::WebView;
 use indicatif::ProgressBar;
+use serde::Serialize;
 
 use super::alerts::{AlertArguments, AlertMonitor};
 use super::capture::{CaptureArguments, CaptureThread};
 use super::databases::DatabaseArguments;
 use super::metric_feeds::{FeedArguments, Feeds};
+use super::own_cost::RecordingMeter;
 use super::pacer::{self, Pacer};
 use super::serve::{self, PageArguments};
 use super::trace::parse_budget;
@@ -163,6 +165,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     self_protection::protect_process();
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
     let (mut ticks, mut trims) = (0, self_protection::TrimSchedule::default());
+    let mut meter = RecordingMeter::start();
     let mut manager = ServiceManager::from_environment();
     let has_begun = pacer.sample_first_tick(&mut sampler);
     manager.notify_ready();
@@ -176,6 +179,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             break;
         }
         report_shortage(log.as_mut());
+        if let Some(cost) = meter.take_due(ticks) {
+            log.iter_mut().for_each(|log| log.thread.queue_note(Note::cost(sampler.tick_stamp().time_ns, &cost)));
+        }
         if trims.is_trim_due(sampler.row().len()) {
             self_protection::trim_memory();
         }
@@ -183,28 +189,43 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     manager.notify_stopping();
     alerts.into_iter().for_each(AlertMonitor::finish_actions);
     // at the last tick, so that it is within the log's time
-    let missed = pacer.take_missed_text().map(|text| Note::new(sampler.tick_stamp().time_ns, Note::MISSED, text));
-    let ended = log.map(|log| log.end_log(missed));
+    let end_ns = sampler.tick_stamp().time_ns;
+    let missed = pacer.take_missed_text().map(|text| Note::new(end_ns, Note::MISSED, text));
+    let last_notes = missed.into_iter().chain([Note::cost(end_ns, &meter.take_cost(ticks))]);
+    let ended = log.map(|log| log.end_log(last_notes));
     let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.totals);
     let (fed, fate) = feeds.finish_sending(dir.map(|dir| (dir, sum.lost_ticks)));
-    finish_bar(&bar, dir, &sum, pacer.missed_ticks());
+    finish_bar(&bar, dir, &sum, (pacer.missed_ticks(), &meter.total()));
     if arguments.json {
-        output::print_json(&serde_json::json!({
-            "schema": "diskwright.record/1",
-            "ticks": sum.ticks,
-            "ticks_lost": sum.lost_ticks,
-            "ticks_late": pacer.late_ticks(),
-            "ticks_missed": pacer.missed_ticks(),
-            "ticks_removed": sum.removed_ticks,
-            "series": sampler.schema().series.len(),
-            "elapsed_s": pacer.elapsed().as_secs_f64(),
-            "remote_write": fed,
-            "trimmed": damage::trimmed_json(sum.trimmed),
-        }))?;
+        let document = recording_document(&sum, &pacer, sampler.schema().series.len(), &fed, &meter.total());
+        output::print_json(&document)?;
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
     warn_if_empty(sum.ticks, &sampler);
     fate
+}
+
+/// What was recorded, as JSON.
+fn recording_document(
+    sum: &LogTotals,
+    pacer: &Pacer,
+    series: usize,
+    fed: &impl Serialize,
+    cost: &RecordingCost,
+) -> serde_json::Value {
+    serde_json::json!({
+        "schema": "diskwright.record/1",
+        "ticks": sum.ticks,
+        "ticks_lost": sum.lost_ticks,
+        "ticks_late": pacer.late_ticks(),
+        "ticks_missed": pacer.missed_ticks(),
+        "ticks_removed": sum.removed_ticks,
+        "series": series,
+        "elapsed_s": pacer.elapsed().as_secs_f64(),
+        "cost": cost,
+        "remote_write": fed,
+        "trimmed": damage::trimmed_json(sum.trimmed),
+    })
 }
 
 /// Starts the threads that ask databases.
@@ -264,7 +285,7 @@ fn report_shortage(log: Option<&mut ActiveLog>) {
 }
 
 /// Clears the bar. On a terminal, a line replaces it, because the bar leaves no trace of what was recorded.
-fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals, missed: u64) {
+fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals, (missed, cost): (u64, &RecordingCost)) {
     bar.finish_and_clear();
     if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
         let place = format!("in {} ({bytes} bytes)", format_count(segments, "segment", "segments"));
@@ -279,8 +300,13 @@ fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals, missed: u6
             0 => String::new(),
             removed => format!("; {removed} of the log went with removed or moved files"),
         };
+        let cost = cost.processor_share().map_or(String::new(), |share| {
+            let memory =
+                cost.resident_bytes.map_or(String::new(), |bytes| format!(", {}", format_value(bytes, "bytes")));
+            format!("; it cost {} of a processor{memory}", format_value(share, "fraction"))
+        });
         output::print_note(format_args!(
-            "{dir}: recorded {ticks}, lost {lost}{missed}{removed}; next: diskwright why {dir}"
+            "{dir}: recorded {ticks}, lost {lost}{missed}{removed}{cost}; next: diskwright why {dir}"
         ));
     }
 }
@@ -381,8 +407,8 @@ impl ActiveLog {
     }
 
     /// Waits until everything is written, but not for ever.
-    fn end_log(mut self, missed: Option<Note>) -> FinishedLog {
-        missed.into_iter().for_each(|note| self.thread.queue_note(note));
+    fn end_log(mut self, last_notes: impl Iterator<Item = Note>) -> FinishedLog {
+        last_notes.for_each(|note| self.thread.queue_note(note));
         let captures = self.captures.take().map(CaptureThread::finish).unwrap_or_default();
         captures.into_iter().for_each(|note| self.thread.queue_note(note));
         let facts = self.facts.iter().flat_map(HostSettingsThread::take_notes);

@@ -3,7 +3,6 @@
 
 pub mod live_feed;
 mod log_alerts;
-mod own_cost;
 pub mod range_comparison;
 #[cfg(test)]
 mod replay_tests;

@@ -24,10 +24,10 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
 use super::super::{Failure, output, time_argument};
-use super::own_cost::OwnCostMeter;
 use super::range_comparison;
 use super::screen_style;
 use super::sources::WatchSource;
+use crate::commands::own_cost::OwnCostMeter;
 
 /// Maximum wait for a key before new ticks are taken.
 const KEY_TIMEOUT: Duration = Duration::from_millis(200);

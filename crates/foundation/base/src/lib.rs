@@ -28,6 +28,7 @@ pub mod note;
 pub mod problem;
 pub mod process_place;
 pub mod prometheus_names;
+pub mod recording_cost;
 pub mod request;
 pub mod rng;
 pub mod text;
@@ -54,6 +55,7 @@ pub use note::{
 };
 pub use problem::{Problem, ProblemSource, Problems};
 pub use process_place::{ProcessContainer, ProcessPlace, ProcessPod};
+pub use recording_cost::RecordingCost;
 pub use request::{Operation, Request};
 pub use rng::Rng;
 pub use topology::{Device, DeviceClass, DeviceKind, Filesystem, RaidLevel, Topology};

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::command_line::{masked_command_text, program_of_command};
-use crate::{Ceiling, DatabaseActivity, HostEvent, ProcessPlace, Topology};
+use crate::{Ceiling, DatabaseActivity, HostEvent, ProcessPlace, RecordingCost, Topology};
 
 /// A content with a time. The kinds in use are the constants below.
 #[derive(Clone, Debug)]
@@ -76,6 +76,8 @@ impl Note {
         "rows could not be read, so what these disks did is not known and no disk is ruled out";
     /// Ticks that were due while the machine ran and were missed; plain text that begins with their number.
     pub const MISSED: &'static str = "missed";
+    /// What recording cost since the last note of this kind: a [`RecordingCost`] as JSON, once an hour and at the end.
+    pub const COST: &'static str = "cost";
     /// A [`crate::Topology`] as JSON, at the start and after each change.
     pub const TOPOLOGY: &'static str = "topology";
     /// Origin of a foreign log: the id of its format (`perfmon-text`, `pcp`, …). Our own logs have none.
@@ -136,6 +138,19 @@ impl Note {
     /// # Errors
     /// Where a text is no event in JSON.
     pub fn read_event(&self) -> serde_json::Result<HostEvent> {
+        serde_json::from_str(self.text())
+    }
+
+    /// A note of what recording cost.
+    pub fn cost(time_ns: i64, cost: &RecordingCost) -> Note {
+        Note::new(time_ns, Note::COST, serde_json::to_string(cost).expect("a cost is numbers"))
+    }
+
+    /// The cost of a note of that kind.
+    ///
+    /// # Errors
+    /// Where a text is no cost in JSON.
+    pub fn read_cost(&self) -> serde_json::Result<RecordingCost> {
         serde_json::from_str(self.text())
     }
 

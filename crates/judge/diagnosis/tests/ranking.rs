@@ -2,7 +2,7 @@
 //! in which words, how sure it is.
 
 use crate::common::*;
-use diskwright_base::{DeviceClass, Note, ProcessRow, ProcessTable, RaidLevel, Topology};
+use diskwright_base::{DeviceClass, Note, ProcessRow, ProcessTable, RaidLevel, RecordingCost, Topology};
 use diskwright_diagnosis::{Bottleneck, Judge, JudgeOptions};
 
 /// A rule about `system.running` that holds, for a bottleneck.
@@ -190,6 +190,8 @@ fn notes_name_culprits_gaps_and_the_host() {
     judge.add_note(&Note::new(START, Note::PROCESSES, serde_json::to_string(&table).unwrap()));
     judge.add_note(&Note::new(START, Note::GAP, "sdb vanished"));
     judge.add_note(&Note::new(START, Note::CLOCK, "stepped by 3 s"));
+    let cost = RecordingCost { seconds: 60.0, processor_s: 1.5, resident_bytes: Some(40e6), ticks: 60 };
+    judge.add_note(&Note::cost(START, &cost));
     judge.add_note(&Note::new(START, Note::PROCESSES, "{ no table"));
     judge.add_frame(&recording.frame(0..60));
     let verdict = judge.finish().remove(0);
@@ -197,13 +199,26 @@ fn notes_name_culprits_gaps_and_the_host() {
     assert_eq!((verdict.culprits[0].pid, verdict.culprits[0].description.as_str()), (Some(42), "reads 5 MB/s"));
     assert_eq!(verdict.window.gaps, 1);
     assert_eq!(verdict.notes.iter().filter(|n| n.kind == "warning").count(), 1);
-    for expected in ["the log has 1 gap", "clock was stepped", "the I/O of 3 processes"] {
+    let cost = "recording itself took 2.5 % of one processor and 38.1 MiB";
+    for expected in ["the log has 1 gap", "clock was stepped", "the I/O of 3 processes", cost] {
         assert!(
             verdict.certainty_limits.iter().any(|l| l.contains(expected)),
             "{expected}: {:?}",
             verdict.certainty_limits
         );
     }
+}
+
+#[test]
+fn a_recorder_that_costs_little_is_not_told() {
+    let recording = running();
+    let mut judge = Judge::new(vec![pack(&rule("d", "disk", ""))], recording.options());
+    let cost = RecordingCost { seconds: 3600.0, processor_s: 20.0, ..RecordingCost::default() };
+    judge.add_note(&Note::cost(START, &cost));
+    judge.add_note(&Note::new(START, Note::COST, "{ cut"));
+    judge.add_frame(&recording.frame(0..60));
+    let verdict = judge.finish().remove(0);
+    assert!(verdict.certainty_limits.iter().all(|l| !l.contains("recording itself")), "{:?}", verdict.certainty_limits);
 }
 
 #[test]

@@ -21,7 +21,7 @@ const MAX_VERSION: u32 = 1;
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// A result, as it is printed and stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeDocument {
     /// [`SCHEMA`].
     pub schema: String,

@@ -1,4 +1,5 @@
-//! Measures how long it takes to judge a hundred thousand designs.
+//! Measures how long it takes to judge a hundred thousand designs, and what an answer takes that has no design, so that
+//! each requirement is relaxed, beside one that has designs.
 //!
 //!     cargo bench -p diskwright-planner --bench search
 //!
@@ -12,7 +13,7 @@ use diskwright_planner::demand::{ResponseStatistic, ResponseTarget};
 use diskwright_planner::design_part::list_parts;
 use diskwright_planner::prices::built_in_prices;
 use diskwright_planner::search::search_designs;
-use diskwright_planner::{Demand, PlanLimits};
+use diskwright_planner::{Demand, PlanLimits, plan};
 
 fn main() {
     let tiny = !std::env::args().any(|argument| argument == "--bench");
@@ -39,6 +40,27 @@ fn main() {
             cold.as_secs_f64(),
             best.as_secs_f64(),
             outcome.feasible.len()
+        );
+    }
+    time_answers(tiny);
+}
+
+/// Times answers with designs and without.
+fn time_answers(tiny: bool) {
+    let drives = if tiny { vec!["st24000nm002h".to_owned()] } else { Vec::new() };
+    let simulated_requests = if tiny { 500 } else { 20_000 };
+    let limits =
+        PlanLimits { drives, simulated_requests, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23") };
+    for (target_s, budget) in [(0.02, None), (1e-5, None), (1e-5, Some(1e6))] {
+        let response = Some(ResponseTarget { target_s, statistic: ResponseStatistic::Mean });
+        let demand = Demand { capacity_bytes: Some(4e12), response, ..Demand::from_rates(600.0, 200.0, 8192.0) };
+        let begin = Instant::now();
+        let answer = plan(&demand, &PlanLimits { budget, ..limits.clone() }).expect("an answer");
+        println!(
+            "within {target_s} s, budget {budget:?}: {} designs, {} relaxations, in {:.3} s",
+            if answer.feasible { answer.designs.len() } else { 0 },
+            answer.relax.len(),
+            begin.elapsed().as_secs_f64()
         );
     }
 }

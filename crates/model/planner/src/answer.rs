@@ -301,12 +301,35 @@ pub struct BreakEven {
     pub sentence: String,
 }
 
+/// Headroom below which a design meets no load: the search for it ends there, near 0.
+const MIN_HEADROOM: f64 = 1e-4;
+
 impl PlannedDesign {
+    /// True if it meets the demand's limits under any load at all.
+    #[must_use]
+    pub fn sustains_any_load(&self) -> bool {
+        self.headroom >= MIN_HEADROOM
+    }
+
+    /// Formats `1.2x`, or what keeps the design from meeting any load.
+    #[must_use]
+    pub fn format_headroom(&self) -> String {
+        match (self.sustains_any_load(), self.headroom_limit.as_deref()) {
+            (false, Some(limit)) => format!("none: {limit}"),
+            (false, None) => "none".into(),
+            (true, _) => format!("{}x", format_significant(self.headroom)),
+        }
+    }
+
     /// Formats `1.2x the load, limited by members`: the sustained load, and its limit.
     #[must_use]
     pub fn describe_headroom(&self) -> String {
         let times = |factor: f64| format!("{}x the load", format_significant(factor));
         match self.headroom_limit.as_deref() {
+            Some(RESPONSE_LIMIT) if !self.sustains_any_load() => {
+                "no load within the response limit, which is too short even for single requests".into()
+            }
+            Some(part) if !self.sustains_any_load() => format!("no load, limited by {part}"),
             None => format!("at least {}", times(self.headroom)),
             Some(RESPONSE_LIMIT) if self.saturates_at < MAX_LOAD_FACTOR => format!(
                 "{}, limited by the response time (saturates first: {}, at {}x)",

@@ -143,6 +143,20 @@ pub fn list_parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart
             parts.push(drive_part(entry, prices, limits)?);
         }
     }
+    add_allowed_volumes(demand, limits, &mut parts)?;
+    Ok(parts)
+}
+
+/// Adds the volumes that the limits allow for a demand; only they depend on it.
+///
+/// # Errors
+/// Unknown instances, with the nearest names.
+pub(crate) fn add_allowed_volumes(
+    demand: &Demand,
+    limits: &PlanLimits,
+    parts: &mut Vec<DesignPart>,
+) -> Result<(), PlanError> {
+    let prices = &limits.prices;
     let wants_volumes = limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names_part(&offer.id));
     if wants_volumes && limits.existing.is_none() {
         let instance = limits.instance_caps()?;
@@ -150,11 +164,11 @@ pub fn list_parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart
             let is_named = limits.drives.is_empty() || limits.names_part(&offer.id);
             let is_of_provider = instance.is_none_or(|caps| caps.provider == offer.provider);
             if is_named && is_of_provider && limits.allows_kind(DriveClass::Cloud, Some(offer)) {
-                add_volumes(offer, demand, limits, instance, &mut parts);
+                add_volumes(offer, demand, limits, instance, parts);
             }
         }
     }
-    Ok(parts)
+    Ok(())
 }
 
 /// Lists the drives by name, or a user's own, those with a user's price, and those sold today.

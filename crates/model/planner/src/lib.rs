@@ -14,10 +14,11 @@
 //! From designs to the answer:
 //!
 //! - [`planning`]: all steps from a demand to the answer
-//! - `plan_context`: its inputs, and the order of designs
+//! - `plan_context`: its inputs, the order of designs, and simulations that are reused
 //! - [`design_part`]: the drives and volumes of which designs consist
 //! - [`controller_path`]: controllers, channels and the bus between host and drives
 //! - [`search`]: every combination of part, level, number and stripe unit
+//! - `load_factor`: the multiple of the demand that a design sustains
 //! - `judged_design`: a design with the limits at which it fails
 //! - [`analysis`]: a design under the demand, by formulas
 //! - `doubtful_designs`: designs that only a simulation can reject
@@ -51,6 +52,7 @@ mod design_summary;
 mod doubtful_designs;
 mod judged_design;
 pub mod limits;
+mod load_factor;
 pub mod loss_chance;
 pub mod notes;
 pub mod operation_rule;

@@ -1,6 +1,10 @@
-//! Inputs of an answer, the order of designs, and the targets that a simulated design misses.
+//! Inputs of an answer, the order of designs, the targets that a simulated design misses, and simulations that are
+//! reused.
+
+use std::cell::RefCell;
 
 use diskwright_base::units::format_value;
+use diskwright_simulator::ArrayLevel;
 
 use crate::analysis::{MEMBERS_PART, StorageDesign};
 use crate::controller_path::{ControllerOffer, DesignPath, JudgedPath};
@@ -20,6 +24,36 @@ pub(crate) struct PlanContext<'a> {
     pub limits: &'a PlanLimits,
     pub parts: &'a [DesignPart],
     pub offers: &'a [ControllerOffer],
+    /// Simulations of the same load, which several searches share.
+    pub simulations: &'a SimulationCache,
+    /// Number of parts, from the first on, that are the same in all searches that share the simulations.
+    pub shared_parts: usize,
+}
+
+/// Simulations by design. A simulation depends on the design and on the load, not on what is required of it, so that
+/// requirements can be relaxed without simulating again.
+#[derive(Default)]
+pub(crate) struct SimulationCache {
+    known: RefCell<Vec<(SimulatedDesign, Option<SimulatedResponse>)>>,
+}
+
+/// What a simulation depends on beside the load: index of the part, level, members, stripe unit and path.
+type SimulatedDesign = (usize, ArrayLevel, u16, u64, Option<JudgedPath>);
+
+impl SimulationCache {
+    /// Returns what is known of a design, or simulates it.
+    fn find_or_simulate(
+        &self,
+        design: SimulatedDesign,
+        simulate: impl FnOnce() -> Option<SimulatedResponse>,
+    ) -> Option<SimulatedResponse> {
+        let known = self.known.borrow().iter().find(|(known, _)| *known == design).map(|(_, found)| *found);
+        known.unwrap_or_else(|| {
+            let found = simulate();
+            self.known.borrow_mut().push((design, found));
+            found
+        })
+    }
 }
 
 impl<'a> PlanContext<'a> {
@@ -38,7 +72,11 @@ impl<'a> PlanContext<'a> {
     pub fn simulate_healthy(&self, judged: &JudgedDesign) -> Option<SimulatedResponse> {
         let requests = self.limits.simulated_requests;
         let run = || simulate_design(&self.storage_design(judged), self.demand, ArrayCondition::Healthy, requests).ok();
-        judged.simulated.or_else(run)
+        let JudgedDesign { part_index, level, count, unit_bytes, path, .. } = *judged;
+        judged.simulated.or_else(|| match part_index < self.shared_parts {
+            true => self.simulations.find_or_simulate((part_index, level, count, unit_bytes, path), run),
+            false => run(),
+        })
     }
 
     /// Returns the controllers of a judged design.

@@ -15,7 +15,7 @@ use crate::doubtful_designs::{MAX_SIMULATED, decide_by_simulation};
 use crate::judged_design::{RESPONSE_LIMIT, SizedBy};
 use crate::limits::PlanLimits;
 use crate::notes;
-use crate::plan_context::{PlanContext, compare_by_cost};
+use crate::plan_context::{PlanContext, SimulationCache, compare_by_cost};
 use crate::purchase::list_purchases;
 use crate::relaxation::find_relaxations;
 use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search_designs, worst_failure};
@@ -36,7 +36,15 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
         return Err(PlanError::Contradiction("the limits exclude every drive and volume; drop one of them".into()));
     }
     let offers = find_controllers(limits)?;
-    let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
+    let simulations = SimulationCache::default();
+    let context = PlanContext {
+        demand,
+        limits,
+        parts: &parts,
+        offers: &offers,
+        simulations: &simulations,
+        shared_parts: parts.len(),
+    };
     let mut outcome = search_designs(demand, limits, &parts, &offers);
     if outcome.searched == 0 {
         return Err(PlanError::Contradiction("the limits exclude every design; drop one of them".into()));
@@ -71,7 +79,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     if feasible {
         answer.break_even = break_even_prices(&context, &list);
     } else {
-        answer.relax = find_relaxations(demand, limits);
+        answer.relax = find_relaxations(&context);
     }
     explain_ranks(&mut answer);
     answer.notes = notes::collect_notes(&context, &outcome, &answer);
@@ -237,6 +245,10 @@ fn explain_ranks(answer: &mut PlanAnswer) {
         };
         let headroom = format!("it sustains {}", design.describe_headroom());
         design.why = match (feasible, design.rank, design.cost, cost) {
+            // the limit that it misses by most may be another; it is named separately
+            (false, ..) if design.headroom < 1.0 => {
+                format!("no design meets the demand; this one comes closest; {headroom}")
+            }
             (false, ..) => "no design meets the demand; this one comes closest".into(),
             (_, 1, Some(own_cost), _) => {
                 format!(
@@ -263,6 +275,7 @@ fn explain_ranks(answer: &mut PlanAnswer) {
 mod tests {
     use super::*;
     use crate::demand::{ResponseStatistic, ResponseTarget};
+    use crate::design_part::DesignPart;
     use crate::doubtful_designs::simulate_doubtful;
     use crate::limits::PartFilter;
     use crate::plan_context::find_missed_target;
@@ -276,6 +289,15 @@ mod tests {
 
     fn demand_within_ms(ms: f64, demand: Demand) -> Demand {
         Demand { response: Some(ResponseTarget { target_s: ms / 1e3, statistic: ResponseStatistic::Mean }), ..demand }
+    }
+
+    fn new_context<'a>(
+        demand: &'a Demand,
+        limits: &'a PlanLimits,
+        parts: &'a [DesignPart],
+        simulations: &'a SimulationCache,
+    ) -> PlanContext<'a> {
+        PlanContext { demand, limits, parts, offers: &[], simulations, shared_parts: parts.len() }
     }
 
     #[test]
@@ -293,7 +315,8 @@ mod tests {
         let (demand, limits) =
             (demand_within_ms(10.0, demand), PlanLimits { drives: vec!["st24000nm002h".into()], ..default_limits() });
         let parts = list_parts(&demand, &limits).expect("a drive");
-        let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
+        let simulations = SimulationCache::default();
+        let context = new_context(&demand, &limits, &parts, &simulations);
         let mut outcome = search_designs(&demand, &limits, &parts, &[]);
         assert!(outcome.feasible.iter().chain(&outcome.failing).all(|judged| judged.simulated.is_none()));
         simulate_doubtful(&context, &mut outcome);
@@ -317,7 +340,8 @@ mod tests {
             demand_within_ms(5.0, Demand { capacity_bytes: Some(100e12), ..Demand::from_rates(900.0, 300.0, 8192.0) });
         let limits = PlanLimits { only: vec![PartFilter::Hdd], ..default_limits() };
         let parts = list_parts(&demand, &limits).expect("drives");
-        let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
+        let simulations = SimulationCache::default();
+        let context = new_context(&demand, &limits, &parts, &simulations);
         let outcome = search_designs(&demand, &limits, &parts, &[]);
         let failing = cheaper_failures(&context, &outcome, None);
         let sort = |judged: &JudgedDesign| (part_kind(&context, judged).to_owned(), judged.level.name());

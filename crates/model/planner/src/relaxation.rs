@@ -1,16 +1,18 @@
 //! Which requirement to relax if no design meets a demand: one at a time, by how much, and which designs that gives.
 
+use std::borrow::Cow;
+
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_value};
 use diskwright_simulator::ArrayLevel;
 
 use crate::answer::Relaxation;
-use crate::controller_path::find_controllers;
+use crate::controller_path::{ControllerOffer, find_controllers};
 use crate::demand::{Demand, ResponseTarget};
-use crate::design_part::list_parts;
+use crate::design_part::{DesignPart, add_allowed_volumes, list_parts};
 use crate::limits::{MAX_DRIVES, PartFilter, PlanLimits};
 use crate::plan_context::PlanContext;
-use crate::search::{SearchOutcome, search_designs};
+use crate::search::{is_any_feasible, search_without_reasons};
 use crate::short_list::{ShortList, simulate_short_list};
 
 /// Largest factor by which a requirement is relaxed.
@@ -22,11 +24,25 @@ const STEP_FACTOR: f64 = 1.03;
 /// Maximum number of such steps.
 const MAX_STEPS: i32 = 8;
 
-/// A demand and its limits.
+/// A demand and its limits, as they are or relaxed.
 #[derive(Clone)]
-struct Requirements {
+struct Requirements<'a> {
+    /// Parts and simulations, which do not depend on the requirements.
+    base: &'a PlanContext<'a>,
     demand: Demand,
     limits: PlanLimits,
+    change: PartsChange,
+}
+
+/// What the relaxed requirements change in the list of parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartsChange {
+    /// Nothing.
+    None,
+    /// Volumes have other sizes, or other numbers.
+    Volumes,
+    /// Other drives are allowed.
+    All,
 }
 
 /// The first design that meets a demand.
@@ -50,8 +66,9 @@ enum Measure {
 }
 
 /// Returns the relaxations that give designs, the smallest first, then those of lists.
-pub(crate) fn find_relaxations(demand: &Demand, limits: &PlanLimits) -> Vec<Relaxation> {
-    let base = Requirements { demand: demand.clone(), limits: limits.clone() };
+pub(crate) fn find_relaxations(context: &PlanContext<'_>) -> Vec<Relaxation> {
+    let (demand, limits) = (context.demand.clone(), context.limits.clone());
+    let base = Requirements { base: context, demand, limits, change: PartsChange::None };
     let measures = [Measure::Response, Measure::Capacity, Measure::Budget, Measure::Loss, Measure::MaxDrives];
     let mut found: Vec<Relaxation> =
         measures.into_iter().filter_map(|measure| measure.find_relaxation(&base)).collect();
@@ -61,40 +78,46 @@ pub(crate) fn find_relaxations(demand: &Demand, limits: &PlanLimits) -> Vec<Rela
     found
 }
 
-impl Requirements {
+impl Requirements<'_> {
     /// True if a design meets them in the analysis.
     fn are_met(&self) -> bool {
-        self.search(&self.limits, |_, outcome| (!outcome.feasible.is_empty()).then_some(())).is_some()
+        self.with_context(&self.limits, |context| is_any_feasible(context.judging_inputs()).then_some(())).is_some()
     }
 
     /// Returns the cheapest design that meets them, also in the simulation.
     fn first_design(&self) -> Option<FirstDesign> {
         let limits = PlanLimits { list_length: 1, ..self.limits.clone() };
-        self.search(&limits, |context, mut outcome| {
+        self.with_context(&limits, |context| {
+            let mut outcome = search_without_reasons(context.judging_inputs());
             let ShortList { list, .. } = simulate_short_list(context, &mut outcome);
             let first = list.first()?;
             Some(FirstDesign { title: context.design_title(first), cost: first.cost, designs: outcome.feasible.len() })
         })
     }
 
-    /// Searches designs for the demand, and passes what was found to `use_outcome`; `None` if the limits exclude
-    /// everything.
-    fn search<T>(
-        &self,
-        limits: &PlanLimits,
-        use_outcome: impl FnOnce(&PlanContext<'_>, SearchOutcome) -> Option<T>,
-    ) -> Option<T> {
-        let demand = &self.demand;
+    /// Passes the inputs of a search to `ask`; `None` if the limits exclude everything.
+    fn with_context<T>(&self, limits: &PlanLimits, ask: impl FnOnce(&PlanContext<'_>) -> Option<T>) -> Option<T> {
+        let (base, demand) = (self.base, &self.demand);
         limits.check_consistency().ok()?;
-        let (parts, offers) = (list_parts(demand, limits).ok()?, find_controllers(limits).ok()?);
-        let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
-        use_outcome(&context, search_designs(demand, limits, &parts, &offers))
+        let drive_count = base.parts.iter().take_while(|part| part.volume.is_none()).count();
+        let (parts, offers, shared_parts): (Cow<'_, [DesignPart]>, Cow<'_, [ControllerOffer]>, usize) =
+            match self.change {
+                PartsChange::None => (base.parts.into(), base.offers.into(), base.parts.len()),
+                PartsChange::Volumes => {
+                    let mut parts = base.parts.get(..drive_count)?.to_vec();
+                    add_allowed_volumes(demand, limits, &mut parts).ok()?;
+                    (parts.into(), base.offers.into(), drive_count)
+                }
+                PartsChange::All => (list_parts(demand, limits).ok()?.into(), find_controllers(limits).ok()?.into(), 0),
+            };
+        let simulations = base.simulations;
+        ask(&PlanContext { demand, limits, parts: &parts, offers: &offers, simulations, shared_parts })
     }
 }
 
 impl Measure {
     /// Its value; `None` if it is not required.
-    fn required_value(self, base: &Requirements) -> Option<f64> {
+    fn required_value(self, base: &Requirements<'_>) -> Option<f64> {
         match self {
             Measure::Response => base.demand.response.map(|target| target.target_s),
             Measure::Capacity => base.demand.capacity_bytes,
@@ -125,8 +148,12 @@ impl Measure {
     }
 
     /// The requirements with another value of this one.
-    fn with_value(self, base: &Requirements, value: f64) -> Requirements {
-        let Requirements { mut demand, mut limits } = base.clone();
+    fn with_value<'a>(self, base: &Requirements<'a>, value: f64) -> Requirements<'a> {
+        let Requirements { base, mut demand, mut limits, .. } = base.clone();
+        let change = match self {
+            Measure::Capacity | Measure::MaxDrives => PartsChange::Volumes,
+            Measure::Response | Measure::Budget | Measure::Loss => PartsChange::None,
+        };
         match self {
             Measure::Response => {
                 demand.response = demand.response.map(|target| ResponseTarget { target_s: value, ..target });
@@ -136,11 +163,11 @@ impl Measure {
             Measure::Loss => limits.max_loss = Some(value),
             Measure::MaxDrives => limits.max_drives = value as u16,
         }
-        Requirements { demand, limits }
+        Requirements { base, demand, limits, change }
     }
 
     /// Finds the smallest relaxation of this requirement alone that gives a design.
-    fn find_relaxation(self, base: &Requirements) -> Option<Relaxation> {
+    fn find_relaxation(self, base: &Requirements<'_>) -> Option<Relaxation> {
         let now = self.required_value(base)?;
         let max_factor = self.max_factor(now);
         let relaxed = |factor: f64| self.with_value(base, self.relaxed_value(now, factor));
@@ -159,7 +186,7 @@ impl Measure {
         Some(self.describe_relaxation(base, now, self.relaxed_value(now, factor), first))
     }
 
-    fn describe_relaxation(self, base: &Requirements, now: f64, needed: f64, first: FirstDesign) -> Relaxation {
+    fn describe_relaxation(self, base: &Requirements<'_>, now: f64, needed: f64, first: FirstDesign) -> Relaxation {
         let (requirement, option) = match self {
             Measure::Response if needed < 1e-3 => ("response", format!("--response {}us", format_plain(needed * 1e6))),
             Measure::Response => ("response", format!("--response {}ms", format_plain(needed * 1e3))),
@@ -203,7 +230,7 @@ impl Measure {
 }
 
 /// Relaxes the levels by one more, those with redundancy first.
-fn relax_levels(base: &Requirements) -> Option<Relaxation> {
+fn relax_levels(base: &Requirements<'_>) -> Option<Relaxation> {
     let all = [
         ArrayLevel::Raid1,
         ArrayLevel::Raid10,
@@ -234,7 +261,7 @@ fn relax_levels(base: &Requirements) -> Option<Relaxation> {
 }
 
 /// Leaves out each list of names, or the instance.
-fn relax_names(base: &Requirements) -> Vec<Relaxation> {
+fn relax_names(base: &Requirements<'_>) -> Vec<Relaxation> {
     let limits = &base.limits;
     let kinds: Vec<String> = limits.only.iter().map(PartFilter::name).collect();
     let alternatives = [
@@ -254,7 +281,7 @@ fn relax_names(base: &Requirements) -> Vec<Relaxation> {
     let given = alternatives.into_iter().zip(is_given).filter(|(_, is_given)| *is_given);
     given
         .filter_map(|((requirement, option, limits), _)| {
-            let relaxed = Requirements { limits, ..base.clone() };
+            let relaxed = Requirements { limits, change: PartsChange::All, ..base.clone() };
             let first = relaxed.are_met().then(|| relaxed.first_design()).flatten()?;
             let sentence = format!("without {option}: {}", first.describe_designs(&base.limits.currency));
             Some(name_relaxation(requirement, None, first, sentence))
@@ -321,6 +348,49 @@ fn format_plain(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demand::ResponseStatistic;
+    use crate::plan_context::SimulationCache;
+    use crate::prices::built_in_prices;
+    use crate::search::search_designs;
+
+    /// Asking only whether a design exists, and searching without reasons, have the answers of the whole search.
+    #[test]
+    fn short_searches_agree_with_the_whole_one() {
+        let demand = Demand { capacity_bytes: Some(4e12), ..Demand::from_rates(300.0, 100.0, 8192.0) };
+        let (mut met, mut unmet) = (0, 0);
+        for only in [PartFilter::Hdd, PartFilter::Provider("aws".into())] {
+            let limits = PlanLimits {
+                only: vec![only],
+                max_drives: 8,
+                spares: vec![0],
+                ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23")
+            };
+            for (ms, budget) in [(0.05, None), (5.0, None), (9.0, None), (30.0, None), (30.0, Some(1.0))] {
+                let response = Some(ResponseTarget { target_s: ms * 1e-3, statistic: ResponseStatistic::Mean });
+                let (demand, limits) = (Demand { response, ..demand.clone() }, PlanLimits { budget, ..limits.clone() });
+                let parts = list_parts(&demand, &limits).expect("parts");
+                let context = PlanContext {
+                    demand: &demand,
+                    limits: &limits,
+                    parts: &parts,
+                    offers: &[],
+                    simulations: &SimulationCache::default(),
+                    shared_parts: parts.len(),
+                };
+                let whole = search_designs(&demand, &limits, &parts, &[]);
+                let short = search_without_reasons(context.judging_inputs());
+                assert_eq!(format!("{:?}", short.feasible), format!("{:?}", whole.feasible));
+                let doubtful = |outcome: &crate::search::SearchOutcome| {
+                    let failures = outcome.failing.iter().filter_map(|judged| judged.failure.clone());
+                    failures.filter(|failure| failure.limit == crate::judged_design::RESPONSE_LIMIT).collect::<Vec<_>>()
+                };
+                assert_eq!(doubtful(&short), doubtful(&whole));
+                assert_eq!(is_any_feasible(context.judging_inputs()), !whole.feasible.is_empty(), "{ms} ms");
+                if whole.feasible.is_empty() { unmet += 1 } else { met += 1 }
+            }
+        }
+        assert!(met >= 3 && unmet >= 3, "{met} met, {unmet} not");
+    }
 
     #[test]
     fn the_smallest_factor_is_found() {

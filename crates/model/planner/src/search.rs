@@ -7,7 +7,6 @@
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_simulator::ArrayLevel;
-use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::analysis::{DesignResponse, MEMBERS_PART, StorageDesign};
@@ -22,15 +21,13 @@ use crate::purchase::{BoughtItem, list_purchases};
 
 pub use crate::judged_design::{DesignFailure, JudgedDesign, SearchOutcome};
 use crate::judged_design::{RESPONSE_LIMIT, SizedBy};
+pub use crate::load_factor::{MAX_LOAD_FACTOR, first_saturated_part, largest_factor, sustainable_factor};
 
 /// Maximum number of copies of a mirror.
 const MAX_COPIES: u16 = 4;
 
 /// Maximum number of members of an array, as in the simulator.
 const MAX_MEMBERS: u16 = 128;
-
-/// Maximum factor of the demand that is tried.
-pub const MAX_LOAD_FACTOR: f64 = 65_536.0;
 
 /// Judges all designs, on each path to their drives.
 pub fn search_designs(
@@ -39,20 +36,54 @@ pub fn search_designs(
     parts: &[DesignPart],
     offers: &[ControllerOffer],
 ) -> SearchOutcome {
+    judge_families(JudgingInputs { demand, limits, parts, offers }, true)
+}
+
+/// Judges all designs like [`search_designs`], but does not find out why and by how much designs cannot keep up, which
+/// takes most of the time.
+pub(crate) fn search_without_reasons(inputs: JudgingInputs<'_>) -> SearchOutcome {
+    judge_families(inputs, false)
+}
+
+/// True if [`search_designs`] would find a design that meets the demand. The search ends at the first.
+pub(crate) fn is_any_feasible(inputs: JudgingInputs<'_>) -> bool {
+    find_families(inputs, false).any(|(family, _)| family.has_feasible())
+}
+
+fn judge_families(inputs: JudgingInputs<'_>, gives_reasons: bool) -> SearchOutcome {
     let mut outcome = SearchOutcome::default();
-    for (part_index, part) in parts.iter().enumerate() {
-        for (judged_path, level) in list_paths(part.class, offers, limits)
-            .into_iter()
-            .flat_map(|path| allowed_levels(part, limits).into_iter().map(move |level| (path, level)))
-        {
-            let path = path_of(judged_path, offers);
-            for (unit_bytes, equal_units) in distinct_stripe_units(part, level, demand, limits) {
-                let family = DesignFamily { demand, limits, part, part_index, level, unit_bytes, judged_path, path };
-                family.judge_family(equal_units, &mut outcome);
-            }
-        }
+    for (family, equal_units) in find_families(inputs, gives_reasons) {
+        family.judge_family(equal_units, &mut outcome);
     }
     outcome
+}
+
+/// Returns all families, each with the number of stripe units that it stands for.
+fn find_families(inputs: JudgingInputs<'_>, gives_reasons: bool) -> impl Iterator<Item = (DesignFamily<'_>, u64)> {
+    let JudgingInputs { demand, limits, parts, offers } = inputs;
+    parts.iter().enumerate().flat_map(move |(part_index, part)| {
+        let paths = list_paths(part.class, offers, limits);
+        let on_levels = paths
+            .into_iter()
+            .flat_map(move |path| allowed_levels(part, limits).into_iter().map(move |level| (path, level)));
+        on_levels.flat_map(move |(judged_path, level)| {
+            let path = path_of(judged_path, offers);
+            distinct_stripe_units(part, level, demand, limits).into_iter().map(move |(unit_bytes, equal_units)| {
+                let family = DesignFamily {
+                    demand,
+                    limits,
+                    part,
+                    part_index,
+                    level,
+                    unit_bytes,
+                    judged_path,
+                    path,
+                    gives_reasons,
+                };
+                (family, equal_units)
+            })
+        })
+    })
 }
 
 fn path_of(judged_path: Option<JudgedPath>, offers: &[ControllerOffer]) -> Option<DesignPath<'_>> {
@@ -104,6 +135,8 @@ struct DesignFamily<'a> {
     unit_bytes: u64,
     judged_path: Option<JudgedPath>,
     path: Option<DesignPath<'a>>,
+    /// False if nobody reads why and by how much a design cannot keep up.
+    gives_reasons: bool,
 }
 
 impl DesignFamily<'_> {
@@ -151,6 +184,23 @@ impl DesignFamily<'_> {
         if matches!(self.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { 2 } else { 1 }
     }
 
+    /// True if [`Self::judge_family`] would find a design that meets the demand.
+    fn has_feasible(&self) -> bool {
+        let (min_count, max_count) = self.member_range();
+        if min_count > max_count {
+            return false;
+        }
+        let Some(for_capacity) = self.min_for_capacity(min_count, max_count) else { return false };
+        let start = for_capacity.max(self.min_for_queue(min_count));
+        if start > max_count {
+            return false;
+        }
+        let Ok(Some((count, response))) = self.min_for_response(start, max_count) else { return false };
+        let mut outcome = SearchOutcome::default();
+        self.add_feasible(count, response, SizedBy::Level, max_count, &mut outcome);
+        !outcome.feasible.is_empty()
+    }
+
     /// Judges all designs of the family. It counts as `equal_units` families, one for each equal stripe unit.
     fn judge_family(&self, equal_units: u64, outcome: &mut SearchOutcome) {
         let (min_count, max_count) = self.member_range();
@@ -181,7 +231,7 @@ impl DesignFamily<'_> {
             outcome.failing.push(self.judged_design(max_count, self.min_spares(), None, SizedBy::Queue, Some(failure)));
             return;
         }
-        let found = match self.min_for_response(start, max_count, outcome) {
+        let found = match self.min_for_response(start, max_count) {
             Ok(found) => found,
             Err(error) => {
                 if !outcome.unsolved.contains(&error) {
@@ -325,13 +375,8 @@ impl DesignFamily<'_> {
         }))
     }
 
-    fn min_for_response(
-        &self,
-        start: u16,
-        max_count: u16,
-        outcome: &SearchOutcome,
-    ) -> Result<Option<(u16, DesignResponse)>, String> {
-        debug_assert!(start <= max_count && outcome.searched > 0);
+    fn min_for_response(&self, start: u16, max_count: u16) -> Result<Option<(u16, DesignResponse)>, String> {
+        debug_assert!(start <= max_count, "{start} members of at most {max_count}");
         if self.level == ArrayLevel::Raid1 {
             for count in start..=max_count {
                 if let Some(response) = self.response_in_time(count)? {
@@ -442,6 +487,9 @@ impl DesignFamily<'_> {
 
     /// Returns the failure of a design that cannot keep up, and by how much.
     fn overload_failure(&self, design: &StorageDesign<'_>) -> DesignFailure {
+        if !self.gives_reasons {
+            return DesignFailure { limit: MEMBERS_PART.into(), reason: String::new(), factor: f64::INFINITY };
+        }
         let sustainable = sustainable_factor(design, self.demand);
         let light = design.predict_response(&self.demand.scaled_by(0.5 * sustainable)).ok().flatten();
         let limit = first_saturated_part(design, sustainable, (0.5 * sustainable, light.as_ref()));
@@ -501,7 +549,8 @@ fn family_of<'a>(judged: &JudgedDesign, inputs: JudgingInputs<'a>) -> DesignFami
     let JudgingInputs { demand, limits, parts, offers } = inputs;
     let JudgedDesign { part_index, level, unit_bytes, path: judged_path, .. } = *judged;
     let path = path_of(judged_path, offers);
-    DesignFamily { demand, limits, part: &parts[part_index], part_index, level, unit_bytes, judged_path, path }
+    let part = &parts[part_index];
+    DesignFamily { demand, limits, part, part_index, level, unit_bytes, judged_path, path, gives_reasons: true }
 }
 
 /// Returns the limit that a failing design misses by most: the search stops at the first. For the response, the
@@ -540,51 +589,4 @@ pub fn response_statistic(
             design.estimate_percentiles(demand, response).map_or(f64::INFINITY, |found| found[index])
         }
     }
-}
-
-/// Multiple of the demand that a design can sustain; below 1 if it cannot keep up.
-pub fn sustainable_factor(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
-    largest_factor(|factor| matches!(design.predict_response(&demand.scaled_by(factor)), Ok(Some(_))))
-}
-
-/// Returns the part that saturates first, at `sustainable` times the demand, from the utilizations at `factor` times
-/// the demand: the part with the highest utilization. Arms are busy long before they saturate, because they get faster
-/// as more requests wait. So they are only named if no other part is full then, each of which is used in proportion to
-/// the load.
-pub fn first_saturated_part(
-    design: &StorageDesign<'_>,
-    sustainable: f64,
-    (factor, response): (f64, Option<&DesignResponse>),
-) -> String {
-    let parts = response.map_or(&[][..], |response| &response.utilization);
-    let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
-    let first = match is_arm {
-        true => parts.iter().find(|(name, share)| name != MEMBERS_PART && share * sustainable >= 0.98 * factor),
-        false => parts.first(),
-    };
-    first.map_or(MEMBERS_PART, |part| &part.0).to_owned()
-}
-
-/// Returns the largest factor at which a condition holds, to half a percent; [`MAX_LOAD_FACTOR`] if it is larger.
-pub fn largest_factor(holds: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    while holds(high) {
-        if high >= MAX_LOAD_FACTOR {
-            return MAX_LOAD_FACTOR;
-        }
-        (low, high) = (high, high * 2.0);
-    }
-    while high - low > 0.005 * high {
-        let middle = 0.5 * (low + high);
-        debug_assert!(low < middle && middle < high, "bisection narrows {low} to {high}");
-        if holds(middle) {
-            low = middle
-        } else {
-            high = middle
-        }
-        if high < 1e-6 {
-            break;
-        }
-    }
-    low.max(1e-9)
 }

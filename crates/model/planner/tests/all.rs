@@ -5,6 +5,7 @@ mod hidden;
 mod honest;
 mod keeps_up;
 mod load;
+mod model_distance;
 mod prices;
 mod reliability;
 mod search;

@@ -93,7 +93,9 @@ fn unmet_demand_gets_the_nearest_design_and_its_limit() {
     assert!(!found.feasible && found.designs.len() == 1);
     assert_eq!(found.rejected[0].limit, "instance m6i.large IOPS");
     // 4,000 where 3,600 are allowed
-    assert!((found.designs[0].headroom - 0.9).abs() < 0.05, "{}", found.designs[0].headroom);
+    let design = &found.designs[0];
+    assert!((design.headroom - 0.9).abs() < 0.05 && design.sustains_any_load(), "{}", design.headroom);
+    assert!(design.why.contains("it sustains 0.8") && design.why.contains("instance m6i.large IOPS"), "{}", design.why);
     // too little room in what may be bought
     let small = PlanLimits { max_drives: 2, only: vec![PartFilter::Hdd], ..limits() };
     let found = answer(&Demand { capacity_bytes: Some(1e15), ..Demand::from_rates(10.0, 0.0, 4096.0) }, &small);
@@ -102,6 +104,10 @@ fn unmet_demand_gets_the_nearest_design_and_its_limit() {
     let hdd = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
     let found = answer(&within(1.0, demand), &hdd);
     assert_eq!((found.feasible, found.rejected[0].limit.as_str()), (false, "response"));
+    // so its headroom is none, for that reason
+    let design = &found.designs[0];
+    assert_eq!((design.sustains_any_load(), design.format_headroom().as_str()), (false, "none: response"));
+    assert!(design.why.contains("too short even for single requests"), "{}", design.why);
 }
 
 #[test]

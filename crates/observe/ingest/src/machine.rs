@@ -22,6 +22,8 @@ const MAX_NAMED_DISKS: usize = 20;
 pub struct MachineFacts {
     /// Disks: `DISK=LEVEL[:MEMBERS[:CLASS]]`.
     pub arrays: Vec<String>,
+    /// Models of disks: `DISK=MODEL`.
+    pub drives: Vec<String>,
     /// A TOML file with the same information and more.
     pub file: Option<PathBuf>,
     /// Physical memory.
@@ -39,6 +41,8 @@ pub struct MachineFacts {
 pub struct MachineDescription {
     disks: Vec<DiskDescription>,
     sets: Vec<SetDescription>,
+    /// Models alone: the word for the disk, and its model.
+    models: Vec<(String, String)>,
     machine: MachineOptions,
 }
 
@@ -72,6 +76,8 @@ struct DiskDescription {
     members: u32,
     class: Option<DeviceClass>,
     stripe: Option<String>,
+    /// Its model, as the disk would report it, or a drive of the catalogue.
+    drive: Option<String>,
 }
 
 fn default_member_count() -> u32 {
@@ -117,7 +123,8 @@ impl MachineFacts {
             network_interrupts: self.network_interrupts.or(machine.network_interrupts),
         };
         machine.check_values()?;
-        Ok(MachineDescription { disks: all, sets, machine })
+        let models = self.drives.iter().map(|text| parse_drive_model(text)).collect::<Result<_, _>>()?;
+        Ok(MachineDescription { disks: all, sets, models, machine })
     }
 }
 
@@ -130,7 +137,13 @@ impl MachineDescription {
 
     /// True if disks of the log are named; they must exist in it.
     pub fn names_disks(&self) -> bool {
-        !self.disks.is_empty() || !self.sets.is_empty()
+        !self.disks.is_empty() || !self.sets.is_empty() || !self.models.is_empty()
+    }
+
+    /// The models of disks that were given.
+    pub fn declared_models(&self) -> impl Iterator<Item = &str> {
+        let of_disks = self.disks.iter().filter_map(|disk| disk.drive.as_deref());
+        of_disks.chain(self.models.iter().map(|(_, model)| model.as_str()))
     }
 
     /// Counters with a constant rate per second.
@@ -211,6 +224,7 @@ fn check_array_set(set: &SetDescription) -> Result<(), IngestError> {
         members: u32::try_from(members).unwrap_or(u32::MAX),
         class: None,
         stripe: set.stripe.clone(),
+        drive: None,
     };
     if members < 2 {
         return Err(IngestError::Usage(format!("array `{name}`: needs at least 2 disks, not {members}")));
@@ -225,8 +239,14 @@ fn parse_disk_description(text: &str) -> Result<DiskDescription, IngestError> {
     let (disk, description) = text.rsplit_once('=').ok_or_else(|| usage_error("no ="))?;
     let mut parts = description.split(':');
     let level = parts.next().unwrap_or_default();
-    let mut result =
-        DiskDescription { disk: disk.trim().into(), level: Some(level.into()), members: 1, class: None, stripe: None };
+    let mut result = DiskDescription {
+        disk: disk.trim().into(),
+        level: Some(level.into()),
+        members: 1,
+        class: None,
+        stripe: None,
+        drive: None,
+    };
     for part in parts {
         match (part.parse(), parse_device_class(part)) {
             (Ok(members), _) => result.members = members,
@@ -235,6 +255,14 @@ fn parse_disk_description(text: &str) -> Result<DiskDescription, IngestError> {
         }
     }
     Ok(result)
+}
+
+/// Reads `DISK=MODEL`.
+fn parse_drive_model(text: &str) -> Result<(String, String), IngestError> {
+    let parts = text.rsplit_once('=').map(|(disk, model)| (disk.trim().to_owned(), model.trim().to_owned()));
+    parts.filter(|(disk, model)| !disk.is_empty() && !model.is_empty()).ok_or_else(|| {
+        IngestError::Usage(format!("--drive `{text}`: expected a disk and its model, such as 'sda=st4000nm0023'"))
+    })
 }
 
 fn parse_device_class(word: &str) -> Option<DeviceClass> {
@@ -289,6 +317,7 @@ pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> R
         }
     }
     let mut devices: Vec<Device> = replaced.into_iter().filter(|(_, is_old)| !is_old).map(|(d, _)| d).collect();
+    add_models(&mut devices, described, &names)?;
     let mut known: HashSet<String> = devices.iter().map(|device| device.name.clone()).collect();
     for set in &described.sets {
         let mut below: Vec<String> = Vec::new();
@@ -316,6 +345,26 @@ pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> R
         });
     }
     Ok(devices)
+}
+
+/// Adds the models that were given alone; of a disk that nothing else was said about, nothing else is changed.
+fn add_models(
+    devices: &mut Vec<Device>,
+    described: &MachineDescription,
+    names: &DiskNames<'_>,
+) -> Result<(), IngestError> {
+    let mut positions: HashMap<String, usize> =
+        devices.iter().enumerate().map(|(position, device)| (device.name.clone(), position)).collect();
+    for (disk, model) in &described.models {
+        for name in names.find_disks(disk)? {
+            let position = *positions.entry(name.to_owned()).or_insert_with(|| {
+                devices.push(Device { name: name.to_owned(), ..Device::default() });
+                devices.len() - 1
+            });
+            devices[position].model = Some(model.clone());
+        }
+    }
+    Ok(())
 }
 
 /// Disks of a log, found by the words that a user may have for them: a log may have a hundred thousand.
@@ -374,6 +423,7 @@ fn device_from_description(description: &DiskDescription, name: &str) -> Device 
         level,
         members: Some(description.members),
         stripe_bytes: description.stripe.as_deref().and_then(|s| parse_memory_size(s).ok()),
+        model: description.drive.clone(),
         ..Device::default()
     }
 }
@@ -389,7 +439,13 @@ fn merge_devices(topology: &mut Topology, devices: &[Device]) {
         match positions.get(&described.name).map(|position| &mut topology.devices[*position]) {
             Some(known) => {
                 known.level = described.level.or(known.level);
-                known.members = described.members;
+                // a model alone says nothing about members
+                if described.members.is_some() || !described.below.is_empty() {
+                    known.members = described.members;
+                }
+                if let Some(model) = &described.model {
+                    known.model = Some(model.clone());
+                }
                 if !described.below.is_empty() {
                     known.below.clone_from(&described.below);
                 }
@@ -465,6 +521,26 @@ mod tests {
         let found = resolve_devices(&descriptions, &[&log]).unwrap();
         let members: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.members)).collect();
         assert_eq!(members, [("sda", Some(1)), ("sdb", Some(8))]);
+    }
+
+    #[test]
+    fn a_model_is_added_to_what_is_known_of_a_disk() {
+        let log = schema_with_disks(&["sda", "sdb", "sdc"]);
+        let (arrays, drives) = (vec!["sdb=raid10:8".into()], vec!["*=ST4000NM0023".into(), "sdc=other".into()]);
+        let given = MachineFacts { arrays, drives, ..MachineFacts::default() }.describe().unwrap();
+        assert!(!given.is_empty() && given.names_disks());
+        let devices = resolve_devices(&given, &[&log]).unwrap();
+        let recorded = Device { name: "sda".into(), members: Some(1), bytes: Some(5), ..Device::default() };
+        let mut topology = Topology { devices: vec![recorded.clone()], ..Topology::default() };
+        merge_devices(&mut topology, &devices);
+        let known = |name: &str| topology.find_device(name).cloned().unwrap();
+        assert_eq!(known("sda"), Device { model: Some("ST4000NM0023".into()), ..recorded });
+        assert_eq!((known("sdb").members, known("sdb").model.as_deref()), (Some(8), Some("ST4000NM0023")));
+        assert_eq!((known("sdc").members, known("sdc").model.as_deref()), (None, Some("other")));
+        for text in ["sda", "=x", "sda="] {
+            let facts = MachineFacts { drives: vec![text.into()], ..MachineFacts::default() };
+            assert!(facts.describe().unwrap_err().is_usage(), "{text}");
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use diskwright_base::Note;
 use diskwright_base::counter_ids::{pressure, processor, system};
 use diskwright_base::units::{format_count, format_value};
+use diskwright_base::{Note, RecordingCost};
 
 use crate::answer::evidence_seen::seen_counters;
 use crate::answer::rule_outcome::RuleOutcome;
@@ -56,6 +56,7 @@ pub(crate) fn certainty_limits(
         let missed = format_count(observed.notes.missed_ticks, "tick was", "ticks were");
         list.push(format!("{missed} due and missed: the recorder was stopped or got no processor in time"));
     }
+    list.extend(recording_cost_text(&observed.notes.cost));
     if observed.notes.remarks.iter().any(|r| r.kind == Note::CLOCK) {
         list.push("the clock was stepped or the machine slept during the window".into());
     }
@@ -74,6 +75,16 @@ pub(crate) fn certainty_limits(
         );
     }
     list
+}
+
+/// Sentence on what recording itself cost, if it cost enough to show in the figures.
+fn recording_cost_text(cost: &RecordingCost) -> Option<String> {
+    let share = cost.processor_share().filter(|_| cost.is_notable())?;
+    let memory = cost.resident_bytes.map_or(String::new(), |bytes| format!(" and {}", format_value(bytes, "bytes")));
+    Some(format!(
+        "recording itself took {} of one processor{memory}: figures of processors and memory include it",
+        format_value(share, "fraction")
+    ))
 }
 
 /// Sentences on a window that is short, or whose length is unknown.

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use diskwright_base::Note;
 use diskwright_base::capture::MomentCapture;
+use diskwright_base::{Note, RecordingCost};
 
 use crate::rules::LogOrigin;
 
@@ -32,6 +32,8 @@ pub(crate) struct LogNotes {
     pub gaps: u64,
     /// Ticks that the recorder missed.
     pub missed_ticks: u64,
+    /// What recording cost.
+    pub cost: RecordingCost,
     /// Notes beyond those kept.
     pub left_out: u64,
     /// The program that made the log; of several, the first that was not ours.
@@ -70,6 +72,10 @@ impl LogNotes {
             // one that cannot be read was cut with its log, which says so
             self.captures.extend(serde_json::from_str::<MomentCapture>(note.text()).ok());
             self.captures.drain(..self.captures.len().saturating_sub(MAX_CAPTURES));
+            return;
+        }
+        if note.kind == Note::COST {
+            note.read_cost().into_iter().for_each(|cost| self.cost.add_cost(&cost));
             return;
         }
         if note.kind == Note::GAP {

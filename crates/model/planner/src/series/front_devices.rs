@@ -120,13 +120,9 @@ impl FrontDevice {
         self.name == name || self.leaves.iter().any(|leaf| leaf == name)
     }
 
-    /// True if this device serves data on `device`. A measured array serves the devices that stand on it, but not
-    /// other data on its disks.
+    /// True if this device serves data on `device`.
     fn serves_device(&self, device: &str, topology: Option<&Topology>) -> bool {
-        let by_disk = self.counts_all_disk_requests();
-        let on_disk = |t: &Topology| t.disks_under(device).iter().any(|leaf| self.has_name(leaf));
-        let on_it = |t: &Topology| lies_under(t, device, &self.name, 0) || by_disk && on_disk(t);
-        self.name == device || by_disk && self.has_name(device) || topology.is_some_and(on_it)
+        serves_device((&self.name, &self.leaves), self.counts_all_disk_requests(), device, topology)
     }
 
     /// True if a swap area lies on this device; `None` if the device of an area is unknown, or there is no area.
@@ -142,7 +138,7 @@ impl FrontDevice {
     }
 
     /// True if all requests to the disks of this device count here.
-    fn counts_all_disk_requests(&self) -> bool {
+    pub fn counts_all_disk_requests(&self) -> bool {
         self.instances.iter().all(|own| self.leaves.contains(own))
     }
 
@@ -153,6 +149,21 @@ impl FrontDevice {
             .iter()
             .any(|own| own == name || lies_under(topology, name, own, 0) || lies_under(topology, own, name, 0))
     }
+}
+
+/// True if a device of the load, by its name and the disks below it, serves data on `device`. If all requests to its
+/// disks count at it, it serves all data on them. A measured array serves the devices that stand on it, but not other
+/// data on its disks.
+pub(super) fn serves_device(
+    (name, leaves): (&str, &[String]),
+    counts_all_disk_requests: bool,
+    device: &str,
+    topology: Option<&Topology>,
+) -> bool {
+    let has_name = |other: &str| name == other || leaves.iter().any(|leaf| leaf == other);
+    let on_disk = |t: &Topology| t.disks_under(device).iter().any(|leaf| has_name(leaf));
+    let on_it = |t: &Topology| lies_under(t, device, name, 0) || counts_all_disk_requests && on_disk(t);
+    name == device || counts_all_disk_requests && has_name(device) || topology.is_some_and(on_it)
 }
 
 /// Object of whole devices.

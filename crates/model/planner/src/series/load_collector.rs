@@ -9,6 +9,7 @@ use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schem
 
 use super::front_devices::{self, FrontDevice, LogDevices};
 use super::missing_counters::{Completion, CounterRows};
+use super::model_distance::MIN_BUSY;
 use super::used_space::{SpaceCollector, SpacePlans};
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
@@ -186,12 +187,15 @@ impl LoadCollector {
     /// Returns the index of a device among those already known.
     fn front_index(&mut self, front: &FrontDevice) -> usize {
         let holds_swap = front.holds_swap(self.topology.as_ref());
-        let bytes = self.topology.as_ref().and_then(|topology| topology.find_device(&front.name)?.bytes);
+        let device = self.topology.as_ref().and_then(|topology| topology.find_device(&front.name));
+        let bytes = device.and_then(|device| device.bytes);
+        let model = device.and_then(|device| device.model.clone()).filter(|_| front.members == 1);
         let is_same = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
         if let Some(index) = self.series.fronts.iter().position(is_same) {
             let known = &mut self.series.fronts[index];
             known.holds_swap = known.holds_swap.max(holds_swap);
             known.bytes = bytes.map(|bytes| bytes as f64).or(known.bytes);
+            known.model = model.or(known.model.take());
             return index;
         }
         self.series.fronts.push(FrontLoad {
@@ -200,6 +204,7 @@ impl LoadCollector {
             members: front.members,
             from_members: front.from_members,
             leaves: front.leaves.clone(),
+            counts_all_disk_requests: front.counts_all_disk_requests(),
             rates: Histogram::new(),
             sums: FrontSums::default(),
             curve: LoadCurve::default(),
@@ -207,6 +212,8 @@ impl LoadCollector {
             loaded_s: 0.0,
             holds_swap,
             bytes: bytes.map(|bytes| bytes as f64),
+            model,
+            busy_sums: FrontSums::default(),
         });
         self.series.fronts.len() - 1
     }
@@ -342,6 +349,9 @@ impl LoadCollector {
                 write_s: or_zero(value(WRITE_S)) * writes * seconds,
             };
             front.sums.add_sums(&tick_sums);
+            if value(BUSY) >= MIN_BUSY {
+                front.busy_sums.add_sums(&tick_sums);
+            }
             let merges = or_zero(value(MERGES)) * seconds;
             self.series.merged.0 += merges;
             self.series.merged.1 += (reads + writes) * seconds;

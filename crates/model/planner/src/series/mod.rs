@@ -3,8 +3,8 @@
 //! In order of execution: `front_devices` selects the devices that count, so that no I/O counts twice;
 //! `load_collector` sums their ticks, `missing_counters` completes what a log lacks, `load_curve` sums by load,
 //! `used_space` follows the filesystems; `measured_demand` takes percentiles of the sums; `space` says where the space
-//! in use is from; `hidden_load` looks for load that saturation hides; `log_rating` rates the confidence. Methods and
-//! their sources are in docs/demand.md.
+//! in use is from; `hidden_load` looks for load that saturation hides; `model_distance` compares busy disks with their
+//! models; `log_rating` rates the confidence. Methods and their sources are in docs/demand.md.
 
 mod front_devices;
 pub mod hidden_load;
@@ -13,6 +13,7 @@ pub mod load_curve;
 pub mod log_rating;
 pub mod measured_demand;
 mod missing_counters;
+pub mod model_distance;
 pub mod request_load;
 pub mod space;
 pub mod time_distribution;
@@ -20,7 +21,7 @@ mod used_space;
 
 use std::collections::BTreeSet;
 
-use diskwright_base::{Histogram, RaidLevel};
+use diskwright_base::{Histogram, RaidLevel, Topology};
 
 pub use load_collector::LoadCollector;
 pub use load_curve::LoadCurve;
@@ -67,7 +68,7 @@ impl LoadTick {
 }
 
 /// One device that programs use: a disk, or an array as one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FrontLoad {
     /// Its name in the log.
     pub name: String,
@@ -79,6 +80,8 @@ pub struct FrontLoad {
     pub from_members: bool,
     /// The measured disks below it.
     pub leaves: Vec<String>,
+    /// True if all requests to these disks count here: not of an array that is measured itself.
+    pub counts_all_disk_requests: bool,
     /// Requests per second, in hundredths, weighted by milliseconds.
     pub rates: Histogram,
     /// Sums over the whole log.
@@ -93,6 +96,10 @@ pub struct FrontLoad {
     pub holds_swap: Option<bool>,
     /// Its size by the log, bytes.
     pub bytes: Option<f64>,
+    /// The model that it reports, or that was declared, where it is one disk.
+    pub model: Option<String>,
+    /// Sums over the ticks in which it was at work nearly all the time.
+    pub busy_sums: FrontSums,
 }
 
 /// A tick of a device with waiting requests.
@@ -159,6 +166,13 @@ impl FrontSums {
 }
 
 impl FrontLoad {
+    /// True if this device serves data on `device`: it is that device, stands under it, or all requests to its disks
+    /// count here.
+    pub fn serves_device(&self, device: &str, topology: &Topology) -> bool {
+        let (own, by_disk) = ((self.name.as_str(), self.leaves.as_slice()), self.counts_all_disk_requests);
+        front_devices::serves_device(own, by_disk, device, Some(topology))
+    }
+
     /// I/Os per second of each member for a load on the array (doc 002: `(r + 4 w) / n` in RAID 5).
     pub fn member_load(&self, reads: f64, writes: f64) -> f64 {
         member_load(self.level, self.members, reads, writes)

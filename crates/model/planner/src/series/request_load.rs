@@ -3,7 +3,7 @@
 use diskwright_base::units::format_count;
 use diskwright_base::{Operation, Request};
 
-use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick};
+use super::{FrontLoad, FrontSums, LoadSeries, LoadTick};
 
 /// Initial length of a tick, ns: a tenth of a second.
 const TICK_NS: i64 = 100_000_000;
@@ -68,20 +68,8 @@ impl RequestLoad {
             length_ns *= ratio as i64;
         }
         let seconds = length_ns as f64 * 1e-9;
-        let mut front = FrontLoad {
-            name: name.to_owned(),
-            level: None,
-            members: 1,
-            from_members: false,
-            leaves: Vec::new(),
-            rates: diskwright_base::Histogram::new(),
-            sums: FrontSums::default(),
-            curve: LoadCurve::default(),
-            loaded: Vec::new(),
-            loaded_s: 0.0,
-            holds_swap: None,
-            bytes: None,
-        };
+        let mut front =
+            FrontLoad { name: name.to_owned(), members: 1, counts_all_disk_requests: true, ..FrontLoad::default() };
         let is_queue_known = self.incomplete == 0;
         for (index, [reads, writes, read_bytes, write_bytes, in_flight]) in ticks.into_iter().enumerate() {
             let queue_s = if is_queue_known { in_flight } else { f64::NAN };

@@ -5,6 +5,8 @@
 
 mod entry_builder;
 pub mod measure;
+mod model_distance;
+mod model_match;
 mod raw;
 
 use std::sync::LazyLock;
@@ -17,6 +19,8 @@ use crate::drive::{DataSheet, Model};
 use crate::flash::{FlashModel, FlashSpec};
 use crate::volume::VolumeSpec;
 use measure::DatasheetCheck;
+pub use model_distance::{BusyLoad, ModelDistance, measure_distance};
+pub use model_match::find_entry_of_model;
 
 /// The built-in files.
 pub const BUILT_IN_FILES: &[(&str, &str)] = &[

@@ -46,41 +46,63 @@ pub(super) struct AdapterLosses {
     pub over_allowance: Option<u64>,
 }
 
-/// Reads what an adapter lost.
-///
-/// # Errors
-/// When the driver keeps no statistics, or the kernel refuses them.
-pub(super) fn read_losses(interface: &str) -> io::Result<AdapterLosses> {
-    let asked = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    let mut info = [u64::from(GET_SET_INFO), 1 << STATISTICS_SET, 0];
-    request_statistics(&asked, interface, &mut info)?;
-    let count = (info[2] & u64::from(u32::MAX)) as usize;
-    if info[1] == 0 || count == 0 {
-        return Err(io::ErrorKind::Unsupported.into());
+/// Reads the statistics of adapters, one after the other, into the same buffers.
+#[derive(Default)]
+pub(super) struct StatisticsReader {
+    names: Vec<u64>,
+    values: Vec<u64>,
+}
+
+impl StatisticsReader {
+    /// Reads what an adapter lost.
+    ///
+    /// # Errors
+    /// When the driver keeps no statistics, or the kernel refuses them.
+    pub fn read_losses(&mut self, interface: &str) -> io::Result<AdapterLosses> {
+        let asked = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+        let mut info = [u64::from(GET_SET_INFO), 1 << STATISTICS_SET, 0];
+        request_statistics(&asked, interface, &mut info)?;
+        let count = (info[2] & u64::from(u32::MAX)) as usize;
+        if info[1] == 0 || count == 0 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        if count > MAX_STATISTICS {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{count} statistics")));
+        }
+        let (names, values) = self.buffers();
+        // the first word has command and set, the first half of the second their number; the names follow
+        names[0] = two_halves(GET_STRINGS, STATISTICS_SET);
+        names[1] = two_halves(count as u32, 0);
+        request_statistics(&asked, interface, names)?;
+        values[0] = two_halves(GET_STATISTICS, count as u32);
+        request_statistics(&asked, interface, values)?;
+        // another number means that the queues have changed: names and values may not belong together
+        let counts = [split_halves(names[1])[0], split_halves(values[0])[1]];
+        if counts != [count as u32; 2] {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let named: Vec<(String, u64)> =
+            values[1..].iter().take(count).enumerate().map(|(index, value)| (name_at(names, index), *value)).collect();
+        Ok(sum_losses(&named))
     }
-    if count > MAX_STATISTICS {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{count} statistics")));
+
+    /// Returns the buffers for names and values, which are made for the first adapter. They hold the largest number of
+    /// statistics; of their memory, the kernel gives only the pages that are used.
+    fn buffers(&mut self) -> (&mut [u64], &mut [u64]) {
+        let words = 2 * MAX_STATISTICS;
+        if self.names.is_empty() {
+            (self.names, self.values) = (vec![0; 2 + words * NAME_BYTES / 8], vec![0; 1 + words]);
+        }
+        (&mut self.names, &mut self.values)
     }
-    let words = 2 * MAX_STATISTICS;
-    // the first word has command and set, the first half of the second their number; the names follow
-    let mut names = vec![0; 2 + words * NAME_BYTES / 8];
-    names[0] = two_halves(GET_STRINGS, STATISTICS_SET);
-    names[1] = two_halves(count as u32, 0);
-    request_statistics(&asked, interface, &mut names)?;
-    let mut values = vec![0; 1 + words];
-    values[0] = two_halves(GET_STATISTICS, count as u32);
-    request_statistics(&asked, interface, &mut values)?;
-    let name_bytes: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
-    // another number means that the queues have changed: names and values may not belong together
-    let counts = [split_halves(names[1])[0], split_halves(values[0])[1]];
-    if counts != [count as u32; 2] {
-        return Err(io::ErrorKind::Interrupted.into());
-    }
-    let named = name_bytes.chunks(NAME_BYTES).zip(&values[1..]).take(count).map(|(name, value)| {
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
-        (String::from_utf8_lossy(&name[..end]).into_owned(), *value)
-    });
-    Ok(sum_losses(&named.collect::<Vec<_>>()))
+}
+
+/// The name of a statistic, in a buffer whose names begin after three halves of words.
+fn name_at(names: &[u64], index: usize) -> String {
+    let start = 12 + index * NAME_BYTES;
+    let byte_at = |place: usize| names.get(place / 8).map_or(0, |word| word.to_ne_bytes()[place % 8]);
+    let bytes: Vec<u8> = (start..start + NAME_BYTES).map(byte_at).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Two 32-bit numbers, one after the other in memory.
@@ -190,7 +212,30 @@ mod tests {
 
     #[test]
     fn an_adapter_without_statistics_is_an_error_and_not_zero() {
-        assert!(read_losses("lo").is_err());
-        assert!(read_losses("there-is-no-such-adapter").is_err());
+        let mut reader = StatisticsReader::default();
+        assert!(reader.read_losses("lo").is_err());
+        assert!(reader.read_losses("there-is-no-such-adapter").is_err());
+        assert!(reader.names.is_empty(), "nothing is made for adapters without statistics");
+    }
+
+    #[test]
+    fn adapters_share_buffers_and_each_name_is_read_in_its_place() {
+        let mut reader = StatisticsReader::default();
+        let places = |reader: &mut StatisticsReader| {
+            let (names, values) = reader.buffers();
+            (names.as_ptr(), names.len(), values.as_ptr(), values.len())
+        };
+        assert_eq!(places(&mut reader), places(&mut reader));
+        let mut bytes = vec![0_u8; 12];
+        for name in ["rx_drops", "tx_queue_0_dropped_by_the_adapter"] {
+            let mut field = name.as_bytes()[..name.len().min(NAME_BYTES)].to_vec();
+            field.resize(NAME_BYTES, 0);
+            bytes.extend(field);
+        }
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+        let names: Vec<u64> = words.collect();
+        assert_eq!((name_at(&names, 0).as_str(), name_at(&names, 1).len()), ("rx_drops", NAME_BYTES));
+        assert_eq!(name_at(&names, 99), "");
     }
 }

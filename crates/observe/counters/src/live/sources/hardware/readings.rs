@@ -13,7 +13,7 @@ use crate::live::open_file::{read_bytes, read_number, read_text};
 use crate::live::text_scan::{WordIter, parse_number, text_lines};
 use crate::live::watched_read::{canonicalize, list_folder};
 
-use super::adapter_statistics::{AdapterLosses, read_losses};
+use super::adapter_statistics::{AdapterLosses, StatisticsReader};
 use super::{
     ADAPTER_COLUMNS, CAP_COLUMN, CORRECTED_MEMORY_COLUMN, CORRECTED_PCIE_COLUMN, ENERGY_COLUMN, FAN_COLUMN,
     LINK_RATE_COLUMN, LINK_SPEED_COLUMN, LINK_WIDTH_COLUMN, PART_COLUMNS, POWER_COLUMN, TEMPERATURE_COLUMN,
@@ -242,12 +242,14 @@ fn read_disk_errors(sys: &Path) -> Vec<(String, [u64; 2])> {
 fn read_adapter_errors(sys: &Path) -> Vec<(String, [u64; ADAPTER_COLUMNS.len()])> {
     // a copied /sys may have adapters of this machine's names
     let is_live = sys == Path::new("/sys");
+    let mut statistics = StatisticsReader::default();
     let adapter = |(name, folder): (String, PathBuf)| {
         folder.join("device").exists().then(|| {
             let statistic = |file: &str| read_number(&folder.join("statistics").join(file));
             let damaged = statistic("rx_crc_errors").zip(statistic("rx_frame_errors")).map(|(crc, frame)| crc + frame);
             let changes = read_number(&folder.join("carrier_changes"));
-            let lost = if is_live { read_losses(&name).unwrap_or_default() } else { AdapterLosses::default() };
+            let lost = if is_live { statistics.read_losses(&name) } else { Ok(AdapterLosses::default()) };
+            let lost = lost.unwrap_or_default();
             let missed = statistic("rx_missed_errors");
             (name, [missed, damaged, changes, lost.received, lost.sent, lost.over_allowance].map(or_absent))
         })

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use diskwright_base::RecordingCost;
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::screen::OwnCost;
 use rustix::time::{ClockId, clock_gettime};
@@ -31,6 +32,51 @@ impl OwnCostMeter {
         self.cost.resident_bytes = resident_bytes();
         self.last = Some((now, now_s));
         self.cost
+    }
+}
+
+/// Time after which a recorder states its cost in the log.
+const STATED_EVERY_NS: u64 = 3600 * 1_000_000_000;
+
+/// What recording costs, from one statement to the next and since the start.
+pub struct RecordingMeter {
+    last_ns: u64,
+    last_s: f64,
+    last_ticks: u64,
+    total: RecordingCost,
+}
+
+impl RecordingMeter {
+    /// Starts to measure.
+    pub fn start() -> RecordingMeter {
+        let last_ns = SystemClock.read_clocks().running_ns;
+        RecordingMeter { last_ns, last_s: processor_s(), last_ticks: 0, total: RecordingCost::default() }
+    }
+
+    /// Returns the cost since the last statement, if it is time for one; `ticks` are all that were recorded.
+    pub fn take_due(&mut self, ticks: u64) -> Option<RecordingCost> {
+        let is_due = SystemClock.read_clocks().running_ns.saturating_sub(self.last_ns) >= STATED_EVERY_NS;
+        is_due.then(|| self.take_cost(ticks))
+    }
+
+    /// Returns the cost since the last statement.
+    pub fn take_cost(&mut self, ticks: u64) -> RecordingCost {
+        let (now_ns, now_s) = (SystemClock.read_clocks().running_ns, processor_s());
+        let cost = RecordingCost {
+            seconds: now_ns.saturating_sub(self.last_ns) as f64 * 1e-9,
+            // the process that reads may have been replaced by another, with less
+            processor_s: (now_s - self.last_s).max(0.0),
+            resident_bytes: resident_bytes(),
+            ticks: ticks.saturating_sub(self.last_ticks),
+        };
+        (self.last_ns, self.last_s, self.last_ticks) = (now_ns, now_s, ticks);
+        self.total.add_cost(&cost);
+        cost
+    }
+
+    /// All that was stated so far.
+    pub fn total(&self) -> RecordingCost {
+        self.total
     }
 }
 
@@ -73,6 +119,17 @@ fn resident_pages(process: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statements_of_a_recorder_add_up() {
+        let mut meter = RecordingMeter::start();
+        assert_eq!(meter.take_due(1), None, "an hour has not passed");
+        let costs = [meter.take_cost(3), meter.take_cost(8)];
+        assert_eq!(costs.map(|cost| cost.ticks), [3, 5]);
+        let total = meter.total();
+        assert_eq!((total.ticks, total.processor_s), (8, costs[0].processor_s + costs[1].processor_s));
+        assert!(total.resident_bytes.is_some_and(|bytes| bytes > 0.0) && total.seconds > 0.0, "{total:?}");
+    }
 
     #[test]
     fn time_of_ended_threads_still_counts() {
