@@ -17,13 +17,29 @@ fn write_file(folder: &Path, name: &str, text: &str) -> String {
 
 /// Ten minutes of constant counters, as Performance Monitor exports them.
 fn perfmon_text(counters: &[(&str, f64)]) -> String {
+    let names: Vec<&str> = counters.iter().map(|(name, _)| *name).collect();
+    perfmon_rows(&names, 15, 40, |_, column| counters[column].1)
+}
+
+/// A log of so many rows; `value` is that of a row and a column.
+fn perfmon_rows(names: &[&str], seconds: usize, rows: usize, value: impl Fn(usize, usize) -> f64) -> String {
     let mut text = String::from("\"(PDH-CSV 4.0) (UTC)(0)\"");
-    counters.iter().for_each(|(name, _)| write!(text, ",\"\\\\NT1\\{name}\"").expect("written"));
-    for tick in 0..40 {
-        write!(text, "\r\n\"03/02/1998 10:{:02}:{:02}.000\"", tick / 4, tick % 4 * 15).expect("written");
-        counters.iter().for_each(|(_, value)| write!(text, ",\"{value}\"").expect("written"));
+    names.iter().for_each(|name| write!(text, ",\"\\\\NT1\\{name}\"").expect("written"));
+    for row in 0..rows {
+        let second = row * seconds;
+        let (day, hour, minute) = (2 + second / 86_400, 10 + second / 3600, second / 60 % 60);
+        let (day, hour) = if hour % 24 < 10 { (day + 1, hour % 24) } else { (day, hour % 24) };
+        write!(text, "\r\n\"03/{day:02}/1998 {hour:02}:{minute:02}:{:02}.000\"", second % 60).expect("written");
+        (0..names.len()).for_each(|column| write!(text, ",\"{}\"", value(row, column)).expect("written"));
     }
     text + "\r\n"
+}
+
+/// Words that mean nothing to whoever has a log of Windows.
+fn assert_no_linux_words(text: &str) {
+    for word in ["/proc", "/sys/", "vmstat", "iostat", "pidstat", "mpstat", "`top", "iowait", "cgroup", "ionice"] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
 }
 
 fn run_why(log: &str, pack: &str, options: &[&str]) -> Value {
@@ -145,6 +161,213 @@ fn compares_committed_bytes_with_the_given_memory() {
         assert_eq!(done.status.code(), Some(2), "{options:?}");
         assert!(String::from_utf8_lossy(&done.stderr).contains(words), "{options:?}");
     }
+}
+
+/// SAS 1998: more than 0.3 s for a transfer are those of a controller that keeps retrying. The queue is short.
+#[test]
+fn a_disk_far_slower_than_any_working_one_is_blamed() {
+    let folder = folder("nt-slow");
+    let disk = |name: &str| format!(r"PhysicalDisk(0 C:)\{name}");
+    let log_of = |rate: f64, seconds: f64, per_direction: bool| {
+        let memory = [(r"Memory\Available Bytes", 64e6), (r"Memory\Page Reads/sec", 0.2)];
+        let mut counters = memory.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        counters.extend([(disk("Avg. Disk Queue Length"), rate * seconds), (disk("% Disk Time"), 100.0)]);
+        if per_direction {
+            // programs that write: nothing shows whether they wait
+            let values = [("Disk Reads/sec", 0.0), ("Disk Writes/sec", rate), ("Avg. Disk sec/Read", 0.0)];
+            let sizes = [("Avg. Disk sec/Write", seconds), ("Avg. Disk Bytes/Transfer", 4096.0)];
+            counters.extend(values.into_iter().chain(sizes).map(|(name, value)| (disk(name), value)));
+        } else {
+            counters.extend([(disk("Disk Transfers/sec"), rate), (disk("Avg. Disk sec/Transfer"), seconds)]);
+        }
+        let counters: Vec<(&str, f64)> = counters.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        write_file(&folder, "slow.csv", &perfmon_text(&counters))
+    };
+    for (rate, seconds, per_direction) in [(3.0, 0.6, false), (2.0, 0.35, false), (3.0, 0.6, true)] {
+        let verdict = run_why(&log_of(rate, seconds, per_direction), "default", &[]);
+        assert_eq!(verdict["bottleneck"], "disk", "{rate} {seconds}: {verdict:#}");
+        let rule = verdict["findings"][0]["rule"].as_str().expect("a rule");
+        assert!(rule.starts_with("disk.far-too-slow"), "{rule}");
+        // what is broken is not bought anew before anybody looks
+        assert_eq!(verdict["bottlenecks"][0]["advice"][0]["id"], "disk.check-errors", "{verdict:#}");
+    }
+    // one request at a time on a disk that works
+    let verdict = run_why(&log_of(60.0, 0.012, false), "default", &[]);
+    assert!(!verdict["findings"].to_string().contains("far-too-slow"), "{verdict:#}");
+}
+
+/// NT Magazine 1998 sizes arrays by transfers for each arm: near a hundred, a queue below two proves no more than that.
+#[test]
+fn arms_near_their_rate_are_a_suspicion() {
+    let folder = folder("nt-arms");
+    let log_of = |reads: f64, queue: f64| {
+        let disk = [(r"PhysicalDisk(0)\Disk Reads/sec", reads), (r"PhysicalDisk(0)\Disk Writes/sec", 0.0)];
+        let queue = [(r"PhysicalDisk(0)\Avg. Disk Queue Length", queue), (r"Memory\Available Bytes", 64e6)];
+        write_file(&folder, "arms.csv", &perfmon_text(&[&disk[..], &queue].concat()))
+    };
+    let verdict = run_why(&log_of(1110.0, 16.0), "default", &["--array", "0=raid0:10"]);
+    assert_eq!(verdict["bottleneck"], "disk", "{verdict:#}");
+    let found = find_finding(&verdict, "disk.near-arm-rate").unwrap_or_else(|| panic!("{verdict:#}"));
+    assert!((found["value"].as_f64().expect("a value") - 111.0).abs() < 1e-9, "{found:#}");
+    assert!(verdict["confidence"].as_f64().expect("a number") <= 0.35, "{verdict:#}");
+    // its repaired array: 61.5 for each arm
+    let verdict = run_why(&log_of(615.0, 12.0), "default", &["--array", "0=raid0:10"]);
+    assert!(find_finding(&verdict, "disk.near-arm-rate").is_none(), "{verdict:#}");
+}
+
+/// Requests that stream into a data warehouse: more than two in flight are no queue if many disks share them.
+#[test]
+fn what_rules_out_a_disk_names_the_disks_behind_it() {
+    let folder = folder("nt-warehouse");
+    let counters = [
+        (r"PhysicalDisk(0)\Disk Reads/sec", 1800.0),
+        (r"PhysicalDisk(0)\Avg. Disk Queue Length", 32.0),
+        (r"PhysicalDisk(0)\Avg. Disk Bytes/Read", 65_536.0),
+        (r"Memory\Available Bytes", 64e6),
+        (r"Memory\Page Reads/sec", 0.1),
+    ];
+    let log = write_file(&folder, "warehouse.csv", &perfmon_text(&counters));
+    let verdict = run_why(&log, "default", &["--array", "0=raid10:24"]);
+    assert_eq!(verdict["bottleneck"], "none", "{verdict:#}");
+    let because = |verdict: &Value| {
+        let list = verdict["ruled_out"].as_array().expect("a list").clone();
+        list.iter().find(|one| one["bottleneck"] == "disk").map(|one| one["because"].to_string())
+    };
+    let of_disk = because(&verdict).unwrap_or_else(|| panic!("{verdict:#}"));
+    assert!(of_disk.contains("24 disks"), "{of_disk}");
+    // 150 a second and nearly three in flight for each of twelve are more than an arm serves with ease
+    let verdict = run_why(&log, "default", &["--array", "0=raid10:12"]);
+    assert!(find_finding(&verdict, "disk.near-arm-rate").is_some(), "{verdict:#}");
+}
+
+/// Without Diskperf, all counters of disks are 0, and no rule can tell how much of the disks' work is paging.
+#[test]
+fn memory_is_suspected_without_counters_of_disks() {
+    let folder = folder("nt-diskperf");
+    let zeros = [
+        (r"PhysicalDisk(0 C:)\Disk Transfers/sec", 0.0),
+        (r"PhysicalDisk(0 C:)\Avg. Disk sec/Transfer", 0.0),
+        (r"PhysicalDisk(0 C:)\Avg. Disk Queue Length", 0.0),
+        (r"PhysicalDisk(0 C:)\% Disk Time", 0.0),
+    ];
+    let (available, pages) = ((r"Memory\Available Bytes", 5e6), (r"Memory\Pages/sec", 120.0));
+    let (reads, writes) = ((r"Memory\Page Reads/sec", 60.0), (r"Memory\Page Writes/sec", 20.0));
+    for counters in [&[available, pages, reads, writes][..], &[pages, reads, writes], &[available, pages], &[pages]] {
+        for disks in [&zeros[..], &[]] {
+            let log = write_file(&folder, "nt.csv", &perfmon_text(&[counters, disks].concat()));
+            let verdict = run_why(&log, "default", &[]);
+            assert_eq!(verdict["bottleneck"], "memory", "{counters:?}: {verdict:#}");
+            assert!(verdict["confidence"].as_f64().expect("a number") <= 0.5, "{verdict:#}");
+            let advice = verdict["bottlenecks"][0]["advice"].to_string();
+            assert!(advice.contains("diskperf -y"), "{advice}");
+        }
+    }
+    // memory is ample: programs read mapped files
+    let ample = [(r"Memory\Available Bytes", 4e9), reads, pages];
+    let log = write_file(&folder, "nt.csv", &perfmon_text(&[&ample[..], &zeros].concat()));
+    assert_ne!(run_why(&log, "default", &[])["bottleneck"], "memory");
+}
+
+/// Two days in which a program grows by 42 MB a day, by each counter that shows it.
+#[test]
+fn the_program_that_leaks_is_named_with_the_date() {
+    let folder = folder("nt-leak");
+    let noise = |row: usize, column: usize| ((row * 7919 + column * 104_729) % 1000) as f64 / 1000.0;
+    for counter in ["Private Bytes", "Working Set", "Page File Bytes", "Pool Nonpaged Bytes"] {
+        let programs = ["sqlservr", "leaky", "explorer", "svchost", "svchost#1", "svchost#2", "services", "spoolss"];
+        let columns: Vec<String> = programs.iter().map(|name| format!(r"Process({name})\{counter}")).collect();
+        let names: Vec<&str> = [r"Memory\Available Bytes", r"Memory\Pages/sec"]
+            .into_iter()
+            .chain(columns.iter().map(String::as_str))
+            .collect();
+        let value = |row: usize, column: usize| {
+            let days = row as f64 * 300.0 / 86_400.0;
+            match column {
+                0 => 130e6 - 43e6 * days + 2e5 * noise(row, 0),
+                1 => 0.5,
+                3 => 1e6 + 42e6 * days,
+                other => 8e6 * (other as f64) + 1e4 * noise(row, other),
+            }
+        };
+        let log = write_file(&folder, "leak.csv", &perfmon_rows(&names, 300, 576, value));
+        let sizes: [(&[&str], &str); 2] =
+            [(&[], "memory.available_bytes"), (&["--memory", "256MB"], "memory.available_fraction")];
+        for (options, of_memory) in sizes {
+            let verdict = run_why(&log, "default", options);
+            let trends = verdict["trends"].as_array().expect("trends");
+            let trend = trends.iter().find(|trend| trend["counter"] == of_memory && !trend["crosses"].is_null());
+            let trend = trend.unwrap_or_else(|| panic!("{counter}, {options:?}: {trends:#?}"));
+            assert_eq!(trend["growing"]["name"], "leaky", "{counter}, {options:?}: {trend:#}");
+            let [from, to] = ["from_bytes", "to_bytes"].map(|end| trend["growing"][end].as_f64().expect("a number"));
+            assert!(from < 2e6 && (80e6..90e6).contains(&to), "{counter}: {from} {to}");
+            let screen = diskwright(&[&["why", &log][..], options].concat());
+            let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+            let first_rows = screen.lines().take(24).collect::<Vec<_>>().join("\n");
+            assert!(first_rows.contains("leaky grew from") && first_rows.contains("1998-03-0"), "{screen}");
+            assert_no_linux_words(&screen);
+        }
+    }
+}
+
+/// The disks' part of the processor time needs two counters, and what clock and network cause.
+#[test]
+fn what_one_counter_of_interrupts_leaves_open_is_said() {
+    let folder = folder("nt-half-interrupts");
+    let busy = (r"System\% Total Processor Time", 98.3);
+    let (time, count) = ((r"System\% Total Interrupt Time", 91.5), (r"System\Total Interrupts/sec", 426.5));
+    let known: [(&[(&str, f64)], &[&str], Option<&str>); 6] = [
+        (&[time, busy], &[], Some(r"Record System\Total Interrupts/sec too")),
+        (&[count, busy], &[], Some(r"Record System\% Total Interrupt Time too")),
+        // the sum over processors
+        (&[(r"Processor(0)\Interrupts/sec", 426.5), busy], &[], Some(r"Record System\% Total Interrupt Time too")),
+        (&[time, count, busy], &[], Some("--clock 100 --network-interrupts 200")),
+        (&[time, count, busy], &["--clock", "100", "--network-interrupts", "0"], None),
+        (&[(r"System\% Total Interrupt Time", 2.0), busy], &[], None),
+    ];
+    for (counters, options, words) in known {
+        let log = write_file(&folder, "nt.csv", &perfmon_text(counters));
+        let limits = run_why(&log, "default", options)["certainty_limits"].to_string();
+        let limits = limits.replace(r"\\", r"\");
+        match words {
+            Some(words) => assert!(limits.contains(words), "{counters:?}: {limits}"),
+            None => assert!(!limits.contains("interrupt"), "{counters:?}: {limits}"),
+        }
+        let screen = diskwright(&[&["why", &log][..], options].concat());
+        assert_no_linux_words(&String::from_utf8_lossy(&screen.stdout));
+    }
+    // W22 without the time in interrupts: a sector for each
+    let disk = [
+        (r"System\Total Interrupts/sec", 3651.5),
+        (r"PhysicalDisk(0 C:)\Disk Bytes/sec", 1_529_675.0),
+        (r"PhysicalDisk(0 C:)\Avg. Disk Bytes/Transfer", 65_536.0),
+    ];
+    let log = write_file(&folder, "w22.csv", &perfmon_text(&disk));
+    let verdict = run_why(&log, "default", &["--clock", "100", "--network-interrupts", "300"]);
+    assert!(find_finding(&verdict, "interrupts.one-a-sector-unseen").is_some(), "{verdict:#}");
+}
+
+/// SAS 1998: interrupts that rise without more activity point to failing hardware. When they rose is said.
+#[test]
+fn a_step_of_the_interrupts_is_a_change() {
+    let folder = folder("nt-step");
+    let names = [r"System\Total Interrupts/sec", r"Memory\Available Bytes", r"Memory\Page Reads/sec"];
+    let noise = |row: usize| ((row * 7919) % 1000) as f64 / 100.0;
+    let value = |row: usize, column: usize| match column {
+        0 if row < 60 => 120.0 + noise(row),
+        0 => 1250.0 + noise(row),
+        1 => 64e6,
+        _ => 0.1,
+    };
+    let log = write_file(&folder, "step.csv", &perfmon_rows(&names, 15, 120, value));
+    let verdict = run_why(&log, "default", &[]);
+    let changes = verdict["changes"].as_array().expect("changes");
+    let change = changes.iter().find(|change| change["counter"] == "interrupts.total_per_s");
+    let change = change.unwrap_or_else(|| panic!("{verdict:#}"));
+    let [before, after] = ["before", "after"].map(|level| change[level].as_f64().expect("a number"));
+    assert!((before - 125.0).abs() < 5.0 && (after - 1255.0).abs() < 5.0, "{change:#}");
+    let screen = diskwright(&["why", &log]);
+    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+    assert!(screen.contains("interrupts 125 → 1250") || screen.contains("interrupts 125/s"), "{screen}");
 }
 
 /// A pack with a limit that the published disk sets exceed, so that the answer shows their values.

@@ -463,6 +463,29 @@ fn paging_is_told_before_any_disk_is_sold() {
     assert!(paging < design, "{screen}");
 }
 
+/// NT Magazine's three disks. The log agrees that disks are short only if it shows that memory is not.
+#[test]
+fn disks_are_not_called_short_where_memory_was_not_seen() {
+    let disk = [
+        ("PhysicalDisk(0)\\Avg. Disk Queue Length", 16.0),
+        ("PhysicalDisk(0)\\Disk Reads/sec", 126.0),
+        ("PhysicalDisk(0)\\Disk Writes/sec", 73.0),
+        ("PhysicalDisk(0)\\Avg. Disk sec/Transfer", 0.08),
+        ("PhysicalDisk(0)\\% Disk Time", 100.0),
+    ];
+    let memory = [("Memory\\Available Bytes", 64e6), ("Memory\\Page Reads/sec", 0.1)];
+    let screen_of = |name: &str, counters: &[(&str, f64)]| {
+        let log = write_nt_log(name, counters);
+        let screen = diskwright(&["plan", "--from", &log, "--array", "*=raid5:3:rotational"]);
+        String::from_utf8_lossy(&screen.stdout).into_owned()
+    };
+    let screen = screen_of("plan-unseen", &disk);
+    assert!(screen.starts_with("The log suggests that disks are short, and does not rule out memory."), "{screen}");
+    assert!(screen.contains("typeperf"), "{screen}");
+    let screen = screen_of("plan-seen", &[&disk[..], &memory].concat());
+    assert!(screen.starts_with("The log agrees that disks are short."), "{screen}");
+}
+
 #[test]
 fn the_counters_that_the_resource_kit_recommends_are_enough() {
     let log = write_nt_log(

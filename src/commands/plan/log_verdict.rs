@@ -2,6 +2,7 @@
 
 use diskwright_base::text::quote_for_shell;
 use diskwright_base::units::format_value;
+use diskwright_diagnosis::recording_hints::LogOrigin;
 use diskwright_diagnosis::verdict::VerdictBottleneck;
 use diskwright_diagnosis::{Bottleneck, Judge, JudgeOptions, Verdict, packs};
 use diskwright_planner::series::measured_demand::LoadSummary;
@@ -12,6 +13,8 @@ use crate::commands::Failure;
 use crate::commands::ceilings;
 use crate::commands::log::Logs;
 
+/// Confidence from which on the log agrees that disks are short; below, it suggests it. Our choice.
+const MIN_AGREED_CONFIDENCE: f64 = 0.5;
 /// Share of the disks' requests from which paging is told beside a verdict on the disk.
 const MIN_PAGING_SHARE: f64 = 0.02;
 
@@ -61,11 +64,14 @@ fn verdict_lines(verdict: &Verdict, summary: &LoadSummary) -> (String, Vec<Strin
     let leading = remedies.first().copied().unwrap_or(Remedy::Unproven);
     let (has_disks, has_others) = (remedies.contains(&Remedy::Disks), remedies.contains(&Remedy::Other));
     let is_unknown = verdict.bottleneck == Bottleneck::Unknown;
+    let is_memory_open = leaves_memory_open(verdict);
     let mut lines = vec![verdict.sentence.clone()];
     let title = match leading {
         Remedy::Other if has_disks => "Before you buy: disks are only a part of the trouble.",
         Remedy::Other => "Before you buy: disks are not what holds this machine back.",
         Remedy::Disks if has_others => "The log agrees that disks are short, but not they alone.",
+        Remedy::Disks if is_memory_open => "The log suggests that disks are short, and does not rule out memory.",
+        Remedy::Disks if verdict.confidence < MIN_AGREED_CONFIDENCE => "The log suggests that disks are short.",
         Remedy::Disks => "The log agrees that disks are short.",
         Remedy::Unproven if is_unknown => {
             "The log does not show what holds this machine back, so nothing proves that disks would help."
@@ -78,9 +84,27 @@ fn verdict_lines(verdict: &Verdict, summary: &LoadSummary) -> (String, Vec<Strin
     if is_unknown {
         lines.extend(verdict.missing.instructions.first().map(|how| format!("What would show it: {how}")));
     }
+    if leading == Remedy::Disks && is_memory_open {
+        lines.push(memory_line(verdict));
+    }
     lines.extend(device_line(verdict, summary));
     lines.extend(paging_line(summary).or_else(|| page_reads_line(verdict)));
     (title.into(), lines)
+}
+
+/// True where memory is neither blamed nor ruled out: paging looks like a slow disk.
+fn leaves_memory_open(verdict: &Verdict) -> bool {
+    let is_blamed = verdict.bottlenecks.iter().any(|listed| listed.bottleneck == Bottleneck::Memory);
+    !is_blamed && !verdict.ruled_out.iter().any(|exclusion| exclusion.bottleneck == Bottleneck::Memory)
+}
+
+/// What shows whether memory is short, on the system that the log is of.
+fn memory_line(verdict: &Verdict) -> String {
+    let command = match verdict.missing.source {
+        LogOrigin::Perfmon => r#"typeperf -si 1 -sc 30 "\Memory\Available Bytes" "\Memory\Page Reads/sec""#,
+        _ => "vmstat 1 30",
+    };
+    format!("Paging looks like a slow disk. Before you buy, look whether memory is short: `{command}`")
 }
 
 /// The way to a plan for the blamed disk alone, where the load is that of several.

@@ -420,6 +420,10 @@ pub struct ProcessRow {
     pub resident_bytes: f64,
     /// Swapped-out memory, bytes, where the status file shows it.
     pub swapped_bytes: Option<f64>,
+    /// Memory that it holds, resident or not, bytes: in logs of Windows its private bytes (else its part of the paging
+    /// file, else its working set) with its nonpaged pool; `None` where the resident memory tells most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_bytes: Option<f64>,
     /// Real-time priority of its first thread (1 to 99), which runs before all ordinary ones; `None` for those.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realtime_priority: Option<u32>,

@@ -31,3 +31,4 @@ mod trends;
 mod unlisted;
 mod waiting;
 mod windows;
+mod windows_words;

@@ -63,7 +63,7 @@ fn of_conditions(rule: &Rule) -> Vec<Mutant> {
         let condition_text = format!("{} {} {}", of.quantity.formula_text(), of.compare.name(), limit_text(&of.limit));
         match of.quantity.counter.pseudo {
             // yes or no: there is nothing beside the limit
-            Some(Pseudo::CeilingFirm | Pseudo::WaitingUnseen | Pseudo::PagingUnseen) => {
+            Some(Pseudo::CeilingFirm | Pseudo::WaitingUnseen | Pseudo::PagingUnseen | Pseudo::DisksUnseen) => {
                 let opposite = if of.compare.is_upper() { Comparator::Below } else { Comparator::Above };
                 mutants.push(changed(rule, format!("{condition_text}: reversed"), |r| {
                     condition(r, index).compare = opposite

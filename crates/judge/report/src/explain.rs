@@ -62,6 +62,7 @@ pub fn explain_term(term: &GlossaryTerm, style: &Style) -> String {
 pub fn explain_rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &format!("{}/{}", pack.id, rule.id), &rule.title);
     page.add_paragraph("", &rule.explain);
+    page.add_paragraph("In logs of Windows: ", rule.windows.as_deref().unwrap_or_default());
     page.add_field("says", rule.bottleneck.name());
     page.add_field("severity", rule.severity.name());
     page.add_field("judges", &judged_objects(rule));

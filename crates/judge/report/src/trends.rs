@@ -174,7 +174,8 @@ pub(crate) fn warning_line(verdict: &Verdict, zone: &DisplayZone) -> Option<Stri
 /// Who grows: `python3 (812): python3 leak.py, shop.service, grew from 1.2 GB to 7.6 GB`.
 fn growth_text(growing: &GrowingProgram) -> String {
     let (from, to) = (units::format_value(growing.from_bytes, "bytes"), units::format_value(growing.to_bytes, "bytes"));
-    let pid = growing.culprit.pid.map_or(String::new(), |pid| format!(" (process {pid})"));
+    // logs of Windows may lack the ids of processes
+    let pid = growing.culprit.pid.filter(|pid| *pid > 0).map_or(String::new(), |pid| format!(" (process {pid})"));
     format!("{}{pid} grew from {from} to {to}", culprit_summary(&growing.culprit, MAX_PROGRAM_COLUMNS))
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use diskwright_base::byte_size::parse_memory_size;
-use diskwright_base::counter_ids::interrupts;
+use diskwright_base::counter_ids::{interrupts, memory};
 use diskwright_base::toml_reader;
 use diskwright_base::units::format_count;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
@@ -132,7 +132,7 @@ impl MachineDescription {
     /// True if no facts were given.
     pub fn is_empty(&self) -> bool {
         let MachineOptions { memory, processors, .. } = &self.machine;
-        !self.names_disks() && memory.is_none() && processors.is_none() && self.constant_rates().is_empty()
+        !self.names_disks() && memory.is_none() && processors.is_none() && self.constant_counters().is_empty()
     }
 
     /// True if disks of the log are named; they must exist in it.
@@ -146,11 +146,16 @@ impl MachineDescription {
         of_disks.chain(self.models.iter().map(|(_, model)| model.as_str()))
     }
 
-    /// Counters with a constant rate per second.
-    fn constant_rates(&self) -> Vec<(&'static str, f64)> {
-        let MachineOptions { clock, network_interrupts, .. } = &self.machine;
-        let rates = [(interrupts::CLOCK_PER_S, clock), (interrupts::NETWORK_PER_S, network_interrupts)];
-        rates.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
+    /// Counters that are the same at all times: rates per second, and the size of memory.
+    fn constant_counters(&self) -> Vec<(&'static str, f64)> {
+        let MachineOptions { clock, network_interrupts, .. } = self.machine;
+        let memory = self.machine.memory_bytes().map(|bytes| bytes as f64);
+        let counters = [
+            (interrupts::CLOCK_PER_S, clock),
+            (interrupts::NETWORK_PER_S, network_interrupts),
+            (memory::TOTAL_BYTES, memory),
+        ];
+        counters.into_iter().filter_map(|(id, value)| Some((id, value?))).collect()
     }
 
     /// Adds the given counters that a frame lacks; `None` if it has all of them. `last_schema` caches the extended
@@ -160,13 +165,13 @@ impl MachineDescription {
             let stored = id.strip_suffix("_per_s").unwrap_or(id);
             frame.schema().series.iter().any(|s| s.counter == id || s.counter == stored)
         };
-        let rates: Vec<(&str, f64)> = self.constant_rates().into_iter().filter(|(id, _)| !has(id)).collect();
-        if rates.is_empty() {
+        let added: Vec<(&str, f64)> = self.constant_counters().into_iter().filter(|(id, _)| !has(id)).collect();
+        if added.is_empty() {
             return None;
         }
         let mut series = frame.schema().series.clone();
         let new_series = |(id, _): &(&str, f64)| Series { counter: (*id).into(), instance: String::new(), scale: 1.0 };
-        series.extend(rates.iter().map(new_series));
+        series.extend(added.iter().map(new_series));
         let mut row = Vec::new();
         let schema = match last_schema.take().filter(|schema| schema.series == series) {
             Some(schema) => schema,
@@ -177,7 +182,7 @@ impl MachineDescription {
         for (index, tick) in frame.ticks().iter().enumerate() {
             row.clear();
             row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[index]));
-            row.extend(rates.iter().map(|(_, value)| value));
+            row.extend(added.iter().map(|(_, value)| value));
             extended.push(*tick, &row);
         }
         Some(extended)
@@ -185,9 +190,8 @@ impl MachineDescription {
 
     /// Fills in what a topology does not know about the machine, and adds the devices.
     pub fn complete_topology(&self, topology: &mut Topology, devices: &[Device]) {
-        let memory = self.machine.memory.as_deref().and_then(|text| parse_memory_size(text).ok());
         if topology.memory_bytes == 0 {
-            topology.memory_bytes = memory.unwrap_or(0);
+            topology.memory_bytes = self.machine.memory_bytes().unwrap_or(0);
         }
         if topology.processors == 0 {
             topology.processors = self.machine.processors.unwrap_or(0);
@@ -197,6 +201,10 @@ impl MachineDescription {
 }
 
 impl MachineOptions {
+    fn memory_bytes(&self) -> Option<u64> {
+        self.memory.as_deref().and_then(|text| parse_memory_size(text).ok())
+    }
+
     fn check_values(&self) -> Result<(), IngestError> {
         let usage_error = |option: &str, reason: String| Err(IngestError::Usage(format!("{option}: {reason}")));
         match self.memory.as_deref().map(parse_memory_size) {
@@ -507,6 +515,10 @@ mod tests {
         let network = extended.schema().column("interrupts.network_per_s", "").unwrap();
         assert_eq!((extended.column(network), extended.column(1)), (&[20.0][..], &[8.0][..]));
         assert_eq!(extended.ticks(), frame.ticks());
+        let given = MachineFacts { memory: Some("256MB".into()), ..MachineFacts::default() }.describe().unwrap();
+        let extended = given.add_missing_counters(&frame, &mut None).unwrap();
+        let total = extended.schema().column("memory.total_bytes", "").unwrap();
+        assert_eq!(extended.column(total), &[268_435_456.0][..]);
         assert!(MachineDescription::default().add_missing_counters(&frame, &mut None).is_none());
         let mut known = Topology { processors: 4, ..Topology::default() };
         let given = MachineFacts { memory: Some("256MB".into()), processors: Some(2), ..MachineFacts::default() };

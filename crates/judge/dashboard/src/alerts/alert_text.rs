@@ -5,8 +5,9 @@ use diskwright_base::Tick;
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::format_value;
 use diskwright_diagnosis::pseudo_counters::Pseudo;
+use diskwright_diagnosis::recording_hints::LogOrigin;
 use diskwright_diagnosis::verdict::VerdictBottleneck;
-use diskwright_diagnosis::{Advice, Bottleneck, Pack, Rule, Verdict};
+use diskwright_diagnosis::{Bottleneck, Pack, Rule, Verdict};
 
 use super::alert::{Alert, AlertPeak, SCHEMA};
 use super::engine::AlertChange;
@@ -63,7 +64,7 @@ pub(crate) fn build_alert(
     let begin_ns = tracker.holds_since.unwrap_or(now_ns);
     let listed = verdict.and_then(|verdict| find_listed(verdict, (bottleneck, &instance)));
     let peak = rule_peak(rule, tracker, now_ns);
-    let advice = listed.and_then(|listed| listed.advice.first()).or_else(|| first_advice(pack, rule));
+    let next_step = next_step((pack, rule), verdict, (bottleneck, &instance)).unwrap_or_default();
     Alert {
         schema: SCHEMA.to_owned(),
         id: rule.id.clone(),
@@ -78,7 +79,7 @@ pub(crate) fn build_alert(
         also: Vec::new(),
         alternated: Vec::new(),
         culprits: listed.map(|listed| listed.culprits.clone()).unwrap_or_default(),
-        next_step: advice.map(Advice::sentence).unwrap_or_default(),
+        next_step,
         instance,
         peak,
     }
@@ -91,7 +92,7 @@ pub(crate) fn join_alert(
     alert: &mut Alert,
     (pack, rule): (&Pack, &Rule),
     (instance, tracker): (&str, &HoldTracker),
-    listed: Option<&VerdictBottleneck>,
+    (verdict, bottleneck): (Option<&Verdict>, Bottleneck),
     now_ns: i64,
 ) -> Option<AlertChange> {
     let is_new = alert.id != rule.id && !alert.also.contains(&rule.id);
@@ -104,8 +105,8 @@ pub(crate) fn join_alert(
     alert.severity = rule.severity;
     alert.peak = rule_peak(rule, tracker, now_ns);
     alert.sentence = rule_sentence(rule, instance, &alert.peak);
-    if let Some(advice) = listed.and_then(|listed| listed.advice.first()).or_else(|| first_advice(pack, rule)) {
-        alert.next_step = advice.sentence();
+    if let Some(next_step) = next_step((pack, rule), verdict, (bottleneck, instance)) {
+        alert.next_step = next_step;
     }
     Some(AlertChange::Worse)
 }
@@ -120,9 +121,16 @@ pub(crate) fn take_over_cause(alert: &mut Alert, known: Alert) {
     alert.next_step = known.next_step;
 }
 
-/// The first remedy that a rule names.
-fn first_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
-    pack.advice.iter().find(|advice| rule.advice.first() == Some(&advice.id))
+/// The first remedy of the verdict's entry on a target, or else the first that the rule names, in the words of the
+/// system that the log is of.
+fn next_step((pack, rule): (&Pack, &Rule), verdict: Option<&Verdict>, target: (Bottleneck, &str)) -> Option<String> {
+    let listed = verdict.and_then(|verdict| find_listed(verdict, target));
+    if let Some(advice) = listed.and_then(|listed| listed.advice.first()) {
+        return Some(advice.sentence());
+    }
+    let source = verdict.map_or(LogOrigin::Live, |verdict| verdict.missing.source);
+    let advice = pack.advice.iter().find(|advice| rule.advice.first() == Some(&advice.id))?;
+    advice.for_system(source).map(|advice| advice.sentence())
 }
 
 /// Sentence of a rule that no verdict explains: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.

@@ -7,6 +7,7 @@ use diskwright_base::units::{format_count, format_value};
 use diskwright_base::{Note, RecordingCost};
 
 use crate::answer::evidence_seen::seen_counters;
+use crate::answer::interrupt_limits::interrupts_text;
 use crate::answer::rule_outcome::RuleOutcome;
 use crate::answer::sentences::describe_near_miss;
 use crate::answer::verdict::{Finding, UnjudgedRule};
@@ -42,12 +43,11 @@ pub(crate) fn certainty_limits(
     if observed.window.ticks > 0 && !observed.states.has_pressure {
         list.push("the log has no pressure data; waiting is inferred".into());
     }
-    let system = match observed.notes.source {
-        LogOrigin::Perfmon => Some("the equivalent Windows tools"),
-        LogOrigin::Unix => Some("the equivalent tools of your system"),
-        _ => None,
-    };
-    list.extend(system.map(|tools| format!("the commands in the advice are for Linux; use {tools}")));
+    // for Windows, texts and commands have words of their own
+    if observed.notes.source == LogOrigin::Unix {
+        list.push("the commands in the advice are for Linux; use the equivalent tools of your system".into());
+    }
+    list.extend(interrupts_text(observed));
     list.extend(stand_ins_text(observed, pack));
     if observed.notes.gaps > 0 {
         list.push(format!("the log has {}", format_count(observed.notes.gaps, "gap", "gaps")));

@@ -8,6 +8,7 @@ mod ceiling_remarks;
 mod confidence;
 mod evidence_seen;
 mod exclusion_texts;
+mod interrupt_limits;
 mod ranking;
 mod rule_outcome;
 mod sentences;

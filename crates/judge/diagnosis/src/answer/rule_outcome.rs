@@ -181,7 +181,7 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
         longest_s: progress.longest_ns as f64 / 1e9,
         from: format_rfc3339(progress.first_ns),
         to: format_rfc3339(progress.last_ns),
-        explain: rule.explain.trim().to_owned(),
+        explain: rule.explain_for(observed.notes.source).to_owned(),
         source: rule.source.clone(),
         evidence,
         advice: rule.advice.clone(),

@@ -7,7 +7,7 @@ use diskwright_base::units::{format_amount, format_count, format_duration, forma
 use crate::answer::blame::database_blame::{DATABASE, database_subject};
 use crate::answer::rule_outcome::{ConditionValue, RuleOutcome, window_value};
 use crate::answer::verdict::{Culprit, Finding, seen_s};
-use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, Pseudo, RuleQuantity};
+use crate::rules::{Bottleneck, Condition, ConditionSpan, Operand, Pseudo, RuleLimit, RuleQuantity};
 use crate::run::Observation;
 
 /// A limit with its unit; a count of requests or processes without one.
@@ -143,7 +143,8 @@ pub(crate) struct NearMiss {
 
 /// True for a condition on what a log can show at all: it tells which logs a rule is for.
 fn is_about_the_log(condition: &Condition) -> bool {
-    matches!(condition.quantity.counter.pseudo, Some(Pseudo::WaitingUnseen | Pseudo::PagingUnseen))
+    let pseudo = condition.quantity.counter.pseudo;
+    matches!(pseudo, Some(Pseudo::WaitingUnseen | Pseudo::PagingUnseen | Pseudo::DisksUnseen))
 }
 
 /// True where a condition says that a rule is for logs that show less.
@@ -234,6 +235,13 @@ fn measured_text(condition: &Condition, measured: ConditionValue, instance: &str
     let unit = condition.unit();
     let unit = display_unit(&condition.quantity.counter.id, &unit);
     let limit = limit_text(measured.limit, unit);
+    let limit = match condition.limit {
+        RuleLimit::EachDisk { each_disk } if measured.limit > each_disk => {
+            let disks = format_significant(measured.limit / each_disk);
+            format!("{limit}, {} for each of {disks} disks", format_significant(each_disk))
+        }
+        _ => limit,
+    };
     let limit = if condition.compare.is_upper() { format!("limit {limit}") } else { format!("only below {limit}") };
     format!("{} {}{} ({limit})", quantity_label(condition), format_value(measured.value, unit), at_instance(instance))
 }

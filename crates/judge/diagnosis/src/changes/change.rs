@@ -98,6 +98,7 @@ impl Change {
         let object = self.counter.split_once('.').map_or("", |(object, _)| object);
         match bottleneck {
             _ if !self.instance.is_empty() => self.instance == instance,
+            Bottleneck::Interrupts if object == "interrupts" => true,
             Bottleneck::Cpu | Bottleneck::Interrupts => {
                 matches!(object, "system" | "processor") || self.counter == pressure::CPU_SOME
             }

@@ -318,6 +318,7 @@ impl<'a> NodeBuilder<'a> {
             Pseudo::PageShare => self.page_share(scope),
             Pseudo::RefaultShare => self.refault_share(),
             Pseudo::PagingUnseen => Ok(self.paging_unseen()),
+            Pseudo::DisksUnseen => Ok(self.disks_unseen()),
             // known only at the end of the window; see `ProgramBuilder::plan_operand`
             Pseudo::LightLoad | Pseudo::LightLoadBytes | Pseudo::BusySteadiness => Err(missing()),
             // only alerts have these

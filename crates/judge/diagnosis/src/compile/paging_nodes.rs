@@ -11,6 +11,9 @@ use crate::sums::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
 /// Transfers per second of a fast disk according to the NT Resource Kit, for logs that do not count transfers.
 const QUICK_DISK_TRANSFERS_PER_S: f64 = 40.0;
 
+/// Counters of a disk of which one at least is known where its load is.
+const DISK_LOADS: [&str; 4] = ["avg_queue_length", "busy", "transfers_per_s", "bytes_per_s"];
+
 const SWAP_IN_COUNTER: &str = paging::SWAP_IN_PAGES_PER_S;
 const SWAP_OUT_COUNTER: &str = paging::SWAP_OUT_PAGES_PER_S;
 
@@ -158,6 +161,22 @@ impl<'a> NodeBuilder<'a> {
     pub(crate) fn paging_unseen(&mut self) -> NodeId {
         let is_seen = self.total_node(SWAP_IN_COUNTER).is_some() && self.total_node(paging::REFAULTS_PER_S).is_some();
         self.push_constant(f64::from(u8::from(!is_seen)))
+    }
+
+    /// 1 while the log knows nothing of any disk's load: it has no disks, or Windows did not measure them.
+    pub(crate) fn disks_unseen(&mut self) -> NodeId {
+        let schema_index = self.schema_index;
+        let mut known = Vec::new();
+        for object in ["physical_disk", "logical_disk"] {
+            for disk in schema_index.instances(object) {
+                let nodes = DISK_LOADS.map(|load| self.counter_node(&format!("{object}.{load}"), disk));
+                known.extend(nodes.into_iter().flatten());
+            }
+        }
+        if known.is_empty() {
+            return self.push_constant(1.0);
+        }
+        self.push("disks unseen@".into(), ProgramNode::NoneKnown(known))
     }
 
     /// Page size of this machine, bytes.

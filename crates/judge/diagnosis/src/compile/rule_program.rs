@@ -1,6 +1,6 @@
 //! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
-use diskwright_base::counter_ids::{cgroup, memory, paging, physical_disk, pressure, processor, system};
+use diskwright_base::counter_ids::{cgroup, interrupts, memory, paging, physical_disk, pressure, processor, system};
 use std::collections::{BTreeSet, HashMap};
 
 use crate::compile::logical_stand_ins::{may_stand_in, on_logical_disks};
@@ -51,7 +51,7 @@ pub(crate) struct StatisticPlan {
 }
 
 /// Counters of the machine that affect any verdict: its confidence, and which trouble can be the reason for another.
-const CONFIDENCE_COUNTERS: [&str; 14] = [
+const CONFIDENCE_COUNTERS: [&str; 18] = [
     memory::FREE_BYTES,
     memory::TOTAL_BYTES,
     processor::STEAL,
@@ -63,6 +63,10 @@ const CONFIDENCE_COUNTERS: [&str; 14] = [
     pressure::MEMORY_SOME,
     pressure::CPU_SOME,
     processor::IOWAIT,
+    processor::BUSY,
+    processor::INTERRUPT,
+    interrupts::TOTAL_PER_S,
+    interrupts::DISK_SHARE,
     system::BLOCKED,
     system::RUNNING,
     paging::SWAP_IN_PAGES_PER_S,

@@ -75,7 +75,8 @@ pub struct GrowingProgram {
     /// Who it is; `share` is its part of all growth.
     #[serde(flatten)]
     pub culprit: Culprit,
-    /// Resident memory of its largest grower in the first table that lists it, bytes.
+    /// Memory of its largest grower in the first table that lists it, bytes: resident memory; in logs of Windows what
+    /// it holds, private bytes and nonpaged pool.
     pub from_bytes: f64,
     /// The same in the last.
     pub to_bytes: f64,

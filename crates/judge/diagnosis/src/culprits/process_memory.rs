@@ -5,15 +5,16 @@
 pub(crate) struct ProcessMemory {
     pub from_s: f64,
     pub to_s: f64,
-    /// Resident in its first table.
-    pub first_resident_bytes: f64,
     pub resident_bytes: f64,
     pub swapped_bytes: f64,
+    /// What it holds, resident or not, in its first table and its last.
+    pub held_first: f64,
+    pub held_bytes: f64,
 }
 
 /// Sum over the processes that ran at the moment of the largest total memory.
 pub(crate) fn peak_memory(processes: &[ProcessMemory]) -> ProcessMemory {
-    let memory_bytes = |process: &ProcessMemory| process.resident_bytes + process.swapped_bytes;
+    let memory_bytes = |process: &ProcessMemory| process.resident_bytes.max(process.held_bytes) + process.swapped_bytes;
     let changes =
         |process: &ProcessMemory| [(process.to_s, -memory_bytes(process)), (process.from_s, memory_bytes(process))];
     let mut changes: Vec<(f64, f64)> = processes.iter().flat_map(changes).collect();
@@ -28,9 +29,10 @@ pub(crate) fn peak_memory(processes: &[ProcessMemory]) -> ProcessMemory {
     }
     let mut sum = ProcessMemory { from_s: peak_time_s, to_s: peak_time_s, ..ProcessMemory::default() };
     for process in processes.iter().filter(|process| process.from_s <= peak_time_s && peak_time_s < process.to_s) {
-        sum.first_resident_bytes += process.first_resident_bytes;
         sum.resident_bytes += process.resident_bytes;
         sum.swapped_bytes += process.swapped_bytes;
+        sum.held_first += process.held_first;
+        sum.held_bytes += process.held_bytes;
     }
     sum
 }

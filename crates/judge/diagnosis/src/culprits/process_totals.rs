@@ -59,8 +59,10 @@ pub(super) struct ProcessTotals {
     major_faults: f64,
     delay_s: f64,
     blocked_s: f64,
-    resident_first: f64,
     resident_bytes: f64,
+    /// Memory by which growth is measured, in its first table and its last: what it holds, or its resident memory.
+    held_first: f64,
+    held_bytes: f64,
     swapped_bytes: f64,
     waits_in: Option<String>,
     realtime_priority: Option<u32>,
@@ -74,8 +76,9 @@ pub(super) struct ProcessTotals {
 
 impl ProcessTotals {
     fn add_row(&mut self, row: &ProcessRow, seconds: f64, (from_s, to_s): (f64, f64)) {
+        let held_bytes = row.held_bytes.unwrap_or(row.resident_bytes);
         if self.seconds == 0.0 {
-            self.resident_first = row.resident_bytes;
+            self.held_first = held_bytes;
             self.span_s.0 = from_s;
         }
         self.span_s.1 = to_s;
@@ -97,6 +100,7 @@ impl ProcessTotals {
         self.delay_s += amount(row.block_delay);
         self.blocked_s += row.blocked_share * seconds;
         self.resident_bytes = row.resident_bytes;
+        self.held_bytes = held_bytes;
         self.swapped_bytes = row.swapped_bytes.unwrap_or(self.swapped_bytes);
         if row.waits_in.is_some() {
             self.waits_in.clone_from(&row.waits_in);
@@ -172,8 +176,9 @@ impl ProcessTotals {
     /// Its presence in the tables, and its memory.
     fn memory_use(&self) -> ProcessMemory {
         let (from_s, to_s) = self.span_s;
-        let (first, resident, swapped) = (self.resident_first, self.resident_bytes, self.swapped_bytes);
-        ProcessMemory { from_s, to_s, first_resident_bytes: first, resident_bytes: resident, swapped_bytes: swapped }
+        let (resident_bytes, swapped_bytes) = (self.resident_bytes, self.swapped_bytes);
+        let (held_first, held_bytes) = (self.held_first, self.held_bytes);
+        ProcessMemory { from_s, to_s, resident_bytes, swapped_bytes, held_first, held_bytes }
     }
 
     /// Time that it waited for block I/O, by the kernel's delay accounting or by its sleeps, whichever is more.
@@ -182,7 +187,7 @@ impl ProcessTotals {
     }
 
     fn growth_bytes(&self) -> f64 {
-        (self.resident_bytes - self.resident_first).max(0.0)
+        (self.held_bytes - self.held_first).max(0.0)
     }
 
     /// Processor time of a thread of the kernel that frees or arranges memory; of others 0.
@@ -192,7 +197,7 @@ impl ProcessTotals {
 
     /// Rough measure of activity; the processes with the least are dropped first.
     fn activity_weight(&self) -> f64 {
-        let memory = self.resident_bytes + self.swapped_bytes;
+        let memory = self.resident_bytes.max(self.held_bytes) + self.swapped_bytes;
         self.processor_s + self.waited_s() + self.major_faults / 100.0 + (self.moved_bytes() + memory) / 1e8
     }
 }
@@ -234,10 +239,9 @@ impl ProcessGroup {
 
     /// Sets the memory of the group to the largest sum that its processes had at the same time.
     fn set_peak_memory(&mut self) {
-        let ProcessMemory { first_resident_bytes: first, resident_bytes: resident, swapped_bytes: swapped, .. } =
-            peak_memory(&self.memory);
-        (self.totals.resident_first, self.totals.resident_bytes, self.totals.swapped_bytes) =
-            (first, resident, swapped);
+        let peak = peak_memory(&self.memory);
+        (self.totals.resident_bytes, self.totals.swapped_bytes) = (peak.resident_bytes, peak.swapped_bytes);
+        (self.totals.held_first, self.totals.held_bytes) = (peak.held_first, peak.held_bytes);
     }
 }
 
@@ -342,7 +346,7 @@ impl Culprits {
             ranked.into_iter().next().filter(|culprit| culprit.share.is_some_and(|share| share >= min_share))?;
         let is_named = |(pid, name): &(u32, String)| *name == culprit.name && Some(*pid) == culprit.pid;
         let (_, totals) = self.processes.iter().find(|(key, _)| is_named(key))?;
-        Some(GrowingProgram { culprit, from_bytes: totals.resident_first, to_bytes: totals.resident_bytes })
+        Some(GrowingProgram { culprit, from_bytes: totals.held_first, to_bytes: totals.held_bytes })
     }
 
     /// Processes with the busiest single threads.

@@ -56,7 +56,7 @@ impl Advice {
     }
 
     /// The remedy in the words of the system that a log is of; `None` where it does not exist there.
-    pub(crate) fn for_system(&self, source: LogOrigin) -> Option<Advice> {
+    pub fn for_system(&self, source: LogOrigin) -> Option<Advice> {
         let own_text = match source {
             LogOrigin::Perfmon => &self.windows,
             LogOrigin::Unix => &self.unix,

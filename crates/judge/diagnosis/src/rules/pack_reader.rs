@@ -186,6 +186,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut 
         evidence: Vec::new(),
         source: String::new(),
         explain: String::new(),
+        windows: fields.read_text("windows").map(str::to_owned),
         advice: Vec::new(),
         alert: None,
         line: source.line_number(value.span().start),

@@ -55,6 +55,8 @@ pub enum Pseudo {
     RefaultShare,
     /// 1 where the log lacks swap traffic or refaults.
     PagingUnseen,
+    /// 1 at moments of which the log knows nothing of any disk's load.
+    DisksUnseen,
     /// Confidence of the verdict; only alerts have it.
     VerdictConfidence,
     /// The highest confidence of anything that the latest verdicts blame; only alerts have it.
@@ -308,6 +310,14 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         MACHINE,
         "",
         "1 if the log lacks swap traffic or refaults, so nothing shows how much of the disks' load is paging. Else 0.",
+    ),
+    pseudo_counter(
+        Pseudo::DisksUnseen,
+        "disks_unseen",
+        MACHINE,
+        "",
+        "1 while the log has neither queue, busy time, transfers nor bytes of any disk, so nothing shows what its \
+         disks do. Else 0.",
     ),
     pseudo_counter(
         Pseudo::VerdictConfidence,

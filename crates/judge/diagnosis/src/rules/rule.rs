@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::advice::Advice;
 use crate::rules::counter_names::RuleCounter;
+use crate::rules::log_origin::LogOrigin;
 
 /// A set of rules by one authority.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -234,6 +235,9 @@ pub struct Rule {
     pub source: String,
     /// Explanation of the rule.
     pub explain: String,
+    /// Explanation in the words of Windows, for its logs; absent where `explain` is right there too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<String>,
     /// Advice ids, in the authority's order.
     pub advice: Vec<String>,
     /// Terms of its alert; `None` for a rule of verdicts only.
@@ -246,6 +250,12 @@ impl Rule {
     /// Every condition, those of `all` first.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.all.iter().chain(&self.any)
+    }
+
+    /// The explanation in the words of the system that a log is of.
+    pub fn explain_for(&self, source: LogOrigin) -> &str {
+        let own = self.windows.as_deref().filter(|_| source == LogOrigin::Perfmon);
+        own.unwrap_or(&self.explain).trim()
     }
 }
 

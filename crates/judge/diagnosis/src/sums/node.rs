@@ -46,6 +46,8 @@ pub(crate) enum ProgramNode {
     TwinRatio { own_latency: NodeId, own_rate: NodeId, twins: Vec<(NodeId, NodeId)> },
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
+    /// 1 at ticks at which none of the nodes has a value, else 0.
+    NoneKnown(Vec<NodeId>),
     /// A device's load compared with its measured ceiling.
     CeilingUse(Box<CeilingNodes>),
     /// Share of disks' traffic that is swapping.
@@ -139,9 +141,11 @@ impl ProgramNode {
     pub fn operands(&self) -> Vec<NodeId> {
         match self {
             ProgramNode::Counter { .. } | ProgramNode::Constant(_) => Vec::new(),
-            ProgramNode::Sum(ids) | ProgramNode::Mean(ids) | ProgramNode::Weighted(ids) | ProgramNode::Max(ids) => {
-                ids.clone()
-            }
+            ProgramNode::Sum(ids)
+            | ProgramNode::Mean(ids)
+            | ProgramNode::Weighted(ids)
+            | ProgramNode::Max(ids)
+            | ProgramNode::NoneKnown(ids) => ids.clone(),
             ProgramNode::Formula(f) => {
                 let factors = [f.times, f.over, f.per].into_iter().filter_map(|f| f.node_id());
                 let sums = f.plus.iter().chain(&f.minus).copied();
@@ -292,6 +296,7 @@ impl NodeColumns<'_> {
                     out.weights[tick] = column.weights[tick];
                 }
             }
+            ProgramNode::NoneKnown(ids) => self.mark_unknown(ids, chunk, out),
             ProgramNode::CeilingUse(measured) => self.compare_with_ceiling(measured, chunk, out),
             ProgramNode::SwapShare(swapping) => self.compute_swap_share(swapping, chunk, out),
             ProgramNode::Share { part, total } => {
@@ -304,6 +309,14 @@ impl NodeColumns<'_> {
                 }
             }
         }
+    }
+
+    fn mark_unknown(&self, ids: &[NodeId], chunk: &Chunk<'_>, out: &mut NodeColumn) {
+        for tick in 0..chunk.len() {
+            let is_unknown = ids.iter().all(|id| self.node_column(*id).weights[tick].is_nan());
+            out.values[tick] = f64::from(u8::from(is_unknown));
+        }
+        out.weights.copy_from_slice(chunk.seconds);
     }
 
     fn compute_swap_share(&self, swapping: &SwapNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {

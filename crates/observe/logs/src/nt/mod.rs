@@ -19,7 +19,7 @@ use serde::Deserialize;
 pub use counter_path::CounterPath;
 pub use language::{Language, detect_language, languages, translate_paths};
 pub(crate) use products::QUEUE_PRODUCTS;
-pub use products::{Product, add_products, fill_products};
+pub use products::{ColumnSum, Product, add_interrupt_sum, add_products, fill_products, fill_sum};
 pub(crate) use unmeasured_disks::{UNMEASURED_DISKS, UnmeasuredDisks};
 
 /// A column of an NT log under the catalogue's names.

@@ -1,9 +1,10 @@
-//! Queue lengths that a log leaves out but that follow from its columns: by Little's law, requests per second times
-//! seconds per request are the requests in flight. The catalogue's formulas have no products, and rules need these
-//! counters.
+//! Counters that a log leaves out but that follow from its columns. By Little's law, requests per second times seconds
+//! per request are the requests in flight; the interrupts of all processors are the machine's. The catalogue's formulas
+//! have neither products nor sums over instances, and rules need these counters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use diskwright_base::counter_ids::{interrupts, processor};
 use diskwright_base::{Frame, Series};
 
 /// Objects with these counters.
@@ -75,6 +76,45 @@ pub fn fill_products(frame: &mut Frame, products: &[Product]) {
     }
 }
 
+/// Column of a sum and its parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnSum {
+    /// Column of the sum, behind the log's own.
+    pub column: usize,
+    /// Columns that are added.
+    pub parts: Vec<usize>,
+}
+
+/// Appends the interrupts of the machine to the series of a log that has those of each processor; returns the columns
+/// to compute them from.
+pub fn add_interrupt_sum(series: &mut Vec<Series>) -> Option<ColumnSum> {
+    if series.iter().any(|s| s.counter == interrupts::TOTAL_PER_S) {
+        return None;
+    }
+    let is_processor = |s: &&Series| s.counter.starts_with("processor.") && s.instance.starts_with("cpu");
+    let processors = series.iter().filter(is_processor).map(|s| s.instance.as_str()).collect::<HashSet<_>>().len();
+    let of_processor = |(column, s): (usize, &Series)| {
+        (s.counter == processor::INTERRUPTS_PER_S && is_processor(&s)).then_some(column)
+    };
+    let parts: Vec<usize> = series.iter().enumerate().filter_map(of_processor).collect();
+    // with those of some processors missing, the sum would be too low
+    if parts.is_empty() || parts.len() != processors {
+        return None;
+    }
+    let column = series.len();
+    let scale = series[parts[0]].scale;
+    series.push(Series { counter: interrupts::TOTAL_PER_S.into(), instance: String::new(), scale });
+    Some(ColumnSum { column, parts })
+}
+
+/// Fills the column of the sum for the frame's ticks.
+pub fn fill_sum(frame: &mut Frame, sum: &ColumnSum) {
+    for index in 0..frame.ticks().len() {
+        let value: f64 = sum.parts.iter().map(|column| frame.column(*column)[index]).sum();
+        frame.column_mut(sum.column)[index] = value;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -108,6 +148,24 @@ mod tests {
         fill_products(&mut frame, &products);
         assert_eq!(frame.column(6)[0], 2000.0);
         assert!(frame.column(6)[1].is_nan());
+    }
+
+    #[test]
+    fn interrupts_of_all_processors_are_those_of_the_machine() {
+        let one =
+            |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+        let of = |instance: &str| one(processor::INTERRUPTS_PER_S, instance);
+        let mut series = vec![of("cpu0"), one(processor::BUSY, "cpu0"), of("cpu1"), one(processor::BUSY, "_total")];
+        let sum = add_interrupt_sum(&mut series).expect("a sum");
+        assert_eq!(sum, ColumnSum { column: 4, parts: vec![0, 2] });
+        assert_eq!(series[4], one(interrupts::TOTAL_PER_S, ""));
+        let mut frame = Frame::new(Arc::new(Schema::new(series.clone())), 1);
+        frame.push(Tick { time_ns: 1, elapsed_ns: 1 }, &[300.0, 0.5, 126.5, 0.5, f64::NAN]);
+        fill_sum(&mut frame, &sum);
+        assert_eq!(frame.column(4), [426.5]);
+        assert!(add_interrupt_sum(&mut series).is_none(), "the log has it");
+        // the interrupts of one of two processors
+        assert!(add_interrupt_sum(&mut vec![of("cpu0"), one(processor::BUSY, "cpu1")]).is_none());
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(super) struct PerfmonColumns {
     pub schema: Arc<Schema>,
     /// How the computed series follow from the others.
     pub products: Vec<nt::Product>,
+    pub interrupts: Option<nt::ColumnSum>,
     /// Machine of the columns; empty if the log names none.
     pub host: String,
     /// Positions of the kept columns in a row.
@@ -80,7 +81,8 @@ impl PerfmonColumns {
         assert_eq!(cell_count, known.len(), "each cell that is read from a row has its column");
         let mut series = resolved.iter().map(nt::NtColumn::to_series).collect();
         let products = nt::add_products(&mut series);
-        Ok(PerfmonColumns { schema: Arc::new(Schema::new(series)), products, host, runs, known })
+        let interrupts = nt::add_interrupt_sum(&mut series);
+        Ok(PerfmonColumns { schema: Arc::new(Schema::new(series)), products, interrupts, host, runs, known })
     }
 
     /// Derives the machine's topology from the columns.

@@ -314,6 +314,9 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             self.batch.push_note(Note::new(first.time_ns, Note::WARNING, text));
         }
         nt::fill_products(&mut log.frame, &log.columns.products);
+        if let Some(sum) = &log.columns.interrupts {
+            nt::fill_sum(&mut log.frame, sum);
+        }
         self.batch.push_frame(&log.frame);
         for note in log.processes.add_frame(&log.frame) {
             self.batch.push_note(note);

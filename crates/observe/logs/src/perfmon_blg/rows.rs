@@ -30,6 +30,13 @@ struct BlgColumn {
     last_sample: u64,
 }
 
+/// Columns behind those of the log that are computed from them.
+#[derive(Default)]
+struct ComputedColumns {
+    products: Vec<nt::Product>,
+    interrupts: Option<nt::ColumnSum>,
+}
+
 /// Counters by object and instance, with their values.
 #[derive(Default)]
 pub(super) struct BlgRows {
@@ -43,6 +50,7 @@ pub(super) struct BlgRows {
     processes: NtProcesses,
     unmeasured_disks: nt::UnmeasuredDisks,
     row: Vec<f64>,
+    computed: ComputedColumns,
     /// Columns that are shares of the time of one thing, and so at most 100 %.
     is_capped: Vec<bool>,
 }
@@ -105,8 +113,16 @@ impl BlgRows {
 
     /// Returns the machine's schema so far.
     pub fn current_schema(&self) -> Schema {
+        self.resolve_series().0
+    }
+
+    /// Returns the machine's schema so far, and how its last series follow from the others.
+    fn resolve_series(&self) -> (Schema, ComputedColumns) {
         let paths: Vec<CounterPath> = self.columns.iter().map(|c| c.path.clone()).collect();
-        Schema::new(nt::resolve_columns(&paths).iter().map(nt::NtColumn::to_series).collect())
+        let mut series = nt::resolve_columns(&paths).iter().map(nt::NtColumn::to_series).collect();
+        let products = nt::add_products(&mut series);
+        let interrupts = nt::add_interrupt_sum(&mut series);
+        (Schema::new(series), ComputedColumns { products, interrupts })
     }
 
     /// Ends a sample, whose time is `time_ns` since 1970.
@@ -119,7 +135,9 @@ impl BlgRows {
         if std::mem::take(&mut self.has_new_columns) {
             self.flush_frame(batch);
             self.drop_stale(sample);
-            let schema = Arc::new(self.current_schema());
+            let (schema, computed) = self.resolve_series();
+            let schema = Arc::new(schema);
+            self.computed = computed;
             self.processes = NtProcesses::continue_from(&schema, &self.processes);
             self.is_capped = schema.series.iter().map(|s| is_share(&s.counter)).collect();
             let ticks = (FRAME_CELLS / schema.series.len().max(1)).clamp(1, 256);
@@ -132,6 +150,7 @@ impl BlgRows {
             // the two clocks are not read at the same time, and % Disk Time is a queue length that Windows caps
             self.row.push(if *is_capped && value > 100.0 { 100.0 } else { value });
         }
+        self.row.resize(self.frame.schema().series.len(), f64::NAN);
         self.frame.push(tick, &self.row);
         if self.frame.is_full() {
             self.flush_frame(batch);
@@ -146,6 +165,10 @@ impl BlgRows {
         if self.unmeasured_disks.clear_zeros(&mut self.frame) {
             let first_ns = self.frame.ticks()[0].time_ns;
             batch.push_note(Note::new(first_ns, Note::WARNING, nt::UNMEASURED_DISKS.to_owned()));
+        }
+        nt::fill_products(&mut self.frame, &self.computed.products);
+        if let Some(sum) = &self.computed.interrupts {
+            nt::fill_sum(&mut self.frame, sum);
         }
         batch.push_frame(&self.frame);
         for note in self.processes.add_frame(&self.frame) {

@@ -35,9 +35,9 @@ impl OpenAlert {
         (bottleneck, instance): (Bottleneck, String),
         tracker: &HoldTracker,
     ) -> Option<AlertEvent> {
-        let listed = texts.verdict.and_then(|known| alert_text::find_listed(known, (bottleneck, &instance)));
+        let blamed = (texts.verdict, bottleneck);
         let rule = (texts.pack, &texts.pack.rules[index]);
-        let change = alert_text::join_alert(&mut self.alert, rule, (&instance, tracker), listed, texts.now_ns);
+        let change = alert_text::join_alert(&mut self.alert, rule, (&instance, tracker), blamed, texts.now_ns);
         // the most severe rule comes first: its worst value is the alert's peak
         let position = if change == Some(AlertChange::Worse) { 0 } else { self.members.len() };
         self.members.insert(position, (index, key));

@@ -53,6 +53,8 @@ pub(super) fn activity_text(totals: &ProcessTotals, processes: u32, scope: &Blam
         let faults = format_value(rate(totals.major_faults), "per_s");
         add_part(totals.major_faults, format!("{faults} major faults"));
         add_part(totals.resident_bytes, format!("{} resident", format_value(totals.resident_bytes, "bytes")));
+        let held = totals.held_bytes - totals.resident_bytes;
+        add_part(held, format!("holds {}", format_value(totals.held_bytes, "bytes")));
         add_part(totals.growth_bytes(), format!("grew by {}", format_value(totals.growth_bytes(), "bytes")));
         add_part(totals.swapped_bytes, format!("{} in swap", format_value(totals.swapped_bytes, "bytes")));
     }

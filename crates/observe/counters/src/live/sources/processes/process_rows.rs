@@ -121,6 +121,7 @@ fn process_row(span: &ProcessInterval, elapsed_s: f64, counts_delays: bool) -> P
         waits_in: None,
         resident_bytes: now.resident_pages as f64 * rustix::param::page_size() as f64,
         swapped_bytes: None,
+        held_bytes: None,
         realtime_priority: now.has_realtime_priority().then_some(now.realtime_priority as u32),
         nice: now.nice,
         busiest_thread: None,
