@@ -52,8 +52,8 @@ fn judges_reports_and_imports_a_perfmon_log() {
     assert_eq!(verdict["schema"], "diskwright.verdict/1");
     assert_eq!((&verdict["bottleneck"], &verdict["instance"]), (&"disk".into(), &"0 C:".into()), "{verdict:#}");
     assert_eq!(verdict["host"], "DB1");
-    let limits = verdict["certainty_limits"].to_string();
-    assert!(limits.contains("Windows tools"), "advice in Linux's words is said to be so: {limits}");
+    let advice = verdict["bottlenecks"][0]["advice"].to_string();
+    assert!(advice.contains("Resource Monitor") && !advice.contains("pidstat"), "in the words of Windows: {advice}");
     // the answer says how to record what is missing, with the tool that made the log
     let how = verdict["missing"]["how"].as_array().expect("how to record").iter();
     assert!(how.clone().any(|line| line.as_str().is_some_and(|l| l.contains("typeperf"))), "{:#}", verdict["missing"]);

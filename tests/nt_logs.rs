@@ -221,6 +221,7 @@ fn what_rules_out_a_disk_names_the_disks_behind_it() {
     let folder = folder("nt-warehouse");
     let counters = [
         (r"PhysicalDisk(0)\Disk Reads/sec", 1800.0),
+        (r"PhysicalDisk(0)\Disk Writes/sec", 0.0),
         (r"PhysicalDisk(0)\Avg. Disk Queue Length", 32.0),
         (r"PhysicalDisk(0)\Avg. Disk Bytes/Read", 65_536.0),
         (r"Memory\Available Bytes", 64e6),
