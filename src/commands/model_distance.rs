@@ -13,6 +13,8 @@ use diskwright_simulator::catalogue::{
 
 use super::{Failure, name_search};
 
+/// Differences of less than this share are none: a simulation is stable to one or two percent.
+const EQUAL_SHARE: f64 = 0.03;
 /// A target of at least this share of its device is all of it.
 const WHOLE_DEVICE_SHARE: f64 = 0.95;
 
@@ -56,7 +58,7 @@ fn describe_distance(subject: &str, found: &ModelDistance) -> String {
     let rates = |per_s: f64, response_s: f64| {
         format!("{}, each in {}", format_value(per_s, "per_s"), format_value(response_s, "s"))
     };
-    let (size, share) = (format_value(found.size_bytes, "bytes"), format_value(found.slower_share.abs(), "fraction"));
+    let (size, share) = (format_value(found.size_bytes, "bytes"), format!("{:.0} %", found.slower_share.abs() * 100.0));
     let (order, reading) = match found.is_sequential {
         true => ("in order", "reads"),
         false => ("at random places", "requests"),
@@ -70,7 +72,8 @@ fn describe_distance(subject: &str, found: &ModelDistance) -> String {
             let times = format_significant(1.0 - slower);
             format!("{times} times as fast, so the requests were in order, close together or in a cache")
         }
-        slower if slower < 0.0 => format!("{share} faster than that, so nothing is wrong with the drive"),
+        slower if slower.abs() < EQUAL_SHARE => "it does what its model gives".into(),
+        slower if slower < 0.0 => format!("{share} faster than that"),
         _ => format!("{share} slower than that, which is within what such a comparison can tell"),
     };
     format!(
@@ -212,7 +215,8 @@ mod tests {
         };
         assert!(told(0.5, true).contains("50 % slower than a drive of its model"), "{}", told(0.5, true));
         assert!(told(0.1, false).contains("10 % slower than that, which is within"), "{}", told(0.1, false));
-        assert!(told(-0.1, false).contains("nothing is wrong"), "{}", told(-0.1, false));
+        assert!(told(-0.1, false).ends_with("10 % faster than that"), "{}", told(-0.1, false));
+        assert!(told(-0.001, false).ends_with("it does what its model gives"), "{}", told(-0.001, false));
         assert!(told(-9.0, false).contains("10 times as fast"), "{}", told(-9.0, false));
         assert!(told(0.1, false).starts_with("sda: 90/s, each in 20 ms with 2 in flight"), "{}", told(0.1, false));
     }
