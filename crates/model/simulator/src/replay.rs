@@ -155,9 +155,16 @@ pub fn channel_block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Opt
     reads.map(|read| (read, writes.unwrap_or(read)))
 }
 
-/// Fits a line through the median times of each request size by least squares, weighted with the number of requests,
-/// and returns its slope, ns per block: the constant part is not the channel's. With a single size, the whole time
-/// counts.
+/// Largest number of request sizes whose pairs are compared: the most frequent ones.
+const MAX_HIT_SIZES: usize = 500;
+
+/// Returns the slope of the line through the median times of each request size, ns per block: the constant part is not
+/// the channel's. With a single size, the whole time counts.
+///
+/// The slope is the weighted median of those of all pairs of sizes (Sen, "Estimates of the regression coefficient based
+/// on Kendall's tau", JASA 63, 1968; with weights Sievers, "Weighted rank statistics for simple linear regression",
+/// JASA 73, 1978). A pair weighs as much as its distance times the requests of its rarer size. So a few large requests
+/// that waited for the disk after all do not tilt the line, as they tilt one of least squares.
 fn block_time_slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
     let hit_count: usize = found.values().map(Vec::len).sum();
     if hit_count < MIN_CACHE_HITS {
@@ -167,15 +174,31 @@ fn block_time_slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
         let (count, middle) = (times.len() as f64, times.len() / 2);
         (f64::from(blocks), *times.select_nth_unstable(middle).1 as f64, count)
     };
-    // blocks, median time and weight
-    let points: Vec<(f64, f64, f64)> = found.into_iter().map(median).collect();
-    let weight: f64 = points.iter().map(|point| point.2).sum();
-    let mean = |value: fn(&(f64, f64, f64)) -> f64| points.iter().map(|p| value(p) * p.2).sum::<f64>() / weight;
-    let (blocks, time) = (mean(|p| p.0), mean(|p| p.1));
-    let spread: f64 = points.iter().map(|p| p.2 * (p.0 - blocks).powi(2)).sum();
-    let covariance: f64 = points.iter().map(|p| p.2 * (p.0 - blocks) * (p.1 - time)).sum();
-    let slope = if spread > 0.0 { covariance / spread } else { time / blocks };
+    // blocks, median time and number of requests
+    let mut points: Vec<(f64, f64, f64)> = found.into_iter().map(median).collect();
+    points.sort_by(|a, b| b.2.total_cmp(&a.2));
+    points.truncate(MAX_HIT_SIZES);
+    let mut slopes: Vec<(f64, f64)> = Vec::with_capacity(points.len() * points.len() / 2);
+    for (index, (blocks, time, count)) in points.iter().enumerate() {
+        for (other_blocks, other_time, other_count) in &points[..index] {
+            let distance = blocks - other_blocks;
+            slopes.push(((time - other_time) / distance, distance.abs() * count.min(*other_count)));
+        }
+    }
+    let slope = weighted_median(slopes).or_else(|| points.first().map(|(blocks, time, _)| time / blocks))?;
     Some(slope.max(0.0).round() as Ns)
+}
+
+/// Returns the value at which half of the weight is reached; the second number of each pair is a weight.
+fn weighted_median(mut values: Vec<(f64, f64)>) -> Option<f64> {
+    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = values.iter().map(|value| value.1).sum::<f64>() / 2.0;
+    let mut weight = 0.0;
+    let is_reached = |value: &&(f64, f64)| {
+        weight += value.1;
+        weight >= half
+    };
+    values.iter().find(is_reached).map(|value| value.0)
 }
 
 /// The demerit figure of Ruemmler and Wilkes, "An introduction to disk drive modeling" (IEEE Computer, March 1994): the

@@ -188,6 +188,16 @@ fn circular_includes_end() {
     assert!(read(&topology, &[]).is_err());
 }
 
+/// DiskSim reads all points of a curve, whatever number the first line announces; 6 cylinders are halfway from 2 to 10.
+#[test]
+fn a_curve_has_all_its_points() {
+    let text = SMALL.replace("Seek type = linear", "Seek type = extracted, Full seek curve = c.seek");
+    let curve = "Seek distances measured: 2\n1, 1.0\n2, 2.0, 0.1\n10, 4.0\nend\n";
+    let spec = read(&text, &[("dir/c.seek", curve)]).expect("a drive").spec;
+    let times = spec.seek.build_table(20).expect("possible");
+    assert_eq!((times[2], times[6], times[10]), (2_000_000, 3_000_000, 4_000_000));
+}
+
 #[test]
 fn bad_curves_name_their_own_file() {
     let curves = [

@@ -151,12 +151,15 @@ fn reads_ahead_as_far_as_configured() {
         let settings: Vec<_> = settings.into_iter().chain([("Maximum read-ahead (blks)", max_blocks)]).collect();
         assert_eq!(last_block_read_ahead(&settings, read(3, 2)), last);
     }
-    // eight blocks of a segment: four read and four more, or eight more over the four
-    for (over, last) in [("0", 7), ("1", 11)] {
-        assert_eq!(
-            last_block_read_ahead(&[("Buffer continuous read", "3"), ("Read-ahead over requested", over)], read(0, 4)),
-            last
-        );
+    // eight more blocks, whatever becomes of the four that were read, as in DiskSim 4.0; without a maximum, the
+    // segment: its eight blocks, or what the read's data leave of them
+    for (max_blocks, over, last) in [("8", "0", 11), ("8", "1", 11), ("0", "0", 7), ("0", "1", 11)] {
+        let settings = [
+            ("Buffer continuous read", "3"),
+            ("Maximum read-ahead (blks)", max_blocks),
+            ("Read-ahead over requested", over),
+        ];
+        assert_eq!(last_block_read_ahead(&settings, read(0, 4)), last, "{max_blocks}, {over}");
     }
 }
 
@@ -193,13 +196,13 @@ fn read_ahead_stops_and_starts_as_configured() {
 }
 
 #[test]
-fn sectors_are_read_as_they_pass() {
-    // while sector 5 is waited for, sector 2 passes
+fn sectors_are_read_in_their_order() {
+    // while sector 5 is waited for, sector 2 passes; it is not kept, whatever the file says: so does DiskSim 4.0
     check_last_response(
         "Read any free blocks",
         &[],
         &[(0.0, read(5, 1)), (100.0, read(2, 1))],
-        &[("0", 3010), ("1", 10)],
+        &[("0", 3010), ("1", 3010)],
     );
     // from the middle of a track on: half a turn until sector 0 comes, and a turn, whatever the file says: so does
     // DiskSim 4.0
@@ -321,6 +324,10 @@ fn applies_the_other_overheads() {
     let after_write = [(0.0, write(0, 1)), (100.0, read(42, 1))];
     check_last_response("Read disconnect afterwrite", &[], &after_write, &[("0.0", 3010), ("5.0", 5010)]);
     check_last_response("Write disconnect overhead", &[], &through, &[("0.0", 3000), ("5.0", 5010)]);
+    let never = [("Never disconnect", "1")];
+    check_last_response("First reselect overhead", &never, &miss, &[("0.0", 3010), ("0.3", 3010)]);
+    check_last_response("First reselect overhead", &never, &through, &[("0.0", 3000), ("0.3", 3300)]);
+    check_last_response("Write disconnect overhead", &never, &through, &[("0.0", 3000), ("5.0", 5010)]);
     // elsewhere: not before five milliseconds; behind the one that is being written there is nothing to seek
     check_last_response("Minimum seek delay", &[], &through, &[("0.0", 3000), ("5.0", 13_000)]);
     let early = [("Fast write level", "2")];
@@ -365,4 +372,25 @@ fn a_write_that_leaves_the_channel_before_its_data() {
         settings.extend([("Extra write disconnect", "1"), (key, value)]);
         assert_eq!(responses(&settings, &elsewhere)[1], us, "{key}");
     }
+}
+
+/// Blocks come every millisecond, and the first track takes two of ten. The disk begins with one of them, at 8 ms, and
+/// goes on with the other surface at 20 ms; or with ten of them, at 18 and 30 ms.
+#[test]
+fn a_write_across_tracks_awaits_as_many_blocks_as_another() {
+    let slow = [("Bulk sector transfer time", "1.0"), ("Segment size (in blks)", "16")];
+    let across = [(0.0, write(0, 1)), (100.0, write(8, 10))];
+    check_last_response("Extra write disconnect", &slow, &across, &[("0", 28_000), ("1", 38_000)]);
+}
+
+/// A slipped sector moves all later cylinders by one, also on a drive without spares in its cylinders: block 19, the
+/// first of cylinder 1, passes from 11 to 12 ms, and from 10 to 11 ms without the slip.
+#[test]
+fn a_slip_without_spares_moves_later_cylinders() {
+    let read_first = |zone: &str, block: u64| {
+        let settings = [("Sparing scheme used", "4"), ("Blocks per track", zone)];
+        responses(&settings, &[(0.0, read(block, 1))])[0]
+    };
+    assert_eq!(read_first("10 } ]", 20), 11_010);
+    assert_eq!(read_first("10, slips = [ 3 ] } ]", 19), 12_010);
 }

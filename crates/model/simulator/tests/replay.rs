@@ -102,6 +102,35 @@ fn the_channel_time_is_derived_from_hits() {
     assert_eq!(channel_block_time(&own_drive(0), &requests[..20]), None);
 }
 
+/// Hits of one to twelve blocks and, fewer, of 33 to 64, as a drive with this channel serves them. Those of more blocks
+/// than `late_above` last a turn longer, as if they had waited for the disk.
+fn make_hits(block_ns: u64, late_above: u32) -> Vec<ReplayRequest> {
+    let mut drive = MechanicalDrive::new(&own_drive(block_ns));
+    let (mut requests, mut now) = (Vec::new(), 0);
+    for n in 0..300_u32 {
+        let blocks = if n % 5 == 0 { 64 - n / 5 % 32 } else { 1 + n % 12 };
+        let first = u64::from(n) * 7919 % 300 * 10_000;
+        let late_ns = if blocks > late_above { 8_333_333 } else { 0 };
+        for (blocks, late_ns, pause_ns) in [(64, 0, 1_000_000), (blocks, late_ns, 20_000_000)] {
+            let io = Io { first, blocks, write: false };
+            let done = drive.start(now, &io).done_at;
+            requests.push(ReplayRequest { io, response_ns: done - now + late_ns, pause_ns });
+            now = done + pause_ns;
+        }
+    }
+    requests
+}
+
+/// Six of the 32 large sizes are late; a line of least squares would be at 128 us.
+#[test]
+fn a_few_large_requests_do_not_tilt_the_channel_time() {
+    for late_above in [64, 58] {
+        let requests = make_hits(80_000, late_above);
+        let (read, write) = channel_block_time(&own_drive(0), &requests).expect("enough hits");
+        assert!(read.abs_diff(80_000) < 500 && write == read, "{read} {write}, late above {late_above}");
+    }
+}
+
 /// A measured drive: its files, the block times of its bus where the drive does not specify them (as in DiskSim's own
 /// validation), and DiskSim 4.0's demerit on the same trace, ms: the larger of the one from our run and the one that
 /// its validation script expects.
@@ -151,7 +180,7 @@ fn measured_drives_are_as_near_as_disksim() {
         if let Some(bus) = bus {
             let model = Arc::new(Model::new(&spec).expect("possible"));
             let (read, _) = channel_block_time(&model, &requests).expect("hits");
-            assert!(read.abs_diff(bus.0) * 15 < bus.0, "{trace}: {read} ns from hits, {} reported", bus.0);
+            assert!(read.abs_diff(bus.0) * 25 < bus.0, "{trace}: {read} ns from hits, {} reported", bus.0);
             (spec.channel.read_block, spec.channel.write_block) = bus;
         }
         let model = Arc::new(Model::new(&spec).expect("possible"));

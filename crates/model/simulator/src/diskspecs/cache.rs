@@ -24,7 +24,6 @@ pub(super) fn read_cache(fields: &mut FieldReader<'_>, slots: u32) -> Result<Dri
         forgets_read: over_requested < 0.0,
         ahead_on_hit: fields.read_flag("Read-ahead on idle hit")?,
         almost_hits: fields.read_flag("Allow almost read hits")?,
-        keeps_passing: fields.read_flag("Read any free blocks")?,
         stops_in_sector: fields.read_flag("Stop prefetch in sector")?,
         write_hit_stops: fields.read_flag("Write hit stop prefetch")?,
         read_mark: fields.read_number("High (read) water mark", 0.0, 1.0)?.unwrap_or(0.0),
@@ -45,7 +44,9 @@ pub(super) fn read_cache(fields: &mut FieldReader<'_>, slots: u32) -> Result<Dri
     for key in ["Immediate buffer read", "Immediate buffer write"] {
         fields.read_integer(key, 0, 2)?;
     }
-    check_combinations(fields, &spec)?;
+    // ignored for the same reason: the blocks that pass are looked for in the same function
+    let reads_free_blocks = fields.read_flag("Read any free blocks")?;
+    check_combinations(fields, &spec, reads_free_blocks)?;
     read_concurrency(fields, slots, spec)
 }
 
@@ -60,11 +61,15 @@ fn read_ahead(fields: &mut FieldReader<'_>) -> Result<DriveReadAhead, DiskspecsE
 }
 
 /// Rejects impossible combinations.
-fn check_combinations(fields: &mut FieldReader<'_>, spec: &DriveCacheSpec) -> Result<(), DiskspecsError> {
+fn check_combinations(
+    fields: &mut FieldReader<'_>,
+    spec: &DriveCacheSpec,
+    reads_free_blocks: bool,
+) -> Result<(), DiskspecsError> {
     let needs_caching = [
         ("Buffer continuous read", spec.read_ahead != DriveReadAhead::None),
         ("Fast write level", spec.acknowledges_early),
-        ("Read any free blocks", spec.keeps_passing),
+        ("Read any free blocks", reads_free_blocks),
     ];
     for (key, is_set) in needs_caching {
         if is_set && !spec.keeps_data {

@@ -153,18 +153,19 @@ fn parse_seek_curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, Diskspecs
         }
         let parts = line.split([',', ' ', '\t']).filter(|part| !part.is_empty()).collect::<Vec<_>>();
         let point = match parts[..] {
-            [distance, time] => distance.parse().ok().zip(time.parse::<f64>().ok()),
+            // the third number is a deviation
+            [distance, time] | [distance, time, _] => distance.parse().ok().zip(time.parse::<f64>().ok()),
             _ => None,
         };
-        let (distance, time) = point
-            .filter(|(d, t)| *d > 0_u32 && (0.0..=MAX_TIME_MS).contains(t))
-            .ok_or_else(|| position.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
-        if announced.is_some_and(|announced| points.len() >= announced) {
-            // lines after the announced number of points are ignored
-            break;
+        let point = point.filter(|(d, t)| *d > 0_u32 && (0.0..=MAX_TIME_MS).contains(t));
+        let before = points.last().map_or(0, |last| last.0);
+        // behind the announced number, points count as well, as in DiskSim, and other lines do not
+        if announced.is_some_and(|announced| points.len() >= announced) && point.is_none_or(|(d, _)| d <= before) {
+            continue;
         }
-        if points.last().is_some_and(|last| last.0 >= distance) {
-            let before = points[points.len() - 1].0;
+        let (distance, time) =
+            point.ok_or_else(|| position.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
+        if distance <= before {
             return Err(position.error(format!("{distance} cylinders after {before}; distances must grow")));
         }
         if points.len() >= MAX_SEEK_POINTS {
@@ -173,7 +174,7 @@ fn parse_seek_curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, Diskspecs
         points.push((distance, time));
     }
     match announced {
-        Some(count) if count == points.len() && count > 0 => Ok(points),
+        Some(count) if count <= points.len() && !points.is_empty() => Ok(points),
         Some(count) => {
             Err(position_of_line(1).error(format!("it announces {count} distances, but {} follow", points.len())))
         }

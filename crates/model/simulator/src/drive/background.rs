@@ -138,10 +138,13 @@ impl DriveState {
     fn read_ahead_limit(&self, model: &Model, segment: usize, io: &Io) -> u64 {
         let (cache, geometry) = (&model.cache, &model.mechanism.geometry);
         let (end, last) = (io.end(), io.end() - 1);
-        let max_ahead = u64::from(cache.max_ahead.max(cache.min_ahead));
-        let kept_blocks = if cache.ahead_over_read { 0 } else { u64::from(io.blocks) };
-        let free_blocks = self.segments.segment_blocks.saturating_sub(kept_blocks).max(u64::from(cache.min_ahead));
-        let bound = end + max_ahead.min(free_blocks);
+        let segment_blocks = self.segments.segment_blocks;
+        let max_ahead = match cache.max_ahead {
+            0 if cache.ahead_over_read => segment_blocks,
+            0 => segment_blocks.saturating_sub(u64::from(io.blocks)),
+            blocks => u64::from(blocks),
+        };
+        let bound = end + max_ahead.max(u64::from(cache.min_ahead));
         let limit = match cache.read_ahead {
             DriveReadAhead::None => end,
             DriveReadAhead::Track => track_end_block(geometry, last).min(bound),

@@ -75,6 +75,8 @@ struct DriveZone {
     defects_are_tracks: bool,
     /// Slips that move the start of all later tracks of the zone.
     skewing_slips: Vec<u64>,
+    /// Tracks that start together after a slip: a track, or those of a cylinder.
+    skewed_tracks: u64,
 }
 
 /// Effect of slipped sectors on the sectors after them.
@@ -276,7 +278,7 @@ impl Geometry {
             .wrapping_add(zone.cylinder_skew.wrapping_mul(u64::from(in_zone)))
             .wrapping_add(zone.sector_width.wrapping_mul(u64::from(sector)));
         if !zone.skewing_slips.is_empty() {
-            let start = (track / zone.tracks_per_region()) * zone.region_sectors;
+            let start = (track - track % zone.skewed_tracks) * u64::from(zone.sectors_per_track);
             let before = zone.skewing_slips.partition_point(|slip| *slip < start);
             angle = angle.wrapping_add(zone.sector_width.wrapping_mul(before as u64));
         }
@@ -290,10 +292,6 @@ impl DriveZone {
     #[inline]
     fn is_plain(&self) -> bool {
         matches!(self.slips, Slips::None | Slips::Tracks(_)) && self.region_sectors == self.usable_sectors
-    }
-
-    fn tracks_per_region(&self) -> u64 {
-        (self.region_sectors / u64::from(self.sectors_per_track)).max(1)
     }
 
     /// Maps a logical sector (without slips and spares) to the sector within the zone.
@@ -401,7 +399,11 @@ fn build_zone(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, Str
     let blocks = usable.checked_sub(zone.empty_sectors + slipped).filter(|b| *b > 0);
     let blocks =
         blocks.ok_or_else(|| format!("{} empty sectors at its front leave none of {usable}", zone.empty_sectors))?;
-    let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
+    let skewed_tracks = match spec.sparing {
+        Sparing::Track => 1,
+        Sparing::Cylinder { .. } => u64::from(spec.surfaces),
+        _ => 0,
+    };
     let has_no_gaps = is_whole_zone || spare == 0;
     Ok(DriveZone {
         first_block: first,
@@ -418,7 +420,8 @@ fn build_zone(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, Str
         usable_sectors: if has_no_gaps { zone_sectors } else { region - spare },
         usable_divisor: FastDivisor::new(if has_no_gaps { zone_sectors } else { region - spare }),
         front_spares: front,
-        skewing_slips: if skews { slips.clone() } else { Vec::new() },
+        skewing_slips: if skewed_tracks > 0 { slips.clone() } else { Vec::new() },
+        skewed_tracks,
         slips: match spec.sparing {
             _ if slips.is_empty() => Slips::None,
             Sparing::Tracks => Slips::Tracks(SlipTable::new(slips)),

@@ -296,7 +296,8 @@ impl Mechanism {
             let span = self.sectors_time(place, run.sectors);
             // the disk begins once no sector will have to wait for its data
             let sector = span / u64::from(run.sectors);
-            let first_received = stream.delay + stream.block_ns * u64::from(done + stream.mark.clamp(1, run.blocks));
+            let awaited = stream.mark.min(stream.blocks).max(done + 1);
+            let first_received = stream.delay + stream.block_ns * u64::from(awaited);
             let last_received = stream.delay + stream.block_ns * u64::from(done + run.blocks);
             let ready = arrived.max(first_received).max((last_received + sector).saturating_sub(span));
             let wait = self.rotational_wait(ready, place.angle);

@@ -243,13 +243,7 @@ impl DriveState {
                 self.trim_segment(index);
                 Some(index)
             }
-            None => {
-                let mut query = CacheQuery { reading, ..self.build_query(transfer.end, io) };
-                if model.cache.keeps_passing {
-                    query.start = self.first_passing_block(model, io, transfer.rotation);
-                }
-                self.segments.allocate_segment(&query)
-            }
+            None => self.segments.allocate_segment(&CacheQuery { reading, ..self.build_query(transfer.end, io) }),
         };
         match index {
             Some(index) => {
@@ -261,13 +255,6 @@ impl DriveState {
             }
             None => self.background = BackgroundActivity::Nothing,
         }
-    }
-
-    /// Returns the first block that passed under the head before the requested ones.
-    fn first_passing_block(&self, model: &Model, io: &Io, rotation: Ns) -> u64 {
-        let place = model.mechanism.geometry.locate_block(io.first);
-        let sector = model.mechanism.sectors_time(&place, 1).max(1);
-        io.first - (rotation / sector).min(u64::from(place.sector)).min(io.first)
     }
 }
 

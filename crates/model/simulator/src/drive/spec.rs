@@ -197,9 +197,9 @@ pub struct DriveCacheSpec {
     pub read_ahead: DriveReadAhead,
     /// Blocks read ahead before any other request is served.
     pub min_ahead: u32,
-    /// Largest read-ahead, blocks.
+    /// Largest read-ahead, blocks; 0 means as much as the segment holds.
     pub max_ahead: u32,
-    /// Read-ahead may replace the data of the read itself.
+    /// Where `max_ahead` is 0: read-ahead may replace the data of the read itself.
     pub ahead_over_read: bool,
     /// The data of a read is dropped once it was sent.
     pub forgets_read: bool,
@@ -209,8 +209,6 @@ pub struct DriveCacheSpec {
     pub almost_hits: bool,
     /// Full hits are served while the disk is busy with a write.
     pub serves_hits_during_writes: bool,
-    /// Sectors that pass before the requested ones are kept.
-    pub keeps_passing: bool,
     /// Read-ahead stops within a sector, not at its end.
     pub stops_in_sector: bool,
     /// A write to blocks being read ahead stops the read-ahead before `min_ahead`.
@@ -261,7 +259,6 @@ impl DriveCacheSpec {
             ahead_on_hit: false,
             almost_hits: false,
             serves_hits_during_writes: false,
-            keeps_passing: false,
             stops_in_sector: false,
             write_hit_stops: false,
             read_mark: 0.0,

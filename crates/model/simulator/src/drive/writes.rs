@@ -49,11 +49,8 @@ impl DriveState {
             Some(times) => (times.disconnect_again, overheads.reselect_again),
             None => (overheads.write_disconnect, overheads.reselect),
         };
-        let completed_at = match (early, model.channel.never_disconnects) {
-            (true, _) => buffered_at,
-            (false, true) => transfer.end.max(buffered_at),
-            (false, false) => transfer.end.max(buffered_at + release) + reselect,
-        };
+        // a drive that never disconnects takes these times too, as in DiskSim: its file would give none if it did not
+        let completed_at = if early { buffered_at } else { transfer.end.max(buffered_at + release) + reselect };
         self.keep_written(model, io, early, reading, &begin, transfer.end);
         let done = completed_at + overheads.write_done;
         let channel_time = u64::from(io.blocks) * model.channel.write_block;
