@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::answer_quantities::{ChangeDirection, MIN_CHANGE, QuantityChange, change_direction, quantity_change};
 use super::change_outcome::ChangeOutcome;
-use super::comparison_text::arrow_text;
+use super::value_text::arrow_text;
 use super::{ComparisonRow, CounterWindow, TestedDifference};
 
 /// Transactions per second.

@@ -17,6 +17,7 @@ mod equal_load;
 mod program_change;
 mod program_window;
 mod request_changes;
+mod value_text;
 
 use std::collections::HashSet;
 

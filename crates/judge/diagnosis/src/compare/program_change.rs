@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::answer_quantities::{ChangeDirection, MIN_CHANGE, change_direction};
 use super::change_outcome::ChangeOutcome;
-use super::comparison_text::arrow_text;
 use super::program_window::{ProgramKey, ProgramUse, ProgramWindow, UsedQuantity};
+use super::value_text::arrow_text;
 use super::{CounterWindow, TestedDifference};
 use crate::answer::Verdict;
 use crate::rules::Bottleneck;
