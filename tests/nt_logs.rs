@@ -316,7 +316,9 @@ fn what_one_counter_of_interrupts_leaves_open_is_said() {
     let folder = folder("nt-half-interrupts");
     let busy = (r"System\% Total Processor Time", 98.3);
     let (time, count) = ((r"System\% Total Interrupt Time", 91.5), (r"System\Total Interrupts/sec", 426.5));
-    let known: [(&[(&str, f64)], &[&str], Option<&str>); 6] = [
+    /// Counters of a log, options, and words that the answer has.
+    type Case<'a> = (&'a [(&'a str, f64)], &'a [&'a str], Option<&'a str>);
+    let known: [Case<'_>; 6] = [
         (&[time, busy], &[], Some(r"Record System\Total Interrupts/sec too")),
         (&[count, busy], &[], Some(r"Record System\% Total Interrupt Time too")),
         // the sum over processors
