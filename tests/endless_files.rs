@@ -15,7 +15,7 @@ const MAX_ADDRESS_SPACE_KIB: u32 = 900_000;
 const MAX_REFUSAL_S: u32 = 60;
 
 /// What `--help` calls values that name no file.
-const PLAIN_VALUES: [&str; 77] = [
+const PLAIN_VALUES: [&str; 79] = [
     "ADDRESS",
     "AGE|SIZE",
     "BY",
@@ -30,7 +30,9 @@ const PLAIN_VALUES: [&str; 77] = [
     "DEVICE,…",
     "DEVICE|status|on|off",
     "DISK=LEVEL:MEMBERS",
+    "DISK=MODEL",
     "DOC",
+    "DRIVE",
     "DURATION",
     "ENGINE",
     "FACTOR",

@@ -21,8 +21,6 @@ const COMMITS_COUNTER: &str = "database.commits_per_s";
 /// Numbers of sessions that wait for something that a remedy can change.
 const WAITING_COUNTERS: [&str; 3] =
     ["database.sessions_waiting_lock", "database.sessions_waiting_log", "database.sessions_waiting_data"];
-/// Counter text of their sum.
-const WAITING_SUM: &str = "database.sessions_waiting";
 /// Smallest mean number of waiting sessions at which a server was held back. Our choice: one that waits half of the
 /// time.
 const MIN_WAITING_SESSIONS: f64 = 0.5;
@@ -105,7 +103,7 @@ fn waiting_change([before, after]: [f64; 2], tested: &TestedDifference) -> Quant
     let is_small = (after - before).abs() < MIN_CHANGE * before.max(after);
     let ratio = tested.contrast.as_ref().and_then(|contrast| contrast.ratio_interval(tested.test_result.level));
     QuantityChange {
-        counter: WAITING_SUM.into(),
+        counter: WAITING_COUNTERS.join("+"),
         unit: "count".into(),
         before,
         after,

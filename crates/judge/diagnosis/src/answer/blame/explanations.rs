@@ -37,13 +37,16 @@ impl<'o, 'a> OutcomesByRule<'o, 'a> {
         OutcomesByRule { groups }
     }
 
-    /// The outcomes of a rule that may explain this one: of a rule that is judged alike, only those at its instance.
+    /// The outcomes of a rule that may explain this one, those at its instance first: of a rule that is judged alike, only
+    /// these.
     pub fn possible_explanations(&self, rule: &str, of: &RuleOutcome<'_>) -> impl Iterator<Item = &'o RuleOutcome<'a>> {
         let groups = self.groups.get(rule).map_or(&[][..], Vec::as_slice);
         let instance = of.progress.instance.as_str();
-        groups.iter().flat_map(move |group| match are_judged_alike(group.rule, of.rule) {
-            true => group.by_instance.get(instance).map_or(&[][..], Vec::as_slice).iter().copied(),
-            false => group.all.iter().copied(),
+        let rule = of.rule;
+        groups.iter().flat_map(move |group| {
+            let own = group.by_instance.get(instance).map_or(&[][..], Vec::as_slice);
+            let others = if are_judged_alike(group.rule, rule) { &[][..] } else { group.all.as_slice() };
+            own.iter().chain(others).copied()
         })
     }
 

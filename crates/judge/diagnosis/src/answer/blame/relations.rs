@@ -1,8 +1,10 @@
 //! Which trouble can be the reason for another: they share a disk, or one is a shortage of memory and the other is what
 //! paging does.
 
+use std::collections::HashMap;
+
 use diskwright_base::counter_ids::{memory, processor};
-use diskwright_base::{DeviceClass, Topology};
+use diskwright_base::{Device, DeviceClass, Topology};
 
 use crate::answer::blame::database_blame::is_idle_lock_holder;
 use crate::answer::rule_outcome::{RuleOutcome, leading_condition};
@@ -32,6 +34,14 @@ pub(crate) struct Relations<'a> {
     /// The cgroups that are short of memory, where the machine as a whole is not: most of what it shows of a shortage
     /// is theirs. Empty otherwise.
     starved_groups: Vec<&'a str>,
+    /// What lies under each device, searched once: a log may have thousands of disks, and pairs of them are compared.
+    ends: HashMap<&'a str, DeviceEnds<'a>>,
+}
+
+/// What lies at the end of a device: its leaves, and its disks.
+struct DeviceEnds<'a> {
+    leaves: Vec<&'a str>,
+    disks: Vec<&'a str>,
 }
 
 impl<'a> Relations<'a> {
@@ -46,7 +56,12 @@ impl<'a> Relations<'a> {
             }
             _ => Vec::new(),
         };
-        Relations { observed, starved_groups }
+        let devices = observed.topology.iter().flat_map(|topology| topology.devices.iter().map(move |d| (topology, d)));
+        let ends = |(topology, device): (&'a Topology, &'a Device)| {
+            let name = device.name.as_str();
+            (name, DeviceEnds { leaves: topology.leaves_under(name), disks: topology.disks_under(name) })
+        };
+        Relations { observed, starved_groups, ends: devices.map(ends).collect() }
     }
 
     /// True where a shortage of memory that the machine shows is not why this disk is busy.
@@ -123,9 +138,9 @@ fn have_common_disk(relations: &Relations<'_>, a: &str, b: &str) -> bool {
     if a == b || a.is_empty() || b.is_empty() {
         return true;
     }
-    let has_both = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
-    let Some(topology) = relations.observed.topology.as_ref().filter(has_both) else { return true };
-    topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
+    let Some((a_ends, b_ends)) = relations.ends.get(a).zip(relations.ends.get(b)) else { return true };
+    let stands_on = |upper: &DeviceEnds<'_>, lower: &str| upper.leaves.contains(&lower) || upper.disks.contains(&lower);
+    a_ends.disks.iter().any(|disk| stands_on(b_ends, disk)) || stands_on(a_ends, b)
 }
 
 /// True for a shortage of memory or a limit that is known not to be why something else is short: memory of a cgroup
