@@ -37,8 +37,8 @@ impl<'o, 'a> OutcomesByRule<'o, 'a> {
         OutcomesByRule { groups }
     }
 
-    /// The outcomes of a rule that may explain this one, those at its instance first: of a rule that is judged alike, only
-    /// these.
+    /// The outcomes of a rule that may explain this one, those at its instance first: of a rule that is judged alike,
+    /// only these.
     pub fn possible_explanations(&self, rule: &str, of: &RuleOutcome<'_>) -> impl Iterator<Item = &'o RuleOutcome<'a>> {
         let groups = self.groups.get(rule).map_or(&[][..], Vec::as_slice);
         let instance = of.progress.instance.as_str();
