@@ -228,15 +228,26 @@ pub(super) fn change_direction(noise: Option<bool>, is_small: bool, is_up: bool)
 fn read_share_change(contrast: &Contrast, tested: &TestedDifference) -> QuantityChange {
     let (before, after) = contrast.both_means();
     let is_small = (after - before).abs() < MIN_CHANGE;
-    let ratio = contrast.ratio_interval(tested.test_result.level);
+    tested_change(READ_SHARE_QUOTIENT.into(), "fraction", [before, after], tested, is_small)
+}
+
+/// Change of a quantity that has no row of its own, from its test.
+pub(super) fn tested_change(
+    counter: String,
+    unit: &str,
+    [before, after]: [f64; 2],
+    tested: &TestedDifference,
+    is_small: bool,
+) -> QuantityChange {
+    let ratio = tested.contrast.as_ref().and_then(|contrast| contrast.ratio_interval(tested.test_result.level));
     QuantityChange {
-        counter: READ_SHARE_QUOTIENT.into(),
-        unit: "fraction".into(),
+        counter,
+        unit: unit.into(),
         before,
         after,
         change: change_direction(tested.is_noise(), is_small, after > before),
-        ratio_low: ratio.map(|r| r.0),
-        ratio_high: ratio.map(|r| r.1).filter(|high| high.is_finite()),
+        ratio_low: ratio.map(|ratio| ratio.0).filter(|low| low.is_finite()),
+        ratio_high: ratio.map(|ratio| ratio.1).filter(|high| high.is_finite()),
     }
 }
 

@@ -11,7 +11,7 @@ use diskwright_statistics::blocks::weighted_mean;
 use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
 
-use super::answer_quantities::{ChangeDirection, MIN_CHANGE, QuantityChange, change_direction, quantity_change};
+use super::answer_quantities::{ChangeDirection, MIN_CHANGE, QuantityChange, quantity_change, tested_change};
 use super::change_outcome::ChangeOutcome;
 use super::value_text::arrow_text;
 use super::{ComparisonRow, CounterWindow, TestedDifference};
@@ -57,11 +57,11 @@ pub(super) fn select_databases(
     let mut list = Vec::new();
     for (commits, row) in rows.iter().enumerate().filter(|(_, row)| row.counter == COMMITS_COUNTER) {
         let points = windows.map(|window| waiting_sessions(window, &row.instance));
+        let waiting_means = [0, 1].map(|window| weighted_mean(&points[window]));
         let is_used = row.before.mean.max(row.after.mean) >= MIN_COMMITS_PER_S;
-        if !is_used || points.iter().any(Vec::is_empty) || weighted_mean(&points[0]) < MIN_WAITING_SESSIONS {
+        if !is_used || points.iter().any(Vec::is_empty) || waiting_means[0] < MIN_WAITING_SESSIONS {
             continue;
         }
-        let waiting_means = [0, 1].map(|window| weighted_mean(&points[window]));
         let variances = points.map(|points| MeanVariance::from_points(&points));
         // by the difference: hardly anybody waits where a lock is gone, and a ratio to nearly nothing is never known
         let contrast = variances[0].as_ref().zip(variances[1].as_ref());
@@ -99,18 +99,10 @@ pub(super) fn judge_databases(
     databases.into_iter().map(complete).collect()
 }
 
-fn waiting_change([before, after]: [f64; 2], tested: &TestedDifference) -> QuantityChange {
+fn waiting_change(means: [f64; 2], tested: &TestedDifference) -> QuantityChange {
+    let [before, after] = means;
     let is_small = (after - before).abs() < MIN_CHANGE * before.max(after);
-    let ratio = tested.contrast.as_ref().and_then(|contrast| contrast.ratio_interval(tested.test_result.level));
-    QuantityChange {
-        counter: WAITING_COUNTERS.join("+"),
-        unit: "count".into(),
-        before,
-        after,
-        change: change_direction(tested.is_noise(), is_small, after > before),
-        ratio_low: ratio.map(|ratio| ratio.0).filter(|low| low.is_finite()),
-        ratio_high: ratio.map(|ratio| ratio.1).filter(|high| high.is_finite()),
-    }
+    tested_change(WAITING_COUNTERS.join("+"), "count", means, tested, is_small)
 }
 
 /// More transactions while more sessions wait may be a higher load, and fewer while fewer wait a lower one. A number of

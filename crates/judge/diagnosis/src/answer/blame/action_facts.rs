@@ -8,7 +8,7 @@ use crate::answer::blame::database_blame::add_database_facts;
 use crate::answer::blame::relations::{CGROUP, MACHINE, PHYSICAL_DISK};
 use crate::answer::verdict::{Culprit, Finding};
 use crate::compile::cgroup_path;
-use crate::rules::{ActionFacts, LoadFacts, LogOrigin, honors_priorities, is_batch_program, is_server_program};
+use crate::rules::{ActionFacts, LoadFacts, honors_priorities, is_batch_program, is_server_program};
 use crate::run::Observation;
 
 /// Smallest rate that is worth a limit, bytes per second.
@@ -29,10 +29,6 @@ pub(crate) fn action_facts(
     load: &LoadFacts<'_>,
 ) -> ActionFacts {
     let mut facts = ActionFacts::new();
-    // the commands are those of Linux
-    if matches!(observed.notes.source, LogOrigin::Perfmon | LogOrigin::Unix) {
-        return facts;
-    }
     if leading.object == PHYSICAL_DISK && !leading.instance.is_empty() {
         facts.insert("device", leading.instance.clone());
         let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&leading.instance));
