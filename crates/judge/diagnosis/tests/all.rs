@@ -7,6 +7,7 @@ mod common;
 mod compare;
 mod compare_databases;
 mod compare_devices;
+mod compare_kills;
 mod compare_programs;
 mod databases;
 mod default_pack;

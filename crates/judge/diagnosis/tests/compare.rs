@@ -36,7 +36,7 @@ pub(crate) fn with_disk(recording: Recording, name: &str, reads: f64, seconds: f
         .with("pressure.io_some_s", "", move |i| (time[i] / 4.0).min(0.9))
 }
 
-fn watched(recording: &Recording) -> (CounterWindow, Verdict) {
+pub(crate) fn watched(recording: &Recording) -> (CounterWindow, Verdict) {
     let mut watch = CounterWindow::new(recording.options().expected.unwrap());
     for start in (0..recording.ticks).step_by(250) {
         watch.add_frame(&recording.frame(start..(start + 250).min(recording.ticks)));

@@ -7,6 +7,7 @@ use super::answer_quantities::{
 };
 use super::database_change::databases_sentence;
 use super::device_change::DeviceChange;
+use super::kill_change::{kills_sentence, undecided_kills_sentence};
 use super::program_change::{changes_text, outcome_of_programs, programs_sentence};
 use super::request_changes::RequestChanges;
 use super::{ChangeOutcome, WindowComparison};
@@ -23,6 +24,8 @@ pub(super) enum DecidedBy {
     Programs,
     /// Transactions of database servers.
     Databases,
+    /// Programs that were killed.
+    Kills,
 }
 
 /// What a sentence is about: a disk, or the machine.
@@ -76,6 +79,7 @@ pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool
     facts.device = facts.device.filter(|_| comparison.devices.len() > 1);
     let outcome = match first {
         _ if decided_by == DecidedBy::Databases => databases_sentence(&comparison.databases, comparison.outcome),
+        _ if decided_by == DecidedBy::Kills => kills_sentence(&comparison.kills, comparison.outcome),
         _ if decided_by == DecidedBy::Programs => programs_sentence(&comparison.programs, comparison.outcome),
         Some(_) if is_disputed(comparison) => disputed_sentence(comparison),
         _ => outcome_sentence(&facts, Some((&comparison.before, &comparison.after))),
@@ -83,6 +87,9 @@ pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool
     let mut parts = vec![change_sentences(&facts, outcome)];
     if decided_by != DecidedBy::Programs && outcome_of_programs(&comparison.programs) == Some(comparison.outcome) {
         parts.push(format!("Of the programs, {}.", changes_text(&comparison.programs, comparison.outcome)));
+    }
+    if decided_by != DecidedBy::Kills {
+        parts.extend(undecided_kills_sentence(&comparison.kills));
     }
     let is_decided = matches!(comparison.outcome, ChangeOutcome::Helped | ChangeOutcome::Worse);
     if let Some(missing) = comparison.programs_missing.as_ref().filter(|_| !is_decided) {

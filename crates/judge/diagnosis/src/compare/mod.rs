@@ -4,6 +4,7 @@
 //! A comparison has an error rate of 5 %: half of it for the tests that its answer depends on (the load, the response
 //! time, the response time at equal load, the blamed counters), half for all other counters. Each interval has the
 //! level at which its own difference was tested, so that it excludes 0 exactly where the difference is significant.
+//! Kills, which are counts and no means, are tested beside them.
 //!
 //! Uses `rules`, `sums`, `compile` and the verdicts of `answer`.
 
@@ -14,6 +15,7 @@ mod counter_window;
 mod database_change;
 mod device_change;
 mod equal_load;
+mod kill_change;
 mod program_change;
 mod program_window;
 mod request_changes;
@@ -39,6 +41,7 @@ pub use device_change::DeviceChange;
 use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
 use equal_load::EqualLoadResult;
+pub use kill_change::KillChange;
 pub use program_change::ProgramChange;
 pub use request_changes::RequestChanges;
 
@@ -75,6 +78,8 @@ pub struct WindowComparison {
     pub programs_missing: Option<String>,
     /// Database servers whose sessions waited in the first window.
     pub databases: Vec<DatabaseChange>,
+    /// Programs that were killed because memory ran out, by cgroup; empty where neither window had a kill.
+    pub kills: Vec<KillChange>,
     /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
@@ -219,7 +224,6 @@ pub fn compare_windows(
     after: Verdict,
 ) -> WindowComparison {
     let (mut counters, mut tests) = comparison_rows(first, second);
-    let rows = tests.len();
     let (windows, verdicts) = ([first, second], [&before, &after]);
     let picked = AnswerRows::select_rows(&counters, &before, &after);
     let devices = DeviceTests::select_devices(windows, &counters, verdicts, &mut tests);
@@ -238,7 +242,7 @@ pub fn compare_windows(
     let programs = program_change::select_programs(windows, &before, &mut tests);
     let databases = database_change::select_databases(windows, &counters, &mut tests);
     let count = test_differences(&mut tests);
-    for (row, test) in counters.iter_mut().zip(&tests[..rows]) {
+    for (row, test) in counters.iter_mut().zip(&tests) {
         fill_row(row, test);
     }
     let mut quantities = AnswerQuantities::from_rows(&counters, &picked, &tests[sums]);
@@ -250,7 +254,8 @@ pub fn compare_windows(
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
     let programs = program_change::judge_programs(programs, &tests);
     let databases = database_change::judge_databases(databases, &counters, &tests);
-    let (outcome, decided_by) = decide_outcome(of_machine, &programs, &databases);
+    let kills = kill_change::judge_kills(windows, verdicts);
+    let (outcome, decided_by) = decide_outcome(of_machine, &programs, &databases, &kills);
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -261,6 +266,7 @@ pub fn compare_windows(
         programs_missing: program_change::too_few_tables(windows, &programs),
         programs,
         databases,
+        kills,
         questions: count,
         counters,
         only_before: counters_only_in(first, second),
@@ -278,12 +284,20 @@ fn decide_outcome(
     of_machine: ChangeOutcome,
     programs: &[ProgramChange],
     databases: &[DatabaseChange],
+    kills: &[KillChange],
 ) -> (ChangeOutcome, DecidedBy) {
     if let Some(outcome) = database_change::outcome_of_databases(databases) {
         return (outcome, DecidedBy::Databases);
     }
+    if let Some(outcome) = kill_change::outcome_of_kills(kills) {
+        return (outcome, DecidedBy::Kills);
+    }
     match program_change::outcome_beside_machine(programs, of_machine) {
         Some(outcome) => (outcome, DecidedBy::Programs),
+        // kills that may have ended are a difference that the other counters do not show
+        None if of_machine == ChangeOutcome::Unchanged && kills.iter().any(|kill| kill.needed_s.is_some()) => {
+            (ChangeOutcome::Unclear, DecidedBy::Counters)
+        }
         None => (of_machine, DecidedBy::Counters),
     }
 }

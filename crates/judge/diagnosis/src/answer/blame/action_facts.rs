@@ -101,6 +101,8 @@ fn add_memory_limit(facts: &mut ActionFacts, observed: &Observation, leading: &F
     let value = |counter: &str| leading.evidence.iter().find(|e| e.counter == counter).and_then(|e| e.value);
     let available = value(memory::AVAILABLE_FRACTION).zip(observed.mean_sign(memory::TOTAL_BYTES));
     let Some(((fraction, total), limit)) = available.zip(value(cgroup::MEMORY_LIMIT_BYTES)) else { return };
+    // a mean of equal values may be above them by a rounding error
+    let limit = limit.round();
     let more = (limit * 1.5 / MIB).ceil() * MIB;
     // a tenth of the machine's memory stays free
     if limit > 0.0 && more - limit <= fraction * total - total / 10.0 {
