@@ -16,6 +16,7 @@ mod database_change;
 mod device_change;
 mod equal_load;
 mod kill_change;
+mod limit_change;
 mod program_change;
 mod program_window;
 mod request_changes;
@@ -42,6 +43,7 @@ use device_change::DeviceTests;
 pub use equal_load::EqualLoad;
 use equal_load::EqualLoadResult;
 pub use kill_change::KillChange;
+pub use limit_change::ExceededLimit;
 pub use program_change::ProgramChange;
 pub use request_changes::RequestChanges;
 
@@ -80,6 +82,9 @@ pub struct WindowComparison {
     pub databases: Vec<DatabaseChange>,
     /// Programs that were killed because memory ran out, by cgroup; empty where neither window had a kill.
     pub kills: Vec<KillChange>,
+    /// The limit that held a cgroup back in the first window, if the group does more in the second than it allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exceeded_limit: Option<ExceededLimit>,
     /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
@@ -254,8 +259,9 @@ pub fn compare_windows(
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
     let programs = program_change::judge_programs(programs, &tests);
     let databases = database_change::judge_databases(databases, &counters, &tests);
-    let kills = kill_change::judge_kills(windows, verdicts);
-    let (outcome, decided_by) = decide_outcome(of_machine, &programs, &databases, &kills);
+    let (kills, limit) =
+        (kill_change::judge_kills(windows, verdicts), limit_change::find_exceeded_limit(windows, verdicts));
+    let (outcome, decided_by) = decide_outcome(of_machine, &programs, &databases, (&kills, limit.as_ref()));
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -267,6 +273,7 @@ pub fn compare_windows(
         programs,
         databases,
         kills,
+        exceeded_limit: limit,
         questions: count,
         counters,
         only_before: counters_only_in(first, second),
@@ -284,13 +291,16 @@ fn decide_outcome(
     of_machine: ChangeOutcome,
     programs: &[ProgramChange],
     databases: &[DatabaseChange],
-    kills: &[KillChange],
+    (kills, limit): (&[KillChange], Option<&ExceededLimit>),
 ) -> (ChangeOutcome, DecidedBy) {
     if let Some(outcome) = database_change::outcome_of_databases(databases) {
         return (outcome, DecidedBy::Databases);
     }
     if let Some(outcome) = kill_change::outcome_of_kills(kills) {
         return (outcome, DecidedBy::Kills);
+    }
+    if limit.is_some() {
+        return (ChangeOutcome::Helped, DecidedBy::Limit);
     }
     match program_change::outcome_beside_machine(programs, of_machine) {
         Some(outcome) => (outcome, DecidedBy::Programs),
