@@ -96,6 +96,8 @@ impl SshArguments {
             Some(path) if path.as_os_str() == THIS_PROGRAM => Some(ProgramCopy::of_this_program()?),
             Some(path) => Some(ProgramCopy::read(path)?),
         };
+        // ssh would read an endless one for ever
+        self.config.as_deref().map_or(Ok(()), |path| read_description(path).map(drop))?;
         Ok(ConnectOptions {
             config: self.config.clone(),
             // passwords are asked for one host, on a terminal

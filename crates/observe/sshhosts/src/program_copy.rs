@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::SshError;
 
-/// Largest program that is copied, bytes. A debug build with all its symbols is a third of it.
-const MAX_PROGRAM_BYTES: u64 = 1 << 30;
+/// Largest program that is copied, bytes. A debug build with all its symbols is half of it.
+const MAX_PROGRAM_BYTES: u64 = 512 << 20;
 /// Names that `uname -m` has for the machine numbers of ELF files (ELF specification, `e_machine`).
 const MACHINES: [(u16, &str); 4] = [(62, "x86_64"), (183, "aarch64"), (243, "riscv64"), (22, "s390x")];
 
@@ -41,10 +41,13 @@ impl ProgramCopy {
     pub fn read(path: &Path) -> Result<ProgramCopy, SshError> {
         let fail = |because: String| SshError::Copy { path: PathBuf::from(path), because };
         let file = File::open(path).map_err(|error| fail(error.to_string()))?;
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            return Err(fail("not a regular file".into()));
+        }
         let mut bytes = Vec::new();
         file.take(MAX_PROGRAM_BYTES + 1).read_to_end(&mut bytes).map_err(|error| fail(error.to_string()))?;
         if bytes.len() as u64 > MAX_PROGRAM_BYTES {
-            return Err(fail("larger than 1 GiB".into()));
+            return Err(fail("larger than 512 MiB".into()));
         }
         let machine = machine_of(&bytes).ok_or_else(|| fail("no program of Linux for a known processor".into()))?;
         let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
