@@ -76,14 +76,18 @@ receive_copy() {
 
 print_ticks() {
     read -r begin rest </proc/uptime
-    begin=${begin%%.*} tick=0 depth=4
+    begin=${begin%%.*} tick=0
     # the costly part comes every ten seconds
     slow=$((10 / every))
     [ "$slow" -gt 0 ] || slow=1
+    # names of files are split at blanks below, and no group's name is a pattern
+    set -f
     while :; do
+        is_slow=$((tick % slow))
+        [ "$is_slow" -eq 0 ] && list_groups
         echo "@ tick $(date +%s)"
         print_counters
-        [ $((tick % slow)) -eq 0 ] && print_facts
+        [ "$is_slow" -eq 0 ] && print_facts
         echo '@ end' || exit 0
         tick=$((tick + 1))
         read -r now rest </proc/uptime
@@ -93,51 +97,66 @@ print_ticks() {
     done
 }
 
+# The files of the control groups: of version 2, and of the trees of version 1.
+list_groups() {
+    set +f
+    group_files=
+    for unified in /sys/fs/cgroup /sys/fs/cgroup/unified; do
+        [ -e $unified/cgroup.controllers ] || continue
+        group_files="$unified/cgroup.controllers"
+        list_files $unified cpu.stat memory.current memory.max memory.high memory.swap.current memory.stat \
+            memory.events io.stat io.max cpu.max io.pressure memory.pressure cpu.pressure
+    done
+    list_files /sys/fs/cgroup/memory memory.usage_in_bytes memory.limit_in_bytes memory.failcnt memory.oom_control \
+        memory.stat
+    list_files /sys/fs/cgroup/blkio blkio.throttle.io_serviced blkio.throttle.io_service_bytes \
+        blkio.throttle.read_iops_device blkio.throttle.write_iops_device blkio.throttle.read_bps_device \
+        blkio.throttle.write_bps_device
+    list_files /sys/fs/cgroup/cpu cpu.stat cpu.cfs_quota_us cpu.cfs_period_us
+    list_files /sys/fs/cgroup/cpuacct cpuacct.usage
+    set -f
+}
+
+# Adds these files of the groups of a tree, at most 300 groups.
+list_files() {
+    tree=$1
+    [ -d "$tree" ] || return 0
+    shift
+    names=$*
+    set -- "$tree/" "$tree"/*/ "$tree"/*/*/ "$tree"/*/*/*/ "$tree"/*/*/*/*/
+    left=300
+    for group do
+        for name in $names; do group_files="$group_files $group$name"; done
+        left=$((left - 1))
+        [ "$left" -gt 0 ] || break
+    done
+}
+
 # What changes at every tick.
 print_counters() {
+    set +f
     set -- /proc/[0-9]*
     processes=$#
     set -- /proc/uptime /proc/stat /proc/diskstats /proc/meminfo /proc/vmstat /proc/loadavg /proc/pressure/* \
         /proc/interrupts /proc/softirqs /proc/net/dev /proc/swaps /proc/mdstat /proc/net/rpc/nfsd \
-        /proc/self/mountstats /proc/spl/kstat/zfs/arcstats
-    groups='cpu.stat memory.current memory.max memory.high memory.swap.current memory.stat memory.events io.stat
-        io.max cpu.max io.pressure memory.pressure cpu.pressure cgroup.controllers'
-    for file in $groups; do add_levels /sys/fs/cgroup "$file"; done
-    for file in memory.usage_in_bytes memory.limit_in_bytes memory.failcnt memory.oom_control memory.stat; do
-        add_levels /sys/fs/cgroup/memory "$file"
-    done
-    for file in io_serviced io_service_bytes read_iops_device write_iops_device read_bps_device write_bps_device; do
-        add_levels /sys/fs/cgroup/blkio "blkio.throttle.$file"
-    done
-    for file in cpu.stat cpu.cfs_quota_us cpu.cfs_period_us; do add_levels /sys/fs/cgroup/cpu "$file"; done
-    add_levels /sys/fs/cgroup/cpuacct cpuacct.usage
-    # shellcheck disable=SC2086 # patterns of files
-    grep -s '' "$@" $levels
-    levels=
-    if [ "$processes" -le 5000 ]; then
-        grep -s '' /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/schedstat
-    fi
-}
-
-# Adds a file of a tree of control groups at each level.
-levels=
-add_levels() {
-    [ -d "$1" ] || return 0
-    levels="$levels $1/$2 $1/*/$2 $1/*/*/$2"
-    [ "$depth" -gt 2 ] && levels="$levels $1/*/*/*/$2 $1/*/*/*/*/$2"
+        /proc/self/mountstats /proc/spl/kstat/zfs/*
+    [ "$processes" -le 5000 ] && set -- "$@" /proc/[0-9]*/stat /proc/[0-9]*/io /proc/[0-9]*/schedstat
+    set -f
+    # shellcheck disable=SC2086 # a list of files
+    grep -s '' "$@" $group_files
 }
 
 # What seldom changes: devices and what they stand on, names, mounts.
 print_facts() {
-    set -- /sys/fs/cgroup/*/*/*/ /sys/fs/cgroup/*/*/*/*/
-    depth=4
-    [ $# -gt 600 ] && depth=2
+    set +f
     echo '@ links'
     ls -l /sys/block /sys/class/block /sys/dev/block /sys/class/net /sys/block/*/slaves /sys/block/*/device \
         /sys/fs/btrfs/*/devices 2>/dev/null
     echo '@ files'
     grep -s '' /proc/self/mountinfo /proc/cgroups /proc/self/cgroup /proc/sys/kernel/hostname \
-        /proc/sys/kernel/osrelease /proc/sys/kernel/task_delayacct /proc/sys/vm/* /etc/passwd
+        /proc/sys/kernel/osrelease /proc/sys/kernel/task_delayacct /proc/sys/vm/dirty* /proc/sys/vm/swappiness \
+        /proc/sys/vm/overcommit* /proc/sys/vm/min_free_kbytes /proc/sys/vm/zone_reclaim_mode \
+        /proc/sys/vm/vfs_cache_pressure /etc/passwd
     grep -s '' /sys/block/*/size /sys/block/*/dev /sys/block/*/hidden /sys/block/*/removable /sys/block/*/ro \
         /sys/block/*/queue/* /sys/block/*/device/model /sys/block/*/device/vendor /sys/block/*/device/queue_depth \
         /sys/block/*/device/state /sys/block/*/dm/* /sys/block/*/md/* /sys/block/*/md/*/slot /sys/block/*/md/*/state \
@@ -150,7 +169,9 @@ print_facts() {
         ps -A -o pid= -o args= 2>/dev/null
     fi
     echo '@ space'
-    df -Pk 2>/dev/null
+    # without servers that may hang
+    df -Pkl 2>/dev/null
+    set -f
 }
 
 main "$@"

@@ -1,4 +1,4 @@
-//! Free space of another host's filesystems, by its `df -Pk`: the sampler would ask this machine's kernel.
+//! Free space of another host's filesystems, by its `df -Pkl`: the sampler would ask this machine's kernel.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ struct Space {
 pub(crate) struct SpaceTable(Arc<Mutex<Vec<Space>>>);
 
 impl SpaceTable {
-    /// Replaces the table by the output of `df -Pk`. Lines that are no filesystem are left out.
+    /// Replaces the table by the output of `df -Pkl`. Lines that are no filesystem are left out.
     pub fn replace(&self, text: &str) {
         let list = text.lines().filter_map(parse_space).take(MAX_FILESYSTEMS).collect();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = list;
