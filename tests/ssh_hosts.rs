@@ -110,7 +110,8 @@ fn host_name() -> String {
 /// Copies of the program that are left anywhere.
 fn copies_left() -> Vec<PathBuf> {
     let names = |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_copy = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".diskwright-copy-"));
+    let is_copy =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".diskwright-copy-"));
     ["/dev/shm", "/tmp", "/var/tmp", "/root", "/run/user/0"].iter().flat_map(|dir| names(dir)).filter(is_copy).collect()
 }
 
@@ -120,7 +121,9 @@ fn a_host_is_judged_in_each_of_the_three_ways() {
     let path = hosts.program_folder();
     hosts.add("with-program", &path, "");
     hosts.add("without", PLAIN_PATH, "");
-    for (host, copy, way) in [("with-program", "", "program"), ("without", "--ssh-copy", "copied"), ("without", "", "shell")] {
+    for (host, copy, way) in
+        [("with-program", "", "program"), ("without", "--ssh-copy", "copied"), ("without", "", "shell")]
+    {
         let mut arguments = vec!["why", "--ssh", host, "--for", "4s", "--json"];
         arguments.extend((!copy.is_empty()).then_some(copy));
         let answer = success(&hosts.run(&arguments));
@@ -171,7 +174,8 @@ fn several_hosts_are_ranked_and_one_that_refuses_or_hangs_holds_nobody() {
     fs::write(&list, "# all of them\na1\na2\na3\na4\na5\na6\nclosed\nsilent\n").unwrap();
     let answer = success(&hosts.run(&["why", "--ssh-hosts", text(&list), "--for", "4s", "--json"]));
     assert_eq!(answer["schema"], "diskwright.fleet/1");
-    let names: Vec<&str> = answer["hosts"].as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        answer["hosts"].as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 6, "{answer:#}");
     let unjudged: Vec<&str> =
         answer["unjudged"].as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();

@@ -71,7 +71,10 @@ pub fn steps_for_host(verdict: &Verdict, host: &str, has_program: bool) -> Vec<N
             let command = format!("diskwright trace{disk} --ssh {host} --for 10s");
             add(command, "each request to the disk, with the thread that sent it");
         }
-        add(format!("diskwright record DIR --ssh {host}"), "a log of the bad hour, for `plan --from DIR` and `compare`");
+        add(
+            format!("diskwright record DIR --ssh {host}"),
+            "a log of the bad hour, for `plan --from DIR` and `compare`",
+        );
     }
     steps
 }

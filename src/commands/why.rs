@@ -93,7 +93,7 @@ impl Arguments {
 const DEFAULT_PACK: &str = "default";
 
 /// Rules for verdicts.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct JudgingArguments {
     /// Rule pack: an id from `list packs`, or your own file
     #[arg(long, default_value = DEFAULT_PACK, value_name = "ID|FILE")]
@@ -246,8 +246,7 @@ fn answer_over_ssh(arguments: &Arguments) -> Result<(), Failure> {
     let packs = arguments.judging.load_packs(false)?;
     let (lasts, every) = arguments.watch_times()?;
     let new_judge = |range| arguments.judging.new_judge(packs.clone(), Some(range));
-    let question =
-        HostQuestion { ssh: &arguments.ssh, every, lasts, new_judge: &new_judge, as_json: arguments.json };
+    let question = HostQuestion { ssh: &arguments.ssh, every, lasts, new_judge: &new_judge, as_json: arguments.json };
     answer_for_hosts(&question, &|verdicts, logs, host| {
         let more = vec![("ssh", host)];
         print_answer_with(verdicts, Some(logs), Some(&|| load_from_logs(logs, &[])), (arguments, more))

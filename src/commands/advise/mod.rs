@@ -12,9 +12,9 @@ use clap::Args;
 use diskwright_advise::{AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostPlatform, ServerRole, advise};
 use serde_json::{Value, json};
 
+use super::log::LogWindow;
 use super::ssh::background_log::receive_short_log;
 use super::ssh::{SshArguments, run_if_program_is_there};
-use super::log::LogWindow;
 use super::{Failure, ceilings, first_given_option, name_search, output};
 
 use advised_host::{AdvisedHost, FactOrigin};

@@ -11,8 +11,8 @@ use crate::commands::{Failure, first_given_option, read_description};
 
 /// Time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Value of `--ssh-copy` without a program.
-const THIS_PROGRAM: &str = "";
+/// Value of `--ssh-copy` without a program: the running one, even if its file was replaced.
+const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// Other hosts to ask.
 #[derive(Args, Clone, Debug, Default)]
@@ -54,7 +54,8 @@ impl SshArguments {
     /// When a name is none that `ssh` may be given, or a file cannot be read.
     pub fn targets(&self) -> Result<Vec<SshTarget>, Failure> {
         let usage = |error: diskwright_sshhosts::SshError| Failure::Usage(format!("--ssh: {error}"));
-        let mut targets = self.hosts.iter().map(|name| SshTarget::parse(name)).collect::<Result<Vec<_>, _>>().map_err(usage)?;
+        let mut targets =
+            self.hosts.iter().map(|name| SshTarget::parse(name)).collect::<Result<Vec<_>, _>>().map_err(usage)?;
         for path in &self.host_files {
             let text = read_description(path)?;
             let named = parse_hosts(&text)
@@ -93,7 +94,6 @@ impl SshArguments {
     ) -> Result<ConnectOptions, Failure> {
         let copy = match &self.copy {
             None => None,
-            Some(path) if path.as_os_str() == THIS_PROGRAM => Some(ProgramCopy::of_this_program()?),
             Some(path) => Some(ProgramCopy::read(path)?),
         };
         // ssh would read an endless one for ever

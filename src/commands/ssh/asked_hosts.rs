@@ -124,7 +124,9 @@ fn collect_with(
             collection.cut_overdue();
         }
         let joined = threads.into_iter().map(|thread| {
-            thread.map_err(Failure::from).and_then(|thread| thread.join().map_err(|_| Failure::Failed("a thread failed".into())))
+            thread
+                .map_err(Failure::from)
+                .and_then(|thread| thread.join().map_err(|_| Failure::Failed("a thread failed".into())))
         });
         joined.collect()
     })
@@ -269,13 +271,26 @@ impl Collection {
     }
 }
 
-/// Says how each host was asked, and what went wrong.
+/// Number of hosts of which each is told by itself how it was asked.
+const MAX_DESCRIBED: usize = 3;
+
+/// Says how the hosts were asked, and what went wrong.
 pub fn report_records(records: &[HostRecord]) {
+    let count =
+        |id: &str| records.iter().filter(|record| record.way.as_ref().is_some_and(|way| way.id() == id)).count();
+    if records.len() > MAX_DESCRIBED {
+        let [program, copied, shell] = ["program", "copied", "shell"].map(count);
+        output::print_note(format_args!(
+            "asked {program} by diskwright there, {copied} by a copy of this one, {shell} by a shell loop"
+        ));
+    }
     for HostRecord { target, way, breaks, failure, .. } in records {
         match (way, failure) {
             (_, Some(failure)) => output::print_warning(format_args!("{target}: {failure}")),
-            (Some(way), None) => output::print_note(format_args!("{target}: asked {}", way.describe())),
-            (None, None) => {}
+            (Some(way), None) if records.len() <= MAX_DESCRIBED => {
+                output::print_note(format_args!("{target}: asked {}", way.describe()));
+            }
+            _ => {}
         }
         breaks.iter().for_each(|because| {
             output::print_warning(format_args!("{target}: the connection broke: {because}; what arrived is kept"));

@@ -91,7 +91,9 @@ fn follow_until_end(
     path: &Path,
 ) -> String {
     match super::asked_hosts::collect_quietly(std::slice::from_ref(target), how, true, |_| path.to_owned()) {
-        Ok(records) => records.into_iter().next().and_then(|record| record.failure).unwrap_or_else(|| "it ended".into()),
+        Ok(records) => {
+            records.into_iter().next().and_then(|record| record.failure).unwrap_or_else(|| "it ended".into())
+        }
         Err(failure) => failure.to_string(),
     }
 }

@@ -64,7 +64,10 @@ fn open_record(record: &HostRecord) -> Result<Logs, Failure> {
     if record.ticks < 2 {
         let because = record.breaks.last().map_or("", String::as_str);
         let ticks = record.ticks;
-        return Err(Failure::Failed(format!("{}: {ticks} ticks arrived, and two are needed; {because}", record.target)));
+        return Err(Failure::Failed(format!(
+            "{}: {ticks} ticks arrived, and two are needed; {because}",
+            record.target
+        )));
     }
     log::open(std::slice::from_ref(&record.dir), &LogWindow::for_store(None, None))
 }
@@ -97,8 +100,10 @@ fn ranking_document(
             Some(host)
         })
         .collect();
-    let unjudged: Vec<Value> =
-        ranks.iter().filter_map(|rank| Some(json!({ "host": rank.host, "because": rank.verdict.as_ref().err()? }))).collect();
+    let unjudged: Vec<Value> = ranks
+        .iter()
+        .filter_map(|rank| Some(json!({ "host": rank.host, "because": rank.verdict.as_ref().err()? })))
+        .collect();
     json!({
         "schema": "diskwright.fleet/1",
         "store": Value::Null,

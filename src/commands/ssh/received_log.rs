@@ -1,6 +1,6 @@
 //! A log that is written from what a host sends.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use diskwright_advise::HostTree;
 use diskwright_base::Note;
@@ -9,7 +9,6 @@ use diskwright_sshhosts::HostStream;
 
 /// A log of another host.
 pub struct ReceivedLog {
-    dir: PathBuf,
     writer: LogWriter,
     /// Ticks that were written.
     pub ticks: u64,
@@ -25,12 +24,7 @@ impl ReceivedLog {
     /// As [`LogWriter::create_or_append`].
     pub fn open(dir: &Path, options: WriterOptions) -> Result<ReceivedLog, StoreError> {
         let writer = LogWriter::create_or_append(dir, options)?;
-        Ok(ReceivedLog { dir: dir.to_owned(), writer, ticks: 0, last_ns: None, has_settings: false })
-    }
-
-    /// Its folder.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+        Ok(ReceivedLog { writer, ticks: 0, last_ns: None, has_settings: false })
     }
 
     /// Writes a tick or note of a stream.

@@ -47,7 +47,10 @@ pub fn record_hosts(recording: &HostRecording<'_>) -> Result<(), Failure> {
         for record in records.iter().filter(|record| record.ticks > 0) {
             let ticks = format_count(record.ticks, "tick", "ticks");
             let dir = record.dir.display();
-            output::print_note(format_args!("{dir}: recorded {ticks} of {}; next: diskwright why {dir}", record.target));
+            output::print_note(format_args!(
+                "{dir}: recorded {ticks} of {}; next: diskwright why {dir}",
+                record.target
+            ));
         }
     }
     let failed = records.iter().filter(|record| record.ticks == 0).count() as u64;

@@ -19,8 +19,8 @@ use diskwright_blocktrace::session::SessionError;
 use diskwright_blocktrace::{BlktraceWriter, BlockEvent, MethodChoice, SessionOptions, TraceSession, diskstats};
 use diskwright_counters::live::{Clock, SystemClock};
 
-use super::ssh::{SshArguments, run_on_host};
 use super::pacer::Pacer;
+use super::ssh::{SshArguments, run_on_host};
 use super::{Failure, output, output_file};
 use interval_lines::IntervalLines;
 

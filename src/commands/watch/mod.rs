@@ -23,11 +23,11 @@ use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::ssh::SshArguments;
-use super::ssh::background_log::follow_host;
 use super::alerts::{AlertArguments, AlertMonitor};
 use super::capture::{CaptureArguments, CaptureThread};
 use super::log::{self, LogWindow};
+use super::ssh::SshArguments;
+use super::ssh::background_log::follow_host;
 use super::{Failure, ceilings, output, pacer, why};
 use live_feed::LiveFeed;
 use sources::WatchSource;

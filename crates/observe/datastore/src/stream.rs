@@ -252,7 +252,10 @@ mod tests {
         for end in 0..bytes.len() {
             let (list, error) = received(&bytes[..end]);
             assert_eq!(list, items[..list.len()], "{end}");
-            assert!(error.is_none_or(|kind| matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::InvalidData)), "{end}");
+            assert!(
+                error.is_none_or(|kind| matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::InvalidData)),
+                "{end}"
+            );
         }
     }
 

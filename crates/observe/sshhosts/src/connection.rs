@@ -312,13 +312,14 @@ impl Deadline {
     fn start(child: &Arc<Mutex<Child>>, options: &ConnectOptions) -> io::Result<Deadline> {
         let (done, is_done) = channel();
         let (child, time) = (Arc::clone(child), deadline_time(options));
-        let thread = std::thread::Builder::new().name("ssh deadline".into()).stack_size(256 << 10).spawn(move || {
-            let is_late = is_done.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
-            if is_late {
-                let _ = lock(&child).kill();
-            }
-            is_late
-        })?;
+        let thread =
+            std::thread::Builder::new().name("ssh deadline".into()).stack_size(256 << 10).spawn(move || {
+                let is_late = is_done.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+                if is_late {
+                    let _ = lock(&child).kill();
+                }
+                is_late
+            })?;
         Ok(Deadline { done, thread })
     }
 
@@ -355,7 +356,8 @@ mod tests {
 
     #[test]
     fn ways_are_told_in_words() {
-        let way = AskWay::Shell { kernel: "Linux 6.1 x86_64".into(), because: "diskwright is not installed there".into() };
+        let way =
+            AskWay::Shell { kernel: "Linux 6.1 x86_64".into(), because: "diskwright is not installed there".into() };
         assert_eq!(way.describe(), "by a shell loop (Linux 6.1 x86_64; diskwright is not installed there)");
     }
 }

@@ -168,9 +168,13 @@ impl FileTree {
     fn real_path(&self, path: &str) -> String {
         let Some((above, name)) = path.rsplit_once('/') else { return path.to_owned() };
         let mut above = above.to_owned();
-        let is_link = |above: &str| above.match_indices('/').map(|(end, _)| end).chain([above.len()]).find_map(|end| {
-            self.links.get(&above[..end]).map(|target| format!("{target}{}", &above[end..]))
-        });
+        let is_link = |above: &str| {
+            above
+                .match_indices('/')
+                .map(|(end, _)| end)
+                .chain([above.len()])
+                .find_map(|end| self.links.get(&above[..end]).map(|target| format!("{target}{}", &above[end..])))
+        };
         for _ in 0..MAX_LINKS_IN_PATH {
             match is_link(&above) {
                 Some(longer) => above = longer,
@@ -321,7 +325,9 @@ mod tests {
     fn paths_outside_are_refused() {
         let mut tree = FileTree::new().unwrap();
         let long = format!("/proc/{}", "a".repeat(600));
-        for path in ["/etc/shadow", "/proc/../etc/x", "/sys//x", "proc/stat", "/proc/", "/root/.ssh/x", &long, "/proc/a\0b"] {
+        for path in
+            ["/etc/shadow", "/proc/../etc/x", "/sys//x", "proc/stat", "/proc/", "/root/.ssh/x", &long, "/proc/a\0b"]
+        {
             assert!(tree.add_line(path, b"x", false).is_err(), "{path}");
         }
     }

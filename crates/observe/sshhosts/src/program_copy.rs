@@ -25,16 +25,7 @@ pub struct ProgramCopy {
 }
 
 impl ProgramCopy {
-    /// Reads this program itself.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn of_this_program() -> Result<ProgramCopy, SshError> {
-        // the running one, even if its file was replaced
-        ProgramCopy::read(Path::new("/proc/self/exe"))
-    }
-
-    /// Reads a program, such as one for another processor.
+    /// Reads a program: this one (`/proc/self/exe`), or one for another processor.
     ///
     /// # Errors
     /// When it cannot be read, or is no program of Linux.
@@ -74,7 +65,7 @@ mod tests {
 
     #[test]
     fn this_program_is_one_for_this_processor() {
-        let copy = ProgramCopy::of_this_program().unwrap();
+        let copy = ProgramCopy::read(Path::new("/proc/self/exe")).unwrap();
         assert_eq!(copy.machine, std::env::consts::ARCH);
         assert_eq!(copy.hash.len(), 64);
     }

@@ -78,8 +78,11 @@ impl ShellTicks {
     /// When no private folder can be made.
     pub fn new(every: Duration) -> io::Result<ShellTicks> {
         let (tree, clock, space) = (FileTree::new()?, HostClock::default(), SpaceTable::default());
-        let options =
-            SamplerOptions { slow_interval: every.max(MIN_SLOW_INTERVAL), filesystems: false, ..SamplerOptions::default() };
+        let options = SamplerOptions {
+            slow_interval: every.max(MIN_SLOW_INTERVAL),
+            filesystems: false,
+            ..SamplerOptions::default()
+        };
         let mut sampler = Sampler::new(Roots::from_root(tree.root()), Box::new(clock.clone()), options);
         sampler.attach_columns(Box::new(SpaceColumns::new(space.clone())));
         Ok(ShellTicks {
@@ -319,7 +322,8 @@ mod tests {
         });
         assert_eq!(host.unwrap().host, "db1");
         // no file of this machine is named
-        let is_clean = |item: &StreamItem| !matches!(item, StreamItem::Note(note) if note.text().contains("diskwright-host-"));
+        let is_clean =
+            |item: &StreamItem| !matches!(item, StreamItem::Note(note) if note.text().contains("diskwright-host-"));
         assert!(items.iter().all(is_clean), "{items:?}");
     }
 

@@ -19,7 +19,8 @@ impl SshTarget {
     /// # Errors
     /// When it is empty, too long, or has other signs than names of hosts have.
     pub fn parse(name: &str) -> Result<SshTarget, SshError> {
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "@._-:/[]%+".contains(c) || !c.is_ascii() && c.is_alphabetic();
+        let is_allowed =
+            |c: char| c.is_ascii_alphanumeric() || "@._-:/[]%+".contains(c) || !c.is_ascii() && c.is_alphabetic();
         let because = match name {
             "" => "it is empty",
             _ if name.starts_with('-') || name.contains("@-") => "it looks like an option",
@@ -80,7 +81,8 @@ mod tests {
         for name in ["db1", "root@db1", "ssh://root@db1:2222", "::1", "fe80::1%eth0", "a_b-c.example"] {
             assert_eq!(SshTarget::parse(name).unwrap().as_str(), name);
         }
-        for name in ["", "-oProxyCommand=x", "root@-oProxyCommand=x", "a b", "a;b", "a\nb", "a\u{1b}[2J", "$(x)", "`x`"] {
+        for name in ["", "-oProxyCommand=x", "root@-oProxyCommand=x", "a b", "a;b", "a\nb", "a\u{1b}[2J", "$(x)", "`x`"]
+        {
             assert!(SshTarget::parse(name).is_err(), "{name:?}");
         }
         assert!(SshTarget::parse(&"a".repeat(301)).is_err());
