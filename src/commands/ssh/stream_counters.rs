@@ -1,6 +1,6 @@
 //! `stream-counters`: prints the ticks of this machine for our program on another host, which asked over ssh.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::time::Duration;
 
 use clap::Args;
@@ -66,7 +66,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let missed = pacer.take_missed_text().map(|text| Note::new(end_ns, Note::MISSED, text));
     let cost = Note::cost(end_ns, &meter.take_cost(ticks));
     stream.push_notes(&missed.into_iter().chain([cost]).collect::<Vec<_>>())?;
-    std::io::stdout().flush()?;
     Ok(())
 }
 

@@ -126,7 +126,7 @@ fn a_group_that_does_more_than_its_limit_allowed_is_held_back_no_more() {
     assert_eq!(both.before.bottleneck, Bottleneck::Throttle, "{}", both.before.sentence);
     assert_eq!(both.outcome, ChangeOutcome::Helped, "{}", both.sentence);
     assert!(
-        both.sentence.contains("/shop@sda does more than its earlier limit allowed: reads 50 → 150/s"),
+        both.sentence.contains("/shop@sda does more than its earlier limit allowed: reads 50/s → 150/s"),
         "{}",
         both.sentence
     );

@@ -12,10 +12,10 @@ fn minute(is_slow: fn(usize) -> bool) -> Recording {
         .with("physical_disk.writes", "sda", |_| 0.0)
         .with("physical_disk.read_bytes", "sda", pick(120.0 * 4096.0, 5.0 * 4096.0))
         .with("physical_disk.write_bytes", "sda", |_| 0.0)
-        .with("physical_disk.read_time_s", "sda", pick(6.0, 0.02))
+        .with("physical_disk.read_time_s", "sda", pick(6.0, 0.25))
         .with("physical_disk.write_time_s", "sda", |_| 0.0)
-        .with("physical_disk.weighted_time_s", "sda", pick(6.0, 0.02))
-        .with("physical_disk.busy_time_s", "sda", pick(1.0, 0.02))
+        .with("physical_disk.weighted_time_s", "sda", pick(6.0, 0.25))
+        .with("physical_disk.busy_time_s", "sda", pick(1.0, 0.25))
         .with("pressure.io_some_s", "", pick(0.9, 0.0))
         .with("processor.busy_fraction", "", |_| 0.1)
 }

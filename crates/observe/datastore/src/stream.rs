@@ -1,8 +1,8 @@
 //! A log as a stream: what a recorder on another machine sends through a pipe, tick by tick.
 //!
-//! The stream has the records of `format.rs`: a head with the role of a tail, then schemas, ticks and notes in the order
-//! in which they were recorded. Each record is complete when it is flushed, so a cut connection costs at most the one in
-//! flight.
+//! The stream has the records of `format.rs`: a head with the role of a tail, then schemas, ticks and notes in the
+//! order in which they were recorded. Each record is complete when it is flushed, so a cut connection costs at most the
+//! one in flight.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
@@ -208,19 +208,19 @@ mod tests {
 
     fn sent() -> (Vec<u8>, Vec<StreamItem>) {
         let (one, two) = (schema(&["a.b"]), schema(&["a.b", "a.c"]));
-        let at = |time_ns: i64| Tick { time_ns, elapsed_ns: 1_000_000_000 };
+        let tick = |time_ns: i64| Tick { time_ns, elapsed_ns: 1_000_000_000 };
         let note = Note::new(7, Note::WARNING, "the disk is full");
         let mut out = Vec::new();
         let mut writer = StreamWriter::begin(&mut out).unwrap();
-        writer.push_tick(&one, at(1), &[1.5]).unwrap();
+        writer.push_tick(&one, tick(1), &[1.5]).unwrap();
         writer.push_notes(std::slice::from_ref(&note)).unwrap();
-        writer.push_tick(&one, at(2), &[0.0]).unwrap();
-        writer.push_tick(&two, at(3), &[1.0, -2.0]).unwrap();
+        writer.push_tick(&one, tick(2), &[0.0]).unwrap();
+        writer.push_tick(&two, tick(3), &[1.0, -2.0]).unwrap();
         let items = vec![
-            StreamItem::Tick { schema: one.clone(), tick: at(1), row: vec![1.5] },
+            StreamItem::Tick { schema: one.clone(), tick: tick(1), row: vec![1.5] },
             StreamItem::Note(note),
-            StreamItem::Tick { schema: one, tick: at(2), row: vec![0.0] },
-            StreamItem::Tick { schema: two, tick: at(3), row: vec![1.0, -2.0] },
+            StreamItem::Tick { schema: one, tick: tick(2), row: vec![0.0] },
+            StreamItem::Tick { schema: two, tick: tick(3), row: vec![1.0, -2.0] },
         ];
         (out, items)
     }

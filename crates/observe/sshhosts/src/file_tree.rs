@@ -150,15 +150,16 @@ impl FileTree {
         if self.links.len() >= MAX_FILES {
             return Err(refused("more than 100,000 links"));
         }
-        let (at, to) = (self.local_path(path), self.local_path(&resolved));
+        let (link, folder) = (self.local_path(path), self.local_path(&resolved));
         // what it leads to is made, so that files below the link can be written
-        let folders = fs::create_dir_all(at.parent().unwrap_or(self.root())).and_then(|()| fs::create_dir_all(&to));
+        let folders =
+            fs::create_dir_all(link.parent().unwrap_or(self.root())).and_then(|()| fs::create_dir_all(&folder));
         match folders {
             Err(error) if is_other_kind(&error) => return Ok(()),
             other => other?,
         }
-        let _ = fs::remove_file(&at);
-        if symlink(&to, &at).is_ok() {
+        let _ = fs::remove_file(&link);
+        if symlink(&folder, &link).is_ok() {
             self.links.insert(path.to_owned(), resolved);
         }
         Ok(())

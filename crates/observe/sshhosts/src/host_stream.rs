@@ -15,7 +15,7 @@ use crate::{SshError, SshTarget};
 /// Reader of a connection's output.
 enum TickSource {
     /// Our program's records. Its reader holds none of the connection, which it is given at each read.
-    Records(StreamReader<OutputOf>),
+    Records(Box<StreamReader<OutputOf>>),
     /// The shell loop's files.
     Files(Box<ShellTicks>),
 }
@@ -54,7 +54,8 @@ impl HostStream {
             }
             AskWay::Program { .. } | AskWay::Copied { .. } => {
                 let reader = StreamReader::begin(OutputOf(connection));
-                (TickSource::Records(reader.map_err(|error| SshError::Answer(error.to_string()))?), None)
+                let reader = reader.map_err(|error| SshError::Answer(error.to_string()))?;
+                (TickSource::Records(Box::new(reader)), None)
             }
         };
         Ok(HostStream { way, killer, source, connection, items: VecDeque::new() })

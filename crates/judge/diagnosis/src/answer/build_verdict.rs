@@ -185,9 +185,7 @@ impl<'a> PackAnswer<'a> {
             unjudged: self.unjudged,
             ranking: self.ranking,
         };
-        set_beginnings(&mut verdict);
-        set_ends(&mut verdict);
-        verdict.follow_bottlenecks();
+        set_times(&mut verdict);
         verdict
     }
 
@@ -565,6 +563,13 @@ fn unjudged_rules(observed: &Observation, pack: usize, outcomes: &[RuleOutcome<'
         }
     }
     list
+}
+
+/// Sets when each bottleneck began or ended, and the fields that repeat the bottlenecks.
+fn set_times(verdict: &mut Verdict) {
+    set_beginnings(verdict);
+    set_ends(verdict);
+    verdict.follow_bottlenecks();
 }
 
 #[cfg(test)]

@@ -3,11 +3,9 @@
 
 use diskwright_base::timestamp::{format_rfc3339, parse_rfc3339};
 use diskwright_base::units::format_value;
-use serde::Serialize;
 
 use super::sentences::subject_phrase;
-use super::verdict::{HoldInterval, Verdict, VerdictBottleneck};
-use crate::rules::Bottleneck;
+use super::verdict::{EndedBottleneck, HoldInterval, Verdict, VerdictBottleneck};
 
 /// Shortest time without it after which a bottleneck counts as ended, nanoseconds. Our choice: half of the shortest
 /// window that `why` watches by default.
@@ -16,17 +14,6 @@ const MIN_QUIET_NS: i64 = 15_000_000_000;
 const MIN_QUIET_TICKS: f64 = 5.0;
 /// The time without it must also be longer than its own longest pause within the window, times this.
 const PAUSE_FACTOR: f64 = 1.5;
-
-/// A bottleneck that ended before the judged time began.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct EndedBottleneck {
-    /// The bottleneck.
-    pub bottleneck: Bottleneck,
-    /// Its instance; empty for the machine as a whole.
-    pub instance: String,
-    /// When its last finding ended, RFC 3339.
-    pub at: String,
-}
 
 impl Verdict {
     /// The time since which none of the first bottleneck's findings holds, nanoseconds since 1970 UTC; `None` where one
@@ -78,7 +65,7 @@ impl Verdict {
         self.ended = Some(EndedBottleneck {
             bottleneck: earlier.bottleneck,
             instance: earlier.instance.clone(),
-            at: format_rfc3339(ended_ns),
+            ended_at: format_rfc3339(ended_ns),
         });
     }
 }

@@ -16,6 +16,5 @@ mod sentences;
 mod times;
 pub mod verdict;
 
-
 pub(crate) use sentences::subject_phrase;
 pub(crate) use verdict::{Finding, Verdict};

@@ -7,7 +7,6 @@ use serde::Serialize;
 use diskwright_base::capture::MomentCapture;
 use diskwright_base::{Ceiling, DatabaseActivity};
 
-pub use super::ended::EndedBottleneck;
 pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
     AttributionCertainty, Culprit, GrowingProgram, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
@@ -100,6 +99,18 @@ pub struct Verdict {
     pub trend_questions: usize,
     /// The window.
     pub window: WatchWindow,
+}
+
+/// A bottleneck that ended before the judged time began.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EndedBottleneck {
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// Its instance; empty for the machine as a whole.
+    pub instance: String,
+    /// When its last finding ended, RFC 3339.
+    #[serde(rename = "at")]
+    pub ended_at: String,
 }
 
 /// One of the bottlenecks of a window.

@@ -7,10 +7,10 @@ use super::answer_quantities::{
 };
 use super::database_change::databases_sentence;
 use super::device_change::DeviceChange;
+use super::equal_load::RequestChanges;
 use super::kill_change::{kills_sentence, undecided_kills_sentence};
 use super::limit_change::exceeded_sentence;
 use super::program_change::{changes_text, outcome_of_programs, programs_sentence};
-use super::request_changes::RequestChanges;
 use super::{ChangeOutcome, WindowComparison};
 use crate::answer::verdict::VerdictBottleneck;
 use crate::answer::{Verdict, subject_phrase};

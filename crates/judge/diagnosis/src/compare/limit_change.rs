@@ -8,8 +8,7 @@ use diskwright_base::counter_ids::cgroup;
 use serde::Serialize;
 
 use super::CounterWindow;
-use super::answer_quantities::MIN_CHANGE;
-use super::value_text::arrow_text;
+use super::answer_quantities::{MIN_CHANGE, arrow_text};
 use crate::answer::Verdict;
 use crate::rules::Bottleneck;
 

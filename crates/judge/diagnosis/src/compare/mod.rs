@@ -19,8 +19,6 @@ mod kill_change;
 mod limit_change;
 mod program_change;
 mod program_window;
-mod request_changes;
-mod value_text;
 
 use std::collections::HashSet;
 
@@ -40,12 +38,11 @@ pub use counter_window::{ALL_INSTANCES, CounterWindow};
 pub use database_change::DatabaseChange;
 pub use device_change::DeviceChange;
 use device_change::DeviceTests;
-pub use equal_load::EqualLoad;
 use equal_load::EqualLoadResult;
+pub use equal_load::{EqualLoad, RequestChanges};
 pub use kill_change::KillChange;
 pub use limit_change::ExceededLimit;
 pub use program_change::ProgramChange;
-pub use request_changes::RequestChanges;
 
 /// A mean whose interval reaches beyond ten times its value counts as unknown.
 const MAX_KNOWN_FACTOR: f64 = 10.0;
@@ -241,8 +238,7 @@ pub fn compare_windows(
     let sums = tests.len();
     tests.extend(sum_tests(windows, picked.response.is_some(), equal.as_ref()));
     if !depends_on_devices {
-        tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
-        picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
+        lead_by_sums(&mut tests, &picked, sums);
     }
     let programs = program_change::select_programs(windows, &before, &mut tests);
     let databases = database_change::select_databases(windows, &counters, &mut tests);
@@ -284,6 +280,12 @@ pub fn compare_windows(
     };
     comparison.sentence = comparison_text::comparison_sentence(&comparison, of_devices.is_some(), decided_by);
     comparison
+}
+
+/// Makes the sums over all disks lead, whose tests begin at `sums`, and no disk.
+fn lead_by_sums(tests: &mut [TestedDifference], picked: &AnswerRows, sums: usize) {
+    tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
+    picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
 }
 
 /// The outcome, and what decides it: what is nearest to those who wait.

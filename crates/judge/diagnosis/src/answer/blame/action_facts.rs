@@ -103,8 +103,8 @@ fn add_program(facts: &mut ActionFacts, program: &Culprit, load: &LoadFacts<'_>)
     }
 }
 
-/// Adds the present memory limit of the finding's cgroup, and one that its pages in memory and in swap fit into, half as
-/// much again at least, where the machine has that much to spare. A group that is gone has no limit to raise.
+/// Adds the present memory limit of the finding's cgroup, and one that its pages in memory and in swap fit into, half
+/// as much again at least, where the machine has that much to spare. A group that is gone has no limit to raise.
 fn add_memory_limit(facts: &mut ActionFacts, observed: &Observation, leading: &Finding, path: &str) {
     let value = |counter: &str| leading.evidence.iter().find(|e| e.counter == counter).and_then(|e| e.value);
     let available = value(memory::AVAILABLE_FRACTION).zip(observed.mean_sign(memory::TOTAL_BYTES));

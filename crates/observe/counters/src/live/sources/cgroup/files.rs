@@ -43,8 +43,8 @@ pub(super) enum ReadInterval {
     Tick,
     /// At slow ticks, for limits, which rarely change.
     Slow,
-    /// At slow ticks, and at each tick of a group that has a limit of I/O: one that is removed must not be compared with
-    /// what the group does without it.
+    /// At slow ticks, and at each tick of a group that has a limit of I/O: one that is removed must not be compared
+    /// with what the group does without it.
     WhileLimited,
 }
 
