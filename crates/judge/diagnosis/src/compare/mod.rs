@@ -230,7 +230,6 @@ pub fn compare_windows(
     let picked = AnswerRows::select_rows(&counters, &before, &after);
     let devices = DeviceTests::select_devices(windows, &counters, verdicts, &mut tests);
     let depends_on_devices = picked.response.is_some() && picked.goals.is_empty() && !devices.is_empty();
-    // the sums over all disks decide only where no disk does
     let equal = picked.response.map(|row| {
         let disk = answer_quantities::disks_instance(first);
         equal_load::compare_at_equal_load(windows, &counters[row], disk)
@@ -282,7 +281,7 @@ pub fn compare_windows(
     comparison
 }
 
-/// Makes the sums over all disks lead, whose tests begin at `sums`, and no disk.
+/// Makes the sums over all disks lead, whose tests begin at `sums`. They decide only where no disk does.
 fn lead_by_sums(tests: &mut [TestedDifference], picked: &AnswerRows, sums: usize) {
     tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
     picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
