@@ -122,23 +122,26 @@ fn a_log_with_slow_flushes_is_too_slow_for_etcd() {
     assert!(answer["requirements"].as_array().is_some_and(|list| list.len() == 1), "{answer:#}");
     let more = answer["program"]["more"][0].as_str().unwrap();
     assert!(more.contains("probe for etcd TARGET") && more.contains("sequential commits per second"), "{more}");
+    assert_eq!(answer["next_steps"], Value::Array(Vec::new()), "nothing was measured");
     // the exit code says it only where it is asked to
     assert_eq!(run_in(&folder, &["for", "etcd", "sda", "--from", "slow.csv", "--fail"]).status.code(), Some(1));
     let done = run_in(&folder, &["for", "etcd", "sdb", "--from", "slow.csv"]);
     assert!(stderr(&done).contains("no latencies of sdb; it has those of sda"), "{}", stderr(&done));
 }
 
+/// On ext4, commits of 8 ms at the 99th percentile were seen whose flushes took 0.6 ms: the journal has several of them.
 #[test]
-fn a_log_with_fast_flushes_is_fast_enough_for_etcd() {
+fn fast_flushes_in_a_log_do_not_show_that_commits_are_fast() {
     let folder = folder("probe-for-log-fast");
-    // one flush in a thousand is slow: that is above the 99.5th percentile
-    write_trace(&folder.join("fast.csv"), |pair| if pair % 1000 == 0 { 31 } else { 1 });
+    write_trace(&folder.join("fast.csv"), |_| 1);
     let done = run_in(&folder, &["for", "etcd", "/dev/sda", "--from", "fast.csv", "--json", "--fail"]);
     let answer = success(&done);
-    assert_eq!(answer["program"]["answer"], "yes", "{answer:#}");
+    assert_eq!(answer["program"]["answer"], "unknown", "{answer:#}");
     let fsync = requirement(&answer, "wal-fsync");
-    // 1 ms for the flush, 0.4 ms for the write
-    assert!(fsync["measured_at_most"].as_f64().is_some_and(|s| (0.0013..0.0016).contains(&s)), "{fsync}");
+    assert!(fsync["measured_at_least"].as_f64().is_some_and(|s| (0.00097..0.00103).contains(&s)), "{fsync}");
+    assert_eq!(fsync["measured_at_most"], Value::Null);
+    assert!(fsync["why"].as_str().is_some_and(|why| why.contains("device's part alone")), "{fsync}");
+    assert!(answer["program"]["more"][0].as_str().is_some_and(|more| more.contains("99th percentile")), "{answer:#}");
 }
 
 #[test]

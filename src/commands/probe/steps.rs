@@ -30,9 +30,10 @@ pub fn draw_steps_after(document: &ProbeDocument, arguments: &Arguments, style: 
     draw_steps(&steps_after(document, arguments), style)
 }
 
-/// Commands to run after a measurement, in this order; none after one that was interrupted.
+/// Commands to run after a measurement, in this order; none after one that was interrupted, and none without runs.
 fn steps_after(document: &ProbeDocument, arguments: &Arguments) -> Vec<NextStep> {
-    if !document.complete {
+    // what was judged by a log has no runs, and nothing here to measure again
+    if !document.complete || document.runs.is_empty() {
         return Vec::new();
     }
     let mut steps = Vec::new();

@@ -1,9 +1,10 @@
 //! `probe for PROGRAM --from LOG`: the same requirements, judged by what a log has: the latency of single requests
 //! (`record --trace`, request traces), the means of every log, and databases' own statistics.
 //!
-//! A commit is a synchronous write and a flush. A log has both, and not which belong together: a commit takes at least
-//! as long as either. Of at most half a percent of commits the write, and of at most half a percent the flush, takes
-//! longer than its 99.5th percentile; so the sum of these two is an upper bound of the 99th percentile of commits.
+//! A commit is synchronous writes and flushes. A log has both, and not which belong together, so a commit takes at least
+//! as long as either. It has no upper bound: through the journal of a filesystem a commit is several of them, one after
+//! another, with threads that wake each other between. So a log shows that commits are too slow, never that they are
+//! fast enough.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use diskwright_base::counter_plan::CounterSummary;
 use diskwright_base::text::quote_for_shell;
 use diskwright_base::{Catalogue, CounterPlan, Frame, LatencyHistogram, LatencyOperation, LogPiece, Schema};
-use diskwright_probe::programs::judge::{Measurement, answer_program, judge_value};
+use diskwright_probe::programs::judge::{Measurement, Reasons, answer_program, judge_value};
 use diskwright_probe::programs::{LogQuantity, Program};
 use diskwright_results::document::{ProbeDocument, SCHEMA};
 use diskwright_results::requirement::RequirementResult;
@@ -20,13 +21,12 @@ use diskwright_results::requirement::RequirementResult;
 use super::{draw, exit_of};
 use crate::commands::latency::LatencyWindow;
 use crate::commands::log::{self, LogWindow, Logs};
+use crate::commands::probe::steps::ResultWithSteps;
 use crate::commands::probe::{Arguments, write_result_file};
 use crate::commands::{Failure, output, output_file, time_argument};
 
 /// Fewest requests from which a mean is judged.
 const MIN_REQUESTS: f64 = 100.0;
-/// Share of requests whose latency bounds the 99th percentile of a sum of two.
-const HALF_TAIL_SHARE: f64 = 0.995;
 
 /// The counters whose means are read, with their objects.
 const MEAN_COUNTERS: [(LogQuantity, &str, &str); 4] = [
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments, program: &Program) -> Result<(), Failure> {
     if output_file::is_any_stdout(&arguments.output) {
         // the JSON document has been written to standard output
     } else if arguments.json {
-        output::print_json(&document)?;
+        output::print_json(&ResultWithSteps::new(&document, arguments))?;
     } else {
         output::print_text(&draw(&document))?;
     }
@@ -142,12 +142,10 @@ impl LogFigures {
     fn measure(&self, device: &str, quantity: LogQuantity) -> Measurement {
         match quantity {
             LogQuantity::CommitP99 | LogQuantity::CommitLongest => {
-                self.latencies.get(device).map_or_else(Measurement::default, |groups| {
-                    let group = |operation: LatencyOperation| groups.get(&operation).filter(|all| all.count() > 0);
-                    let flushes = group(LatencyOperation::Flush);
-                    let writes = group(LatencyOperation::SyncWrite);
-                    measure_commits(quantity, flushes, writes, group(LatencyOperation::Write))
-                })
+                let groups = self.latencies.get(device);
+                let group = |operation: &LatencyOperation| groups?.get(operation).filter(|all| all.count() > 0);
+                let parts = [LatencyOperation::Flush, LatencyOperation::SyncWrite];
+                measure_commits(quantity, parts.iter().filter_map(group))
             }
             quantity => self.measure_mean(device, quantity),
         }
@@ -175,37 +173,14 @@ fn plan_means(schema: &Schema) -> Vec<MeanPlan> {
     plans
 }
 
-/// Returns bounds of the latency of commits, seconds. A device without a volatile cache gets no flushes: there a
-/// commit is its synchronous write. Some traces do not show which writes are synchronous; then all of them bound it.
-fn measure_commits(
-    quantity: LogQuantity,
-    flushes: Option<&LatencyHistogram>,
-    sync_writes: Option<&LatencyHistogram>,
-    writes: Option<&LatencyHistogram>,
-) -> Measurement {
-    let seconds = |ns: f64| ns * 1e-9;
-    let longest = |all: &LatencyHistogram| all.longest_ns().map(|ns| seconds(ns as f64));
-    let known_low =
-        |all: &LatencyHistogram| [0.99, 0.95, 0.5].into_iter().find_map(|share| all.percentile_ns(share)).map(seconds);
-    let known_high = |all: &LatencyHistogram| all.percentile_ns(HALF_TAIL_SHARE).map(seconds).or_else(|| longest(all));
-    let is_longest = quantity == LogQuantity::CommitLongest;
-    let low = |all: &LatencyHistogram| if is_longest { longest(all) } else { known_low(all) };
-    let high = |all: &LatencyHistogram| if is_longest { longest(all) } else { known_high(all) };
-    match (flushes, sync_writes) {
-        (None, None) => Measurement::default(),
-        (None, Some(only)) => match only.percentile_ns(0.99).map(seconds).filter(|_| !is_longest) {
-            Some(value) => Measurement::exact(value),
-            None => Measurement::between(low(only), longest(only)),
-        },
-        (Some(flushes), Some(sync_writes)) => {
-            let at_least = low(flushes).into_iter().chain(low(sync_writes)).reduce(f64::max);
-            Measurement::between(at_least, high(flushes).zip(high(sync_writes)).map(|(a, b)| a + b))
-        }
-        (Some(flushes), None) => {
-            let at_most = writes.and_then(high).zip(high(flushes)).map(|(a, b)| a + b);
-            Measurement::between(low(flushes), at_most)
-        }
-    }
+/// Returns the lower bound of the latency of commits, seconds, from the latencies of their parts.
+fn measure_commits<'a>(quantity: LogQuantity, parts: impl Iterator<Item = &'a LatencyHistogram>) -> Measurement {
+    let highest_known = |all: &LatencyHistogram| [0.99, 0.95, 0.5].into_iter().find_map(|s| all.percentile_ns(s));
+    let low = |all: &LatencyHistogram| match quantity {
+        LogQuantity::CommitLongest => all.longest_ns().map(|ns| ns as f64),
+        _ => highest_known(all),
+    };
+    Measurement::between(parts.filter_map(low).reduce(f64::max).map(|ns| ns * 1e-9), None)
 }
 
 /// Judges the requirements that a log can show, for each device that has the quantity or for the named one.
@@ -218,12 +193,12 @@ fn judge_log(program: &Program, figures: &LogFigures, device: Option<&str>) -> R
         known_devices.extend(with_figure.iter().filter(|name| !known_devices.contains(*name)).collect::<Vec<_>>());
         let shown: Vec<&str> = with_figure.into_iter().filter(|name| device.is_none_or(|d| d == *name)).collect();
         for name in &shown {
-            let judged = judge_value(requirement, &figures.measure(name, quantity), missing_text(quantity));
+            let judged = judge_value(requirement, &figures.measure(name, quantity), &log_reasons(quantity));
             results.push(RequirementResult { device: Some((*name).to_owned()), ..judged });
         }
         // a database's own statistics are named by server, not by disk: they are never missing for a disk
         if shown.is_empty() && quantity != LogQuantity::CommitMean {
-            results.push(judge_value(requirement, &Measurement::default(), missing_text(quantity)));
+            results.push(judge_value(requirement, &Measurement::default(), &log_reasons(quantity)));
         }
     }
     let is_known = |name: &str| known_devices.contains(&name);
@@ -234,9 +209,9 @@ fn judge_log(program: &Program, figures: &LogFigures, device: Option<&str>) -> R
     Ok(results)
 }
 
-/// Says why a log does not have a quantity, and how to record it.
-fn missing_text(quantity: LogQuantity) -> &'static str {
-    match quantity {
+/// Says why a log does not decide, and what does.
+fn log_reasons(quantity: LogQuantity) -> Reasons {
+    let unknown = match quantity {
         LogQuantity::CommitP99 | LogQuantity::CommitLongest => {
             "the log has no latencies of single flushes and synchronous writes; `diskwright record DIR --trace` \
              records them"
@@ -245,21 +220,76 @@ fn missing_text(quantity: LogQuantity) -> &'static str {
         LogQuantity::ReadMean | LogQuantity::WriteMean | LogQuantity::Mean => {
             "the log has no latencies of a disk with at least 100 such requests"
         }
-    }
+    };
+    let undecided = "this is the device's part alone, to which a filesystem's journal adds; a log never shows that \
+                     commits are fast enough, only that they are not";
+    Reasons { unknown, undecided }
 }
 
 /// What would tell more than this log: requirements that no log shows, then what the vendor names.
 fn steps_to_know_more(program: &Program, results: &[RequirementResult], named: Vec<String>) -> Vec<String> {
-    let absent: Vec<&str> =
-        program.requirements.iter().filter(|r| r.from_log.is_none()).map(|r| r.title.as_str()).collect();
+    let is_decided = |id: &str| results.iter().any(|result| result.id == id && result.met.is_some());
+    let open: Vec<&str> =
+        program.requirements.iter().filter(|r| !is_decided(&r.id)).map(|r| r.title.as_str()).collect();
     let mut steps = Vec::new();
-    if !absent.is_empty() {
+    if !open.is_empty() {
         let command = format!("diskwright probe for {} TARGET", quote_for_shell(&program.id));
-        steps.push(format!("`{command}` on a folder of this storage; a log does not show: {}", absent.join("; ")));
-    }
-    if results.iter().any(|r| r.limit.is_some() && r.met.is_none() && !r.why.contains("--trace")) {
-        steps.push("`diskwright record DIR --trace`: the latency of single flushes and synchronous writes".into());
+        steps.push(format!("`{command}` on a folder of this storage; this log does not decide: {}", open.join("; ")));
     }
     steps.extend(named);
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Latencies of which one in `every` takes `slow_ms`, the others `usual_ms`.
+    fn latencies(count: u64, every: u64, usual_ms: u64, slow_ms: u64) -> LatencyHistogram {
+        let mut histogram = LatencyHistogram::default();
+        (0..count).for_each(|n| histogram.record(if n % every == 0 { slow_ms * MS } else { usual_ms * MS }));
+        histogram
+    }
+
+    fn is_near(value: Option<f64>, ms: f64) -> bool {
+        value.is_some_and(|seconds| (seconds * 1e3 / ms - 1.0).abs() < 0.04)
+    }
+
+    #[test]
+    fn a_commit_takes_at_least_as_long_as_its_slower_part() {
+        let (flushes, writes) = (latencies(4000, 50, 2, 31), latencies(4000, 50, 1, 5));
+        let p99 = measure_commits(LogQuantity::CommitP99, [&flushes, &writes].into_iter());
+        assert!(is_near(p99.at_least, 31.0) && p99.exact.is_none() && p99.at_most.is_none(), "{p99:?}");
+        let longest = measure_commits(LogQuantity::CommitLongest, [&writes].into_iter());
+        assert!(is_near(longest.at_least, 5.0) && longest.at_most.is_none(), "{longest:?}");
+        // of few requests the median is known
+        let few = measure_commits(LogQuantity::CommitP99, [&latencies(30, 50, 1, 5)].into_iter());
+        assert!(is_near(few.at_least, 1.0), "{few:?}");
+        assert!(measure_commits(LogQuantity::CommitP99, std::iter::empty()).is_unknown());
+    }
+
+    #[test]
+    fn a_database_s_own_mean_is_read_from_its_statistics() {
+        let series = |counter: &str| diskwright_base::Series {
+            counter: counter.into(),
+            instance: "postgres:shop".into(),
+            scale: 1.0,
+        };
+        let schema = Arc::new(Schema::new(vec![series("database.log_syncs"), series("database.log_sync_time_s")]));
+        let column = |id: &str| schema.column(id, "postgres:shop").expect("a column");
+        let mut frame = Frame::new(Arc::clone(&schema), 2);
+        for (time_ns, syncs, seconds) in [(1_000_000_000, 100.0, 0.4), (2_000_000_000, 300.0, 2.4)] {
+            let mut row = [0.0; 2];
+            (row[column("database.log_syncs")], row[column("database.log_sync_time_s")]) = (syncs, seconds);
+            frame.push(diskwright_base::Tick { time_ns, elapsed_ns: 1_000_000_000 }, &row);
+        }
+        let mut figures = LogFigures::default();
+        figures.add_frame(&frame, &plan_means(&schema));
+        // 2.8 s for 400 flushes
+        assert_eq!(figures.devices_with(LogQuantity::CommitMean), ["postgres:shop"]);
+        assert!(is_near(figures.measure("postgres:shop", LogQuantity::CommitMean).exact, 7.0));
+        assert!(figures.devices_with(LogQuantity::ReadMean).is_empty());
+    }
 }

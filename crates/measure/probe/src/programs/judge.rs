@@ -79,7 +79,7 @@ pub fn judge_runs(program: &Program, runs: &[RunResult], device: &DeviceFacts) -
         (_, _, Some(property)) => judge_property(requirement, property, device),
         (Some(run), Some(figure), None) => {
             let measured = measure_figure(runs, run, figure);
-            let result = judge_value(requirement, &measured, "no request of its run completed, or it was not measured");
+            let result = judge_value(requirement, &measured, &RUN_REASONS);
             RequirementResult { run: Some(run.clone()), ..result }
         }
         _ => new_result(requirement),
@@ -122,8 +122,23 @@ fn measure_in_run(run: &RunResult, figure: Figure) -> Measurement {
     }
 }
 
-/// Judges a requirement by a value; `unknown` says why there is none.
-pub fn judge_value(requirement: &Requirement, measured: &Measurement, unknown: &str) -> RequirementResult {
+/// Reasons for requirements that are not decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Reasons {
+    /// Why there is no value.
+    pub unknown: &'static str,
+    /// Why the known bounds do not decide, and what to do.
+    pub undecided: &'static str,
+}
+
+/// Reasons where loads were run.
+const RUN_REASONS: Reasons = Reasons {
+    unknown: "no request of its run completed, or it was not measured",
+    undecided: "there were too few requests to decide; measure longer with --for",
+};
+
+/// Judges a requirement by a value, or says why that cannot be done.
+pub fn judge_value(requirement: &Requirement, measured: &Measurement, reasons: &Reasons) -> RequirementResult {
     let result = RequirementResult {
         measured: measured.exact,
         measured_at_least: measured.at_least,
@@ -131,7 +146,7 @@ pub fn judge_value(requirement: &Requirement, measured: &Measurement, unknown: &
         ..new_result(requirement)
     };
     if measured.is_unknown() {
-        return RequirementResult { why: unknown.to_owned(), ..result };
+        return RequirementResult { why: reasons.unknown.to_owned(), ..result };
     }
     let found = measured.describe(&requirement.unit);
     let Some((kind, limit)) = requirement.limit() else {
@@ -147,7 +162,7 @@ pub fn judge_value(requirement: &Requirement, measured: &Measurement, unknown: &
     let why = match met {
         Some(true) => format!("{found}, and {wanted} is wanted"),
         Some(false) => format!("{found}, but {wanted} is wanted: {}", requirement.effect),
-        None => format!("{found}: too few requests to decide whether it is {wanted}; measure longer with --for"),
+        None => format!("{found}, and {wanted} is wanted: {}", reasons.undecided),
     };
     RequirementResult { met, margin, why, ..result }
 }

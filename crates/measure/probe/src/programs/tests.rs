@@ -4,7 +4,7 @@ use std::time::Duration;
 use diskwright_results::facts::DeviceFacts;
 use diskwright_results::requirement::{RequirementResult, Suitability};
 
-use super::judge::{Measurement, answer_program, judge_runs, judge_value};
+use super::judge::{Measurement, Reasons, answer_program, judge_runs, judge_value};
 use super::*;
 use crate::engine::fake::FakeDevice;
 use crate::result::Latency;
@@ -209,15 +209,18 @@ fn properties_of_the_target_are_judged() {
 #[test]
 fn bounds_decide_where_they_can() {
     let etcd = program("etcd");
+    let reasons = Reasons { unknown: "nothing", undecided: "too wide" };
     let judge = |low: Option<f64>, high: Option<f64>| {
-        judge_value(&etcd.requirements[0], &Measurement::between(low, high), "nothing").met
+        judge_value(&etcd.requirements[0], &Measurement::between(low, high), &reasons).met
     };
     assert_eq!(judge(Some(0.001), Some(0.009)), Some(true));
     assert_eq!(judge(Some(0.001), Some(0.010)), None);
     assert_eq!(judge(Some(0.010), None), Some(false));
     assert_eq!(judge(Some(0.001), None), None);
     assert_eq!(judge(None, None), None);
-    assert_eq!(judge_value(&etcd.requirements[0], &Measurement::default(), "nothing").why, "nothing");
+    assert_eq!(judge_value(&etcd.requirements[0], &Measurement::default(), &reasons).why, "nothing");
+    let wide = judge_value(&etcd.requirements[0], &Measurement::between(Some(0.001), None), &reasons);
+    assert_eq!(wide.why, "1 ms or more, and less than 10 ms is wanted: too wide");
 }
 
 #[test]
