@@ -129,7 +129,7 @@ fn a_log_with_slow_flushes_is_too_slow_for_etcd() {
     assert!(stderr(&done).contains("no latencies of sdb; it has those of sda"), "{}", stderr(&done));
 }
 
-/// On ext4, commits of 8 ms at the 99th percentile were seen whose flushes took 0.6 ms: the journal has several of them.
+/// On ext4, commits of 8 ms at the 99th percentile were seen whose flushes took 0.6 ms: a commit has several of them.
 #[test]
 fn fast_flushes_in_a_log_do_not_show_that_commits_are_fast() {
     let folder = folder("probe-for-log-fast");

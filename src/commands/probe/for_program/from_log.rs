@@ -1,10 +1,10 @@
 //! `probe for PROGRAM --from LOG`: the same requirements, judged by what a log has: the latency of single requests
 //! (`record --trace`, request traces), the means of every log, and databases' own statistics.
 //!
-//! A commit is synchronous writes and flushes. A log has both, and not which belong together, so a commit takes at least
-//! as long as either. It has no upper bound: through the journal of a filesystem a commit is several of them, one after
-//! another, with threads that wake each other between. So a log shows that commits are too slow, never that they are
-//! fast enough.
+//! A commit is synchronous writes and flushes. A log has both, and not which belong together, so a commit takes at
+//! least as long as either. It has no upper bound: through the journal of a filesystem a commit is several of them, one
+//! after another, with threads that wake each other between. So a log shows that commits are too slow, never that they
+//! are fast enough.
 
 use std::collections::BTreeMap;
 use std::path::Path;
