@@ -2,7 +2,7 @@
 
 use diskwright_base::DeviceKind;
 use diskwright_base::kernel_threads::is_kernel_thread;
-use diskwright_base::timestamp::{format_rfc3339, parse_rfc3339};
+use diskwright_base::timestamp::parse_rfc3339;
 use std::collections::BTreeMap;
 
 use crate::answer::blame::action_facts::action_facts;
@@ -19,8 +19,10 @@ use crate::answer::confidence::{
     DEFAULT_PACK, Strength, certainty_limits, has_unjudged_disks, is_inconclusive, judged_rule_count, may_hide_paging,
     may_hide_waiting, verdict_confidence,
 };
+use crate::answer::ended::set_ends;
 use crate::answer::evidence_seen::{
-    next_commands, program_activities, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
+    log_remarks, next_commands, program_activities, put_fullest_disk_first, seen_counters, serious_facts_text,
+    shown_disks_text, watch_window,
 };
 use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
@@ -38,7 +40,7 @@ use crate::compile::cgroup_path;
 use crate::rules::{
     Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, LogOrigin, MissingCounters, Pack, Rule, fitting_actions,
 };
-use crate::run::{Judge, NoteCount, Observation};
+use crate::run::{Judge, Observation};
 use crate::trends::{Trend, TrendsFound, find_trends, name_growing_programs, runs_out_of_memory};
 
 /// End of the ids of advice to look for the program that causes a load.
@@ -162,6 +164,7 @@ impl<'a> PackAnswer<'a> {
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
             instance,
             bottlenecks,
+            ended: None,
             events: if self.pack_index == 0 { find_events(observed) } else { Vec::new() },
             episodes: find_episodes(&self.relations, &self.outcomes, &self.findings),
             ruled_out: self.exclusions(&trends),
@@ -182,8 +185,7 @@ impl<'a> PackAnswer<'a> {
             unjudged: self.unjudged,
             ranking: self.ranking,
         };
-        set_beginnings(&mut verdict);
-        verdict.follow_bottlenecks();
+        set_times(&mut verdict);
         verdict
     }
 
@@ -211,6 +213,7 @@ impl<'a> PackAnswer<'a> {
             instance,
             findings,
             since: leading.since.clone(),
+            was_there: None,
             positions: found.findings.clone(),
             advice: self.find_remedies(found, leading, &culprits),
             unlisted,
@@ -484,19 +487,6 @@ impl<'a> PackAnswer<'a> {
     }
 }
 
-fn watch_window(observed: &Observation) -> WatchWindow {
-    WatchWindow {
-        from: format_rfc3339(observed.window.from_ns),
-        to: format_rfc3339(observed.window.to_ns),
-        seconds: observed.window.seconds(),
-        ticks: observed.window.ticks,
-        gaps: observed.notes.gaps,
-        ticks_missed: observed.notes.missed_ticks,
-        reports: observed.report_count(),
-        is_dated: observed.is_dated(),
-    }
-}
-
 /// Sort key: how far a finding's value is beyond its limit, as a ratio; infinite for a quantity that must not be low
 /// and is zero.
 fn limit_excess(finding: &Finding) -> f64 {
@@ -575,14 +565,11 @@ fn unjudged_rules(observed: &Observation, pack: usize, outcomes: &[RuleOutcome<'
     list
 }
 
-fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
-    let remark = |r: &NoteCount| LogRemark {
-        time: format_rfc3339(r.time_ns),
-        kind: r.kind.clone(),
-        text: r.text.clone(),
-        times: r.times,
-    };
-    observed.notes.remarks.iter().chain(&observed.notes.bookmarks).map(remark).collect()
+/// Sets when each bottleneck began or ended, and the fields that repeat the bottlenecks.
+fn set_times(verdict: &mut Verdict) {
+    set_beginnings(verdict);
+    set_ends(verdict);
+    verdict.follow_bottlenecks();
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod blame;
 mod build_verdict;
 mod ceiling_remarks;
 mod confidence;
+mod ended;
 mod evidence_seen;
 mod exclusion_texts;
 mod interrupt_limits;
@@ -15,4 +16,5 @@ mod sentences;
 mod times;
 pub mod verdict;
 
+pub(crate) use sentences::subject_phrase;
 pub(crate) use verdict::{Finding, Verdict};
