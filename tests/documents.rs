@@ -33,9 +33,10 @@ const FROM_ELSEWHERE: &[&str] = &[
     "--fleet",
     "--what-if",
     "--volume",
-    // the sample log is short, and has no network filesystem
+    // the sample log is short, and has neither a network filesystem nor a disk with several paths
     "plan --from",
     "network_filesystem",
+    "path.*",
 ];
 
 fn root() -> &'static Path {
