@@ -104,6 +104,7 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         requesters: Requesters::default(),
         databases: DatabaseTotals::default(),
         schema: None,
+        role: options.role.clone(),
         clock: options.clock,
     }
 }
