@@ -66,7 +66,7 @@ fn obstacle(front: &FrontLoad, model: &str) -> String {
         format!("the catalogue has no drive {model}")
     } else if reads < MIN_READ_SHARE * (reads + writes) {
         "too many of its requests were writes, which end in the drive's cache".into()
-    } else if !(read_bytes + write_bytes > 0.0) {
+    } else if read_bytes + write_bytes == 0.0 || (read_bytes + write_bytes).is_nan() {
         "the log does not show the size of its requests".into()
     } else {
         "the log lacks its queue or its requests".into()
