@@ -44,6 +44,7 @@ mod output_files;
 mod pasted_runs;
 mod pasted_texts;
 mod plan;
+mod plan_before_buying;
 mod plan_from_logs;
 mod probe;
 mod probe_devices;

@@ -38,6 +38,30 @@ fn explains_common_terms_on_one_page() {
     }
 }
 
+/// Words of the documents that have no counter, and several names at once.
+#[test]
+fn explains_words_of_the_documents_and_several_names() {
+    for (word, wanted) in [
+        ("burst rate", "sustained transfer rate"),
+        ("hardware RAID", "--array"),
+        ("worker threads", "max worker threads"),
+        ("max async io", "32 reads"),
+        ("allocation unit", "cluster"),
+        ("data warehouse", "Pages/sec"),
+    ] {
+        let page = run_successfully(&["explain", word]);
+        assert!(page.contains(wanted), "{word}: {page}");
+    }
+    let both = run_successfully(&["explain", "PSI", "fsync"]);
+    assert!(both.contains("pressure.io_some") && both.contains("probe commit"), "{both}");
+    // two words of one name are one name
+    assert!(run_successfully(&["explain", "queue", "depth"]).contains("Little"));
+    assert!(expect_refusal(&["explain", "PSI", "fsync", "--json"], 2).contains("one name at a time"));
+    // advice of a document on Windows is in the words of Windows
+    let page = run_successfully(&["explain", "sas-1998/memory.available-application-server"]);
+    assert!(page.contains("services.msc") && !page.contains("systemctl") && !page.contains("smem"), "{page}");
+}
+
 #[test]
 fn lists_many_matches() {
     for word in ["io", "disk", "reads", "queue", "memory", "time"] {

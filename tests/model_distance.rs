@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::common::{diskwright, folder, stderr, success, text};
+use crate::plan_from_logs::write_nt_log;
 
 /// A disk of 1997 that eight users read at random places without a pause.
 const BUSY_DISK: &str = "[watch]\nwarm_up = \"5s\"\nduration = \"90s\"\n[[drive]]\nname = \"data\"\n\
@@ -32,6 +33,38 @@ fn a_blamed_disk_is_put_beside_its_model_and_beside_a_declared_one() {
         assert_eq!(unknown.status.code(), Some(2));
         assert!(stderr(&unknown).contains("did you mean `st3600057ss`?"), "{}", stderr(&unknown));
     }
+}
+
+/// Windows NT 4 has no % Idle Time: the queue tells whether the disk was at work, and if it does not, that is said.
+#[test]
+fn a_disk_of_a_log_without_busy_times_is_compared_by_its_queue() {
+    let log = |name: &str, queue: f64, reads: f64, writes: f64| {
+        write_nt_log(
+            name,
+            &[
+                (r"PhysicalDisk(0)\Avg. Disk Queue Length", queue),
+                (r"PhysicalDisk(0)\% Disk Time", 100.0),
+                (r"PhysicalDisk(0)\Disk Reads/sec", reads),
+                (r"PhysicalDisk(0)\Disk Writes/sec", writes),
+                (r"PhysicalDisk(0)\Disk Read Bytes/sec", reads * 8192.0),
+                (r"PhysicalDisk(0)\Disk Write Bytes/sec", writes * 8192.0),
+            ],
+        )
+    };
+    let screen = |log: &str| {
+        let shown = diskwright(&["why", log, "--drive", "0=st32171w"]);
+        String::from_utf8_lossy(&shown.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let slow = log("model-queue", 4.8, 60.0, 0.0);
+    let found = success(&diskwright(&["why", &slow, "--drive", "0=st32171w", "--json"]));
+    let found = &found["model_distances"][0];
+    assert_eq!((&found["drive"], &found["by_queue"]), (&"st32171w".into(), &true.into()), "{found}");
+    assert!(found["slower_share"].as_f64().is_some_and(|share| share > 0.25), "{found}");
+    assert!(screen(&slow).contains("by its queue: the log has no busy time"), "{}", screen(&slow));
+    let quiet = screen(&log("model-quiet", 1.2, 60.0, 0.0));
+    assert!(quiet.contains("not compared: the log does not show when it was at work"), "{quiet}");
+    let writes = screen(&log("model-writes", 4.8, 30.0, 30.0));
+    assert!(writes.contains("not compared: too many of its requests were writes"), "{writes}");
 }
 
 #[test]

@@ -305,6 +305,7 @@ fn the_program_that_leaks_is_named_with_the_date() {
             let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
             let first_rows = screen.lines().take(24).collect::<Vec<_>>().join("\n");
             assert!(first_rows.contains("leaky grew from") && first_rows.contains("1998-03-0"), "{screen}");
+            assert!(verdict["advice"].to_string().contains("Ask the maker of the program"), "{}", verdict["advice"]);
             assert_no_linux_words(&screen);
         }
     }
@@ -427,5 +428,61 @@ fn divides_the_queue_of_a_disk_set_by_its_disks() {
             assert_eq!(done.status.code(), Some(2));
             assert!(String::from_utf8_lossy(&done.stderr).contains(words), "{words}");
         }
+    }
+}
+
+/// NT Magazine 1998 and the NT Resource Kit divide what is in flight by the disks of an array; a disk that is used for
+/// less than 80 % of the time is no bottleneck.
+#[test]
+fn disks_with_little_in_flight_are_no_bottleneck() {
+    let folder = folder("nt-light");
+    let log = |name: &str, queue: f64, reads: f64| {
+        let counters = [
+            (r"PhysicalDisk(0)\Disk Reads/sec", reads),
+            (r"PhysicalDisk(0)\Disk Writes/sec", 1.0),
+            (r"PhysicalDisk(0)\Avg. Disk Queue Length", queue),
+            (r"PhysicalDisk(0)\Avg. Disk sec/Transfer", 0.012),
+            (r"PhysicalDisk(0)\Avg. Disk Bytes/Transfer", 8192.0),
+            (r"Memory\Available Bytes", 64e6),
+            (r"Memory\Page Reads/sec", 0.1),
+            (r"Processor(_Total)\% Processor Time", 20.0),
+        ];
+        write_file(&folder, name, &perfmon_text(&counters))
+    };
+    let (light, single) = (log("light.csv", 1.32, 109.0), log("single.csv", 0.678, 55.5));
+    for (log, declared) in [(&light, "*=raid5:5:rotational"), (&single, "*=single:rotational")] {
+        let verdict = run_why(log, "default", &["--array", declared]);
+        assert_eq!(verdict["bottleneck"], "none", "{declared}: {verdict:#}");
+    }
+    // one stream that always waits is told
+    let waits = log("waits.csv", 0.97, 80.0);
+    let verdict = run_why(&waits, "default", &["--array", "*=single:rotational"]);
+    assert!(find_finding(&verdict, "disk.latency-bound-rotational").is_some(), "{verdict:#}");
+}
+
+/// 4,000 interrupts and two transfers a second: no disk causes them, and no sector.
+#[test]
+fn a_failing_part_is_not_called_programmed_io() {
+    let folder = folder("nt-fault");
+    let counters = [
+        (r"System\Total Interrupts/sec", 4000.0),
+        (r"PhysicalDisk(0 C:)\Disk Transfers/sec", 2.0),
+        (r"PhysicalDisk(0 C:)\Disk Bytes/sec", 8192.0),
+        (r"PhysicalDisk(0 C:)\Avg. Disk Bytes/Transfer", 4096.0),
+        (r"System\% Total Processor Time", 60.0),
+        (r"Memory\Page Reads/sec", 0.1),
+    ];
+    let log = write_file(&folder, "fault.csv", &perfmon_text(&counters));
+    let options = ["--clock", "100", "--network-interrupts", "200"];
+    for (pack, rule) in [("nt-resource-kit", "interrupts.beyond-the-disk"), ("default", "interrupts.beyond-the-disks")]
+    {
+        let verdict = run_why(&log, pack, &options);
+        assert!(find_finding(&verdict, rule).is_some(), "{pack}: {verdict:#}");
+        for wrong in ["interrupts.one-a-sector", "interrupts.one-a-sector-unseen"] {
+            assert!(find_finding(&verdict, wrong).is_none(), "{pack}: {verdict:#}");
+        }
+        let screen = diskwright(&[&["why", &log, "--pack", pack][..], &options].concat());
+        let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
+        assert!(screen.contains("may fail") && !screen.contains("bus-master"), "{screen}");
     }
 }

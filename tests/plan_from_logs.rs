@@ -31,7 +31,7 @@ fn simulated_array_log() -> (String, String) {
 }
 
 /// Number at a JSON pointer.
-fn number_at(value: &Value, path: &str) -> f64 {
+pub fn number_at(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
 }
 
@@ -393,7 +393,7 @@ fn planned_designs_are_written_as_descriptions_that_simulate_as_planned() {
 }
 
 /// Writes a Performance Monitor log of 100 ticks with these counters of machine NT, each almost constant.
-fn write_nt_log(name: &str, counters: &[(&str, f64)]) -> String {
+pub fn write_nt_log(name: &str, counters: &[(&str, f64)]) -> String {
     let path = folder(name).join("nt.csv");
     let mut text = String::from("\"(PDH-CSV 4.0) (GMT Standard Time)(0)\"");
     counters.iter().for_each(|(counter, _)| text += &format!(",\"\\\\NT\\{counter}\""));
@@ -432,58 +432,6 @@ fn a_change_of_a_steady_load_has_bounds() {
     assert!(screen.contains("These are bounds, not a prediction") && screen.contains("at most"), "{screen}");
     // of memory, a single load proves nothing
     assert_eq!(ask("memory +16GB", &[]).status.code(), Some(1));
-}
-
-#[test]
-fn paging_is_told_before_any_disk_is_sold() {
-    let log = write_nt_log(
-        "plan-paging",
-        &[
-            ("PhysicalDisk(0)\\Avg. Disk Queue Length", 3.5),
-            ("PhysicalDisk(0)\\Disk Reads/sec", 70.0),
-            ("PhysicalDisk(0)\\Disk Writes/sec", 40.0),
-            ("PhysicalDisk(0)\\Disk Bytes/sec", 900_000.0),
-            ("PhysicalDisk(0)\\Avg. Disk sec/Transfer", 0.03),
-            ("Memory\\Page Reads/sec", 60.0),
-            ("Memory\\Page Writes/sec", 30.0),
-            ("Memory\\Pages Input/sec", 180.0),
-            ("Memory\\Available Bytes", 3e6),
-        ],
-    );
-    let answer = success(&diskwright(&["plan", "--from", &log, "--json"]));
-    assert_eq!(answer["verdict"]["bottleneck"], "memory", "{}", answer["verdict"]["sentence"]);
-    // total bytes, divided by requests: 900,000 / 110
-    assert!((number_at(&answer, "/demand/read_size_bytes") - 8_182.0).abs() < 2.0, "{}", answer["demand"]);
-    let screen = diskwright(&["plan", "--from", &log]);
-    let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
-    let [paging, design] = ["were page reads and writes", "Cheapest design"].map(|part| {
-        screen.split_whitespace().collect::<Vec<_>>().join(" ").find(part).unwrap_or_else(|| panic!("{part}: {screen}"))
-    });
-    assert!(screen.starts_with("Before you buy: disks are not what holds this machine back."), "{screen}");
-    assert!(paging < design, "{screen}");
-}
-
-/// NT Magazine's three disks. The log agrees that disks are short only if it shows that memory is not.
-#[test]
-fn disks_are_not_called_short_where_memory_was_not_seen() {
-    let disk = [
-        ("PhysicalDisk(0)\\Avg. Disk Queue Length", 16.0),
-        ("PhysicalDisk(0)\\Disk Reads/sec", 126.0),
-        ("PhysicalDisk(0)\\Disk Writes/sec", 73.0),
-        ("PhysicalDisk(0)\\Avg. Disk sec/Transfer", 0.08),
-        ("PhysicalDisk(0)\\% Disk Time", 100.0),
-    ];
-    let memory = [("Memory\\Available Bytes", 64e6), ("Memory\\Page Reads/sec", 0.1)];
-    let screen_of = |name: &str, counters: &[(&str, f64)]| {
-        let log = write_nt_log(name, counters);
-        let screen = diskwright(&["plan", "--from", &log, "--array", "*=raid5:3:rotational"]);
-        String::from_utf8_lossy(&screen.stdout).into_owned()
-    };
-    let screen = screen_of("plan-unseen", &disk);
-    assert!(screen.starts_with("The log suggests that disks are short, and does not rule out memory."), "{screen}");
-    assert!(screen.contains("typeperf"), "{screen}");
-    let screen = screen_of("plan-seen", &[&disk[..], &memory].concat());
-    assert!(screen.starts_with("The log agrees that disks are short."), "{screen}");
 }
 
 #[test]

@@ -90,16 +90,29 @@ impl<'a> NameMatches<'a> {
 
 /// Runs `explain`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let name = arguments.name.join(" ");
     let packs = packs::builtin_packs()?;
-    let exact = NameMatches::find_matches(&name, &packs);
-    let entries = name_search::all_entries(&packs);
-    let matches = name_search::find_matching(&entries, &name);
+    let name = arguments.name.join(" ");
+    let is_known = |name: &str| NameMatches::find_matches(name, &packs).match_count() > 0;
+    // `queue depth` is one name, `psi fsync` are two
+    if arguments.name.len() > 1 && !is_known(&name) && arguments.name.iter().all(|name| is_known(name)) {
+        if arguments.json {
+            return Err(Failure::Usage(format!("--json: one name at a time; `{name}` are several")));
+        }
+        return arguments.name.iter().try_for_each(|name| explain_name(name, arguments, &packs));
+    }
+    explain_name(&name, arguments, &packs)
+}
+
+/// Explains one name.
+fn explain_name(name: &str, arguments: &Arguments, packs: &[Pack]) -> Result<(), Failure> {
+    let exact = NameMatches::find_matches(name, packs);
+    let entries = name_search::all_entries(packs);
+    let matches = name_search::find_matching(&entries, name);
     if exact.match_count() == 0 && matches.is_empty() {
-        return Err(unknown_name_failure(&name, &entries));
+        return Err(unknown_name_failure(name, &entries));
     }
     if arguments.json {
-        return output::print_json(&answer_document(&name, &exact, &matches)?);
+        return output::print_json(&answer_document(name, &exact, &matches)?);
     }
     let style = output::stdout_style();
     let other_matches = matches
@@ -108,16 +121,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .count()
         .saturating_sub(exact.match_count());
     // `disk` is the last word of a counter's name, and part of many others
-    let is_vague = exact.is_by_part(&name) && other_matches > MAX_LISTED;
+    let is_vague = exact.is_by_part(name) && other_matches > MAX_LISTED;
     if exact.match_count() == 0 || exact.match_count() > MAX_PAGES || is_vague || arguments.all {
-        return output::print_text(&format_listing(&name, &matches, arguments.all));
+        return output::print_text(&format_listing(name, &matches, arguments.all));
     }
     let mut text = exact.draw_pages(&style)?.join("\n");
     if other_matches > 0 {
         text.push_str(&format!(
             "\n{} this name: diskwright explain --all {}\n",
             units::format_count(other_matches, "more contains", "more contain"),
-            quote_name(&name)
+            quote_name(name)
         ));
     }
     output::print_text(&text)

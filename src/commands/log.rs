@@ -101,6 +101,11 @@ impl LogWindow {
         self.topology.declares_arrays()
     }
 
+    /// True if models of disks are declared (`--drive`).
+    pub fn declares_models(&self) -> bool {
+        self.topology.declares_models()
+    }
+
     /// Returns the same options with other arrays, if any are given.
     pub fn with_arrays(&self, arrays: &[String], file: Option<&PathBuf>) -> LogWindow {
         LogWindow { topology: self.topology.with_arrays(arrays, file), ..self.clone() }

@@ -33,12 +33,13 @@ fn find_entry(model: &str) -> Result<&'static CatalogueEntry, Failure> {
     })
 }
 
-/// Draws disks beside their models, with a heading; empty without any.
-pub fn draw_distances(distances: &[DeviceDistance], style: &Style) -> String {
+/// Draws disks beside their models, and the reasons why others are not compared, with a heading; empty without any.
+pub fn draw_distances(distances: &[DeviceDistance], uncompared: &[(String, String)], style: &Style) -> String {
     let columns = style.width.saturating_sub(4);
     let wrapped = |text: &str| wrap(&style.clean_text(text), columns, 0).join("\n    ");
-    let lines: String =
-        distances.iter().map(|distance| format!("  {}\n", wrapped(&describe_device(distance)))).collect();
+    let compared = distances.iter().map(describe_device);
+    let reasons = uncompared.iter().map(|(device, because)| format!("{device}: not compared: {because}"));
+    let lines: String = compared.chain(reasons).map(|text| format!("  {}\n", wrapped(&text))).collect();
     if lines.is_empty() {
         return lines;
     }
@@ -48,8 +49,11 @@ pub fn draw_distances(distances: &[DeviceDistance], style: &Style) -> String {
 /// Describes a disk of a log beside its model.
 fn describe_device(found: &DeviceDistance) -> String {
     let busy = format_value(found.busy_s, "s");
-    let subject = format!("{} ({}), at work all the time for {busy}", found.device, found.distance.name);
-    describe_distance(&subject, &found.distance)
+    let at_work = match found.by_queue {
+        false => format!("at work all the time for {busy}"),
+        true => format!("taken as at work for {busy}, by its queue: the log has no busy time"),
+    };
+    describe_distance(&format!("{} ({}), {at_work}", found.device, found.distance.name), &found.distance)
 }
 
 /// Describes a comparison; a log does not show the order of requests, so random places are the slowest that they can

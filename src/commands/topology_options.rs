@@ -58,6 +58,11 @@ impl TopologyOptions {
         !self.array.is_empty() || self.topology.is_some()
     }
 
+    /// True if models of disks are declared.
+    pub fn declares_models(&self) -> bool {
+        !self.drive.is_empty()
+    }
+
     /// Returns the same options with other arrays and another file, if either is given.
     pub fn with_arrays(&self, arrays: &[String], file: Option<&PathBuf>) -> TopologyOptions {
         if arrays.is_empty() && file.is_none() {

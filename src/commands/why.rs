@@ -13,7 +13,7 @@ use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_counters::live::{Sampler, SamplerOptions as LiveOptions};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_ingest::{Input, StreamedLog, TextGroup};
-use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances};
+use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances, find_uncompared};
 use diskwright_planner::series::{LoadCollector, LoadSeries};
 use diskwright_report::text::wrap;
 use diskwright_report::{DisplayZone, Style, screen};
@@ -157,7 +157,8 @@ impl JudgingArguments {
     fn check_role<'a>(&self, packs: impl Iterator<Item = &'a Pack>) -> Result<(), Failure> {
         let Some(role) = &self.role else { return Ok(()) };
         let rules = packs.flat_map(|p| &p.rules);
-        let mut known: Vec<&str> = rules.flat_map(|r| &r.roles).map(String::as_str).collect();
+        let mut known: Vec<&str> =
+            rules.flat_map(|r| r.roles.iter().chain(&r.except_roles)).map(String::as_str).collect();
         known.sort_unstable();
         known.dedup();
         if known.contains(&role.as_str()) {
@@ -274,27 +275,30 @@ type LoadReader<'a> = &'a dyn Fn() -> Result<LoadSeries, Failure>;
 struct LoadAnswers {
     gains: Vec<PredictedGain>,
     distances: Vec<DeviceDistance>,
+    /// Disks with a declared model that are not compared, and why.
+    uncompared: Vec<(String, String)>,
 }
 
 impl LoadAnswers {
     /// Predicts the gains of remedies, and compares blamed disks with their models; the log is read again only for
     /// something of that. If the load cannot be read (a broken topology, which the verdict reports), there is neither.
-    fn read(first: &Verdict, load: Option<LoadReader<'_>>, is_live: bool) -> LoadAnswers {
+    fn read(first: &Verdict, load: Option<LoadReader<'_>>, (is_live, has_models): (bool, bool)) -> LoadAnswers {
         // what was watched just now is too short for a model of the load
         let predicts = !is_live && gains::has_predictable_advice(first);
-        let compares = next_steps::blames_storage(first);
+        let compares = next_steps::blames_storage(first) || has_models;
         let Some(load) = load.filter(|_| predicts || compares).and_then(|load| load().ok()) else {
             return LoadAnswers::default();
         };
         LoadAnswers {
             gains: if predicts { gains::predict_gains(first, &load) } else { Vec::new() },
             distances: if compares { find_model_distances(&load) } else { Vec::new() },
+            uncompared: if has_models { find_uncompared(&load) } else { Vec::new() },
         }
     }
 
     /// Draws them, with headings; empty without any.
     fn draw(&self, style: &Style) -> String {
-        gains_text(&self.gains, style) + &model_distance::draw_distances(&self.distances, style)
+        gains_text(&self.gains, style) + &model_distance::draw_distances(&self.distances, &self.uncompared, style)
     }
 }
 
@@ -413,7 +417,8 @@ fn print_answer_with(
     let mut first = first.clone();
     let machine = baseline::saved::add_to_verdict(&mut first);
     let is_store = arguments.store.is_given()?;
-    let answers = LoadAnswers::read(&first, load, arguments.log.is_empty() && !is_store);
+    let is_live = arguments.log.is_empty() && !is_store;
+    let answers = LoadAnswers::read(&first, load, (is_live, arguments.window.declares_models()));
     let first = &first;
     let steps = match more.iter().find(|(name, _)| *name == "ssh") {
         Some((_, host)) => {

@@ -14,7 +14,7 @@ use diskwright_planner::bucket_replay::{self, BucketReplay};
 use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing_share};
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
 use diskwright_planner::series::measured_demand::{DEFAULT_PERCENTILE, utc_offsets};
-use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances};
+use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances, find_uncompared};
 use diskwright_planner::series::request_load::RequestLoad;
 use diskwright_planner::series::space::{SpaceSource, summarize_space};
 use diskwright_planner::series::{
@@ -213,7 +213,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let used = answer.as_ref().map(|answer| arguments.use_designs(answer)).transpose()?.unwrap_or_default();
     let distances = find_model_distances(&series);
-    let findings = LogAnswer { measured, verdict, distances, predicted, buckets, answer, used };
+    let uncompared = if from.arrays.declares_models() { find_uncompared(&series) } else { Vec::new() };
+    let findings = LogAnswer { measured, verdict, distances, uncompared, predicted, buckets, answer, used };
     if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
 }
 
@@ -222,6 +223,8 @@ struct LogAnswer {
     measured: MeasuredDemand,
     verdict: Option<Verdict>,
     distances: Vec<DeviceDistance>,
+    /// Disks with a declared model that are not compared, and why.
+    uncompared: Vec<(String, String)>,
     predicted: Option<Prediction>,
     buckets: Option<Vec<BucketReplay>>,
     answer: Option<PlanAnswer>,
@@ -262,7 +265,7 @@ impl LogAnswer {
             Some(Prediction::Bounded(bounds, because)) => load_screen::draw_bounds(bounds, because, &style),
             None => load_screen::draw_load(&self.measured, options, &style),
         };
-        text += &model_distance::draw_distances(&self.distances, &style);
+        text += &model_distance::draw_distances(&self.distances, &self.uncompared, &style);
         if let Some(buckets) = &self.buckets {
             text += &load_screen::draw_buckets(buckets, &style);
         }
@@ -377,6 +380,7 @@ pub fn collect_piece(collector: &mut LoadCollector, piece: &LogPiece<'_>) -> Res
         LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
             collector.set_topology(std::sync::Arc::unwrap_or_clone(note.read_topology()?));
         }
+        LogPiece::Note(note) if note.kind == Note::SOURCE => collector.set_log_format(note.text()),
         LogPiece::Note(_) => {}
     }
     Ok(())

@@ -29,28 +29,60 @@ pub fn new_judge(logs: &Logs) -> Result<Judge, Failure> {
     Ok(Judge::new(pack.into_iter().collect(), options))
 }
 
+/// Advice that more disks help: a rule that gives it blames their number.
+const MORE_DISKS: &[&str] = &["disk.more-spindles", "disk.size-by-operations", "disk.spread-load"];
+/// Advice that a faster disk, or a cache before it, helps where more disks do not.
+const FASTER_DISKS: &[&str] = &["disk.faster-device", "disk.single-stream-latency", "disk.caching-controller"];
+
 /// What a plan for disks can do about a bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Remedy {
-    /// Disks, channels, controllers or volumes are what is short.
-    Disks,
-    /// Something else is: disks would not help.
+    /// Disks or volumes are short: more of them help.
+    MoreDisks,
+    /// Requests wait for the latency of a disk: a faster one helps, more of them do not.
+    FasterDisks,
+    /// The way to the disks is full: disks on the same way gain nothing.
+    WiderWay,
+    /// A disk is blamed for something that other disks of its kind do not have: a fault, a filesystem that is full.
+    Repair,
+    /// Something else is short: disks would not help.
     Other,
     /// Nothing is short, or the log does not show it.
     Unproven,
 }
 
+impl Remedy {
+    /// The remedy for one of the bottlenecks of a verdict, by the advice of its leading rule.
+    fn of_bottleneck(verdict: &Verdict, listed: &VerdictBottleneck) -> Remedy {
+        let leading = listed.positions.first().and_then(|position| verdict.findings.get(*position));
+        let advises = |ids: &[&str]| leading.is_some_and(|f| f.advice.iter().any(|id| ids.contains(&id.as_str())));
+        match listed.bottleneck {
+            _ if !verdict.is_of_storage(listed) => Remedy::Other,
+            Bottleneck::Channel | Bottleneck::Controller => Remedy::WiderWay,
+            Bottleneck::Throttle => Remedy::MoreDisks,
+            _ if advises(MORE_DISKS) => Remedy::MoreDisks,
+            _ if advises(FASTER_DISKS) => Remedy::FasterDisks,
+            _ => Remedy::Repair,
+        }
+    }
+
+    /// True where it is about storage.
+    fn is_of_storage(self) -> bool {
+        matches!(self, Remedy::MoreDisks | Remedy::FasterDisks | Remedy::WiderWay | Remedy::Repair)
+    }
+}
+
 /// Remedies for all that a verdict blames, the leading one first; one entry if it blames nothing.
 fn remedies_of(verdict: &Verdict) -> Vec<Remedy> {
-    let remedy = |listed| if verdict.is_of_storage(listed) { Remedy::Disks } else { Remedy::Other };
-    let remedies: Vec<Remedy> = verdict.bottlenecks.iter().map(remedy).collect();
+    let remedies: Vec<Remedy> = verdict.bottlenecks.iter().map(|b| Remedy::of_bottleneck(verdict, b)).collect();
     if remedies.is_empty() { vec![Remedy::Unproven] } else { remedies }
 }
 
 /// Draws what the verdict means, before any disk is offered; empty where there is nothing to say.
 pub fn draw_verdict(verdict: &Verdict, summary: &LoadSummary, style: &Style) -> String {
     let (title, lines) = verdict_lines(verdict, summary);
-    let ink = if remedies_of(verdict).first() == Some(&Remedy::Other) { Ink::Bad } else { Ink::Bold };
+    let warns = !matches!(remedies_of(verdict).first(), Some(Remedy::MoreDisks | Remedy::Unproven) | None);
+    let ink = if warns { Ink::Bad } else { Ink::Bold };
     let mut out = wrap_painted(ink, &title, style);
     for line in lines {
         out += &wrap_indented(&line, 2, style);
@@ -62,34 +94,57 @@ pub fn draw_verdict(verdict: &Verdict, summary: &LoadSummary, style: &Style) -> 
 fn verdict_lines(verdict: &Verdict, summary: &LoadSummary) -> (String, Vec<String>) {
     let remedies = remedies_of(verdict);
     let leading = remedies.first().copied().unwrap_or(Remedy::Unproven);
-    let (has_disks, has_others) = (remedies.contains(&Remedy::Disks), remedies.contains(&Remedy::Other));
+    let (has_storage, has_others) =
+        (remedies.iter().any(|remedy| remedy.is_of_storage()), remedies.contains(&Remedy::Other));
     let is_unknown = verdict.bottleneck == Bottleneck::Unknown;
     let is_memory_open = leaves_memory_open(verdict);
     let mut lines = vec![verdict.sentence.clone()];
     let title = match leading {
-        Remedy::Other if has_disks => "Before you buy: disks are only a part of the trouble.",
+        Remedy::Other if remedies.contains(&Remedy::MoreDisks) => {
+            "Before you buy: disks are only a part of the trouble."
+        }
         Remedy::Other => "Before you buy: disks are not what holds this machine back.",
-        Remedy::Disks if has_others => "The log agrees that disks are short, but not they alone.",
-        Remedy::Disks if is_memory_open => "The log suggests that disks are short, and does not rule out memory.",
-        Remedy::Disks if verdict.confidence < MIN_AGREED_CONFIDENCE => "The log suggests that disks are short.",
-        Remedy::Disks => "The log agrees that disks are short.",
+        Remedy::WiderWay => "Before you buy: the way to the disks is full, and more disks on it would gain nothing.",
+        Remedy::FasterDisks => "Before you buy: single requests wait for a disk, and more disks do not shorten that.",
+        Remedy::Repair => "Before you buy: the log blames a disk, but does not show that there are too few.",
+        Remedy::MoreDisks if has_others => "The log agrees that disks are short, but not they alone.",
+        Remedy::MoreDisks if is_memory_open => "The log suggests that disks are short, and does not rule out memory.",
+        Remedy::MoreDisks if verdict.confidence < MIN_AGREED_CONFIDENCE => "The log suggests that disks are short.",
+        Remedy::MoreDisks => "The log agrees that disks are short.",
         Remedy::Unproven if is_unknown => {
             "The log does not show what holds this machine back, so nothing proves that disks would help."
         }
         Remedy::Unproven => "No bottleneck in this log: the plan is for this load, not against a shortage.",
     };
-    if has_others && !has_disks {
+    lines.extend(remedy_line(leading).map(str::to_owned));
+    if has_others && !has_storage {
         lines.push("The designs below serve the same load. `diskwright why` shows what to do first.".into());
     }
     if is_unknown {
         lines.extend(verdict.missing.instructions.first().map(|how| format!("What would show it: {how}")));
     }
-    if leading == Remedy::Disks && is_memory_open {
+    if leading.is_of_storage() && is_memory_open {
         lines.push(memory_line(verdict));
     }
     lines.extend(device_line(verdict, summary));
     lines.extend(paging_line(summary).or_else(|| page_reads_line(verdict)));
     (title.into(), lines)
+}
+
+/// What helps instead of more disks, and what the designs are good for then.
+fn remedy_line(leading: Remedy) -> Option<&'static str> {
+    match leading {
+        Remedy::WiderWay => Some(
+            "A faster channel or controller, or a second one, helps. The designs below serve the same load; their way \
+             is judged only with `--controllers`.",
+        ),
+        Remedy::FasterDisks => Some(
+            "A disk of lower latency, a cache, or more requests at once help. Of the designs below, compare the mean \
+             response, not the number of disks.",
+        ),
+        Remedy::Repair => Some("The designs below serve the same load. `diskwright why` shows what to see to first."),
+        _ => None,
+    }
 }
 
 /// True where memory is neither blamed nor ruled out: paging looks like a slow disk.

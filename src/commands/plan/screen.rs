@@ -66,11 +66,16 @@ pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> Str
 /// Draws which requirement to relax, the smallest change first.
 fn draw_relaxations(answer: &PlanAnswer, style: &Style) -> String {
     if answer.relax.is_empty() {
-        return wrap_indented("Relaxing only one requirement gives no design.", 0, style);
+        return wrap_indented("Relaxing one requirement, or two together, gives no design.", 0, style);
     }
-    let mut out = format!("\n{}\n", style.paint(Ink::Bold, "Relax one requirement, the smallest change first"));
+    let heading = match answer.relax.iter().any(|relaxation| relaxation.also.is_some()) {
+        true => "No requirement alone is enough: relax two together, the smallest change first",
+        false => "Relax one requirement, the smallest change first",
+    };
+    let mut out = format!("\n{}\n", style.paint(Ink::Bold, heading));
     for relaxation in &answer.relax {
-        let option = relaxation.option.as_ref().map_or(String::new(), |option| format!(" [{option}]"));
+        let also = relaxation.also.as_ref().map_or(String::new(), |also| format!(" {}", also.option));
+        let option = relaxation.option.as_ref().map_or(String::new(), |option| format!(" [{option}{also}]"));
         out += &wrap_indented(&format!("{}{option}", relaxation.sentence), 3, style);
     }
     out
@@ -226,6 +231,7 @@ fn design_lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         format_value(design.member_sustains_per_s, "per_s"),
         format_value(design.queue_per_spindle, "count")
     ));
+    lines.extend(design.stripe_unit_bytes.map(|bytes| format!("stripe unit: {}", format_value(bytes as f64, "bytes"))));
     lines.extend(surplus_line(design, limits));
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
         let disagreement = if design.agrees == Some(true) { "" } else { ": they disagree" };
@@ -252,7 +258,7 @@ fn design_lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         lines.push(format!("after a member fails: {degraded}; during the rebuild: {rebuilding}"));
         let floor = design.rebuild_floor_s.map_or("unknown".into(), format_hours);
         lines.push(format!(
-            "rebuild: {} at best, {loaded} under the demand, {floor} at md's minimum rate",
+            "rebuild: {} at best, {loaded} under the demand, {floor} at 1 MB/s, the least that Linux's md keeps to",
             format_hours(best)
         ));
     }

@@ -12,6 +12,7 @@ pub mod autocorrelation;
 pub mod blocks;
 pub mod contrast;
 pub mod covariance_analysis;
+pub mod day_line;
 pub mod distribution;
 pub mod level_changes;
 pub mod line_fit;

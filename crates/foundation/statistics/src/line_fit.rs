@@ -93,6 +93,24 @@ impl LineFit {
         })
     }
 
+    /// Builds a line of slope and level at a time, each with its variance, from `df` degrees of freedom.
+    pub(crate) fn from_estimates(slope: (f64, f64), level: (f64, f64), center_s: f64, df: f64) -> LineFit {
+        let ((slope, variance_slope), (level, variance_level)) = (slope, level);
+        let t_limit = student_limit(ERROR_RATE, df);
+        let half_width = if variance_slope == 0.0 { 0.0 } else { t_limit * variance_slope.sqrt() };
+        LineFit {
+            slope,
+            slope_interval: (slope - half_width, slope + half_width),
+            p_value: if slope == 0.0 { 1.0 } else { student_p_value(slope / variance_slope.sqrt(), df) },
+            residual: 0.0,
+            center_s,
+            level,
+            variance_level,
+            variance_slope,
+            t_limit,
+        }
+    }
+
     /// Returns the line's value at a time.
     pub fn value_at(&self, at_s: f64) -> f64 {
         self.level + self.slope * (at_s - self.center_s)

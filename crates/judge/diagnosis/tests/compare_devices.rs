@@ -15,10 +15,10 @@ fn names(comparison: &WindowComparison) -> Vec<(&str, ChangeOutcome)> {
     comparison.devices.iter().map(|device| (device.instance.as_str(), device.outcome)).collect()
 }
 
-/// The busy neighbor has fifty times the requests, so the sums over both disks hardly move.
+/// The busy neighbor has fifty times as many requests, so the sums over both disks hardly move.
 #[test]
 fn a_disk_that_got_three_times_better_is_seen_beside_a_busy_neighbor() {
-    let both = compared(&disks([(40.0, 0.06), (2000.0, 0.0003)], 1), &disks([(40.0, 0.02), (2000.0, 0.0003)], 9));
+    let both = compared(&disks([(45.0, 0.06), (2250.0, 0.0002)], 1), &disks([(45.0, 0.02), (2250.0, 0.0002)], 9));
     assert_eq!(both.before.instance, "sda", "{}", both.before.sentence);
     assert_eq!(names(&both), [("sda", ChangeOutcome::Helped), ("sdb", ChangeOutcome::Unchanged)], "{}", both.sentence);
     assert!(both.devices[0].blamed && !both.devices[1].blamed);

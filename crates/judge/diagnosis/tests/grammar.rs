@@ -440,6 +440,17 @@ fn rules_for_roles_apply_only_with_that_role() {
 }
 
 #[test]
+fn rules_that_a_role_makes_useless_do_not_apply_with_that_role() {
+    let rule = format!("{}except_roles = ['data-warehouse']", one("counter = 'reads_per_s', above = 10"));
+    let recording = Recording::new(10).disk("sda", 100.0, 0.001, 0.1);
+    let found = |role: Option<&str>| {
+        let options = JudgeOptions { role: role.map(str::to_owned), ..recording.options() };
+        recording.judge(vec![pack(&rule)], options, 10)[0].findings.len()
+    };
+    assert_eq!([found(None), found(Some("file-server")), found(Some("data-warehouse"))], [1, 1, 0]);
+}
+
+#[test]
 fn groups_devices_and_limits() {
     let recording = Recording::new(20)
         .with("cgroup.reads", "/jobs@sda", |_| 299.0)

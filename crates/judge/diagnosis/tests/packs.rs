@@ -471,3 +471,20 @@ fn missing_counters_of_a_log_are_named() {
     }
     report(wrong);
 }
+
+/// A role that no rule of the pack depends on is not silently accepted.
+#[test]
+fn a_role_that_a_pack_does_not_know_is_told() {
+    let limits = |id: &str, role: &str| {
+        let options = JudgeOptions { role: Some(role.into()), ..JudgeOptions::default() };
+        let mut judge = Judge::new(vec![pack(id)], options);
+        judge.add_frame(&Recording::default().frame());
+        judge.finish().remove(0).certainty_limits.join("\n")
+    };
+    let unused = limits("default", "fast-wide-scsi-2");
+    assert!(unused.contains("no rule of the pack default depends on the role fast-wide-scsi-2"), "{unused}");
+    assert!(unused.contains("--pack compaq-1997"), "{unused}");
+    for (pack, role) in [("compaq-1997", "fast-wide-scsi-2"), ("sas-1998", "data-warehouse")] {
+        assert!(!limits(pack, role).contains("depends on the role"), "{pack}");
+    }
+}

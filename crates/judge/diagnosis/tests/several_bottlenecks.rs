@@ -294,3 +294,21 @@ fn a_disk_that_several_equal_readers_fill_is_kept_for_others_by_one_command() {
     );
     assert!(typed.contains(&("kill -STOP 100 101 102", Some("kill -CONT 100 101 102"))), "{typed:?}");
 }
+
+#[test]
+fn many_equal_disks_are_told_as_one_trouble() {
+    let names: Vec<String> = (0..24).map(|number| format!("disk{number}")).collect();
+    let devices = names.iter().map(|name| device(name, DeviceClass::Flash, &[], None)).collect();
+    let topology = Topology { devices, processors: 4, ..Topology::default() };
+    let of = |count: usize| {
+        let recording = names[..count]
+            .iter()
+            .fold(Recording::new(60).topology(topology.clone()), |r, name| with_full_disk(r, name));
+        and(recording, &pressure(0.9, 0.0, 0.0)).by_default()
+    };
+    let (two, many) = (of(2), of(24));
+    assert_eq!(listed(&two).len(), 2);
+    assert_eq!(listed(&many).len(), 1, "{}", many.sentence);
+    assert!(many.sentence.contains("The same holds for 23 others: "), "{}", many.sentence);
+    assert_eq!(many.bottlenecks[0].positions.len(), 24);
+}

@@ -322,3 +322,73 @@ fn memory_that_runs_out_matters_without_its_total_and_is_not_ruled_out() {
     let ruled_out: Vec<_> = verdict.ruled_out.iter().map(|e| e.bottleneck).collect();
     assert!(!ruled_out.contains(&diskwright_diagnosis::Bottleneck::Memory), "{:?}", verdict.ruled_out);
 }
+
+/// Available memory of two days with a daily swing, which falls by 30 MB a day.
+#[test]
+fn a_daily_swing_does_not_hide_a_leak_of_two_days() {
+    let ticks = even(300.0, 576);
+    let low = "[[rule]]\nid = \"memory.low\"\nobject = \"machine\"\n\
+               all = [{ counter = 'memory.available_bytes', below = 4194304 }]\n";
+    let trend_of = |mb_per_day: f64, seed: u64| {
+        let swing = |end_s: f64| 25.0 * ((end_s / DAY - 0.6) * std::f64::consts::TAU).cos();
+        let noise = Noise(seed).remembering(0.5, ticks.len());
+        let value = |((end_s, _), n): (&(f64, f64), f64)| 1e6 * (130.0 - swing(*end_s) - mb_per_day * end_s / DAY + n);
+        let available: Vec<f64> = ticks.iter().zip(noise).map(value).collect();
+        judged(low, &ticks, &[("memory.available_bytes", "", available)]).trends.remove(0)
+    };
+    for seed in 0..5 {
+        let leak = trend_of(30.0, seed);
+        assert_eq!(leak.shape, TrendShape::Line, "{leak:?}");
+        assert!((leak.slope_per_day / 1e6 + 30.0).abs() < 3.0 && leak.matters, "{leak:?}");
+        // 130 - 30 d = 4.2 after 4.2 days
+        assert!((days(&leak.crosses) - 4.2).abs() < 0.5, "{leak:?}");
+        let none = trend_of(0.0, seed);
+        assert!(none.shape != TrendShape::Line && none.crosses.is_none(), "{none:?}");
+    }
+}
+
+/// What a program gained must explain what the machine lost: the nonpaged pool grows by 100 MB, and a program by a
+/// hundred kilobytes.
+#[test]
+fn a_pool_of_the_kernel_that_grows_is_named_and_no_innocent_program() {
+    let ticks = even(300.0, 576);
+    let mut noise = Noise(11);
+    let lost = |end_s: f64| 50e6 * end_s / DAY;
+    let available: Vec<f64> = ticks.iter().map(|(end_s, _)| 130e6 - lost(*end_s) + 2e5 * noise.even()).collect();
+    let pool: Vec<f64> = ticks.iter().map(|(end_s, _)| 8e6 + lost(*end_s)).collect();
+    let series = [
+        ("memory.available_bytes", available),
+        ("memory.pool_nonpaged_bytes", pool),
+        ("paging.page_reads_per_s", vec![0.5; ticks.len()]),
+    ];
+    let of = |(name, _): &(&str, Vec<f64>)| Series { counter: (*name).into(), instance: String::new(), scale: 1.0 };
+    let schema = Arc::new(Schema::new(series.iter().map(of).collect()));
+    let pack = diskwright_diagnosis::packs::builtin_pack("default").expect("there").expect("valid");
+    let mut judge = Judge::new(vec![pack], JudgeOptions::default());
+    for (hour, part) in ticks.chunks(12).enumerate() {
+        let mut frame = Frame::new(schema.clone(), 12);
+        for (index, (end_s, length_s)) in part.iter().enumerate() {
+            let row: Vec<f64> = series.iter().map(|(_, values)| values[hour * 12 + index]).collect();
+            let time_ns = START + (end_s * 1e9) as i64;
+            frame.push(Tick { time_ns, elapsed_ns: (length_s * 1e9) as u64 }, &row);
+        }
+        judge.add_frame(&frame);
+        let httpd = ProcessRow {
+            pid: 77,
+            name: "httpd".into(),
+            resident_bytes: 19.2e6 + 2e3 * hour as f64,
+            processor: 0.1,
+            ..ProcessRow::default()
+        };
+        let table = ProcessTable { elapsed_s: 3600.0, rows: vec![httpd], ..ProcessTable::default() };
+        judge.add_note(&Note::processes(START + (part[0].0 * 1e9) as i64, table));
+    }
+    let verdict = judge.finish().remove(0);
+    let memory = verdict.trends.iter().find(|t| t.counter == "memory.available_bytes").expect("a trend");
+    let growing = memory.growing.as_ref().expect("the pool");
+    assert_eq!((growing.culprit.kind.as_str(), growing.culprit.pid), ("kernel", None), "{growing:?}");
+    assert!(growing.culprit.name.contains("nonpaged pool"), "{growing:?}");
+    assert!(growing.from_bytes < 12e6 && growing.to_bytes > 100e6, "{growing:?}");
+    let advice: Vec<&str> = verdict.advice.iter().map(|advice| advice.id.as_str()).collect();
+    assert!(advice.contains(&"memory.kernel-leak") && !advice.contains(&"memory.report-leak"), "{advice:?}");
+}

@@ -3,6 +3,7 @@
 use diskwright_base::catalogue::{Formula, FormulaDivisor, OverInstances, display_unit};
 use diskwright_base::glossary::GlossaryTerm;
 use diskwright_base::{Counter, CounterKind, units};
+use diskwright_diagnosis::recording_hints::LogOrigin;
 use diskwright_diagnosis::rule::{Comparator, Condition, ConditionSpan, Pack, Rule, RuleLimit};
 
 use crate::axis;
@@ -83,9 +84,11 @@ pub fn explain_rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     }
     page.add_field("for at least", &sustained);
     page.add_field("set aside by", &rule.none.join(", "));
-    let advice = |id: &String| pack.advice.iter().find(|a| a.id == *id).map_or(id.clone(), |a| a.text.clone());
-    for (number, id) in rule.advice.iter().enumerate() {
-        page.add_field(if number == 0 { "then do" } else { "then" }, &advice(id));
+    // what does not exist on that system is left out
+    let system = if pack.is_of_windows { LogOrigin::Perfmon } else { LogOrigin::Live };
+    let named = rule.advice.iter().filter_map(|id| pack.advice.iter().find(|advice| advice.id == *id));
+    for (number, advice) in named.filter_map(|advice| advice.for_system(system)).enumerate() {
+        page.add_field(if number == 0 { "then do" } else { "then" }, &advice.text);
     }
     page.add_field("source", &rule.source);
     page.out
@@ -241,6 +244,9 @@ fn judged_objects(rule: &Rule) -> String {
     }
     if !rule.roles.is_empty() {
         words.push_str(&format!(", in the role {}", rule.roles.join(" or ")));
+    }
+    if !rule.except_roles.is_empty() {
+        words.push_str(&format!(", but not in the role {}", rule.except_roles.join(" or ")));
     }
     words
 }

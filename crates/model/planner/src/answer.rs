@@ -276,6 +276,9 @@ pub struct Relaxation {
     pub factor: Option<f64>,
     /// The option with the relaxed value; `None` if the option is left out.
     pub option: Option<String>,
+    /// What must be relaxed at the same time; `None` if this alone is enough.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub also: Option<AlsoRelaxed>,
     /// Number of designs that meet the relaxed demand in the analysis.
     pub designs: usize,
     /// The cheapest of them that meets it in the simulation too.
@@ -284,6 +287,21 @@ pub struct Relaxation {
     pub cost: Option<f64>,
     /// As a sentence.
     pub sentence: String,
+}
+
+/// The second of two requirements that are relaxed together; fields as in [`Relaxation`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AlsoRelaxed {
+    /// The requirement.
+    pub requirement: &'static str,
+    /// Its value.
+    pub now: f64,
+    /// The value that gives designs, together with the first.
+    pub needed: f64,
+    /// By how much it is relaxed.
+    pub factor: f64,
+    /// The option with the relaxed value.
+    pub option: String,
 }
 
 /// A price at which the ranking changes.

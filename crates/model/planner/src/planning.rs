@@ -75,7 +75,8 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     // the limit of the nearest design comes first
     let nearest = list.first().filter(|_| !feasible);
     let others = refused.iter().chain(cheaper_failures(&context, &outcome, best_cost)).collect();
-    answer.rejected = list_rejections(&context, nearest, others, best_cost);
+    let listed: &[JudgedDesign] = if feasible { &list } else { &[] };
+    answer.rejected = list_rejections(&context, (listed, nearest), others, best_cost);
     if feasible {
         answer.break_even = break_even_prices(&context, &list);
     } else {
@@ -124,29 +125,42 @@ fn cheaper_failures<'o>(
 }
 
 /// Lists why designs are not on the list, each once: the nearest, if there is one, then the first of each kind and
-/// level, so that no kind takes all places, then the others.
+/// level, so that no kind takes all places, then the others. Where one differs from a design of the list only by its
+/// stripe unit, that is said.
 fn list_rejections(
     context: &PlanContext<'_>,
-    nearest: Option<&JudgedDesign>,
+    (listed, nearest): (&[JudgedDesign], Option<&JudgedDesign>),
     others: Vec<&JudgedDesign>,
     best: Option<f64>,
 ) -> Vec<RejectedDesign> {
     let mut kinds: BTreeSet<(&str, &str)> = BTreeSet::new();
     let is_first = |judged: &&JudgedDesign| kinds.insert((part_kind(context, judged), judged.level.name()));
     let (firsts, remaining): (Vec<_>, Vec<_>) = others.into_iter().partition(is_first);
+    let listed: BTreeSet<String> = listed.iter().map(|judged| context.design_title(judged)).collect();
+    let title = |judged: &JudgedDesign| match context.design_title(judged) {
+        same if listed.contains(&same) => {
+            format!("{same} with a stripe unit of {}", format_value(judged.unit_bytes as f64, "bytes"))
+        }
+        title => title,
+    };
     let mut titles: BTreeSet<String> = BTreeSet::new();
-    let ordered =
-        nearest.into_iter().chain(firsts).chain(remaining).filter(|judged| titles.insert(context.design_title(judged)));
-    ordered.filter_map(|judged| describe_rejection(context, judged, best)).take(MAX_REJECTED).collect()
+    let ordered = nearest.into_iter().chain(firsts).chain(remaining).filter(|judged| titles.insert(title(judged)));
+    let described = ordered.filter_map(|judged| describe_rejection(context, judged, title(judged), best));
+    described.take(MAX_REJECTED).collect()
 }
 
 /// Describes why a design is not on the list.
-fn describe_rejection(context: &PlanContext<'_>, judged: &JudgedDesign, best: Option<f64>) -> Option<RejectedDesign> {
+fn describe_rejection(
+    context: &PlanContext<'_>,
+    judged: &JudgedDesign,
+    design: String,
+    best: Option<f64>,
+) -> Option<RejectedDesign> {
     let DesignFailure { reason: because, limit, .. } = judged.failure.clone()?;
     let price_period = context.parts[judged.part_index].price_period();
     let (price, cost) = (judged.price, judged.cost);
     let cheaper = best.zip(cost).map(|(best, cost)| cost < best);
-    Some(RejectedDesign { design: context.design_title(judged), because, limit, price, price_period, cost, cheaper })
+    Some(RejectedDesign { design, because, limit, price, price_period, cost, cheaper })
 }
 
 /// Returns designs that no other beats in both cost and response, the cheapest first.
@@ -346,7 +360,7 @@ mod tests {
         let failing = cheaper_failures(&context, &outcome, None);
         let sort = |judged: &JudgedDesign| (part_kind(&context, judged).to_owned(), judged.level.name());
         let sorts = |all: &[&JudgedDesign]| all.iter().map(|judged| sort(judged)).collect::<BTreeSet<_>>().len();
-        let listed = list_rejections(&context, None, failing.clone(), None);
+        let listed = list_rejections(&context, (&[], None), failing.clone(), None);
         let found: Vec<&JudgedDesign> = listed
             .iter()
             .filter_map(|listed| failing.iter().copied().find(|judged| context.design_title(judged) == listed.design))
@@ -355,6 +369,9 @@ mod tests {
         assert!(listed.len() == MAX_REJECTED && found.len() == MAX_REJECTED, "{listed:?}");
         assert_eq!(sorts(&found), sorts(&failing).min(MAX_REJECTED), "{listed:?}");
         assert!(sorts(cheapest) < sorts(&found), "the cheapest are of as many sorts");
+        // one that is on the list with another stripe unit is told by its own
+        let doubled = list_rejections(&context, (std::slice::from_ref(failing[0]), None), vec![failing[0]], None);
+        assert!(doubled[0].design.contains(" with a stripe unit of "), "{doubled:?}");
         // the cheapest of each kind
         for judged in &found[..sorts(&found)] {
             assert!(failing.iter().all(|other| sort(other) != sort(judged) || compare_by_cost(judged, other).is_le()));

@@ -1,4 +1,5 @@
-//! Which requirement to relax if no design meets a demand: one at a time, by how much, and which designs that gives.
+//! Which requirement to relax if no design meets a demand: one at a time, or else two, by how much, and which designs
+//! that gives.
 
 use std::borrow::Cow;
 
@@ -6,7 +7,7 @@ use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_value};
 use diskwright_simulator::ArrayLevel;
 
-use crate::answer::Relaxation;
+use crate::answer::{AlsoRelaxed, Relaxation};
 use crate::controller_path::{ControllerOffer, find_controllers};
 use crate::demand::{Demand, ResponseTarget};
 use crate::design_part::{DesignPart, add_allowed_volumes, list_parts};
@@ -35,7 +36,7 @@ struct Requirements<'a> {
 }
 
 /// What the relaxed requirements change in the list of parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PartsChange {
     /// Nothing.
     None,
@@ -65,16 +66,45 @@ enum Measure {
     MaxDrives,
 }
 
-/// Returns the relaxations that give designs, the smallest first, then those of lists.
+/// Requirements that are relaxed in pairs.
+const MEASURES: [Measure; 5] =
+    [Measure::Response, Measure::Capacity, Measure::Budget, Measure::Loss, Measure::MaxDrives];
+/// Largest number of pairs that are told.
+const MAX_PAIRS: usize = 3;
+
+/// Returns the relaxations that give designs, the smallest first, then those of lists. If none alone does, pairs.
 pub(crate) fn find_relaxations(context: &PlanContext<'_>) -> Vec<Relaxation> {
     let (demand, limits) = (context.demand.clone(), context.limits.clone());
     let base = Requirements { base: context, demand, limits, change: PartsChange::None };
-    let measures = [Measure::Response, Measure::Capacity, Measure::Budget, Measure::Loss, Measure::MaxDrives];
     let mut found: Vec<Relaxation> =
-        measures.into_iter().filter_map(|measure| measure.find_relaxation(&base)).collect();
+        MEASURES.into_iter().filter_map(|measure| measure.find_relaxation(&base)).collect();
     found.sort_by(|a, b| a.factor.unwrap_or(f64::MAX).total_cmp(&b.factor.unwrap_or(f64::MAX)));
     found.extend(relax_levels(&base));
     found.extend(relax_names(&base));
+    if found.is_empty() { relax_pairs(&base) } else { found }
+}
+
+/// Relaxes two requirements together, the smallest changes first: the first by as little as it takes with the second
+/// given up, then the second by as little as it takes beside the first.
+fn relax_pairs(base: &Requirements<'_>) -> Vec<Relaxation> {
+    let pairs = MEASURES.iter().flat_map(|first| MEASURES.iter().map(move |second| (*first, *second)));
+    let pairs = pairs.filter(|(first, second)| first != second);
+    let mut found: Vec<Relaxation> =
+        pairs.filter_map(|(first, second)| first.find_pair_relaxation(second, base)).collect();
+    let change = |relaxation: &Relaxation| {
+        relaxation.factor.unwrap_or(1.0) * relaxation.also.as_ref().map_or(1.0, |also| also.factor)
+    };
+    found.sort_by(|a, b| change(a).total_cmp(&change(b)));
+    // of a pair in both orders, the smaller change
+    let mut known: Vec<[&str; 2]> = Vec::new();
+    found.retain(|relaxation| {
+        let mut names = [relaxation.requirement, relaxation.also.as_ref().map_or("", |also| also.requirement)];
+        names.sort_unstable();
+        let is_new = !known.contains(&names);
+        known.push(names);
+        is_new
+    });
+    found.truncate(MAX_PAIRS);
     found
 }
 
@@ -149,11 +179,11 @@ impl Measure {
 
     /// The requirements with another value of this one.
     fn with_value<'a>(self, base: &Requirements<'a>, value: f64) -> Requirements<'a> {
-        let Requirements { base, mut demand, mut limits, .. } = base.clone();
-        let change = match self {
+        let Requirements { base, mut demand, mut limits, change } = base.clone();
+        let change = change.max(match self {
             Measure::Capacity | Measure::MaxDrives => PartsChange::Volumes,
             Measure::Response | Measure::Budget | Measure::Loss => PartsChange::None,
-        };
+        });
         match self {
             Measure::Response => {
                 demand.response = demand.response.map(|target| ResponseTarget { target_s: value, ..target });
@@ -186,41 +216,116 @@ impl Measure {
         Some(self.describe_relaxation(base, now, self.relaxed_value(now, factor), first))
     }
 
-    fn describe_relaxation(self, base: &Requirements<'_>, now: f64, needed: f64, first: FirstDesign) -> Relaxation {
-        let (requirement, option) = match self {
-            Measure::Response if needed < 1e-3 => ("response", format!("--response {}us", format_plain(needed * 1e6))),
-            Measure::Response => ("response", format!("--response {}ms", format_plain(needed * 1e3))),
-            Measure::Capacity => ("capacity", format!("--capacity {}GB", format_plain(needed / 1e9))),
-            Measure::Budget => ("budget", format!("--budget {needed}")),
-            Measure::Loss => ("loss", format!("--max-loss {}%", format_plain(needed * 100.0))),
-            Measure::MaxDrives => ("max_drives", format!("--max-drives {needed}")),
+    /// Finds the smallest relaxation of this requirement that gives a design if another one is relaxed too, and that of
+    /// the other one beside it.
+    fn find_pair_relaxation(self, other: Measure, base: &Requirements<'_>) -> Option<Relaxation> {
+        let (now, other_now) = (self.required_value(base)?, other.required_value(base)?);
+        let (most, other_most) = (self.max_factor(now), other.max_factor(other_now));
+        let relaxed = |factor: f64, other_factor: f64| {
+            let one = self.with_value(base, self.relaxed_value(now, factor));
+            other.with_value(&one, other.relaxed_value(other_now, other_factor))
         };
-        let currency = &base.limits.currency;
-        let show = |value: f64| match self {
+        let factor = smallest_factor(most, |factor| relaxed(factor, other_most).are_met())?;
+        let other_factor = smallest_factor(other_most, |other_factor| relaxed(factor, other_factor).are_met())?;
+        // the simulation may need more than the analysis
+        let mut steps = (0..=MAX_STEPS).map(|step| {
+            let step = STEP_FACTOR.powi(step);
+            ((factor * step).min(most), (other_factor * step).min(other_most))
+        });
+        let (factor, other_factor, first) =
+            steps.find_map(|(factor, other)| Some((factor, other, relaxed(factor, other).first_design()?)))?;
+        let needed = self.relaxed_value(now, factor);
+        let other_needed = other.relaxed_value(other_now, other_factor);
+        let also = AlsoRelaxed {
+            requirement: other.name(),
+            now: other_now,
+            needed: other_needed,
+            factor: other.factor(other_now, other_needed),
+            option: other.option_text(other_needed),
+        };
+        let sentence = format!(
+            "{}, and {}: with {} and {}, {}",
+            self.subject(base, now),
+            other.subject(base, other_now),
+            self.show_value(base, needed),
+            other.show_value(base, other_needed),
+            first.describe_designs(&base.limits.currency)
+        );
+        Some(Relaxation { also: Some(also), ..self.new_relaxation(now, needed, first, sentence) })
+    }
+
+    /// Its name in JSON.
+    fn name(self) -> &'static str {
+        match self {
+            Measure::Response => "response",
+            Measure::Capacity => "capacity",
+            Measure::Budget => "budget",
+            Measure::Loss => "loss",
+            Measure::MaxDrives => "max_drives",
+        }
+    }
+
+    /// The option that sets a value.
+    fn option_text(self, value: f64) -> String {
+        match self {
+            Measure::Response if value < 1e-3 => format!("--response {}us", format_plain(value * 1e6)),
+            Measure::Response => format!("--response {}ms", format_plain(value * 1e3)),
+            Measure::Capacity => format!("--capacity {}GB", format_plain(value / 1e9)),
+            Measure::Budget => format!("--budget {value}"),
+            Measure::Loss => format!("--max-loss {}%", format_plain(value * 100.0)),
+            Measure::MaxDrives => format!("--max-drives {value}"),
+        }
+    }
+
+    /// A value for people.
+    fn show_value(self, base: &Requirements<'_>, value: f64) -> String {
+        match self {
             Measure::Response => format_value(value, "s"),
             Measure::Capacity => ByteSize::capacity(value).to_string(),
-            Measure::Budget => format!("{value:.0} {currency}"),
+            Measure::Budget => format!("{value:.0} {}", base.limits.currency),
             Measure::Loss => format!("{} %", format_plain(value * 100.0)),
             Measure::MaxDrives => format_count(value as u64, "drive", "drives"),
-        };
-        let subject = match self {
+        }
+    }
+
+    /// The requirement with its value.
+    fn subject(self, base: &Requirements<'_>, now: f64) -> String {
+        let shown = self.show_value(base, now);
+        match self {
             Measure::Response => {
                 let statistic = base.demand.response.map_or("mean", |target| target.statistic.name());
-                format!("{statistic} response of {}", show(now))
+                format!("{statistic} response of {shown}")
             }
-            Measure::Capacity => format!("capacity of {}", show(now)),
-            Measure::Budget => format!("budget of {}", show(now)),
-            Measure::Loss => format!("chance of losing data of at most {}", show(now)),
-            Measure::MaxDrives => format!("at most {}", show(now)),
-        };
-        let sentence = format!("{subject}: with {}, {}", show(needed), first.describe_designs(currency));
-        let factor = Some(if self == Measure::Capacity { now / needed } else { needed / now });
+            Measure::Capacity => format!("capacity of {shown}"),
+            Measure::Budget => format!("budget of {shown}"),
+            Measure::Loss => format!("chance of losing data of at most {shown}"),
+            Measure::MaxDrives => format!("at most {shown}"),
+        }
+    }
+
+    /// By how much it is relaxed.
+    fn factor(self, now: f64, needed: f64) -> f64 {
+        if self == Measure::Capacity { now / needed } else { needed / now }
+    }
+
+    fn describe_relaxation(self, base: &Requirements<'_>, now: f64, needed: f64, first: FirstDesign) -> Relaxation {
+        let sentence = format!(
+            "{}: with {}, {}",
+            self.subject(base, now),
+            self.show_value(base, needed),
+            first.describe_designs(&base.limits.currency)
+        );
+        self.new_relaxation(now, needed, first, sentence)
+    }
+
+    fn new_relaxation(self, now: f64, needed: f64, first: FirstDesign, sentence: String) -> Relaxation {
         Relaxation {
-            requirement,
+            requirement: self.name(),
             now: Some(now),
             needed: Some(needed),
-            factor,
-            option: Some(option),
+            factor: Some(self.factor(now, needed)),
+            option: Some(self.option_text(needed)),
+            also: None,
             designs: first.designs,
             design: first.title,
             cost: first.cost,
@@ -301,6 +406,7 @@ fn name_relaxation(
         needed: None,
         factor: None,
         option,
+        also: None,
         designs: first.designs,
         design: first.title,
         cost: first.cost,

@@ -248,3 +248,30 @@ fn size_price_loss_and_level_are_relaxed_one_at_a_time() {
     let loss = find(&safe, "loss").needed.expect("a chance");
     assert!(loss > 1e-9 && loss < 0.1, "{loss}");
 }
+
+/// A response that no arm has, and a budget that buys no drive: neither alone is enough.
+#[test]
+fn two_requirements_that_exclude_every_design_are_relaxed_together() {
+    let response = Some(ResponseTarget { target_s: 0.002, statistic: ResponseStatistic::P95 });
+    let demand = Demand { capacity_bytes: Some(10e12), response, ..Demand::from_rates(200.0, 50.0, 8192.0) };
+    let drives = vec!["st24000nm002h".to_owned()];
+    let limits = PlanLimits { drives, levels: vec![ArrayLevel::Raid10], stripe_units: vec![65536], ..limits() };
+    let limits = PlanLimits { budget: Some(100.0), ..limits };
+    let found = answer(&demand, &limits);
+    assert!(!found.feasible);
+    let pair = found.relax.first().expect("a pair");
+    let also = pair.also.as_ref().expect("the second");
+    let mut names = [pair.requirement, also.requirement];
+    names.sort_unstable();
+    assert_eq!(names, ["budget", "response"], "{:?}", found.relax);
+    let value = |name: &str| if pair.requirement == name { pair.needed.expect("a value") } else { also.needed };
+    // what it names is enough, and neither half of it is
+    let relaxed = |response_s: f64, budget: f64| {
+        let response = Some(ResponseTarget { target_s: response_s, statistic: ResponseStatistic::P95 });
+        let limits = PlanLimits { budget: Some(budget), ..limits.clone() };
+        answer(&Demand { response, ..demand.clone() }, &limits).feasible
+    };
+    assert!(relaxed(value("response"), value("budget")), "{pair:?}");
+    assert!(!relaxed(value("response"), 100.0) && !relaxed(0.002, value("budget")), "{pair:?}");
+    assert!(pair.sentence.contains(", and ") && pair.designs > 0, "{pair:?}");
+}

@@ -1,7 +1,7 @@
 //! Busy disks beside their models in the catalogue.
 
 use diskwright_planner::series::LoadSeries;
-use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances};
+use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances, find_uncompared};
 
 use crate::hidden::simulate_series;
 
@@ -56,4 +56,23 @@ fn idle_disks_writes_arrays_and_unknown_models_are_not_compared() {
          size = \"4KB\"\n",
     );
     assert_eq!(find_model_distances(&idle), []);
+}
+
+/// Whoever names a model learns why there is no comparison.
+#[test]
+fn what_is_not_compared_has_a_reason() {
+    let reason = |change: fn(&mut LoadSeries)| {
+        let mut series = busy_disk("st32171w");
+        change(&mut series);
+        let found = find_uncompared(&series);
+        found.first().map_or(String::new(), |(_, because)| because.clone())
+    };
+    assert_eq!(reason(|_| ()), "");
+    assert!(reason(|series| series.fronts[0].members = 2).contains("array"));
+    assert!(reason(|series| series.fronts[0].busy_sums.seconds = 5.0).contains("less than 10 s"));
+    assert!(reason(|series| series.fronts[0].busy_sums.writes = 1e6).contains("writes"));
+    let without_busy = reason(|series| {
+        (series.fronts[0].busy_sums, series.fronts[0].sums.busy_s) = (Default::default(), 0.0);
+    });
+    assert!(without_busy.contains("% Idle Time"), "{without_busy}");
 }

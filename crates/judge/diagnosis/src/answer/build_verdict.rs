@@ -1,12 +1,12 @@
 //! Puts a verdict together from an observation: ranking, confidence, phases, trends, culprits, advice and the sentence.
 
-use diskwright_base::DeviceKind;
-use diskwright_base::kernel_threads::is_kernel_thread;
-use diskwright_base::timestamp::parse_rfc3339;
 use std::collections::BTreeMap;
 
+use diskwright_base::timestamp::parse_rfc3339;
+use diskwright_base::{DeviceKind, kernel_threads::is_kernel_thread};
+
 use crate::answer::blame::action_facts::action_facts;
-use crate::answer::blame::all_bottlenecks::{FoundBottleneck, find_bottlenecks};
+use crate::answer::blame::all_bottlenecks::{FoundBottleneck, alike_text, find_bottlenecks};
 use crate::answer::blame::blamed_programs::find_culprits;
 use crate::answer::blame::database_blame::{DATABASE, disk_load_text, lock_sentence};
 use crate::answer::blame::explanations::separate_explained;
@@ -15,6 +15,7 @@ use crate::answer::blame::relations::{
     is_unrelated_to_disk,
 };
 use crate::answer::ceiling_remarks::describe_ceilings;
+use crate::answer::completion::complete_verdict;
 use crate::answer::confidence::{
     DEFAULT_PACK, Strength, certainty_limits, has_unjudged_disks, is_inconclusive, judged_rule_count, may_hide_paging,
     may_hide_waiting, verdict_confidence,
@@ -186,7 +187,7 @@ impl<'a> PackAnswer<'a> {
             ranking: self.ranking,
         };
         set_times(&mut verdict);
-        verdict
+        complete_verdict(observed, self.pack_index, verdict)
     }
 
     /// The leading finding of the first bottleneck, or what leaves open whether there is one.
@@ -209,7 +210,7 @@ impl<'a> PackAnswer<'a> {
         VerdictBottleneck {
             bottleneck: found.bottleneck,
             confidence: self.confidence_in(Some(found)),
-            sentence: self.write_sentence(leading, &instance, &culprits),
+            sentence: self.write_sentence(leading, &instance, &culprits) + &alike_text(&self.findings, found),
             instance,
             findings,
             since: leading.since.clone(),
@@ -271,7 +272,7 @@ impl<'a> PackAnswer<'a> {
         }
         let leading_rule = self.leading_finding().map(|first| (first.rule.as_str(), first.title.as_str()));
         let (bottleneck, unjudged) = (self.bottleneck, self.unjudged.as_slice());
-        let began = self.findings.iter().filter_map(|f| parse_rfc3339(f.since.as_deref()?));
+        let began = self.findings.iter().filter_map(|f| timestamp::parse_rfc3339(f.since.as_deref()?));
         let window_verdict = WindowVerdict {
             bottleneck,
             instance,

@@ -41,7 +41,10 @@ pub(crate) fn certainty_limits(
         ));
     }
     if observed.window.ticks > 0 && !observed.states.has_pressure {
-        list.push("the log has no pressure data; waiting is inferred".into());
+        list.push(match observed.notes.source {
+            LogOrigin::Perfmon => "Windows does not count how long programs wait; waiting is inferred".into(),
+            _ => "the log has no pressure data; waiting is inferred".into(),
+        });
     }
     // for Windows, texts and commands have words of their own
     if observed.notes.source == LogOrigin::Unix {

@@ -5,6 +5,7 @@
 mod blame;
 mod build_verdict;
 mod ceiling_remarks;
+mod completion;
 mod confidence;
 mod ended;
 mod evidence_seen;

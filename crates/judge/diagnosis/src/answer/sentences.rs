@@ -103,6 +103,7 @@ fn counter_label(id: &str) -> String {
             None => label,
         },
         "processor" => format!("processor {label}"),
+        "interrupts" => format!("{label} interrupts"),
         "memory" if !label.contains("memory") => format!("{label} memory"),
         _ => label,
     }

@@ -51,7 +51,7 @@ pub(crate) struct StatisticPlan {
 }
 
 /// Counters of the machine that affect any verdict: its confidence, and which trouble can be the reason for another.
-const CONFIDENCE_COUNTERS: [&str; 18] = [
+const CONFIDENCE_COUNTERS: [&str; 23] = [
     memory::FREE_BYTES,
     memory::TOTAL_BYTES,
     processor::STEAL,
@@ -70,6 +70,12 @@ const CONFIDENCE_COUNTERS: [&str; 18] = [
     system::BLOCKED,
     system::RUNNING,
     paging::SWAP_IN_PAGES_PER_S,
+    // memory of the kernel, which no process shows
+    memory::POOL_NONPAGED_BYTES,
+    memory::POOL_PAGED_BYTES,
+    memory::SLAB_BYTES,
+    memory::SLAB_RECLAIMABLE_BYTES,
+    memory::SHARED_BYTES,
 ];
 
 /// Largest number of pairs of cgroup and device whose bytes are summed, to find out which cgroup uses a disk.
@@ -108,9 +114,7 @@ pub(crate) fn compile_rules(
     };
     for (pack, rules) in packs.iter().enumerate() {
         for (index, rule) in rules.rules.iter().enumerate() {
-            let applies = rule.roles.is_empty()
-                || options.role.is_some_and(|role| rule.roles.iter().any(|listed| listed == role));
-            if applies {
+            if rule.is_for_role(options.role) {
                 program_builder.add_rule(pack, index, rule, rules.stand_ins);
             }
         }

@@ -69,7 +69,7 @@ pub struct CulpritProcess {
     pub is_in_last_table: bool,
 }
 
-/// A program whose memory grows.
+/// A program whose memory grows, or memory of the kernel that does: `kind` is `kernel` then.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GrowingProgram {
     /// Who it is; `share` is its part of all growth.

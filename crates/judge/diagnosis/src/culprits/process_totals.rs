@@ -339,14 +339,20 @@ impl Culprits {
     }
 
     /// The program whose memory grew most from its first table to its last, if it made at least this share of all
-    /// growth.
-    pub fn growing_program(&self, min_share: f64) -> Option<GrowingProgram> {
+    /// growth, and grew by so many bytes.
+    pub fn growing_program(&self, min_share: f64, min_bytes: f64) -> Option<GrowingProgram> {
         let ranked = self.rank_processes(GROWTH_QUANTITIES, &BlameScope::of(Bottleneck::Memory));
         let culprit =
             ranked.into_iter().next().filter(|culprit| culprit.share.is_some_and(|share| share >= min_share))?;
         let is_named = |(pid, name): &(u32, String)| *name == culprit.name && Some(*pid) == culprit.pid;
         let (_, totals) = self.processes.iter().find(|(key, _)| is_named(key))?;
-        Some(GrowingProgram { culprit, from_bytes: totals.held_first, to_bytes: totals.held_bytes })
+        let of_program = self.processes.iter().filter(|((_, name), _)| *name == culprit.name);
+        let grown_bytes: f64 = of_program.map(|(_, totals)| totals.growth_bytes()).sum();
+        (grown_bytes >= min_bytes).then_some(GrowingProgram {
+            culprit,
+            from_bytes: totals.held_first,
+            to_bytes: totals.held_bytes,
+        })
     }
 
     /// Processes with the busiest single threads.

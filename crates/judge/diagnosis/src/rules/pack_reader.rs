@@ -61,6 +61,7 @@ fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
     let head = head?;
     let texts = ["id", "title", "source", "explain"].map(|key| head.require_text(key, "\"...\""));
     let stand_ins = head.read_bool("stand_ins").unwrap_or(true);
+    let is_of_windows = head.read_word("system", &[("windows", true), ("any", false)]).unwrap_or(false);
     head.reject_unknown_keys();
     if tables.is_empty() {
         head.report_problem("the pack has no [[rule]]");
@@ -76,6 +77,7 @@ fn read_pack(top: &TomlFields<'_, '_>) -> Option<Pack> {
         source: from.to_owned(),
         explain: explain.to_owned(),
         stand_ins,
+        is_of_windows,
         file: source.file_name().to_owned(),
         rules: rules.into_iter().map(|(rule, _)| rule).collect(),
         advice: selection.selected,
@@ -177,6 +179,7 @@ fn read_rule(source: &TomlSource<'_>, value: TomlValue<'_, '_>, selection: &mut 
         classes: fields.read_words("classes", DEVICE_CLASSES),
         except_classes: fields.read_words("except_classes", DEVICE_CLASSES),
         roles: texts_of("roles"),
+        except_roles: texts_of("except_roles"),
         absent: fields.read_word("absent", ABSENT_MEANINGS).unwrap_or(Absent::Unjudged),
         all: Vec::new(),
         any: Vec::new(),

@@ -21,6 +21,8 @@ pub struct Pack {
     pub explain: String,
     /// Logical disks may stand in for physical ones that a log lacks.
     pub stand_ins: bool,
+    /// Its authority writes of Windows: remedies are explained in the words of that system.
+    pub is_of_windows: bool,
     /// File that it was read from, as the caller named it.
     pub file: String,
     /// The rules, in the file's order.
@@ -217,6 +219,9 @@ pub struct Rule {
     pub except_classes: Vec<DeviceClass>,
     /// Only for these server roles; empty for any.
     pub roles: Vec<String>,
+    /// Never for these server roles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except_roles: Vec<String>,
     /// Meaning of a missing counter.
     pub absent: Absent,
     /// Conditions that must all hold at a tick.
@@ -250,6 +255,17 @@ impl Rule {
     /// Every condition, those of `all` first.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.all.iter().chain(&self.any)
+    }
+
+    /// True where it depends on this role.
+    pub fn names_role(&self, role: &str) -> bool {
+        self.roles.iter().chain(&self.except_roles).any(|listed| listed == role)
+    }
+
+    /// True where it is judged for a machine in this role, or in none.
+    pub fn is_for_role(&self, role: Option<&str>) -> bool {
+        let is_named = |roles: &[String]| role.is_some_and(|role| roles.iter().any(|listed| listed == role));
+        (self.roles.is_empty() || is_named(&self.roles)) && !is_named(&self.except_roles)
     }
 
     /// The explanation in the words of the system that a log is of.

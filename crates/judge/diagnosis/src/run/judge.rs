@@ -106,6 +106,7 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         databases: DatabaseTotals::default(),
         schema: None,
         latest: LatestRow::default(),
+        role: options.role.clone(),
         clock: options.clock,
     }
 }

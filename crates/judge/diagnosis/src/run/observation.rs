@@ -48,6 +48,8 @@ pub(crate) struct Observation {
     pub schema: Option<Arc<Schema>>,
     /// The last tick.
     pub latest: LatestRow,
+    /// The server's role, where somebody named it.
+    pub role: Option<String>,
     /// Clock of who reads the verdict, nanoseconds since 1970; `None` where it is read as it is made.
     pub clock: Option<fn() -> i64>,
 }
@@ -128,6 +130,14 @@ impl Observation {
     /// Mean of a counter of the machine that affects any verdict.
     pub fn mean_sign(&self, name: &str) -> Option<f64> {
         self.states.tracks[*self.states.confidence_tracks.get(name)?].mean()
+    }
+
+    /// Means of such a counter in the first and the last part of the window.
+    pub fn ends_of_sign(&self, name: &str) -> Option<(f64, f64)> {
+        let parts = self.states.tracks[*self.states.confidence_tracks.get(name)?].part_means();
+        let mut known = parts.into_iter().flatten();
+        let first = known.next()?;
+        Some((first, known.last()?))
     }
 
     /// False where the log shows that paging is hardly any of what a disk does: no swap space on it is in use, and what

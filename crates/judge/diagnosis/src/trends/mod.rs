@@ -15,7 +15,7 @@ use crate::run::Observation;
 pub use crate::sums::MIN_WINDOW_S;
 use crate::sums::is_long_enough;
 use diskwright_base::timestamp::format_rfc3339;
-pub(crate) use growing::{name_growing_programs, runs_out_of_memory};
+pub(crate) use growing::{KERNEL_KIND, name_growing_programs, runs_out_of_memory};
 use series_analysis::{SeriesAnalysis, SeriesModel};
 use subjects::{TrendCondition, TrendSubject, trend_subjects};
 pub use trend::{Trend, TrendRhythm, TrendShape, TrendStep};

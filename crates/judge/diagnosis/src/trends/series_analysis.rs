@@ -1,5 +1,6 @@
 //! Analysis of one series: its rhythms, then a line or a step in what the rhythms leave.
 
+use diskwright_statistics::day_line::fit_line_beside_day;
 use diskwright_statistics::{LineFit, Rhythm, StepFit, WeightedPoint, blocks, rhythm, step};
 
 use crate::sums::BucketPoint;
@@ -12,6 +13,8 @@ const MONDAY_NS: i64 = 4 * 86_400_000_000_000;
 const WEEK_NS: i64 = 604_800_000_000_000;
 /// A rhythm with a p-value below this is subtracted before lines and steps are fitted.
 const MAX_RHYTHM_P_VALUE: f64 = 0.01;
+/// P-value of a line or step below which it is clear, and no daily rhythm can hide it.
+const MAX_CLEAR_P_VALUE: f64 = 0.001;
 
 /// Line, step and rhythms of a series over the window.
 #[derive(Clone, Debug)]
@@ -62,7 +65,18 @@ impl SeriesAnalysis {
             points.iter_mut().for_each(|p| p.value -= rhythm.value_at(p.time_s));
         }
         let blocks = blocks::block_means(&points);
-        let (line, step) = (LineFit::fit(&blocks), step::find_step(&points, &blocks));
+        let (mut line, mut step) = (LineFit::fit(&blocks), step::find_step(&points, &blocks));
+        let least_p_value = line.map_or(1.0, |l| l.p_value).min(step.map_or(1.0, |s| s.p_value));
+        // a rhythm of too few days to be known hides a slope, unless each time is compared with that of the day before
+        if least_p_value > MAX_CLEAR_P_VALUE
+            && let Some(mut beside_day) = fit_line_beside_day(&points, spacing)
+        {
+            // the second test of one question
+            beside_day.p_value = (2.0 * beside_day.p_value).min(1.0);
+            if beside_day.p_value < least_p_value {
+                (line, step) = (Some(beside_day), None);
+            }
+        }
         Some(SeriesAnalysis { points: original, origin_ns, mean, line, step, rhythms })
     }
 

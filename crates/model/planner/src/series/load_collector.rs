@@ -6,10 +6,11 @@ use std::sync::Arc;
 use diskwright_base::counter_ids::{memory, paging, physical_disk};
 use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
+use diskwright_diagnosis::recording_hints::LogOrigin;
 
 use super::front_devices::{self, FrontDevice, LogDevices};
 use super::missing_counters::{Completion, CounterRows};
-use super::model_distance::MIN_BUSY;
+use super::model_distance::{MIN_BUSY, MIN_BUSY_QUEUE};
 use super::used_space::{SpaceCollector, SpacePlans};
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
@@ -106,6 +107,11 @@ impl LoadCollector {
             self.topology = Some(topology);
             self.plans = None;
         }
+    }
+
+    /// Sets the program that made the log, by the name of its format.
+    pub fn set_log_format(&mut self, format: &str) {
+        self.series.is_of_windows |= LogOrigin::from_format(format) == LogOrigin::Perfmon;
     }
 
     /// Adds a frame.
@@ -214,6 +220,7 @@ impl LoadCollector {
             bytes: bytes.map(|bytes| bytes as f64),
             model,
             busy_sums: FrontSums::default(),
+            busy_by_queue_s: 0.0,
         });
         self.series.fronts.len() - 1
     }
@@ -349,8 +356,10 @@ impl LoadCollector {
                 write_s: or_zero(value(WRITE_S)) * writes * seconds,
             };
             front.sums.add_sums(&tick_sums);
-            if value(BUSY) >= MIN_BUSY {
+            let is_busy_by_queue = value(BUSY).is_nan() && queue >= MIN_BUSY_QUEUE * front.members as f64;
+            if value(BUSY) >= MIN_BUSY || is_busy_by_queue {
                 front.busy_sums.add_sums(&tick_sums);
+                front.busy_by_queue_s += if is_busy_by_queue { seconds } else { 0.0 };
             }
             let merges = or_zero(value(MERGES)) * seconds;
             self.series.merged.0 += merges;

@@ -100,6 +100,8 @@ pub struct FrontLoad {
     pub model: Option<String>,
     /// Sums over the ticks in which it was at work nearly all the time.
     pub busy_sums: FrontSums,
+    /// Seconds of these that the log shows by the queue alone, because it has no busy time.
+    pub busy_by_queue_s: f64,
 }
 
 /// A tick of a device with waiting requests.
@@ -242,6 +244,8 @@ pub struct LoadSeries {
     pub utc_offsets: Vec<(i64, i64)>,
     /// Ways in which counters that the log lacks were completed from others.
     pub completions: BTreeSet<Completion>,
+    /// True for a log of Windows: what is said of it names no command of Linux.
+    pub is_of_windows: bool,
     /// Notes on the load.
     pub notes: Vec<String>,
 }

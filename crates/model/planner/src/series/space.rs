@@ -74,7 +74,7 @@ pub fn summarize_space(series: &LoadSeries, source: SpaceSource) -> SpaceSummary
     let device_bytes = sizes.filter(|_| !holders.is_empty() && filesystems.iter().all(|f| !f.fronts.is_empty()));
     let mut remarks = Vec::new();
     if let Some((total, device)) = total_bytes.zip(device_bytes) {
-        remarks.extend(describe_sizes(&holders, total, device));
+        remarks.extend(describe_sizes(&holders, total, device, series.is_of_windows));
     }
     let unplaced: Vec<&str> = filesystems.iter().filter(|f| f.fronts.is_empty()).map(|f| f.mount.as_str()).collect();
     if filesystems.is_empty() {
@@ -108,13 +108,14 @@ fn front_names(fronts: &[&FrontLoad]) -> String {
 }
 
 /// Sizes of the filesystems and of their devices that do not agree, or leave a part of the devices unknown.
-fn describe_sizes(holders: &[&FrontLoad], total_bytes: f64, device_bytes: f64) -> Option<String> {
+fn describe_sizes(holders: &[&FrontLoad], total_bytes: f64, device_bytes: f64, is_of_windows: bool) -> Option<String> {
     let (names, total, device) =
         (front_names(holders), ByteSize::capacity(total_bytes), ByteSize::capacity(device_bytes));
     if total_bytes > MAX_SIZE_RATIO * device_bytes {
         return Some(format!(
             "the sizes in the log do not agree: {names} with {device}, filesystems of {total} on it; check the sizes \
-             with `df` and `lsblk`, and give --capacity"
+             with {}, and give --capacity",
+            if is_of_windows { "Disk Management (diskmgmt.msc)" } else { "`df` and `lsblk`" }
         ));
     }
     (total_bytes < MIN_COVERED_SHARE * device_bytes).then(|| {
@@ -126,11 +127,15 @@ fn describe_sizes(holders: &[&FrontLoad], total_bytes: f64, device_bytes: f64) -
 fn describe_unknown_space(series: &LoadSeries, left_out: &[FilesystemSpace]) -> String {
     let names = front_names(&series.fronts.iter().collect::<Vec<_>>());
     let given = "give the needed space with --capacity";
+    let (shows_space, shows_places) = match series.is_of_windows {
+        true => ("the properties of the drive show the space in use", "Disk Management shows it"),
+        false => ("`df` shows the space in use", "`df`, `lsblk`"),
+    };
     if left_out.is_empty() {
-        return format!("the sizes of filesystems are unknown; {given} (`df` shows the space in use)");
+        return format!("the sizes of filesystems are unknown; {given} ({shows_space})");
     }
     match left_out.iter().all(|filesystem| filesystem.device.is_none()) {
-        true => format!("the log does not show which filesystems are on {names}; {given} (`df`, `lsblk`)"),
+        true => format!("the log does not show which filesystems are on {names}; {given} ({shows_places})"),
         false => format!("no filesystem of the log is on {names}; {given}"),
     }
 }

@@ -19,7 +19,7 @@ use crate::drive::{DataSheet, Model};
 use crate::flash::{FlashModel, FlashSpec};
 use crate::volume::VolumeSpec;
 use measure::DatasheetCheck;
-pub use model_distance::{BusyLoad, ModelDistance, measure_distance};
+pub use model_distance::{BusyLoad, MIN_READ_SHARE, ModelDistance, measure_distance};
 pub use model_match::find_entry_of_model;
 
 /// The built-in files.

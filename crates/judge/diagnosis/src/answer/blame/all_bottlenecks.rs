@@ -15,6 +15,10 @@ pub(crate) const MIN_FURTHER_SCORE: f64 = 0.5;
 const MAX_COMPARED: usize = 1_000;
 /// Largest number of bottlenecks that are listed.
 const MAX_BOTTLENECKS: usize = 5;
+/// Smallest number of bottlenecks by one rule that are told as one. Our choice: two are still told apart.
+const MIN_ALIKE: usize = 3;
+/// Largest number of instances that are named beside the first.
+const MAX_NAMED: usize = 4;
 
 /// A bottleneck, and the findings that point at it.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +82,7 @@ pub(crate) fn find_bottlenecks(
         return Vec::new();
     }
     let suspects: Vec<Suspect<'_>> = findings.iter().map(Suspect::of_finding).collect();
-    let groups = group_suspects(relations, &suspects);
+    let groups = join_alike(findings, group_suspects(relations, &suspects));
     let list: Vec<FoundBottleneck> = groups
         .into_iter()
         .map(|group| FoundBottleneck { bottleneck: findings[group[0]].bottleneck, findings: group })
@@ -88,6 +92,45 @@ pub(crate) fn find_bottlenecks(
         "findings of the chosen bottleneck come first"
     );
     list
+}
+
+/// Joins bottlenecks that one rule finds at many instances, such as 24 equal disks: they are one trouble, and the first
+/// of them stands for all.
+fn join_alike(findings: &[Finding], mut groups: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    let leading_rule = |group: &[usize]| findings[group[0]].rule.as_str();
+    let mut first = 0;
+    while first < groups.len() {
+        let rule = leading_rule(&groups[first]);
+        let count = groups.iter().filter(|group| leading_rule(group) == rule).count();
+        if count >= MIN_ALIKE {
+            let later = groups.split_off(first + 1);
+            let (alike, others): (Vec<_>, Vec<_>) = later.into_iter().partition(|group| leading_rule(group) == rule);
+            groups[first].extend(alike.into_iter().flatten());
+            groups.extend(others);
+            // more of them than could be listed
+            let is_new = |index: &usize| findings[*index].rule == rule && !groups.iter().flatten().any(|i| i == index);
+            let unlisted: Vec<usize> = (0..findings.len().min(MAX_COMPARED)).filter(is_new).collect();
+            groups[first].extend(unlisted);
+        }
+        first += 1;
+    }
+    groups
+}
+
+/// Sentence on the further instances that a bottleneck stands for; empty where there are none.
+pub(crate) fn alike_text(findings: &[Finding], found: &FoundBottleneck) -> String {
+    let leading = &findings[found.findings[0]];
+    let same_rule = found.findings.iter().map(|index| &findings[*index]).filter(|f| f.rule == leading.rule);
+    let others: Vec<&str> = same_rule.map(|f| f.instance.as_str()).filter(|i| *i != leading.instance).collect();
+    if others.len() + 1 < MIN_ALIKE {
+        return String::new();
+    }
+    let named = others[..others.len().min(MAX_NAMED)].join(", ");
+    let more = match others.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(" The same holds for {} others: {named}{more}.", others.len())
 }
 
 /// Groups suspects by the bottleneck that they make, given by position; the first that blames something leads.
