@@ -307,6 +307,8 @@ pub(crate) fn sample_verdict() -> Verdict {
         culprits: sample_culprits(),
         unlisted: Vec::new(),
         requesters: Vec::new(),
+        volumes: Vec::new(),
+        cloud_instance: None,
         databases: Vec::new(),
         programs: Vec::new(),
         advice: sample_remedies(),

@@ -20,7 +20,8 @@ use crate::answer::confidence::{
     may_hide_waiting, verdict_confidence,
 };
 use crate::answer::evidence_seen::{
-    next_commands, program_activities, put_fullest_disk_first, seen_counters, serious_facts_text, shown_disks_text,
+    log_remarks, next_commands, program_activities, put_fullest_disk_first, seen_counters, serious_facts_text,
+    shown_disks_text,
 };
 use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
@@ -33,12 +34,13 @@ use crate::answer::times::episodes::find_episodes;
 use crate::answer::times::latest::{Decision, set_beginnings};
 use crate::answer::times::phases::find_phases;
 use crate::answer::verdict::*;
+use crate::answer::volume_use::{instance_use, volume_uses};
 use crate::changes::{candidate_p_values, describe_changes, find_candidates, find_events};
 use crate::compile::cgroup_path;
 use crate::rules::{
     Advice, Bottleneck, BottleneckProof, Comparator, LoadFacts, LogOrigin, MissingCounters, Pack, Rule, fitting_actions,
 };
-use crate::run::{Judge, NoteCount, Observation};
+use crate::run::{Judge, Observation};
 use crate::trends::{Trend, TrendsFound, find_trends, name_growing_programs, runs_out_of_memory};
 
 /// End of the ids of advice to look for the program that causes a load.
@@ -166,11 +168,10 @@ impl<'a> PackAnswer<'a> {
             episodes: find_episodes(&self.relations, &self.outcomes, &self.findings),
             ruled_out: self.exclusions(&trends),
             send_next: self.next_commands(),
-            missing: MissingCounters::from_counters(
-                self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
-                observed.notes.source,
-            ),
+            missing: self.missing_counters(),
             ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
+            volumes: volume_uses(observed),
+            cloud_instance: instance_use(observed),
             notes: log_remarks(observed),
             captures: observed.notes.captures.iter().cloned().collect(),
             certainty_limits: self.certainty_limits(),
@@ -185,6 +186,14 @@ impl<'a> PackAnswer<'a> {
         set_beginnings(&mut verdict);
         verdict.follow_bottlenecks();
         verdict
+    }
+
+    /// Counters that the unjudged rules lack, and how to record them.
+    fn missing_counters(&self) -> MissingCounters {
+        MissingCounters::from_counters(
+            self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
+            self.observed.notes.source,
+        )
     }
 
     /// The leading finding of the first bottleneck, or what leaves open whether there is one.
@@ -573,16 +582,6 @@ fn unjudged_rules(observed: &Observation, pack: usize, outcomes: &[RuleOutcome<'
         }
     }
     list
-}
-
-fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
-    let remark = |r: &NoteCount| LogRemark {
-        time: format_rfc3339(r.time_ns),
-        kind: r.kind.clone(),
-        text: r.text.clone(),
-        times: r.times,
-    };
-    observed.notes.remarks.iter().chain(&observed.notes.bookmarks).map(remark).collect()
 }
 
 #[cfg(test)]

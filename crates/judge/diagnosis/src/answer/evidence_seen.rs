@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use diskwright_base::counter_ids::physical_disk;
+use diskwright_base::timestamp::format_rfc3339;
 
 use crate::answer::confidence::FIRST_SUSPECTS;
 use crate::answer::rule_outcome::{RuleOutcome, window_value};
-use crate::answer::verdict::{Finding, ProgramActivity};
+use crate::answer::verdict::{Finding, LogRemark, ProgramActivity};
 use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand, Rule, Severity};
-use crate::run::Observation;
+use crate::run::{NoteCount, Observation};
 
 /// Ids of the counters that the judged rules had values of, with the mean of each that a condition compares by itself.
 pub(crate) fn seen_counters<'a>(
@@ -84,6 +85,17 @@ fn has_machine_counters(observed: &Observation, proof: &BottleneckProof) -> bool
     let series = observed.schema.iter().flat_map(|schema| &schema.series);
     let counters: BTreeMap<&str, Option<f64>> = series.map(|series| (series.counter.as_str(), None)).collect();
     proof.is_given_by(&counters)
+}
+
+/// Remarks of a log and its bookmarks.
+pub(crate) fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
+    let remark = |r: &NoteCount| LogRemark {
+        time: format_rfc3339(r.time_ns),
+        kind: r.kind.clone(),
+        text: r.text.clone(),
+        times: r.times,
+    };
+    observed.notes.remarks.iter().chain(&observed.notes.bookmarks).map(remark).collect()
 }
 
 /// Largest number of disks, and of facts, that a sentence names.

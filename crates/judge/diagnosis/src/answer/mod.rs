@@ -14,5 +14,6 @@ mod rule_outcome;
 mod sentences;
 mod times;
 pub mod verdict;
+mod volume_use;
 
 pub(crate) use verdict::{Finding, Verdict};

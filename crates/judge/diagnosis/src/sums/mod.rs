@@ -11,6 +11,7 @@ mod node;
 mod norm_and_depletion;
 mod rule_progress;
 mod steadiness;
+mod volume_use;
 mod window_buckets;
 mod window_parts;
 mod window_states;
@@ -29,6 +30,7 @@ pub(crate) use rule_progress::{
     ChangeReference, ConditionPlan, ConditionState, EvidenceState, LimitPlan, MaskScratch, OperandState, ProgressPlan,
     RuleProgress, WindowPlan,
 };
+pub(crate) use volume_use::{VolumeLoad, VolumeNodes, counted_load};
 pub(crate) use window_buckets::{WindowBucketTicks, WindowState};
 pub(crate) use window_parts::{HeldTimes, WindowGrid};
 pub(crate) use window_states::{ChangeSeries, LIGHT_LOAD_QUEUES, PagingTracks, RuleState, States, Statistic};
