@@ -104,7 +104,7 @@ fn describe_unknown(name: &str, prices: &PriceList) -> String {
     }
     let ids: Vec<&str> = prices.volume_type_ids().collect();
     let short_names = ids.iter().filter_map(|id| Some(id.split_once('-')?.1));
-    let suggestion = did_you_mean(name, &short_names.chain(ids.iter().copied()).collect::<Vec<&str>>());
+    let suggestion = did_you_mean(name, short_names.chain(ids.iter().copied()).collect::<Vec<&str>>());
     format!("unknown type{suggestion}; types: {}", ids.join(", "))
 }
 

@@ -203,6 +203,7 @@ mod tests {
             programs: Vec::new(),
             programs_missing: None,
             databases: Vec::new(),
+            kills: Vec::new(),
             questions: 212,
             counters: vec![
                 sample_row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),

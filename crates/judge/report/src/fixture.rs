@@ -461,6 +461,7 @@ pub(crate) fn sample_topology() -> Topology {
         processors: 8,
         memory_bytes: 33_567_000_000,
         page_bytes: 0,
+        cloud_instance: None,
         devices: vec![
             disk("sda", "HGST HUS726T4TALA6L4"),
             part("sda1", "sda"),
