@@ -60,6 +60,7 @@ mod show_traces;
 mod simulate;
 mod simulate_systems;
 mod sparse_logs;
+mod ssh_hosts;
 mod stress;
 mod style;
 mod sweep;

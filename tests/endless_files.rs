@@ -15,7 +15,7 @@ const MAX_ADDRESS_SPACE_KIB: u32 = 900_000;
 const MAX_REFUSAL_S: u32 = 60;
 
 /// What `--help` calls values that name no file.
-const PLAIN_VALUES: [&str; 79] = [
+const PLAIN_VALUES: [&str; 80] = [
     "ADDRESS",
     "AGE|SIZE",
     "BY",
@@ -95,9 +95,10 @@ const PLAIN_VALUES: [&str; 79] = [
     "PAGES",
     "NUMBER",
     "[N:]DRIVE",
+    "[USER@]HOST",
 ];
 /// Values that name a file or a folder.
-const PATH_VALUES: [&str; 17] = [
+const PATH_VALUES: [&str; 18] = [
     "DIR",
     "DIR,…",
     "DIR|FILE",
@@ -108,6 +109,7 @@ const PATH_VALUES: [&str; 17] = [
     "FILE.toml",
     "ID|FILE",
     "LOG",
+    "PROGRAM",
     "RESULT",
     "RESULT.json",
     "SUITE|SCRIPT",
@@ -191,6 +193,12 @@ fn arguments_beside<'a>(command: &str, option: &str, log: &'a str, own: &'a str)
         ("record", "--mysql-password-file") => vec![own, "--for", "1s", "--mysql", "mysql://127.0.0.1:9/"],
         ("why", "--postgres-password-file") => vec!["--for", "2s", "--postgres", "postgres://127.0.0.1:9/"],
         ("why", "--mysql-password-file") => vec!["--for", "2s", "--mysql", "mysql://127.0.0.1:9/"],
+        ("record", "--ssh-copy" | "--ssh-config") => vec![own, "--for", "1s", "--ssh", "host"],
+        ("watch", "--ssh-hosts") => vec!["--once"],
+        ("watch", "--ssh-copy" | "--ssh-config") => vec!["--once", "--ssh", "host"],
+        ("probe", "--ssh-hosts") => vec!["minread"],
+        ("probe", "--ssh-copy" | "--ssh-config") => vec!["minread", "--ssh", "host"],
+        (_, "--ssh-copy" | "--ssh-config") => vec!["--ssh", "host"],
         ("record", _) => vec![own, "--for", "1s"],
         ("plan", "--catalogue" | "--prices") => vec!["--reads", "100", "--capacity", "1TB"],
         ("plan", "--topology") => vec!["--from", log],

@@ -27,18 +27,19 @@ pub const DEFAULT_WINDOW: Duration = Duration::from_secs(24 * 3600);
 const MAX_CHUNKS_IN_FLIGHT: usize = 2;
 
 /// One machine's place in the ranking.
-struct FleetRank {
-    host: String,
+pub struct FleetRank {
+    /// The machine.
+    pub host: String,
     /// `Err` has the reason why it could not be judged.
-    verdict: Result<Verdict, String>,
+    pub verdict: Result<Verdict, String>,
     /// Impossible values that were left out.
-    left_out: u64,
+    pub left_out: u64,
 }
 
 impl FleetRank {
     /// Sort key: whether a bottleneck was found, the weight of its evidence, and the share of the window that the
     /// longest episode lasted.
-    fn severity_key(&self) -> (bool, f64, f64) {
+    pub fn severity_key(&self) -> (bool, f64, f64) {
         let Ok(verdict) = &self.verdict else { return (false, -1.0, 0.0) };
         let has_bottleneck = verdict.bottleneck.blames();
         let score = verdict.ranking.iter().find(|r| r.bottleneck == verdict.bottleneck).map_or(0.0, |r| r.score);
@@ -103,12 +104,17 @@ fn rank_members(
         left_out: 0,
     });
     ranks.extend(unknown_hosts);
+    sort_ranks(&mut ranks);
+    Ok(ranks)
+}
+
+/// Sorts machines, worst first.
+pub fn sort_ranks(ranks: &mut [FleetRank]) {
     ranks.sort_by(|a, b| {
         let (a_key, b_key) = (a.severity_key(), b.severity_key());
         let by_severity = b_key.partial_cmp(&a_key).unwrap_or(std::cmp::Ordering::Equal);
         by_severity.then_with(|| a.host.cmp(&b.host))
     });
-    Ok(ranks)
 }
 
 /// Stored counters that the packs' rules need.
@@ -227,7 +233,8 @@ fn summary_line(ranks: &[FleetRank], fleet: &Fleet, cost: &FleetCost) -> String 
     )
 }
 
-fn ranking_table(ranks: &[FleetRank]) -> TextTable {
+/// The ranking as a table.
+pub fn ranking_table(ranks: &[FleetRank]) -> TextTable {
     let mut table = TextTable::new()
         .with_text_column("host")
         .with_text_column("bottleneck")
@@ -303,7 +310,8 @@ fn ranking_document(ranks: &[FleetRank], store: &MetricStore, fleet: &Fleet, cos
     })
 }
 
-fn host_json(name: &str, verdict: &Verdict, score: f64) -> Value {
+/// A machine's place in the ranking, as JSON.
+pub fn host_json(name: &str, verdict: &Verdict, score: f64) -> Value {
     let finding = verdict.findings.first().filter(|_| verdict.bottleneck.blames()).map(|f| {
         json!({
             "rule": f.rule,

@@ -32,6 +32,11 @@ pub struct CloudOptions {
 }
 
 impl CloudOptions {
+    /// True if it was given.
+    pub fn is_given(&self) -> bool {
+        self.cloud.is_some()
+    }
+
     /// Refuses to ask where logs are read: they have what was asked when they were recorded.
     pub fn refuse_for_logs(&self) -> Result<(), Failure> {
         match self.cloud {

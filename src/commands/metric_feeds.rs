@@ -38,6 +38,11 @@ pub struct FeedArguments {
 }
 
 impl FeedArguments {
+    /// True if any of them is given.
+    pub fn is_given(&self) -> bool {
+        self.remote_write.is_some() || self.listen.is_some()
+    }
+
     /// True if `/metrics` is served.
     pub fn has_server(&self) -> bool {
         self.listen.is_some()

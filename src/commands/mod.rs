@@ -57,6 +57,7 @@ mod show;
 mod show_arrays;
 mod show_trace;
 mod simulate;
+mod ssh;
 mod stress;
 mod time_argument;
 mod topology_options;
@@ -143,6 +144,9 @@ pub enum CliCommand {
     /// Read this machine's counters for another process of this program
     #[command(hide = true)]
     ReadSources(live_sampler::Arguments),
+    /// Print this machine's ticks for our program on another host
+    #[command(hide = true)]
+    StreamCounters(ssh::stream_counters::Arguments),
     /// Read what a capture saves, for another process of this program
     #[command(hide = true)]
     CaptureMoment(capture::moment::Arguments),
@@ -181,6 +185,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Completions(arguments) => manual::print_completions(&arguments),
         CliCommand::Manual(arguments) => manual::write_manual(&arguments),
         CliCommand::ReadSources(arguments) => live_sampler::run(&arguments),
+        CliCommand::StreamCounters(arguments) => ssh::stream_counters::run(&arguments),
         CliCommand::CaptureMoment(arguments) => capture::moment::run(&arguments),
     }
 }

@@ -56,6 +56,29 @@ pub fn steps_after(verdict: &Verdict, logs: &[PathBuf], is_store: bool) -> Vec<N
     steps
 }
 
+/// Commands to run after a verdict on another host, which is asked by this name; `has_program` if our program is there.
+pub fn steps_for_host(verdict: &Verdict, host: &str, has_program: bool) -> Vec<NextStep> {
+    if !verdict.bottleneck.blames() {
+        return Vec::new();
+    }
+    let host = quote_for_shell(host);
+    let mut steps = Vec::new();
+    let mut add = |command: String, shows: &'static str| steps.push(NextStep { command, shows: shows.into() });
+    add(format!("diskwright advise --ssh {host}"), "settings of the host that bear on it, with the way back");
+    if blames_storage(verdict) {
+        if has_program {
+            let disk = blamed_disk(verdict).map_or_else(String::new, |disk| format!(" {}", quote_for_shell(disk)));
+            let command = format!("diskwright trace{disk} --ssh {host} --for 10s");
+            add(command, "each request to the disk, with the thread that sent it");
+        }
+        add(
+            format!("diskwright record DIR --ssh {host}"),
+            "a log of the bad hour, for `plan --from DIR` and `compare`",
+        );
+    }
+    steps
+}
+
 /// True where something that stores or carries data is among what is blamed.
 pub fn blames_storage(verdict: &Verdict) -> bool {
     verdict.bottlenecks.iter().any(|listed| verdict.is_of_storage(listed))

@@ -30,6 +30,7 @@ use super::own_cost::RecordingMeter;
 use super::pacer::{self, Pacer};
 use super::paste_block;
 use super::plan::from_log::{collect_piece, load_from_logs};
+use super::ssh::{HostQuestion, SshArguments, answer_for_hosts};
 use super::volume_lines::draw_volumes;
 use super::{
     Failure, baseline, ceilings, damage, first_given_option, fleet, model_distance, name_search, output, pasted_runs,
@@ -58,6 +59,8 @@ pub struct Arguments {
     cloud: CloudOptions,
     #[command(flatten)]
     store: StoreArguments,
+    #[command(flatten)]
+    ssh: SshArguments,
     /// Rank all machines of the store by the severity of their bottlenecks
     #[arg(long, requires = "prometheus", help_heading = "Metric stores")]
     fleet: bool,
@@ -76,11 +79,25 @@ pub struct Arguments {
     json: bool,
 }
 
+impl Arguments {
+    /// How long to watch, and the interval.
+    fn watch_times(&self) -> Result<(Duration, Duration), Failure> {
+        let (duration, every) = (
+            self.duration.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.0),
+            self.every.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.1),
+        );
+        match duration < every * 2 {
+            true => Err(Failure::Usage("--for must be at least two intervals of --every".into())),
+            false => Ok((duration, every)),
+        }
+    }
+}
+
 /// Default rule pack.
 const DEFAULT_PACK: &str = "default";
 
 /// Rules for verdicts.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct JudgingArguments {
     /// Rule pack: an id from `list packs`, or your own file
     #[arg(long, default_value = DEFAULT_PACK, value_name = "ID|FILE")]
@@ -177,6 +194,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         refuse_databases(&arguments.databases)?;
         arguments.cloud.refuse_for_logs()?;
     }
+    if arguments.ssh.is_given()? {
+        return answer_over_ssh(arguments);
+    }
     if arguments.fleet {
         if arguments.judging.all_packs() {
             return Err(Failure::Usage("--all-packs: a ranking uses one pack, given by --pack".into()));
@@ -220,6 +240,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments)
 }
 
+/// Watches other hosts and answers.
+fn answer_over_ssh(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.log.is_empty() || arguments.store.is_given()? {
+        return Err(Failure::Usage("--ssh asks hosts now; it does not go with a log or a store".into()));
+    }
+    if !arguments.window.is_whole() {
+        return Err(Failure::Usage("--from and --to need a log; to watch a host, use --for".into()));
+    }
+    refuse_databases(&arguments.databases)?;
+    arguments.cloud.refuse_for_logs()?;
+    arguments.window.refuse_volume_options()?;
+    let packs = arguments.judging.load_packs(false)?;
+    let (lasts, every) = arguments.watch_times()?;
+    let new_judge = |range| arguments.judging.new_judge(packs.clone(), Some(range));
+    let question = HostQuestion { ssh: &arguments.ssh, every, lasts, new_judge: &new_judge, as_json: arguments.json };
+    answer_for_hosts(&question, &|verdicts, logs, host| {
+        let more = vec![("ssh", host)];
+        print_answer_with(verdicts, Some(logs), Some(&|| load_from_logs(logs, &[])), (arguments, more))
+    })
+}
+
 /// Judges each machine and run of a text, and answers for one of them.
 fn answer_for_groups(
     arguments: &Arguments,
@@ -230,7 +271,7 @@ fn answer_for_groups(
     let answer = pasted_runs::judge_groups(input, groups, &arguments.window, new_judge)?;
     let logs = &answer.logs;
     let load = || load_from_logs(logs, &[]);
-    print_answer_with(&answer.verdicts, Some(logs), Some(&load), (arguments, Some(answer.runs.clone())))
+    print_answer_with(&answer.verdicts, Some(logs), Some(&load), (arguments, vec![("runs", answer.runs.clone())]))
 }
 
 /// Reads the load of the logs again, for predictions.
@@ -311,13 +352,7 @@ fn refuse_databases(databases: &DatabaseArguments) -> Result<(), Failure> {
 
 /// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.
 fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<(Vec<Verdict>, LoadSeries), Failure> {
-    let (duration, every) = (
-        arguments.duration.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.0),
-        arguments.every.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.1),
-    );
-    if duration < every * 2 {
-        return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
-    }
+    let (duration, every) = arguments.watch_times()?;
     let slow_interval = every.max(Duration::from_secs(2));
     let databases = arguments.databases.start(every, slow_interval)?;
     let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
@@ -370,15 +405,15 @@ fn print_answer(
     load: Option<LoadReader<'_>>,
     arguments: &Arguments,
 ) -> Result<(), Failure> {
-    print_answer_with(verdicts, logs, load, (arguments, None))
+    print_answer_with(verdicts, logs, load, (arguments, Vec::new()))
 }
 
-/// Prints the first verdict, and the others in short; `runs` are those of a text, for JSON.
+/// Prints the first verdict, and the others in short; `more` are further fields of the JSON document.
 fn print_answer_with(
     verdicts: &[Verdict],
     logs: Option<&Logs>,
     load: Option<LoadReader<'_>>,
-    (arguments, runs): (&Arguments, Option<Value>),
+    (arguments, more): (&Arguments, Vec<(&str, Value)>),
 ) -> Result<(), Failure> {
     let Some((first, others)) = verdicts.split_first() else {
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
@@ -388,7 +423,13 @@ fn print_answer_with(
     let is_store = arguments.store.is_given()?;
     let answers = LoadAnswers::read(&first, load, arguments.log.is_empty() && !is_store);
     let first = &first;
-    let steps = next_steps::steps_after(first, &arguments.log, is_store);
+    let steps = match more.iter().find(|(name, _)| *name == "ssh") {
+        Some((_, host)) => {
+            let has_program = host["way"] == "program";
+            next_steps::steps_for_host(first, host["host"].as_str().unwrap_or("HOST"), has_program)
+        }
+        None => next_steps::steps_after(first, &arguments.log, is_store),
+    };
     if arguments.json {
         let mut document = serde_json::to_value(first)?;
         gains::add_gains(&mut document, &answers.gains);
@@ -396,7 +437,7 @@ fn print_answer_with(
             fields.insert("machine".into(), machine);
             fields.insert("model_distances".into(), serde_json::to_value(&answers.distances)?);
             fields.insert("next_steps".into(), serde_json::to_value(&steps)?);
-            fields.extend(runs.map(|runs| ("runs".into(), runs)));
+            fields.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
             fields.insert("packs".into(), verdicts.iter().map(verdict_summary).collect());
             let damage_entries = logs.map(|logs| damage::damage_entries(&logs.losses())).unwrap_or_default();
             fields.insert("damage".into(), damage_entries.into());

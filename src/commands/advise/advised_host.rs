@@ -148,9 +148,24 @@ pub struct RecordedHost {
     ceilings: Vec<Ceiling>,
     pub load: Option<HostLoad>,
     pub verdict: Option<LogVerdict>,
+    /// The verdict in full.
+    judged: Option<Verdict>,
 }
 
 impl RecordedHost {
+    /// When what held the host back ended, before the window did, nanoseconds since 1970 UTC.
+    pub fn ended_ns(&self) -> Option<i64> {
+        self.judged.as_ref()?.ended_ns()
+    }
+
+    /// Takes the verdict of a later part of the same window, which begins where the bottleneck ended.
+    pub fn replace_verdict(&mut self, recent: RecordedHost, ended_ns: i64) {
+        let Some(mut verdict) = recent.judged else { return };
+        self.judged.iter().for_each(|earlier| verdict.set_after(earlier, ended_ns));
+        self.verdict = Some(LogVerdict::from_verdict(&verdict));
+        self.judged = Some(verdict);
+    }
+
     /// Reads the window of a log once, for facts, load and verdict.
     pub fn read(logs: &Logs) -> Result<RecordedHost, Failure> {
         let mut host = RecordedHost::default();
@@ -176,7 +191,8 @@ impl RecordedHost {
             Ok(())
         })?;
         host.load = load.into_load();
-        host.verdict = judge.finish().first().map(LogVerdict::from_verdict);
+        host.judged = judge.finish().into_iter().next();
+        host.verdict = host.judged.as_ref().map(LogVerdict::from_verdict);
         Ok(host)
     }
 

@@ -13,6 +13,7 @@ use diskwright_ingest::{Input, Reporter};
 use super::advised_host::{RecordedHost, is_this_host};
 use crate::commands::Failure;
 use crate::commands::log::{self, LogWindow};
+use crate::commands::time_argument;
 
 /// The last part of the log, as `--from` is written: long enough for rules that ask for a minute, and still about now.
 const RECENT_WINDOW: &str = "-5m";
@@ -75,10 +76,19 @@ pub fn read_live_log() -> FoundLog {
 }
 
 fn read_log(log: &RecordedLog) -> ReadLog {
-    let window = LogWindow::default().with_ends(Some(RECENT_WINDOW.into()), None);
+    let open_from = |from: String| {
+        let window = LogWindow::default().with_ends(Some(from), None);
+        log::open_input(&Input::from_paths(std::slice::from_ref(&log.dir), &Reporter::silent()), &window)
+    };
     let read = || -> Result<(i64, RecordedHost), Failure> {
-        let logs = log::open_input(&Input::from_paths(std::slice::from_ref(&log.dir), &Reporter::silent()), &window)?;
-        Ok((logs.range_ns.1, RecordedHost::read(&logs)?))
+        let logs = open_from(RECENT_WINDOW.into())?;
+        let mut recorded = RecordedHost::read(&logs)?;
+        // an outage that has ended is not the one that somebody asks about
+        if let Some(ended_ns) = recorded.ended_ns() {
+            let since = open_from(time_argument::rfc3339(ended_ns))?;
+            recorded.replace_verdict(RecordedHost::read(&since)?, ended_ns);
+        }
+        Ok((logs.range_ns.1, recorded))
     };
     match read() {
         Ok((_, recorded)) if !is_this_host(&recorded.topology) => ReadLog::OfAnother,

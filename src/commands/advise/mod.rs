@@ -13,12 +13,14 @@ use diskwright_advise::{AdviceSeverity, CHECKS, ChangeBook, HostAdvice, HostPlat
 use serde_json::{Value, json};
 
 use super::log::LogWindow;
+use super::ssh::background_log::receive_short_log;
+use super::ssh::{SshArguments, run_if_program_is_there};
 use super::{Failure, ceilings, first_given_option, name_search, output};
 
 use advised_host::{AdvisedHost, FactOrigin};
 
 /// Arguments of `advise`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct Arguments {
     /// Logs of the host, as evidence; a log of `record` contains its host's settings, so it may
     /// come from another host. By default, the log that is being recorded on this host now
@@ -59,6 +61,8 @@ pub struct Arguments {
     /// Show every item in full, and everything that could not be checked
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    ssh: SshArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -98,6 +102,9 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
 /// Runs `advise`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
+    if arguments.ssh.is_given()? {
+        return advise_over_ssh(arguments);
+    }
     let role = arguments.role.as_deref().map(parse_role).transpose()?;
     let folder = advice_state_folder();
     if let Some(id) = &arguments.undo {
@@ -153,6 +160,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let is_too_severe =
         arguments.fail_on.is_some_and(|min_severity| advice.items.iter().any(|item| item.severity >= min_severity));
     if is_too_severe { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
+}
+
+/// Advises another host: by our program there, or by what a shell loop sends of it.
+fn advise_over_ssh(arguments: &Arguments) -> Result<(), Failure> {
+    let is_local = [("a log", !arguments.log.is_empty()), ("--root", arguments.root.is_some())];
+    if let Some(option) = first_given_option(&is_local) {
+        return Err(Failure::Usage(format!("--ssh asks a host now; it does not go with {option}")));
+    }
+    if run_if_program_is_there(&arguments.ssh, "advise")? {
+        return Ok(());
+    }
+    let changes = [
+        ("--apply", arguments.apply.is_some()),
+        ("--undo", arguments.undo.is_some()),
+        ("--save", arguments.save),
+        ("--diff", arguments.diff),
+    ];
+    if let Some(option) = first_given_option(&changes) {
+        return Err(Failure::Failed(format!("{option} needs diskwright on that host (--ssh-copy brings it)")));
+    }
+    let log = receive_short_log(&arguments.ssh, "advise")?;
+    run(&Arguments { log: vec![log.path()], ssh: SshArguments::default(), ..arguments.clone() })
 }
 
 /// What was applied on this host; a book that cannot be read is a remark.

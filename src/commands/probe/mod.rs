@@ -30,6 +30,7 @@ use diskwright_results::document::{ProbeDocument, SCHEMA};
 use diskwright_results::facts::ProfileUpdate;
 use diskwright_results::result::RunResult;
 
+use super::ssh::{SshArguments, run_on_host};
 use super::{Failure, ceilings, model_distance, name_search, output, output_file, time_argument};
 
 /// Arguments of `probe`.
@@ -108,6 +109,8 @@ pub struct Arguments {
     /// Save the result and replace the device's profile with it
     #[arg(long, alias = "anew", conflicts_with = "no_save")]
     replace_profile: bool,
+    #[command(flatten)]
+    ssh: SshArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -174,6 +177,9 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Runs `probe`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.ssh.is_given()? {
+        return run_on_host(&arguments.ssh, "probe");
+    }
     refuse_unused(arguments)?;
     arguments.drive.as_deref().map_or(Ok(()), model_distance::check_model)?;
     if let Some(sort) = sort_suites::find_sort_suite(&arguments.suite) {

@@ -2,7 +2,7 @@
 //! disk: `log_thread` decouples it from the log, `log_keeper` writes there, `self_protection` asks the kernel to keep
 //! the recorder alive when resources run short; `systemd` reports its state to systemd.
 
-mod host_settings;
+pub mod host_settings;
 mod log_keeper;
 mod log_thread;
 mod program_pages;
@@ -37,9 +37,10 @@ use super::metric_feeds::{FeedArguments, Feeds};
 use super::own_cost::RecordingMeter;
 use super::pacer::{self, Pacer};
 use super::serve::{self, PageArguments};
+use super::ssh::{HostRecording, SshArguments, record_hosts};
 use super::trace::parse_budget;
 use super::volume_options::VolumeOptions;
-use super::{Failure, damage, output, process_limits};
+use super::{Failure, damage, first_given_option, output, process_limits};
 use crate::commands::live_sampler::protected_sampler;
 use crate::memory_reserve;
 use host_settings::HostSettingsThread;
@@ -101,6 +102,8 @@ pub struct Arguments {
     serve: Option<String>,
     #[command(flatten)]
     page: PageArguments,
+    #[command(flatten)]
+    ssh: SshArguments,
     /// Print what was recorded as JSON at the end
     #[arg(long)]
     json: bool,
@@ -155,6 +158,9 @@ fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
 /// Runs `record`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
+    if arguments.ssh.is_given()? {
+        return record_over_ssh(arguments);
+    }
     self_protection::return_freed_memory();
     // before anything is started or printed, so that a signal always ends it cleanly
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
@@ -210,6 +216,32 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     ended.map_or(Ok(()), |ended| ended.result)?;
     warn_if_empty(sum.ticks, &sampler);
     fate
+}
+
+/// Records other hosts.
+fn record_over_ssh(arguments: &Arguments) -> Result<(), Failure> {
+    let of_this_machine = [
+        ("--trace", arguments.trace),
+        ("--serve", arguments.serve.is_some()),
+        ("--capture", arguments.capture.is_given()),
+        ("--alerts", arguments.alerts.is_given()),
+        ("--listen or --remote-write", arguments.feeding.is_given()),
+        ("--postgres or --mysql", arguments.databases.first_given_option().is_some()),
+        ("--cloud", arguments.cloud.is_given()),
+        ("--volume-type or --instance-type", arguments.volumes.first_given_option().is_some()),
+    ];
+    if let Some(option) = first_given_option(&of_this_machine) {
+        return Err(Failure::Usage(format!("{option} is for this machine, and --ssh records others")));
+    }
+    let Some(dir) = &arguments.dir else { return Err(Failure::Usage("--ssh needs a folder: record DIR".into())) };
+    record_hosts(&HostRecording {
+        ssh: &arguments.ssh,
+        dir,
+        every: arguments.every,
+        lasts: arguments.lasts,
+        writer: writer_options(arguments.sync, &arguments.keep),
+        as_json: arguments.json,
+    })
 }
 
 /// What was recorded, as JSON.

@@ -20,6 +20,7 @@ use diskwright_blocktrace::{BlktraceWriter, BlockEvent, MethodChoice, SessionOpt
 use diskwright_counters::live::{Clock, SystemClock};
 
 use super::pacer::Pacer;
+use super::ssh::{SshArguments, run_on_host};
 use super::{Failure, output, output_file};
 use interval_lines::IntervalLines;
 
@@ -51,6 +52,8 @@ pub struct Arguments {
     /// Write the requests to this file in blktrace's format, which `show`, `simulate --replay` and blkparse read
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    ssh: SshArguments,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -71,6 +74,9 @@ pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
 
 /// Runs `trace`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.ssh.is_given()? {
+        return run_on_host(&arguments.ssh, "trace");
+    }
     let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
     let is_command = matches!(words.as_slice(), ["status"] | ["on" | "off", ..]);
     if is_command && (arguments.out.is_some() || arguments.method != TraceMethodArgument::Auto) {

@@ -27,13 +27,15 @@ use super::alerts::{AlertArguments, AlertMonitor};
 use super::capture::{CaptureArguments, CaptureThread};
 use super::live_volumes::{self, CloudOptions};
 use super::log::{self, LogWindow};
+use super::ssh::SshArguments;
+use super::ssh::background_log::follow_host;
 use super::{Failure, ceilings, output, pacer, why};
 use live_feed::LiveFeed;
 use sources::WatchSource;
 use unattended::UnattendedRun;
 
 /// Arguments of `watch`.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub struct Arguments {
     /// Logs to watch, of Diskwright or other tools, even while they are being recorded; by default,
     /// this machine, live
@@ -72,6 +74,8 @@ pub struct Arguments {
     alerts: AlertArguments,
     #[command(flatten)]
     capture: CaptureArguments,
+    #[command(flatten)]
+    ssh: SshArguments,
 }
 
 /// Default sampling interval of this machine.
@@ -84,6 +88,9 @@ const DEFAULT_SCREEN_SIZE: (u16, u16) = (80, 24);
 /// Runs `watch`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.judging.refuse_beyond_pack()?;
+    if arguments.ssh.is_given()? {
+        return watch_over_ssh(arguments);
+    }
     let is_unattended = arguments.no_screen || !arguments.fail_on.is_empty();
     if arguments.duration.is_some() && !is_unattended {
         return Err(Failure::Usage("--for goes with --no-screen or --fail-on".into()));
@@ -137,6 +144,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         terminal::run_screen(&mut source, &mut viewer)
     }
+}
+
+/// Watches another host: what it sends becomes a log, which the screen follows.
+fn watch_over_ssh(arguments: &Arguments) -> Result<(), Failure> {
+    if !arguments.log.is_empty() {
+        return Err(Failure::Usage("--ssh watches a host now; it does not go with a log".into()));
+    }
+    let log = follow_host(&arguments.ssh, "watch", arguments.every.unwrap_or(DEFAULT_INTERVAL))?;
+    let ssh = SshArguments::default();
+    run(&Arguments { log: vec![log.path()], every: None, ssh, ..arguments.clone() })
 }
 
 /// Watches for alerts without a screen.

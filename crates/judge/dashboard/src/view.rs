@@ -350,17 +350,14 @@ impl Viewer {
         {
             return Ok(verdict.clone());
         }
-        let judge = &mut self.judge;
-        judge.restart(Some(judged));
-        let mut ticks = 0;
-        history.read(judged.0, judged.1, &mut |piece| match piece {
-            LogPiece::Frame(frame) => {
-                ticks += frame.ticks().len();
-                judge.add_frame(frame);
-            }
-            LogPiece::Note(note) => judge.add_note(&note),
-        })?;
-        let mut verdict = if ticks < 2 { None } else { judge.finish().into_iter().next() };
+        let mut verdict = self.read_verdict(history, judged)?;
+        // what has ended is told as past, and what is there since then is judged
+        if let Some((earlier, ended_ns)) = verdict.as_ref().and_then(|whole| Some((whole.clone(), whole.ended_ns()?)))
+            && let Some(mut recent) = self.read_verdict(history, (ended_ns, judged.1))?
+        {
+            recent.set_after(&earlier, ended_ns);
+            verdict = Some(recent);
+        }
         // while the window moves on, the bottleneck that led before leads as long as it is one
         if let (Some(verdict), Some((window, Some(last)))) = (&mut verdict, &self.judged)
             && (window.0..window.1).contains(&judged.0)
@@ -369,6 +366,21 @@ impl Viewer {
         }
         self.judged = Some((judged, verdict.clone()));
         Ok(verdict)
+    }
+
+    /// Reads a stretch and judges it; `None` where it has fewer than two ticks.
+    fn read_verdict(&mut self, history: &dyn History, stretch: (i64, i64)) -> Result<Option<Verdict>, String> {
+        let judge = &mut self.judge;
+        judge.restart(Some(stretch));
+        let mut ticks = 0;
+        history.read(stretch.0, stretch.1, &mut |piece| match piece {
+            LogPiece::Frame(frame) => {
+                ticks += frame.ticks().len();
+                judge.add_frame(frame);
+            }
+            LogPiece::Note(note) => judge.add_note(&note),
+        })?;
+        Ok(if ticks < 2 { None } else { judge.finish().into_iter().next() })
     }
 
     /// Reads the timeline's part of the view, or takes it from the last view where window and devices are the same.

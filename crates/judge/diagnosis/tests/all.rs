@@ -11,6 +11,7 @@ mod compare_kills;
 mod compare_programs;
 mod databases;
 mod default_pack;
+mod ended;
 mod events;
 mod fitting;
 mod grammar;

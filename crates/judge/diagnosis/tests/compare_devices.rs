@@ -111,6 +111,30 @@ fn the_same_again_changes_no_disk() {
 }
 
 /// A cgroup's limit held the work back: the device below was never slow, and the limit's counters end with the limit.
+/// The group's own rate decides, whatever noise the requests of the disk have.
+#[test]
+fn a_group_that_does_more_than_its_limit_allowed_is_held_back_no_more() {
+    let limited = |recording: Recording, rate: f64, limit: f64| {
+        recording.with("cgroup.reads", "/shop@sda", move |_| rate).with(
+            "cgroup.read_limit_per_s",
+            "/shop@sda",
+            move |_| limit,
+        )
+    };
+    let before = limited(disk("sda", 50.0, 0.0008, 1), 50.0, 50.0);
+    let both = compared(&before, &limited(disk("sda", 150.0, 0.002, 9), 150.0, f64::NAN));
+    assert_eq!(both.before.bottleneck, Bottleneck::Throttle, "{}", both.before.sentence);
+    assert_eq!(both.outcome, ChangeOutcome::Helped, "{}", both.sentence);
+    assert!(
+        both.sentence.contains("/shop@sda does more than its earlier limit allowed: reads 50/s → 150/s"),
+        "{}",
+        both.sentence
+    );
+    // as much as before: nobody was held back, or nothing is asked
+    let same = compared(&before, &limited(disk("sda", 50.0, 0.0008, 9), 50.0, f64::NAN));
+    assert_eq!(same.exceeded_limit, None, "{}", same.sentence);
+}
+
 #[test]
 fn a_limit_that_is_removed_helped_if_more_work_is_done() {
     let before = disk("sda", 50.0, 0.0008, 1).with("cgroup.read_limit_used", "/shop@sda", |_| 1.0);

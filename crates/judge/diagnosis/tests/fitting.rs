@@ -83,9 +83,12 @@ fn readers_are_not_told_of_dirty_pages_and_writers_not_of_read_ahead() {
     let verdict = on(READER);
     let reader = advised(&verdict);
     assert!(of_writing.iter().all(|id| !reader.contains(id)), "{reader:?}");
-    let verdict = on(Load { reads: 0.0, writes: 600.0, ..READER });
+    let verdict = on(Load { reads: 0.0, writes: 600.0, size: 65536.0, ..READER });
     let writer = advised(&verdict);
     assert!(writer.contains(&"disk.dirty-limits") && !writer.contains(&"disk.read-ahead"), "{writer:?}");
+    // small writes are those of who waits for each, and no pages that were collected in memory
+    let verdict = on(Load { reads: 0.0, writes: 600.0, ..READER });
+    assert!(!advised(&verdict).contains(&"disk.dirty-limits"), "{:?}", advised(&verdict));
     let verdict = on(Load { reads: 580.0, writes: 30.0, ..READER });
     assert!(!advised(&verdict).contains(&"disk.dirty-limits"), "a twentieth of the requests");
 }

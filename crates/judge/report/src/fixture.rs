@@ -299,6 +299,7 @@ pub(crate) fn sample_verdict() -> Verdict {
                  holds)"
                     .into(),
         }],
+        ended: None,
         ruled_out: sample_exclusions(),
         missing: missing_counters(),
         unjudged: unjudged_rules(),

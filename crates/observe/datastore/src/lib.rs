@@ -26,6 +26,7 @@ mod recovery;
 mod retention;
 mod schema;
 mod segment_list;
+mod stream;
 mod tail;
 mod union;
 mod varint;
@@ -41,6 +42,7 @@ pub use log_device::find_log_device;
 pub use reader::{LogEnd, LogItem, LogPosition, LogReader};
 pub use recorded_logs::{RecordedLog, find_recorded_logs};
 pub use recorder_state::{RecorderState, read_recorder_state};
+pub use stream::{StreamItem, StreamReader, StreamWriter};
 pub use writer::{LogWriter, WriteOutcome, WriterOptions};
 
 /// Syncs all files of the log in `dir` to the device. Used after an import.

@@ -2,7 +2,7 @@
 
 use diskwright_base::DeviceKind;
 use diskwright_base::kernel_threads::is_kernel_thread;
-use diskwright_base::timestamp::{format_rfc3339, parse_rfc3339};
+use diskwright_base::timestamp::parse_rfc3339;
 use std::collections::BTreeMap;
 
 use crate::answer::blame::action_facts::action_facts;
@@ -19,9 +19,10 @@ use crate::answer::confidence::{
     DEFAULT_PACK, Strength, certainty_limits, has_unjudged_disks, is_inconclusive, judged_rule_count, may_hide_paging,
     may_hide_waiting, verdict_confidence,
 };
+use crate::answer::ended::set_ends;
 use crate::answer::evidence_seen::{
     log_remarks, next_commands, program_activities, put_fullest_disk_first, seen_counters, serious_facts_text,
-    shown_disks_text,
+    shown_disks_text, watch_window,
 };
 use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
@@ -164,6 +165,7 @@ impl<'a> PackAnswer<'a> {
             advice: if bottlenecks.is_empty() { self.advice(|_| true) } else { Vec::new() },
             instance,
             bottlenecks,
+            ended: None,
             events: if self.pack_index == 0 { find_events(observed) } else { Vec::new() },
             episodes: find_episodes(&self.relations, &self.outcomes, &self.findings),
             ruled_out: self.exclusions(&trends),
@@ -183,8 +185,7 @@ impl<'a> PackAnswer<'a> {
             unjudged: self.unjudged,
             ranking: self.ranking,
         };
-        set_beginnings(&mut verdict);
-        verdict.follow_bottlenecks();
+        set_times(&mut verdict);
         verdict
     }
 
@@ -220,6 +221,7 @@ impl<'a> PackAnswer<'a> {
             instance,
             findings,
             since: leading.since.clone(),
+            was_there: None,
             positions: found.findings.clone(),
             advice: self.find_remedies(found, leading, &culprits),
             unlisted,
@@ -493,19 +495,6 @@ impl<'a> PackAnswer<'a> {
     }
 }
 
-fn watch_window(observed: &Observation) -> WatchWindow {
-    WatchWindow {
-        from: format_rfc3339(observed.window.from_ns),
-        to: format_rfc3339(observed.window.to_ns),
-        seconds: observed.window.seconds(),
-        ticks: observed.window.ticks,
-        gaps: observed.notes.gaps,
-        ticks_missed: observed.notes.missed_ticks,
-        reports: observed.report_count(),
-        is_dated: observed.is_dated(),
-    }
-}
-
 /// Sort key: how far a finding's value is beyond its limit, as a ratio; infinite for a quantity that must not be low
 /// and is zero.
 fn limit_excess(finding: &Finding) -> f64 {
@@ -582,6 +571,13 @@ fn unjudged_rules(observed: &Observation, pack: usize, outcomes: &[RuleOutcome<'
         }
     }
     list
+}
+
+/// Sets when each bottleneck began or ended, and the fields that repeat the bottlenecks.
+fn set_times(verdict: &mut Verdict) {
+    set_beginnings(verdict);
+    set_ends(verdict);
+    verdict.follow_bottlenecks();
 }
 
 #[cfg(test)]

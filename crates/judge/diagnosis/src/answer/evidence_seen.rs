@@ -8,7 +8,7 @@ use diskwright_base::timestamp::format_rfc3339;
 
 use crate::answer::confidence::FIRST_SUSPECTS;
 use crate::answer::rule_outcome::{RuleOutcome, window_value};
-use crate::answer::verdict::{Finding, LogRemark, ProgramActivity};
+use crate::answer::verdict::{Finding, LogRemark, ProgramActivity, WatchWindow};
 use crate::rules::{Bottleneck, BottleneckProof, LogOrigin, NextCommand, Rule, Severity};
 use crate::run::{NoteCount, Observation};
 
@@ -87,17 +87,6 @@ fn has_machine_counters(observed: &Observation, proof: &BottleneckProof) -> bool
     proof.is_given_by(&counters)
 }
 
-/// Remarks of a log and its bookmarks.
-pub(crate) fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
-    let remark = |r: &NoteCount| LogRemark {
-        time: format_rfc3339(r.time_ns),
-        kind: r.kind.clone(),
-        text: r.text.clone(),
-        times: r.times,
-    };
-    observed.notes.remarks.iter().chain(&observed.notes.bookmarks).map(remark).collect()
-}
-
 /// Largest number of disks, and of facts, that a sentence names.
 const MAX_NAMED: usize = 6;
 
@@ -158,4 +147,27 @@ fn evidence_value(finding: &Finding, counter: &str) -> Option<f64> {
         return Some(finding.value);
     }
     finding.evidence.iter().find(|e| e.counter == counter).and_then(|e| e.value)
+}
+
+pub(crate) fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
+    let remark = |r: &NoteCount| LogRemark {
+        time: format_rfc3339(r.time_ns),
+        kind: r.kind.clone(),
+        text: r.text.clone(),
+        times: r.times,
+    };
+    observed.notes.remarks.iter().chain(&observed.notes.bookmarks).map(remark).collect()
+}
+
+pub(crate) fn watch_window(observed: &Observation) -> WatchWindow {
+    WatchWindow {
+        from: format_rfc3339(observed.window.from_ns),
+        to: format_rfc3339(observed.window.to_ns),
+        seconds: observed.window.seconds(),
+        ticks: observed.window.ticks,
+        gaps: observed.notes.gaps,
+        ticks_missed: observed.notes.missed_ticks,
+        reports: observed.report_count(),
+        is_dated: observed.is_dated(),
+    }
 }

@@ -438,6 +438,27 @@ pub(crate) fn held_text(share: f64, judged_s: f64, window: WindowLength) -> Stri
     }
 }
 
+/// `the disk sda is`, `memory is`.
+pub(crate) fn subject_phrase(verdict: &super::Verdict) -> String {
+    let with_instance = |noun: &str| match verdict.instance.as_str() {
+        "" => noun.to_owned(),
+        instance => format!("{noun} ({instance})"),
+    };
+    match verdict.bottleneck {
+        Bottleneck::Disk => format!("{} is", with_instance("the disk")),
+        Bottleneck::Memory => format!("{} is", with_instance("memory")),
+        Bottleneck::Cpu => "the processors are".into(),
+        Bottleneck::Interrupts => "interrupts and copying are".into(),
+        Bottleneck::Network => format!("{} is", with_instance("the network")),
+        Bottleneck::Application => "the application's I/O pattern is".into(),
+        Bottleneck::Throttle => format!("{} is", with_instance("a configured limit")),
+        Bottleneck::Channel => format!("{} is", with_instance("the channel")),
+        Bottleneck::Controller => format!("{} is", with_instance("the controller")),
+        Bottleneck::None => "nothing is".into(),
+        Bottleneck::Unknown => "an unknown bottleneck is".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,6 +38,9 @@ pub struct Verdict {
     /// All bottlenecks, the first being `bottleneck`: each would be left if the others were taken away. Empty where
     /// nothing is blamed.
     pub bottlenecks: Vec<VerdictBottleneck>,
+    /// What held it back until shortly before the judged time; only in live views, and missing where nothing did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<EndedBottleneck>,
     /// Programs that were killed because memory ran out, filesystems that turned read-only or are full, and devices
     /// that failed, in the window, in order of time; empty for all packs but the first.
     pub events: Vec<VerdictEvent>,
@@ -105,6 +108,18 @@ pub struct Verdict {
     pub window: WatchWindow,
 }
 
+/// A bottleneck that ended before the judged time began.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EndedBottleneck {
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// Its instance; empty for the machine as a whole.
+    pub instance: String,
+    /// When its last finding ended, RFC 3339.
+    #[serde(rename = "at")]
+    pub ended_at: String,
+}
+
 /// One of the bottlenecks of a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VerdictBottleneck {
@@ -122,6 +137,9 @@ pub struct VerdictBottleneck {
     /// where the log does not show when it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// From when to when it was there, if it ended well before the window did; else missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub was_there: Option<HoldInterval>,
     /// Positions of its findings in [`Verdict::findings`].
     #[serde(skip)]
     pub positions: Vec<usize>,

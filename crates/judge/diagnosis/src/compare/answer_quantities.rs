@@ -2,6 +2,7 @@
 //! verdicts blame.
 
 use diskwright_base::counter_ids::{network, physical_disk};
+use diskwright_base::units::format_value;
 use std::collections::HashMap;
 
 use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
@@ -278,4 +279,14 @@ pub(super) fn disks_instance(window: &CounterWindow) -> &'static str {
     let is_measured =
         |instance: &&str| window.find_counter(REQUESTS_COUNTER, instance).is_some_and(|s| s.window_mean().is_some());
     [ALL_INSTANCES, "", "_total"].into_iter().find(is_measured).unwrap_or(ALL_INSTANCES)
+}
+
+/// `12 → 29 %`: a unit that both values share is written once.
+pub(super) fn arrow_text(before: f64, after: f64, unit: &str) -> String {
+    let [before, after] = [before, after].map(|value| format_value(value, unit));
+    let unit_of = |text: &str| text.rsplit_once(' ').map(|(_, unit)| unit.to_owned());
+    match unit_of(&before).filter(|unit| Some(unit) == unit_of(&after).as_ref()) {
+        Some(unit) => format!("{} → {after}", before.trim_end_matches(unit.as_str()).trim_end()),
+        None => format!("{before} → {after}"),
+    }
 }

@@ -7,12 +7,13 @@ use super::answer_quantities::{
 };
 use super::database_change::databases_sentence;
 use super::device_change::DeviceChange;
+use super::equal_load::RequestChanges;
 use super::kill_change::{kills_sentence, undecided_kills_sentence};
+use super::limit_change::exceeded_sentence;
 use super::program_change::{changes_text, outcome_of_programs, programs_sentence};
-use super::request_changes::RequestChanges;
 use super::{ChangeOutcome, WindowComparison};
-use crate::answer::Verdict;
 use crate::answer::verdict::VerdictBottleneck;
+use crate::answer::{Verdict, subject_phrase};
 use crate::rules::Bottleneck;
 
 /// What decided the outcome.
@@ -26,6 +27,8 @@ pub(super) enum DecidedBy {
     Databases,
     /// Programs that were killed.
     Kills,
+    /// A limit that is gone.
+    Limit,
 }
 
 /// What a sentence is about: a disk, or the machine.
@@ -80,6 +83,9 @@ pub(super) fn comparison_sentence(comparison: &WindowComparison, by_device: bool
     let outcome = match first {
         _ if decided_by == DecidedBy::Databases => databases_sentence(&comparison.databases, comparison.outcome),
         _ if decided_by == DecidedBy::Kills => kills_sentence(&comparison.kills, comparison.outcome),
+        _ if decided_by == DecidedBy::Limit => {
+            comparison.exceeded_limit.as_ref().map(exceeded_sentence).unwrap_or_default()
+        }
         _ if decided_by == DecidedBy::Programs => programs_sentence(&comparison.programs, comparison.outcome),
         Some(_) if is_disputed(comparison) => disputed_sentence(comparison),
         _ => outcome_sentence(&facts, Some((&comparison.before, &comparison.after))),
@@ -362,27 +368,6 @@ fn interval_text(low: Option<f64>, high: Option<f64>) -> String {
         (Some(low), Some(high)) if high > low => format!(" (between {} and {})", percent_text(low), percent_text(high)),
         (Some(low), None) => format!(" (at least {})", percent_text(low)),
         _ => String::new(),
-    }
-}
-
-/// `the disk sda is`, `memory is`.
-fn subject_phrase(verdict: &Verdict) -> String {
-    let with_instance = |noun: &str| match verdict.instance.as_str() {
-        "" => noun.to_owned(),
-        instance => format!("{noun} ({instance})"),
-    };
-    match verdict.bottleneck {
-        Bottleneck::Disk => format!("{} is", with_instance("the disk")),
-        Bottleneck::Memory => format!("{} is", with_instance("memory")),
-        Bottleneck::Cpu => "the processors are".into(),
-        Bottleneck::Interrupts => "interrupts and copying are".into(),
-        Bottleneck::Network => format!("{} is", with_instance("the network")),
-        Bottleneck::Application => "the application's I/O pattern is".into(),
-        Bottleneck::Throttle => format!("{} is", with_instance("a configured limit")),
-        Bottleneck::Channel => format!("{} is", with_instance("the channel")),
-        Bottleneck::Controller => format!("{} is", with_instance("the controller")),
-        Bottleneck::None => "nothing is".into(),
-        Bottleneck::Unknown => "an unknown bottleneck is".into(),
     }
 }
 

@@ -11,9 +11,10 @@ use diskwright_statistics::blocks::weighted_mean;
 use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
 
-use super::answer_quantities::{ChangeDirection, MIN_CHANGE, QuantityChange, quantity_change, tested_change};
+use super::answer_quantities::{
+    ChangeDirection, MIN_CHANGE, QuantityChange, arrow_text, quantity_change, tested_change,
+};
 use super::change_outcome::ChangeOutcome;
-use super::value_text::arrow_text;
 use super::{ComparisonRow, CounterWindow, TestedDifference};
 
 /// Transactions per second.

@@ -16,10 +16,9 @@ mod database_change;
 mod device_change;
 mod equal_load;
 mod kill_change;
+mod limit_change;
 mod program_change;
 mod program_window;
-mod request_changes;
-mod value_text;
 
 use std::collections::HashSet;
 
@@ -39,11 +38,11 @@ pub use counter_window::{ALL_INSTANCES, CounterWindow};
 pub use database_change::DatabaseChange;
 pub use device_change::DeviceChange;
 use device_change::DeviceTests;
-pub use equal_load::EqualLoad;
 use equal_load::EqualLoadResult;
+pub use equal_load::{EqualLoad, RequestChanges};
 pub use kill_change::KillChange;
+pub use limit_change::ExceededLimit;
 pub use program_change::ProgramChange;
-pub use request_changes::RequestChanges;
 
 /// A mean whose interval reaches beyond ten times its value counts as unknown.
 const MAX_KNOWN_FACTOR: f64 = 10.0;
@@ -80,6 +79,9 @@ pub struct WindowComparison {
     pub databases: Vec<DatabaseChange>,
     /// Programs that were killed because memory ran out, by cgroup; empty where neither window had a kill.
     pub kills: Vec<KillChange>,
+    /// The limit that held a cgroup back in the first window, if the group does more in the second than it allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exceeded_limit: Option<ExceededLimit>,
     /// Number of tests; significance is adjusted for that number.
     pub questions: usize,
     /// Counters of both windows.
@@ -228,7 +230,6 @@ pub fn compare_windows(
     let picked = AnswerRows::select_rows(&counters, &before, &after);
     let devices = DeviceTests::select_devices(windows, &counters, verdicts, &mut tests);
     let depends_on_devices = picked.response.is_some() && picked.goals.is_empty() && !devices.is_empty();
-    // the sums over all disks decide only where no disk does
     let equal = picked.response.map(|row| {
         let disk = answer_quantities::disks_instance(first);
         equal_load::compare_at_equal_load(windows, &counters[row], disk)
@@ -236,8 +237,7 @@ pub fn compare_windows(
     let sums = tests.len();
     tests.extend(sum_tests(windows, picked.response.is_some(), equal.as_ref()));
     if !depends_on_devices {
-        tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
-        picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
+        lead_by_sums(&mut tests, &picked, sums);
     }
     let programs = program_change::select_programs(windows, &before, &mut tests);
     let databases = database_change::select_databases(windows, &counters, &mut tests);
@@ -254,8 +254,9 @@ pub fn compare_windows(
         of_devices.unwrap_or_else(|| change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after));
     let programs = program_change::judge_programs(programs, &tests);
     let databases = database_change::judge_databases(databases, &counters, &tests);
-    let kills = kill_change::judge_kills(windows, verdicts);
-    let (outcome, decided_by) = decide_outcome(of_machine, &programs, &databases, &kills);
+    let (kills, limit) =
+        (kill_change::judge_kills(windows, verdicts), limit_change::find_exceeded_limit(windows, verdicts));
+    let (outcome, decided_by) = decide_outcome(of_machine, &programs, &databases, (&kills, limit.as_ref()));
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -267,6 +268,7 @@ pub fn compare_windows(
         programs,
         databases,
         kills,
+        exceeded_limit: limit,
         questions: count,
         counters,
         only_before: counters_only_in(first, second),
@@ -279,18 +281,27 @@ pub fn compare_windows(
     comparison
 }
 
+/// Makes the sums over all disks lead, whose tests begin at `sums`. They decide only where no disk does.
+fn lead_by_sums(tests: &mut [TestedDifference], picked: &AnswerRows, sums: usize) {
+    tests[..sums].iter_mut().for_each(|test| test.is_leading = false);
+    picked.row_indices().chain([sums, sums + 1]).for_each(|test| tests[test].is_leading = true);
+}
+
 /// The outcome, and what decides it: what is nearest to those who wait.
 fn decide_outcome(
     of_machine: ChangeOutcome,
     programs: &[ProgramChange],
     databases: &[DatabaseChange],
-    kills: &[KillChange],
+    (kills, limit): (&[KillChange], Option<&ExceededLimit>),
 ) -> (ChangeOutcome, DecidedBy) {
     if let Some(outcome) = database_change::outcome_of_databases(databases) {
         return (outcome, DecidedBy::Databases);
     }
     if let Some(outcome) = kill_change::outcome_of_kills(kills) {
         return (outcome, DecidedBy::Kills);
+    }
+    if limit.is_some() {
+        return (ChangeOutcome::Helped, DecidedBy::Limit);
     }
     match program_change::outcome_beside_machine(programs, of_machine) {
         Some(outcome) => (outcome, DecidedBy::Programs),

@@ -8,10 +8,9 @@ use diskwright_statistics::blocks::{MIN_BLOCKS, weighted_mean};
 use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
 
-use super::answer_quantities::{ChangeDirection, MIN_CHANGE, change_direction};
+use super::answer_quantities::{ChangeDirection, MIN_CHANGE, arrow_text, change_direction};
 use super::change_outcome::ChangeOutcome;
 use super::program_window::{ProgramKey, ProgramUse, ProgramWindow, UsedQuantity};
-use super::value_text::arrow_text;
 use super::{CounterWindow, TestedDifference};
 use crate::answer::Verdict;
 use crate::rules::Bottleneck;

@@ -9,6 +9,7 @@ use crate::compile::{JudgeProgram, ProgramOptions, SchemaIndex, StatisticPlan, c
 use crate::culprits::{Culprits, DatabaseTotals, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Pseudo};
 use crate::run::event_watch::EventWatch;
+use crate::run::latest_row::LatestRow;
 use crate::run::log_notes::LogNotes;
 use crate::run::machine_onsets::MachineOnsets;
 use crate::run::observation::Observation;
@@ -106,6 +107,7 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         requesters: Requesters::default(),
         databases: DatabaseTotals::default(),
         schema: None,
+        latest: LatestRow::default(),
         clock: options.clock,
     }
 }
@@ -147,6 +149,7 @@ impl Judge {
             return;
         }
         self.prepare_program(frame.schema());
+        self.observation.latest.keep_last(frame);
         let count = frame.ticks().len();
         for start in (0..count).step_by(CHUNK_TICKS) {
             let range = start..(start + CHUNK_TICKS).min(count);

@@ -5,6 +5,7 @@
 
 mod event_watch;
 mod judge;
+mod latest_row;
 mod log_notes;
 mod machine_onsets;
 mod observation;

@@ -11,6 +11,7 @@ use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
 use crate::culprits::{Culprits, DatabaseTotals, ProcessOnsets, Requesters};
 use crate::rules::{LogOrigin, Pack, Rule};
 use crate::run::event_watch::EventWatch;
+use crate::run::latest_row::LatestRow;
 use crate::run::log_notes::LogNotes;
 use crate::run::machine_onsets::MachineOnsets;
 use crate::run::volume_watch::VolumeWatch;
@@ -48,6 +49,8 @@ pub(crate) struct Observation {
     pub databases: DatabaseTotals,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
+    /// The last tick.
+    pub latest: LatestRow,
     /// Clock of who reads the verdict, nanoseconds since 1970; `None` where it is read as it is made.
     pub clock: Option<fn() -> i64>,
 }

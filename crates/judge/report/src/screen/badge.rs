@@ -13,11 +13,15 @@ use crate::verdict_words;
 const MIN_SINCE_COLUMNS: usize = 60;
 
 impl Screen<'_> {
-    /// Adds one of the bottlenecks, with the time when it began if that is known: `DISK  sda  since 14:10:12`.
+    /// Adds one of the bottlenecks, with the time when it began if that is known, or from when to when it was there:
+    /// `DISK  sda  since 14:10:12`, `THROTTLE  /web@sda  14:10:12 to 14:12:40`.
     pub(super) fn add_listed_badge(&mut self, listed: &VerdictBottleneck, zone: &DisplayZone) {
-        let time_ns = listed.since.as_deref().and_then(parse_rfc3339).filter(|_| self.style.width >= MIN_SINCE_COLUMNS);
-        let since = time_ns.map_or_else(String::new, |time_ns| format!("since {}", zone.format_clock(time_ns)));
-        self.add_badge((listed.bottleneck, &listed.instance, listed.confidence), &since);
+        let clock = |time: &str| parse_rfc3339(time).map(|time_ns| zone.format_clock(time_ns));
+        let since = listed.since.as_deref().and_then(clock).map(|from| format!("since {from}"));
+        let was_there = listed.was_there.as_ref().and_then(|there| clock(&there.from).zip(clock(&there.to)));
+        let when = since.or_else(|| was_there.map(|(from, to)| format!("{from} to {to}")));
+        let when = when.filter(|_| self.style.width >= MIN_SINCE_COLUMNS).unwrap_or_default();
+        self.add_badge((listed.bottleneck, &listed.instance, listed.confidence), &when);
     }
 
     /// Adds a bottleneck with its confidence.

@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn every_action_is_made_of_known_facts() {
-        const FACTS: [&str; 35] = [
+        const FACTS: [&str; 40] = [
             "pids",
             "tasks",
             "alone",
@@ -164,6 +164,11 @@ mod tests {
             "several",
             "postgres_socket",
             "postgres_port",
+            "more_size",
+            "io_limit",
+            "twice",
+            "io_key",
+            "io_file",
         ];
         let all: ActionFacts = FACTS.into_iter().map(|fact| (fact, "x".to_owned())).collect();
         for action in &builtin_actions().action {
@@ -192,6 +197,7 @@ mod tests {
             ("group", "/a b';reboot".to_owned()),
             ("limit", "1".into()),
             ("more", "2".into()),
+            ("more_size", "2 B".into()),
             ("unified", String::new()),
         ]
         .into();

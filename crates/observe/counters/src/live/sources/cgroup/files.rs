@@ -43,6 +43,9 @@ pub(super) enum ReadInterval {
     Tick,
     /// At slow ticks, for limits, which rarely change.
     Slow,
+    /// At slow ticks, and at each tick of a group that has a limit of I/O: one that is removed must not be compared
+    /// with what the group does without it.
+    WhileLimited,
 }
 
 /// Meaning of a failure to read a file that could be opened before.
@@ -130,17 +133,22 @@ impl CgroupValues {
         CgroupValues { group: [ABSENT; group_column::COUNT], io: Vec::new() }
     }
 
-    /// Clears the values of the last tick; limits stay until the next slow tick. A device that the kernel does not list
-    /// has had no I/O of the group.
-    pub fn begin_tick(&mut self, is_slow_tick: bool) {
+    /// Clears the values of the last tick; limits of memory stay until the next slow tick, and those of I/O if they are
+    /// not read at this one. A device that the kernel does not list has had no I/O of the group.
+    pub fn begin_tick(&mut self, is_slow_tick: bool, reads_io_limits: bool) {
         let end = if is_slow_tick { group_column::COUNT } else { group_column::LIMITS };
         self.group[..end].fill(ABSENT);
         for io in &mut self.io {
             io.numbers[..IO_LIMITS_COLUMN].fill(0);
-            if is_slow_tick {
+            if reads_io_limits {
                 io.numbers[IO_LIMITS_COLUMN..].fill(ABSENT);
             }
         }
+    }
+
+    /// True if the group has a limit of I/O on some device.
+    pub fn has_io_limit(&self) -> bool {
+        self.io.iter().any(|io| io.numbers[IO_LIMITS_COLUMN..].iter().any(|limit| *limit != ABSENT))
     }
 
     fn io_of_device(&mut self, device: (u64, u64)) -> &mut [u64; IO_COUNT] {
@@ -182,12 +190,12 @@ const fn pressure_kind(name: &'static str, read: fn(&[u8], &mut CgroupValues)) -
 }
 
 use Hierarchy::{Blkio, Cpu, Cpuacct, Memory, Unified};
-use ReadInterval::{Slow, Tick};
+use ReadInterval::{Slow, Tick, WhileLimited};
 
 /// All files. Files that a group lacks are not opened.
 pub(super) const FILES: &[FileKind] = &[
     file_kind(Unified, "io.stat", Tick, read_io_stat),
-    file_kind(Unified, "io.max", Slow, read_io_max),
+    file_kind(Unified, "io.max", WhileLimited, read_io_max),
     file_kind(Unified, "memory.current", Tick, |t, v| v.group[group_column::MEMORY] = parse_single_number(t)),
     file_kind(Unified, "memory.max", Slow, |t, v| v.group[group_column::MEMORY_LIMIT] = parse_single_number(t)),
     file_kind(Unified, "memory.high", Slow, |t, v| v.group[group_column::MEMORY_HIGH] = parse_single_number(t)),
@@ -202,10 +210,18 @@ pub(super) const FILES: &[FileKind] = &[
     file_kind(Unified, "cpu.stat", Tick, read_cpu_stat),
     file_kind(Blkio, "blkio.throttle.io_serviced", Tick, |t, v| read_throttle_counts(t, v, 0)),
     file_kind(Blkio, "blkio.throttle.io_service_bytes", Tick, |t, v| read_throttle_counts(t, v, 2)),
-    file_kind(Blkio, "blkio.throttle.read_iops_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN)),
-    file_kind(Blkio, "blkio.throttle.write_iops_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN + 1)),
-    file_kind(Blkio, "blkio.throttle.read_bps_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN + 2)),
-    file_kind(Blkio, "blkio.throttle.write_bps_device", Slow, |t, v| read_throttle_limits(t, v, IO_LIMITS_COLUMN + 3)),
+    file_kind(Blkio, "blkio.throttle.read_iops_device", WhileLimited, |t, v| {
+        read_throttle_limits(t, v, IO_LIMITS_COLUMN)
+    }),
+    file_kind(Blkio, "blkio.throttle.write_iops_device", WhileLimited, |t, v| {
+        read_throttle_limits(t, v, IO_LIMITS_COLUMN + 1)
+    }),
+    file_kind(Blkio, "blkio.throttle.read_bps_device", WhileLimited, |t, v| {
+        read_throttle_limits(t, v, IO_LIMITS_COLUMN + 2)
+    }),
+    file_kind(Blkio, "blkio.throttle.write_bps_device", WhileLimited, |t, v| {
+        read_throttle_limits(t, v, IO_LIMITS_COLUMN + 3)
+    }),
     file_kind(Memory, "memory.usage_in_bytes", Tick, |t, v| v.group[group_column::MEMORY] = parse_single_number(t)),
     file_kind(Memory, "memory.limit_in_bytes", Slow, |t, v| {
         v.group[group_column::MEMORY_LIMIT] = limit_or_absent(parse_single_number(t))

@@ -254,9 +254,15 @@ impl CounterSource for Cgroups {
 }
 
 fn read_group(followed: &mut CgroupState, context: &mut TickContext, text: &mut Vec<u8>) {
-    followed.values.begin_tick(context.is_slow_tick);
+    let reads_io_limits = context.is_slow_tick || followed.values.has_io_limit();
+    followed.values.begin_tick(context.is_slow_tick, reads_io_limits);
     for (file, kind) in &mut followed.files {
-        if kind.interval == ReadInterval::Slow && !context.is_slow_tick {
+        let is_due = match kind.interval {
+            ReadInterval::Tick => true,
+            ReadInterval::Slow => context.is_slow_tick,
+            ReadInterval::WhileLimited => reads_io_limits,
+        };
+        if !is_due {
             continue;
         }
         match file.read_into(context, text) {

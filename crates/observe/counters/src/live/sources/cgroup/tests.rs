@@ -249,3 +249,19 @@ fn a_limit_that_is_set_later_is_seen_at_the_next_slow_tick() {
     machine.put_file("sys/fs/cgroup/a/cpu.max", "50000 100000\n");
     assert_eq!(watch.tick_after(5.0).value("cgroup.memory_bytes", "/a"), 5000.0);
 }
+
+/// A limit that is removed must not be compared with what the group does without it.
+#[test]
+fn a_removed_limit_of_io_is_gone_at_the_next_tick() {
+    let machine = ordinary(V2);
+    group_2(&machine, "/a", 0, 10);
+    let mut watch = machine.watch_default();
+    watch.tick();
+    group_2(&machine, "/a", 0, 200);
+    assert_eq!(watch.tick_after(1.0).value("cgroup.read_limit_per_s", "/a@sda"), 200.0);
+    machine.put_file("sys/fs/cgroup/a/io.max", "");
+    machine.put_file("sys/fs/cgroup/a/io.stat", "8:0 rbytes=9000000 wbytes=0 rios=2000 wios=0 dbytes=0 dios=0\n");
+    watch.tick_after(1.0);
+    assert!(watch.find_value("cgroup.read_limit_per_s", "/a@sda").is_none_or(f64::is_nan));
+    assert_eq!(watch.value("cgroup.reads", "/a@sda"), 1800.0);
+}

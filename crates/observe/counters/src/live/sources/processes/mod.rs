@@ -425,9 +425,12 @@ impl ProcessSource {
         let now = parse_stat(&self.text[..read.ok()?])?;
         let before = self.known.remove(&pid).filter(|known| known.stat.start_ticks == now.start_ticks);
         // a process that seems idle keeps the I/O of an earlier scan, with the time of that reading
-        let idle_state = before
-            .as_ref()
-            .filter(|b| seems_idle(&b.stat, &now) && !self.scan_count.is_multiple_of(IDLE_SCAN_INTERVAL));
+        let elapsed_s = context.running_ns.saturating_sub(self.scanned_ns) as f64 * 1e-9;
+        let idle_state = before.as_ref().filter(|known| {
+            seems_idle(&known.stat, &now)
+                && !run_accounts::runs_often(known.run_account, run_account, elapsed_s)
+                && !self.scan_count.is_multiple_of(IDLE_SCAN_INTERVAL)
+        });
         let (io_now, io_ns, denied, io_run_account) = match idle_state {
             Some(known) => (known.io, known.io_ns, known.denied, known.io_run_account),
             None => {

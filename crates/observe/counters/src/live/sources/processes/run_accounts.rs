@@ -65,6 +65,17 @@ pub(super) fn can_rest(stat: &ProcessStat) -> bool {
     stat.threads == 1 && matches!(stat.state, b'S' | b'I' | b'T' | b'Z')
 }
 
+/// Rate of getting a processor from which on a process does something, although it uses hardly any time: one that waits
+/// for a disk gets one after each request. Ours; daemons that only look around do so once or twice a second.
+const MIN_BUSY_RUNS_PER_S: f64 = 4.0;
+
+/// Returns true if the account shows that the process ran often since the last scan.
+pub(super) fn runs_often(before: Option<RunAccount>, now: Option<RunAccount>, elapsed_s: f64) -> bool {
+    before
+        .zip(now)
+        .is_some_and(|((_, before), (_, now))| now.saturating_sub(before) as f64 >= MIN_BUSY_RUNS_PER_S * elapsed_s)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -273,6 +273,24 @@ fn the_io_of_a_seemingly_idle_process_is_read_periodically() {
     assert_eq!(seen, [Some(1_000_000.0 / 25.0)], "over the time since it was last read");
 }
 
+/// One that waits for a disk takes no processor time to speak of, and sleeps at each scan where it waits for events.
+#[test]
+fn the_io_of_a_process_that_runs_often_is_read_at_each_scan() {
+    let machine = ordinary();
+    put(&machine, 7, &MADE);
+    machine.put_file("proc/7/io", io_text(0, 0)).put_file("proc/7/schedstat", "5000000 0 100\n");
+    let mut watch = machine.watch_default();
+    watch.tick();
+    let mut seen = Vec::new();
+    for scan in 1..=3_u64 {
+        machine.put_file("proc/7/io", io_text(0, scan * 1_000_000));
+        machine.put_file("proc/7/schedstat", format!("{} 0 {}\n", 5_000_000 + scan * 1000, 100 + scan * 150));
+        let table = watch.tick_after(5.0).last_processes().unwrap();
+        seen.extend(table.rows.iter().map(|r| r.read_bytes_per_s));
+    }
+    assert_eq!(seen, [Some(200_000.0); 3]);
+}
+
 #[test]
 fn lasting_trouble_does_not_cause_a_scan_every_second() {
     let machine = ordinary();

@@ -1,0 +1,102 @@
+//! Ticks and notes of a host, whatever the way they come.
+
+use std::collections::VecDeque;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::process::ChildStdout;
+use std::time::Duration;
+
+use diskwright_datastore::{StreamItem, StreamReader};
+
+use crate::connection::{AskWay, ConnectOptions, Connection, ConnectionKiller};
+use crate::shell_ticks::ShellTicks;
+use crate::{SshError, SshTarget};
+
+/// Reader of a connection's output.
+enum TickSource {
+    /// Our program's records. Its reader holds none of the connection, which it is given at each read.
+    Records(Box<StreamReader<OutputOf>>),
+    /// The shell loop's files.
+    Files(Box<ShellTicks>),
+}
+
+/// The output of a connection that this value owns.
+struct OutputOf(Connection);
+
+impl Read for OutputOf {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.output().read(buffer)
+    }
+}
+
+/// A host that is being watched.
+pub struct HostStream {
+    way: AskWay,
+    killer: ConnectionKiller,
+    source: TickSource,
+    /// The connection of a shell loop.
+    connection: Option<Connection>,
+    items: VecDeque<StreamItem>,
+}
+
+impl HostStream {
+    /// Connects and begins.
+    ///
+    /// # Errors
+    /// As [`Connection::open`], and when what the host sends first is not understood.
+    pub fn open(target: &SshTarget, options: &ConnectOptions) -> Result<HostStream, SshError> {
+        let connection = Connection::open(target, options)?;
+        let (way, killer) = (connection.way().clone(), connection.killer());
+        let (source, connection) = match way {
+            AskWay::Shell { .. } => {
+                let every = options.every.max(Duration::from_secs(1));
+                (TickSource::Files(Box::new(ShellTicks::new(every)?)), Some(connection))
+            }
+            AskWay::Program { .. } | AskWay::Copied { .. } => {
+                let reader = StreamReader::begin(OutputOf(connection));
+                let reader = reader.map_err(|error| SshError::Answer(error.to_string()))?;
+                (TickSource::Records(Box::new(reader)), None)
+            }
+        };
+        Ok(HostStream { way, killer, source, connection, items: VecDeque::new() })
+    }
+
+    /// The way in which the host is asked.
+    pub fn way(&self) -> &AskWay {
+        &self.way
+    }
+
+    /// The folder in which the files of a host stand for its `/`, if a shell loop sends them.
+    pub fn file_root(&self) -> Option<&Path> {
+        match &self.source {
+            TickSource::Files(ticks) => Some(ticks.root()),
+            TickSource::Records(_) => None,
+        }
+    }
+
+    /// A handle that ends the connection from another thread.
+    pub fn killer(&self) -> ConnectionKiller {
+        self.killer.clone()
+    }
+
+    /// Waits for the next tick or note; `None` at the end.
+    ///
+    /// # Errors
+    /// When the connection broke or sent something else. What came before is whole.
+    pub fn next_item(&mut self) -> io::Result<Option<StreamItem>> {
+        if let Some(item) = self.items.pop_front() {
+            return Ok(Some(item));
+        }
+        match (&mut self.source, &mut self.connection) {
+            (TickSource::Records(reader), _) => reader.next_item(),
+            (TickSource::Files(ticks), Some(connection)) => {
+                let output: &mut BufReader<ChildStdout> = connection.output();
+                let mut items = Vec::new();
+                ticks.read_tick(output, &mut items)?;
+                self.items.extend(items);
+                Ok(self.items.pop_front())
+            }
+            (TickSource::Files(_), None) => Ok(None),
+        }
+    }
+}
