@@ -14,7 +14,6 @@ use crate::answer::blame::relations::{
     BUSIEST_THREAD_COUNTER, CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk,
     is_unrelated_to_disk,
 };
-use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::confidence::{
     DEFAULT_PACK, Strength, certainty_limits, has_unjudged_disks, is_inconclusive, judged_rule_count, may_hide_paging,
     may_hide_waiting, verdict_confidence,
@@ -25,6 +24,8 @@ use crate::answer::evidence_seen::{
     shown_disks_text, watch_window,
 };
 use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
+use crate::answer::limits::ceiling_remarks::describe_ceilings;
+use crate::answer::limits::volume_use::{instance_use, volume_uses};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
 use crate::answer::sentences::{
@@ -35,7 +36,6 @@ use crate::answer::times::episodes::find_episodes;
 use crate::answer::times::latest::{Decision, set_beginnings};
 use crate::answer::times::phases::find_phases;
 use crate::answer::verdict::*;
-use crate::answer::volume_use::{instance_use, volume_uses};
 use crate::changes::{candidate_p_values, describe_changes, find_candidates, find_events};
 use crate::compile::cgroup_path;
 use crate::rules::{

@@ -4,18 +4,17 @@
 
 mod blame;
 mod build_verdict;
-mod ceiling_remarks;
 mod confidence;
 mod ended;
 mod evidence_seen;
 mod exclusion_texts;
 mod interrupt_limits;
+mod limits;
 mod ranking;
 mod rule_outcome;
 mod sentences;
 mod times;
 pub mod verdict;
-mod volume_use;
 
 pub(crate) use sentences::subject_phrase;
 pub(crate) use verdict::{Finding, Verdict};

@@ -1,8 +1,8 @@
 //! Decides from the collected progress whether a rule held at an instance, and builds the finding.
 
-use crate::answer::ceiling_remarks::measured_limit_text;
+use crate::answer::limits::ceiling_remarks::measured_limit_text;
+use crate::answer::limits::volume_use::volume_limit_text;
 use crate::answer::verdict::{Evidence, Finding, HoldInterval};
-use crate::answer::volume_use::volume_limit_text;
 use crate::rules::{Condition, ConditionSpan, Rule, RuleCounter, RuleLimit};
 use crate::run::Observation;
 use crate::sums::{ConditionState, EvidenceState, OperandState, RuleProgress};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use diskwright_base::capture::MomentCapture;
 use diskwright_base::{Ceiling, DatabaseActivity};
 
-pub use crate::answer::volume_use::{CreditsLeft, InstanceUse, LimitUse, VolumeUse};
+pub use crate::answer::limits::volume_use::{CreditsLeft, InstanceUse, LimitUse, VolumeUse};
 pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
     AttributionCertainty, Culprit, GrowingProgram, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,

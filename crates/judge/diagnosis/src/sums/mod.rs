@@ -11,7 +11,6 @@ mod node;
 mod norm_and_depletion;
 mod rule_progress;
 mod steadiness;
-mod volume_use;
 mod window_buckets;
 mod window_parts;
 mod window_states;
@@ -22,6 +21,7 @@ pub(crate) use clock_buckets::{
     BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline, MAX_CHANGE_BUCKETS, is_long_enough,
 };
 pub(crate) use lane_sums::LaneSums;
+pub(crate) use node::volume_use::{VolumeLoad, VolumeNodes, counted_load};
 pub(crate) use node::{
     CHUNK_TICKS, CeilingNodes, Chunk, Formula, NodeColumn, NodeColumns, NodeFactor, NodeId, ProgramNode, SwapNodes,
     pass_gap,
@@ -30,7 +30,6 @@ pub(crate) use rule_progress::{
     ChangeReference, ConditionPlan, ConditionState, EvidenceState, LimitPlan, MaskScratch, OperandState, ProgressPlan,
     RuleProgress, WindowPlan,
 };
-pub(crate) use volume_use::{VolumeLoad, VolumeNodes, counted_load};
 pub(crate) use window_buckets::{WindowBucketTicks, WindowState};
 pub(crate) use window_parts::{HeldTimes, WindowGrid};
 pub(crate) use window_states::{ChangeSeries, LIGHT_LOAD_QUEUES, PagingTracks, RuleState, States, Statistic};

@@ -5,12 +5,14 @@
 //! that there was no event to measure (no reads, no read latency); the value is then `NaN` and no comparison holds.
 //! [`pass_gap`] passes a gap on.
 
+pub(crate) mod volume_use;
+
 use std::ops::Range;
 
 use diskwright_base::{CounterPlan, Frame};
 
 use crate::rules::{DeviceCeiling, DeviceLoad};
-use crate::sums::volume_use::VolumeNodes;
+use volume_use::VolumeNodes;
 
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
