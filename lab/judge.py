@@ -18,6 +18,8 @@ class Judge:
 
     def __init__(self, binary):
         self.binary = binary
+        # options with which a live machine is asked
+        self.words = []
 
     def record(self, folder, seconds, traced=None):
         """Records; where `traced` is a folder, a second recorder traces single requests at the same time."""
@@ -40,7 +42,7 @@ class Judge:
         return verdict
 
     def live(self, seconds):
-        return self.why(["--every", "1s", "--for", f"{seconds}s"], seconds + 120)
+        return self.why(["--every", "1s", "--for", f"{seconds}s", *self.words], seconds + 120)
 
     def packs(self):
         """The ids of the rule packs, or none where the binary cannot list them."""

@@ -31,6 +31,8 @@ PACKAGE_OF = {
     "chrt": "util-linux",
     "useradd": "passwd",
     "pg_ctlcluster": "postgresql",
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
     "podman": "podman",
     "runc": "runc",
     "conmon": "conmon",

@@ -31,12 +31,12 @@ import unpacked
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Another name when more is kept, so that an older copy is not taken for whole.
-CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-4")
+CACHE = os.path.join(os.path.dirname(HERE), "target", "lab-kernel-5")
 # What is kept of the kernel package: 90 of its 330 MB.
 KEPT = ["./boot/vmlinuz-*", "./lib/modules/*/modules.*",
         *(f"./lib/modules/*/kernel/{part}" for part in
           ("arch", "block", "crypto", "lib", "fs/btrfs", "fs/ext4", "fs/jbd2", "fs/mbcache.ko", "fs/xfs",
-           "fs/nfs", "fs/nfsd", "fs/nfs_common", "fs/lockd", "fs/fscache", "fs/netfs", "fs/fuse",
+           "fs/configfs", "fs/nfs", "fs/nfsd", "fs/nfs_common", "fs/lockd", "fs/fscache", "fs/netfs", "fs/fuse",
            "drivers/block", "drivers/md", "drivers/scsi", "drivers/nvme", "drivers/ata",
            "drivers/virtio", "drivers/char/virtio_console.ko", "drivers/hwmon",
            "drivers/usb/host", "drivers/usb/storage", "drivers/usb/core", "drivers/usb/common",

@@ -48,6 +48,7 @@ mod plan_from_logs;
 mod probe;
 mod probe_devices;
 mod probe_failures;
+mod probe_for;
 mod probe_guard;
 mod probe_hangs;
 mod probe_scripts;

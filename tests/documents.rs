@@ -13,6 +13,7 @@ const SAMPLE_LOG: &str = "crates/observe/logs/tests/fixtures/sadf-json.json";
 const SELF_CONTAINED: &[&str] = &["why", "show", "export", "report", "plan", "simulate", "explain", "list"];
 /// Files that an example of before makes, and things of the reader's machine; such examples are only parsed.
 const FROM_ELSEWHERE: &[&str] = &[
+    "--ssh",
     ".json",
     ".csv",
     "sar.bin",
@@ -33,9 +34,10 @@ const FROM_ELSEWHERE: &[&str] = &[
     "--fleet",
     "--what-if",
     "--volume",
-    // the sample log is short, and has no network filesystem
+    // the sample log is short, and has neither a network filesystem nor a disk with several paths
     "plan --from",
     "network_filesystem",
+    "path.*",
 ];
 
 fn root() -> &'static Path {

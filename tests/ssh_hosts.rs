@@ -278,7 +278,7 @@ fn a_hostile_host_is_refused_in_words() {
 #[test]
 fn hosts_are_checked_before_anything_is_started() {
     for (arguments, words) in [
-        (vec!["why", "--ssh", "-oProxyCommand=touch /tmp/x"], "a value is required"),
+        (vec!["why", "--ssh", "-oProxyCommand=touch /tmp/x"], "unexpected argument"),
         (vec!["why", "--ssh=-oProxyCommand=x"], "it looks like an option"),
         (vec!["why", "--ssh", "a b"], "only letters, digits"),
         (vec!["why", "--ssh-copy"], "--ssh-copy needs --ssh HOST"),

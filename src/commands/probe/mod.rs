@@ -1,6 +1,7 @@
-//! `probe SUITE TARGET`, `probe SCRIPT [TARGET]`: measures a disk.
+//! `probe SUITE TARGET`, `probe SCRIPT [TARGET]`, `probe for PROGRAM TARGET`: measures a disk.
 
 mod doubts;
+mod for_program;
 mod screen;
 mod script;
 pub mod sort_suites;
@@ -36,13 +37,24 @@ use super::{Failure, ceilings, model_distance, name_search, output, output_file,
 /// Arguments of `probe`.
 #[derive(Args)]
 pub struct Arguments {
-    /// What to measure: a suite (`list suites` describes them; `quick` makes the device's profile), or a script
-    /// file of fio or Response Probe
+    /// What to measure: a suite (`list suites` describes them; `quick` makes the device's profile), a script
+    /// file of fio or Response Probe, or `for` and a program
     #[arg(value_name = "SUITE|SCRIPT")]
     suite: String,
     /// A block device, or a file; a missing file is created, filled and removed at the end. With a
-    /// script: the target to use instead of the one it names, or a folder for its files
+    /// script: the target to use instead of the one it names, or a folder for its files. With `for`: the
+    /// program (etcd, kafka, postgres, elasticsearch, redis-aof, vm-host)
     target: Option<PathBuf>,
+    /// With `for PROGRAM`: the folder, file or block device that is to be good enough; with --from, a device in
+    /// the log
+    #[arg(value_name = "PLACE")]
+    place: Option<PathBuf>,
+    /// With `for PROGRAM`: do not measure, judge by this log (`record --trace`, or any log where means are enough)
+    #[arg(long, value_name = "LOG")]
+    from: Vec<PathBuf>,
+    /// With `for PROGRAM`: exit code 1 if the answer is no
+    #[arg(long)]
+    fail: bool,
     /// Duration of each run; by default that of the script, else 3s. For the suite `stability`:
     /// total duration, by default 5m
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
@@ -168,6 +180,9 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
         ("--members", !with_members.contains(&suite) && !arguments.members.is_empty(), "`stripes` and `sort-places`"),
         ("--drive", find_suite(suite).is_none() && arguments.drive.is_some(), "suites of requests"),
         ("--brake", !arguments.live && is_given(arguments.brake), "--live"),
+        ("--from", suite != for_program::WORD && !arguments.from.is_empty(), "`for PROGRAM`"),
+        ("--fail", suite != for_program::WORD && arguments.fail, "`for PROGRAM`"),
+        ("a third name", suite != for_program::WORD && arguments.place.is_some(), "`for PROGRAM`"),
     ];
     match unused.into_iter().find(|(_, is_unused, _)| *is_unused) {
         Some((option, _, used_by)) => Err(Failure::Usage(format!("{option} goes with {used_by} alone"))),
@@ -182,6 +197,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     refuse_unused(arguments)?;
     arguments.drive.as_deref().map_or(Ok(()), model_distance::check_model)?;
+    if arguments.suite == for_program::WORD {
+        return for_program::run(arguments);
+    }
     if let Some(sort) = sort_suites::find_sort_suite(&arguments.suite) {
         return sort_suites::run_sort_suite(sort, arguments);
     }
@@ -246,6 +264,8 @@ fn describe_result(arguments: &Arguments, suite: &str, target: &ProbeTarget, sta
         script: None,
         targets: Vec::new(),
         runs: Vec::new(),
+        program: None,
+        requirements: Vec::new(),
         profile: ProfileUpdate::default(),
     }
 }
@@ -287,7 +307,7 @@ fn finish_result(
 }
 
 /// Writes the result file.
-fn write_result_file(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> {
+pub fn write_result_file(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
         let result = steps::ResultWithSteps::new(document, arguments);
         output_file::write_file(path, output::format_json_document(&result)?.as_bytes())?;
@@ -345,7 +365,8 @@ fn open_suite_target(
     };
     let consent = arguments.consent_for(&path.display().to_string());
     let buffered = arguments.buffered || suite.is_buffered();
-    let options = TargetOptions { writes, consent, bytes: arguments.size, keep: arguments.keep, buffered };
+    let (bytes, keep) = (arguments.size, arguments.keep);
+    let options = TargetOptions { writes, consent, bytes, keep, buffered, ..TargetOptions::default() };
     open_target(path, &options, stop)
 }
 

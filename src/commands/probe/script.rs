@@ -105,6 +105,7 @@ fn open_script_target(
         bytes: arguments.size.or(created_bytes),
         keep: arguments.keep,
         buffered: required.buffered || arguments.buffered,
+        ..TargetOptions::default()
     };
     super::open_target(&required.path, &options, stop)
 }

@@ -30,17 +30,26 @@ pub fn draw_steps_after(document: &ProbeDocument, arguments: &Arguments, style: 
     draw_steps(&steps_after(document, arguments), style)
 }
 
-/// Commands to run after a measurement, in this order; none after one that was interrupted.
+/// Commands to run after a measurement, in this order; none after one that was interrupted, and none without runs.
 fn steps_after(document: &ProbeDocument, arguments: &Arguments) -> Vec<NextStep> {
-    if !document.complete {
+    // what was judged by a log has no runs, and nothing here to measure again
+    if !document.complete || document.runs.is_empty() {
         return Vec::new();
     }
     let mut steps = Vec::new();
     let mut add = |command: String, shows: String| steps.push(NextStep { command, shows: shows.into() });
     let target = quote_for_shell(&document.target);
+    let suite = match &document.program {
+        Some(program) => format!("for {}", quote_for_shell(&program.id)),
+        None => quote_for_shell(&arguments.suite),
+    };
     if document.profile.file.is_some() {
         add("diskwright why".into(), describe_judging(document));
     } else if document.suite != PROFILE_SUITE && document.script.is_none() && !document.buffered {
+        // a suite needs the name of a file; only `for` takes a folder
+        let is_folder = document.program.is_some() && std::path::Path::new(&document.target).is_dir();
+        let file = std::path::Path::new(&document.target).join("probe.dat").display().to_string();
+        let target = if is_folder { quote_for_shell(&file) } else { target.clone() };
         let command = format!("diskwright probe {PROFILE_SUITE} {target}");
         add(command, "the maximum rates of this disk; saves them as the ceilings by which `why` judges it".into());
     }
@@ -53,7 +62,6 @@ fn steps_after(document: &ProbeDocument, arguments: &Arguments) -> Vec<NextStep>
             );
         }
         None => {
-            let suite = quote_for_shell(&arguments.suite);
             add(
                 format!("diskwright probe {suite} {target} --repeat 5 -o BEFORE.json"),
                 "a result with its noise, to be used in `compare BEFORE.json AFTER.json`".into(),

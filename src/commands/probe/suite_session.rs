@@ -37,7 +37,7 @@ pub fn open_members(
     let kernel_members = find_members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
     let paths: Vec<PathBuf> = if has_named_members { arguments.members.clone() } else { kernel_members.collect() };
     let consent = Consent { live: arguments.live, destroy: None };
-    let options = TargetOptions { writes: false, consent, bytes: None, keep: true, buffered: arguments.buffered };
+    let options = TargetOptions { consent, keep: true, buffered: arguments.buffered, ..TargetOptions::default() };
     let mut targets = Vec::new();
     for path in paths {
         if !path.exists() {
@@ -72,6 +72,7 @@ pub fn measure_suite(
         limit_s: arguments.limit.as_secs_f64(),
         limit_share: arguments.limit_share,
         buffered: arguments.buffered,
+        is_device: target.is_device,
         members: members.iter().map(|m| (short_name(&m.name), m.bytes)).collect(),
     };
     let mut progress = SuiteProgress::new(suite, &settings, arguments.repeat);

@@ -51,8 +51,8 @@ pub fn receive_short_log(ssh: &SshArguments, what: &str) -> Result<TemporaryLog,
     let options = ssh.connect_options(1, Duration::from_secs(1), Some(SHORT_LOG_TIME))?;
     let log = TemporaryLog::new()?;
     let records = collect_hosts(std::slice::from_ref(&target), (options, writer_options()), false, |_| log.path())?;
-    report_records(&records);
     check_record(&records)?;
+    report_records(&records);
     Ok(log)
 }
 

@@ -38,15 +38,16 @@ pub fn answer_for_hosts(
     let _registered = diskwright_hostfiles::removed_on_signal::TemporaryPath::new(folder.path());
     let dir_of = |target: &diskwright_sshhosts::SshTarget| folder.path().join(target.file_name());
     let records = collect_hosts(&targets, (options, writer), false, dir_of)?;
-    report_records(&records);
     if let [record] = records.as_slice() {
         if let Some(failure) = &record.failure {
             return Err(Failure::Failed(format!("{}: {failure}", record.target)));
         }
+        report_records(&records);
         let logs = open_record(record)?;
         let verdicts = log::judge_logs(&logs, (question.new_judge)(logs.range_ns))?;
         return answer_one(&verdicts, &logs, record_json(record));
     }
+    report_records(&records);
     let mut ranks: Vec<FleetRank> = records.iter().map(|record| judge_record(record, question)).collect();
     sort_ranks(&mut ranks);
     if question.as_json {

@@ -244,6 +244,7 @@ pub const CATALOGUE_FILES: &[(&str, &str)] = &[
     ("network_server", include_str!("../counters/network_server.toml")),
     ("nfs_server", include_str!("../counters/nfs_server.toml")),
     ("paging", include_str!("../counters/paging.toml")),
+    ("path", include_str!("../counters/path.toml")),
     ("physical_disk", include_str!("../counters/physical_disk.toml")),
     ("physical_disk_derived", include_str!("../counters/physical_disk_derived.toml")),
     ("physical_disk_health", include_str!("../counters/physical_disk_health.toml")),

@@ -358,6 +358,7 @@ impl Viewer {
             recent.set_after(&earlier, ended_ns);
             verdict = Some(recent);
         }
+        verdict.iter_mut().for_each(Verdict::drop_ended);
         // while the window moves on, the bottleneck that led before leads as long as it is one
         if let (Some(verdict), Some((window, Some(last)))) = (&mut verdict, &self.judged)
             && (window.0..window.1).contains(&judged.0)

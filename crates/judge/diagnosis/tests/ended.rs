@@ -56,3 +56,26 @@ fn what_has_ended_is_told_with_what_is_there_now() {
     again.set_after(&earlier, earlier.ended_ns().unwrap());
     assert_eq!(again.ended, None);
 }
+
+#[test]
+fn of_two_troubles_the_one_that_ended_is_not_listed_as_lasting() {
+    let mut verdict = judged(|_| true);
+    let mut ended = verdict.bottlenecks[0].clone();
+    (ended.bottleneck, ended.instance) = (Bottleneck::Throttle, "/shop@sdb".into());
+    let stretch = verdict.findings[0].stretches[0].clone();
+    ended.was_there = Some(stretch);
+    verdict.bottlenecks.push(ended);
+    verdict.drop_ended();
+    assert!(verdict.bottlenecks.iter().all(|listed| listed.was_there.is_none()), "{:?}", verdict.bottlenecks);
+    assert_eq!(verdict.bottleneck, Bottleneck::Disk, "{}", verdict.sentence);
+    assert!(verdict.ended.is_some());
+}
+
+#[test]
+fn what_ended_alone_stays() {
+    let mut verdict = judged(|tick| tick < 32);
+    let before = verdict.clone();
+    assert!(verdict.bottlenecks[0].was_there.is_some());
+    verdict.drop_ended();
+    assert_eq!(verdict, before);
+}

@@ -309,6 +309,7 @@ fn instance_of(counter: &str) -> &'static str {
         "channel" | "controller" => "0",
         "network" => "eth0",
         "array" => "md0",
+        "path" => "nvme0n1:nvme0c1n1",
         "network_filesystem" => "/mnt",
         "database" => "postgres:shop",
         "processor" => "_total",
@@ -479,7 +480,7 @@ fn missing_counters_of_a_log_are_named() {
         let verdict = judge.finish().remove(0);
         // a machine without arrays lacks nothing, and what no tool can show of any is not missing
         let nothing_to_lack =
-            ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server"];
+            ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server", "path"];
         // without a profile a rule on a ceiling or on a cloud's limit is as if it were not there, and the machine may
         // have no such thing
         let is_told = |id: &str| id.contains(".ceiling.") || id.contains(".volume.");

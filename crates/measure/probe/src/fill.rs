@@ -75,6 +75,11 @@ pub fn fill_file(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) 
     Ok(result)
 }
 
+/// Allocates the blocks of a file without writing to them; returns false if the filesystem cannot do that.
+pub fn allocate_file(file: &OwnedFd, bytes: u64) -> bool {
+    rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes).is_ok() && rustix::fs::fsync(file).is_ok()
+}
+
 /// State shared by all writers.
 struct FillJob<'a> {
     file: &'a OwnedFd,

@@ -3,7 +3,7 @@
 //! Reading order: `pattern` of the crate `results` (what to request), `request_generator` (the
 //! requests of a pattern), `engine` (how they reach the target), `worker_loop` (the loop of a worker
 //! that sends them), `run` (several jobs at the same time, on threads), `bench` (targets of suites),
-//! `suites` and `script` (sources of patterns). Before a run come `target`, the crate `guard` and
+//! `suites`, `programs` and `script` (sources of patterns). Before a run come `target`, the crate `guard` and
 //! `fill`; after it `tally`, `summary` (from counts to the result), `combined_results` and
 //! `profile`. Result files and their comparison are in the crate `results`.
 
@@ -18,6 +18,7 @@ pub mod machine;
 pub mod members;
 pub mod page_cache;
 pub mod profile;
+pub mod programs;
 pub mod request_generator;
 pub mod run;
 pub mod script;
@@ -29,7 +30,7 @@ pub mod target;
 pub mod worker_loop;
 
 pub use diskwright_guard as guard;
-pub use diskwright_results::{facts, pattern, result};
+pub use diskwright_results::{facts, pattern, requirement, result};
 
 // the starting points for users of the crate
 pub use error::ProbeError;

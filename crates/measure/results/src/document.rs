@@ -9,6 +9,7 @@ use diskwright_hostfiles::bounded_file;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{DeviceFacts, ProbeMachine, ProfileUpdate, ScriptFacts, SuiteRemark};
+use crate::requirement::{ProgramAnswer, RequirementResult};
 use crate::result::RunResult;
 
 /// Schema that is written, and the newest that is read.
@@ -64,6 +65,12 @@ pub struct ProbeDocument {
     pub runs: Vec<RunResult>,
     /// Findings of the suite.
     pub remarks: Vec<SuiteRemark>,
+    /// The program that the target is meant for, and the answer; only of `probe for`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramAnswer>,
+    /// Its vendor's requirements and how they are met; only of `probe for`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<RequirementResult>,
     /// Result of storing it as the device's profile.
     #[serde(default)]
     pub profile: ProfileUpdate,
@@ -254,6 +261,8 @@ pub(crate) mod tests {
             targets: Vec::new(),
             runs: vec![run],
             remarks: vec![SuiteRemark { id: "a".into(), text: "b".into(), value: Some(1.5), unit: Some("s".into()) }],
+            program: None,
+            requirements: Vec::new(),
             profile: ProfileUpdate::default(),
         }
     }

@@ -232,7 +232,7 @@ fn share_judged(observed: &Observation, pack: usize, unjudged: &[UnjudgedRule]) 
 }
 
 /// Objects that most machines lack: a log without them lacks nothing.
-const OPTIONAL_OBJECTS: [&str; 4] = ["database", "hardware", "network_filesystem", "nfs_server"];
+const OPTIONAL_OBJECTS: [&str; 5] = ["database", "hardware", "network_filesystem", "nfs_server", "path"];
 
 /// Smallest share of judged rules for the answer "no bottleneck".
 const MIN_JUDGED_SHARE: f64 = 0.1;

@@ -42,6 +42,22 @@ impl Verdict {
         (quiet_ns as f64 >= needed_ns).then_some((first_ns, last_ns))
     }
 
+    /// Takes out the bottlenecks that ended while others last, for a view of what is so now.
+    pub fn drop_ended(&mut self) {
+        if self.bottlenecks.iter().all(|listed| listed.was_there.is_some()) {
+            return;
+        }
+        let (gone, lasting) = std::mem::take(&mut self.bottlenecks).into_iter().partition(|l| l.was_there.is_some());
+        let gone: Vec<VerdictBottleneck> = gone;
+        self.bottlenecks = lasting;
+        let ended = gone.into_iter().find_map(|listed| {
+            let ended_at = listed.was_there?.to;
+            Some(EndedBottleneck { bottleneck: listed.bottleneck, instance: listed.instance, ended_at })
+        });
+        self.ended = self.ended.take().or(ended);
+        self.follow_bottlenecks();
+    }
+
     /// Tells that another bottleneck ended at a time, after which this verdict judges. It changes nothing if the same
     /// one is still there.
     pub fn set_after(&mut self, earlier: &Verdict, ended_ns: i64) {

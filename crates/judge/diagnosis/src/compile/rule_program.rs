@@ -79,8 +79,8 @@ pub(crate) const MAX_CGROUPS: usize = 256;
 const MAX_PAGED_DISKS: usize = 64;
 const PHYSICAL_DISK: &str = "physical_disk";
 /// Objects that a machine may not have, so that a log without them lacks nothing.
-const OPTIONAL_OBJECTS: [&str; 7] =
-    ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server"];
+const OPTIONAL_OBJECTS: [&str; 8] =
+    ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server", "path"];
 
 /// Options of the caller on which the program depends.
 pub(crate) struct ProgramOptions<'a> {

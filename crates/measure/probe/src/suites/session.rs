@@ -34,6 +34,8 @@ pub struct Settings {
     pub limit_share: Option<f64>,
     /// True if requests go through the page cache.
     pub buffered: bool,
+    /// True if the target is a device, not a file.
+    pub is_device: bool,
     /// Members that the target consists of: name and size in bytes of each.
     pub members: Vec<(String, u64)>,
 }
@@ -223,6 +225,7 @@ pub fn default_plan(suite: &Suite) -> SuitePlan {
         limit_s: 0.1,
         limit_share: None,
         buffered: false,
+        is_device: false,
         members,
     };
     plan_suite(suite, &settings)

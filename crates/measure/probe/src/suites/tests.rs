@@ -52,7 +52,11 @@ fn measure_pattern<E: IoEngine>(
     };
     let mut generator = RequestGenerator::new(pattern, target_bytes, 0, 1);
     let tally = worker_loop::run_worker(device, &mut generator, &plan, slots).expect("a made-up device does not fail");
-    let seconds = pattern.duration.as_secs_f64();
+    // a run that is ended by its bytes lasts as long as they took
+    let seconds = match pattern.max_bytes {
+        Some(_) => tally.measured_ns as f64 * 1e-9,
+        None => pattern.duration.as_secs_f64(),
+    };
     Ok(RunOutcome { tally, seconds, engine: "fake", workers: 1, ..RunOutcome::default() })
 }
 
@@ -90,6 +94,7 @@ pub fn settings(room: u64) -> Settings {
         limit_s: 0.1,
         limit_share: None,
         buffered: false,
+        is_device: false,
         members: Vec::new(),
     }
 }

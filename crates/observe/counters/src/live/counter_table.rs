@@ -183,6 +183,12 @@ impl CounterTable {
         self.rows.get(index).is_some_and(|r| r.name.as_bytes() == name)
     }
 
+    /// Returns the raw numbers of a row at this tick.
+    pub fn row(&self, row: usize) -> &[u64] {
+        let width = self.columns.len();
+        &self.current[row * width..(row + 1) * width]
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()

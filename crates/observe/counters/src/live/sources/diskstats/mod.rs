@@ -24,14 +24,16 @@ use diskwright_base::diskstats::{
     PARTITION_FIELDS, PARTITION_POSITIONS,
 };
 use multipath::DiskPath;
+use paths::PathWatch;
 
 mod multipath;
+mod paths;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
     id: "diskstats",
-    files: &["/proc/diskstats"],
-    explain: "Requests, bytes and times of every block device and partition.",
+    files: &["/proc/diskstats", "/sys/class/nvme/nvmeN/state", "/sys/block/sdN/device/state"],
+    explain: "Requests, bytes and times of every block device and partition, and of each path to a disk with several.",
     parse_any: |bytes| text_lines(bytes).for_each(|line| _ = black_box(parse_line(line))),
     open: |roots, _: &SamplerOptions| Some(Box::new(Diskstats::new(roots))),
 };
@@ -163,8 +165,10 @@ struct Diskstats {
     slots: Vec<DiskstatsSlot>,
     /// Paths of NVMe multipath disks.
     paths: Vec<DiskPath>,
-    /// Whole devices and partitions.
-    tables: [CounterTable; 2],
+    /// Paths of disks with several paths.
+    path_watch: PathWatch,
+    /// Whole devices, partitions and paths.
+    tables: [CounterTable; 3],
 }
 
 impl Diskstats {
@@ -173,9 +177,11 @@ impl Diskstats {
             file: OpenFile::in_pieces(roots.proc.join("diskstats"), "without it no disk can be watched"),
             slots: Vec::new(),
             paths: Vec::new(),
+            path_watch: PathWatch::new(),
             tables: [
                 CounterTable::new("disk", &DISK_COLUMNS, CounterReset::WholeRow),
                 CounterTable::new("partition", &PARTITION_COLUMNS, CounterReset::WholeRow),
+                PathWatch::new_table(),
             ],
         }
     }
@@ -214,8 +220,12 @@ impl CounterSource for Diskstats {
             self.tables[0].retain_rows(|name, _| !slots.iter().any(|s| is_unbound(s, name)));
             self.refresh_rows();
         }
-        multipath::credit_disks(&mut self.paths, &mut self.tables[0]);
+        let [disks, _, path_table] = &mut self.tables;
+        self.path_watch.refresh(&self.paths, path_table, context);
+        self.path_watch.fill_rows(&self.paths, disks, path_table);
+        multipath::credit_disks(&mut self.paths, disks);
         self.tables.iter_mut().for_each(|t| t.compute_cells(context));
+        self.path_watch.compare_paths(&mut self.tables[2]);
         self.judge_stalls(context);
     }
 
@@ -228,7 +238,7 @@ impl CounterSource for Diskstats {
 /// the cursor.
 fn find_or_insert_slot(
     slots: &mut Vec<DiskstatsSlot>,
-    tables: &mut [CounterTable; 2],
+    tables: &mut [CounterTable; 3],
     cursor: usize,
     line: &DiskstatsLine,
     context: &mut TickContext,
@@ -250,7 +260,7 @@ fn find_or_insert_slot(
 }
 
 /// Classifies a device that was not seen before.
-fn classify_device(tables: &mut [CounterTable; 2], line: &DiskstatsLine, roots: &Roots) -> DiskstatsTarget {
+fn classify_device(tables: &mut [CounterTable; 3], line: &DiskstatsLine, roots: &Roots) -> DiskstatsTarget {
     let name = String::from_utf8_lossy(line.name);
     if is_partition(&name, roots) {
         return DiskstatsTarget::Partition(tables[1].row_or_insert(&name));
@@ -318,7 +328,7 @@ pub fn is_partition_name(name: &str) -> bool {
 /// stays): then its numbers are not stored.
 fn fill_row(
     slot: &mut DiskstatsSlot,
-    tables: &mut [CounterTable; 2],
+    tables: &mut [CounterTable; 3],
     line: &DiskstatsLine,
     context: &mut TickContext,
 ) -> bool {
@@ -399,7 +409,7 @@ impl Diskstats {
             return;
         }
         context.topology_due = true;
-        let is_gone = |slot: &DiskstatsSlot, tables: &[CounterTable; 2]| match slot.target {
+        let is_gone = |slot: &DiskstatsSlot, tables: &[CounterTable; 3]| match slot.target {
             DiskstatsTarget::Disk(row) => tables[0].is_gone(row),
             DiskstatsTarget::Partition(row) => tables[1].is_gone(row),
             DiskstatsTarget::Unbound { .. } => false,
@@ -422,6 +432,7 @@ impl Diskstats {
                 unbound @ DiskstatsTarget::Unbound { .. } => unbound,
             };
         }
+        self.path_watch.refresh_rows(&mut self.tables[2]);
     }
 }
 

@@ -17,6 +17,18 @@ pub(super) struct DiskPath {
     numbers: Option<[Option<u64>; MAX_NUMBERS]>,
 }
 
+impl DiskPath {
+    /// Name of the path: `nvme0c1n1`.
+    pub(super) fn name(&self) -> &str {
+        std::str::from_utf8(&self.name).unwrap_or_default()
+    }
+
+    /// Its numbers at this tick; `None` without a line.
+    pub(super) fn numbers(&self) -> Option<[Option<u64>; MAX_NUMBERS]> {
+        self.numbers
+    }
+}
+
 /// Position of the busy time, the only number that cannot be summed: paths are busy at the same time.
 const BUSY_POSITION: usize = column_index(&DISK_COLUMNS, "physical_disk.busy_time_s");
 

@@ -1,7 +1,9 @@
 //! Filesystems that another machine or a user process serves: NFS from `/proc/self/mountstats`, SMB from
-//! `/proc/fs/cifs/Stats`, FUSE from `/sys/fs/fuse/connections`. All three are sums that this machine's kernel keeps.
+//! `/proc/fs/cifs/Stats`, FUSE from `/sys/fs/fuse/connections`, Ceph from debugfs. All are sums that this machine's
+//! kernel keeps.
 //! Such a mount itself is never accessed: a server that does not answer would block the caller.
 
+pub mod ceph;
 pub mod mountstats;
 pub mod smb;
 pub mod tcp_connections;
@@ -24,6 +26,7 @@ use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
+use ceph::{CephClients, CephFigures};
 use mountstats::{MountStats, NfsClass, OperationSums};
 use smb::ShareStats;
 use tcp_connections::{ServerRoute, SocketDiagnosis};
@@ -37,12 +40,19 @@ pub const SOURCE: SourceInfo = SourceInfo {
         "/proc/self/mountinfo",
         "/proc/fs/cifs/Stats",
         "/sys/fs/fuse/connections/N/waiting",
+        "/sys/kernel/debug/ceph/CLIENT/osdc, mdsc, metrics",
     ],
     explain: "NFS by mount and class of operation (operations, bytes, round trips, execution, queueing, \
-              retransmissions, backlog), SMB operations and bytes, requests that wait for FUSE.",
+              retransmissions, backlog), SMB operations and bytes, requests that wait for FUSE; Ceph's operations, \
+              bytes and waiting requests.",
     parse_any: |bytes| {
         mountstats::parse_mounts(bytes, |mount| _ = black_box(mount));
         smb::parse_shares(bytes, |share| _ = black_box(share));
+        let (mut waiting, mut totals) = (ceph::WaitingRequests::default(), ceph::CephTotals::default());
+        ceph::add_osd_requests(bytes, &mut waiting);
+        ceph::add_mds_requests(bytes, &mut waiting);
+        ceph::add_totals(bytes, &mut totals);
+        _ = black_box((waiting.count(), totals));
         _ = black_box((tcp_connections::decode_message(bytes), tcp_connections::server_address(bytes)));
     },
     open: |roots, _: &SamplerOptions| Some(Box::new(NetworkFilesystems::new(roots))),
@@ -172,6 +182,7 @@ struct NetworkFilesystems {
     /// Rows of SMB shares, in the order of the file.
     shares: Vec<(Box<[u8]>, usize)>,
     fuse: Vec<(usize, OpenFile)>,
+    ceph: CephClients,
     diagnosis: Option<SocketDiagnosis>,
     fuse_noted: bool,
     tables: [CounterTable; 1],
@@ -193,6 +204,7 @@ impl NetworkFilesystems {
             mounts_changed: false,
             shares: Vec::new(),
             fuse: Vec::new(),
+            ceph: CephClients::default(),
             // the sockets of this kernel do not belong to the files of a fake machine
             diagnosis: (roots.proc == Path::new("/proc")).then(SocketDiagnosis::open).flatten(),
             fuse_noted: false,
@@ -215,6 +227,7 @@ impl NetworkFilesystems {
         let mounts = &self.mounts;
         table.retain_rows(|name, _| mounts.iter().any(|mount| mount.point == name));
         self.find_fuse_connections(context);
+        self.ceph.find_clients(&self.mounts, context);
     }
 
     fn find_fuse_connections(&mut self, context: &mut TickContext) {
@@ -429,10 +442,33 @@ fn fill_share(values: &mut [u64], share: &ShareStats) {
     }
 }
 
+/// Stores the figures of a Ceph filesystem. Answers are what the kernel counts as done; without them, nothing tells
+/// whether any arrive.
+fn fill_ceph(table: &mut CounterTable, figures: &CephFigures) {
+    let row = table.row_or_insert(&figures.label);
+    let values = table.row_mut(row);
+    values[UNANSWERED_COLUMN] = figures.waiting;
+    let totals = &figures.totals;
+    for (class, operations, bytes) in [
+        (NfsClass::Read, totals.reads, totals.read_bytes),
+        (NfsClass::Write, totals.writes, totals.write_bytes),
+        (NfsClass::Metadata, totals.metadata, None),
+    ] {
+        values[class_column(class)] = operations.unwrap_or(ABSENT);
+        values[class_column(class) + BYTES_IN_CLASS] = bytes.unwrap_or(ABSENT);
+    }
+    let answered = [totals.reads, totals.writes, totals.metadata].into_iter().flatten().reduce(u64::saturating_add);
+    values[REPLIES_COLUMN] = answered.unwrap_or(ABSENT);
+}
+
 impl CounterSource for NetworkFilesystems {
     fn read_tick(&mut self, context: &mut TickContext) {
         if context.is_slow_tick {
             self.refresh_mounts(context);
+        }
+        if context.devices_due {
+            // a block device of Ceph is no mount
+            self.ceph.find_clients(&self.mounts, context);
         }
         self.tables[0].begin_tick();
         self.read_nfs(context);
@@ -444,6 +480,9 @@ impl CounterSource for NetworkFilesystems {
             {
                 table.row_mut(*row)[WAITING_COLUMN] = waiting;
             }
+        }
+        for figures in self.ceph.read_clients(context) {
+            fill_ceph(table, &figures);
         }
         table.compute_cells(context);
     }

@@ -306,3 +306,154 @@ fn operations_that_were_never_sent_are_not_a_reset() {
         assert!(value(&watch, "reads").is_nan() && value(&watch, "writes").is_nan());
     }
 }
+
+// The files of Ceph clients below have the layout of net/ceph/debugfs.c and fs/ceph/debugfs.c; ids and numbers are
+// invented.
+
+const CEPH_CLUSTER: &str = "0c93a60d-5645-4c46-8568-4c8f63db4c7f";
+
+/// `osdc` of Linux 4.7 and later: requests, then watches and pauses, which wait for nothing.
+const OSDC: &str = "REQUESTS 3 homeless 0\n\
+    41\tosd3\t2.5e2a1b3c\t2.1c\t[3,1,0]/3\t[3,1,0]/3\te57\t10000000001.00000002\t0x400024\t1\tread\n\
+    42\tosd3\t2.5e2a1b3d\t2.1d\t[3,1,0]/3\t[3,1,0]/3\te57\t10000000001.00000003\t0x400024\t1\tread\n\
+    47\tosd1\t2.5e2a1b3e\t2.1e\t[1,0,3]/1\t[1,0,3]/1\te57\t10000000002.00000000\t0x400024\t1\twrite\n\
+    LINGER REQUESTS\n18446462598732840961\tosd0\t3.c0\t3.0\t[0]/0\t[0]/0\te57\trbd_header.1\t0x20\t0\tWC/0\n\
+    BACKOFFS\nosd2\t2.0s0\t9\t[a,b)\n";
+
+const MDSC: &str = "12\tmds0\tgetattr\t #10000000000\n13\tmds0\tcreate\t(unsafe) #10000000000/new (new)\n\
+    14\t(no session)\tlookup\t #1/home (home)\n";
+
+fn ceph_metrics(reads: u64, writes: u64, metadata: u64) -> [String; 2] {
+    let latency = format!(
+        "item          total       avg_lat(us)     min_lat(us)     max_lat(us)     stdev(us)\n\
+         -----------------------------------------------------------------------------------\n\
+         read          {reads}          32000           4000            196000          560\n\
+         write         {writes}         588000          28000           4812000         36673\n\
+         metadata      {metadata}        116000          2000            707000          8282\n\
+         copyfrom      0           0               0               0               0\n"
+    );
+    let size = format!(
+        "item          total       avg_sz(bytes)   min_sz(bytes)   max_sz(bytes)  total_sz(bytes)\n\
+         ----------------------------------------------------------------------------------------\n\
+         read          {reads}        4096            4096            4096            {}\n\
+         write         {writes}        8192            8192            8192            {}\n",
+        reads * 4096,
+        writes * 8192
+    );
+    [latency, size]
+}
+
+#[test]
+fn requests_of_ceph_are_counted_by_server() {
+    let mut waiting = ceph::WaitingRequests::default();
+    ceph::add_osd_requests(OSDC.as_bytes(), &mut waiting);
+    assert_eq!((waiting.count(), waiting.oldest, waiting.by_server["osd3"]), (3, Some(41), 2));
+    ceph::add_mds_requests(MDSC.as_bytes(), &mut waiting);
+    assert_eq!((waiting.count(), waiting.by_server["mds0"], waiting.by_server["no mds"]), (5, 1, 1));
+    // before Linux 4.7 the list had no heading
+    let mut old = ceph::WaitingRequests::default();
+    ceph::add_osd_requests(b"9\tosd-1\t1.6\tfoo\t\tread\n", &mut old);
+    assert_eq!((old.count(), old.by_server["osd-1"]), (1, 1));
+    let mut none = ceph::WaitingRequests::default();
+    ceph::add_osd_requests(b"REQUESTS 0 homeless 0\nLINGER REQUESTS\nBACKOFFS\n", &mut none);
+    assert_eq!(none, ceph::WaitingRequests::default());
+}
+
+#[test]
+fn totals_of_ceph_are_read_from_one_file_or_a_folder() {
+    let [latency, size] = ceph_metrics(798, 2394, 7);
+    let expected = ceph::CephTotals {
+        reads: Some(798),
+        read_bytes: Some(798 * 4096),
+        writes: Some(2394),
+        write_bytes: Some(2394 * 8192),
+        metadata: Some(7),
+    };
+    let mut totals = ceph::CephTotals::default();
+    [&latency, &size].into_iter().for_each(|text| ceph::add_totals(text.as_bytes(), &mut totals));
+    assert_eq!(totals, expected);
+    // Linux 5.7 to 5.15: one file with all tables, other ones among them
+    let caps = "item          total           miss            hit\n\
+                -------------------------------------------------\n\
+                d_lease       2               0               0\n\
+                caps          2               14              546500\n";
+    let mut totals = ceph::CephTotals::default();
+    ceph::add_totals(format!("{latency}\n{size}\n{caps}").as_bytes(), &mut totals);
+    assert_eq!(totals, expected);
+}
+
+fn ceph_machine(source: &str) -> FakeMachine {
+    let machine = FakeMachine::new();
+    let client = format!("sys/kernel/debug/ceph/{CEPH_CLUSTER}.client4267");
+    let [latency, size] = ceph_metrics(100, 200, 10);
+    machine
+        .put_ordinary_files()
+        .put_file("proc/self/mountinfo", mountinfo(&[("40", "/mnt/ceph", "ceph", source)]))
+        .put_file(&format!("{client}/osdc"), OSDC)
+        .put_file(&format!("{client}/mdsc"), MDSC)
+        .put_file(&format!("{client}/metrics/latency"), latency)
+        .put_file(&format!("{client}/metrics/size"), size);
+    machine
+}
+
+#[test]
+fn a_filesystem_of_ceph_has_operations_bytes_and_waiting_requests() {
+    for source in [format!("admin@{CEPH_CLUSTER}.cephfs=/"), "192.0.2.1:6789,192.0.2.2:6789:/".to_owned()] {
+        let machine = ceph_machine(&source);
+        let mut watch = machine.watch_default();
+        watch.tick();
+        let client = format!("sys/kernel/debug/ceph/{CEPH_CLUSTER}.client4267");
+        let [latency, size] = ceph_metrics(130, 205, 12);
+        machine.put_file(&format!("{client}/metrics/latency"), latency);
+        machine.put_file(&format!("{client}/metrics/size"), size);
+        watch.tick_after(1.0);
+        let value = |counter: &str| watch.value(&format!("network_filesystem.{counter}"), "/mnt/ceph");
+        assert_eq!((value("reads"), value("read_bytes")), (30.0, 30.0 * 4096.0));
+        assert_eq!((value("writes"), value("metadata_operations"), value("replies")), (5.0, 2.0, 37.0));
+        assert_eq!(value("unanswered"), 5.0);
+    }
+}
+
+#[test]
+fn a_ceph_cluster_that_does_not_answer_is_named_with_its_servers() {
+    let machine = ceph_machine("192.0.2.1:6789:/");
+    let mut watch = machine.watch_default();
+    watch.tick();
+    for _ in 0..9 {
+        watch.tick_after(1.0);
+    }
+    assert!(watch.notes_of_kind(Note::WARNING).is_empty(), "{:?}", watch.notes);
+    watch.tick_after(1.0);
+    let expected = "/mnt/ceph: 5 requests wait for Ceph, the oldest for 10 s or more (osd3: 2, mds0: 1, no mds: 1)";
+    assert_eq!(watch.notes_of_kind(Note::WARNING), [expected]);
+    // nothing was answered meanwhile: what the rule on silent mounts asks for
+    assert_eq!(watch.value("network_filesystem.replies", "/mnt/ceph"), 0.0);
+}
+
+#[test]
+fn a_block_device_of_ceph_is_named_by_its_client() {
+    let machine = FakeMachine::new();
+    let client = format!("sys/kernel/debug/ceph/{CEPH_CLUSTER}.client4268");
+    machine
+        .put_ordinary_files()
+        .put_file(&format!("{client}/osdc"), OSDC)
+        .put_file("sys/bus/rbd/devices/0/client_id", "client4268\n")
+        .put_file("sys/bus/rbd/devices/1/client_id", "client9\n");
+    let mut watch = machine.watch_default();
+    watch.tick().tick_after(11.0);
+    assert!(watch.has_note(Note::WARNING, "rbd0: 3 requests wait for Ceph"), "{:?}", watch.notes);
+    // its requests are those of a disk, not of a filesystem
+    assert!(watch.sampler.schema().instances("network_filesystem").is_empty());
+}
+
+#[test]
+fn ceph_without_debugfs_is_reported_once() {
+    let machine = FakeMachine::new();
+    machine.put_ordinary_files();
+    machine.put_file("proc/self/mountinfo", mountinfo(&[("40", "/mnt/ceph", "ceph", "192.0.2.1:6789:/")]));
+    let mut watch = machine.watch_default();
+    watch.tick().tick_after(60.0).tick_after(60.0);
+    let notes: Vec<_> =
+        watch.notes_of_kind(Note::UNSEEN).into_iter().filter(|n| n.contains("kernel/debug/ceph")).collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+}
