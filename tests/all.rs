@@ -68,5 +68,6 @@ mod style;
 mod sweep;
 mod terminal;
 mod trace;
+mod volumes;
 mod wide_logs;
 mod workload;

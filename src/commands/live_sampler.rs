@@ -11,7 +11,7 @@ use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock, ser
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::record::self_protection::{self, TrimSchedule};
-use super::{Failure, output};
+use super::{Failure, live_volumes, output};
 
 /// Arguments of `read-sources`; what to read comes with its input.
 #[derive(Args)]
@@ -23,7 +23,15 @@ pub struct Arguments {
 
 /// Creates the sampler of this machine. Its reading process is this program.
 pub fn live_sampler(options: SamplerOptions) -> Sampler {
-    Sampler::in_process(reader_command, Roots::default(), Box::new(SystemClock), options)
+    with_volumes(Sampler::in_process(reader_command, Roots::default(), Box::new(SystemClock), options))
+}
+
+/// Adds what is known of this machine's cloud volumes.
+fn with_volumes(mut sampler: Sampler) -> Sampler {
+    if let Some(facts) = live_volumes::topology_facts() {
+        sampler.set_topology_facts(facts);
+    }
+    sampler
 }
 
 /// Creates the sampler of a recorder, whose reading process is protected like the recorder.
@@ -33,7 +41,7 @@ pub fn protected_sampler(options: SamplerOptions) -> Sampler {
         command.arg("--protect");
         command
     };
-    Sampler::in_process(command, Roots::default(), Box::new(SystemClock), options)
+    with_volumes(Sampler::in_process(command, Roots::default(), Box::new(SystemClock), options))
 }
 
 fn reader_command() -> Command {

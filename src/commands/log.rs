@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::foreign::ForeignOptions;
 use super::topology_options::TopologyOptions;
+use super::volume_options::VolumeOptions;
 use super::{Failure, output, pacer, time_argument};
 
 pub use diskwright_ingest::Logs;
@@ -140,6 +141,19 @@ impl LogWindow {
             return Ok(());
         };
         Err(Failure::Usage(format!("{option} needs a log: it applies only to reading one")))
+    }
+
+    /// What the user says about cloud volumes; it counts for this machine too.
+    pub fn volume_options(&self) -> &VolumeOptions {
+        &self.topology.volumes
+    }
+
+    /// Refuses options for cloud volumes where neither a log nor this machine is judged.
+    pub fn refuse_volume_options(&self) -> Result<(), Failure> {
+        match self.topology.volumes.first_given_option() {
+            Some(option) => Err(Failure::Usage(format!("{option} needs a log: its disks are volumes of a cloud"))),
+            None => Ok(()),
+        }
     }
 
     /// Refuses options for reading a foreign log if one machine of a store is read; facts about the machine are still

@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use diskwright_ingest::{MachineDescription, MachineFacts};
+use diskwright_ingest::{CloudFacts, MachineDescription, MachineFacts};
 
+use super::volume_options::VolumeOptions;
 use super::{Failure, first_given_option, model_distance};
 
 /// Facts that the user knows about the disks of a log.
@@ -34,6 +35,8 @@ pub struct TopologyOptions {
     /// Clock interrupts per second, if the log does not count them: 100 on Windows NT
     #[arg(long, value_name = "PER-SECOND")]
     clock: Option<f64>,
+    #[command(flatten)]
+    pub volumes: VolumeOptions,
     /// Network adapter interrupts per second, if the log does not count them
     #[arg(long, value_name = "PER-SECOND")]
     network_interrupts: Option<f64>,
@@ -76,6 +79,10 @@ impl TopologyOptions {
         let facts = MachineFacts {
             arrays: self.array.clone(),
             drives: self.drive.clone(),
+            cloud: CloudFacts {
+                volumes: self.volumes.declared_volumes()?,
+                instance: self.volumes.declared_instance()?,
+            },
             file: self.topology.clone(),
             memory: self.memory.clone(),
             processors: self.processors,

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::databases::DatabaseArguments;
 use super::gains::{self, PredictedGain};
 use super::live_sampler::live_sampler;
+use super::live_volumes::{self, CloudOptions};
 use super::log::{self, LogWindow, Logs};
 use super::metric_store::{self, StoreArguments};
 use super::next_steps::{self, NextStep};
@@ -30,6 +31,7 @@ use super::pacer::{self, Pacer};
 use super::paste_block;
 use super::plan::from_log::{collect_piece, load_from_logs};
 use super::ssh::{HostQuestion, SshArguments, answer_for_hosts};
+use super::volume_lines::draw_volumes;
 use super::{
     Failure, baseline, ceilings, damage, first_given_option, fleet, model_distance, name_search, output, pasted_runs,
 };
@@ -53,6 +55,8 @@ pub struct Arguments {
     window: LogWindow,
     #[command(flatten)]
     databases: DatabaseArguments,
+    #[command(flatten)]
+    cloud: CloudOptions,
     #[command(flatten)]
     store: StoreArguments,
     #[command(flatten)]
@@ -189,6 +193,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.store.is_given()? || !arguments.log.is_empty() {
         pacer::refuse_live_options(&[("--for", arguments.duration.is_some()), ("--every", arguments.every.is_some())])?;
         refuse_databases(&arguments.databases)?;
+        arguments.cloud.refuse_for_logs()?;
     }
     if arguments.ssh.is_given()? {
         return answer_over_ssh(arguments);
@@ -209,6 +214,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
         }
         arguments.window.refuse_log_options()?;
+        live_volumes::prepare(arguments.window.volume_options(), &arguments.cloud)?;
         let (verdicts, load) = watch_this_machine(arguments, packs)?;
         return print_answer(&verdicts, None, Some(&|| Ok(load.clone())), arguments);
     } else {
@@ -244,6 +250,8 @@ fn answer_over_ssh(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage("--from and --to need a log; to watch a host, use --for".into()));
     }
     refuse_databases(&arguments.databases)?;
+    arguments.cloud.refuse_for_logs()?;
+    arguments.window.refuse_volume_options()?;
     let packs = arguments.judging.load_packs(false)?;
     let (lasts, every) = arguments.watch_times()?;
     let new_judge = |range| arguments.judging.new_judge(packs.clone(), Some(range));
@@ -445,7 +453,8 @@ fn print_answer_with(
     let style = output::stdout_style();
     if arguments.full || !std::io::stdout().is_terminal() {
         let answer = screen::draw_whole(first, &DisplayZone::local(), &style);
-        output::print_text(&(answer + &answers.draw(&style) + &next_steps::draw_steps(&steps, &style)))?;
+        let more = draw_volumes(first, &style) + &answers.draw(&style);
+        output::print_text(&(answer + &more + &next_steps::draw_steps(&steps, &style)))?;
     } else {
         output::print_text(&draw_one_screen(first, &answers, &steps, &style))?;
     }
@@ -458,7 +467,7 @@ fn draw_one_screen(verdict: &Verdict, answers: &LoadAnswers, steps: &[NextStep],
     let next_row = next_steps::draw_first_step(steps, style);
     let remaining = Style { height: style.height.saturating_sub(next_row.lines().count()), ..*style };
     let answer = screen::draw_screen(verdict, &DisplayZone::local(), &remaining);
-    let more = answers.draw(style);
+    let more = draw_volumes(verdict, style) + &answers.draw(style);
     let fits = answer.lines().count() + more.lines().count() <= remaining.height;
     if fits { answer + &more + &next_row } else { answer + &next_row }
 }

@@ -12,6 +12,7 @@ use diskwright_diagnosis::Verdict;
 use diskwright_ingest::Input;
 use diskwright_planner::bucket_replay::{self, BucketReplay};
 use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing_share};
+use diskwright_planner::prices::unused::UnusedProvision;
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
 use diskwright_planner::series::measured_demand::{DEFAULT_PERCENTILE, utc_offsets};
 use diskwright_planner::series::model_distance::{DeviceDistance, find_model_distances, find_uncompared};
@@ -35,6 +36,7 @@ use crate::commands::log::{self, LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
 use crate::commands::simulate::ChartArguments;
 use crate::commands::topology_options::TopologyOptions;
+use crate::commands::volume_lines::{draw_unused, draw_volumes, find_unused};
 use crate::commands::{Failure, local_host_name, model_distance, output, simulate};
 
 /// Sources of a demand.
@@ -112,7 +114,10 @@ impl FromOptions {
         ];
         match options.iter().find(|(_, is_given)| *is_given) {
             Some((option, _)) => Err(Failure::Usage(format!("{option} needs a log: --from LOG"))),
-            None => self.log_window().refuse_log_options().map(|()| false),
+            None => {
+                self.log_window().refuse_volume_options()?;
+                self.log_window().refuse_log_options().map(|()| false)
+            }
         }
     }
 
@@ -214,7 +219,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let used = answer.as_ref().map(|answer| arguments.use_designs(answer)).transpose()?.unwrap_or_default();
     let distances = find_model_distances(&series);
     let uncompared = if from.arrays.declares_models() { find_uncompared(&series) } else { Vec::new() };
-    let findings = LogAnswer { measured, verdict, distances, uncompared, predicted, buckets, answer, used };
+    let unused = verdict.as_ref().map(|v| find_unused(v, &measured.summary.space, &limits.prices)).unwrap_or_default();
+    let findings = LogAnswer { measured, verdict, distances, uncompared, unused, predicted, buckets, answer, used };
     if arguments.json { output::print_json(&findings.document()) } else { findings.print(&options, &limits) }
 }
 
@@ -225,6 +231,7 @@ struct LogAnswer {
     distances: Vec<DeviceDistance>,
     /// Disks with a declared model that are not compared, and why.
     uncompared: Vec<(String, String)>,
+    unused: Vec<UnusedProvision>,
     predicted: Option<Prediction>,
     buckets: Option<Vec<BucketReplay>>,
     answer: Option<PlanAnswer>,
@@ -244,6 +251,7 @@ impl LogAnswer {
         document["load"] = json!(self.measured.summary);
         document["verdict"] = json!(self.verdict);
         document["model_distances"] = json!(self.distances);
+        document["provisioned"] = json!(self.unused);
         if let Some(predicted) = &self.predicted {
             document["what_if"] = predicted.to_json();
         }
@@ -266,6 +274,8 @@ impl LogAnswer {
             None => load_screen::draw_load(&self.measured, options, &style),
         };
         text += &model_distance::draw_distances(&self.distances, &self.uncompared, &style);
+        text += &self.verdict.iter().map(|verdict| draw_volumes(verdict, &style)).collect::<String>();
+        text += &draw_unused(&self.unused, self.measured.summary.interval_s, &style);
         if let Some(buckets) = &self.buckets {
             text += &load_screen::draw_buckets(buckets, &style);
         }
@@ -301,6 +311,7 @@ pub fn demand_json(measured: &MeasuredDemand) -> Value {
 fn read_load(from: &FromOptions) -> Result<(LoadSeries, Option<Verdict>), Failure> {
     if !from.trace.is_empty() || from.workload.is_some() {
         from.log_window().refuse_log_options()?;
+        from.log_window().refuse_volume_options()?;
     }
     if !from.trace.is_empty() {
         return Ok((load_from_trace(&log::new_input(&from.trace))?, None));

@@ -32,12 +32,14 @@ use serde::Serialize;
 use super::alerts::{AlertArguments, AlertMonitor};
 use super::capture::{CaptureArguments, CaptureThread};
 use super::databases::DatabaseArguments;
+use super::live_volumes::{self, CloudOptions};
 use super::metric_feeds::{FeedArguments, Feeds};
 use super::own_cost::RecordingMeter;
 use super::pacer::{self, Pacer};
 use super::serve::{self, PageArguments};
 use super::ssh::{HostRecording, SshArguments, record_hosts};
 use super::trace::parse_budget;
+use super::volume_options::VolumeOptions;
 use super::{Failure, damage, first_given_option, output, process_limits};
 use crate::commands::live_sampler::protected_sampler;
 use crate::memory_reserve;
@@ -83,6 +85,10 @@ pub struct Arguments {
     trace_budget: f64,
     #[command(flatten)]
     databases: DatabaseArguments,
+    #[command(flatten)]
+    volumes: VolumeOptions,
+    #[command(flatten)]
+    cloud: CloudOptions,
     #[command(flatten)]
     feeding: FeedArguments,
     #[command(flatten)]
@@ -161,6 +167,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding, arguments.page.host_names())?;
     let mut alerts = alert_monitor(arguments)?;
+    live_volumes::prepare(&arguments.volumes, &arguments.cloud)?;
     let mut sampler = protected_sampler(sampler_options(arguments.every));
     attach_databases(arguments, &mut sampler)?;
     let _trace = start_trace(arguments, &mut sampler, log.as_mut())?;
@@ -220,6 +227,8 @@ fn record_over_ssh(arguments: &Arguments) -> Result<(), Failure> {
         ("--alerts", arguments.alerts.is_given()),
         ("--listen or --remote-write", arguments.feeding.is_given()),
         ("--postgres or --mysql", arguments.databases.first_given_option().is_some()),
+        ("--cloud", arguments.cloud.is_given()),
+        ("--volume-type or --instance-type", arguments.volumes.first_given_option().is_some()),
     ];
     if let Some(option) = first_given_option(&of_this_machine) {
         return Err(Failure::Usage(format!("{option} is for this machine, and --ssh records others")));

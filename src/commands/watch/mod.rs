@@ -25,6 +25,7 @@ use ratatui::layout::Rect;
 
 use super::alerts::{AlertArguments, AlertMonitor};
 use super::capture::{CaptureArguments, CaptureThread};
+use super::live_volumes::{self, CloudOptions};
 use super::log::{self, LogWindow};
 use super::ssh::SshArguments;
 use super::ssh::background_log::follow_host;
@@ -46,6 +47,8 @@ pub struct Arguments {
     window: LogWindow,
     #[command(flatten)]
     judging: why::JudgingArguments,
+    #[command(flatten)]
+    cloud: CloudOptions,
     /// What the screen shows, instead of the built-in panels; by default
     /// ~/.config/diskwright/watch.toml, if it exists
     #[arg(long, value_name = "FILE.toml")]
@@ -105,6 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.log.is_empty() {
         pacer::refuse_live_options(&[("--every", arguments.every.is_some())])?;
         arguments.capture.refuse_for_logs()?;
+        arguments.cloud.refuse_for_logs()?;
     }
     if arguments.capture.is_given() && once && !is_unattended {
         let reason = "--capture waits for alerts, and one screen is printed at once; use --no-screen, or the screen";
@@ -119,6 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
         arguments.window.refuse_log_options()?;
+        live_volumes::prepare(arguments.window.volume_options(), &arguments.cloud)?;
     }
     // the first tick takes as long as loading the rules
     let started_feed =

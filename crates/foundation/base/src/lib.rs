@@ -8,6 +8,7 @@ pub mod capture;
 pub mod catalogue;
 pub mod ceiling;
 pub mod checksum;
+pub mod cloud_volume;
 pub mod command_line;
 pub mod counter_ids;
 pub mod counter_plan;
@@ -41,6 +42,7 @@ pub mod zipf;
 
 pub use catalogue::{Catalogue, Counter, CounterKind};
 pub use ceiling::Ceiling;
+pub use cloud_volume::{CloudInstance, CloudVolume};
 pub use counter_plan::{CounterPlan, CounterSummary};
 pub use database_activity::DatabaseActivity;
 pub use frame::{Frame, Schema, Series, Tick};

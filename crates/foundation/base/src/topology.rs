@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cloud_volume::{CloudInstance, CloudVolume};
 use crate::name_limit::limit_name;
 
 /// The machine's storage and size, as far as visible.
@@ -20,6 +21,9 @@ pub struct Topology {
     /// Bytes of a page of memory; 0 is unknown.
     #[serde(skip_serializing_if = "is_unknown")]
     pub page_bytes: u64,
+    /// The type of the instance, where this is a machine of a cloud that told it, with its limits for all volumes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_instance: Option<CloudInstance>,
     /// Block devices and sets (md, dm, btrfs).
     pub devices: Vec<Device>,
     /// Mounted filesystems that have a device.
@@ -230,6 +234,9 @@ pub struct Device {
     pub path: Option<String>,
     /// Backing file of a loop device.
     pub backing: Option<String>,
+    /// The volume of a cloud that it is, where that is known, with its limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cloud_volume: Option<CloudVolume>,
 }
 
 impl Topology {
@@ -250,6 +257,21 @@ impl Topology {
     /// Returns a device by name.
     pub fn find_device(&self, name: &str) -> Option<&Device> {
         self.devices.iter().find(|d| d.name == name)
+    }
+
+    /// Returns the devices that use up the instance's limit for volumes: those that are known to be volumes, and those
+    /// whose model or name says so (AWS). Disks of the host itself do not count.
+    pub fn cloud_volumes(&self) -> impl Iterator<Item = &Device> {
+        let is_ebs = |device: &Device| {
+            device.model.as_deref().is_some_and(|model| model.trim() == "Amazon Elastic Block Store")
+                || device.kind == DeviceKind::Disk && device.name.starts_with("xvd")
+        };
+        self.devices.iter().filter(move |device| device.cloud_volume.is_some() || is_ebs(device))
+    }
+
+    /// Returns true if the limits of a cloud volume or of the instance are known.
+    pub fn has_volume_limits(&self) -> bool {
+        self.cloud_instance.is_some() || self.devices.iter().any(|device| device.cloud_volume.is_some())
     }
 
     /// Returns true if no visible device lies below this one. Unknown names are

@@ -4,7 +4,7 @@ mod alert_cases;
 
 use std::sync::Arc;
 
-use alert_cases::{CASES, PRESSURE, READS, SPACE, usual};
+use alert_cases::{CASES, PRESSURE, READS, SPACE, usual, volume};
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::{Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
@@ -32,12 +32,8 @@ impl Machine {
         let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
         let mut engine = AlertEngine::new(alerts, judging, Vec::new());
         let disk = |name: &str| Device { name: name.into(), class: DeviceClass::Flash, ..Device::default() };
-        let topology = Topology {
-            processors: 4,
-            memory_bytes: 8 << 30,
-            devices: vec![disk("sda"), disk("sdb")],
-            ..Topology::default()
-        };
+        let devices = vec![disk("sda"), volume("sdb", 1000.0, 0.0), volume("sdc", 3000.0, 5.4e6)];
+        let topology = Topology { processors: 4, memory_bytes: 8 << 30, devices, ..Topology::default() };
         let text = serde_json::to_string(&topology).expect("a topology");
         engine.add_note(&Note::new(START, Note::TOPOLOGY, text));
         Machine { schema: schema(series), engine, every: SECOND, now: START }

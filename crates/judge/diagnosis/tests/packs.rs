@@ -21,6 +21,7 @@
 //! - `link_bytes_per_s`: of the disk
 //! - `ceilings`: what a probe measured, with the keys of [`Ceiling`]; of `sda`
 //!   where `device` is not said
+//! - `volume`, `instance`: limits of `sda` as a cloud volume, and of the instance, with the keys of [`Limits`]
 //! - `swaps`: the devices that bear the swap space, a gigabyte each
 //!
 //! A `not` changes the keys that it names and leaves the others; `finds` lists
@@ -29,8 +30,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use diskwright_base::cloud_volume::{REQUEST_BYTES, RateCap};
 use diskwright_base::topology::{Device, DeviceClass, DeviceKind, RaidLevel, Swap};
-use diskwright_base::{Catalogue, Frame, Note, Schema, Series, Tick, Topology};
+use diskwright_base::{Catalogue, CloudInstance, CloudVolume, Frame, Note, Schema, Series, Tick, Topology};
 use diskwright_diagnosis::rule::Absent;
 use diskwright_diagnosis::{Ceiling, Judge, JudgeOptions, Pack, Rule};
 use serde::Deserialize;
@@ -95,6 +97,14 @@ struct Set {
     members: usize,
 }
 
+/// Limits that a cloud sets.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    requests: RateCap,
+    bytes: RateCap,
+}
+
 /// Recorded cells and known facts about the machine.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -108,6 +118,8 @@ pub struct Recording {
     roles: Option<Vec<String>>,
     link_bytes_per_s: Option<f64>,
     ceilings: Option<Vec<BTreeMap<String, toml::Value>>>,
+    volume: Option<Limits>,
+    instance: Option<Limits>,
     swaps: Option<Vec<String>>,
     /// Mistyped keys end up here.
     #[serde(flatten)]
@@ -169,6 +181,8 @@ impl Recording {
             roles: changes.roles.clone().or_else(|| self.roles.clone()),
             link_bytes_per_s: changes.link_bytes_per_s.or(self.link_bytes_per_s),
             ceilings: changes.ceilings.clone().or_else(|| self.ceilings.clone()),
+            volume: changes.volume.or(self.volume),
+            instance: changes.instance.or(self.instance),
             swaps: changes.swaps.clone().or_else(|| self.swaps.clone()),
             unknown: self.unknown.iter().chain(&changes.unknown).map(|(k, v)| (k.clone(), v.clone())).collect(),
         }
@@ -190,6 +204,13 @@ impl Recording {
             kind: DeviceKind::Disk,
             class: self.class.unwrap_or(DeviceClass::Rotational),
             link_bytes_per_s: self.link_bytes_per_s,
+            cloud_volume: self.volume.filter(|_| letter == b'a').map(|limits| CloudVolume {
+                requests: limits.requests,
+                bytes: limits.bytes,
+                request_bytes: REQUEST_BYTES,
+                write_cost: 1.0,
+                ..CloudVolume::default()
+            }),
             ..Device::default()
         };
         let mut devices: Vec<Device> = (b'a'..).take(members).map(disk).collect();
@@ -205,7 +226,12 @@ impl Recording {
         }
         let swap = |device: &String| Swap { path: format!("/dev/{device}"), device: device.clone(), bytes: 1 << 30 };
         let swaps = self.swaps.iter().flatten().map(swap).collect();
-        Topology { processors: self.processors.unwrap_or(1), devices, swaps, ..Topology::default() }
+        let cloud_instance = self.instance.map(|limits| CloudInstance {
+            requests: Some(limits.requests),
+            bytes: Some(limits.bytes),
+            ..CloudInstance::default()
+        });
+        Topology { processors: self.processors.unwrap_or(1), devices, swaps, cloud_instance, ..Topology::default() }
     }
 
     fn ceilings(&self) -> Vec<Ceiling> {
@@ -455,8 +481,10 @@ fn missing_counters_of_a_log_are_named() {
         // a machine without arrays lacks nothing, and what no tool can show of any is not missing
         let nothing_to_lack =
             ["array", "channel", "controller", "database", "hardware", "network_filesystem", "nfs_server", "path"];
-        // without a profile a rule on a ceiling is as if it were not there, and the machine may have no such thing
-        let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| c.quantity.counter.id.contains(".ceiling."));
+        // without a profile a rule on a ceiling or on a cloud's limit is as if it were not there, and the machine may
+        // have no such thing
+        let is_told = |id: &str| id.contains(".ceiling.") || id.contains(".volume.");
+        let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| is_told(&c.quantity.counter.id));
         let silent = |rule: &Rule| {
             rule.absent == Absent::Inapplicable && (of_ceiling(rule) || rule.optional || rule.object == "machine")
         };

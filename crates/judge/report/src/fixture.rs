@@ -308,6 +308,8 @@ pub(crate) fn sample_verdict() -> Verdict {
         culprits: sample_culprits(),
         unlisted: Vec::new(),
         requesters: Vec::new(),
+        volumes: Vec::new(),
+        cloud_instance: None,
         databases: Vec::new(),
         programs: Vec::new(),
         advice: sample_remedies(),
@@ -460,6 +462,7 @@ pub(crate) fn sample_topology() -> Topology {
         processors: 8,
         memory_bytes: 33_567_000_000,
         page_bytes: 0,
+        cloud_instance: None,
         devices: vec![
             disk("sda", "HGST HUS726T4TALA6L4"),
             part("sda1", "sda"),

@@ -118,6 +118,7 @@ fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
         ("culprits", "Who is doing it", sections::culprits_section(verdict)),
         ("advice", "What to do, cheapest first", sections::advice_section(verdict)),
         ("databases", "What the database servers say", sections::databases_section(verdict)),
+        ("volumes", "Cloud volumes", sections::volumes_section(verdict)),
         ("captures", "Captured when alerts began", sections::captures_section(verdict, &report.zone)),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
         ("changes", "What changed when", changes_section(report, verdict)),

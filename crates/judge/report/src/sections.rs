@@ -3,6 +3,7 @@
 
 mod captured;
 mod databases;
+mod volumes;
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
@@ -22,6 +23,7 @@ use crate::verdict_words;
 
 pub(crate) use captured::captures_section;
 pub(crate) use databases::databases_section;
+pub(crate) use volumes::volumes_section;
 
 /// Renders a table in a card. The first cell names the row; on a phone the title
 /// of its column stands before each cell.

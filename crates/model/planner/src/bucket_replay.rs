@@ -5,10 +5,11 @@
 //! burst). Requests that a volume cannot serve are served later, as in a queue, so that a peak can be longer there than
 //! in the log.
 
+use diskwright_base::cloud_volume::{INSTANCE_BURST_S, RateCap};
 use serde::Serialize;
 
 use crate::operation_rule::OperationRule;
-use crate::prices::{InstanceCaps, RateUnit, VolumeOffer};
+use crate::prices::{InstanceCaps, VolumeOffer};
 use crate::series::LoadTick;
 
 /// One limit with its credits.
@@ -188,45 +189,28 @@ impl CreditLevel {
 
 /// Returns the limits of a volume of a size, with additional operations and bytes per second if they were bought.
 pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Option<f64>) -> Vec<CreditBucket> {
-    let baseline = iops.map_or(offer.iops.included_value(gib), |iops| iops.min(offer.iops.max_value(gib)));
-    let unit = if offer.unit == RateUnit::Mebi { RateUnit::Mebi.bytes() } else { RateUnit::Mega.bytes() };
-    let bytes = rate.map_or(offer.rate.included_value(gib), |rate| rate.min(offer.rate.max_value(gib))) * unit;
-    let burst = offer.burst.filter(|rule| gib < rule.below_gib && rule.iops > baseline);
-    let operations = CreditBucket {
-        name: "volume IOPS",
-        unit: BucketUnit::Operations,
-        baseline,
-        burst: burst.map_or(baseline, |rule| rule.iops),
-        credits: burst.map_or(0.0, |rule| rule.credits),
+    let bucket = |name, unit, cap: RateCap| CreditBucket {
+        name,
+        unit,
+        baseline: cap.baseline,
+        burst: cap.burst,
+        credits: cap.credits,
         top_up_s: None,
     };
-    let byte_burst = offer.byte_burst.filter(|rule| gib < rule.below_gib);
-    let max_rate = byte_burst.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.max * unit));
-    let has_byte_burst = byte_burst.is_some() && max_rate > bytes;
-    let throughput = CreditBucket {
-        name: "volume bytes",
-        unit: BucketUnit::Bytes,
-        baseline: bytes,
-        burst: if has_byte_burst { max_rate } else { bytes },
-        credits: byte_burst
-            .filter(|_| has_byte_burst)
-            .map_or(0.0, |rule| (rule.credits + rule.credits_per_gib * gib) * unit),
-        top_up_s: None,
-    };
-    vec![operations, throughput]
+    let [operations, bytes] = offer.volume_type().caps(gib, iops, rate);
+    vec![bucket("volume IOPS", BucketUnit::Operations, operations), bucket("volume bytes", BucketUnit::Bytes, bytes)]
 }
 
 /// Returns the limits of an instance. One that holds its maximum for 30 minutes in 24 hours has credits for that,
 /// filled at the baseline by what is not used and filled up once a day.
 pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
-    const BURST_S: f64 = 1800.0;
     let burst_cap = caps.burst.unwrap_or(caps.baseline);
     let bucket = |name, unit, baseline: f64, burst: f64| CreditBucket {
         name,
         unit,
         baseline,
         burst,
-        credits: (burst - baseline) * BURST_S,
+        credits: (burst - baseline) * INSTANCE_BURST_S,
         top_up_s: (burst > baseline).then_some(86_400.0),
     };
     vec![

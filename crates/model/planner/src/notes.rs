@@ -153,6 +153,11 @@ fn volume_notes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
         notes.push(format!("the limits of {} are older than a year ({})", caps.id, caps.date));
     }
     if let Some(caps) = caps
+        && let Some(reason) = &caps.unconfirmed
+    {
+        notes.push(format!("the limits of {} are not confirmed: {reason}", caps.id));
+    }
+    if let Some(caps) = caps
         && let Some(instance_burst) = caps.burst
     {
         notes.push(format!(

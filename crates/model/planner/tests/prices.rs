@@ -1,7 +1,9 @@
 //! Published bills, and errors that price lists report.
 
 use diskwright_planner::prices::bills::{VolumeChoice, burst_transactions, burst_units};
-use diskwright_planner::prices::{PriceList, VolumeOffer, built_in_prices, day_number, is_outdated, read_price_list};
+use diskwright_planner::prices::{
+    BUILT_IN_FILES, PriceList, VolumeOffer, built_in_prices, day_number, is_outdated, read_price_list,
+};
 
 fn offer(id: &str) -> VolumeOffer {
     built_in_prices().volumes.into_iter().find(|row| row.id == id).expect(id)
@@ -205,11 +207,65 @@ fn instances_have_the_limits_that_are_published() {
         ("r5b.large", 156.25, 5417.0, Some((1250.0, 43_333.0))),
         ("r5b.24xlarge", 7500.0, 260_000.0, None),
     ];
+    let (_, text) = BUILT_IN_FILES.into_iter().find(|(file, _)| *file == "volumes.toml").expect("a file");
+    let single = read_price_list("volumes.toml", text).expect("is right").instances;
+    assert_eq!(single.len(), rows.len(), "a row without its published limits here");
     let all = built_in_prices().instances;
-    assert_eq!(all.len(), rows.len(), "a row without its published limits here");
     for (id, rate, iops, burst) in rows {
         let caps = all.iter().find(|caps| caps.id == id).expect(id);
         assert_eq!((caps.baseline.mb_s, caps.baseline.iops), (rate, iops), "{id}");
         assert_eq!(caps.burst.as_ref().map(|burst| (burst.mb_s, burst.iops)), burst, "{id}");
+    }
+}
+
+#[test]
+fn tables_of_instances_have_the_published_rows() {
+    let prices = built_in_prices();
+    let caps = |id: &str| {
+        let found = prices.find_instance(id).expect(id);
+        let most = found.burst.unwrap_or(found.baseline);
+        [found.baseline.mb_s, found.baseline.iops, most.mb_s, most.iops]
+    };
+    // ebs-optimized.md of June 2023; dsv5-series.md of February 2026
+    assert_eq!(caps("m7g.large"), [78.75, 3600.0, 1250.0, 40_000.0]);
+    assert_eq!(caps("m7g.16xlarge"), [2500.0, 80_000.0, 2500.0, 80_000.0]);
+    assert_eq!(caps("standard_d8s_v5"), [290.0, 12_800.0, 1200.0, 20_000.0]);
+    assert!(prices.find_instance("n2-standard-8").expect("a row").unconfirmed.is_some());
+    assert!(prices.instances.len() > 700 && prices.find_instance("z99.large").is_none());
+    // half an hour at the highest rate: (1,250 - 81.25) MB/s x 1,800 s
+    let [requests, bytes] = prices.find_instance("m6i.large").expect("a row").cloud_instance("x").caps().expect("caps");
+    assert_eq!((requests.credits, bytes.credits), (36_400.0 * 1800.0, 1_168.75e6 * 1800.0));
+}
+
+#[test]
+fn azure_names_a_disk_by_its_size_and_others_by_their_type() {
+    let prices = built_in_prices();
+    let found = |name: &str, gib: Option<u64>| prices.find_volume_type(name, gib.map(|g| g << 30)).map(|kind| kind.id);
+    let tiers = [(4, "azure-p1"), (5, "azure-p2"), (128, "azure-p10"), (129, "azure-p15"), (1024, "azure-p30")];
+    for (gib, id) in tiers {
+        assert_eq!(found("Premium_LRS", Some(gib)).as_deref(), Some(id));
+    }
+    assert_eq!(found("Premium_LRS", None), None, "the size decides");
+    assert_eq!(found("premium_lrs", Some(40_000)), None, "larger than any");
+    assert_eq!(found("StandardSSD_LRS", Some(30)).as_deref(), Some("azure-e4"));
+    assert_eq!(found("PERSISTENT", None).as_deref(), Some("gcp-pd-standard"));
+    assert_eq!(found("io1", None).as_deref(), Some("aws-io1"));
+    // each type has possible limits, at its least and its largest size
+    for id in prices.volume_type_ids() {
+        let kind = prices.find_volume_type(id, None).expect(id);
+        for gib in kind.gib {
+            assert!(kind.caps(gib, None, None).iter().all(|cap| cap.is_possible()), "{id} of {gib} GiB");
+        }
+    }
+}
+
+/// managed-disks-bursting-2.md: for up to 30 minutes at the highest rate. A P4 bursts to 3,500 IOPS and 170 MB/s.
+#[test]
+fn bursts_of_azure_last_half_an_hour() {
+    for id in ["azure-p1", "azure-p4", "azure-p6", "azure-p10", "azure-p15", "azure-p20"] {
+        let kind = built_in_prices().find_volume_type(id, None).expect(id);
+        for cap in kind.caps(kind.gib[0], None, None) {
+            assert_eq!(cap.credits / (cap.burst - cap.baseline), 1800.0, "{id}");
+        }
     }
 }

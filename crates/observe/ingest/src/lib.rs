@@ -48,6 +48,7 @@ mod stored_log;
 mod streamed_log;
 mod temporary;
 mod text_groups;
+mod volumes;
 
 pub use error::IngestError;
 pub use file_fingerprint::{FileFingerprint, refuse_repeated_import};
@@ -68,3 +69,4 @@ pub use store::report_store_warnings;
 pub use stored_log::StoredLog;
 pub use streamed_log::StreamedLog;
 pub use text_groups::TextGroup;
+pub use volumes::{CloudFacts, DeclaredVolume, VOLUME_OPTION, set_live_volumes};

@@ -174,18 +174,26 @@ enum LatencyReading {
 impl Logs {
     /// Finds the described disks by their names in the logs' first frames.
     fn find_described_disks(&self) -> Result<Vec<Device>, IngestError> {
-        let mut schemas = Vec::new();
+        let (mut schemas, mut recorded) = (Vec::new(), Topology::default());
         for source in &self.sources {
             let mut reader = source.stored.open_reader()?;
             let mut frame = Frame::default();
+            // the notes of a frame's time come before it
             while let Some(item) = reader.next(&mut frame)? {
-                if item == LogItem::Frame {
-                    schemas.push(Arc::clone(frame.schema()));
-                    break;
+                match item {
+                    LogItem::Frame => {
+                        schemas.push(Arc::clone(frame.schema()));
+                        break;
+                    }
+                    LogItem::Note(note) if note.kind == Note::TOPOLOGY => {
+                        let known = note.read_topology().map(Arc::unwrap_or_clone).unwrap_or_default();
+                        recorded.devices.extend(known.devices);
+                    }
+                    LogItem::Note(_) | LogItem::Damage(_) => {}
                 }
             }
         }
-        machine::resolve_devices(&self.machine, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+        machine::resolve_devices(&self.machine, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>(), &recorded)
     }
 
     /// Returns the same logs for another reader, limited to a range.

@@ -13,6 +13,7 @@ use diskwright_hostfiles::bounded_file;
 use serde::Deserialize;
 
 use crate::IngestError;
+use crate::volumes::{CloudFacts, add_volumes};
 
 /// Most disks of a log that an error names.
 const MAX_NAMED_DISKS: usize = 20;
@@ -24,6 +25,8 @@ pub struct MachineFacts {
     pub arrays: Vec<String>,
     /// Models of disks: `DISK=MODEL`.
     pub drives: Vec<String>,
+    /// Volumes and instance of a cloud.
+    pub cloud: CloudFacts,
     /// A TOML file with the same information and more.
     pub file: Option<PathBuf>,
     /// Physical memory.
@@ -43,6 +46,7 @@ pub struct MachineDescription {
     sets: Vec<SetDescription>,
     /// Models alone: the word for the disk, and its model.
     models: Vec<(String, String)>,
+    cloud: CloudFacts,
     machine: MachineOptions,
 }
 
@@ -124,7 +128,7 @@ impl MachineFacts {
         };
         machine.check_values()?;
         let models = self.drives.iter().map(|text| parse_drive_model(text)).collect::<Result<_, _>>()?;
-        Ok(MachineDescription { disks: all, sets, models, machine })
+        Ok(MachineDescription { disks: all, sets, models, cloud: self.cloud.clone(), machine })
     }
 }
 
@@ -132,12 +136,14 @@ impl MachineDescription {
     /// True if no facts were given.
     pub fn is_empty(&self) -> bool {
         let MachineOptions { memory, processors, .. } = &self.machine;
-        !self.names_disks() && memory.is_none() && processors.is_none() && self.constant_counters().is_empty()
+        let is_of_machine = memory.is_some() || processors.is_some() || self.cloud.instance.is_some();
+        !self.names_disks() && !is_of_machine && self.constant_counters().is_empty()
     }
 
     /// True if disks of the log are named; they must exist in it.
     pub fn names_disks(&self) -> bool {
-        !self.disks.is_empty() || !self.sets.is_empty() || !self.models.is_empty()
+        let names_models = !self.models.is_empty() || !self.cloud.volumes.is_empty();
+        !self.disks.is_empty() || !self.sets.is_empty() || names_models
     }
 
     /// The models of disks that were given.
@@ -195,6 +201,9 @@ impl MachineDescription {
         }
         if topology.processors == 0 {
             topology.processors = self.machine.processors.unwrap_or(0);
+        }
+        if self.cloud.instance.is_some() {
+            topology.cloud_instance.clone_from(&self.cloud.instance);
         }
         merge_devices(topology, devices);
     }
@@ -310,8 +319,12 @@ fn parse_raid_level(name: &str) -> Option<RaidLevel> {
 }
 
 /// Resolves the described disks to the names used in the log. A disk that is in no log is an error that lists the
-/// existing ones.
-pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Vec<Device>, IngestError> {
+/// existing ones. `recorded` is a topology of the log, for the sizes of disks.
+pub fn resolve_devices(
+    described: &MachineDescription,
+    schemas: &[&Schema],
+    recorded: &Topology,
+) -> Result<Vec<Device>, IngestError> {
     let names = DiskNames::from_schemas(schemas);
     let mut positions: HashMap<&str, usize> = HashMap::new();
     let mut replaced: Vec<(Device, bool)> = Vec::new();
@@ -326,6 +339,7 @@ pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> R
     }
     let mut devices: Vec<Device> = replaced.into_iter().filter(|(_, is_old)| !is_old).map(|(d, _)| d).collect();
     add_models(&mut devices, described, &names)?;
+    add_volumes(&mut devices, &described.cloud.volumes, recorded, |disk| names.find_disks(disk))?;
     let mut known: HashSet<String> = devices.iter().map(|device| device.name.clone()).collect();
     for set in &described.sets {
         let mut below: Vec<String> = Vec::new();
@@ -458,6 +472,9 @@ fn merge_devices(topology: &mut Topology, devices: &[Device]) {
                     known.below.clone_from(&described.below);
                 }
                 known.stripe_bytes = described.stripe_bytes.or(known.stripe_bytes);
+                if described.cloud_volume.is_some() {
+                    known.cloud_volume.clone_from(&described.cloud_volume);
+                }
                 if described.class != DeviceClass::Unknown {
                     known.class = described.class;
                 }
@@ -489,7 +506,7 @@ mod tests {
     fn parses_array_descriptions() {
         let log = schema_with_disks(&["0 C: D:", "1 E:", "_Total"]);
         let descriptions = parse_descriptions(&["PhysicalDisk(0)=raid5:3", "1 E:=single:rotational"]).unwrap();
-        let devices = resolve_devices(&descriptions, &[&log]).unwrap();
+        let devices = resolve_devices(&descriptions, &[&log], &Topology::default()).unwrap();
         assert_eq!(
             (devices[0].name.as_str(), devices[0].level, devices[0].members),
             ("0 C: D:", Some(RaidLevel::Raid5), Some(3))
@@ -530,7 +547,7 @@ mod tests {
     fn star_matches_every_disk_and_later_options_win() {
         let log = schema_with_disks(&["sda", "sdb"]);
         let descriptions = parse_descriptions(&["*=single", "sdb=raid10:8"]).unwrap();
-        let found = resolve_devices(&descriptions, &[&log]).unwrap();
+        let found = resolve_devices(&descriptions, &[&log], &Topology::default()).unwrap();
         let members: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.members)).collect();
         assert_eq!(members, [("sda", Some(1)), ("sdb", Some(8))]);
     }
@@ -541,7 +558,7 @@ mod tests {
         let (arrays, drives) = (vec!["sdb=raid10:8".into()], vec!["*=ST4000NM0023".into(), "sdc=other".into()]);
         let given = MachineFacts { arrays, drives, ..MachineFacts::default() }.describe().unwrap();
         assert!(!given.is_empty() && given.names_disks());
-        let devices = resolve_devices(&given, &[&log]).unwrap();
+        let devices = resolve_devices(&given, &[&log], &Topology::default()).unwrap();
         let recorded = Device { name: "sda".into(), members: Some(1), bytes: Some(5), ..Device::default() };
         let mut topology = Topology { devices: vec![recorded.clone()], ..Topology::default() };
         merge_devices(&mut topology, &devices);
@@ -569,8 +586,12 @@ mod tests {
             assert!(message.is_usage());
             assert!(message.to_string().contains(expected), "{message}");
         }
-        let message = resolve_devices(&parse_descriptions(&["sdz=raid1:2"]).unwrap(), &[&schema_with_disks(&["sda"])])
-            .unwrap_err();
+        let message = resolve_devices(
+            &parse_descriptions(&["sdz=raid1:2"]).unwrap(),
+            &[&schema_with_disks(&["sda"])],
+            &Topology::default(),
+        )
+        .unwrap_err();
         assert!(message.to_string().contains("sdz") && message.to_string().contains("sda"), "{message}");
     }
 }

@@ -9,6 +9,7 @@
 //! - `fleet`: many machines at a coarse step, chunk by chunk.
 //! - `feed`, `latency_feed`, `remote_write`, `metrics_server`: the opposite direction. A recorder's ticks become named
 //!   series, which are sent to a store by remote write, or served to a scraper at `/metrics`.
+//! - `instance_metadata`: what a cloud tells an instance about itself: its type, and its volumes.
 //! - `webhook`: sends a document to an address.
 
 mod access;
@@ -19,6 +20,7 @@ mod error;
 pub mod feed;
 pub mod fleet;
 pub mod host;
+pub mod instance_metadata;
 mod latency_feed;
 mod metrics_server;
 mod query;

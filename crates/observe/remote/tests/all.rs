@@ -2,6 +2,7 @@
 
 mod common;
 mod fake_store;
+mod instance_metadata;
 mod metrics;
 mod remote_write;
 mod stores;

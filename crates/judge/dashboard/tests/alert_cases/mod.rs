@@ -3,6 +3,9 @@
 mod alternating;
 mod pressure;
 
+use diskwright_base::cloud_volume::{REQUEST_BYTES, RateCap};
+use diskwright_base::{CloudVolume, Device, DeviceClass};
+
 use super::{Machine, SECOND, words};
 
 /// One of our alerts: its series, cells on the quiet side of its limit and on the other, and its hold time.
@@ -258,6 +261,34 @@ pub const CASES: &[Case] = &[
         hold_s: 60,
     },
     Case {
+        id: "volume.near-limit",
+        instance: "sdb",
+        series: &[
+            ("physical_disk.reads", "sdb"),
+            ("physical_disk.writes", "sdb"),
+            ("physical_disk.read_bytes", "sdb"),
+            ("physical_disk.write_bytes", "sdb"),
+        ],
+        warm_s: 10,
+        quiet: &[400.0, 390.0, 1e6, 1e6],
+        loud: &[400.0, 410.0, 1e6, 1e6],
+        hold_s: 60,
+    },
+    Case {
+        id: "volume.draws-credits",
+        instance: "sdc",
+        series: &[
+            ("physical_disk.reads", "sdc"),
+            ("physical_disk.writes", "sdc"),
+            ("physical_disk.read_bytes", "sdc"),
+            ("physical_disk.write_bytes", "sdc"),
+        ],
+        warm_s: 10,
+        quiet: &[500.0, 540.0, 1e6, 1e6],
+        loud: &[500.0, 560.0, 1e6, 1e6],
+        hold_s: 300,
+    },
+    Case {
         id: "instance.throttled",
         instance: "",
         series: &[("physical_disk.instance_iops_limited", "sda"), ("physical_disk.instance_throughput_limited", "sda")],
@@ -277,6 +308,18 @@ pub const CASES: &[Case] = &[
     },
 ];
 
+/// A cloud volume of 1,000 requests/s and 1 GB/s, with bursts of requests where there are credits.
+pub fn volume(name: &str, burst: f64, credits: f64) -> Device {
+    let volume = CloudVolume {
+        requests: RateCap { baseline: 1000.0, burst, credits },
+        bytes: RateCap::constant_rate(1e9),
+        request_bytes: REQUEST_BYTES,
+        write_cost: 1.0,
+        ..CloudVolume::default()
+    };
+    Device { name: name.into(), class: DeviceClass::Flash, cloud_volume: Some(volume), ..Device::default() }
+}
+
 /// Cells of a case's machine during the warm-up: its usual state.
 pub fn usual(case: &Case) -> Vec<f64> {
     match case.id {
@@ -286,6 +329,7 @@ pub fn usual(case: &Case) -> Vec<f64> {
         "pressure.io-unusual" | "pressure.cpu-unusual" => vec![0.05],
         "pressure.memory-unusual" => vec![0.01],
         "cgroup.throttled" => vec![10.0, 0.0, 0.0],
+        "volume.near-limit" | "volume.draws-credits" => vec![0.0; 4],
         "volume.throttled" | "instance.throttled" => vec![0.0, 0.0],
         _ => case.quiet.to_vec(),
     }

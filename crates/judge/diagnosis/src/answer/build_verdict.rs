@@ -14,7 +14,6 @@ use crate::answer::blame::relations::{
     BUSIEST_THREAD_COUNTER, CGROUP, MACHINE, PHYSICAL_DISK, Relations, is_memory_unrelated_to_disk,
     is_unrelated_to_disk,
 };
-use crate::answer::ceiling_remarks::describe_ceilings;
 use crate::answer::completion::complete_verdict;
 use crate::answer::confidence::{
     DEFAULT_PACK, Strength, certainty_limits, has_unjudged_disks, is_inconclusive, judged_rule_count, may_hide_paging,
@@ -26,6 +25,8 @@ use crate::answer::evidence_seen::{
     shown_disks_text, watch_window,
 };
 use crate::answer::exclusion_texts::{nearest_rules_text, weaker_reason};
+use crate::answer::limits::ceiling_remarks::describe_ceilings;
+use crate::answer::limits::volume_use::{instance_use, volume_uses};
 use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::answer::rule_outcome::{RuleOutcome, build_finding, leading_condition, rule_outcomes};
 use crate::answer::sentences::{
@@ -170,11 +171,10 @@ impl<'a> PackAnswer<'a> {
             episodes: find_episodes(&self.relations, &self.outcomes, &self.findings),
             ruled_out: self.exclusions(&trends),
             send_next: self.next_commands(),
-            missing: MissingCounters::from_counters(
-                self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
-                observed.notes.source,
-            ),
+            missing: self.missing_counters(),
             ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
+            volumes: volume_uses(observed),
+            cloud_instance: instance_use(observed),
             notes: log_remarks(observed),
             captures: observed.notes.captures.iter().cloned().collect(),
             certainty_limits: self.certainty_limits(),
@@ -188,6 +188,14 @@ impl<'a> PackAnswer<'a> {
         };
         set_times(&mut verdict);
         complete_verdict(observed, self.pack_index, verdict)
+    }
+
+    /// Counters that the unjudged rules lack, and how to record them.
+    fn missing_counters(&self) -> MissingCounters {
+        MissingCounters::from_counters(
+            self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
+            self.observed.notes.source,
+        )
     }
 
     /// The leading finding of the first bottleneck, or what leaves open whether there is one.
@@ -272,7 +280,7 @@ impl<'a> PackAnswer<'a> {
         }
         let leading_rule = self.leading_finding().map(|first| (first.rule.as_str(), first.title.as_str()));
         let (bottleneck, unjudged) = (self.bottleneck, self.unjudged.as_slice());
-        let began = self.findings.iter().filter_map(|f| timestamp::parse_rfc3339(f.since.as_deref()?));
+        let began = self.findings.iter().filter_map(|f| parse_rfc3339(f.since.as_deref()?));
         let window_verdict = WindowVerdict {
             bottleneck,
             instance,

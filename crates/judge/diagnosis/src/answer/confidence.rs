@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use diskwright_base::counter_ids::{pressure, processor, system};
 use diskwright_base::units::{format_count, format_value};
-use diskwright_base::{Note, RecordingCost};
+use diskwright_base::{Note, RecordingCost, Topology};
 
 use crate::answer::evidence_seen::seen_counters;
 use crate::answer::interrupt_limits::interrupts_text;
@@ -125,15 +125,18 @@ fn unreadable_processes_text(observed: &Observation) -> Option<String> {
     }
 }
 
-/// Rules of a pack that apply: those that need a ceiling only where there are ceilings, those on optional objects only
-/// where they were judged.
+/// Rules of a pack that apply: those that need a ceiling or the limits of a cloud only where these are known, those on
+/// optional objects only where they were judged.
 pub(crate) fn active_rules(observed: &Observation, pack: usize) -> impl Iterator<Item = &Rule> {
     let has_ceilings = !observed.ceilings.is_empty();
+    let has_volume_limits = observed.topology.as_ref().is_some_and(Topology::has_volume_limits);
+    let has_facts = move |rule: &Rule| {
+        (has_ceilings || !rule.needs_ceiling()) && (has_volume_limits || !rule.needs_volume_limits())
+    };
     let rules = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
     // the absence of network mounts makes a verdict neither more nor less certain
     let is_present = |rule: &Rule, judged: bool| judged || !OPTIONAL_OBJECTS.contains(&rule.object.as_str());
-    let active =
-        rules.filter(move |(rule, state)| (has_ceilings || !rule.needs_ceiling()) && is_present(rule, state.judged));
+    let active = rules.filter(move |(rule, state)| has_facts(rule) && is_present(rule, state.judged));
     active.map(|(rule, _)| rule)
 }
 

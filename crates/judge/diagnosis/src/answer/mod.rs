@@ -4,13 +4,13 @@
 
 mod blame;
 mod build_verdict;
-mod ceiling_remarks;
 mod completion;
 mod confidence;
 mod ended;
 mod evidence_seen;
 mod exclusion_texts;
 mod interrupt_limits;
+mod limits;
 mod ranking;
 mod rule_outcome;
 mod sentences;

@@ -1,5 +1,7 @@
 //! Decides from the collected progress whether a rule held at an instance, and builds the finding.
 
+use crate::answer::limits::ceiling_remarks::measured_limit_text;
+use crate::answer::limits::volume_use::volume_limit_text;
 use crate::answer::verdict::{Evidence, Finding, HoldInterval};
 use crate::rules::{Condition, ConditionSpan, Rule, RuleCounter, RuleLimit};
 use crate::run::Observation;
@@ -168,7 +170,8 @@ pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -
         limit,
         unit: condition.unit(),
         limit_disks: state.disks.filter(|disks| *disks > 1.0),
-        limit_from: crate::answer::ceiling_remarks::measured_limit_text(observed, rule, &progress.instance, &evidence),
+        limit_from: measured_limit_text(observed, rule, &progress.instance, &evidence)
+            .or_else(|| volume_limit_text(observed, rule, &progress.instance)),
         share: outcome.share?,
         value_share: value_share(outcome, state),
         judged_s: outcome.judged_s,

@@ -80,6 +80,10 @@ fn counter_label(id: &str) -> String {
     let (object, name) = id.split_once('.').unwrap_or(("", id));
     match name {
         "ceiling.used" => return "share of its measured maximum".into(),
+        "volume.used" => return "share of the most that its cloud allows".into(),
+        "volume.baseline_used" => return "share of what it sustains".into(),
+        "instance.used" => return "share of the most that the cloud allows of the instance".into(),
+        "instance.baseline_used" => return "share of what the instance sustains".into(),
         "ceiling.latency_ratio" => return "latency relative to queue depth 1".into(),
         "busy_steadiness" => return "how the rate varies while requests queue".into(),
         "light_load_s" => return "response time at light load".into(),

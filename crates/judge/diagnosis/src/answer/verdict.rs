@@ -7,6 +7,7 @@ use serde::Serialize;
 use diskwright_base::capture::MomentCapture;
 use diskwright_base::{Ceiling, DatabaseActivity};
 
+pub use crate::answer::limits::volume_use::{CreditsLeft, InstanceUse, LimitUse, VolumeUse};
 pub use crate::changes::{BeganKind, Beginning, Change, VerdictEvent, event_sentence};
 pub use crate::culprits::{
     AttributionCertainty, Culprit, GrowingProgram, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
@@ -64,6 +65,12 @@ pub struct Verdict {
     pub ranking: Vec<Rank>,
     /// Ceilings that probes measured of the devices in the window.
     pub ceilings: Vec<Ceiling>,
+    /// Cloud volumes whose type is known, and how near each was to its limits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeUse>,
+    /// The instance of a cloud, and how near all its volumes were to its limits; missing where its type is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud_instance: Option<InstanceUse>,
     /// Processes and cgroups that cause the bottleneck, where the log shows them.
     pub culprits: Vec<Culprit>,
     /// Blamed activity that belongs to no listed process, a sentence for each bottleneck that has such.
@@ -267,7 +274,8 @@ pub struct Finding {
     /// Disks behind the device, if the limit is the rule's own for one disk times their number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_disks: Option<f64>,
-    /// Origin of a limit that a probe measured, in words with numbers; `null` where the limit is the rule's own.
+    /// Origin of a limit that a probe measured or a cloud sets, in words with numbers; `null` where the limit is the
+    /// rule's own.
     pub limit_from: Option<String>,
     /// Share of the judged time at which the rule held.
     pub share: f64,

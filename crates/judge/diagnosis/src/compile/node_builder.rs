@@ -305,6 +305,10 @@ impl<'a> NodeBuilder<'a> {
             }
             Pseudo::CeilingUsed => self.ceiling_use_node(scope, false).ok_or_else(missing),
             Pseudo::CeilingLatency => self.ceiling_use_node(scope, true).ok_or_else(missing),
+            Pseudo::VolumeUsed => self.volume_use(scope, |cap| cap.burst).ok_or_else(missing),
+            Pseudo::VolumeBaselineUsed => self.volume_use(scope, |cap| cap.baseline).ok_or_else(missing),
+            Pseudo::InstanceUsed => self.instance_use(|cap| cap.burst).ok_or_else(missing),
+            Pseudo::InstanceBaselineUsed => self.instance_use(|cap| cap.baseline).ok_or_else(missing),
             Pseudo::LinkUsed => self.link_used(scope).ok_or_else(missing),
             Pseudo::MemberLatencyRatio => self.member_ratio(scope, true),
             Pseudo::MemberQueueRatio => self.member_ratio(scope, false),

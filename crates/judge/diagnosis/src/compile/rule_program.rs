@@ -1,5 +1,6 @@
 //! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
+use diskwright_base::Topology;
 use diskwright_base::counter_ids::{cgroup, interrupts, memory, paging, physical_disk, pressure, processor, system};
 use std::collections::{BTreeSet, HashMap};
 
@@ -148,7 +149,10 @@ pub(super) struct ProgramBuilder<'a, 's> {
 
 impl<'a> ProgramBuilder<'a, '_> {
     fn add_rule(&mut self, pack: usize, index: usize, rule: &Rule, stand_ins: bool) {
-        if rule.needs_ceiling() && self.builder.schema_index.ceilings.is_empty() {
+        let topology = self.builder.schema_index.topology;
+        if rule.needs_ceiling() && self.builder.schema_index.ceilings.is_empty()
+            || rule.needs_volume_limits() && !topology.is_some_and(Topology::has_volume_limits)
+        {
             return;
         }
         if !rule.without.is_empty() {

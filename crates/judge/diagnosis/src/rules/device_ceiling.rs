@@ -160,7 +160,7 @@ fn format_bytes(value: f64) -> String {
 }
 
 /// Formats a count as `1,940`: readers compare requests digit by digit.
-fn format_count(value: f64) -> String {
+pub(crate) fn format_count(value: f64) -> String {
     if value < 100.0 {
         return format_significant(value);
     }
@@ -176,6 +176,14 @@ fn format_count(value: f64) -> String {
 }
 
 impl Rule {
+    /// True for a rule that applies only where the limits of a cloud volume or instance are known; else it is ignored.
+    pub(crate) fn needs_volume_limits(&self) -> bool {
+        use Pseudo::*;
+        let reads_limit =
+            |p: Pseudo| matches!(p, VolumeUsed | VolumeBaselineUsed | InstanceUsed | InstanceBaselineUsed);
+        self.conditions().flat_map(|c| c.quantity.counters()).any(|name| name.pseudo.is_some_and(reads_limit))
+    }
+
     /// True for a rule that applies only with a measured ceiling; without one it is ignored.
     pub(crate) fn needs_ceiling(&self) -> bool {
         let reads_ceiling = |p: Pseudo| {

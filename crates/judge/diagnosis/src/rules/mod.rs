@@ -22,8 +22,8 @@ pub(crate) use advice::{
 pub(crate) use bottleneck_proof::{BottleneckProof, NextCommand};
 pub(crate) use change_quantities::{Activity, ChangeQuantity, change_quantities};
 pub(crate) use counter_names::{RuleCounter, rule_objects};
-pub(crate) use device_ceiling::DeviceCeiling;
 pub use device_ceiling::DeviceLoad;
+pub(crate) use device_ceiling::{DeviceCeiling, format_count};
 pub(crate) use log_origin::{LogOrigin, MissingCounters};
 #[cfg(test)]
 pub(crate) use packs::builtin_pack;

@@ -29,6 +29,14 @@ pub enum Pseudo {
     CeilingKnee,
     /// 1 where the ceiling is the measured maximum, 0 where it is only a lower bound.
     CeilingFirm,
+    /// Load over the highest rates that a cloud allows of the volume.
+    VolumeUsed,
+    /// Load over the rates that a cloud always allows of the volume.
+    VolumeBaselineUsed,
+    /// Load of all volumes over the highest rates that a cloud allows of the instance.
+    InstanceUsed,
+    /// Load of all volumes over the rates that a cloud always allows of the instance.
+    InstanceBaselineUsed,
     /// Traffic over the link's speed.
     LinkUsed,
     /// Latency of a member over the other members' median.
@@ -202,6 +210,38 @@ pub const PSEUDO_COUNTERS: &[PseudoCounter] = &[
         "",
         "1 if a probe measured the maximum of the device. 0 if the device may do more than was measured (through a \
          file, while others used it, before the rate stopped rising, …). Absent without a measurement.",
+    ),
+    pseudo_counter(
+        Pseudo::VolumeUsed,
+        "volume.used",
+        &["physical_disk"],
+        "fraction",
+        "Requests or bytes per second, whichever is more, as a share of what the cloud allows of this volume: of the \
+         burst, if its type has one. A request larger than the provider's unit counts as several. Absent for a volume \
+         whose type is not known.",
+    ),
+    pseudo_counter(
+        Pseudo::VolumeBaselineUsed,
+        "volume.baseline_used",
+        &["physical_disk"],
+        "fraction",
+        "As volume.used, but as a share of the baseline, which the volume has without credits. Above 1 it draws on \
+         its credits.",
+    ),
+    pseudo_counter(
+        Pseudo::InstanceUsed,
+        "instance.used",
+        MACHINE,
+        "fraction",
+        "Requests or bytes per second of all volumes, whichever is more, as a share of what the cloud allows of an \
+         instance of this type for half an hour a day. Absent if the type of the instance is not known.",
+    ),
+    pseudo_counter(
+        Pseudo::InstanceBaselineUsed,
+        "instance.baseline_used",
+        MACHINE,
+        "fraction",
+        "As instance.used, but as a share of what the instance sustains.",
     ),
     pseudo_counter(
         Pseudo::LinkUsed,

@@ -14,6 +14,7 @@ use crate::run::log_notes::LogNotes;
 use crate::run::machine_onsets::MachineOnsets;
 use crate::run::observation::Observation;
 use crate::run::program_cache::{CachedProgram, TopologyReader};
+use crate::run::volume_watch::VolumeWatch;
 use crate::sums::{
     CHUNK_TICKS, Chunk, ChunkTimes, ClockBucketTicks, ClockTimeline, LIGHT_LOAD_QUEUES, MAX_CHANGE_BUCKETS,
     MaskScratch, NodeColumn, NodeColumns, States, Statistic, WindowBucketTicks, WindowGrid, WindowState,
@@ -101,6 +102,7 @@ fn empty_observation(packs: Vec<Pack>, options: &JudgeOptions) -> Observation {
         events: EventWatch::default(),
         process_onsets: ProcessOnsets::default(),
         machine_onsets: MachineOnsets::default(),
+        volumes: VolumeWatch::default(),
         culprits: Culprits::default(),
         requesters: Requesters::default(),
         databases: DatabaseTotals::default(),
@@ -154,6 +156,7 @@ impl Judge {
             let range = start..(start + CHUNK_TICKS).min(count);
             self.observation.events.add_ticks(frame, range.clone());
             self.observation.machine_onsets.add_ticks(frame, range.clone());
+            self.observation.volumes.add_ticks(frame, range.clone());
             self.process_chunk(frame, range);
         }
     }
@@ -168,6 +171,7 @@ impl Judge {
                         if let Some(before) = before {
                             machine_onsets.add_topology(note.time_ns, before, &topology);
                         }
+                        self.observation.volumes.set_topology(&topology);
                         self.observation.topology = Some(Arc::unwrap_or_clone(topology));
                         self.match_ceilings();
                     }

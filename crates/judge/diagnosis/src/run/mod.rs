@@ -11,6 +11,7 @@ mod machine_onsets;
 mod observation;
 mod program_cache;
 mod rule_monitor;
+mod volume_watch;
 
 pub(crate) use event_watch::KillTick;
 pub use judge::{Judge, JudgeOptions};
@@ -18,3 +19,4 @@ pub(crate) use log_notes::NoteCount;
 pub(crate) use machine_onsets::{MachineOnset, OnsetKind};
 pub(crate) use observation::Observation;
 pub use rule_monitor::{RuleMonitor, RuleTick};
+pub(crate) use volume_watch::{LimitWatch, WatchedVolume};

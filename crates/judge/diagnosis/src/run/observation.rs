@@ -14,6 +14,7 @@ use crate::run::event_watch::EventWatch;
 use crate::run::latest_row::LatestRow;
 use crate::run::log_notes::LogNotes;
 use crate::run::machine_onsets::MachineOnsets;
+use crate::run::volume_watch::VolumeWatch;
 use crate::sums::{PagingTracks, RuleProgress, States, WindowGrid, WindowState};
 
 /// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
@@ -40,6 +41,8 @@ pub(crate) struct Observation {
     /// What processes began, and what else did.
     pub process_onsets: ProcessOnsets,
     pub machine_onsets: MachineOnsets,
+    /// Use of the limits of cloud volumes.
+    pub volumes: VolumeWatch,
     pub culprits: Culprits,
     /// Programs that sent requests, from traces.
     pub requesters: Requesters,

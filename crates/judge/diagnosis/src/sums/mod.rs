@@ -21,6 +21,7 @@ pub(crate) use clock_buckets::{
     BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline, MAX_CHANGE_BUCKETS, is_long_enough,
 };
 pub(crate) use lane_sums::LaneSums;
+pub(crate) use node::volume_use::{VolumeLoad, VolumeNodes, counted_load};
 pub(crate) use node::{
     CHUNK_TICKS, CeilingNodes, Chunk, Formula, NodeColumn, NodeColumns, NodeFactor, NodeId, ProgramNode, SwapNodes,
     pass_gap,

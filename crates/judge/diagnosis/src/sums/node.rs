@@ -5,11 +5,14 @@
 //! that there was no event to measure (no reads, no read latency); the value is then `NaN` and no comparison holds.
 //! [`pass_gap`] passes a gap on.
 
+pub(crate) mod volume_use;
+
 use std::ops::Range;
 
 use diskwright_base::{CounterPlan, Frame};
 
 use crate::rules::{DeviceCeiling, DeviceLoad};
+use volume_use::VolumeNodes;
 
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
@@ -50,6 +53,8 @@ pub(crate) enum ProgramNode {
     NoneKnown(Vec<NodeId>),
     /// A device's load compared with its measured ceiling.
     CeilingUse(Box<CeilingNodes>),
+    /// Load of cloud volumes as a share of their limits.
+    VolumeUse(Box<VolumeNodes>),
     /// Share of disks' traffic that is swapping.
     SwapShare(Box<SwapNodes>),
     /// A part over its total, from 0 to 1; 0 where the total is 0.
@@ -161,6 +166,7 @@ impl ProgramNode {
             ProgramNode::CeilingUse(m) => {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
             }
+            ProgramNode::VolumeUse(measured) => measured.operands().collect(),
             ProgramNode::SwapShare(swapping) => swapping.node_ids().into_iter().flatten().collect(),
             ProgramNode::Share { part, total } => vec![*part, *total],
         }
@@ -298,6 +304,7 @@ impl NodeColumns<'_> {
             }
             ProgramNode::NoneKnown(ids) => self.mark_unknown(ids, chunk, out),
             ProgramNode::CeilingUse(measured) => self.compare_with_ceiling(measured, chunk, out),
+            ProgramNode::VolumeUse(measured) => self.compare_with_volume_limits(measured, chunk, out),
             ProgramNode::SwapShare(swapping) => self.compute_swap_share(swapping, chunk, out),
             ProgramNode::Share { part, total } => {
                 let (part, total) = (self.node_column(*part), self.node_column(*total));
@@ -540,7 +547,7 @@ fn divide_or_nan(a: f64, b: f64) -> f64 {
 }
 
 /// Sets the weight to 0 where the value is `NaN`; a gap stays a gap.
-fn clear_weights_of_nan(out: &mut NodeColumn) {
+pub(crate) fn clear_weights_of_nan(out: &mut NodeColumn) {
     for (value, weight) in out.values.iter().zip(&mut out.weights) {
         *weight = if value.is_nan() { pass_gap(*weight) } else { *weight };
     }

@@ -1,6 +1,6 @@
 //! Monthly cost of volumes, and the duration of their bursts.
 
-use super::{BurstRule, VolumeLimit, VolumeOffer, VolumePrice};
+use super::{VolumeLimit, VolumeOffer, VolumePrice};
 
 /// Hours of a month, as clouds count.
 pub const MONTH_HOURS: f64 = 730.0;
@@ -34,38 +34,21 @@ impl MonthlyBill {
     }
 }
 
-impl VolumeLimit {
-    /// Value that a volume of a size has without paying for more.
-    pub fn included_value(&self, gib: f64) -> f64 {
-        let base = self.with_above.filter(|[above, _]| gib > *above).map_or(self.base, |[_, base_above]| base_above);
-        let grown = self.grows_per_gib * gib;
-        (if self.adds { base + grown } else { base.max(grown) }).min(self.max)
-    }
+/// Size from which a volume has the maximum of a limit.
+fn max_reached_from_gib(limit: &VolumeLimit) -> f64 {
+    let base = if limit.adds { limit.base } else { 0.0 };
+    let grown = match (limit.sold, limit.per_gib, limit.grows_per_gib) {
+        (true, Some(per_gib), _) if per_gib > 0.0 => limit.max / per_gib,
+        (false, _, grows) if grows > 0.0 => (limit.max - base) / grows,
+        _ => 0.0,
+    };
+    // above a size, not from it on
+    limit.with_above.map_or(grown, |[above, _]| grown.max(above + 1.0))
+}
 
-    /// Maximum that a volume of a size can have.
-    pub fn max_value(&self, gib: f64) -> f64 {
-        if !self.sold {
-            return self.included_value(gib);
-        }
-        let ratio = self.per_gib.map_or(f64::INFINITY, |per_gib| per_gib * gib);
-        self.max.min(ratio).max(self.included_value(gib))
-    }
-
-    /// Size from which a volume has the maximum.
-    fn max_reached_from_gib(&self) -> f64 {
-        let base = if self.adds { self.base } else { 0.0 };
-        let grown = match (self.sold, self.per_gib, self.grows_per_gib) {
-            (true, Some(per_gib), _) if per_gib > 0.0 => self.max / per_gib,
-            (false, _, grows) if grows > 0.0 => (self.max - base) / grows,
-            _ => 0.0,
-        };
-        // above a size, not from it on
-        self.with_above.map_or(grown, |[above, _]| grown.max(above + 1.0))
-    }
-
-    fn paid_value(&self, gib: f64, value: f64) -> f64 {
-        (value - self.free.unwrap_or(self.included_value(gib))).max(0.0)
-    }
+/// Part of a value that is paid for in addition to the size.
+fn paid_value(limit: &VolumeLimit, gib: f64, value: f64) -> f64 {
+    (value - limit.free.unwrap_or(limit.included_value(gib))).max(0.0)
 }
 
 impl VolumeOffer {
@@ -104,7 +87,7 @@ impl VolumeOffer {
 
     /// The smallest size, of at least this much, at which a volume has its maximum speed.
     pub fn fastest_gib(&self, gib: f64) -> f64 {
-        let fast = self.iops.max_reached_from_gib().max(self.rate.max_reached_from_gib()).ceil();
+        let fast = max_reached_from_gib(&self.iops).max(max_reached_from_gib(&self.rate)).ceil();
         gib.max(fast.min(self.gib[1]))
     }
 
@@ -114,8 +97,8 @@ impl VolumeOffer {
         if self.gib[0] == self.gib[1] {
             return MonthlyBill { capacity: price.month, iops: Some(0.0), rate: Some(0.0) };
         }
-        let iops = self.iops.paid_value(choice.gib, choice.iops);
-        let rate = if self.rate.sold { self.rate.paid_value(choice.gib, choice.rate) } else { 0.0 };
+        let iops = paid_value(&self.iops, choice.gib, choice.iops);
+        let rate = if self.rate.sold { paid_value(&self.rate, choice.gib, choice.rate) } else { 0.0 };
         let bill = |units: f64, unit_price: Option<f64>| match units > 0.0 {
             true => unit_price.map(|price| price * units),
             false => Some(0.0),
@@ -143,15 +126,6 @@ impl VolumePrice {
             from = *limit;
         }
         (iops <= from).then_some(sum)
-    }
-}
-
-impl BurstRule {
-    /// Seconds that a full bucket lasts at the full burst above a baseline; infinite if the baseline is no lower (AWS
-    /// EC2 user guide: credits / (burst - 3 GiB)).
-    pub fn burst_seconds(&self, baseline_iops: f64) -> f64 {
-        let drain = self.iops - baseline_iops;
-        if drain > 0.0 { self.credits / drain } else { f64::INFINITY }
     }
 }
 

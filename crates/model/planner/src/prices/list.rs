@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{ByteBurstRule, HardwarePrice, InstanceCaps, VolumeOffer, day_number};
+use super::{ByteBurstRule, HardwarePrice, InstanceCaps, InstanceTable, VolumeOffer, VolumeType, day_number};
 use crate::controller_path::ControllerOffer;
 
 /// Rows of a price file.
@@ -12,9 +12,15 @@ pub struct PriceList {
     /// Volumes.
     #[serde(default, rename = "volume")]
     pub volumes: Vec<VolumeOffer>,
+    /// Types of volumes that are not offered: their limits without a price.
+    #[serde(default, rename = "volume_type")]
+    pub volume_types: Vec<VolumeType>,
     /// Instances.
     #[serde(default, rename = "instance")]
     pub instances: Vec<InstanceCaps>,
+    /// Instances in tables, which become rows when the list is read.
+    #[serde(default, rename = "instance_table")]
+    instance_tables: Vec<InstanceTable>,
     /// Groups of drives.
     #[serde(default, rename = "group")]
     pub groups: Vec<DriveGroup>,
@@ -154,9 +160,55 @@ impl PriceList {
         by_full_id.or_else(|| self.volumes.iter().find(|offer| has_short_name(&offer.id)))
     }
 
+    /// Returns the type of volume with a name in any case: its id, with its provider (`aws-gp3`) or without (`gp3`), or
+    /// another one. Of several types with that name, it is the smallest that holds the size; without a size, there is
+    /// none.
+    pub fn find_volume_type(&self, name: &str, size_bytes: Option<u64>) -> Option<VolumeType> {
+        if let Some(offer) = self.find_volume(name) {
+            return Some(offer.volume_type());
+        }
+        let offered = self.volumes.iter().map(VolumeOffer::volume_type);
+        let mut named: Vec<VolumeType> =
+            offered.chain(self.volume_types.iter().cloned()).filter(|kind| kind.has_name(name)).collect();
+        if named.len() < 2 {
+            return named.pop();
+        }
+        // Azure names a disk by its size, rounded up to the next one that is sold
+        let gib = size_bytes? as f64 / 1_073_741_824.0;
+        named.retain(|kind| kind.gib[1] >= gib);
+        named.into_iter().min_by(|a, b| a.gib[1].total_cmp(&b.gib[1]))
+    }
+
+    /// True if several types have this name, so that the size decides.
+    pub fn is_shared_type_name(&self, name: &str) -> bool {
+        let offered = self.volumes.iter().filter(|offer| offer.also.iter().any(|also| also.eq_ignore_ascii_case(name)));
+        offered.count() + self.volume_types.iter().filter(|kind| kind.has_name(name)).count() > 1
+    }
+
+    /// Returns the names of all types of volumes.
+    pub fn volume_type_ids(&self) -> impl Iterator<Item = &str> {
+        let offered = self.volumes.iter().map(|offer| offer.id.as_str());
+        offered.chain(self.volume_types.iter().map(|kind| kind.id.as_str()))
+    }
+
+    /// Returns an instance by its type, in any case.
+    pub fn find_instance(&self, name: &str) -> Option<&InstanceCaps> {
+        self.instances.iter().find(|row| row.id.eq_ignore_ascii_case(name))
+    }
+
+    /// Turns tables of instances into rows; single rows take precedence.
+    pub(super) fn expand_tables(&mut self) {
+        for table in std::mem::take(&mut self.instance_tables) {
+            let new: Vec<InstanceCaps> =
+                table.expand().into_iter().filter(|row| self.find_instance(&row.id).is_none()).collect();
+            self.instances.extend(new);
+        }
+    }
+
     /// Adds the rows of another list, which take precedence over those of this one.
     pub fn extend(&mut self, other: PriceList) {
         prepend_rows(&mut self.volumes, other.volumes, |row| &row.id);
+        prepend_rows(&mut self.volume_types, other.volume_types, |row| &row.id);
         prepend_rows(&mut self.instances, other.instances, |row| &row.id);
         prepend_rows(&mut self.groups, other.groups, |row| &row.id);
         // a row with only a price keeps the power of the row that it replaces
@@ -205,6 +257,10 @@ impl PriceList {
     pub(super) fn check_rows(&self) -> Result<(), (String, String)> {
         for row in &self.volumes {
             check_volume(row).map_err(|message| (row.id.clone(), message))?;
+        }
+        for row in &self.volume_types {
+            let checked = check_limits(row).and_then(|()| check_date(&row.date)).and_then(|()| check_sizes(row.gib));
+            checked.map_err(|message| (row.id.clone(), message))?;
         }
         for row in &self.instances {
             let caps = [Some(row.baseline), row.burst];
@@ -269,7 +325,7 @@ fn check_rates(row: &DriveGroup) -> Result<(), String> {
 }
 
 /// Checks the permanent and burst limits of a volume.
-fn check_limits(row: &VolumeOffer) -> Result<(), String> {
+fn check_limits(row: &VolumeType) -> Result<(), String> {
     for limit in [&row.iops, &row.rate] {
         let above = limit.with_above.iter().flatten().copied();
         let mut amounts = [Some(limit.base), limit.free, Some(limit.grows_per_gib)].into_iter().flatten().chain(above);
@@ -286,6 +342,9 @@ fn check_limits(row: &VolumeOffer) -> Result<(), String> {
     let mut burst = row.burst.iter().flat_map(|rule| [rule.iops, rule.credits, rule.below_gib]);
     if !burst.all(is_positive_number) {
         return Err("burst: expected more than 0".into());
+    }
+    if row.request_bytes == 0 || !is_positive_number(row.write_cost) {
+        return Err("request_bytes and write_cost: expected more than 0".into());
     }
     let has_valid_amounts = |rule: &ByteBurstRule| {
         let amounts = [rule.rate, rule.rate_per_gib, rule.credits, rule.credits_per_gib];
@@ -324,19 +383,22 @@ fn check_price(price: &HardwarePrice) -> Result<(), String> {
     }
 }
 
+fn check_sizes(gib: [f64; 2]) -> Result<(), String> {
+    let is_range = gib[0] > 0.0 && gib[1] >= gib[0] && gib[1].is_finite();
+    if is_range { Ok(()) } else { Err("gib: expected the least and the largest size".into()) }
+}
+
 fn check_volume(row: &VolumeOffer) -> Result<(), String> {
     check_date(&row.date)?;
     check_currency(&row.price.currency)?;
-    if !(row.gib[0] > 0.0 && row.gib[1] >= row.gib[0] && row.gib[1].is_finite()) {
-        return Err("gib: expected the least and the largest size".into());
-    }
+    check_sizes(row.gib)?;
     let price = &row.price;
     let single = [price.month, price.gib_month, price.rate_month, price.gib_hour, price.iops_hour, price.rate_hour];
     let tiers = price.iops_month.iter().flatten().map(|tier| tier[1]);
     if single.into_iter().flatten().chain(tiers).any(|value| !is_positive_number(value)) {
         return Err("price: expected more than 0; omit what is unknown".into());
     }
-    check_limits(row)?;
+    check_limits(&row.volume_type())?;
     if row.afr.is_some_and(|[low, high]| !(0.0 <= low && low <= high && high < 1.0)) {
         return Err("afr: expected two shares below 1, the lower first".into());
     }

@@ -2,17 +2,26 @@
 //! reported.
 
 pub mod bills;
+mod instances;
 mod list;
+pub mod unused;
 
 use std::sync::LazyLock;
 
+pub use diskwright_base::cloud_volume::{BurstRule, ByteBurstRule, RateUnit, VolumeLimit, VolumeType};
 use diskwright_base::{ProblemSource, Problems, timestamp, toml_reader};
 use serde::{Deserialize, Serialize};
 
+use crate::operation_rule::OperationRule;
+
+pub use instances::{InstanceRow, InstanceTable};
 pub use list::{DriveGroup, DrivePower, PriceList, Subsystem};
 
 /// The built-in files.
-pub const BUILT_IN_FILES: [(&str, &str); 3] = [
+pub const BUILT_IN_FILES: [(&str, &str); 5] = [
+    // the first is overridden by the next ones
+    ("instances.toml", include_str!("../../data/instances.toml")),
+    ("volume_types.toml", include_str!("../../data/volume_types.toml")),
     ("volumes.toml", include_str!("../../data/volumes.toml")),
     ("drives.toml", include_str!("../../data/drives.toml")),
     ("controllers.toml", include_str!("../../data/controllers.toml")),
@@ -28,6 +37,9 @@ pub struct VolumeOffer {
     pub name: String,
     /// `aws`, `azure`, `gcp`.
     pub provider: String,
+    /// Other names: those of the provider's tools and metadata.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// Region of the price.
     pub region: String,
     /// Medium of the volume.
@@ -68,93 +80,6 @@ pub enum VolumeMedia {
     Hdd,
 }
 
-/// Unit of a volume's rates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum RateUnit {
-    /// 2^20 bytes.
-    #[serde(rename = "MiB")]
-    Mebi,
-    /// 10^6 bytes.
-    #[serde(rename = "MB")]
-    Mega,
-}
-
-impl RateUnit {
-    /// Number of bytes.
-    pub fn bytes(self) -> f64 {
-        if self == RateUnit::Mebi { 1_048_576.0 } else { 1e6 }
-    }
-
-    /// `MiB/s` or `MB/s`.
-    pub fn name(self) -> &'static str {
-        if self == RateUnit::Mebi { "MiB/s" } else { "MB/s" }
-    }
-}
-
-/// Limit of a volume for operations or bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeLimit {
-    /// Value that every volume has.
-    #[serde(rename = "with")]
-    pub base: f64,
-    /// Free part of that value, if it is less.
-    pub free: Option<f64>,
-    /// Value instead above a size: size in GiB, value.
-    pub with_above: Option<[f64; 2]>,
-    /// Additional value per GiB.
-    #[serde(default)]
-    pub grows_per_gib: f64,
-    /// True if the growth adds to the base value; else the larger of both applies.
-    #[serde(default)]
-    pub adds: bool,
-    /// Maximum of any volume.
-    #[serde(rename = "most")]
-    pub max: f64,
-    /// True if more can be bought.
-    #[serde(default)]
-    pub sold: bool,
-    /// Maximum per GiB.
-    pub per_gib: Option<f64>,
-    /// Maximum per operation per second.
-    pub per_iops: Option<f64>,
-}
-
-/// Burst of operations until the credits are used up.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BurstRule {
-    /// Operations per second during the burst.
-    pub iops: f64,
-    /// Operations above the baseline in a full bucket.
-    pub credits: f64,
-    /// Only volumes below this size have it.
-    pub below_gib: f64,
-}
-
-/// Burst of bytes until the byte credits are used up, in the unit of the rates.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ByteBurstRule {
-    /// Rate per second during the burst.
-    #[serde(default)]
-    pub rate: f64,
-    /// Additional rate per GiB.
-    #[serde(default)]
-    pub rate_per_gib: f64,
-    /// Maximum per second.
-    #[serde(rename = "most")]
-    pub max: f64,
-    /// Credits of a full bucket.
-    #[serde(default)]
-    pub credits: f64,
-    /// Additional credits per GiB.
-    #[serde(default)]
-    pub credits_per_gib: f64,
-    /// Only volumes below this size have it.
-    pub below_gib: f64,
-}
-
 /// Price of a volume per month, or per hour of 1/730 month.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,6 +115,8 @@ pub struct InstanceCaps {
     /// Limit for at least 30 minutes once in 24 hours.
     #[serde(rename = "most")]
     pub burst: Option<InstanceCap>,
+    /// Reason not to trust the row.
+    pub unconfirmed: Option<String>,
     /// Date of the row.
     pub date: String,
     /// Source of the row.
@@ -231,6 +158,30 @@ impl HardwarePrice {
     }
 }
 
+impl VolumeOffer {
+    /// Returns the type of the volume: its limits without the price.
+    pub fn volume_type(&self) -> VolumeType {
+        let rule = OperationRule::for_offer(self);
+        VolumeType {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            provider: self.provider.clone(),
+            also: self.also.clone(),
+            gib: self.gib,
+            unit: self.unit,
+            iops: self.iops,
+            rate: self.rate,
+            burst: self.burst,
+            byte_burst: self.byte_burst,
+            request_bytes: rule.unit_bytes as u64,
+            write_cost: rule.write_cost,
+            unconfirmed: None,
+            date: self.date.clone(),
+            source: self.source.clone(),
+        }
+    }
+}
+
 static BUILT_IN_LIST: LazyLock<Result<PriceList, Problems>> = LazyLock::new(|| {
     let mut list = PriceList::default();
     for (file, text) in BUILT_IN_FILES {
@@ -250,7 +201,8 @@ pub fn built_in_prices() -> PriceList {
 /// # Errors
 /// All errors with their lines: every wrong key, or the first impossible value.
 pub fn read_price_list(file: &str, text: &str) -> Result<PriceList, Problems> {
-    let parsed: PriceList = toml_reader::read(file, text)?;
+    let mut parsed: PriceList = toml_reader::read(file, text)?;
+    parsed.expand_tables();
     parsed.check_rows().map_err(|(item, message)| {
         // finds the row itself, not a reference to it
         let offset = text.find(&format!("id = \"{item}\"")).unwrap_or(0);

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use clock::{Clock, ClockReading, SystemClock};
-pub use sampler::{AttachedColumns, Sampler};
+pub use sampler::{AttachedColumns, Sampler, TopologyFacts};
 pub use source_process::serve_sources;
 pub use sources::{SOURCES, SourceInfo};
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use diskwright_base::{Note, Schema, Series, Tick};
+use diskwright_base::{Note, Schema, Series, Tick, Topology};
 
 use super::clock::{Clock, ClockReading, compare_readings};
 use super::note_collector::NoteCollector;
@@ -24,6 +24,9 @@ pub trait AttachedColumns: Send {
     /// The notes since they were last taken, oldest first.
     fn take_notes(&mut self) -> Vec<Note>;
 }
+
+/// Adds facts to each topology that the sampler reads, and returns sentences on what cannot be added.
+pub type TopologyFacts = Box<dyn FnMut(&mut Topology) -> Vec<String> + Send>;
 
 /// The ways to read the sources.
 enum RowReader {
@@ -90,6 +93,7 @@ pub struct Sampler {
     reader: RowReader,
     attached: Vec<Box<dyn AttachedColumns>>,
     notes: NoteCollector,
+    topology_facts: Option<TopologyFacts>,
     last: Option<ClockReading>,
     next_slow_tick_ns: u64,
     tick_stamp: Tick,
@@ -132,6 +136,7 @@ impl Sampler {
             reader,
             attached: Vec::new(),
             notes: NoteCollector::default(),
+            topology_facts: None,
             last: None,
             next_slow_tick_ns: 0,
             tick_stamp: Tick::default(),
@@ -244,7 +249,25 @@ impl Sampler {
 
     /// The notes since they were last taken, oldest first.
     pub fn take_notes(&mut self) -> Vec<Note> {
-        self.notes.take_notes()
+        let mut notes = self.notes.take_notes();
+        if let Some(facts) = &mut self.topology_facts {
+            let mut problems = Vec::new();
+            for note in notes.iter_mut().filter(|note| note.kind == Note::TOPOLOGY) {
+                if let Ok(topology) = note.read_topology() {
+                    let mut topology = Arc::unwrap_or_clone(topology);
+                    let told = facts(&mut topology);
+                    problems.extend(told.into_iter().map(|text| Note::new(note.time_ns, Note::WARNING, text)));
+                    *note = Note::topology(note.time_ns, topology);
+                }
+            }
+            notes.extend(problems);
+        }
+        notes
+    }
+
+    /// Sets what is added to each topology: facts that no file of the kernel has.
+    pub fn set_topology_facts(&mut self, facts: TopologyFacts) {
+        self.topology_facts = Some(facts);
     }
 }
 

@@ -83,6 +83,7 @@ pub fn read_topology(roots: &Roots) -> Topology {
         // files of another machine do not show its page size
         page_bytes: if roots.root == Path::new("/") { rustix::param::page_size() as u64 } else { 0 },
         devices,
+        cloud_instance: None,
         filesystems,
         swaps,
     }
