@@ -119,7 +119,7 @@ fn collect_with(
             })
             .collect();
         while threads.iter().flatten().any(|thread| !thread.is_finished()) {
-            std::thread::sleep(CHECK_INTERVAL);
+            pacer::sleep_interruptibly(CHECK_INTERVAL);
             on_wake(collection.started.elapsed());
             collection.cut_overdue();
         }
@@ -185,7 +185,7 @@ impl Collection {
     fn wait(&self, pause: Duration) -> bool {
         let end = Instant::now() + pause;
         while Instant::now() < end && !self.is_stopped() {
-            std::thread::sleep(CHECK_INTERVAL);
+            pacer::sleep_interruptibly(CHECK_INTERVAL);
         }
         !self.is_stopped() && self.time_left().is_none_or(|left| left >= self.options.every)
     }

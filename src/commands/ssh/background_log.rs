@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use super::arguments::SshArguments;
 use super::asked_hosts::{HostRecord, collect_hosts, report_records};
-use crate::commands::{Failure, output};
+use crate::commands::{Failure, output, pacer};
 
 /// Name of the log in its temporary folder.
 const LOG_NAME: &str = "log";
@@ -109,6 +109,6 @@ fn wait_for_ticks(path: &Path, ended: &Mutex<Option<String>>) -> Result<(), Stri
         if has_ticks && begin.elapsed() > Duration::from_secs(2) {
             return Ok(());
         }
-        std::thread::sleep(CHECK_INTERVAL);
+        pacer::sleep_interruptibly(CHECK_INTERVAL);
     }
 }

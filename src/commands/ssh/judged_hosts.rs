@@ -21,14 +21,14 @@ pub struct HostQuestion<'a> {
     pub as_json: bool,
 }
 
+/// Prints the answer about one host: its verdicts, its log, and how it was asked as JSON.
+type HostPrinter<'a> = &'a dyn Fn(&[Verdict], &Logs, Value) -> Result<(), Failure>;
+
 /// Watches the hosts, and answers: with `answer_one` for a single host, with a ranking for several.
 ///
 /// # Errors
 /// When no host could be judged.
-pub fn answer_for_hosts(
-    question: &HostQuestion<'_>,
-    answer_one: &dyn Fn(&[Verdict], &Logs, Value) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub fn answer_for_hosts(question: &HostQuestion<'_>, answer_one: HostPrinter<'_>) -> Result<(), Failure> {
     let started = Instant::now();
     let targets = question.ssh.targets()?;
     let options = question.ssh.connect_options(targets.len(), question.every, Some(question.lasts))?;
