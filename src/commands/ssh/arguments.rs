@@ -107,6 +107,7 @@ impl SshArguments {
             every,
             lasts,
             command: Vec::new(),
+            open: diskwright_sshhosts::OpenConnections::default(),
         })
     }
 }

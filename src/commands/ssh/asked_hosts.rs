@@ -1,7 +1,7 @@
 //! Receives the ticks of several hosts at once, each into a log of its own. A host that hangs does not hold the others.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,11 @@ use crate::commands::{Failure, output, pacer};
 const MAX_OPENING: usize = 8;
 /// Time after the end of the collection when a host that still sends is cut off.
 const GRACE: Duration = Duration::from_secs(20);
+/// Time without anything from a host after which its connection counts as dead, at ticks of a second; longer at longer
+/// ticks.
+const MAX_SILENCE: Duration = Duration::from_secs(20);
+/// The same in ticks.
+const MAX_SILENT_TICKS: u32 = 4;
 /// Pause before a recording connects again, and the longest such pause.
 const RETRY_PAUSE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(60));
 /// Interval of checks by the main thread.
@@ -30,12 +35,24 @@ pub struct HostRecord {
     pub dir: PathBuf,
     /// Ticks that arrived.
     pub ticks: u64,
+    /// Those of them that the log's disk did not accept.
+    pub lost_ticks: u64,
     /// The way in which it was asked; `None` if it never answered.
     pub way: Option<AskWay>,
     /// Why the connection ended early, as often as it did.
     pub breaks: Vec<String>,
     /// Why nothing could be received, or kept.
     pub failure: Option<String>,
+}
+
+/// A host whose connection is open.
+struct RunningHost {
+    index: usize,
+    /// When the connection must have ended.
+    due: Instant,
+    /// When something arrived last.
+    heard: Instant,
+    killer: ConnectionKiller,
 }
 
 /// What the threads share.
@@ -48,10 +65,8 @@ struct Collection {
     stop: Arc<AtomicBool>,
     opening: Mutex<usize>,
     opened: Condvar,
-    /// Connections that are open, with the time when they must have ended.
-    running: Mutex<Vec<(usize, Instant, ConnectionKiller)>>,
-    ticks: AtomicU64,
-    answered: AtomicU64,
+    /// Connections that are open.
+    running: Mutex<Vec<RunningHost>>,
 }
 
 /// Receives the ticks of hosts into logs, until the time is over or a signal asks to stop; with `is_recording`, it
@@ -105,8 +120,6 @@ fn collect_with(
         opening: Mutex::new(0),
         opened: Condvar::new(),
         running: Mutex::default(),
-        ticks: AtomicU64::new(0),
-        answered: AtomicU64::new(0),
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = targets
@@ -137,12 +150,24 @@ impl Collection {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends connections whose time is over, all of them after a signal.
+    /// Ends connections whose time is over or that are silent, and all of them after a signal.
     fn cut_overdue(&self) {
+        if self.is_stopped() {
+            self.options.open.kill_all();
+            return;
+        }
         let now = Instant::now();
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = |due: &Instant| self.is_stopped() || *due <= now;
-        running.iter().filter(|(_, due, _)| is_due(due)).for_each(|(_, _, killer)| killer.kill());
+        let running = self.lock_running();
+        let is_over = |host: &&RunningHost| host.due <= now || now.duration_since(host.heard) > self.max_silence();
+        running.iter().filter(is_over).for_each(|host| host.killer.kill());
+    }
+
+    fn max_silence(&self) -> Duration {
+        MAX_SILENCE.max(self.options.every * MAX_SILENT_TICKS)
+    }
+
+    fn lock_running(&self) -> std::sync::MutexGuard<'_, Vec<RunningHost>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn receive_host(&self, index: usize, target: &SshTarget, dir: &Path) -> HostRecord {
@@ -150,6 +175,7 @@ impl Collection {
             target: target.clone(),
             dir: dir.to_owned(),
             ticks: 0,
+            lost_ticks: 0,
             way: None,
             breaks: Vec::new(),
             failure: None,
@@ -205,40 +231,46 @@ impl Collection {
         let lasts = if record.way.is_some() { self.time_left() } else { self.options.lasts };
         let options = ConnectOptions { lasts, ..self.options.clone() };
         let mut stream = self.open_stream(&record.target, &options)?;
-        if record.way.is_none() {
-            self.answered.fetch_add(1, Ordering::Relaxed);
-        }
         record.way = Some(stream.way().clone());
         let due = lasts.map(|lasts| Instant::now() + lasts + GRACE);
         let due = due.unwrap_or_else(|| Instant::now() + Duration::from_secs(u64::from(u32::MAX)));
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push((index, due, stream.killer()));
-        let received = self.receive_items(&mut stream, record, log, lasts);
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, ..)| *known != index);
+        self.lock_running().push(RunningHost { index, due, heard: Instant::now(), killer: stream.killer() });
+        let received = self.receive_items(&mut stream, (index, record), log, lasts);
+        self.lock_running().retain(|host| host.index != index);
         received
     }
 
     fn receive_items(
         &self,
         stream: &mut HostStream,
-        record: &mut HostRecord,
+        (index, record): (usize, &mut HostRecord),
         log: &mut Option<ReceivedLog>,
         lasts: Option<Duration>,
     ) -> Result<(), Failure> {
         let begin = Instant::now();
+        let mut heard = begin;
         loop {
             match stream.next_item() {
                 Ok(Some(item)) => {
+                    heard = Instant::now();
+                    self.lock_running()
+                        .iter_mut()
+                        .filter(|host| host.index == index)
+                        .for_each(|host| host.heard = heard);
                     let log = match log {
                         Some(log) => log,
                         None => log.insert(ReceivedLog::open(&record.dir, self.writer.clone())?),
                     };
                     log.write_item(&item, stream)?;
                     if matches!(item, StreamItem::Tick { .. }) {
-                        record.ticks += 1;
-                        self.ticks.fetch_add(1, Ordering::Relaxed);
+                        (record.ticks, record.lost_ticks) = (record.ticks + 1, log.lost_ticks);
                     }
                 }
                 _ if self.is_stopped() => return Ok(()),
+                _ if heard.elapsed() > self.max_silence() => {
+                    let seconds = self.max_silence().as_secs();
+                    return Err(Failure::Failed(format!("it sent nothing for {seconds} s")));
+                }
                 Ok(None) => {
                     let is_whole = lasts.is_some_and(|lasts| begin.elapsed() + self.options.every * 2 >= lasts);
                     let seconds = begin.elapsed().as_secs();
@@ -309,6 +341,7 @@ pub fn record_json(record: &HostRecord) -> serde_json::Value {
         "way": record.way.as_ref().map(AskWay::id),
         "because": because,
         "ticks": record.ticks,
+        "ticks_lost": record.lost_ticks,
         "breaks": record.breaks,
         "failure": record.failure,
     })

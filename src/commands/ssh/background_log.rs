@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use diskwright_datastore::WriterOptions;
-use diskwright_hostfiles::removed_on_signal::TemporaryPath;
 use diskwright_sshhosts::SshTarget;
 use tempfile::TempDir;
 
@@ -23,13 +22,12 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// A log of another host in a temporary folder, which goes with this value.
 pub struct TemporaryLog {
     folder: TempDir,
-    _registered: TemporaryPath,
 }
 
 impl TemporaryLog {
     fn new() -> Result<TemporaryLog, Failure> {
         let folder = tempfile::Builder::new().prefix("diskwright-ssh-").tempdir()?;
-        Ok(TemporaryLog { _registered: TemporaryPath::new(folder.path()), folder })
+        Ok(TemporaryLog { folder })
     }
 
     /// The log.

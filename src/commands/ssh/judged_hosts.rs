@@ -35,7 +35,6 @@ pub fn answer_for_hosts(question: &HostQuestion<'_>, answer_one: HostPrinter<'_>
     let folder = tempfile::Builder::new().prefix("diskwright-ssh-").tempdir()?;
     // a log that may be lost
     let writer = WriterOptions { sync_every: None, ..WriterOptions::default() };
-    let _registered = diskwright_hostfiles::removed_on_signal::TemporaryPath::new(folder.path());
     let dir_of = |target: &diskwright_sshhosts::SshTarget| folder.path().join(target.file_name());
     let records = collect_hosts(&targets, (options, writer), false, dir_of)?;
     if let [record] = records.as_slice() {

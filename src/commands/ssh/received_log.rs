@@ -4,14 +4,14 @@ use std::path::Path;
 
 use diskwright_advise::HostTree;
 use diskwright_base::Note;
-use diskwright_datastore::{LogWriter, StoreError, StreamItem, WriterOptions};
+use diskwright_datastore::{LogWriter, StoreError, StreamItem, WriteOutcome, WriterOptions};
 use diskwright_sshhosts::HostStream;
 
 /// A log of another host.
 pub struct ReceivedLog {
     writer: LogWriter,
-    /// Ticks that were written.
-    pub ticks: u64,
+    /// Ticks that its disk did not accept.
+    pub lost_ticks: u64,
     /// Time of the last tick, nanoseconds since 1970 by the host's clock.
     pub last_ns: Option<i64>,
     has_settings: bool,
@@ -24,7 +24,7 @@ impl ReceivedLog {
     /// As [`LogWriter::create_or_append`].
     pub fn open(dir: &Path, options: WriterOptions) -> Result<ReceivedLog, StoreError> {
         let writer = LogWriter::create_or_append(dir, options)?;
-        Ok(ReceivedLog { writer, ticks: 0, last_ns: None, has_settings: false })
+        Ok(ReceivedLog { writer, lost_ticks: 0, last_ns: None, has_settings: false })
     }
 
     /// Writes a tick or note of a stream.
@@ -33,10 +33,12 @@ impl ReceivedLog {
     /// As [`LogWriter::push`].
     pub fn write_item(&mut self, item: &StreamItem, stream: &HostStream) -> Result<(), StoreError> {
         match item {
-            StreamItem::Note(note) => self.writer.add_note(note).map(drop),
+            StreamItem::Note(note) if is_plausible(note.time_ns) => self.writer.add_note(note).map(drop),
+            StreamItem::Note(_) => Ok(()),
+            StreamItem::Tick { tick, .. } if !is_plausible(tick.time_ns) => Ok(()),
             StreamItem::Tick { schema, tick, row } => {
-                self.writer.push(schema, *tick, row)?;
-                self.ticks += 1;
+                let outcome = self.writer.push(schema, *tick, row)?;
+                self.lost_ticks += u64::from(outcome == WriteOutcome::Paused);
                 self.last_ns = Some(tick.time_ns);
                 self.note_settings(tick.time_ns, stream)
             }
@@ -72,4 +74,9 @@ impl ReceivedLog {
         }
         self.writer.finish()
     }
+}
+
+/// Times that a host may name, nanoseconds: those of the years 1970 to 2100.
+fn is_plausible(time_ns: i64) -> bool {
+    (0..4_102_444_800_000_000_000).contains(&time_ns)
 }

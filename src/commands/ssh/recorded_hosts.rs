@@ -53,7 +53,12 @@ pub fn record_hosts(recording: &HostRecording<'_>) -> Result<(), Failure> {
             ));
         }
     }
-    let failed = records.iter().filter(|record| record.ticks == 0).count() as u64;
+    let lost: u64 = records.iter().map(|record| record.lost_ticks).sum();
+    if lost > 0 {
+        let lost = format_count(lost, "tick was", "ticks were");
+        return Err(Failure::Failed(format!("{lost} lost: the disk of the logs accepted no more data")));
+    }
+    let failed = records.iter().filter(|record| record.ticks == 0 || record.failure.is_some()).count() as u64;
     match failed {
         0 => Ok(()),
         count => Err(Failure::Failed(format!("{} could not be recorded", format_count(count, "host", "hosts")))),

@@ -1,13 +1,16 @@
 //! Runs a command of our program on another host, where it is or was copied, and passes on what it prints.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read};
 use std::time::Duration;
 
+use diskwright_base::text::printable_line;
 use diskwright_sshhosts::{ConnectOptions, Connection, SshError, SshTarget};
 
 use super::arguments::SshArguments;
 use crate::commands::{Failure, output};
 
+/// Longest line that is passed on whole, bytes.
+const MAX_LINE_BYTES: u64 = 1 << 16;
 /// Options that are of this side, with the number of words of each value.
 const OWN_OPTIONS: [&str; 4] = ["--ssh", "--ssh-hosts", "--ssh-copy", "--ssh-config"];
 
@@ -43,18 +46,13 @@ fn open_for_command(ssh: &SshArguments, what: &str) -> Result<(SshTarget, Result
 
 fn pass_on_output(target: &SshTarget, mut connection: Connection) -> Result<(), Failure> {
     output::print_note(format_args!("{target}: asked {}", connection.way().describe()));
-    let mut out = output::lock_stdout();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let count = connection.output().read(&mut buffer)?;
-        if count == 0 {
-            break;
-        }
-        // what a host prints must not act on this terminal
-        out.write_all(&printable(&buffer[..count]))?;
-        out.flush()?;
+    let mut line = Vec::new();
+    // what a host prints must not act on this terminal
+    while connection.output().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? > 0 {
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line));
+        output::print_text(&format!("{}\n", printable_line(&text)))?;
+        line.clear();
     }
-    drop(out);
     let (code, last) = connection.finish()?;
     match code {
         Some(0) => Ok(()),
@@ -85,12 +83,6 @@ fn words_for_host(words: impl Iterator<Item = String>) -> Vec<String> {
     list
 }
 
-/// Replaces control characters other than line ends and tabs.
-fn printable(bytes: &[u8]) -> Vec<u8> {
-    let is_control = |byte: u8| byte < 0x20 && !matches!(byte, b'\n' | b'\t' | b'\r') || byte == 0x7f;
-    bytes.iter().map(|byte| if is_control(*byte) { b'?' } else { *byte }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,10 +92,5 @@ mod tests {
         let line = "trace sda --ssh root@db1 --for 5s --ssh-copy --json --ssh-config=x --ssh-copy=/tmp/p";
         let words: Vec<String> = words_for_host(line.split(' ').map(str::to_owned));
         assert_eq!(words, ["trace", "sda", "--for", "5s", "--json"]);
-    }
-
-    #[test]
-    fn nothing_of_a_host_acts_on_the_terminal() {
-        assert_eq!(printable(b"a\x1b[2Jb\tc\n"), b"a?[2Jb\tc\n");
     }
 }

@@ -75,6 +75,11 @@ pub(super) fn parse_budget(text: &str) -> Result<f64, String> {
 /// Runs `trace`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.ssh.is_given()? {
+        if arguments.out.is_some() {
+            return Err(Failure::Usage(
+                "--out would write on the other host; record it with `record DIR --trace` there".into(),
+            ));
+        }
         return run_on_host(&arguments.ssh, "trace");
     }
     let words: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();

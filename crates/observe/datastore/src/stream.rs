@@ -130,6 +130,11 @@ impl<R: Read> StreamReader<R> {
         Ok(StreamReader { input, schemas, unpacker, waiting_notes, payload })
     }
 
+    /// What the stream is read from.
+    pub fn input(&mut self) -> &mut R {
+        &mut self.input
+    }
+
     /// Waits for the next tick or note; `None` at the end of the stream.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ main() {
     [ "$bytes" -gt 0 ] && receive_copy && run_program "$copy" copied "$@"
     if [ $# -gt 0 ]; then
         echo "diskwright-ssh 1 none $reason"
+    elif ! command -v grep >/dev/null || ! command -v sleep >/dev/null; then
+        echo "diskwright-ssh 1 none $reason, and there is no grep or no sleep for a loop"
     elif [ -r /proc/stat ] && [ -r /proc/uptime ]; then
         echo "diskwright-ssh 1 shell $(uname -srm); $reason"
         print_ticks
@@ -61,7 +63,7 @@ receive_copy() {
         copy=
     done
     [ -n "$copy" ] || { reason='no folder there takes a program'; return 1; }
-    { sleep 50; rm -f "$copy"; } </dev/null >/dev/null 2>&1 &
+    remove_when_still "$copy" </dev/null >/dev/null 2>&1 &
     trap 'rm -f "$copy"' 0 1 2 13 15
     echo 'diskwright-ssh 1 send'
     head -c "$bytes" >"$copy" 2>/dev/null
@@ -72,6 +74,16 @@ receive_copy() {
         return 1
     fi
     trap - 0 1 2 13 15
+}
+
+# Removes a file that has not grown for half a minute, unless it is gone already.
+remove_when_still() {
+    size=
+    while sleep 25 && [ -e "$1" ]; do
+        last=$size
+        size=$(wc -c <"$1")
+        [ "$size" = "$last" ] && { rm -f "$1"; return; }
+    done
 }
 
 print_ticks() {
@@ -85,7 +97,7 @@ print_ticks() {
     while :; do
         is_slow=$((tick % slow))
         [ "$is_slow" -eq 0 ] && list_groups
-        echo "@ tick $(date +%s)"
+        echo "@ tick $(date +%s 2>/dev/null)"
         print_counters
         [ "$is_slow" -eq 0 ] && print_facts
         echo '@ end' || exit 0

@@ -4,9 +4,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diskwright_base::text::printable_line;
 use diskwright_hostfiles::programs::{command_without_secrets, find_program};
@@ -21,6 +21,10 @@ const MAX_OTHER_BYTES: u64 = 64 << 10;
 const MAX_ERROR_BYTES: usize = 4 << 10;
 /// Time for the answer beyond that for the connection: the shell starts, looks for our program and starts it.
 const ANSWER_TIME: Duration = Duration::from_secs(20);
+/// Time to wait for the end of `ssh` after that of its output, for the rest of what it says, and between looks.
+const END_TIME: Duration = Duration::from_secs(10);
+const ERROR_TIME: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Slowest network over which a copy still counts as arriving, bytes per second.
 const MIN_COPY_RATE: u64 = 200_000;
 
@@ -41,6 +45,26 @@ pub struct ConnectOptions {
     pub lasts: Option<Duration>,
     /// Another command of our program to run there, and its arguments.
     pub command: Vec<String>,
+    /// The connections that are open, so that a signal can end them.
+    pub open: OpenConnections,
+}
+
+/// Connections that are open or being opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenConnections(Arc<Mutex<Vec<Weak<Mutex<Child>>>>>);
+
+impl OpenConnections {
+    /// Ends all of them.
+    pub fn kill_all(&self) {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().filter_map(Weak::upgrade).for_each(|child| drop(lock(&child).kill()));
+    }
+
+    fn add(&self, child: &Arc<Mutex<Child>>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|child| child.strong_count() > 0);
+        known.push(Arc::downgrade(child));
+    }
 }
 
 /// The way in which a host is asked.
@@ -97,6 +121,8 @@ pub struct Connection {
     errors: ErrorText,
     error_thread: Option<JoinHandle<()>>,
     way: AskWay,
+    /// Runs until the first record of our program has arrived.
+    deadline: Option<Deadline>,
 }
 
 impl Connection {
@@ -109,7 +135,8 @@ impl Connection {
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("a pipe was asked for"));
         let (errors, error_thread) = collect_errors(&mut child)?;
         let child = Arc::new(Mutex::new(child));
-        let deadline = Deadline::start(&child, options)?;
+        options.open.add(&child);
+        let deadline = Deadline::start(&child, deadline_time(options))?;
         let mut connection = Connection {
             child,
             input,
@@ -117,8 +144,18 @@ impl Connection {
             errors,
             error_thread,
             way: AskWay::Program { version: String::new() },
+            deadline: None,
         };
         let greeted = connection.greet(options);
+        match greeted {
+            // until the first record: see `await_first`
+            Ok(AskWay::Program { .. } | AskWay::Copied { .. }) if options.command.is_empty() => {
+                connection.deadline = Some(deadline);
+                connection.way = greeted?;
+                return Ok(connection);
+            }
+            _ => {}
+        }
         let is_late = deadline.end();
         match greeted {
             Ok(way) => connection.way = way,
@@ -141,6 +178,11 @@ impl Connection {
         &mut self.output
     }
 
+    /// Tells that the first record has arrived, so that the time to answer is over no more; true if it was over.
+    pub(crate) fn end_deadline(&mut self) -> bool {
+        self.deadline.take().is_some_and(Deadline::end)
+    }
+
     /// A handle that ends the connection from another thread: what waits for output then sees its end.
     pub fn killer(&self) -> ConnectionKiller {
         ConnectionKiller(Arc::clone(&self.child))
@@ -152,15 +194,31 @@ impl Connection {
     /// When it cannot be waited for.
     pub fn finish(mut self) -> Result<(Option<i32>, String), SshError> {
         drop(self.input.take());
-        let status = lock(&self.child).wait()?;
-        Ok((status.code(), self.end_text("")))
+        let end = Instant::now() + END_TIME;
+        loop {
+            // never waits with the lock, which whoever ends the connection needs
+            let status = lock(&self.child).try_wait()?;
+            if let Some(status) = status {
+                return Ok((status.code(), self.end_text("")));
+            }
+            if Instant::now() >= end {
+                let text = self.end_text("");
+                return Ok((None, if text.is_empty() { "it did not end".to_owned() } else { text }));
+            }
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
     }
 
     /// The last line that `ssh` said, or `otherwise`.
     pub fn end_text(&mut self, otherwise: &str) -> String {
         let _ = lock(&self.child).kill();
         let _ = lock(&self.child).wait();
-        self.error_thread.take().map(JoinHandle::join);
+        // a child of `ssh` may hold the pipe open: its last words are not waited for
+        let end = Instant::now() + ERROR_TIME;
+        while self.error_thread.as_ref().is_some_and(|thread| !thread.is_finished()) && Instant::now() < end {
+            std::thread::park_timeout(CHECK_INTERVAL);
+        }
+        self.error_thread = None;
         let text = String::from_utf8_lossy(&self.errors.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
         let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(otherwise);
         printable_line(line.trim()).into_owned()
@@ -205,7 +263,8 @@ impl Connection {
             let count = (&mut self.output).take(left).read_until(b'\n', &mut line)?;
             left -= count as u64;
             let text = String::from_utf8_lossy(&line);
-            if let Some(rest) = text.trim_end().strip_prefix(GREETING) {
+            // a start file may print something without an end of line
+            if let Some((_, rest)) = text.trim_end().split_once(GREETING) {
                 return Ok(rest.to_owned());
             }
             match (count, left) {
@@ -309,9 +368,9 @@ struct Deadline {
 }
 
 impl Deadline {
-    fn start(child: &Arc<Mutex<Child>>, options: &ConnectOptions) -> io::Result<Deadline> {
+    fn start(child: &Arc<Mutex<Child>>, time: Duration) -> io::Result<Deadline> {
         let (done, is_done) = channel();
-        let (child, time) = (Arc::clone(child), deadline_time(options));
+        let child = Arc::clone(child);
         let thread =
             std::thread::Builder::new().name("ssh deadline".into()).stack_size(256 << 10).spawn(move || {
                 let is_late = is_done.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
@@ -343,6 +402,7 @@ mod tests {
             every: Duration::from_secs(1),
             lasts: Some(Duration::from_secs(30)),
             command: Vec::new(),
+            open: OpenConnections::default(),
         }
     }
 

@@ -7,13 +7,14 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use diskwright_hostfiles::removed_on_signal::TemporaryPath;
 use tempfile::TempDir;
 
 /// Largest number of files and links.
 const MAX_FILES: usize = 100_000;
 /// Largest size of all files, bytes.
 const MAX_TREE_BYTES: usize = 64 << 20;
+/// Largest number of folders that all targets of links together may need.
+const MAX_LINK_FOLDERS: usize = 200_000;
 /// Longest path, bytes.
 const MAX_PATH_BYTES: usize = 500;
 /// Largest number of links that are followed in a path, as many as Linux follows.
@@ -35,12 +36,13 @@ pub struct FileTree {
     files: HashMap<String, SentFile>,
     /// Links and where they lead to.
     links: HashMap<String, String>,
+    /// Folders that the targets of links needed so far, those of earlier targets too.
+    link_folders: usize,
     tree_bytes: usize,
     tick: u64,
     /// File that is being received.
     open_path: String,
     open_text: Vec<u8>,
-    _registered: TemporaryPath,
     folder: TempDir,
 }
 
@@ -55,11 +57,11 @@ impl FileTree {
         Ok(FileTree {
             files: HashMap::new(),
             links: HashMap::new(),
+            link_folders: 0,
             tree_bytes: 0,
             tick: 0,
             open_path: String::new(),
             open_text: Vec::new(),
-            _registered: TemporaryPath::new(folder.path()),
             folder,
         })
     }
@@ -147,8 +149,9 @@ impl FileTree {
         if self.links.get(path).is_some_and(|known| *known == resolved) {
             return Ok(());
         }
-        if self.links.len() >= MAX_FILES {
-            return Err(refused("more than 100,000 links"));
+        self.link_folders += resolved.split('/').count();
+        if self.links.len() >= MAX_FILES || self.link_folders > MAX_LINK_FOLDERS {
+            return Err(refused("too many links"));
         }
         let (link, folder) = (self.local_path(path), self.local_path(&resolved));
         // what it leads to is made, so that files below the link can be written

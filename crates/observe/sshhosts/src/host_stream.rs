@@ -29,6 +29,13 @@ impl Read for OutputOf {
     }
 }
 
+fn unreadable(error: io::Error) -> SshError {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => SshError::Answer("it ended, or sent nothing in time".into()),
+        _ => SshError::Answer(error.to_string()),
+    }
+}
+
 /// A host that is being watched.
 pub struct HostStream {
     way: AskWay,
@@ -53,8 +60,10 @@ impl HostStream {
                 (TickSource::Files(Box::new(ShellTicks::new(every)?)), Some(connection))
             }
             AskWay::Program { .. } | AskWay::Copied { .. } => {
-                let reader = StreamReader::begin(OutputOf(connection));
-                let reader = reader.map_err(|error| SshError::Answer(error.to_string()))?;
+                let mut reader = StreamReader::begin(OutputOf(connection)).map_err(unreadable)?;
+                if reader.input().0.end_deadline() {
+                    return Err(SshError::Silent(options.timeout.as_secs()));
+                }
                 (TickSource::Records(Box::new(reader)), None)
             }
         };

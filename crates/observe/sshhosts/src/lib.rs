@@ -17,7 +17,7 @@ mod shell_ticks;
 mod space_columns;
 mod target;
 
-pub use connection::{AskWay, ConnectOptions, Connection, ConnectionKiller};
+pub use connection::{AskWay, ConnectOptions, Connection, ConnectionKiller, OpenConnections};
 pub use error::SshError;
 pub use host_stream::HostStream;
 pub use program_copy::ProgramCopy;

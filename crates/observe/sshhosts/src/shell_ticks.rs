@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use diskwright_base::Note;
+use diskwright_base::text::printable_line;
+use diskwright_base::timestamp::now_ns;
 use diskwright_counters::live::{Clock, ClockReading, Roots, Sampler, SamplerOptions};
 use diskwright_datastore::StreamItem;
 
@@ -15,7 +17,9 @@ use crate::space_columns::{SpaceColumns, SpaceTable};
 /// Longest line, bytes: that of an interrupt on a machine with thousands of processors.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 /// Largest tick, bytes.
-const MAX_TICK_BYTES: usize = 64 << 20;
+const MAX_TICK_BYTES: usize = 16 << 20;
+/// Latest time that a host may name, seconds since 1970: the year 2100.
+const MAX_WALL_S: i64 = 4_102_444_800;
 /// Largest difference between the host's clock and its running time that is no step, seconds: its clock is read in
 /// whole seconds.
 const MAX_CLOCK_DRIFT_S: i64 = 2;
@@ -117,7 +121,7 @@ impl ShellTicks {
             }
             tick_bytes += line.len();
             if tick_bytes > MAX_TICK_BYTES {
-                return Err(damaged("a tick of more than 64 MiB"));
+                return Err(damaged("a tick of more than 16 MiB"));
             }
             match (part, line.strip_prefix(b"@ ")) {
                 (_, Some(head)) if head.starts_with(b"tick") => {
@@ -136,7 +140,9 @@ impl ShellTicks {
 
     fn begin_tick(&mut self, head: &[u8]) {
         let seconds = std::str::from_utf8(head).ok().and_then(|head| head.split(' ').nth(1)?.parse().ok());
-        self.wall_s = seconds.unwrap_or(0);
+        // without a clock there, the one here tells the time
+        let is_plausible = |seconds: &i64| (1..MAX_WALL_S).contains(seconds);
+        self.wall_s = seconds.filter(is_plausible).unwrap_or_else(|| now_ns() / 1_000_000_000);
         (self.running_ns, self.has_facts) = (None, false);
         self.space_text.clear();
         self.tree.begin_tick();
@@ -167,7 +173,14 @@ impl ShellTicks {
                 if path == UPTIME {
                     self.running_ns = parse_uptime(text);
                 }
-                self.tree.add_line(path, text, part == TickPart::Facts)
+                match text.is_ascii() {
+                    true => self.tree.add_line(path, text, part == TickPart::Facts),
+                    // no sign that a terminal would act on gets further
+                    false => {
+                        let text = String::from_utf8_lossy(text);
+                        self.tree.add_line(path, printable_line(&text).as_bytes(), part == TickPart::Facts)
+                    }
+                }
             }
             TickPart::Links => self.read_listing(&String::from_utf8_lossy(line)),
             TickPart::Commands => self.read_command(&String::from_utf8_lossy(line)),

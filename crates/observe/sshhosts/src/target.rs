@@ -39,7 +39,13 @@ impl SshTarget {
     /// The name as one of a file or folder.
     pub fn file_name(&self) -> String {
         let bare = self.0.trim_start_matches("ssh://");
-        bare.chars().map(|c| if matches!(c, '/' | ':' | '[' | ']' | '%') { '_' } else { c }).collect()
+        let name: String =
+            bare.chars().map(|c| if matches!(c, '/' | ':' | '[' | ']' | '%') { '_' } else { c }).collect();
+        // neither hidden nor a folder above
+        match name.strip_prefix('.') {
+            Some(rest) => format!("_{rest}"),
+            None => name,
+        }
     }
 }
 
@@ -99,5 +105,6 @@ mod tests {
     #[test]
     fn a_name_becomes_one_of_a_folder() {
         assert_eq!(SshTarget::parse("ssh://root@db1:2222").unwrap().file_name(), "root@db1_2222");
+        assert_eq!(SshTarget::parse("..").unwrap().file_name(), "_.");
     }
 }
