@@ -315,6 +315,14 @@ mod tests {
     }
 
     #[test]
+    fn targets_that_change_without_end_are_refused() {
+        let mut tree = FileTree::new().unwrap();
+        let deep = "a/".repeat(200);
+        let refused = (0..2000).find(|number| tree.add_link("/sys/block/x", &format!("../z{number}/{deep}")).is_err());
+        assert!(refused.is_some_and(|number| number < 1100), "{refused:?}");
+    }
+
+    #[test]
     fn links_in_a_circle_end() {
         let mut tree = FileTree::new().unwrap();
         tree.add_link("/sys/a", "/sys/b/c").unwrap();

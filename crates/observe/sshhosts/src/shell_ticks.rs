@@ -353,6 +353,36 @@ mod tests {
         }
     }
 
+    /// A time that no clock shows is not taken from the host.
+    #[test]
+    fn impossible_times_are_replaced_by_ours() {
+        for stated in ["-9223372036854775808", "9223372036854775807", "", "x"] {
+            let text = two_ticks().replace("1796068642", stated).replace("1796068643", stated);
+            let (items, end) = read_all(&text);
+            assert!(end.is_ok(), "{stated}: {end:?}");
+            let times: Vec<i64> = items
+                .iter()
+                .filter_map(|item| match item {
+                    StreamItem::Tick { tick, .. } => Some(tick.time_ns / 1_000_000_000),
+                    StreamItem::Note(_) => None,
+                })
+                .collect();
+            let now_s = now_ns() / 1_000_000_000;
+            assert!(times.iter().all(|time| (now_s - 600..=now_s + 2).contains(time)), "{stated}: {times:?}");
+        }
+    }
+
+    #[test]
+    fn signs_that_a_terminal_acts_on_get_no_further() {
+        let text = two_ticks().replace("hostname:db1", "hostname:db\u{9b}2J\u{202e}1");
+        let (items, _) = read_all(&text);
+        let is_clean = |item: &StreamItem| match item {
+            StreamItem::Note(note) => !note.text().contains(['\u{9b}', '\u{202e}']),
+            StreamItem::Tick { .. } => true,
+        };
+        assert!(items.iter().all(is_clean), "{items:?}");
+    }
+
     #[test]
     fn what_the_loop_does_not_print_ends_the_reading() {
         for (text, words) in [
