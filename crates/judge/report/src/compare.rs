@@ -204,6 +204,7 @@ mod tests {
             programs_missing: None,
             databases: Vec::new(),
             kills: Vec::new(),
+            exceeded_limit: None,
             questions: 212,
             counters: vec![
                 sample_row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),
