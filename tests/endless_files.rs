@@ -15,7 +15,7 @@ const MAX_ADDRESS_SPACE_KIB: u32 = 900_000;
 const MAX_REFUSAL_S: u32 = 60;
 
 /// What `--help` calls values that name no file.
-const PLAIN_VALUES: [&str; 80] = [
+const PLAIN_VALUES: [&str; 83] = [
     "ADDRESS",
     "AGE|SIZE",
     "BY",
@@ -96,6 +96,9 @@ const PLAIN_VALUES: [&str; 80] = [
     "NUMBER",
     "[N:]DRIVE",
     "[USER@]HOST",
+    "CLOUD",
+    "DISK=TYPE",
+    "TYPE",
 ];
 /// Values that name a file or a folder.
 const PATH_VALUES: [&str; 18] = [
@@ -196,6 +199,7 @@ fn arguments_beside<'a>(command: &str, option: &str, log: &'a str, own: &'a str)
         ("record", "--ssh-copy" | "--ssh-config") => vec![own, "--for", "1s", "--ssh", "host"],
         ("watch", "--ssh-hosts") => vec!["--once"],
         ("watch", "--ssh-copy" | "--ssh-config") => vec!["--once", "--ssh", "host"],
+        ("probe", "--from") => vec!["for", "etcd"],
         ("probe", "--ssh-hosts") => vec!["minread"],
         ("probe", "--ssh-copy" | "--ssh-config") => vec!["minread", "--ssh", "host"],
         (_, "--ssh-copy" | "--ssh-config") => vec!["--ssh", "host"],
