@@ -41,7 +41,7 @@ run_program() {
     fi
     echo "diskwright-ssh 1 $way $version"
     # a running program needs no name
-    [ "$way" = copied ] && { sleep 1; rm -f "$copy"; } </dev/null >/dev/null 2>&1 &
+    [ "$way" = copied ] && (exec </dev/null >/dev/null 2>&1; sleep 1; rm -f "$copy") &
     if [ $# -gt 0 ]; then exec "$program" "$@"; fi
     exec "$program" stream-counters --every "${every}s" --for "${lasts}s"
 }
@@ -63,7 +63,8 @@ receive_copy() {
         copy=
     done
     [ -n "$copy" ] || { reason='no folder there takes a program'; return 1; }
-    remove_when_still "$copy" </dev/null >/dev/null 2>&1 &
+    # a shell keeps a copy of what it redirects for a function, and the connection would wait for it
+    (exec </dev/null >/dev/null 2>&1; remove_when_still "$copy") &
     trap 'rm -f "$copy"' 0 1 2 13 15
     echo 'diskwright-ssh 1 send'
     head -c "$bytes" >"$copy" 2>/dev/null
