@@ -42,12 +42,11 @@ pub fn answer_for_hosts(question: &HostQuestion<'_>, answer_one: HostPrinter<'_>
             return Err(Failure::Failed(format!("{}: {failure}", record.target)));
         }
         report_records(&records);
-        let logs = open_record(record)?;
-        let verdicts = log::judge_logs(&logs, (question.new_judge)(logs.range_ns))?;
+        let (verdicts, logs) = judge_record(record, question)?;
         return answer_one(&verdicts, &logs, record_json(record));
     }
     report_records(&records);
-    let mut ranks: Vec<FleetRank> = records.iter().map(|record| judge_record(record, question)).collect();
+    let mut ranks: Vec<FleetRank> = records.iter().map(|record| rank_record(record, question)).collect();
     sort_ranks(&mut ranks);
     if question.as_json {
         output::print_json(&ranking_document(&ranks, &records, question, started.elapsed()))?;
@@ -72,13 +71,18 @@ fn open_record(record: &HostRecord) -> Result<Logs, Failure> {
     log::open(std::slice::from_ref(&record.dir), &LogWindow::for_store(None, None))
 }
 
-fn judge_record(record: &HostRecord, question: &HostQuestion<'_>) -> FleetRank {
+/// Judges what was received of a host.
+fn judge_record(record: &HostRecord, question: &HostQuestion<'_>) -> Result<(Vec<Verdict>, Logs), Failure> {
+    let logs = open_record(record)?;
+    Ok((log::judge_logs(&logs, (question.new_judge)(logs.range_ns))?, logs))
+}
+
+fn rank_record(record: &HostRecord, question: &HostQuestion<'_>) -> FleetRank {
     let judge = || -> Result<Verdict, Failure> {
         if let Some(failure) = &record.failure {
             return Err(Failure::Failed(failure.clone()));
         }
-        let logs = open_record(record)?;
-        let verdicts = log::judge_logs(&logs, (question.new_judge)(logs.range_ns))?;
+        let (verdicts, _) = judge_record(record, question)?;
         verdicts.into_iter().next().ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))
     };
     let verdict = judge().map_err(|failure| failure.to_string());

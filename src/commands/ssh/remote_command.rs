@@ -45,6 +45,7 @@ fn open_for_command(ssh: &SshArguments, what: &str) -> Result<(SshTarget, Result
 }
 
 fn pass_on_output(target: &SshTarget, mut connection: Connection) -> Result<(), Failure> {
+    connection.end_deadline();
     output::print_note(format_args!("{target}: asked {}", connection.way().describe()));
     let mut line = Vec::new();
     // what a host prints must not act on this terminal

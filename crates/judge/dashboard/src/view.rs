@@ -352,10 +352,10 @@ impl Viewer {
         }
         let mut verdict = self.read_verdict(history, judged)?;
         // what has ended is told as past, and what is there since then is judged
-        if let Some((earlier, ended_ns)) = verdict.as_ref().and_then(|whole| Some((whole.clone(), whole.ended_ns()?)))
+        if let Some((earlier, ended_ns)) = verdict.as_ref().and_then(|whole| Some(whole).zip(whole.ended_ns()))
             && let Some(mut recent) = self.read_verdict(history, (ended_ns, judged.1))?
         {
-            recent.set_after(&earlier, ended_ns);
+            recent.set_after(earlier, ended_ns);
             verdict = Some(recent);
         }
         verdict.iter_mut().for_each(Verdict::drop_ended);

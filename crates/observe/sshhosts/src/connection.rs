@@ -121,12 +121,12 @@ pub struct Connection {
     errors: ErrorText,
     error_thread: Option<JoinHandle<()>>,
     way: AskWay,
-    /// Runs until the first record of our program has arrived.
+    /// Runs until the answer has begun.
     deadline: Option<Deadline>,
 }
 
 impl Connection {
-    /// Connects, and finds the way.
+    /// Connects, and finds the way. The time to answer runs on until [`Connection::end_deadline`].
     ///
     /// # Errors
     /// When there is no `ssh`, the host refuses or does not answer in time, or has no way.
@@ -136,7 +136,7 @@ impl Connection {
         let (errors, error_thread) = collect_errors(&mut child)?;
         let child = Arc::new(Mutex::new(child));
         options.open.add(&child);
-        let deadline = Deadline::start(&child, deadline_time(options))?;
+        let deadline = Some(Deadline::start(&child, deadline_time(options))?);
         let mut connection = Connection {
             child,
             input,
@@ -144,22 +144,11 @@ impl Connection {
             errors,
             error_thread,
             way: AskWay::Program { version: String::new() },
-            deadline: None,
+            deadline,
         };
-        let greeted = connection.greet(options);
-        match greeted {
-            // until the first record: see `await_first`
-            Ok(AskWay::Program { .. } | AskWay::Copied { .. }) if options.command.is_empty() => {
-                connection.deadline = Some(deadline);
-                connection.way = greeted?;
-                return Ok(connection);
-            }
-            _ => {}
-        }
-        let is_late = deadline.end();
-        match greeted {
+        match connection.greet(options) {
             Ok(way) => connection.way = way,
-            Err(_) if is_late => return Err(SshError::Silent(deadline_time(options).as_secs())),
+            Err(_) if connection.end_deadline() => return Err(SshError::Silent(deadline_time(options).as_secs())),
             Err(SshError::Io(error)) if error.kind() != io::ErrorKind::InvalidData => {
                 return Err(SshError::Refused(connection.end_text(&error.to_string())));
             }
@@ -178,8 +167,8 @@ impl Connection {
         &mut self.output
     }
 
-    /// Tells that the first record has arrived, so that the time to answer is over no more; true if it was over.
-    pub(crate) fn end_deadline(&mut self) -> bool {
+    /// Tells that the answer has begun, so that the time for it ends; true if it was over before.
+    pub fn end_deadline(&mut self) -> bool {
         self.deadline.take().is_some_and(Deadline::end)
     }
 

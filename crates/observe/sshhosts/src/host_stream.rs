@@ -1,9 +1,8 @@
 //! Ticks and notes of a host, whatever the way they come.
 
 use std::collections::VecDeque;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::Path;
-use std::process::ChildStdout;
 use std::time::Duration;
 
 use diskwright_datastore::{StreamItem, StreamReader};
@@ -14,10 +13,10 @@ use crate::{SshError, SshTarget};
 
 /// Reader of a connection's output.
 enum TickSource {
-    /// Our program's records. Its reader holds none of the connection, which it is given at each read.
+    /// Our program's records; their reader owns the connection.
     Records(Box<StreamReader<OutputOf>>),
-    /// The shell loop's files.
-    Files(Box<ShellTicks>),
+    /// The shell loop's files, and where they come from.
+    Files(Box<ShellTicks>, Connection),
 }
 
 /// The output of a connection that this value owns.
@@ -41,8 +40,6 @@ pub struct HostStream {
     way: AskWay,
     killer: ConnectionKiller,
     source: TickSource,
-    /// The connection of a shell loop.
-    connection: Option<Connection>,
     items: VecDeque<StreamItem>,
 }
 
@@ -52,22 +49,23 @@ impl HostStream {
     /// # Errors
     /// As [`Connection::open`], and when what the host sends first is not understood.
     pub fn open(target: &SshTarget, options: &ConnectOptions) -> Result<HostStream, SshError> {
-        let connection = Connection::open(target, options)?;
+        let mut connection = Connection::open(target, options)?;
         let (way, killer) = (connection.way().clone(), connection.killer());
-        let (source, connection) = match way {
+        let source = match way {
             AskWay::Shell { .. } => {
                 let every = options.every.max(Duration::from_secs(1));
-                (TickSource::Files(Box::new(ShellTicks::new(every)?)), Some(connection))
+                connection.end_deadline();
+                TickSource::Files(Box::new(ShellTicks::new(every)?), connection)
             }
             AskWay::Program { .. } | AskWay::Copied { .. } => {
                 let mut reader = StreamReader::begin(OutputOf(connection)).map_err(unreadable)?;
                 if reader.input().0.end_deadline() {
                     return Err(SshError::Silent(options.timeout.as_secs()));
                 }
-                (TickSource::Records(Box::new(reader)), None)
+                TickSource::Records(Box::new(reader))
             }
         };
-        Ok(HostStream { way, killer, source, connection, items: VecDeque::new() })
+        Ok(HostStream { way, killer, source, items: VecDeque::new() })
     }
 
     /// The way in which the host is asked.
@@ -78,7 +76,7 @@ impl HostStream {
     /// The folder in which the files of a host stand for its `/`, if a shell loop sends them.
     pub fn file_root(&self) -> Option<&Path> {
         match &self.source {
-            TickSource::Files(ticks) => Some(ticks.root()),
+            TickSource::Files(ticks, _) => Some(ticks.root()),
             TickSource::Records(_) => None,
         }
     }
@@ -96,16 +94,14 @@ impl HostStream {
         if let Some(item) = self.items.pop_front() {
             return Ok(Some(item));
         }
-        match (&mut self.source, &mut self.connection) {
-            (TickSource::Records(reader), _) => reader.next_item(),
-            (TickSource::Files(ticks), Some(connection)) => {
-                let output: &mut BufReader<ChildStdout> = connection.output();
+        match &mut self.source {
+            TickSource::Records(reader) => reader.next_item(),
+            TickSource::Files(ticks, connection) => {
                 let mut items = Vec::new();
-                ticks.read_tick(output, &mut items)?;
+                ticks.read_tick(connection.output(), &mut items)?;
                 self.items.extend(items);
                 Ok(self.items.pop_front())
             }
-            (TickSource::Files(_), None) => Ok(None),
         }
     }
 }

@@ -166,28 +166,30 @@ fn describe_limits(limits: &[LimitWatch; 2]) -> String {
     if watch.seconds == 0.0 {
         return "no load was seen".into();
     }
-    let rate = |value: f64| match by_bytes {
-        true => format_value(value, "bytes_per_s"),
-        false => format!("{} requests/s", format_count(value)),
-    };
     let used = format_value(share(watch), "fraction");
     let most = format_value(watch.max_share, "fraction");
-    let mut text = format!("{used} of its {} on average, {most} at most", rate(watch.allowed()));
+    let mut text = format!("{used} of its {} on average, {most} at most", rate_text(watch.allowed(), by_bytes));
     // the other limit may be the one whose credits end first
-    for (index, limit) in limits.iter().enumerate() {
-        if let Some(credits) = describe_credits(limit, ["requests", "bytes"][index]) {
+    for (limit, is_of_bytes) in limits.iter().zip([false, true]) {
+        if let Some(credits) = describe_credits(limit, is_of_bytes) {
             text = format!("{text}; {credits}");
         }
     }
     text
 }
 
+/// A rate in the unit of its limit: `125 MB/s`, `3,000 requests/s`.
+fn rate_text(value: f64, is_of_bytes: bool) -> String {
+    match is_of_bytes {
+        true => format_value(value, "bytes_per_s"),
+        false => format!("{} requests/s", format_count(value)),
+    }
+}
+
 /// How long credits last, where they are drawn on or are used up.
-fn describe_credits(watch: &LimitWatch, word: &str) -> Option<String> {
-    let baseline = match word {
-        "bytes" => format_value(watch.cap.baseline, "bytes_per_s"),
-        _ => format!("{} requests/s", format_count(watch.cap.baseline)),
-    };
+fn describe_credits(watch: &LimitWatch, is_of_bytes: bool) -> Option<String> {
+    let baseline = rate_text(watch.cap.baseline, is_of_bytes);
+    let word = if is_of_bytes { "bytes" } else { "requests" };
     if watch.was_spent && watch.levels[1] == 0.0 {
         return Some(format!("its burst credits ({word}) are used up: {baseline} until they fill again"));
     }
